@@ -1,0 +1,201 @@
+//! The one place that knows the encoding: bincode 2, standard layout, bounded and strict.
+//!
+//! bincode alone would accept left-over bytes, over-long integers and any claimed length. What is decoded
+//! here has one spelling only: the input is bounded, must be used up, and must be the very bytes that
+//! encoding the value again would give. `docs/FORMATS.md` specifies the layout.
+
+use std::fmt;
+
+use bincode::config::{Configuration, Limit, LittleEndian, Varint};
+use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
+use serde::ser::SerializeTuple as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+/// The largest value that is ever decoded, in bytes.
+pub const MAX_BYTES: usize = 1 << 20;
+
+type Layout = Configuration<LittleEndian, Varint, Limit<MAX_BYTES>>;
+const LAYOUT: Layout = bincode::config::standard().with_limit::<MAX_BYTES>();
+
+/// Bytes that do not hold what they should.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    /// Longer than [`MAX_BYTES`].
+    #[error("{0} bytes are more than the {MAX_BYTES} allowed")]
+    TooLong(usize),
+    /// Not the layout of the expected value.
+    #[error("malformed: {0}")]
+    Malformed(String),
+    /// A value, and then more.
+    #[error("{0} bytes left over behind the value")]
+    LeftOver(usize),
+    /// A value in a spelling other than the only one allowed.
+    #[error("not in canonical form")]
+    NotCanonical,
+    /// A fact of a kind, or of a version of that kind, that this build does not know.
+    #[error("no fact of kind `{kind}` in version {version} is known")]
+    UnknownKind {
+        /// The kind that was named.
+        kind: String,
+        /// The version that was named.
+        version: u16,
+    },
+}
+
+/// The bytes of `value`.
+///
+/// # Panics
+/// Never for the types of this crate: all of them have a length known up front, which is the only
+/// thing the layout asks for.
+pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(128);
+    encode_into(value, &mut bytes);
+    bytes
+}
+
+/// Appends the bytes of `value` to `bytes`.
+///
+/// # Panics
+/// As [`encode`]: never for the types of this crate.
+pub fn encode_into<T: Serialize>(value: &T, bytes: &mut Vec<u8>) {
+    let written = bincode::serde::encode_into_std_write(value, bytes, LAYOUT);
+    assert!(written.is_ok(), "a value of this crate has no encoding: {written:?}");
+}
+
+/// The value that `bytes` hold: all of them, in their only spelling.
+pub fn decode<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    let value: T = decode_trusted(bytes)?;
+    if encode(&value) == bytes { Ok(value) } else { Err(DecodeError::NotCanonical) }
+}
+
+/// As [`decode`] for bytes this process has encoded itself: their spelling is not checked again.
+pub fn decode_trusted<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    if bytes.len() > MAX_BYTES {
+        return Err(DecodeError::TooLong(bytes.len()));
+    }
+    let (value, used) = bincode::serde::decode_from_slice(bytes, LAYOUT)
+        .map_err(|error| DecodeError::Malformed(error.to_string()))?;
+    if used < bytes.len() {
+        return Err(DecodeError::LeftOver(bytes.len() - used));
+    }
+    Ok(value)
+}
+
+/// `N` bytes as they are, without a length in front.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Blob<const N: usize>(pub [u8; N]);
+
+impl<const N: usize> Serialize for Blob<N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut tuple = serializer.serialize_tuple(N)?;
+        for byte in &self.0 {
+            tuple.serialize_element(byte)?;
+        }
+        tuple.end()
+    }
+}
+
+impl<'de, const N: usize> Deserialize<'de> for Blob<N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes<const N: usize>;
+
+        impl<'de, const N: usize> Visitor<'de> for Bytes<N> {
+            type Value = Blob<N>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{N} bytes")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut bytes: A) -> Result<Blob<N>, A::Error> {
+                let mut blob = [0; N];
+                for (at, slot) in blob.iter_mut().enumerate() {
+                    *slot =
+                        bytes.next_element()?.ok_or_else(|| A::Error::invalid_length(at, &self))?;
+                }
+                Ok(Blob(blob))
+            }
+        }
+
+        deserializer.deserialize_tuple(N, Bytes)
+    }
+}
+
+impl<const N: usize> fmt::Debug for Blob<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A SHA-256 hash.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Hash(Blob<32>);
+
+impl Hash {
+    /// The hash of `parts` under a label that tells what is hashed. Each part goes in with its length,
+    /// so no two lists of parts share a hash by running together.
+    pub fn of(label: &str, parts: &[&[u8]]) -> Self {
+        let mut hasher = Sha256::new();
+        for part in std::iter::once(label.as_bytes()).chain(parts.iter().copied()) {
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Self(Blob(hasher.finalize().into()))
+    }
+
+    /// The hash whose 32 bytes are known.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(Blob(bytes))
+    }
+
+    /// All 64 hexadecimal digits.
+    pub fn to_hex(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+impl fmt::Display for Hash {
+    /// The first ten digits: enough to tell things apart on a screen.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.0[..5].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn left_over_bytes_are_refused() {
+        assert_eq!(decode::<u64>(&[1, 2]), Err(DecodeError::LeftOver(1)));
+    }
+
+    #[test]
+    fn an_integer_longer_than_it_need_be_is_refused() {
+        let long_one = [251, 1, 0];
+        assert_eq!(decode::<u64>(&long_one), Err(DecodeError::NotCanonical));
+        assert_eq!(decode_trusted::<u64>(&long_one), Ok(1));
+    }
+
+    #[test]
+    fn a_hostile_length_is_an_error_and_not_an_allocation() {
+        let hostile = [253, 255, 255, 255, 255, 255, 255, 255, 127];
+        assert!(matches!(decode::<Vec<u8>>(&hostile), Err(DecodeError::Malformed(_))));
+    }
+
+    #[test]
+    fn a_blob_is_just_its_bytes() {
+        let blob = Blob([1, 2, 3, 4]);
+        assert_eq!(encode(&blob), [1, 2, 3, 4]);
+        assert_eq!(decode(&[1, 2, 3, 4]), Ok(blob));
+        assert!(decode::<Blob<4>>(&[1, 2, 3]).is_err());
+    }
+}

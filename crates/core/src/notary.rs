@@ -1,0 +1,117 @@
+//! The notary of one actor: signs in its name, checks what others signed, and counts both.
+
+use std::collections::BTreeMap;
+
+use crate::identity::{ActorId, Label, Scheme, Signature, Signer};
+use crate::ticket::link::{Link, LinkHash, SignedLink};
+use crate::ticket::receipt::{Receipt, Return};
+use crate::ticket::{Ticket, TicketFault};
+
+/// Signs and checks for one actor. What it remembers only saves work: an actor with a fresh notary
+/// decides the same.
+#[derive(Clone, Debug)]
+pub struct Notary {
+    signer: Signer,
+    id: ActorId,
+    /// Delegations verified before: they head every ticket cut from them.
+    known: BTreeMap<LinkHash, SignedLink>,
+    made: u64,
+    checked: u64,
+}
+
+/// The most delegations whose verification is remembered.
+const MAX_KNOWN: usize = 1024;
+
+impl Notary {
+    /// The notary of the actor that owns `signer`.
+    pub fn new(signer: Signer) -> Self {
+        let id = signer.id();
+        Self { signer, id, known: BTreeMap::new(), made: 0, checked: 0 }
+    }
+
+    /// The actor it signs for.
+    pub fn id(&self) -> ActorId {
+        self.id
+    }
+
+    /// The scheme in force.
+    pub fn scheme(&self) -> Scheme {
+        self.signer.scheme()
+    }
+
+    /// Signatures made so far; zero where nothing is signed.
+    pub fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Signatures checked so far; zero where nothing is signed.
+    pub fn checked(&self) -> u64 {
+        self.checked
+    }
+
+    /// Signs a link.
+    pub fn sign_link(&mut self, link: Link) -> SignedLink {
+        self.made += self.per_operation();
+        SignedLink::sign(link, &self.signer)
+    }
+
+    /// Signs a receipt.
+    pub fn sign_receipt(&mut self, what: Return) -> Receipt {
+        self.made += self.per_operation();
+        Receipt::sign(what, &self.signer)
+    }
+
+    /// Signs the bytes of a message; answers the signature with the key to check it by.
+    pub fn sign_message(&mut self, bytes: &[u8]) -> (crate::identity::PublicKey, Signature) {
+        self.made += self.per_operation();
+        (self.signer.key(), self.signer.sign(Label::Message, bytes))
+    }
+
+    /// Checks the signature on the bytes of a message.
+    pub fn checks_message(
+        &mut self,
+        key: &crate::identity::PublicKey,
+        bytes: &[u8],
+        signature: &Signature,
+    ) -> bool {
+        self.checked += self.per_operation();
+        key.verifies(self.scheme(), Label::Message, bytes, signature)
+    }
+
+    /// Checks a receipt's signature.
+    pub fn checks_receipt(&mut self, receipt: &Receipt) -> bool {
+        self.checked += self.per_operation();
+        receipt.verifies(self.scheme())
+    }
+
+    /// Checks a whole ticket: first its shape, which costs nothing, then each signature from the root
+    /// down. At most [`crate::ticket::MAX_DEPTH`] signatures are checked.
+    pub fn check_ticket(
+        &mut self,
+        ticket: &Ticket,
+        site: ActorId,
+        holder: ActorId,
+    ) -> Result<(), TicketFault> {
+        ticket.check_shape(site, holder)?;
+        for (depth, link) in (0..).zip(ticket.links()) {
+            if self.known.get(&link.hash()) == Some(link) {
+                continue;
+            }
+            self.checked += self.per_operation();
+            if !link.verifies(self.scheme()) {
+                return Err(TicketFault::BadSignature(depth));
+            }
+            if link.delegation.is_some() {
+                if self.known.len() >= MAX_KNOWN {
+                    self.known.pop_first();
+                }
+                self.known.insert(link.hash(), link.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn per_operation(&self) -> u64 {
+        u64::from(self.scheme() == Scheme::Ed25519)
+    }
+}

@@ -1,0 +1,100 @@
+//! Evidence of over-issue: two or more links that together exceed the ticket they were cut from.
+//!
+//! Whoever holds the evidence can check it off line, years later (S14: accountability). It convicts the issuer unless
+//! the issuer shows a site's receipts for links among them that had come back by then; doctored
+//! evidence convicts nobody.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::Ticket;
+use super::link::{LinkHash, SignedLink};
+use super::receipt::Receipt;
+use crate::identity::{ActorId, Scheme};
+use crate::time::Time;
+
+/// The links that exceed their parent at an instant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The tickets the links were cut from: one, or several generations of one delegation.
+    pub parents: Vec<Ticket>,
+    /// The links.
+    pub links: Vec<SignedLink>,
+    /// An instant at which all of them run.
+    pub at: Time,
+}
+
+/// Why evidence convicts nobody.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EvidenceFault {
+    /// A parent or a link is missing, or the parents are not one ticket's generations.
+    #[error("the links are not cut from one ticket")]
+    NotOneTicket,
+    /// The same link twice.
+    #[error("link {0} is shown twice")]
+    Repeated(LinkHash),
+    /// A chain or link that does not hold.
+    #[error("link {0} is not validly signed or not a part of its parent")]
+    Invalid(LinkHash),
+    /// A link that does not run at the instant named.
+    #[error("link {0} does not run at the instant named")]
+    NotRunning(LinkHash),
+    /// Together they do not exceed the parent.
+    #[error("{sum} units do not exceed the parent's {limit}")]
+    WithinParent {
+        /// The units of the links that no receipt excuses.
+        sum: u64,
+        /// The most units of a parent.
+        limit: u64,
+    },
+}
+
+impl Evidence {
+    /// The issuer that this evidence convicts, once `receipts` have been heard in its favour.
+    pub fn convicts(&self, scheme: Scheme, receipts: &[Receipt]) -> Result<ActorId, EvidenceFault> {
+        let first = self.parents.first().ok_or(EvidenceFault::NotOneTicket)?;
+        for parent in &self.parents {
+            let same = parent.bottom().account() == first.bottom().account()
+                && parent.bottom().holder == first.bottom().holder;
+            if !same {
+                return Err(EvidenceFault::NotOneTicket);
+            }
+            let sound = parent.check_shape(parent.site(), parent.bottom().holder).is_ok()
+                && parent.links().iter().all(|link| link.verifies(scheme));
+            if !sound {
+                return Err(EvidenceFault::Invalid(parent.hash()));
+            }
+        }
+        let mut sum = 0;
+        for (place, link) in self.links.iter().enumerate() {
+            if self.links[..place].iter().any(|other| other.hash() == link.hash()) {
+                return Err(EvidenceFault::Repeated(link.hash()));
+            }
+            self.check_link(scheme, link)?;
+            let excused = receipts.iter().any(|r| r.excuses(scheme, first.site(), link, self.at));
+            sum += if excused { 0 } else { u64::from(link.units.get()) };
+        }
+        let limits = self.parents.iter().map(|parent| u64::from(parent.bottom().units.get()));
+        let limit = limits.max().unwrap_or(0);
+        if sum <= limit {
+            return Err(EvidenceFault::WithinParent { sum, limit });
+        }
+        Ok(first.bottom().holder)
+    }
+
+    /// The link is cut from one of the parents, and runs at the instant.
+    fn check_link(&self, scheme: Scheme, link: &SignedLink) -> Result<(), EvidenceFault> {
+        let parent = self
+            .parents
+            .iter()
+            .find(|parent| link.parent == Some(parent.hash()))
+            .ok_or(EvidenceFault::NotOneTicket)?;
+        if !link.verifies(scheme) || link.follows(Some(parent.bottom())).is_err() {
+            return Err(EvidenceFault::Invalid(link.hash()));
+        }
+        if !link.term.contains(self.at) {
+            return Err(EvidenceFault::NotRunning(link.hash()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! Ledgers: what was cut from a ticket, so that its children never exceed it at any instant (S2).
+//!
+//! The issuer of tickets keeps one over what it has cut; a site keeps one over every link it was ever
+//! shown, its tree of claims. The same rule in both: a child is entered under its parent's account only
+//! while the account covers it over the child's whole term.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thiserror::Error;
+
+use super::link::{AccountId, LinkHash, SignedLink};
+use crate::calendar::Calendar;
+use crate::time::{Term, Time};
+
+/// Accounts, and the links entered under them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ledger {
+    accounts: BTreeMap<AccountId, Account>,
+    entries: BTreeMap<LinkHash, Entry>,
+    /// Entries by the end of their terms, so that those long over can be dropped.
+    by_end: BTreeSet<(Time, LinkHash)>,
+}
+
+/// What one ticket can cover and what was cut from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Account {
+    /// The link itself; for a delegation its generations, newest last.
+    heads: Vec<SignedLink>,
+    free: Calendar,
+    children: BTreeSet<LinkHash>,
+}
+
+/// A link entered under an account.
+#[derive(Clone, Debug, PartialEq)]
+struct Entry {
+    link: SignedLink,
+    account: AccountId,
+    /// The part of the term that is still charged.
+    charged: Option<Term>,
+}
+
+/// A child that its parent's account cannot cover, with the smallest set of links that shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{} links exceed their parent at {at}", .links.len())]
+pub struct Overdrawn {
+    /// The first instant at which the parent is exceeded.
+    pub at: Time,
+    /// The links, the new one among them, that together exceed the parent at that instant.
+    pub links: Vec<SignedLink>,
+}
+
+impl Account {
+    /// The link, or the newest generation of the delegation.
+    pub fn head(&self) -> &SignedLink {
+        &self.heads[self.heads.len() - 1]
+    }
+
+    /// Every generation that is still remembered, newest last.
+    pub fn heads(&self) -> &[SignedLink] {
+        &self.heads
+    }
+
+    /// What is left to cut, over time.
+    pub fn free(&self) -> &Calendar {
+        &self.free
+    }
+}
+
+impl Ledger {
+    /// Opens the account of `link`, or takes it in as the next generation of a delegation that is
+    /// already open: what it adds in units or time becomes free, what was cut stays charged.
+    pub fn open(&mut self, link: &SignedLink) {
+        let account = self.accounts.entry(link.account()).or_insert_with(|| Account {
+            heads: Vec::new(),
+            free: Calendar::new(),
+            children: BTreeSet::new(),
+        });
+        if let Some(old) = account.heads.last() {
+            if old.hash() == link.hash() {
+                return;
+            }
+            account.free.add(old.term, -i64::from(old.units.get()));
+        }
+        account.free.add(link.term, i64::from(link.units.get()));
+        account.heads.retain(|head| head.term.end() > link.term.start());
+        account.heads.push(link.clone());
+    }
+
+    /// The account under `id`.
+    pub fn account(&self, id: AccountId) -> Option<&Account> {
+        self.accounts.get(&id)
+    }
+
+    /// All accounts in the order of their ids.
+    pub fn accounts(&self) -> impl Iterator<Item = (AccountId, &Account)> {
+        self.accounts.iter().map(|(&id, account)| (id, account))
+    }
+
+    /// The entered link of that name.
+    pub fn entered(&self, hash: LinkHash) -> Option<&SignedLink> {
+        self.entries.get(&hash).map(|entry| &entry.link)
+    }
+
+    /// Whether `child` can be entered under `parent`'s account; a link entered before always can.
+    pub fn check(&self, parent: &SignedLink, child: &SignedLink) -> Result<(), Overdrawn> {
+        if self.entries.contains_key(&child.hash()) {
+            return Ok(());
+        }
+        let units = i64::from(child.units.get());
+        let Some(account) = self.accounts.get(&parent.account()) else { return Ok(()) };
+        match account.free.first_short(child.term, units) {
+            None => Ok(()),
+            Some(at) => Err(self.overdrawn(account, child, at)),
+        }
+    }
+
+    /// Enters `child` under `parent`'s account, which is opened if need be. The caller has checked it.
+    pub fn enter(&mut self, parent: &SignedLink, child: &SignedLink, now: Time) {
+        let id = parent.account();
+        if self.entries.contains_key(&child.hash()) {
+            return;
+        }
+        if !self.accounts.contains_key(&id) {
+            self.open(parent);
+        }
+        self.drop_until(now);
+        if let Some(account) = self.accounts.get_mut(&id) {
+            account.free.forget_until(now);
+            account.free.add(child.term, -i64::from(child.units.get()));
+            account.children.insert(child.hash());
+        }
+        let entry = Entry { link: child.clone(), account: id, charged: Some(child.term) };
+        self.entries.insert(child.hash(), entry);
+        self.by_end.insert((child.term.end(), child.hash()));
+    }
+
+    /// Credits what is left of an entered link from `from` on, once; answers the part that came free.
+    pub fn give_back(&mut self, hash: LinkHash, from: Time) -> Option<Term> {
+        let entry = self.entries.get_mut(&hash)?;
+        let charged = entry.charged?;
+        let returned = charged.from(from)?;
+        entry.charged = charged.until(from);
+        let units = i64::from(entry.link.units.get());
+        self.accounts.get_mut(&entry.account)?.free.add(returned, units);
+        Some(returned)
+    }
+
+    /// Forgets the entries whose terms ended by `t`, and accounts that cover nothing any more.
+    fn drop_until(&mut self, t: Time) {
+        while let Some(&(end, hash)) = self.by_end.first() {
+            if end > t {
+                return;
+            }
+            self.by_end.pop_first();
+            let Some(entry) = self.entries.remove(&hash) else { continue };
+            if let Some(account) = self.accounts.get_mut(&entry.account) {
+                account.children.remove(&hash);
+            }
+            self.accounts.remove(&AccountId::Link(hash));
+        }
+    }
+
+    /// The smallest set of charged links, `child` among them, that exceeds the account at `at`.
+    fn overdrawn(&self, account: &Account, child: &SignedLink, at: Time) -> Overdrawn {
+        let covered = account.heads.iter().filter(|head| head.term.contains(at));
+        let limit = covered.map(|head| u64::from(head.units.get())).max().unwrap_or(0);
+        let mut others: Vec<&SignedLink> = account
+            .children
+            .iter()
+            .filter_map(|hash| self.entries.get(hash))
+            .filter(|entry| entry.charged.is_some_and(|charged| charged.contains(at)))
+            .map(|entry| &entry.link)
+            .collect();
+        others.sort_by_key(|link| (std::cmp::Reverse(link.units), link.hash()));
+        let mut links = vec![child.clone()];
+        let mut total = u64::from(child.units.get());
+        for link in others {
+            if total > limit {
+                break;
+            }
+            total += u64::from(link.units.get());
+            links.push(link.clone());
+        }
+        Overdrawn { at, links }
+    }
+}

@@ -1,0 +1,226 @@
+//! One link of a ticket: what is handed on, from whom to whom, and the signature on it.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::LinkFault;
+use crate::codec::{self, DecodeError, Hash};
+use crate::identity::{ActorId, Label, PublicKey, Scheme, Signature, Signer};
+use crate::name::Name;
+use crate::resource::Constraints;
+use crate::time::Term;
+
+/// The name of a link: the hash of its signed bytes, never of a re-encoding or of the signature.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LinkHash(Hash);
+
+impl LinkHash {
+    /// All 64 hexadecimal digits.
+    pub fn to_hex(&self) -> String {
+        self.0.to_hex()
+    }
+}
+
+impl fmt::Display for LinkHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for LinkHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Names a delegation over all its generations: who issued it, and the issuer's running number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DelegationId {
+    /// The site or broker that issued it.
+    pub issuer: ActorId,
+    /// The issuer's running number, from 1.
+    pub number: u64,
+}
+
+impl fmt::Display for DelegationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.issuer, self.number)
+    }
+}
+
+/// Marks a link as one generation of a delegation. A later generation supersedes the earlier ones:
+/// same number, longer term; tickets cut under an earlier one stay valid and count once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Generation {
+    /// The issuer's running number of the delegation.
+    pub delegation: u64,
+    /// Counts the renewals, from 0.
+    pub generation: u32,
+}
+
+/// Where the units of a ticket are accounted for: by delegation over all its generations, else by link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum AccountId {
+    /// All generations of one delegation.
+    Delegation(DelegationId),
+    /// One link that is not a delegation.
+    Link(LinkHash),
+}
+
+impl fmt::Display for AccountId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delegation(id) => id.fmt(f),
+            Self::Link(hash) => hash.fmt(f),
+        }
+    }
+}
+
+/// What a link says. Signed as encoded, under the label for links.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// The link above; none for a site's own.
+    pub parent: Option<LinkHash>,
+    /// Who hands on; the holder of the parent.
+    pub issuer: ActorId,
+    /// Who receives, and alone can use it.
+    pub holder: ActorId,
+    /// The type of the units.
+    pub resource: Name,
+    /// How many units.
+    pub units: NonZeroU32,
+    /// For how long.
+    pub term: Term,
+    /// Conditions on the use; all of the parent's and maybe more.
+    pub constraints: Constraints,
+    /// Set on a delegation.
+    pub delegation: Option<Generation>,
+    /// On an extension: the ticket whose lease goes on, with the same units (S35).
+    pub extends: Option<LinkHash>,
+    /// The issuer's running number, so that two links never have the same bytes.
+    pub serial: u64,
+}
+
+/// The most constraints on one link.
+pub const MAX_CONSTRAINTS: usize = 32;
+
+impl Link {
+    /// Whether this link is a part of `parent`, or, without one, may stand at the root.
+    pub fn follows(&self, parent: Option<&SignedLink>) -> Result<(), LinkFault> {
+        if self.constraints.len() > MAX_CONSTRAINTS {
+            return Err(LinkFault::TooManyConstraints);
+        }
+        if self.parent != parent.map(SignedLink::hash) {
+            return Err(LinkFault::Parent);
+        }
+        let Some(parent) = parent else { return Ok(()) };
+        if self.issuer != parent.holder {
+            Err(LinkFault::Issuer)
+        } else if self.resource != parent.resource {
+            let (child, parent) = (self.resource.clone(), parent.resource.clone());
+            Err(LinkFault::Resource { child, parent })
+        } else if self.units > parent.units {
+            Err(LinkFault::Units { child: self.units.get(), parent: parent.units.get() })
+        } else if !parent.term.encloses(self.term) {
+            Err(LinkFault::Term { child: self.term, parent: parent.term })
+        } else if !self.constraints.keep_all_of(&parent.constraints) {
+            Err(LinkFault::Constraints)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A link with its signature, kept as the bytes that were received: they are what is verified and
+/// passed on. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Travelling", into = "Travelling")]
+pub struct SignedLink(Arc<Inner>);
+
+#[derive(PartialEq, Eq)]
+struct Inner {
+    body: Vec<u8>,
+    key: PublicKey,
+    signature: Signature,
+    link: Link,
+    hash: LinkHash,
+}
+
+/// A signed link as it travels and is stored.
+#[derive(Clone, Serialize, Deserialize)]
+struct Travelling {
+    body: Vec<u8>,
+    key: PublicKey,
+    signature: Signature,
+}
+
+impl SignedLink {
+    /// Signs `link`.
+    pub fn sign(link: Link, signer: &Signer) -> Self {
+        let body = codec::encode(&link);
+        let signature = signer.sign(Label::Link, &body);
+        let hash = Self::hash_of(&body);
+        Self(Arc::new(Inner { body, key: signer.key(), signature, link, hash }))
+    }
+
+    /// The name of the link.
+    pub fn hash(&self) -> LinkHash {
+        self.0.hash
+    }
+
+    /// Whether the key is the issuer's and the signature the key's.
+    pub fn verifies(&self, scheme: Scheme) -> bool {
+        let Inner { body, key, signature, link, .. } = &*self.0;
+        ActorId::of(key) == link.issuer && key.verifies(scheme, Label::Link, body, signature)
+    }
+
+    /// The account that the children of this link are charged to.
+    pub fn account(&self) -> AccountId {
+        match self.delegation {
+            Some(Generation { delegation: number, .. }) => {
+                AccountId::Delegation(DelegationId { issuer: self.issuer, number })
+            }
+            None => AccountId::Link(self.hash()),
+        }
+    }
+
+    fn hash_of(body: &[u8]) -> LinkHash {
+        LinkHash(Hash::of("tenure link hash v1", &[body]))
+    }
+}
+
+impl Deref for SignedLink {
+    type Target = Link;
+
+    fn deref(&self) -> &Link {
+        &self.0.link
+    }
+}
+
+impl fmt::Debug for SignedLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.units, self.resource, self.term)
+    }
+}
+
+impl TryFrom<Travelling> for SignedLink {
+    type Error = DecodeError;
+
+    fn try_from(Travelling { body, key, signature }: Travelling) -> Result<Self, DecodeError> {
+        let link = codec::decode(&body)?;
+        let hash = Self::hash_of(&body);
+        Ok(Self(Arc::new(Inner { body, key, signature, link, hash })))
+    }
+}
+
+impl From<SignedLink> for Travelling {
+    fn from(signed: SignedLink) -> Self {
+        let Inner { body, key, signature, .. } = &*signed.0;
+        Self { body: body.clone(), key: *key, signature: *signature }
+    }
+}

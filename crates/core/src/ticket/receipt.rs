@@ -1,0 +1,65 @@
+//! Receipts: a site's signed word that units of a ticket came back to it.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use super::link::{LinkHash, SignedLink};
+use crate::codec;
+use crate::identity::{ActorId, Label, PublicKey, Scheme, Signature, Signer};
+use crate::time::{Term, Time};
+
+/// What a receipt says. Only the issuer of the link may credit it, once for each (link, number).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Return {
+    /// The site that has the units again.
+    pub site: ActorId,
+    /// The ticket they were held under.
+    pub link: LinkHash,
+    /// Who cut that ticket and may sell the units again.
+    pub issuer: ActorId,
+    /// How many units.
+    pub units: NonZeroU32,
+    /// The part of the ticket's term that is given back.
+    pub term: Term,
+    /// Counts the returns under this ticket, from 0.
+    pub number: u32,
+}
+
+/// A signed [`Return`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// What came back.
+    pub what: Return,
+    key: PublicKey,
+    signature: Signature,
+}
+
+impl Receipt {
+    /// Signs that `what` came back.
+    pub fn sign(what: Return, signer: &Signer) -> Self {
+        let signature = signer.sign(Label::Receipt, &codec::encode(&what));
+        Self { what, key: signer.key(), signature }
+    }
+
+    /// Whether the site named in it signed it. The bytes checked are the one canonical encoding, which
+    /// is also the only one that can be received.
+    pub fn verifies(&self, scheme: Scheme) -> bool {
+        ActorId::of(&self.key) == self.what.site
+            && self.key.verifies(
+                scheme,
+                Label::Receipt,
+                &codec::encode(&self.what),
+                &self.signature,
+            )
+    }
+
+    /// Whether this shows that `link`, whole, was back at `site` by `at`.
+    pub fn excuses(&self, scheme: Scheme, site: ActorId, link: &SignedLink, at: Time) -> bool {
+        self.what.site == site
+            && self.what.link == link.hash()
+            && self.what.units == link.units
+            && self.what.term.contains(at)
+            && self.verifies(scheme)
+    }
+}

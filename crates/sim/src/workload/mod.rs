@@ -1,0 +1,207 @@
+//! Workloads: what a deployment is asked for, step by step.
+//!
+//! A [`Log`] is a record of real demand, a batch system's jobs ([`Kind::SwfInUse`],
+//! [`Kind::SwfOffered`]) or the samples of a series ([`Kind::Csv`]); a [`Wave`] is generated. Each
+//! gives a *signal*, one value at every t_k = offset + k * step in the log's own seconds, and
+//! [`demand`] scales a signal to the size of a deployment. Nothing here reads a file: the shell
+//! hands the bytes in.
+
+mod error;
+mod kind;
+mod number;
+mod series;
+mod signal;
+mod summary;
+mod swf;
+mod wave;
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use flate2::read::MultiGzDecoder;
+use tenure_core::time::Span;
+
+pub use error::WorkloadError;
+pub use kind::Kind;
+pub use number::parse_span;
+pub use signal::{Stats, demand, steps};
+pub use summary::{Damage, Damaged, Machine, Skipped, Summary};
+pub use wave::Wave;
+
+use series::Sample;
+use swf::Job;
+
+/// The most bytes a log may inflate to: a small file must not be able to fill the memory.
+const MAX_INFLATED: u64 = 2 << 30;
+
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// A parsed log of demand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    summary: Summary,
+    entries: Entries,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Entries {
+    Jobs(Vec<Job>),
+    Samples(Vec<Sample>),
+}
+
+impl Log {
+    /// Parses the content of a log, plain or gzip (told by its first bytes, not by its name).
+    ///
+    /// `file` only names the log in errors. `column` chooses the value of a CSV log, by the name in
+    /// its header row or by its number from 1; without it the first numeric column after the time
+    /// counts. Damaged lines are no error as long as something is left: see [`Summary::damaged`].
+    ///
+    /// # Errors
+    /// When the gzip stream is broken, the column is not there, nothing usable is left, the kind
+    /// is [`Kind::Wave`], or a column is set for a kind without columns.
+    pub fn parse(
+        file: &str,
+        bytes: &[u8],
+        kind: Kind,
+        column: Option<&str>,
+    ) -> Result<Self, WorkloadError> {
+        let swf = |start| {
+            if column.is_some() {
+                return Err(WorkloadError::ColumnNotUsed { kind });
+            }
+            let (summary, jobs) = swf::parse(&inflate(file, bytes)?, kind, start);
+            Ok((summary, Entries::Jobs(jobs)))
+        };
+        let (summary, entries) = match kind {
+            Kind::SwfInUse => swf(swf::Start::Allocated)?,
+            Kind::SwfOffered => swf(swf::Start::Submitted)?,
+            Kind::Csv => {
+                let (summary, samples) = series::parse(file, &inflate(file, bytes)?, column)?;
+                (summary, Entries::Samples(samples))
+            }
+            Kind::Wave => return Err(WorkloadError::WaveReadsNoFile { file: file.to_owned() }),
+        };
+        if summary.entries == 0 {
+            return Err(WorkloadError::NoEntries {
+                file: file.to_owned(),
+                summary: Box::new(summary),
+            });
+        }
+        Ok(Self { summary, entries })
+    }
+
+    /// What the log holds, and what of it could not be used.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// The signal at t_k = `offset` + k * `step` for k = 0 .. [`steps`]`(step, horizon)` - 1.
+    ///
+    /// Jobs: the processors of all jobs with start <= t_k < end, so zero outside the log. Samples:
+    /// the mean of those in [t_k, t_k + step); a step without any repeats the value of the last
+    /// sample before it, and is zero before the first one. Takes time in proportion to entries
+    /// plus steps.
+    pub fn signal(&self, offset: Span, step: Span, horizon: Span) -> Vec<f64> {
+        let n = steps(step, horizon);
+        match &self.entries {
+            Entries::Jobs(jobs) => swf::signal(jobs, offset, step, n),
+            Entries::Samples(samples) => series::signal(samples, offset, step, n),
+        }
+    }
+
+    /// The horizon in whole steps that reaches from `offset` to the end of the log; zero when the
+    /// log ends before, or `step` is not positive.
+    pub fn horizon_from(&self, offset: Span, step: Span) -> Span {
+        let left = self.summary.last.as_micros().saturating_sub(offset.as_micros());
+        // A job's end is outside its term, the last sample is inside its step.
+        let left = match self.entries {
+            Entries::Jobs(_) => left,
+            Entries::Samples(_) => left.saturating_add(1),
+        };
+        if !step.is_positive() || left <= 0 {
+            return Span::ZERO;
+        }
+        step.times((left - 1) / step.as_micros() + 1)
+    }
+}
+
+fn inflate<'a>(file: &str, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, WorkloadError> {
+    if !bytes.starts_with(&GZIP_MAGIC) {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let mut plain = Vec::with_capacity(bytes.len().saturating_mul(8));
+    MultiGzDecoder::new(bytes)
+        .take(MAX_INFLATED + 1)
+        .read_to_end(&mut plain)
+        .map_err(|error| WorkloadError::unreadable(file, format!("bad gzip data: {error}")))?;
+    if plain.len() as u64 > MAX_INFLATED {
+        let cause = format!("it inflates to more than {MAX_INFLATED} bytes");
+        return Err(WorkloadError::unreadable(file, cause));
+    }
+    Ok(Cow::Owned(plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    const SERIES: &str = "time,load\n0,1\n60,3\n";
+
+    fn gzip(text: &str) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn gzip_is_told_by_its_first_bytes() {
+        let plain = Log::parse("a.csv", SERIES.as_bytes(), Kind::Csv, None).unwrap();
+        let packed = Log::parse("a.csv", &gzip(SERIES), Kind::Csv, None).unwrap();
+        assert_eq!(plain, packed);
+    }
+
+    #[test]
+    fn a_gzip_file_in_two_members_is_read_to_its_end() {
+        let bytes = [gzip("time,load\n0,1\n"), gzip("60,3\n")].concat();
+        let log = Log::parse("a.csv.gz", &bytes, Kind::Csv, None).unwrap();
+        assert_eq!(log.summary().entries, 2);
+    }
+
+    #[test]
+    fn a_truncated_gzip_file_is_an_error_that_names_it() {
+        let bytes = gzip(SERIES);
+        let error = Log::parse("a.csv.gz", &bytes[..bytes.len() - 9], Kind::Csv, None).unwrap_err();
+        assert!(error.to_string().starts_with("log `a.csv.gz` cannot be read: bad gzip data: "));
+    }
+
+    #[test]
+    fn a_wave_reads_no_file_and_jobs_have_no_column() {
+        let error = Log::parse("a.csv", b"", Kind::Wave, None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the kind `wave` is generated and reads no file, but `a.csv` is given; kinds of a \
+             file: swf-in-use, swf-offered, csv"
+        );
+        let error = Log::parse("a.swf", b"", Kind::SwfInUse, Some("2")).unwrap_err();
+        assert_eq!(error.to_string(), "a column is chosen for the kind `csv` only, not `swf-in-use`");
+    }
+
+    #[test]
+    fn the_horizon_reaches_the_end_in_whole_steps() {
+        let step = Span::from_secs(60);
+        let samples = Log::parse("a.csv", SERIES.as_bytes(), Kind::Csv, None).unwrap();
+        assert_eq!(samples.horizon_from(Span::ZERO, step), Span::from_secs(120));
+        assert_eq!(samples.horizon_from(Span::from_secs(61), step), Span::ZERO);
+        assert_eq!(samples.horizon_from(Span::ZERO, Span::ZERO), Span::ZERO);
+
+        let job = "1 0 30 90 4 -1 -1 4 -1 -1 1 1 1 -1 -1 -1 -1 -1";
+        let jobs = Log::parse("a.swf", job.as_bytes(), Kind::SwfInUse, None).unwrap();
+        assert_eq!(jobs.horizon_from(Span::ZERO, step), Span::from_secs(120));
+        assert_eq!(jobs.horizon_from(Span::from_secs(1), step), Span::from_secs(120));
+    }
+}
