@@ -1,1 +1,92 @@
-//! x
+//! The command line of Tenure: everything that owns files, threads, the wall clock and the terminal.
+//!
+//! Standard output carries data and nothing else. What went wrong goes to standard error, as text or,
+//! where JSON was asked for, as one JSON object. The exit code is 0 when all went well, 1 after an
+//! error (a run that did not complete is one), 2 when the command line is wrong.
+
+mod args;
+mod demand;
+mod emulate;
+mod error;
+mod progress;
+mod render;
+mod run;
+mod table;
+#[cfg(test)]
+mod tests;
+pub mod workload;
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _, Write};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Cli, Command, WorkloadCommand};
+use error::Error;
+
+/// All went well.
+const OK: u8 = 0;
+/// Something went wrong.
+const FAILED: u8 = 1;
+/// The command line is wrong.
+const USAGE: u8 = 2;
+
+/// Where a command writes.
+struct Console<'a> {
+    out: &'a mut dyn Write,
+    err: &'a mut dyn Write,
+    /// Whether `err` is a terminal, on which progress may be drawn.
+    terminal: bool,
+    /// Whether `err` may be coloured.
+    color: bool,
+}
+
+/// Runs the command of this process.
+pub fn main() -> ExitCode {
+    let terminal = io::stderr().is_terminal();
+    // https://no-color.org: any value but the empty one.
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let (mut out, mut err) = (io::stdout().lock(), io::stderr());
+    let mut console = Console { out: &mut out, err: &mut err, terminal, color: terminal && !plain };
+    ExitCode::from(run_on(std::env::args_os(), &mut console))
+}
+
+/// Runs a command, the first of `args` being its own name, and returns its exit code. Nothing is
+/// coloured and no progress is drawn.
+pub fn run(
+    args: impl IntoIterator<Item = OsString>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
+    run_on(args, &mut Console { out, err, terminal: false, color: false })
+}
+
+fn run_on(args: impl IntoIterator<Item = OsString>, console: &mut Console<'_>) -> u8 {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let json = args::asks_for_json(&args);
+    let (result, usage) = match Cli::try_parse_from(args) {
+        Ok(cli) => (dispatch(&cli, console), false),
+        Err(answer) if !answer.use_stderr() => {
+            (write!(console.out, "{}", answer.render()).map_err(Error::Write), false)
+        }
+        Err(wrong) => (Err(Error::Usage(wrong)), true),
+    };
+    match result {
+        Ok(()) => OK,
+        Err(error) => {
+            // Nobody is left to tell when standard error is gone too.
+            let _ = render::error(&error, json, console);
+            if usage { USAGE } else { FAILED }
+        }
+    }
+}
+
+fn dispatch(cli: &Cli, console: &mut Console<'_>) -> Result<(), Error> {
+    match &cli.command {
+        Command::Emulate(args) => emulate::emulate(args, console),
+        Command::Workload { command: WorkloadCommand::Show(args) } => {
+            Ok(workload::show(args, console.out)?)
+        }
+    }
+}

@@ -1,3 +1,5 @@
 //! The `tenure` command.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    tenure::main()
+}

@@ -66,6 +66,20 @@ impl Calendar {
         Self::default()
     }
 
+    /// The calendar whose level is the sum of the levels of all of these.
+    pub fn sum<'a>(calendars: impl Iterator<Item = &'a Self>) -> Self {
+        let mut sum = Self::new();
+        for calendar in calendars {
+            sum.base += calendar.base;
+            let mut level = calendar.base;
+            for (at, next) in calendar.levels() {
+                bump(&mut sum.steps, at, next - level, priority(at));
+                level = next;
+            }
+        }
+        sum
+    }
+
     /// Changes the level over `term` by `units`: up for what comes in, down for what is booked.
     pub fn add(&mut self, term: Term, units: i64) {
         if units != 0 {
@@ -96,13 +110,7 @@ impl Calendar {
     }
 
     /// The earliest start in `[from, latest]` from which `units` are free for `duration`.
-    pub fn earliest(
-        &self,
-        units: i64,
-        duration: Span,
-        from: Time,
-        latest: Time,
-    ) -> Option<Time> {
+    pub fn earliest(&self, units: i64, duration: Span, from: Time, latest: Time) -> Option<Time> {
         let mut start = from;
         loop {
             if self.free_at(start) < units {
@@ -192,8 +200,7 @@ fn summary(tree: &Tree) -> Summary {
 
 impl Node {
     fn refresh(&mut self) {
-        self.below =
-            summary(&self.left).then(Summary::step(self.delta)).then(summary(&self.right));
+        self.below = summary(&self.left).then(Summary::step(self.delta)).then(summary(&self.right));
     }
 }
 
@@ -271,9 +278,11 @@ fn summarize(tree: &Tree, after: Option<Time>, before: Option<Time>) -> Summary 
     if before.is_some_and(|before| node.at >= before) {
         return summarize(&node.left, after, before);
     }
-    summarize(&node.left, after, None)
-        .then(Summary::step(node.delta))
-        .then(summarize(&node.right, None, before))
+    summarize(&node.left, after, None).then(Summary::step(node.delta)).then(summarize(
+        &node.right,
+        None,
+        before,
+    ))
 }
 
 /// The first step after `t` whose level is wanted, or the level after the whole tree.
@@ -324,9 +333,8 @@ mod tests {
         }
 
         fn earliest(&self, units: i64, duration: Span, from: Time, latest: Time) -> Option<Time> {
-            instants(from, latest.plus(Span::from_micros(1))).find(|&start| {
-                self.free_over(Term::lasting(start, duration).unwrap()) >= units
-            })
+            instants(from, latest.plus(Span::from_micros(1)))
+                .find(|&start| self.free_over(Term::lasting(start, duration).unwrap()) >= units)
         }
     }
 

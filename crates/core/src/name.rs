@@ -40,6 +40,17 @@ impl Name {
         }
     }
 
+    /// A name that the program itself spells.
+    ///
+    /// # Panics
+    /// If the text is not a name: a mistake in the program.
+    pub fn literal(text: &'static str) -> Self {
+        match Self::new(text) {
+            Ok(name) => name,
+            Err(bad) => panic!("{bad}"),
+        }
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -162,7 +162,9 @@ impl fmt::Debug for Span {
 
 /// Text that is not a length of time.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{text}` is not a length of time ({cause}): write `90s`, `5m`, `1h 30m`, `7d` or whole seconds")]
+#[error(
+    "`{text}` is not a length of time ({cause}): write `90s`, `5m`, `1h 30m`, `7d` or whole seconds"
+)]
 pub struct BadSpan {
     text: String,
     cause: String,
@@ -348,7 +350,9 @@ mod tests {
         assert_eq!(read("1d 12h"), Ok(Span::HOUR.times(36)));
         assert_eq!(read("300"), Ok(Span::MINUTE.times(5)));
         assert_eq!(read("0"), Ok(Span::ZERO));
-        assert!(read("soon").unwrap_err().to_string().starts_with("`soon` is not a length of time"));
+        assert!(
+            read("soon").unwrap_err().to_string().starts_with("`soon` is not a length of time")
+        );
     }
 
     #[test]

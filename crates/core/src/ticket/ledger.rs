@@ -10,7 +10,11 @@ use thiserror::Error;
 
 use super::link::{AccountId, LinkHash, SignedLink};
 use crate::calendar::Calendar;
-use crate::time::{Term, Time};
+use crate::time::{Span, Term, Time};
+
+/// How long the past is told apart. A ticket may start in the past, but no further back than this, so
+/// that it can be checked against everything that ran beside it.
+pub const REMEMBERED: Span = Span::DAY;
 
 /// Accounts, and the links entered under them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -96,9 +100,9 @@ impl Ledger {
         self.accounts.iter().map(|(&id, account)| (id, account))
     }
 
-    /// The entered link of that name.
-    pub fn entered(&self, hash: LinkHash) -> Option<&SignedLink> {
-        self.entries.get(&hash).map(|entry| &entry.link)
+    /// The entered link of that name, and the account it is charged to.
+    pub fn entered(&self, hash: LinkHash) -> Option<(AccountId, &SignedLink)> {
+        self.entries.get(&hash).map(|entry| (entry.account, &entry.link))
     }
 
     /// Whether `child` can be entered under `parent`'s account; a link entered before always can.
@@ -123,9 +127,10 @@ impl Ledger {
         if !self.accounts.contains_key(&id) {
             self.open(parent);
         }
-        self.drop_until(now);
+        let past = now.minus(REMEMBERED);
+        self.drop_until(past);
         if let Some(account) = self.accounts.get_mut(&id) {
-            account.free.forget_until(now);
+            account.free.forget_until(past);
             account.free.add(child.term, -i64::from(child.units.get()));
             account.children.insert(child.hash());
         }

@@ -60,7 +60,7 @@ pub enum WorkloadError {
         cause: String,
     },
     /// No line of the log can be used.
-    #[error("log `{file}` holds no usable {}: {}", summary.kind.entries(), summary.counts())]
+    #[error("log `{file}` holds no usable {}: {}", summary.kind.entries(), summary.unusable())]
     NoEntries {
         /// The name of the log.
         file: String,

@@ -6,6 +6,7 @@
 //! [`demand`] scales a signal to the size of a deployment. Nothing here reads a file: the shell
 //! hands the bytes in.
 
+mod clock;
 mod error;
 mod kind;
 mod number;
@@ -99,10 +100,13 @@ impl Log {
     ///
     /// Jobs: the processors of all jobs with start <= t_k < end, so zero outside the log. Samples:
     /// the mean of those in [t_k, t_k + step); a step without any repeats the value of the last
-    /// sample before it, and is zero before the first one. Takes time in proportion to entries
-    /// plus steps.
+    /// sample before it, and is zero before the first one. Time and memory are in proportion to
+    /// entries plus steps; the caller bounds the steps.
     pub fn signal(&self, offset: Span, step: Span, horizon: Span) -> Vec<f64> {
         let n = steps(step, horizon);
+        if n == 0 {
+            return Vec::new();
+        }
         match &self.entries {
             Entries::Jobs(jobs) => swf::signal(jobs, offset, step, n),
             Entries::Samples(samples) => series::signal(samples, offset, step, n),
@@ -180,6 +184,22 @@ mod tests {
     }
 
     #[test]
+    fn a_log_without_anything_usable_is_an_error_that_tells_why() {
+        let error = |text: &str, kind| {
+            Log::parse("a", text.as_bytes(), kind, None).unwrap_err().to_string()
+        };
+        assert_eq!(
+            error("; x\n1 2\n1 0 0 -1 4 -1 -1 4 -1 -1 1 1 1 -1 -1 -1 -1 -1\n", Kind::SwfInUse),
+            "log `a` holds no usable jobs: lines 3, comments 1, skipped 1, damaged 1 \
+             (line 2: field count is 2, not 18)"
+        );
+        assert_eq!(
+            error("", Kind::Csv),
+            "log `a` holds no usable samples: lines 0, comments 0, skipped 0, damaged 0"
+        );
+    }
+
+    #[test]
     fn a_wave_reads_no_file_and_jobs_have_no_column() {
         let error = Log::parse("a.csv", b"", Kind::Wave, None).unwrap_err();
         assert_eq!(
@@ -188,7 +208,10 @@ mod tests {
              file: swf-in-use, swf-offered, csv"
         );
         let error = Log::parse("a.swf", b"", Kind::SwfInUse, Some("2")).unwrap_err();
-        assert_eq!(error.to_string(), "a column is chosen for the kind `csv` only, not `swf-in-use`");
+        assert_eq!(
+            error.to_string(),
+            "a column is chosen for the kind `csv` only, not `swf-in-use`"
+        );
     }
 
     #[test]
@@ -198,10 +221,12 @@ mod tests {
         assert_eq!(samples.horizon_from(Span::ZERO, step), Span::from_secs(120));
         assert_eq!(samples.horizon_from(Span::from_secs(61), step), Span::ZERO);
         assert_eq!(samples.horizon_from(Span::ZERO, Span::ZERO), Span::ZERO);
+        assert_eq!(samples.signal(Span::ZERO, Span::ZERO, step), [0.0; 0]);
 
         let job = "1 0 30 90 4 -1 -1 4 -1 -1 1 1 1 -1 -1 -1 -1 -1";
         let jobs = Log::parse("a.swf", job.as_bytes(), Kind::SwfInUse, None).unwrap();
         assert_eq!(jobs.horizon_from(Span::ZERO, step), Span::from_secs(120));
         assert_eq!(jobs.horizon_from(Span::from_secs(1), step), Span::from_secs(120));
+        assert_eq!(jobs.signal(Span::ZERO, Span::ZERO, step), [0.0; 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers as logs write them: exact millionths, and lengths of time.
+//! Numbers as logs write them, in exact millionths, and lengths of time as people write them.
 
 use tenure_core::time::Span;
 
@@ -7,15 +7,14 @@ use super::error::WorkloadError;
 /// One, in millionths.
 pub(super) const ONE: i64 = 1_000_000;
 
-/// The largest number a log may hold, in either direction: as seconds, 31,700 years. Three of them
-/// fit into a time.
-const LIMIT: i64 = 1_000_000_000_000;
+/// The largest number of a log, either way: as seconds 31,700 years, so that a submit time, a wait
+/// and a run time add up to a time.
+pub(super) const LIMIT: i64 = 1_000_000_000_000;
 
 /// How much of a bad field an error repeats.
 const QUOTED: usize = 24;
 
-/// A decimal number in millionths, `None` if it is not a number or beyond the limit. Digits after
-/// the sixth decimal are cut off.
+/// A number in millionths, exact to the sixth decimal; `None` if it is none or beyond the limit.
 pub(super) fn millionths(text: &[u8]) -> Option<i64> {
     plain_decimal(text).or_else(|| {
         let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
@@ -23,45 +22,121 @@ pub(super) fn millionths(text: &[u8]) -> Option<i64> {
     })
 }
 
+/// What nearly every field is: up to twelve digits, perhaps a sign before and decimals after.
 fn plain_decimal(text: &[u8]) -> Option<i64> {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    let mut value = 0;
-    let mut unit = 0;
-    for &byte in digits {
-        match byte {
-            b'0'..=b'9' if unit == 0 && value < LIMIT / 10 => {
-                value = value * 10 + i64::from(byte - b'0');
-            }
-            b'0'..=b'9' if unit > 0 => {
-                unit /= 10;
-                value += unit * i64::from(byte - b'0');
-            }
-            b'.' if unit == 0 => {}
-            _ => return None,
-        }
+    let (sign, digits) = match text {
+        [b'-', digits @ ..] => (-1, digits),
+        digits => (1, digits),
+    };
+    let (whole, fraction) = match digits.iter().position(|&byte| byte == b'.') {
+        Some(point) => (&digits[..point], &digits[point + 1..]),
+        None => (digits, &digits[..0]),
+    };
+    if whole.is_empty() || whole.len() > 12 {
+        return None;
     }
-    Some(value)
+    let mut value = 0;
+    for &byte in whole {
+        value = value * 10 + digit(byte)?;
+    }
+    value *= ONE;
+    let mut unit = ONE;
+    for &byte in fraction {
+        unit /= 10;
+        value += unit * digit(byte)?;
+    }
+    Some(sign * value)
 }
 
-/// Why [`millionths`] refused a text.
+fn digit(byte: u8) -> Option<i64> {
+    byte.is_ascii_digit().then(|| i64::from(byte - b'0'))
+}
+
+/// Why a field was refused as a number.
 pub(super) fn refusal(text: &[u8]) -> String {
-    let quoted = quote(text);
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
     if text.is_empty() {
-        "empty".to_owned()
+        "is empty".to_owned()
     } else if number.is_some_and(|number| !number.is_nan()) {
-        format!("{quoted} is out of range")
+        format!("{} is out of range", quote(text))
     } else {
-        format!("{quoted} is not a number")
+        format!("{} is not a number", quote(text))
     }
 }
 
-/// The beginning of a field of a log, fit for a terminal.
+/// The beginning of a field, fit for a terminal.
 pub(super) fn quote(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
-    let mut short: String = text.chars().take(QUOTED).collect();
-    if short.len() < text.len() {
-        short.push('…');
+    let short: String = text.chars().take(QUOTED).collect();
+    let more = if short.len() < text.len() { "…" } else { "" };
+    format!("`{}{more}`", short.escape_debug())
+}
+
+/// A length of time as settings and the command line write it: seconds (`90`, `0.5`), or numbers
+/// with units (`1h`, `1d12h`, `2h 30m`).
+///
+/// # Errors
+/// When the text is neither, negative, or longer than the clock reaches.
+pub fn parse_span(text: &str) -> Result<Span, WorkloadError> {
+    let bad = |cause: String| WorkloadError::BadSpan { text: text.to_owned(), cause };
+    if let Some(micros) = millionths(text.as_bytes()) {
+        return if micros < 0 {
+            Err(bad("it is negative".to_owned()))
+        } else {
+            Ok(Span::from_micros(micros))
+        };
     }
-    format!("`{}`", short.escape_debug())
+    let duration = humantime::parse_duration(text).map_err(|error| bad(error.to_string()))?;
+    i64::try_from(duration.as_micros())
+        .map(Span::from_micros)
+        .map_err(|_| bad("it is too long".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_exact_to_the_sixth_decimal() {
+        for (text, micros) in [
+            ("0", 0),
+            ("-1", -1_000_000),
+            ("552.21", 552_210_000),
+            ("-0.000001", -1),
+            ("1.9999999", 1_999_999),
+            ("5.", 5_000_000),
+            (".5", 500_000),
+            ("+7", 7_000_000),
+            ("1.5e3", 1_500_000_000),
+            ("999999999999", 999_999_999_999_000_000),
+            ("0000000000000001", 1_000_000),
+        ] {
+            assert_eq!(millionths(text.as_bytes()), Some(micros), "{text}");
+        }
+        for text in ["", "-", ".", "1,5", "x", "1.2.3", "1e12x", "2000000000000", "nan", "inf"] {
+            assert_eq!(millionths(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refused_field_is_quoted_in_part_and_made_fit_for_a_terminal() {
+        assert_eq!(refusal(b""), "is empty");
+        assert_eq!(refusal(b"1e99"), "`1e99` is out of range");
+        assert_eq!(refusal(b"NaN"), "`NaN` is not a number");
+        assert_eq!(refusal(b"\x1b[2J"), "`\\u{1b}[2J` is not a number");
+        assert_eq!(refusal(&[b'a'; 25]), "`aaaaaaaaaaaaaaaaaaaaaaaa…` is not a number");
+    }
+
+    #[test]
+    fn lengths_of_time_are_seconds_or_have_units() {
+        assert_eq!(parse_span("90"), Ok(Span::from_secs(90)));
+        assert_eq!(parse_span("0.5"), Ok(Span::from_micros(500_000)));
+        assert_eq!(parse_span("1d12h"), Ok(Span::from_secs(129_600)));
+        assert_eq!(
+            parse_span("-5").unwrap_err().to_string(),
+            "`-5` is no length of time: it is negative; give seconds, or units as in 1d12h or 5m"
+        );
+        assert!(parse_span("5 parsecs").is_err());
+        assert!(parse_span("999999999y").is_err());
+    }
 }

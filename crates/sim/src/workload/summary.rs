@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tenure_core::time::Span;
 
 use super::kind::Kind;
@@ -11,8 +11,8 @@ use super::kind::Kind;
 const EXAMPLES: usize = 5;
 
 /// What a log holds. Every line that is not blank is in exactly one of `comments`, `entries`,
-/// `skipped` and `damaged`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// `skipped` and `damaged`. Serialised, the machine is part of the same object and times are seconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// How the log was read.
     pub kind: Kind,
@@ -29,13 +29,16 @@ pub struct Summary {
     /// Samples that stood after a later one; they are sorted in.
     pub unordered: u64,
     /// The start of the earliest job, or the first sample (always zero), in the log's own seconds.
+    #[serde(rename = "first_second", serialize_with = "in_seconds")]
     pub first: Span,
     /// The end of the latest job, or the last sample, in the log's own seconds.
+    #[serde(rename = "last_second", serialize_with = "in_seconds")]
     pub last: Span,
     /// Second zero of the log in seconds since the Unix epoch, if the log tells. A CSV time without
     /// a zone is taken as UTC.
     pub unix_start: Option<i64>,
     /// The machine of a log in Standard Workload Format.
+    #[serde(flatten)]
     pub machine: Machine,
     /// The columns of a CSV log, by their names if it has a header row, else by their numbers.
     pub columns: Vec<String>,
@@ -44,7 +47,7 @@ pub struct Summary {
 }
 
 /// The machine of a log, as far as its header tells.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Machine {
     /// What kind of computer it was (`Computer`).
     pub computer: Option<String>,
@@ -104,15 +107,15 @@ impl Summary {
         }
     }
 
-    /// The counts of lines in a few words, with the first damaged line if there is one.
-    pub fn counts(&self) -> String {
+    /// The lines that are no entries, in a few words, with the first damaged one if there is one.
+    pub fn unusable(&self) -> String {
         let Self { lines, comments, skipped, damaged, .. } = self;
-        let skipped = skipped.total();
-        let mut text = format!("{lines} lines, {comments} comments, {skipped} skipped, {damaged}");
-        if let Some(first) = damaged.examples.first() {
-            text = format!("{text} ({first})");
-        }
-        text
+        let (skipped, count) = (skipped.total(), damaged.count);
+        let example = damaged.examples.first().map(|first| format!(" ({first})"));
+        format!(
+            "lines {lines}, comments {comments}, skipped {skipped}, damaged {count}{}",
+            example.unwrap_or_default()
+        )
     }
 }
 
@@ -124,18 +127,12 @@ impl Skipped {
 }
 
 impl Damaged {
-    /// Counts one more; the damage is only worked out if it is still wanted as an example.
-    pub(super) fn add(&mut self, damage: impl FnOnce() -> Damage) {
-        self.count += 1;
+    /// Counts `lines` more; the damage is only worked out while examples are wanted.
+    pub(super) fn add(&mut self, lines: u64, damage: impl FnOnce() -> Damage) {
+        self.count += lines;
         if self.examples.len() < EXAMPLES {
             self.examples.push(damage());
         }
-    }
-}
-
-impl fmt::Display for Damaged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} damaged", self.count)
     }
 }
 
@@ -147,4 +144,8 @@ impl fmt::Display for Damage {
         }
         write!(f, ": {}", self.cause)
     }
+}
+
+fn in_seconds<S: Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(span.as_secs_f64())
 }

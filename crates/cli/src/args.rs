@@ -1,0 +1,138 @@
+//! The words of the command line.
+
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tenure_sim::scenario::Override;
+
+use crate::workload::ShowArgs;
+
+/// Lend machines of several owners, for a while, to people who need them.
+#[derive(Debug, Parser)]
+#[command(name = "tenure", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 ok, 1 error, 2 usage";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a deployment in virtual time, once for each point of its sweep
+    Emulate(EmulateArgs),
+    /// Look at logs of demand
+    Workload {
+        #[command(subcommand)]
+        command: WorkloadCommand,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkloadCommand {
+    /// Show what a log of demand holds, and the signal it gives
+    Show(ShowArgs),
+}
+
+/// Run a deployment in virtual time, once for each point of its sweep.
+///
+/// The scenario says which sites, brokers and service managers there are, what is asked of them and
+/// what goes wrong on the way. The same scenario and seed give the same result, whatever the number of
+/// threads.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct EmulateArgs {
+    /// The scenario file, in TOML
+    #[arg(value_name = "SCENARIO.toml")]
+    pub(crate) scenario: PathBuf,
+
+    /// The log of demand: .swf or .csv, plain or .gz; short for --set workload.file=FILE
+    #[arg(long, value_name = "FILE")]
+    pub(crate) workload: Option<PathBuf>,
+
+    /// Set a key of the scenario; a swept key is then no longer swept [may be repeated]
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<Override>,
+
+    /// Where all randomness comes from; short for --set seed=N
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+
+    /// Write the results into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// How many runs go on at the same time [default: as many as there are processors]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+
+    /// How results are printed
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tenure emulate config/emulations/quick.toml
+  tenure emulate config/emulations/lease-term.toml --workload jobs.swf.gz --out results
+  tenure emulate config/emulations/lease-term.toml --set term=12h --set message.loss=0.1
+  tenure emulate config/emulations/quick.toml --set 'sweep.seed=[1, 2, 3]' -o csv
+
+Exit codes: 0 ok, 1 error (also a run that stalled or failed), 2 usage";
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A table with a summary below
+    #[default]
+    Table,
+    /// One JSON object: {"runs": [...]}
+    Json,
+    /// One JSON object a line for each run
+    Jsonl,
+    /// A header row, then a row for each run
+    Csv,
+}
+
+/// Whether errors have to be JSON too. Asked of the bare words, since they may make no command.
+pub(crate) fn asks_for_json(args: &[OsString]) -> bool {
+    let json = |value: &str| matches!(value, "json" | "jsonl");
+    let joined = ["-o=", "-o", "--output="];
+    let mut words = args.iter().filter_map(|word| word.to_str()).peekable();
+    while let Some(word) = words.next() {
+        let next = words.peek().copied().unwrap_or_default();
+        if (matches!(word, "-o" | "--output") && json(next))
+            || joined.iter().any(|flag| word.strip_prefix(flag).is_some_and(json))
+        {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn json_is_seen_in_every_form() {
+        let asks = |line: &str| {
+            asks_for_json(&line.split(' ').map(OsString::from).collect::<Vec<OsString>>())
+        };
+        for line in ["x -o json", "x -ojsonl y", "-o=json", "--output json", "--output=json"] {
+            assert!(asks(line), "{line}");
+        }
+        for line in ["x -o table", "json", "-o", "--output=csv json"] {
+            assert!(!asks(line), "{line}");
+        }
+    }
+}

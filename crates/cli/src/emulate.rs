@@ -1,0 +1,106 @@
+//! `tenure emulate`: from a scenario file to results.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::thread;
+
+use serde::Serialize;
+use tenure_sim::scenario::{self, Override, Point, Source};
+
+use crate::Console;
+use crate::args::{EmulateArgs, Format};
+use crate::demand::Logs;
+use crate::error::Error;
+use crate::render;
+use crate::run::{Run, run_all};
+use crate::table;
+
+/// The names of messages that a scenario may drop.
+const MESSAGE_KINDS: &[&str] = &[];
+
+/// All results, as `-o json` and `--out` write them.
+#[derive(Serialize)]
+struct Results<'a> {
+    runs: &'a [Run],
+}
+
+/// Runs the scenario of `args`, prints what came out, and fails if a run did not complete.
+pub(crate) fn emulate(args: &EmulateArgs, console: &mut Console<'_>) -> Result<(), Error> {
+    let points = points(args)?;
+    let logs = Logs::read(&points, args.scenario.parent().unwrap_or(Path::new("")))?;
+    for warning in logs.warnings(&points) {
+        render::warning(&warning, console)?;
+    }
+    if let Some(dir) = &args.out {
+        fs::create_dir_all(dir).map_err(|source| Error::writing(dir, source))?;
+    }
+    let threads = args
+        .threads
+        .map_or_else(|| thread::available_parallelism().map_or(1, Into::into), Into::into);
+    let runs = run_all(&points, &logs, threads, console.terminal)?;
+    if let Some(dir) = &args.out {
+        save(dir, &runs)?;
+    }
+    print(args.output, &points, &runs, console.out)?;
+    let failed: Vec<(&Run, String)> =
+        runs.iter().filter_map(|run| Some((run, run.failure()?))).collect();
+    match failed.first() {
+        None => Ok(()),
+        Some((run, why)) => {
+            let first = format!("{} {why}", run.swept).trim_start().to_owned();
+            Err(Error::Incomplete { count: failed.len(), total: runs.len(), first })
+        }
+    }
+}
+
+/// The points of the scenario with the options of the command line.
+fn points(args: &EmulateArgs) -> Result<Vec<Point>, Error> {
+    let help = "the scenario is a TOML file; `config/emulations` holds some to start from";
+    let text = fs::read_to_string(&args.scenario)
+        .map_err(|source| Error::reading(&args.scenario, source, help))?;
+    let name = args.scenario.display().to_string();
+    let mut overrides = args.set.clone();
+    if let Some(seed) = args.seed {
+        let value = seed.to_string();
+        overrides.push(Override {
+            key: "seed".to_owned(),
+            option: format!("--seed {value}"),
+            value,
+        });
+    }
+    if let Some(file) = &args.workload {
+        let file = file.display().to_string();
+        overrides.push(Override::text("workload.file", &file, "--workload"));
+    }
+    scenario::parse(Source { name: &name, text: &text }, &overrides, MESSAGE_KINDS)
+        .map_err(|error| Error::Scenario { error: Box::new(error), text })
+}
+
+fn save(dir: &Path, runs: &[Run]) -> Result<(), Error> {
+    let path = dir.join("runs.json");
+    let write = || -> io::Result<()> {
+        let mut json = serde_json::to_vec_pretty(&Results { runs })?;
+        json.push(b'\n');
+        fs::write(&path, json)
+    };
+    write().map_err(|source| Error::writing(&path, source))
+}
+
+fn print(format: Format, points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+    match format {
+        Format::Table => table::print(points, runs, out)?,
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *out, &Results { runs })?;
+            writeln!(out)?;
+        }
+        Format::Jsonl => {
+            for run in runs {
+                serde_json::to_writer(&mut *out, run)?;
+                writeln!(out)?;
+            }
+        }
+        Format::Csv => table::csv(runs, out)?,
+    }
+    out.flush()
+}

@@ -1,0 +1,121 @@
+//! Why a command failed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tenure_sim::emulation::EmulationError;
+use tenure_sim::scenario::ScenarioError;
+use tenure_sim::workload::WorkloadError;
+use thiserror::Error;
+
+use crate::workload::ShowError;
+
+/// Why a command failed.
+#[derive(Debug, Error)]
+pub(crate) enum Error {
+    /// The command line is wrong.
+    #[error("{}", .0.render())]
+    Usage(clap::Error),
+    /// A scenario file is wrong.
+    #[error("{error}")]
+    Scenario {
+        /// What is wrong, and where.
+        error: Box<ScenarioError>,
+        /// The text of the file.
+        text: String,
+    },
+    /// A file cannot be read or written.
+    #[error("cannot {} {}: {source}", .action, .path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+        /// What to do about it.
+        help: Option<&'static str>,
+    },
+    /// A log of demand cannot be used.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// A log of demand has nothing where the emulation looks.
+    #[error("the log {file} asks for nothing in the {horizon} from its second {offset} on")]
+    NoDemand {
+        /// The log.
+        file: String,
+        /// The emulated time.
+        horizon: String,
+        /// Where in the log the emulation begins, in seconds.
+        offset: i64,
+        /// Where the log ends.
+        last: String,
+    },
+    /// An emulation could not begin.
+    #[error("{source}{}", of_run(swept))]
+    Emulation {
+        /// The point of the sweep.
+        swept: String,
+        /// What is wrong.
+        source: EmulationError,
+    },
+    /// Some runs came to no end, or failed.
+    #[error("{count} of {total} runs did not complete: {first}")]
+    Incomplete {
+        /// How many.
+        count: usize,
+        /// How many there were.
+        total: usize,
+        /// The first of them, and why.
+        first: String,
+    },
+    /// A log cannot be shown.
+    #[error(transparent)]
+    Show(#[from] ShowError),
+    /// The output cannot be written.
+    #[error("cannot write: {0}")]
+    Write(#[from] io::Error),
+}
+
+fn of_run(swept: &str) -> String {
+    if swept.is_empty() { String::new() } else { format!(" (in the run {swept})") }
+}
+
+impl Error {
+    /// A file that cannot be read.
+    pub(crate) fn reading(path: &Path, source: io::Error, help: &'static str) -> Self {
+        let missing = source.kind() == io::ErrorKind::NotFound;
+        let help = missing.then_some(help);
+        Self::File { action: "read", path: path.to_owned(), source, help }
+    }
+
+    /// A file that cannot be written.
+    pub(crate) fn writing(path: &Path, source: io::Error) -> Self {
+        Self::File { action: "write", path: path.to_owned(), source, help: None }
+    }
+
+    /// What to do about it.
+    pub(crate) fn help(&self) -> Option<String> {
+        match self {
+            Self::Scenario { error, .. } => error.help.clone(),
+            Self::File { help, .. } => help.map(ToOwned::to_owned),
+            Self::NoDemand { last, .. } => {
+                Some(format!("it ends after {last}: choose another `workload.offset`"))
+            }
+            Self::Incomplete { .. } => {
+                Some("the verdict and the problems of each run are in `-o json`".to_owned())
+            }
+            Self::Usage(_)
+            | Self::Workload(_)
+            | Self::Emulation { .. }
+            | Self::Show(_)
+            | Self::Write(_) => None,
+        }
+    }
+
+    /// Whether whoever reads the output has stopped doing so, which is no fault.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Write(error) | Self::Show(ShowError::Write(error))
+            if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

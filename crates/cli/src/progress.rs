@@ -1,0 +1,48 @@
+//! One bar for the virtual time of all runs.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tenure_core::time::Time;
+
+/// The progress of all runs together, on a terminal or nowhere.
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar over `seconds` of virtual time.
+    pub(crate) fn new(seconds: u64, terminal: bool) -> Self {
+        let target =
+            if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(seconds), target);
+        // Only a wrong template fails, and a bar without one is still a bar.
+        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent:>3}% {eta} left") {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    /// The part of one run.
+    pub(crate) fn of_run(&self) -> RunProgress<'_> {
+        RunProgress { bar: &self.0, shown: 0 }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// How far one run has come.
+pub(crate) struct RunProgress<'a> {
+    bar: &'a ProgressBar,
+    shown: u64,
+}
+
+impl RunProgress<'_> {
+    /// The run has reached `now`.
+    pub(crate) fn reached(&mut self, now: Time) {
+        let seconds = now.as_secs_f64().max(0.0) as u64;
+        if seconds > self.shown {
+            self.bar.inc(seconds - self.shown);
+            self.shown = seconds;
+        }
+    }
+}

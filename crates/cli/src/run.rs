@@ -1,0 +1,129 @@
+//! The runs of a sweep, on several threads, and what came out of each.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use tenure_core::time::Span;
+use tenure_sim::emulation::{Emulation, Inputs, Progress as Reached};
+use tenure_sim::report::Report;
+use tenure_sim::scenario::Point;
+
+use crate::demand::Logs;
+use crate::error::Error;
+use crate::progress::Progress;
+
+/// The verdict on a run that reached its end.
+const COMPLETE: &str = "complete";
+
+/// What came out of one run; serialised, it is the JSON form with stable keys.
+#[derive(serde::Serialize)]
+pub(crate) struct Run {
+    pub(crate) swept: Swept,
+    pub(crate) seed: u64,
+    #[serde(flatten)]
+    pub(crate) report: Report,
+    pub(crate) wall_s: f64,
+    pub(crate) overhead_ms_per_tick: f64,
+    pub(crate) error: Option<String>,
+}
+
+impl Run {
+    /// Why the run did not complete, if it did not.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let verdict = &self.report.verdict;
+        match (&self.error, verdict == COMPLETE, self.report.problems.first()) {
+            (Some(error), _, _) => Some(error.clone()),
+            (None, true, _) => None,
+            (None, false, Some(problem)) => Some(format!("{verdict}: {problem}")),
+            (None, false, None) => Some(verdict.clone()),
+        }
+    }
+}
+
+/// The swept keys with their values, in the order of the sweep.
+#[derive(Clone)]
+pub(crate) struct Swept(pub(crate) Vec<(String, String)>);
+
+impl fmt::Display for Swept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pairs: Vec<String> =
+            self.0.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        f.write_str(&pairs.join(" "))
+    }
+}
+
+impl Serialize for Swept {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+/// Runs every point, at most `threads` at the same time; the results are in the order of the points.
+pub(crate) fn run_all(
+    points: &[Point],
+    logs: &Logs,
+    threads: usize,
+    terminal: bool,
+) -> Result<Vec<Run>, Error> {
+    let seconds = points.iter().map(|point| point.scenario.horizon.as_secs_f64() as u64).sum();
+    let progress = Progress::new(seconds, terminal);
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<Result<Run, Error>>>> =
+        points.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed))
+            && let Some(point) = points.get(index)
+        {
+            let result = run(point, logs, &progress);
+            *results[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads.min(points.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    progress.clear();
+    let done = results.into_iter();
+    done.filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+}
+
+fn run(point: &Point, logs: &Logs, progress: &Progress) -> Result<Run, Error> {
+    let Point { swept, scenario } = point;
+    let swept = Swept(swept.clone());
+    let inputs = Inputs { demand: logs.demand(scenario)? };
+    let mut progress = progress.of_run();
+    let start = Instant::now();
+    let mut emulation = Emulation::new(scenario, &inputs)
+        .map_err(|source| Error::Emulation { swept: swept.to_string(), source })?;
+    let error = loop {
+        match emulation.step() {
+            Ok(Reached::At(now)) => progress.reached(now),
+            Ok(Reached::Done) => break None,
+            Err(error) => break Some(error.to_string()),
+        }
+    };
+    let wall_s = start.elapsed().as_secs_f64();
+    Ok(Run {
+        swept,
+        seed: scenario.seed,
+        report: emulation.report(),
+        wall_s,
+        overhead_ms_per_tick: overhead(wall_s, scenario.horizon),
+        error,
+    })
+}
+
+/// Milliseconds of wall time for each second of virtual time.
+fn overhead(wall_s: f64, horizon: Span) -> f64 {
+    wall_s * 1000.0 / horizon.as_secs_f64()
+}

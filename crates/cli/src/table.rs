@@ -1,0 +1,311 @@
+//! Results as a table with a summary, or as CSV.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use tenure_core::identity::Scheme;
+use tenure_sim::scenario::{Network, Point, Scenario, Workload};
+
+use crate::run::Run;
+
+/// How many runs the summary lists by their hashes.
+const LISTED_RUNS: usize = 10;
+
+/// How many actors of a kind the summary lists.
+const LISTED_ACTORS: usize = 5;
+
+/// How a value of a run is shown.
+#[derive(Clone, Copy)]
+enum Shape {
+    Count,
+    Fixed(usize),
+    Percent,
+    Seconds,
+}
+
+/// What the table shows of a run: the field, its heading, its shape.
+const COLUMNS: [(&str, &str, Shape); 10] = [
+    ("rmse", "rmse", Shape::Fixed(2)),
+    ("requests", "requests", Shape::Count),
+    ("refusals", "refusals", Shape::Count),
+    ("setups", "setups", Shape::Count),
+    ("extends", "extends", Shape::Count),
+    ("fidelity", "fidelity", Shape::Fixed(4)),
+    ("utilization", "used", Shape::Percent),
+    ("mean_wait_s", "wait", Shape::Seconds),
+    ("messages", "messages", Shape::Count),
+    ("wall_s", "wall", Shape::Seconds),
+];
+
+/// The fields of a run in the order of its JSON form.
+struct Fields(Vec<(String, Value)>);
+
+impl Fields {
+    fn of(run: &Run) -> io::Result<Self> {
+        Ok(serde_json::from_str(&serde_json::to_string(run)?)?)
+    }
+
+    fn get(&self, name: &str) -> &Value {
+        let field = self.0.iter().find(|(field, _)| field == name);
+        field.map_or(&Value::Null, |(_, value)| value)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a run")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+/// Prints one line for each run, and what all of them have in common.
+pub(crate) fn print(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+    let swept = runs.first().map_or(&[][..], |run| &run.swept.0);
+    let mut header = headings(swept);
+    header.extend(COLUMNS.map(|(_, heading, _)| heading.to_owned()));
+    let mut table = Table::new();
+    table
+        .load_style(NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
+    for run in runs {
+        let fields = Fields::of(run)?;
+        let mut row: Vec<String> = run.swept.0.iter().map(|(_, value)| value.clone()).collect();
+        row.extend(COLUMNS.map(|(field, _, shape)| cell(fields.get(field), shape)));
+        table.add_row(row);
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_cell_alignment(CellAlignment::Right);
+        column.set_padding((if index == 0 { 0 } else { 2 }, 0));
+    }
+    for line in table.lines() {
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    writeln!(out)?;
+    summary(points, runs, out)
+}
+
+/// The last part of each swept key, where that tells them apart.
+fn headings(swept: &[(String, String)]) -> Vec<String> {
+    let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
+    let short: Vec<String> = swept.iter().map(|(key, _)| last(key)).collect();
+    let taken = |heading: &String| {
+        short.iter().filter(|other| *other == heading).count() > 1
+            || COLUMNS.iter().any(|(_, column, _)| column == heading)
+    };
+    let whole = swept.iter().map(|(key, _)| key.clone());
+    short.iter().zip(whole).map(|(s, whole)| if taken(s) { whole } else { s.clone() }).collect()
+}
+
+fn cell(value: &Value, shape: Shape) -> String {
+    let Some(number) = value.as_f64() else { return "-".to_owned() };
+    match shape {
+        Shape::Count => value.to_string(),
+        Shape::Fixed(digits) => format!("{number:.digits$}"),
+        Shape::Percent => format!("{:.1}%", number * 100.0),
+        Shape::Seconds if number < 9.95 => format!("{number:.2}s"),
+        Shape::Seconds => format!("{number:.0}s"),
+    }
+}
+
+fn summary(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+    let Some(Point { swept, scenario }) = points.first() else { return Ok(()) };
+    let mut line = |label: &str, text: &str| writeln!(out, "{label:<9} {text}");
+    line("scenario", &settings(scenario, swept))?;
+    let sites = scenario.sites.iter();
+    line(
+        "sites",
+        &list(sites.map(|(name, site)| format!("{name} {} {}", site.units, site.resource))),
+    )?;
+    line("brokers", &list(scenario.brokers.keys().map(ToString::to_string)))?;
+    let managers = scenario.service_managers.iter().map(|(name, manager)| {
+        let workload = match &manager.workload {
+            Workload::Wave(_) => "a generated wave",
+            Workload::Log(log) => &log.file,
+        };
+        format!("{name} with {workload}")
+    });
+    line("guests", &list(managers))?;
+    if let Some(faults) = faults(&scenario.network) {
+        line("network", &faults)?;
+    }
+    let mut total = Totals::default();
+    for run in runs {
+        total.add(&Fields::of(run)?, run.wall_s);
+    }
+    line("work", &total.to_string())?;
+    let failures = runs.iter().filter_map(|run| Some((run, run.failure()?)));
+    let failures: Vec<String> =
+        failures.map(|(run, why)| format!("{} {why}", run.swept).trim_start().to_owned()).collect();
+    match failures.len() {
+        0 => line("runs", &format!("{}, complete", runs.len()))?,
+        n => line("runs", &format!("{}, of which {n} did not complete", runs.len()))?,
+    }
+    for failure in failures.iter().take(LISTED_RUNS) {
+        line("", failure)?;
+    }
+    if runs.len() > LISTED_RUNS {
+        return line("journals", "the hash of each run is in -o json");
+    }
+    for (index, run) in runs.iter().enumerate() {
+        let label = if index == 0 { "journals" } else { "" };
+        line(label, format!("{} {}", run.report.journal_hash, run.swept).trim_end())?;
+    }
+    Ok(())
+}
+
+/// What all runs have in common; what is swept stands in the table.
+fn settings(scenario: &Scenario, swept: &[(String, String)]) -> String {
+    let signatures = match scenario.signatures {
+        Scheme::Ed25519 => "ed25519",
+        Scheme::None => "none",
+    };
+    let settings = [
+        ("horizon", scenario.horizon.to_string()),
+        ("step", scenario.step.to_string()),
+        ("term", scenario.term.to_string()),
+        ("capacity", scenario.capacity.to_string()),
+        ("signatures", signatures.to_owned()),
+        ("seed", scenario.seed.to_string()),
+    ];
+    let fixed = settings.iter().filter(|(key, _)| !swept.iter().any(|(swept, _)| swept == key));
+    let fixed: Vec<String> = fixed.map(|(key, value)| format!("{key} {value}")).collect();
+    format!("{}: {}", scenario.file, fixed.join(", "))
+}
+
+fn faults(network: &Network) -> Option<String> {
+    let Network { delay, loss, duplicate, drop, .. } = network;
+    let mut faults = Vec::new();
+    if !delay.is_zero() {
+        faults.push(format!("delay {delay}"));
+    }
+    for (name, probability) in [("loss", *loss), ("duplicate", *duplicate)] {
+        if probability > 0.0 {
+            faults.push(format!("{name} {probability}"));
+        }
+    }
+    if !drop.is_empty() {
+        let kinds: Vec<&str> = drop.iter().map(String::as_str).collect();
+        faults.push(format!("drop {}", kinds.join(", ")));
+    }
+    (!faults.is_empty()).then(|| faults.join("; "))
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    let mut items: Vec<String> = items.collect();
+    if items.len() > LISTED_ACTORS {
+        let more = items.len() - LISTED_ACTORS;
+        items.truncate(LISTED_ACTORS);
+        items.push(format!("and {more} more"));
+    }
+    items.join(", ")
+}
+
+/// The work of all runs together.
+#[derive(Default)]
+struct Totals {
+    facts: u64,
+    messages: u64,
+    made: u64,
+    checked: u64,
+    wall_s: f64,
+}
+
+impl Totals {
+    fn add(&mut self, run: &Fields, wall_s: f64) {
+        let count = |field| run.get(field).as_u64().unwrap_or(0);
+        self.facts += count("facts");
+        self.messages += count("messages");
+        self.made += count("signatures_made");
+        self.checked += count("signatures_checked");
+        self.wall_s += wall_s;
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { facts, messages, made, checked, wall_s } = self;
+        write!(f, "{facts} facts, {messages} messages, ")?;
+        write!(f, "{made} signatures made and {checked} checked, in {wall_s:.2}s")
+    }
+}
+
+/// Writes a header row and one row for each run: the swept keys, then all other fields.
+pub(crate) fn csv(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+    let mut rows = csv::Writer::from_writer(out);
+    for (index, run) in runs.iter().enumerate() {
+        let swept = run.swept.0.iter().map(|(key, value)| (key.clone(), value.clone()));
+        let is_swept = |name: &str| run.swept.0.iter().any(|(key, _)| key == name);
+        let fields = Fields::of(run)?.0.into_iter();
+        let fields = fields.filter(|(name, _)| name != "swept" && !is_swept(name));
+        let (names, values): (Vec<String>, Vec<String>) =
+            swept.chain(fields.map(|(name, value)| (name, text(&value)))).unzip();
+        if index == 0 {
+            rows.write_record(names)?;
+        }
+        rows.write_record(values)?;
+    }
+    rows.flush()
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join("; "),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn swept(keys: &[&str]) -> Vec<(String, String)> {
+        keys.iter().map(|key| ((*key).to_owned(), String::new())).collect()
+    }
+
+    #[test]
+    fn headings_are_as_short_as_they_can_be() {
+        assert_eq!(headings(&swept(&["term", "message.loss"])), ["term", "loss"]);
+        let same = ["site.a.units", "site.b.units", "x.setups"];
+        assert_eq!(headings(&swept(&same)), same);
+    }
+
+    #[test]
+    fn a_value_that_is_not_there_is_a_dash() {
+        assert_eq!(cell(&Value::Null, Shape::Percent), "-");
+        assert_eq!(cell(&0.5123.into(), Shape::Percent), "51.2%");
+        assert_eq!(cell(&312.4.into(), Shape::Seconds), "312s");
+        assert_eq!(cell(&0.25.into(), Shape::Seconds), "0.25s");
+        assert_eq!(cell(&12.into(), Shape::Count), "12");
+    }
+
+    #[test]
+    fn a_long_list_is_cut_short() {
+        let items = |n: u32| list((0..n).map(|i| i.to_string()));
+        assert_eq!(items(2), "0, 1");
+        assert_eq!(items(7), "0, 1, 2, 3, 4, and 2 more");
+    }
+}

@@ -1,0 +1,1 @@
+//! Whole commands, run in this process.

@@ -1,0 +1,131 @@
+//! How facts change a broker.
+
+use super::{Broker, Cause, Duty, Holding, Record, Timer, forget_at};
+use crate::fact::BadFact;
+use crate::fact::broker::Fact;
+use crate::lease::broker::{Event, State};
+use crate::message::Request;
+use crate::slice::RequestId;
+use crate::ticket::Ticket;
+use crate::ticket::receipt::Receipt;
+use crate::time::Time;
+
+impl Broker {
+    pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
+        match fact {
+            Fact::DelegationTaken(fact) => {
+                let account = fact.ticket.bottom().account();
+                self.ledger.open(fact.ticket.bottom());
+                let (ticket, attributes) = (fact.ticket.clone(), fact.attributes.clone());
+                self.holdings.insert(account, Holding { ticket, attributes });
+                if !self.open.is_empty() {
+                    self.call(at);
+                }
+            }
+            Fact::Requested(fact) => self.requested(at, &fact.request),
+            Fact::TicketsCut(fact) => {
+                for (_, ticket) in &fact.tickets {
+                    self.enter(ticket, fact.request, at);
+                }
+                self.answered(fact.request, at, Event::Granted(fact.tickets.clone()))?;
+            }
+            Fact::RequestRefused(fact) => {
+                self.answered(fact.request, at, Event::Refused(fact.refusal.clone()))?;
+            }
+            Fact::ReceiptTaken(fact) => self.receipt_taken(at, &fact.receipt)?,
+            Fact::RequestForgotten(fact) => self.forget(fact.request),
+            Fact::MapperAnswered(fact) => {
+                self.owed.settle(&Duty::Consult);
+                let again = self.rounds.answered(fact.memo.as_ref(), fact.wake);
+                self.timers.set(Timer::Wake, fact.wake);
+                if again {
+                    self.owe_consultation(at);
+                }
+            }
+            Fact::Woken(_) => {
+                self.timers.set(Timer::Wake, None);
+                if self.rounds.woken() {
+                    self.owe_consultation(at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn requested(&mut self, at: Time, request: &Request) {
+        let came_at = self.base.position;
+        let record = Record {
+            state: State::Open { request: Box::new(request.clone()) },
+            came_at,
+            answer_by: request.answer_by,
+            over_at: forget_at(request, self.base.margin()),
+            answered: None,
+        };
+        self.timers.set(Timer::Request(request.id), Some(record.answer_by));
+        self.open.insert(came_at, request.id);
+        self.requests.insert(request.id, record);
+        self.call(at);
+    }
+
+    fn enter(&mut self, ticket: &Ticket, request: RequestId, at: Time) {
+        let links = ticket.links();
+        if let [.., parent, child] = links {
+            self.ledger.enter(parent, child, at);
+            self.serial = self.serial.max(child.serial);
+        }
+        self.cut.insert(ticket.hash(), request);
+    }
+
+    fn answered(&mut self, id: RequestId, at: Time, event: Event) -> Result<(), BadFact> {
+        let cause = Cause { position: self.base.position, at };
+        let record = self.requests.get_mut(&id).ok_or_else(|| missing("answer", id))?;
+        self.open.remove(&record.came_at);
+        record.answered = Some(cause);
+        self.timers.set(Timer::Request(id), Some(record.over_at));
+        self.step(id, event)
+    }
+
+    fn receipt_taken(&mut self, at: Time, receipt: &Receipt) -> Result<(), BadFact> {
+        let hash = receipt.what.link;
+        let from = receipt.what.term.start().max(at);
+        self.ledger.give_back(hash, from);
+        let id = *self.cut.get(&hash).ok_or_else(|| missing("receipt", hash))?;
+        if !self.open.is_empty() {
+            self.call(at);
+        }
+        self.step(id, Event::Credited(hash))
+    }
+
+    fn forget(&mut self, id: RequestId) {
+        self.timers.set(Timer::Request(id), None);
+        let Some(record) = self.requests.remove(&id) else { return };
+        self.open.remove(&record.came_at);
+        if let State::Granted { tickets, .. } | State::Returned { tickets } = &record.state {
+            for (_, ticket) in tickets {
+                self.cut.remove(&ticket.hash());
+            }
+        }
+    }
+
+    fn step(&mut self, id: RequestId, event: Event) -> Result<(), BadFact> {
+        let record = self.requests.remove(&id).ok_or_else(|| missing("event", id))?;
+        let state = record.state.next(event)?;
+        self.requests.insert(id, Record { state, ..record });
+        Ok(())
+    }
+
+    /// There is something to decide.
+    fn call(&mut self, at: Time) {
+        if self.rounds.call() {
+            self.owe_consultation(at);
+        }
+    }
+
+    fn owe_consultation(&mut self, at: Time) {
+        self.owed.owe(Duty::Consult, self.base.position, at);
+    }
+}
+
+fn missing(kind: &'static str, what: impl std::fmt::Display) -> BadFact {
+    BadFact::Missing { kind, what: what.to_string() }
+}

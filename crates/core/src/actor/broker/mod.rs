@@ -1,0 +1,214 @@
+//! The broker: takes delegations from sites, and cuts tickets from them for those who ask.
+
+mod apply;
+mod handle;
+
+use std::collections::BTreeMap;
+
+use super::owed::Owed;
+use super::rounds::Rounds;
+use super::timers::Timers;
+use super::{Actor, Base, Cause, Setup, at_most};
+use crate::effect::{Effect, EffectId, Input, Output, Problem};
+use crate::fact::{BadFact, Entry, Fact};
+use crate::identity::ActorId;
+use crate::lease::broker::State;
+use crate::mapper::broker::{Source, View};
+use crate::message::{Envelope, Request, Sealed};
+use crate::name::Name;
+use crate::resource::Attributes;
+use crate::slice::RequestId;
+use crate::ticket::Ticket;
+use crate::ticket::ledger::Ledger;
+use crate::ticket::link::{AccountId, LinkHash};
+use crate::time::{Span, Time};
+
+/// A broker.
+#[derive(Clone, Debug)]
+pub struct Broker {
+    pub(crate) base: Base,
+    pub(crate) rounds: Rounds,
+    /// What was cut from the tickets it holds.
+    ledger: Ledger,
+    /// The tickets it holds, newest generation, with what their units are like.
+    holdings: BTreeMap<AccountId, Holding>,
+    requests: BTreeMap<RequestId, Record>,
+    /// Open requests by the position at which they came.
+    open: BTreeMap<u64, RequestId>,
+    /// The request that each ticket was cut for.
+    cut: BTreeMap<LinkHash, RequestId>,
+    serial: u64,
+    owed: Owed<Duty>,
+    timers: Timers<Timer>,
+}
+
+#[derive(Clone, Debug)]
+struct Holding {
+    ticket: Ticket,
+    attributes: Attributes,
+}
+
+#[derive(Clone, Debug)]
+struct Record {
+    state: State,
+    came_at: u64,
+    /// When an open request is refused, and when a closed one is forgotten.
+    answer_by: Time,
+    over_at: Time,
+    answered: Option<Cause>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Duty {
+    Consult,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Wake,
+    Request(RequestId),
+}
+
+impl Broker {
+    /// The most requests that wait for a decision at one time.
+    pub const MAX_OPEN: usize = 100_000;
+
+    /// A broker with an empty journal.
+    pub fn new(setup: Setup) -> Self {
+        Self {
+            base: Base::new(setup),
+            rounds: Rounds::default(),
+            ledger: Ledger::default(),
+            holdings: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            open: BTreeMap::new(),
+            cut: BTreeMap::new(),
+            serial: 0,
+            owed: Owed::default(),
+            timers: Timers::default(),
+        }
+    }
+
+    /// What the mapper is shown, if a round is open.
+    pub fn view(&self, now: Time) -> Option<View<'_>> {
+        self.rounds.open().map(|round| View::new(self, now, round))
+    }
+
+    /// What was cut from the tickets it holds.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Where a request is in its life.
+    pub fn request(&self, id: RequestId) -> Option<&State> {
+        self.requests.get(&id).map(|record| &record.state)
+    }
+
+    pub(crate) fn open_requests(&self) -> impl Iterator<Item = &Request> {
+        self.open.values().filter_map(|id| match &self.requests.get(id)?.state {
+            State::Open { request } => Some(&**request),
+            State::Granted { .. } | State::Returned { .. } | State::Refused { .. } => None,
+        })
+    }
+
+    pub(crate) fn sources(&self) -> Vec<Source<'_>> {
+        let mut sources: Vec<_> = self
+            .holdings
+            .iter()
+            .filter_map(|(&account, holding)| {
+                let link = holding.ticket.bottom();
+                Some(Source {
+                    account,
+                    site: holding.ticket.site(),
+                    site_name: self.name_of(holding.ticket.site()),
+                    resource: &link.resource,
+                    attributes: &holding.attributes,
+                    units: link.units.get(),
+                    free: self.ledger.account(account)?.free().clone(),
+                })
+            })
+            .collect();
+        sources.sort_by(|a, b| (&a.site_name, a.account).cmp(&(&b.site_name, b.account)));
+        sources
+    }
+
+    pub(crate) fn cut_from(&self, ticket: LinkHash) -> Option<(AccountId, u32)> {
+        self.ledger.entered(ticket).map(|(account, link)| (account, link.units.get()))
+    }
+
+    fn name_of(&self, site: ActorId) -> Name {
+        let peer = self.base.setup.peers.get(&site);
+        peer.map_or_else(|| self.base.setup.name.clone(), |peer| peer.name.clone())
+    }
+}
+
+impl Actor for Broker {
+    fn handle(&mut self, now: Time, input: Input, out: &mut Output) {
+        match input {
+            Input::Start => self.start(now, out),
+            Input::Message(sealed) => self.message(now, &sealed, out),
+            Input::Tick => self.tick(now, out),
+            Input::Decision(crate::mapper::Decision::Broker(decision)) => {
+                self.decide(now, decision, out);
+            }
+            Input::Decision(_) => out.problems.push(wrong("decision of another role")),
+            Input::Driver(_) => out.problems.push(wrong("driver's answer")),
+            Input::Observe { .. } => out.problems.push(wrong("observation")),
+            Input::Command(_) => out.problems.push(wrong("command")),
+        }
+    }
+
+    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
+        let Fact::Broker(fact) = &entry.fact else {
+            return Err(BadFact::Foreign(entry.fact.kind().0));
+        };
+        self.apply_fact(entry.at, fact)?;
+        self.base.position += 1;
+        Ok(())
+    }
+
+    fn position(&self) -> u64 {
+        self.base.position
+    }
+
+    fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)> {
+        let consult = |duty: &Duty| match duty {
+            Duty::Consult => self.rounds.open().map(|round| Effect::Consult { round }),
+        };
+        self.owed.after(position).filter_map(|(id, duty, _)| Some((id, consult(duty)?))).collect()
+    }
+
+    fn is_owed(&self, id: EffectId) -> bool {
+        self.owed.is_owed(id)
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn seal(&mut self, envelope: &Envelope) -> Sealed {
+        envelope.seal(&mut self.base.notary)
+    }
+
+    fn signatures(&self) -> (u64, u64) {
+        (self.base.notary.made(), self.base.notary.checked())
+    }
+
+    fn unfinished(&self, most: usize) -> Vec<String> {
+        at_most(self.open.values().map(|id| format!("request {id} is not decided")), most)
+    }
+}
+
+fn wrong(input: &'static str) -> Problem {
+    Problem::WrongRole { role: "broker", input }
+}
+
+/// The end of the longest term that a request can be met with.
+fn last_end(request: &Request) -> Time {
+    request.latest.plus(request.duration)
+}
+
+/// How long a closed request is remembered: until no message about it can be of use.
+fn forget_at(request: &Request, margin: Span) -> Time {
+    last_end(request).plus(margin)
+}

@@ -1,0 +1,196 @@
+//! Actors: the three roles of the protocol, each a pure state machine.
+//!
+//! A shell drives all of them by one loop: hand in an input, make the facts durable, send the replies,
+//! start the effects, wait. Nothing an actor does leaves it before its cause is durable.
+
+pub mod broker;
+pub mod outbox;
+mod owed;
+pub mod rounds;
+mod seat;
+pub mod service_manager;
+pub mod site_authority;
+mod timers;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use seat::Seat;
+
+use crate::effect::{Effect, EffectId, Input, Output, Problem};
+use crate::fact::{BadFact, Entry};
+use crate::identity::{ActorId, Signer};
+use crate::message::{Envelope, Header, Message, Sealed, Sequence};
+use crate::name::Name;
+use crate::notary::Notary;
+use crate::time::{Span, Time};
+
+/// What an actor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Asks, redeems and uses, for a guest.
+    ServiceManager,
+    /// Sells what sites delegated to it.
+    Broker,
+    /// Lends the units of one owner.
+    SiteAuthority,
+}
+
+/// An actor of the protocol.
+///
+/// There are three kinds of method. [`handle`](Self::handle) takes an input and decides;
+/// [`apply`](Self::apply) takes a fact and is the only one that changes state; all others read. A shell
+///
+/// 1. recovers by applying the journal from its first entry, then hands in [`Input::Start`];
+/// 2. hands in one input with the time, which never falls while the shell runs;
+/// 3. appends `out.facts` to the journal; if that fails it drops the actor and recovers;
+/// 4. sends `out.replies`, and starts what [`effects_after`](Self::effects_after) the position before
+///    the input lists: each once, messages again and again through an [`outbox::Outbox`];
+/// 5. waits for the next input, and no longer than [`next_timeout`](Self::next_timeout), then
+///    hands in [`Input::Tick`].
+///
+/// The same inputs at the same times give the same facts, to the byte.
+pub trait Actor {
+    /// Takes one input and decides. Facts are applied as they are emitted, so that later steps of the
+    /// same call see earlier ones. Reads no clock, calls no plug-in, touches nothing outside.
+    fn handle(&mut self, now: Time, input: Input, out: &mut Output);
+
+    /// Takes in one fact: the only mutator, and all that recovery is. An error means that the journal is
+    /// damaged or somebody else's; the state is then void.
+    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact>;
+
+    /// The number of facts applied so far: the position of the next one.
+    fn position(&self) -> u64;
+
+    /// What is owed because of facts from `position` on, in order. Costs as much as there is of it.
+    fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)>;
+
+    /// Whether an effect is still owed.
+    fn is_owed(&self, id: EffectId) -> bool;
+
+    /// When to hand in the next [`Input::Tick`].
+    fn next_timeout(&self) -> Option<Time>;
+
+    /// Signs an envelope of this actor's.
+    fn seal(&mut self, envelope: &Envelope) -> Sealed;
+
+    /// Signatures made and checked since the actor was built.
+    fn signatures(&self) -> (u64, u64);
+
+    /// What is still going on: leases that are not over, requests that are not decided, work that is
+    /// owed. Empty when nothing is; else one line each, at most `most`.
+    fn unfinished(&self, most: usize) -> Vec<String>;
+}
+
+/// What an actor is told when it is built, the same at every recovery.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Its name.
+    pub name: Name,
+    /// Its secret.
+    pub signer: Signer,
+    /// The bound on the difference of two actors' clocks (S51).
+    pub margin: Span,
+    /// The actors it deals with.
+    pub peers: BTreeMap<ActorId, Peer>,
+}
+
+/// An actor known by configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its name.
+    pub name: Name,
+    /// Its role.
+    pub role: Role,
+}
+
+/// What the three roles have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Base {
+    pub(crate) setup: Setup,
+    pub(crate) notary: Notary,
+    /// The number of facts applied.
+    pub(crate) position: u64,
+}
+
+impl Base {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let notary = Notary::new(setup.signer.clone());
+        Self { setup, notary, position: 0 }
+    }
+
+    pub(crate) fn id(&self) -> ActorId {
+        self.notary.id()
+    }
+
+    pub(crate) fn margin(&self) -> Span {
+        self.setup.margin
+    }
+
+    /// The shortest term that two clocks agree on: anything up to twice the margin is refused.
+    pub(crate) fn two_margins(&self) -> Span {
+        self.setup.margin.times(2)
+    }
+
+    pub(crate) fn is_known(&self, id: ActorId, role: Role) -> bool {
+        self.setup.peers.get(&id).is_some_and(|peer| peer.role == role)
+    }
+
+    pub(crate) fn peers_of(&self, role: Role) -> impl Iterator<Item = (&Name, ActorId)> {
+        let mut peers: Vec<_> = self
+            .setup
+            .peers
+            .iter()
+            .filter(move |(_, peer)| peer.role == role)
+            .map(|(&id, peer)| (&peer.name, id))
+            .collect();
+        peers.sort();
+        peers.into_iter()
+    }
+
+    /// Opens a message. What cannot be opened is noted and not answered: its sender is not known.
+    pub(crate) fn open(&mut self, sealed: &Sealed, out: &mut Output) -> Option<Envelope> {
+        sealed.open(&mut self.notary).map_err(|e| out.problems.push(Problem::Unopened(e))).ok()
+    }
+
+    /// The envelope of owed work.
+    pub(crate) fn envelope(
+        &self,
+        to: ActorId,
+        (sequence, at): (Sequence, Time),
+        message: Message,
+    ) -> Envelope {
+        let header = Header { from: self.id(), to, sequence, at };
+        Envelope { header, message }
+    }
+
+    /// The envelope of the answer that the fact at `cause` gave; the same bytes whenever it is built.
+    pub(crate) fn answer(&self, to: ActorId, cause: Cause, message: Message) -> Envelope {
+        let sequence = Sequence { position: cause.position, index: Sequence::ANSWER };
+        self.envelope(to, (sequence, cause.at), message)
+    }
+
+    /// The envelope of an answer that no fact stands behind: of use to the asker, binding nobody.
+    pub(crate) fn volatile(&self, to: ActorId, now: Time, message: Message) -> Envelope {
+        let sequence = Sequence { position: self.position, index: Sequence::VOLATILE };
+        self.envelope(to, (sequence, now), message)
+    }
+}
+
+/// The fact that caused an answer, kept so that the answer can be given again with the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cause {
+    pub(crate) position: u64,
+    pub(crate) at: Time,
+}
+
+pub(crate) fn dropped(kind: &'static str, cause: impl Into<String>) -> Problem {
+    Problem::Message { kind, cause: cause.into() }
+}
+
+/// Lists things for [`Actor::unfinished`], at most `most` of them.
+pub(crate) fn at_most(lines: impl Iterator<Item = String>, most: usize) -> Vec<String> {
+    lines.take(most).collect()
+}

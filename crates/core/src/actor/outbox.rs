@@ -1,0 +1,84 @@
+//! The outbox: repeats what is owed until it is not.
+//!
+//! Volatile. After a recovery a fresh one is filled from what the actor still owes, and the bytes are the
+//! same as before the crash, because they follow from the facts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::effect::EffectId;
+use crate::identity::ActorId;
+use crate::message::Sealed;
+use crate::time::{Span, Time};
+
+/// How an outbox repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// The pause before the first repetition; it doubles with each.
+    pub first: Span,
+    /// The longest pause.
+    pub longest: Span,
+}
+
+/// A sealed message on its way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outgoing {
+    /// Who it is for.
+    pub to: ActorId,
+    /// The kind of message it is.
+    pub kind: &'static str,
+    /// The bytes.
+    pub sealed: Sealed,
+}
+
+/// The messages of one actor that wait for an answer.
+#[derive(Clone, Debug)]
+pub struct Outbox {
+    patience: Patience,
+    waiting: BTreeMap<EffectId, (Outgoing, Span)>,
+    by_time: BTreeSet<(Time, EffectId)>,
+}
+
+impl Outbox {
+    /// An empty outbox.
+    pub fn new(patience: Patience) -> Self {
+        Self { patience, waiting: BTreeMap::new(), by_time: BTreeSet::new() }
+    }
+
+    /// Takes in a message that is being sent now.
+    pub fn sent(&mut self, id: EffectId, message: Outgoing, now: Time) {
+        let pause = self.patience.first;
+        self.waiting.insert(id, (message, pause));
+        self.by_time.insert((now.plus(pause), id));
+    }
+
+    /// The messages to repeat now: due, and still owed.
+    pub fn due(&mut self, now: Time, is_owed: impl Fn(EffectId) -> bool) -> Vec<Outgoing> {
+        let mut due = Vec::new();
+        while let Some(&(time, id)) = self.by_time.first() {
+            if time > now {
+                break;
+            }
+            self.by_time.pop_first();
+            if !is_owed(id) {
+                self.waiting.remove(&id);
+            } else if let Some((message, pause)) = self.waiting.get_mut(&id) {
+                due.push(message.clone());
+                *pause = pause.times(2).min(self.patience.longest);
+                self.by_time.insert((now.plus(*pause), id));
+            }
+        }
+        due
+    }
+
+    /// When something will have to be repeated. Drops what is owed no more on the way.
+    pub fn next_timeout(&mut self, is_owed: impl Fn(EffectId) -> bool) -> Option<Time> {
+        loop {
+            let &(time, id) = self.by_time.first()?;
+            if is_owed(id) {
+                return Some(time);
+            }
+            self.by_time.pop_first();
+            self.waiting.remove(&id);
+        }
+    }
+}

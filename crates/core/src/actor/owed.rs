@@ -1,0 +1,73 @@
+//! Work owed: what the actor has decided and the outside has not yet done.
+
+use std::collections::BTreeMap;
+
+use crate::effect::EffectId;
+use crate::message::Sequence;
+use crate::time::Time;
+
+/// Owed work by key and by the fact that caused it. At most one piece is owed under a key.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Owed<K> {
+    by_id: BTreeMap<EffectId, (K, Time)>,
+    by_key: BTreeMap<K, EffectId>,
+}
+
+impl<K> Default for Owed<K> {
+    fn default() -> Self {
+        Self { by_id: BTreeMap::new(), by_key: BTreeMap::new() }
+    }
+}
+
+impl<K: Ord + Clone> Owed<K> {
+    /// Owes `key` because of the fact at `position`, which happened `at`; what was owed under the key
+    /// before is not any more.
+    pub(super) fn owe(&mut self, key: K, position: u64, at: Time) {
+        self.settle(&key);
+        let last = self.by_id.last_key_value().map(|(&id, _)| id);
+        let index = last.filter(|id| id.position == position).map_or(0, |id| id.index + 1);
+        let id = Sequence { position, index };
+        self.by_key.insert(key.clone(), id);
+        self.by_id.insert(id, (key, at));
+    }
+
+    /// `key` is owed no more.
+    pub(super) fn settle(&mut self, key: &K) {
+        if let Some(id) = self.by_key.remove(key) {
+            self.by_id.remove(&id);
+        }
+    }
+
+    /// Nothing under the keys from `first` to `last` is owed any more.
+    pub(super) fn settle_range(&mut self, first: K, last: K) {
+        let keys: Vec<K> = self.by_key.range(first..=last).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            self.settle(&key);
+        }
+    }
+
+    /// Owes `key` or settles it.
+    pub(super) fn set(&mut self, key: K, wanted: bool, position: u64, at: Time) {
+        match (wanted, self.owes(&key)) {
+            (true, false) => self.owe(key, position, at),
+            (false, true) => self.settle(&key),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    /// Whether something is owed under `key`.
+    pub(super) fn owes(&self, key: &K) -> bool {
+        self.by_key.contains_key(key)
+    }
+
+    /// Whether `id` is still owed.
+    pub(super) fn is_owed(&self, id: EffectId) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// What facts from `position` on caused, in order.
+    pub(super) fn after(&self, position: u64) -> impl Iterator<Item = (EffectId, &K, Time)> {
+        let from = Sequence { position, index: 0 };
+        self.by_id.range(from..).map(|(&id, (key, at))| (id, key, *at))
+    }
+}

@@ -1,0 +1,58 @@
+//! Rounds: when the mapper is to be asked, and whether it has answered.
+
+use crate::fact::Memo;
+use crate::time::Time;
+
+/// At most one round is open. What happens meanwhile is for the next one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rounds {
+    count: u64,
+    open: bool,
+    again: bool,
+    memo: Memo,
+    wake: Option<Time>,
+}
+
+impl Rounds {
+    /// There is something to decide. Answers whether a round opens with it.
+    pub fn call(&mut self) -> bool {
+        if self.open {
+            self.again = true;
+            return false;
+        }
+        self.count += 1;
+        self.open = true;
+        true
+    }
+
+    /// The open round is over. Answers whether the next one opens with it.
+    pub fn answered(&mut self, memo: Option<&Memo>, wake: Option<Time>) -> bool {
+        if let Some(memo) = memo {
+            self.memo = memo.clone();
+        }
+        self.wake = wake;
+        self.open = false;
+        std::mem::take(&mut self.again) && self.call()
+    }
+
+    /// The mapper wished to be asked now.
+    pub fn woken(&mut self) -> bool {
+        self.wake = None;
+        self.call()
+    }
+
+    /// The number of the open round.
+    pub fn open(&self) -> Option<u64> {
+        self.open.then_some(self.count)
+    }
+
+    /// What the mapper remembers.
+    pub fn memo(&self) -> &Memo {
+        &self.memo
+    }
+
+    /// When it wants to be asked, whatever happens.
+    pub fn wake(&self) -> Option<Time> {
+        self.wake
+    }
+}

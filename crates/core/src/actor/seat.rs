@@ -1,0 +1,65 @@
+//! A seat: an actor of any role together with its mapper, as a shell hosts it.
+
+use super::broker::Broker;
+use super::service_manager::ServiceManager;
+use super::site_authority::SiteAuthority;
+use super::{Actor, Role};
+use crate::effect::Input;
+use crate::mapper::Decision;
+use crate::mapper::broker::BrokerMapper;
+use crate::mapper::service_manager::ServiceManagerMapper;
+use crate::mapper::site_authority::SiteAuthorityMapper;
+use crate::time::Time;
+
+/// An actor with its mapper.
+pub enum Seat {
+    /// A service manager with its mapper.
+    ServiceManager(Box<ServiceManager>, Box<dyn ServiceManagerMapper>),
+    /// A broker with its mapper.
+    Broker(Box<Broker>, Box<dyn BrokerMapper>),
+    /// A site authority with its mapper.
+    SiteAuthority(Box<SiteAuthority>, Box<dyn SiteAuthorityMapper>),
+}
+
+impl Seat {
+    /// The actor.
+    pub fn actor(&self) -> &dyn Actor {
+        match self {
+            Self::ServiceManager(actor, _) => &**actor,
+            Self::Broker(actor, _) => &**actor,
+            Self::SiteAuthority(actor, _) => &**actor,
+        }
+    }
+
+    /// The actor, to be handed inputs.
+    pub fn actor_mut(&mut self) -> &mut dyn Actor {
+        match self {
+            Self::ServiceManager(actor, _) => &mut **actor,
+            Self::Broker(actor, _) => &mut **actor,
+            Self::SiteAuthority(actor, _) => &mut **actor,
+        }
+    }
+
+    /// What the actor is for.
+    pub fn role(&self) -> Role {
+        match self {
+            Self::ServiceManager(..) => Role::ServiceManager,
+            Self::Broker(..) => Role::Broker,
+            Self::SiteAuthority(..) => Role::SiteAuthority,
+        }
+    }
+
+    /// Asks the mapper about the open round, if there is one: the input to hand in next.
+    pub fn consult(&self, now: Time) -> Option<Input> {
+        let decision = match self {
+            Self::ServiceManager(actor, mapper) => {
+                Decision::ServiceManager(mapper.decide(&actor.view(now)?))
+            }
+            Self::Broker(actor, mapper) => Decision::Broker(mapper.decide(&actor.view(now)?)),
+            Self::SiteAuthority(actor, mapper) => {
+                Decision::SiteAuthority(mapper.decide(&actor.view(now)?))
+            }
+        };
+        Some(Input::Decision(decision))
+    }
+}

@@ -1,0 +1,405 @@
+//! How facts change a service manager.
+
+use std::num::NonZeroU32;
+
+use super::{Duty, Lease, ServiceManager, Timer, is_live};
+use crate::driver::UnitId;
+use crate::fact::BadFact;
+use crate::fact::service_manager::{Asked, Fact};
+use crate::lease::service_manager::{Event, Extension, Outcome, State, Then, Use};
+use crate::message::Request;
+use crate::name::Name;
+use crate::slice::LeaseId;
+use crate::ticket::Ticket;
+use crate::ticket::ledger::REMEMBERED;
+use crate::time::{Term, Time};
+
+impl ServiceManager {
+    pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
+        match fact {
+            Fact::SignalObserved(fact) => {
+                self.signals.insert(fact.signal.clone(), fact.value);
+                self.consult(at);
+            }
+            Fact::MapperAnswered(fact) => {
+                self.owed.settle(&Duty::Consult);
+                let again = self.rounds.answered(fact.memo.as_ref(), fact.wake);
+                self.timers.set(Timer::Wake, fact.wake);
+                if again {
+                    self.owe(Duty::Consult, at);
+                }
+            }
+            Fact::Woken(_) => {
+                self.timers.set(Timer::Wake, None);
+                if self.rounds.woken() {
+                    self.owe(Duty::Consult, at);
+                }
+            }
+            Fact::Asked(fact) => self.asked_for(at, fact),
+            Fact::Granted(fact) => self.granted(at, fact.number, &fact.tickets)?,
+            Fact::UnwantedGranted(fact) => self.granted(at, fact.number, &fact.tickets)?,
+            Fact::AskRefused(fact) => {
+                let lease = LeaseId { number: fact.number, part: 0 };
+                self.step(at, lease, Event::Refused(fact.refusal.clone()))?;
+            }
+            Fact::GaveUp(fact) => {
+                self.step(at, LeaseId { number: fact.number, part: 0 }, Event::GaveUp)?;
+            }
+            Fact::Leased(fact) => {
+                let event = Event::Leased(fact.term, fact.units.clone());
+                self.step(at, fact.lease, event)?;
+            }
+            Fact::RedeemRefused(fact) => {
+                self.step(at, fact.lease, Event::Refused(fact.refusal.clone()))?;
+            }
+            Fact::Joined(fact) => {
+                self.owed.settle(&Duty::Join(fact.lease, fact.unit));
+                let event = Event::Joined(fact.unit, fact.error.is_none());
+                self.step_unit(at, fact.lease, event)?;
+            }
+            Fact::Left(fact) => {
+                self.owed.settle(&Duty::Leave(fact.lease, fact.unit));
+                self.step_unit(at, fact.lease, Event::Left(fact.unit))?;
+            }
+            Fact::ExtensionAsked(fact) => {
+                let request = Box::new(fact.request.clone());
+                self.new_number(fact.request.id.number, fact.lease, at);
+                self.step(at, fact.lease, Event::ExtensionAsked(fact.broker, request))?;
+            }
+            Fact::ExtensionGranted(fact) => {
+                self.by_ticket.insert(fact.ticket.hash(), fact.lease);
+                self.step(at, fact.lease, Event::ExtensionGranted(fact.ticket.clone()))?;
+            }
+            Fact::ExtensionDenied(fact) => self.step(at, fact.lease, Event::ExtensionDenied)?,
+            Fact::Extended(fact) => self.step(at, fact.lease, Event::Extended)?,
+            Fact::LeaveBegun(fact) => self.step(at, fact.lease, Event::LeaveBegun(fact.then))?,
+            Fact::CloseBegun(fact) => self.step(at, fact.lease, Event::CloseBegun)?,
+            Fact::SiteClosed(fact) => {
+                self.step(at, fact.lease, Event::SiteClosed(fact.receipts.clone()))?;
+            }
+            Fact::Credited(fact) => self.step(at, fact.lease, Event::Credited)?,
+            Fact::TermOver(fact) => self.step(at, fact.lease, Event::TermOver)?,
+            Fact::LeaseForgotten(fact) => self.forget(fact.lease),
+        }
+        Ok(())
+    }
+
+    fn asked_for(&mut self, at: Time, fact: &Asked) {
+        let Asked { broker, slice, request, configuration, .. } = fact;
+        let (Some(item), Ok(term)) =
+            (request.items.first(), Term::lasting(request.earliest, request.duration))
+        else {
+            return;
+        };
+        let id = LeaseId { number: request.id.number, part: 0 };
+        let lease = Lease {
+            state: State::Asking { broker: *broker, request: Box::new(request.clone()) },
+            resource: item.resource.clone(),
+            units: request.items.iter().map(|item| item.units.get()).sum(),
+            term,
+            slice: slice.clone(),
+            least: NonZeroU32::MIN,
+            configuration: configuration.clone(),
+            request: Some(Box::new(request.clone())),
+            booked: Vec::new(),
+            tickets: Vec::new(),
+            ends_at: None,
+            over_at: request.latest.plus(request.duration),
+        };
+        self.leases.insert(id, lease);
+        self.live += 1;
+        for item in &request.items {
+            self.book(id, &item.resource, term, item.units.get(), at);
+        }
+        self.new_number(id.number, id, at);
+        self.refresh(id, at);
+    }
+
+    /// A request goes out under the next number.
+    fn new_number(&mut self, number: u64, lease: LeaseId, at: Time) {
+        self.last_number = self.last_number.max(number);
+        self.requests.insert(number, lease);
+        self.owe(Duty::Ask(number), at);
+    }
+
+    /// Each ticket becomes a lease: the first the one that asked, the others new ones beside it.
+    fn granted(&mut self, at: Time, number: u64, tickets: &[(u16, Ticket)]) -> Result<(), BadFact> {
+        let first = LeaseId { number, part: 0 };
+        self.unbook(first, Time::MIN);
+        let Some(asked) = self.leases.get(&first).cloned() else {
+            return Err(BadFact::Missing { kind: "granted", what: first.to_string() });
+        };
+        let wanted = matches!(asked.state, State::Asking { .. });
+        for (part, (item, ticket)) in (0u16..).zip(tickets) {
+            let id = LeaseId { number, part };
+            let link = ticket.bottom();
+            let least = asked.request.as_deref().map(|r| least_of(r, *item, ticket, tickets));
+            let lease = Lease {
+                state: asked.state.clone().next(Event::Granted(ticket.clone()))?,
+                resource: link.resource.clone(),
+                units: link.units.get(),
+                term: link.term,
+                least: least.unwrap_or(link.units),
+                over_at: link.term.end(),
+                request: None,
+                tickets: vec![ticket.hash()],
+                booked: Vec::new(),
+                ..asked.clone()
+            };
+            self.live += usize::from(part > 0);
+            self.leases.insert(id, lease);
+            self.by_ticket.insert(ticket.hash(), id);
+            if wanted {
+                self.book(id, &link.resource, link.term, link.units.get(), at);
+            }
+            self.refresh(id, at);
+        }
+        self.requests.remove(&number);
+        self.owed.settle(&Duty::Ask(number));
+        Ok(())
+    }
+
+    fn forget(&mut self, id: LeaseId) {
+        self.timers.set(Timer::Lease(id), None);
+        let Some(lease) = self.leases.remove(&id) else { return };
+        for ticket in &lease.tickets {
+            self.by_ticket.remove(ticket);
+        }
+    }
+
+    /// Moves a lease on by what happened to one of its units.
+    fn step_unit(&mut self, at: Time, id: LeaseId, event: Event) -> Result<(), BadFact> {
+        let lease = self.leases.get_mut(&id).ok_or_else(|| absent(id))?;
+        let before = lease.state.word();
+        let gone = State::Closed { outcome: Outcome::Unanswered };
+        lease.state = std::mem::replace(&mut lease.state, gone).next(event)?;
+        if lease.state.word() != before {
+            self.refresh(id, at);
+        }
+        Ok(())
+    }
+
+    /// Moves a lease on, with everything that follows from its new state.
+    fn step(&mut self, at: Time, id: LeaseId, event: Event) -> Result<(), BadFact> {
+        let lease = self.leases.get_mut(&id).ok_or_else(|| absent(id))?;
+        let old = lease.state.clone();
+        let (denied, extended, over) = (
+            matches!(event, Event::ExtensionDenied),
+            matches!(event, Event::Extended),
+            matches!(event, Event::TermOver),
+        );
+        lease.state = old.clone().next(event)?;
+        if let Some(held) = lease.state.held() {
+            lease.term = held.term;
+        }
+        self.live -= usize::from(is_live(&old) && !is_live(&lease.state));
+        if extended {
+            self.extended(id, at);
+        }
+        let asks = |state: &State| matches!(state, State::Asking { .. } | State::GivenUp { .. });
+        if asks(&old) && self.leases.get(&id).is_some_and(|lease| !asks(&lease.state)) {
+            self.requests.remove(&id.number);
+            self.owed.settle(&Duty::Ask(id.number));
+        }
+        if let Some(extension) = old.held().map(|held| &held.extension) {
+            self.after_extension(id, extension, denied, at);
+        }
+        if !over && !self.counts(id) {
+            self.unbook(id, at);
+        }
+        self.refresh(id, at);
+        Ok(())
+    }
+
+    /// Whether a lease counts as held or asked for.
+    fn counts(&self, id: LeaseId) -> bool {
+        self.leases.get(&id).is_some_and(|lease| match lease.state {
+            State::Asking { .. }
+            | State::Redeeming { .. }
+            | State::Joining { .. }
+            | State::Active { .. }
+            | State::Leaving { then: Then::End, .. } => true,
+            State::GivenUp { .. }
+            | State::Leaving { then: Then::Close, .. }
+            | State::Closing { .. }
+            | State::Crediting { .. }
+            | State::Closed { .. } => false,
+        })
+    }
+
+    /// What was under way for an extension, and is not any more, must not leak units: a request whose
+    /// answer nobody waits for becomes a wish that was given up, and a ticket that the site refused
+    /// is given back, each as a lease of its own under the request's number.
+    fn after_extension(&mut self, id: LeaseId, old: &Extension, denied: bool, at: Time) {
+        let Some(lease) = self.leases.get(&id) else { return };
+        let now = lease.state.held().map(|held| &held.extension);
+        let (number, state, over_at, request, tickets) = match (old, now) {
+            (Extension::Asking { request, .. }, Some(Extension::Asking { .. })) => {
+                debug_assert_eq!(self.requests.get(&request.id.number), Some(&id));
+                return;
+            }
+            (Extension::Asking { request, .. }, Some(_)) => {
+                self.requests.remove(&request.id.number);
+                self.owed.settle(&Duty::Ask(request.id.number));
+                return;
+            }
+            (Extension::Asking { broker, request }, None) => {
+                let over_at = request.latest.plus(request.duration);
+                let state = State::GivenUp { broker: *broker };
+                (request.id.number, state, over_at, Some(request.clone()), Vec::new())
+            }
+            (Extension::Redeeming { ticket, number }, _) if denied => {
+                let state = State::Closing { tickets: vec![ticket.clone()] };
+                (*number, state, ticket.bottom().term.end(), None, vec![ticket.hash()])
+            }
+            (Extension::None | Extension::Redeeming { .. }, _) => return,
+        };
+        let own = LeaseId { number, part: 0 };
+        let least = NonZeroU32::MIN;
+        let (booked, ends_at) = (Vec::new(), None);
+        let lease =
+            Lease { state, least, over_at, request, booked, ends_at, tickets, ..lease.clone() };
+        for ticket in &lease.tickets {
+            self.by_ticket.insert(*ticket, own);
+        }
+        if lease.request.is_some() {
+            self.requests.insert(number, own);
+        }
+        self.leases.insert(own, lease);
+        self.live += 1;
+        self.refresh(own, at);
+    }
+
+    /// The term of the newest ticket is held as well.
+    fn extended(&mut self, id: LeaseId, at: Time) {
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        let newest = lease.state.held().and_then(|held| held.tickets.last());
+        let Some(link) = newest.map(|ticket| ticket.bottom().clone()) else { return };
+        lease.tickets.push(link.hash());
+        lease.over_at = link.term.end();
+        let units = lease.units;
+        self.book(id, &link.resource, link.term, units, at);
+    }
+
+    fn book(&mut self, id: LeaseId, resource: &Name, term: Term, units: u32, at: Time) {
+        let holdings = self.holdings.entry(resource.clone()).or_default();
+        holdings.forget_until(at.minus(REMEMBERED));
+        holdings.add(term, i64::from(units));
+        if let Some(lease) = self.leases.get_mut(&id) {
+            lease.booked.push((resource.clone(), term, units));
+        }
+    }
+
+    /// Takes what is left of a lease's bookings from `from` on out of the holdings.
+    fn unbook(&mut self, id: LeaseId, from: Time) {
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        for (resource, term, units) in lease.booked.drain(..) {
+            if let Some(rest) = term.from(from) {
+                self.holdings.entry(resource).or_default().add(rest, -i64::from(units));
+            }
+        }
+    }
+
+    /// Sets what follows from a lease's state: what is owed for it, and when it is next due.
+    fn refresh(&mut self, id: LeaseId, at: Time) {
+        let position = self.base.position;
+        let Some(lease) = self.leases.get(&id) else { return };
+        let state = &lease.state;
+        let extending = !matches!(state, State::Leaving { .. })
+            && state.held().is_some_and(|h| matches!(h.extension, Extension::Redeeming { .. }));
+        let owed = &mut self.owed;
+        let redeeming = matches!(state, State::Redeeming { .. });
+        owed.set(Duty::Redeem(id), redeeming, position, at);
+        owed.set(Duty::Extend(id), extending, position, at);
+        owed.set(Duty::Close(id), matches!(state, State::Closing { .. }), position, at);
+        owed.set(Duty::Credit(id), matches!(state, State::Crediting { .. }), position, at);
+        let (first, last) = (UnitId(0), UnitId(u32::MAX));
+        match state {
+            State::Joining { held } => {
+                for &unit in held.waiting_to(Use::Joining) {
+                    owed.set(Duty::Join(id, unit), true, position, at);
+                }
+            }
+            State::Leaving { held, .. } => {
+                owed.settle_range(Duty::Join(id, first), Duty::Join(id, last));
+                for &unit in held.waiting_to(Use::Leaving) {
+                    owed.set(Duty::Leave(id, unit), true, position, at);
+                }
+            }
+            State::Asking { .. } | State::GivenUp { .. } | State::Redeeming { .. } => {}
+            State::Active { .. }
+            | State::Closing { .. }
+            | State::Crediting { .. }
+            | State::Closed { .. } => {
+                owed.settle_range(Duty::Join(id, first), Duty::Join(id, last));
+                owed.settle_range(Duty::Leave(id, first), Duty::Leave(id, last));
+            }
+        }
+        if let State::GivenUp { .. } = state {
+            owed.set(Duty::Ask(id.number), true, position, at);
+        }
+        self.set_deadline(id);
+    }
+
+    /// When a lease is next due, and where it stands among those that end.
+    fn set_deadline(&mut self, id: LeaseId) {
+        let (margin, two) = (self.base.margin(), self.base.two_margins());
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        let end = lease.over_at;
+        let deadline = match &lease.state {
+            State::Asking { .. } => end.minus(two),
+            State::Redeeming { .. } | State::Leaving { .. } => end.minus(margin),
+            State::Joining { held } | State::Active { held } => match held.extension {
+                Extension::None => end.minus(margin).minus(self.leave_before),
+                Extension::Asking { .. } | Extension::Redeeming { .. } => end.minus(margin),
+            },
+            State::Closing { tickets } => {
+                tickets.iter().map(|t| t.bottom().term.end()).max().unwrap_or(end)
+            }
+            State::Crediting { receipts } => {
+                receipts.iter().map(|r| r.what.term.end()).max().unwrap_or(end)
+            }
+            State::GivenUp { .. } | State::Closed { .. } => end.plus(margin),
+        };
+        let ends_at = matches!(lease.state, State::Joining { .. } | State::Active { .. })
+            .then_some(lease.term.end());
+        let old = std::mem::replace(&mut lease.ends_at, ends_at);
+        if old != ends_at {
+            old.map(|end| self.ending.remove(&(end, id)));
+            ends_at.map(|end| self.ending.insert((end, id)));
+        }
+        self.timers.set(Timer::Lease(id), Some(deadline));
+    }
+
+    fn consult(&mut self, at: Time) {
+        if self.rounds.call() {
+            self.owe(Duty::Consult, at);
+        }
+    }
+
+    fn owe(&mut self, duty: Duty, at: Time) {
+        self.owed.owe(duty, self.base.position, at);
+    }
+}
+
+fn absent(id: LeaseId) -> BadFact {
+    BadFact::Missing { kind: "event", what: id.to_string() }
+}
+
+/// How few units of one ticket will do: each ticket of an elastic item may fall short by its share of
+/// what the whole item could do without.
+fn least_of(
+    request: &Request,
+    item: u16,
+    ticket: &Ticket,
+    tickets: &[(u16, Ticket)],
+) -> NonZeroU32 {
+    let units = ticket.bottom().units;
+    let Some(wanted) = request.items.get(usize::from(item)) else { return units };
+    let parts = tickets.iter().filter(|(of, _)| *of == item);
+    let granted: u64 = parts.map(|(_, part)| u64::from(part.bottom().units.get())).sum();
+    let spare = granted.saturating_sub(u64::from(wanted.least.get()));
+    let share = spare * u64::from(units.get()) / granted.max(1);
+    let share = u32::try_from(share).unwrap_or(u32::MAX);
+    NonZeroU32::new(units.get().saturating_sub(share)).unwrap_or(NonZeroU32::MIN)
+}

@@ -1,0 +1,394 @@
+//! What a service manager does with time, messages and its guest's driver.
+
+use super::{Duty, ServiceManager, Timer};
+use crate::actor::{Actor as _, dropped};
+use crate::driver::Step;
+use crate::effect::{Done, Output, Problem};
+use crate::fact::service_manager::{
+    AskRefused, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted, Joined,
+    LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SignalObserved, SiteClosed, TermOver,
+    UnwantedGranted, Woken,
+};
+use crate::fact::{Entry, Fact};
+use crate::identity::ActorId;
+use crate::lease::service_manager::{Extension, Held, State, Then, Use};
+use crate::message::{LeasedUnit, Message, Request, Sealed, Subject};
+use crate::name::Name;
+use crate::refusal::Refusal;
+use crate::slice::{LeaseId, RequestId};
+use crate::ticket::Ticket;
+use crate::ticket::link::LinkHash;
+use crate::ticket::receipt::Receipt;
+use crate::time::{Span, Term, Time};
+
+impl ServiceManager {
+    pub(super) fn start(&mut self, now: Time, out: &mut Output) {
+        self.emit(now, Woken {}, out);
+    }
+
+    pub(super) fn observe(&mut self, now: Time, signal: Name, value: i64, out: &mut Output) {
+        self.emit(now, SignalObserved { signal, value }, out);
+    }
+
+    pub(super) fn tick(&mut self, now: Time, out: &mut Output) {
+        while let Some(timer) = self.timers.due(now) {
+            match timer {
+                Timer::Wake => self.emit(now, Woken {}, out),
+                Timer::Lease(id) => self.lease_due(now, id, out),
+            }
+        }
+    }
+
+    fn lease_due(&mut self, now: Time, lease: LeaseId, out: &mut Output) {
+        let Some(record) = self.leases.get(&lease) else {
+            return self.timers.set(Timer::Lease(lease), None);
+        };
+        let end = record.over_at.minus(self.base.margin());
+        match &record.state {
+            State::Asking { .. } => self.emit(now, GaveUp { number: lease.number }, out),
+            State::Joining { .. } | State::Active { .. } if now < end => {
+                self.emit(now, LeaveBegun { lease, then: Then::End }, out);
+            }
+            State::GivenUp { .. }
+            | State::Redeeming { .. }
+            | State::Joining { .. }
+            | State::Active { .. }
+            | State::Leaving { .. }
+            | State::Closing { .. }
+            | State::Crediting { .. } => self.emit(now, TermOver { lease }, out),
+            State::Closed { .. } => self.emit(now, LeaseForgotten { lease }, out),
+        }
+    }
+
+    pub(super) fn message(&mut self, now: Time, sealed: &Sealed, out: &mut Output) {
+        let Some(envelope) = self.base.open(sealed, out) else { return };
+        let from = envelope.header.from;
+        let kind = envelope.message.kind();
+        let taken = match envelope.message {
+            Message::Granted { request, tickets } => {
+                self.tickets_came(now, from, request, tickets, out)
+            }
+            Message::Leased { ticket, term, units } => {
+                self.units_came(now, from, ticket, term, units, out)
+            }
+            Message::Closed { ticket, refusal, receipts } => {
+                self.site_closed(now, from, ticket, refusal, receipts, out)
+            }
+            Message::Credited { tickets } => self.credited(now, from, &tickets, out),
+            Message::Refused { subject, refusal } => self.refused(now, from, subject, refusal, out),
+            Message::Delegate { .. }
+            | Message::Delegated { .. }
+            | Message::Request(_)
+            | Message::Redeem { .. }
+            | Message::Close { .. }
+            | Message::Credit { .. } => Err("a service manager does not take it".to_owned()),
+        };
+        if let Err(cause) = taken {
+            out.problems.push(dropped(kind, cause));
+        }
+    }
+
+    fn tickets_came(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        id: RequestId,
+        tickets: Vec<(u16, Ticket)>,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        let number = id.number;
+        let Some(&lease) = self.requests.get(&number) else { return Ok(()) };
+        let Some((broker, request)) = self.asked(number) else { return Ok(()) };
+        if broker != from || request.id != id {
+            return Err(format!("request {id} was not put to its sender"));
+        }
+        let request = request.clone();
+        if let Err(refusal) = self.check_grant(&request, &tickets) {
+            self.not_granted(now, number, lease, refusal, out);
+            return Ok(());
+        }
+        match self.lease(lease) {
+            Some(State::Asking { .. }) => self.emit(now, Granted { number, tickets }, out),
+            Some(State::GivenUp { .. }) => {
+                self.emit(now, UnwantedGranted { number, tickets }, out);
+            }
+            Some(State::Joining { .. } | State::Active { .. }) => {
+                if let Some((_, ticket)) = tickets.into_iter().next() {
+                    self.emit(now, ExtensionGranted { lease, ticket }, out);
+                }
+            }
+            // A lease on its way out takes no extension; once it is out, the wish is asked after once
+            // more and its ticket given back.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether the tickets are what was asked for, validly signed, and this guest's.
+    fn check_grant(&mut self, request: &Request, tickets: &[(u16, Ticket)]) -> Result<(), Refusal> {
+        let me = self.base.id();
+        let mut sums = vec![0u64; request.items.len()];
+        for (item, ticket) in tickets {
+            self.base.notary.check_ticket(ticket, ticket.site(), me)?;
+            let link = ticket.bottom();
+            let index = usize::from(*item);
+            let wanted = request.items.get(index);
+            let good = wanted.is_some_and(|wanted| {
+                wanted.resource == link.resource && wanted.extends == link.extends
+            }) && request.earliest <= link.term.start()
+                && link.term.start() <= request.latest
+                && link.term.duration() == request.duration
+                && !self.by_ticket.contains_key(&ticket.hash());
+            if !good {
+                return Err(Refusal::Malformed("a ticket is not what was asked for".to_owned()));
+            }
+            sums[index] += u64::from(link.units.get());
+        }
+        let enough = request.items.iter().zip(&sums).all(|(item, &sum)| {
+            u64::from(item.least.get()) <= sum && sum <= u64::from(item.units.get())
+        });
+        if enough {
+            Ok(())
+        } else {
+            Err(Refusal::Malformed("the tickets are not for the units asked for".to_owned()))
+        }
+    }
+
+    fn not_granted(
+        &mut self,
+        now: Time,
+        number: u64,
+        lease: LeaseId,
+        refusal: Refusal,
+        out: &mut Output,
+    ) {
+        match self.lease(lease) {
+            Some(State::Asking { .. } | State::GivenUp { .. }) => {
+                self.emit(now, AskRefused { number, refusal }, out);
+            }
+            _ => self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out),
+        }
+    }
+
+    fn units_came(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        ticket: LinkHash,
+        term: Term,
+        units: Vec<LeasedUnit>,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        let Some(&lease) = self.by_ticket.get(&ticket) else { return Ok(()) };
+        let Some(record) = self.leases.get(&lease) else { return Ok(()) };
+        match &record.state {
+            State::Redeeming { ticket } => {
+                let link = ticket.bottom();
+                let count = u32::try_from(units.len()).unwrap_or(u32::MAX);
+                let distinct: std::collections::BTreeSet<_> =
+                    units.iter().map(|unit| unit.unit).collect();
+                let good = ticket.site() == from
+                    && term == link.term
+                    && distinct.len() == units.len()
+                    && (record.least.get()..=link.units.get()).contains(&count);
+                if !good {
+                    return Err(format!("lease {lease} is not what the ticket says"));
+                }
+                self.emit(now, Leased { lease, term, units }, out);
+            }
+            State::Joining { held } | State::Active { held } => {
+                if is_extension(held, ticket, from) {
+                    self.emit(now, Extended { lease }, out);
+                }
+            }
+            State::Asking { .. }
+            | State::GivenUp { .. }
+            | State::Leaving { .. }
+            | State::Closing { .. }
+            | State::Crediting { .. }
+            | State::Closed { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn site_closed(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        ticket: LinkHash,
+        refusal: Option<Refusal>,
+        receipts: Vec<Receipt>,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        let Some(&lease) = self.by_ticket.get(&ticket) else { return Ok(()) };
+        let Some(state) = self.lease(lease) else { return Ok(()) };
+        let tickets: Vec<Ticket> = match state {
+            State::Redeeming { ticket } => vec![ticket.clone()],
+            State::Joining { held } | State::Active { held } | State::Leaving { held, .. } => {
+                held.tickets.clone()
+            }
+            State::Closing { tickets } => tickets.clone(),
+            State::Asking { .. }
+            | State::GivenUp { .. }
+            | State::Crediting { .. }
+            | State::Closed { .. } => return Ok(()),
+        };
+        if tickets.first().is_none_or(|first| first.site() != from) {
+            return Err(format!("lease {lease} is not at its sender's site"));
+        }
+        for receipt in &receipts {
+            let ours = self.by_ticket.contains_key(&receipt.what.link) && receipt.what.site == from;
+            if !ours || !self.base.notary.checks_receipt(receipt) {
+                return Err(format!("a receipt for lease {lease} is not good"));
+            }
+        }
+        self.emit(now, SiteClosed { lease, refusal, receipts }, out);
+        Ok(())
+    }
+
+    fn credited(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        tickets: &[LinkHash],
+        out: &mut Output,
+    ) -> Result<(), String> {
+        let lease = tickets.first().and_then(|ticket| self.by_ticket.get(ticket)).copied();
+        let Some(lease) = lease else { return Ok(()) };
+        let Some(State::Crediting { receipts }) = self.lease(lease) else { return Ok(()) };
+        let all = receipts
+            .iter()
+            .all(|receipt| receipt.what.issuer == from && tickets.contains(&receipt.what.link));
+        if !all {
+            return Err(format!("it does not credit what lease {lease} gave back"));
+        }
+        self.emit(now, Credited { lease }, out);
+        Ok(())
+    }
+
+    fn refused(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        subject: Subject,
+        refusal: Refusal,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        match subject {
+            Subject::Request(id) => {
+                let asked = self.asked(id.number).map(|(broker, request)| (broker, request.id));
+                match (asked, self.requests.get(&id.number).copied()) {
+                    (Some(asked), Some(lease)) if asked == (from, id) => {
+                        if !matches!(refusal, Refusal::Overloaded) {
+                            self.not_granted(now, id.number, lease, refusal, out);
+                        }
+                        Ok(())
+                    }
+                    (Some(_), Some(_)) => Err(format!("request {id} was not put to its sender")),
+                    _ => Ok(()),
+                }
+            }
+            Subject::Ticket(ticket) => self.ticket_refused(now, from, ticket, refusal, out),
+            Subject::Delegation(_) | Subject::Message(_) => {
+                Err("it is about nothing of this service manager's".to_owned())
+            }
+        }
+    }
+
+    fn ticket_refused(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        hash: LinkHash,
+        refusal: Refusal,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        let Some(&lease) = self.by_ticket.get(&hash) else { return Ok(()) };
+        match self.lease(lease) {
+            Some(State::Redeeming { ticket }) if ticket.site() == from => {
+                self.emit(now, RedeemRefused { lease, refusal }, out);
+            }
+            Some(State::Closing { tickets })
+                if tickets.first().is_some_and(|first| first.site() == from) =>
+            {
+                self.emit(now, RedeemRefused { lease, refusal }, out);
+            }
+            Some(State::Joining { held } | State::Active { held })
+                if is_extension(held, hash, from) =>
+            {
+                self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn driver_done(&mut self, now: Time, done: Done, out: &mut Output) {
+        let Done { lease, unit, epoch, step, outcome } = done;
+        let duty = match step {
+            Step::Join => Duty::Join(lease, unit),
+            Step::Leave => Duty::Leave(lease, unit),
+            Step::Setup | Step::Teardown => return out.problems.push(super::wrong("site's step")),
+        };
+        let held = self.lease(lease).and_then(State::held);
+        let usage = held.and_then(|held| held.units.get(&unit));
+        let awaited = usage.is_some_and(|(leased, usage)| {
+            leased.epoch == epoch && matches!(usage, Use::Joining | Use::Leaving)
+        });
+        if !awaited || !self.owed.owes(&duty) {
+            let cause = format!("{} of {unit} in {epoch:?} is not owed", step.word());
+            return out.problems.push(Problem::Command(cause));
+        }
+        let error = outcome.err().map(|error| error.0);
+        let gone = match step {
+            Step::Join => {
+                self.emit(now, Joined { lease, unit, error }, out);
+                false
+            }
+            Step::Leave | Step::Setup | Step::Teardown => {
+                self.emit(now, Left { lease, unit, error }, out);
+                true
+            }
+        };
+        debug_assert!(!gone || !self.owed.owes(&duty));
+    }
+
+    /// The request that keeps a lease for longer.
+    pub(super) fn extension_request(&self, held: &Held, units: u32, duration: Span) -> Request {
+        let end = held.term.end();
+        let newest = held.tickets.last();
+        let units = std::num::NonZeroU32::new(units).unwrap_or(std::num::NonZeroU32::MIN);
+        let item = crate::message::Item {
+            resource: newest
+                .map_or_else(|| self.base.setup.name.clone(), |t| t.bottom().resource.clone()),
+            units,
+            least: units,
+            requirements: Default::default(),
+            extends: newest.map(Ticket::hash),
+        };
+        Request {
+            id: RequestId { origin: self.base.id(), number: self.last_number + 1 },
+            items: vec![item],
+            earliest: end,
+            latest: end,
+            duration,
+            answer_by: end.minus(self.base.margin()),
+            properties: Default::default(),
+        }
+    }
+
+    pub(super) fn emit(&mut self, at: Time, fact: impl Into<Fact>, out: &mut Output) {
+        let entry = Entry { at, fact: fact.into() };
+        let applied = self.apply(&entry);
+        assert!(applied.is_ok(), "a service manager emitted a fact that it refuses: {applied:?}");
+        out.facts.push(entry);
+    }
+}
+
+/// Whether `ticket` is the extension that is being redeemed at `site`.
+fn is_extension(held: &Held, ticket: LinkHash, site: ActorId) -> bool {
+    matches!(
+        &held.extension,
+        Extension::Redeeming { ticket: shown, .. } if shown.hash() == ticket && shown.site() == site
+    )
+}

@@ -1,0 +1,345 @@
+//! How facts change a site authority.
+
+use std::collections::BTreeMap;
+
+use super::{Cause, Delegation, Duty, Lease, RefusedTicket, SiteAuthority, Timer, Unit};
+use crate::driver::{Epoch, UnitId};
+use crate::fact::BadFact;
+use crate::fact::site_authority::{Fact, LeaseClosed, Redeemed, Stocked};
+use crate::lease::site_authority::{Event, State, Why};
+use crate::lease::unit;
+use crate::property::Properties;
+use crate::slice::LeaseId;
+use crate::ticket::Ticket;
+use crate::ticket::link::LinkHash;
+use crate::ticket::receipt::Receipt;
+use crate::time::{Term, Time};
+
+impl SiteAuthority {
+    pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
+        match fact {
+            Fact::Stocked(fact) => self.stocked(at, fact),
+            Fact::DelegationIssued(fact) => self.delegation_issued(at, &fact.ticket),
+            Fact::DelegationAcknowledged(fact) => {
+                self.owed.settle(&Duty::Delegate(fact.number));
+            }
+            Fact::Redeemed(fact) => self.redeemed(at, fact),
+            Fact::LeaseExtended(fact) => self.lease_extended(at, fact.lease, &fact.ticket)?,
+            Fact::TicketRefused(fact) => {
+                let holder = fact.ticket.bottom().holder;
+                let refusal = fact.refusal.clone();
+                let refused = RefusedTicket { refusal, cause: self.cause(at), holder };
+                self.refused.insert(fact.ticket.hash(), refused);
+                let forget = fact.ticket.bottom().term.end().plus(self.base.margin());
+                self.timers.set(Timer::Lease(fact.ticket.hash()), Some(forget));
+            }
+            Fact::CameDue(fact) => self.step_lease(at, fact.lease, Event::CameDue)?,
+            Fact::UnitsAssigned(fact) => self.units_assigned(at, fact.lease, &fact.units)?,
+            Fact::UnitSetUp(fact) => {
+                let event = unit::Event::SetUp(fact.properties.clone());
+                let tenant = self.step_unit(at, fact.unit, event)?;
+                if let Some(lease) = tenant.filter(|_| self.is_ready(fact.unit)) {
+                    self.step_lease(at, lease, Event::UnitReady(fact.unit))?;
+                }
+            }
+            Fact::UnitSetupFailed(fact) => {
+                self.unit_lost(at, fact.unit, unit::Event::SetupFailed)?;
+            }
+            Fact::UnitTornDown(fact) => {
+                self.step_unit(at, fact.unit, unit::Event::TornDown)?;
+            }
+            Fact::UnitTeardownFailed(fact) => {
+                self.unit_lost(at, fact.unit, unit::Event::TeardownFailed)?;
+            }
+            Fact::UnitReset(fact) => {
+                self.step_unit(at, fact.unit, unit::Event::Reset)?;
+            }
+            Fact::LeaseActivated(fact) => {
+                self.step_lease(at, fact.lease, Event::Activated)?;
+                let cause = self.cause(at);
+                if let Some(lease) = self.leases.get_mut(&fact.lease) {
+                    lease.answered.insert(fact.lease, cause);
+                }
+            }
+            Fact::LeaseClosed(fact) => self.lease_closed(at, fact)?,
+            Fact::TicketSurrendered(fact) => {
+                self.surrendered(at, &fact.ticket, &fact.receipts);
+            }
+            Fact::LeaseForgotten(fact) => self.forget(fact.lease),
+            Fact::MapperAnswered(fact) => {
+                self.owed.settle(&Duty::Consult);
+                let again = self.rounds.answered(fact.memo.as_ref(), fact.wake);
+                self.timers.set(Timer::Wake, fact.wake);
+                if again {
+                    self.owe(Duty::Consult, at);
+                }
+            }
+            Fact::Woken(_) => {
+                self.timers.set(Timer::Wake, None);
+                if self.rounds.woken() {
+                    self.owe(Duty::Consult, at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn stocked(&mut self, at: Time, fact: &Stocked) {
+        let first = self.units.last_key_value().map_or(0, |(last, _)| last.0 + 1);
+        let shelf = self.stocks.entry(fact.resource.clone()).or_default();
+        shelf.attributes = fact.attributes.clone();
+        shelf.total += fact.units;
+        for number in first..first + fact.units {
+            shelf.free.insert(UnitId(number));
+            let unit = Unit {
+                resource: fact.resource.clone(),
+                state: unit::State::Free,
+                epoch: Epoch::default(),
+                served: LeaseId { number: 0, part: 0 },
+                configuration: Properties::default(),
+            };
+            self.units.insert(UnitId(number), unit);
+        }
+        if !self.short.is_empty() {
+            self.consult(at);
+        }
+    }
+
+    fn delegation_issued(&mut self, at: Time, ticket: &Ticket) {
+        let link = ticket.bottom();
+        let Some(generation) = link.delegation else { return };
+        let number = generation.delegation;
+        self.claims.open(link);
+        let offer = self
+            .plan
+            .offers
+            .iter()
+            .position(|offer| offer.broker == link.holder && offer.resource == link.resource);
+        let renew = offer.map(|offer| link.term.end().minus(self.plan.offers[offer].renew_before));
+        let delegation = Delegation { ticket: ticket.clone() };
+        self.delegations.insert(number, delegation);
+        self.timers.set(Timer::Renewal(number), renew);
+        self.owe(Duty::Delegate(number), at);
+    }
+
+    fn redeemed(&mut self, at: Time, fact: &Redeemed) {
+        let hash = fact.ticket.hash();
+        let term = fact.ticket.bottom().term;
+        self.claim(&fact.ticket, at);
+        let due = term.start() <= at;
+        let lease = Lease {
+            state: if due { State::Due } else { State::Early },
+            tickets: vec![fact.ticket.clone()],
+            term,
+            id: fact.lease,
+            least: fact.least,
+            configuration: fact.configuration.clone(),
+            short_since: None,
+            answered: BTreeMap::new(),
+            closed: None,
+        };
+        self.leases.insert(hash, lease);
+        self.by_ticket.insert(hash, hash);
+        self.refresh(hash, at);
+    }
+
+    /// Enters every link of the chain under its parent.
+    fn claim(&mut self, ticket: &Ticket, at: Time) {
+        for pair in ticket.links().windows(2) {
+            self.claims.enter(&pair[0], &pair[1], at);
+        }
+    }
+
+    fn lease_extended(&mut self, at: Time, hash: LinkHash, ticket: &Ticket) -> Result<(), BadFact> {
+        self.claim(ticket, at);
+        self.by_ticket.insert(ticket.hash(), hash);
+        self.step_lease(at, hash, Event::Extended)?;
+        let cause = self.cause(at);
+        if let Some(lease) = self.leases.get_mut(&hash) {
+            lease.answered.insert(ticket.hash(), cause);
+            let end = ticket.bottom().term.end();
+            lease.term = Term::new(lease.term.start(), end).unwrap_or(lease.term);
+            lease.tickets.push(ticket.clone());
+        }
+        self.refresh(hash, at);
+        Ok(())
+    }
+
+    fn units_assigned(
+        &mut self,
+        at: Time,
+        hash: LinkHash,
+        units: &[UnitId],
+    ) -> Result<(), BadFact> {
+        for &unit in units {
+            self.step_unit(at, unit, unit::Event::Assigned(hash))?;
+        }
+        self.step_lease(at, hash, Event::Assigned(units.iter().copied().collect()))
+    }
+
+    /// A unit will not serve the lease it was on or meant for.
+    fn unit_lost(&mut self, at: Time, unit: UnitId, event: unit::Event) -> Result<(), BadFact> {
+        let tenant = self.units.get(&unit).and_then(|unit| unit.state.tenant());
+        self.step_unit(at, unit, event)?;
+        let still = self.units.get(&unit).and_then(|unit| unit.state.tenant());
+        match tenant.filter(|_| still.is_none()) {
+            Some(lease) => self.step_lease(at, lease, Event::UnitLost(unit)),
+            None => Ok(()),
+        }
+    }
+
+    fn lease_closed(&mut self, at: Time, fact: &LeaseClosed) -> Result<(), BadFact> {
+        let lease = self.leases.get(&fact.lease).ok_or_else(|| missing("close", fact.lease))?;
+        let (units, tickets) = (lease.state.units(), lease.tickets.clone());
+        self.step_lease(at, fact.lease, Event::Closed(fact.why.clone()))?;
+        for unit in units {
+            self.step_unit(at, unit, unit::Event::Released)?;
+        }
+        for ticket in &tickets {
+            self.claims.give_back(ticket.hash(), at);
+        }
+        let cause = self.cause(at);
+        if let Some(lease) = self.leases.get_mut(&fact.lease) {
+            lease.closed = Some((cause, fact.receipts.clone()));
+        }
+        Ok(())
+    }
+
+    /// A ticket that comes back unredeemed is claimed and given back at once, and remembered as closed.
+    fn surrendered(&mut self, at: Time, ticket: &Ticket, receipts: &[Receipt]) {
+        let hash = ticket.hash();
+        self.claim(ticket, at);
+        self.claims.give_back(hash, at);
+        let cause = self.cause(at);
+        let lease = Lease {
+            state: State::Closed { units: Default::default(), why: Why::GivenBack },
+            tickets: vec![ticket.clone()],
+            term: ticket.bottom().term,
+            id: LeaseId { number: 0, part: 0 },
+            least: ticket.bottom().units,
+            configuration: Properties::default(),
+            short_since: None,
+            answered: BTreeMap::new(),
+            closed: Some((cause, receipts.to_vec())),
+        };
+        self.leases.insert(hash, lease);
+        self.by_ticket.insert(hash, hash);
+        self.refresh(hash, at);
+    }
+
+    fn forget(&mut self, hash: LinkHash) {
+        self.timers.set(Timer::Lease(hash), None);
+        self.refused.remove(&hash);
+        if let Some(lease) = self.leases.remove(&hash) {
+            for ticket in &lease.tickets {
+                self.by_ticket.remove(&ticket.hash());
+            }
+        }
+    }
+
+    fn step_lease(&mut self, at: Time, hash: LinkHash, event: Event) -> Result<(), BadFact> {
+        let mut lease = self.leases.remove(&hash).ok_or_else(|| missing("event", hash))?;
+        lease.state = lease.state.next(event)?;
+        self.leases.insert(hash, lease);
+        self.refresh(hash, at);
+        Ok(())
+    }
+
+    /// Sets what follows from a lease's state: its deadline, and its place among those that lack units.
+    fn refresh(&mut self, hash: LinkHash, at: Time) {
+        let (position, margin) = (self.base.position, self.base.margin());
+        let Some(lease) = self.leases.get_mut(&hash) else { return };
+        let deadline = match lease.state {
+            State::Early => lease.term.start(),
+            State::Due | State::Priming { .. } | State::Active { .. } => lease.term.end(),
+            State::Closed { .. } => lease.term.end().plus(margin),
+        };
+        self.timers.set(Timer::Lease(hash), Some(deadline));
+        match (lease.lacks() > 0, lease.short_since) {
+            (true, None) => {
+                lease.short_since = Some(position);
+                self.short.insert(position, hash);
+                self.consult(at);
+            }
+            (false, Some(since)) => {
+                lease.short_since = None;
+                self.short.remove(&since);
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+    }
+
+    /// Moves a unit on, with its shelf, its epoch and what is owed for it; answers its tenant.
+    fn step_unit(
+        &mut self,
+        at: Time,
+        id: UnitId,
+        event: unit::Event,
+    ) -> Result<Option<LinkHash>, BadFact> {
+        let mut unit = self.units.remove(&id).ok_or_else(|| missing("event", id))?;
+        let from = unit.state.clone();
+        unit.state = unit.state.next(event.clone())?;
+        unit.epoch = unit::epoch_after(unit.epoch, &event, &from, &unit.state);
+        let tenant = unit.state.tenant();
+        if let unit::State::SettingUp { tenant } = &unit.state {
+            let lease = self.leases.get(tenant).ok_or_else(|| missing("tenant", tenant))?;
+            unit.served = lease.id;
+            unit.configuration = lease.configuration.clone();
+        }
+        if let Some(shelf) = self.stocks.get_mut(&unit.resource) {
+            shelf.free.remove(&id);
+            shelf.cleaning.remove(&id);
+            if unit.state == unit::State::Free {
+                shelf.free.insert(id);
+            } else if unit.state.assignable() {
+                shelf.cleaning.insert(id);
+            }
+        }
+        let assignable = unit.state.assignable();
+        self.owe_for(id, &from, &unit.state, at);
+        self.units.insert(id, unit);
+        if assignable && !from.assignable() && !self.short.is_empty() {
+            self.consult(at);
+        }
+        Ok(tenant)
+    }
+
+    fn owe_for(&mut self, id: UnitId, from: &unit::State, to: &unit::State, at: Time) {
+        let setting_up = |s: &unit::State| {
+            matches!(s, unit::State::SettingUp { .. } | unit::State::Abandoned { .. })
+        };
+        let cleaning = |s: &unit::State| matches!(s, unit::State::TearingDown { .. });
+        match (setting_up(from), setting_up(to)) {
+            (false, true) => self.owe(Duty::Setup(id), at),
+            (true, false) => self.owed.settle(&Duty::Setup(id)),
+            (true, true) | (false, false) => {}
+        }
+        match (cleaning(from), cleaning(to)) {
+            (false, true) => self.owe(Duty::Teardown(id), at),
+            (true, false) => self.owed.settle(&Duty::Teardown(id)),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    fn is_ready(&self, unit: UnitId) -> bool {
+        self.units.get(&unit).is_some_and(|u| matches!(u.state, unit::State::Ready { .. }))
+    }
+
+    fn consult(&mut self, at: Time) {
+        if self.rounds.call() {
+            self.owe(Duty::Consult, at);
+        }
+    }
+
+    fn owe(&mut self, duty: Duty, at: Time) {
+        self.owed.owe(duty, self.base.position, at);
+    }
+
+    fn cause(&self, at: Time) -> Cause {
+        Cause { position: self.base.position, at }
+    }
+}
+
+fn missing(kind: &'static str, what: impl std::fmt::Display) -> BadFact {
+    BadFact::Missing { kind, what: what.to_string() }
+}

@@ -1,0 +1,37 @@
+//! What a site owes, spelt out: the messages and driver calls behind its duties.
+
+use super::{Delegation, Duty, SiteAuthority, Unit};
+use crate::driver::{Call, Step, UnitId};
+use crate::effect::{Effect, EffectId};
+use crate::message::Message;
+use crate::time::Time;
+
+impl SiteAuthority {
+    pub(super) fn effect(&self, duty: &Duty, cause: (EffectId, Time)) -> Option<Effect> {
+        match *duty {
+            Duty::Consult => self.rounds.open().map(|round| Effect::Consult { round }),
+            Duty::Delegate(number) => {
+                let Delegation { ticket, .. } = self.delegations.get(&number)?;
+                let attributes = self.stocks.get(&ticket.bottom().resource)?.attributes.clone();
+                let message = Message::Delegate { ticket: ticket.clone(), attributes };
+                let envelope = self.base.envelope(ticket.bottom().holder, cause, message);
+                Some(Effect::Send(Box::new(envelope)))
+            }
+            Duty::Setup(unit) => self.call(unit, Step::Setup),
+            Duty::Teardown(unit) => self.call(unit, Step::Teardown),
+        }
+    }
+
+    fn call(&self, id: UnitId, step: Step) -> Option<Effect> {
+        let Unit { resource, epoch, served, configuration, .. } = self.units.get(&id)?;
+        Some(Effect::Call(Call {
+            site: self.base.id(),
+            unit: id,
+            epoch: *epoch,
+            step,
+            resource: resource.clone(),
+            lease: *served,
+            properties: configuration.clone(),
+        }))
+    }
+}

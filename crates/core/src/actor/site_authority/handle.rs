@@ -1,0 +1,316 @@
+//! What a site authority does with time, drivers, operators and its mapper.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use super::{Duty, Offer, SiteAuthority, Stock, Timer};
+use crate::actor::{Actor as _, dropped};
+use crate::driver::{Step, UnitId};
+use crate::effect::{Done, Output, Problem};
+use crate::fact::site_authority::{
+    CameDue, DelegationAcknowledged, DelegationIssued, LeaseActivated, LeaseClosed, LeaseForgotten,
+    MapperAnswered, Stocked, UnitReset, UnitSetUp, UnitSetupFailed, UnitTeardownFailed,
+    UnitTornDown, UnitsAssigned, Woken,
+};
+use crate::fact::{Entry, Fact};
+use crate::identity::ActorId;
+use crate::lease::site_authority::{State, Why};
+use crate::lease::unit;
+use crate::mapper::site_authority::{Assignment, Decision};
+use crate::message::{Message, Sealed};
+use crate::name::Name;
+use crate::refusal::Refusal;
+use crate::resource::Constraints;
+use crate::ticket::Ticket;
+use crate::ticket::link::{DelegationId, Generation, Link, LinkHash};
+use crate::time::{Term, Time};
+
+impl SiteAuthority {
+    pub(super) fn start(&mut self, now: Time, out: &mut Output) {
+        for Stock { resource, attributes, units } in self.plan.stock.clone() {
+            let shelf = self.stocks.get(&resource).map_or(0, |shelf| shelf.total);
+            if units > shelf {
+                self.emit(now, Stocked { resource, attributes, units: units - shelf }, out);
+            }
+        }
+        for (index, offer) in self.plan.offers.clone().into_iter().enumerate() {
+            let issued = self.delegations.values().any(|delegation| {
+                let link = delegation.ticket.bottom();
+                link.holder == offer.broker && link.resource == offer.resource
+            });
+            if !issued {
+                self.offer(now, index, &offer, out);
+            }
+        }
+        self.emit(now, Woken {}, out);
+    }
+
+    /// Issues the first generation of a delegation, if the stock covers it beside all others.
+    fn offer(&mut self, now: Time, index: usize, offer: &Offer, out: &mut Output) {
+        let total = self.stocks.get(&offer.resource).map_or(0, |shelf| u64::from(shelf.total));
+        let delegated: u64 = self
+            .delegations
+            .values()
+            .map(|delegation| delegation.ticket.bottom())
+            .filter(|link| link.resource == offer.resource)
+            .map(|link| u64::from(link.units.get()))
+            .sum();
+        if delegated + u64::from(offer.units.get()) > total {
+            let cause = format!(
+                "offer {index}: {} units of `{}` cannot be delegated, {delegated} of {total} are",
+                offer.units, offer.resource
+            );
+            return out.problems.push(Problem::Command(cause));
+        }
+        let number = self.delegations.last_key_value().map_or(1, |(last, _)| last + 1);
+        match Term::lasting(now, offer.length) {
+            Ok(term) => self.issue(now, offer, number, 0, term, out),
+            Err(empty) => out.problems.push(Problem::Command(empty.to_string())),
+        }
+    }
+
+    fn issue(
+        &mut self,
+        now: Time,
+        offer: &Offer,
+        delegation: u64,
+        generation: u32,
+        term: Term,
+        out: &mut Output,
+    ) {
+        let link = self.base.notary.sign_link(Link {
+            parent: None,
+            issuer: self.base.id(),
+            holder: offer.broker,
+            resource: offer.resource.clone(),
+            units: offer.units,
+            term,
+            constraints: Constraints::NONE,
+            delegation: Some(Generation { delegation, generation }),
+            extends: None,
+            serial: self.base.position,
+        });
+        self.emit(now, DelegationIssued { ticket: Ticket::root_of(link) }, out);
+    }
+
+    /// Renews a delegation before it ends: same number, next generation, longer term.
+    fn renew(&mut self, now: Time, number: u64, out: &mut Output) {
+        let Some(delegation) = self.delegations.get(&number) else { return };
+        let link = delegation.ticket.bottom().clone();
+        let offer = self
+            .plan
+            .offers
+            .iter()
+            .find(|offer| offer.broker == link.holder && offer.resource == link.resource);
+        let (Some(offer), Some(generation)) = (offer.cloned(), link.delegation) else {
+            return self.timers.set(Timer::Renewal(number), None);
+        };
+        let offer = Offer { units: link.units, ..offer };
+        let end = link.term.end().max(now).plus(offer.length);
+        if let Ok(term) = Term::new(link.term.start(), end) {
+            self.issue(now, &offer, number, generation.generation + 1, term, out);
+        }
+    }
+
+    pub(super) fn tick(&mut self, now: Time, out: &mut Output) {
+        while let Some(timer) = self.timers.due(now) {
+            match timer {
+                Timer::Wake => self.emit(now, Woken {}, out),
+                Timer::Renewal(number) => self.renew(now, number, out),
+                Timer::Lease(lease) => match self.leases.get(&lease).map(|lease| &lease.state) {
+                    Some(State::Early) => self.emit(now, CameDue { lease }, out),
+                    Some(State::Due | State::Priming { .. } | State::Active { .. }) => {
+                        let (why, receipts) = (Why::TermOver, Vec::new());
+                        self.emit(now, LeaseClosed { lease, why, receipts }, out);
+                    }
+                    Some(State::Closed { .. }) | None => {
+                        self.emit(now, LeaseForgotten { lease }, out);
+                    }
+                },
+            }
+        }
+    }
+
+    pub(super) fn message(&mut self, now: Time, sealed: &Sealed, out: &mut Output) {
+        let Some(envelope) = self.base.open(sealed, out) else { return };
+        let from = envelope.header.from;
+        let kind = envelope.message.kind();
+        match envelope.message {
+            Message::Delegated { delegation, generation } => {
+                self.acknowledged(now, from, delegation, generation, out);
+            }
+            Message::Redeem { ticket, lease, slice, least, configuration } => {
+                self.redeem(now, from, (ticket, lease, slice, least, configuration), out);
+            }
+            Message::Close { tickets } => self.close(now, from, &tickets, out),
+            Message::Refused { .. }
+            | Message::Delegate { .. }
+            | Message::Request(_)
+            | Message::Granted { .. }
+            | Message::Leased { .. }
+            | Message::Closed { .. }
+            | Message::Credit { .. }
+            | Message::Credited { .. } => {
+                out.problems.push(dropped(kind, "a site does not take it"));
+            }
+        }
+    }
+
+    fn acknowledged(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        id: DelegationId,
+        generation: u32,
+        out: &mut Output,
+    ) {
+        let current = self.delegations.get(&id.number).map(|d| d.ticket.bottom().clone());
+        let matches = current.is_some_and(|link| {
+            link.holder == from && link.delegation.is_some_and(|g| g.generation == generation)
+        });
+        if matches && self.owed.owes(&Duty::Delegate(id.number)) {
+            self.emit(now, DelegationAcknowledged { number: id.number, generation }, out);
+        }
+    }
+
+    pub(super) fn driver_done(&mut self, now: Time, done: Done, out: &mut Output) {
+        let Done { unit, epoch, step, outcome, .. } = done;
+        let duty = match step {
+            Step::Setup => Duty::Setup(unit),
+            Step::Teardown => Duty::Teardown(unit),
+            Step::Join | Step::Leave => return out.problems.push(super::wrong("guest's step")),
+        };
+        let current = self.units.get(&unit).is_some_and(|record| record.epoch == epoch);
+        if !current || !self.owed.owes(&duty) {
+            let cause = format!("{} of {unit} in {epoch:?} is not owed", step.word());
+            return out.problems.push(Problem::Command(cause));
+        }
+        let tenant = self.units.get(&unit).and_then(|record| record.state.tenant());
+        match (step, outcome) {
+            (Step::Setup, Ok(properties)) => {
+                self.emit(now, UnitSetUp { unit, epoch, properties }, out);
+            }
+            (Step::Setup, Err(error)) => {
+                self.emit(now, UnitSetupFailed { unit, epoch, error: error.0 }, out);
+            }
+            (_, Ok(_)) => self.emit(now, UnitTornDown { unit, epoch }, out),
+            (_, Err(error)) => {
+                self.emit(now, UnitTeardownFailed { unit, epoch, error: error.0 }, out);
+            }
+        }
+        if let Some(lease) = tenant {
+            self.settle(now, lease, out);
+        }
+    }
+
+    /// A lease whose units are all ready goes active.
+    fn settle(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
+        let Some(lease) = self.leases.get(&hash) else { return };
+        let complete = matches!(&lease.state, State::Priming { pending, .. } if pending.is_empty())
+            && lease.lacks() == 0;
+        if complete {
+            self.emit(now, LeaseActivated { lease: hash }, out);
+            self.repeat_answer(hash, hash, out);
+        }
+    }
+
+    pub(super) fn decide(&mut self, now: Time, decision: Decision, out: &mut Output) {
+        let open = self.rounds.open();
+        if open != Some(decision.round) {
+            let answered = decision.round;
+            return out.problems.push(Problem::StaleDecision { answered, open });
+        }
+        for assignment in decision.assignments {
+            match self.check_assignment(&assignment) {
+                Ok(()) => {
+                    let Assignment { lease, units, reason } = assignment;
+                    self.emit(now, UnitsAssigned { lease, units, reason }, out);
+                }
+                Err(cause) => out.problems.push(Problem::BadChoice(cause)),
+            }
+        }
+        let short: Vec<LinkHash> = self.short.values().copied().collect();
+        for lease in short {
+            self.make_do(now, lease, out);
+        }
+        let memo = decision.memo.filter(|memo| memo != self.rounds.memo());
+        let wake = decision.wake.filter(|&wake| wake > now);
+        self.emit(now, MapperAnswered { round: decision.round, memo, wake }, out);
+    }
+
+    fn check_assignment(&self, assignment: &Assignment) -> Result<(), String> {
+        let Assignment { lease, units, .. } = assignment;
+        let record = self.leases.get(lease).ok_or_else(|| format!("no lease {lease}"))?;
+        let resource = &record.tickets[0].bottom().resource;
+        if units.is_empty() || units.len() > record.lacks() as usize {
+            return Err(format!("{} units for a lease that lacks {}", units.len(), record.lacks()));
+        }
+        let distinct: BTreeSet<_> = units.iter().collect();
+        let good = |unit: &&UnitId| {
+            self.units.get(unit).is_some_and(|u| u.state.assignable() && u.resource == *resource)
+        };
+        match units.iter().find(|unit| !good(unit)) {
+            Some(unit) => Err(format!("unit {unit} cannot be put on a `{resource}` lease")),
+            None if distinct.len() < units.len() => Err("a unit twice".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// A lease that lacks units while none are left to put on it: it goes active with those it has if
+    /// the guest can do with them, else it is closed. While some are still being set up, it waits.
+    fn make_do(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
+        let Some(lease) = self.leases.get(&hash) else { return };
+        let resource = &lease.tickets[0].bottom().resource;
+        let left = self.free_units(resource).next().or(self.cleaning_units(resource).next());
+        let ready = match &lease.state {
+            State::Due => 0,
+            State::Priming { pending, ready } if pending.is_empty() => ready.len(),
+            State::Early | State::Priming { .. } | State::Active { .. } | State::Closed { .. } => {
+                return;
+            }
+        };
+        let ready = u32::try_from(ready).unwrap_or(u32::MAX);
+        if left.is_some() || lease.lacks() == 0 {
+            return;
+        }
+        if ready >= lease.least.get() {
+            self.emit(now, LeaseActivated { lease: hash }, out);
+        } else {
+            let refusal = Refusal::SetupFailed { ready, wanted: lease.wanted() };
+            let tickets = lease.tickets.clone();
+            let receipts = self.receipts(&tickets, now);
+            self.emit(now, LeaseClosed { lease: hash, why: Why::Failed(refusal), receipts }, out);
+        }
+        self.repeat_answer(hash, hash, out);
+    }
+
+    pub(super) fn reset(&mut self, now: Time, unit: UnitId, out: &mut Output) {
+        match self.units.get(&unit).map(|unit| &unit.state) {
+            Some(unit::State::Quarantined) => self.emit(now, UnitReset { unit }, out),
+            Some(state) => {
+                let cause = format!("unit {unit} is {}, not Quarantined", state.word());
+                out.problems.push(Problem::Command(cause));
+            }
+            None => out.problems.push(Problem::Command(format!("there is no unit {unit}"))),
+        }
+    }
+
+    pub(super) fn stock(&mut self, now: Time, resource: Name, units: NonZeroU32, out: &mut Output) {
+        match self.stocks.get(&resource).map(|shelf| shelf.attributes.clone()) {
+            Some(attributes) => {
+                self.emit(now, Stocked { resource, attributes, units: units.get() }, out);
+            }
+            None => {
+                let cause = format!("there is no stock of `{resource}` to add to");
+                out.problems.push(Problem::Command(cause));
+            }
+        }
+    }
+
+    pub(super) fn emit(&mut self, at: Time, fact: impl Into<Fact>, out: &mut Output) {
+        let entry = Entry { at, fact: fact.into() };
+        let applied = self.apply(&entry);
+        assert!(applied.is_ok(), "a site emitted a fact that it refuses: {applied:?}");
+        out.facts.push(entry);
+    }
+}

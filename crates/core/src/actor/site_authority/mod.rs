@@ -1,0 +1,317 @@
+//! The site authority: lends the units of one owner.
+//!
+//! It delegates units to brokers, keeps the tree of claims on every delegation, turns tickets into
+//! leases, decides with its mapper which units a lease gets, and has its driver set them up and
+//! clean them.
+
+mod apply;
+mod books;
+mod handle;
+mod redeem;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+
+use super::owed::Owed;
+use super::rounds::Rounds;
+use super::timers::Timers;
+use super::{Actor, Base, Cause, Setup, at_most};
+use crate::driver::{Epoch, UnitId};
+use crate::effect::{Command, Effect, EffectId, Input, Output, Problem};
+use crate::fact::{BadFact, Entry, Fact};
+use crate::identity::ActorId;
+use crate::lease::site_authority::State;
+use crate::lease::unit;
+use crate::mapper::site_authority::{View, Waiting};
+use crate::message::{Envelope, Sealed};
+use crate::name::Name;
+use crate::property::Properties;
+use crate::refusal::Refusal;
+use crate::resource::Attributes;
+use crate::slice::LeaseId;
+use crate::ticket::Ticket;
+use crate::ticket::ledger::Ledger;
+use crate::ticket::link::LinkHash;
+use crate::ticket::receipt::Receipt;
+use crate::time::{Span, Term, Time};
+
+/// What a site is told beside its [`Setup`].
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// What it has to lend.
+    pub stock: Vec<Stock>,
+    /// What it delegates, to whom.
+    pub offers: Vec<Offer>,
+}
+
+/// Units of one type.
+#[derive(Clone, Debug)]
+pub struct Stock {
+    /// The type.
+    pub resource: Name,
+    /// What its units are like.
+    pub attributes: Attributes,
+    /// How many there are.
+    pub units: u32,
+}
+
+/// Units that are delegated to a broker, again and again before the delegation ends (S08).
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// The broker.
+    pub broker: ActorId,
+    /// The type.
+    pub resource: Name,
+    /// How many units.
+    pub units: NonZeroU32,
+    /// For how long at a time.
+    pub length: Span,
+    /// How long before its end a delegation is renewed: at least the longest lease, so that leases cross
+    /// the seam.
+    pub renew_before: Span,
+}
+
+/// A site authority.
+#[derive(Clone, Debug)]
+pub struct SiteAuthority {
+    pub(crate) base: Base,
+    pub(crate) rounds: Rounds,
+    plan: Plan,
+    /// What it has, by type.
+    stocks: BTreeMap<Name, Shelf>,
+    units: BTreeMap<UnitId, Unit>,
+    delegations: BTreeMap<u64, Delegation>,
+    /// The tree of claims: every link it was shown, under its parent.
+    claims: Ledger,
+    leases: BTreeMap<LinkHash, Lease>,
+    /// The lease that each redeemed or surrendered ticket belongs to.
+    by_ticket: BTreeMap<LinkHash, LinkHash>,
+    /// Tickets that were refused for good.
+    refused: BTreeMap<LinkHash, RefusedTicket>,
+    /// Leases that lack units, in the order in which they came to.
+    short: BTreeMap<u64, LinkHash>,
+    owed: Owed<Duty>,
+    timers: Timers<Timer>,
+}
+
+/// The units of one type that are on no lease.
+#[derive(Clone, Debug, Default)]
+struct Shelf {
+    attributes: Attributes,
+    total: u32,
+    free: BTreeSet<UnitId>,
+    cleaning: BTreeSet<UnitId>,
+}
+
+#[derive(Clone, Debug)]
+struct Unit {
+    resource: Name,
+    state: unit::State,
+    epoch: Epoch,
+    /// The lease that the call now owed was made for.
+    served: LeaseId,
+    configuration: Properties,
+}
+
+#[derive(Clone, Debug)]
+struct Delegation {
+    ticket: Ticket,
+}
+
+#[derive(Clone, Debug)]
+struct Lease {
+    state: State,
+    /// Its own ticket, then its extensions.
+    tickets: Vec<Ticket>,
+    term: Term,
+    id: LeaseId,
+    least: NonZeroU32,
+    configuration: Properties,
+    /// Where it stands among those that lack units.
+    short_since: Option<u64>,
+    /// The fact behind the answer to a redeem, for each ticket.
+    answered: BTreeMap<LinkHash, Cause>,
+    closed: Option<(Cause, Vec<Receipt>)>,
+}
+
+#[derive(Clone, Debug)]
+struct RefusedTicket {
+    refusal: Refusal,
+    cause: Cause,
+    holder: ActorId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Duty {
+    Consult,
+    Delegate(u64),
+    Setup(UnitId),
+    Teardown(UnitId),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Wake,
+    Renewal(u64),
+    Lease(LinkHash),
+}
+
+impl Lease {
+    fn holder(&self) -> ActorId {
+        self.tickets[0].bottom().holder
+    }
+
+    fn wanted(&self) -> u32 {
+        self.tickets[0].bottom().units.get()
+    }
+
+    /// How many units it lacks: none unless it is due.
+    fn lacks(&self) -> u32 {
+        match &self.state {
+            State::Due => self.wanted(),
+            State::Priming { pending, ready } => {
+                let has = u32::try_from(pending.len() + ready.len()).unwrap_or(u32::MAX);
+                self.wanted().saturating_sub(has)
+            }
+            State::Early | State::Active { .. } | State::Closed { .. } => 0,
+        }
+    }
+}
+
+impl SiteAuthority {
+    /// A site authority with an empty journal.
+    pub fn new(setup: Setup, plan: Plan) -> Self {
+        Self {
+            base: Base::new(setup),
+            rounds: Rounds::default(),
+            plan,
+            stocks: BTreeMap::new(),
+            units: BTreeMap::new(),
+            delegations: BTreeMap::new(),
+            claims: Ledger::default(),
+            leases: BTreeMap::new(),
+            by_ticket: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            short: BTreeMap::new(),
+            owed: Owed::default(),
+            timers: Timers::default(),
+        }
+    }
+
+    /// What the mapper is shown, if a round is open.
+    pub fn view(&self, now: Time) -> Option<View<'_>> {
+        self.rounds.open().map(|round| View::new(self, now, round))
+    }
+
+    /// The units, each with its state and epoch.
+    pub fn units(&self) -> impl Iterator<Item = (UnitId, &unit::State, Epoch)> {
+        self.units.iter().map(|(&id, unit)| (id, &unit.state, unit.epoch))
+    }
+
+    /// Where a lease is in its life.
+    pub fn lease(&self, ticket: LinkHash) -> Option<&State> {
+        self.leases.get(&ticket).map(|lease| &lease.state)
+    }
+
+    /// The tree of claims.
+    pub fn claims(&self) -> &Ledger {
+        &self.claims
+    }
+
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting<'_>> {
+        self.short.values().filter_map(|&hash| {
+            let lease = self.leases.get(&hash)?;
+            Some(Waiting {
+                lease: hash,
+                resource: &lease.tickets[0].bottom().resource,
+                lacks: lease.lacks(),
+                term: lease.term,
+                configuration: &lease.configuration,
+            })
+        })
+    }
+
+    pub(crate) fn free_units(&self, resource: &Name) -> impl Iterator<Item = UnitId> + use<'_> {
+        self.stocks.get(resource).into_iter().flat_map(|shelf| shelf.free.iter().copied())
+    }
+
+    pub(crate) fn cleaning_units(&self, resource: &Name) -> impl Iterator<Item = UnitId> + use<'_> {
+        self.stocks.get(resource).into_iter().flat_map(|shelf| shelf.cleaning.iter().copied())
+    }
+}
+
+impl Actor for SiteAuthority {
+    fn handle(&mut self, now: Time, input: Input, out: &mut Output) {
+        match input {
+            Input::Start => self.start(now, out),
+            Input::Message(sealed) => self.message(now, &sealed, out),
+            Input::Tick => self.tick(now, out),
+            Input::Driver(done) => self.driver_done(now, done, out),
+            Input::Decision(crate::mapper::Decision::SiteAuthority(decision)) => {
+                self.decide(now, decision, out);
+            }
+            Input::Command(Command::Reset { unit }) => self.reset(now, unit, out),
+            Input::Command(Command::Stock { resource, units }) => {
+                self.stock(now, resource, units, out);
+            }
+            Input::Command(_) => out.problems.push(wrong("command of another role")),
+            Input::Decision(_) => out.problems.push(wrong("decision of another role")),
+            Input::Observe { .. } => out.problems.push(wrong("observation")),
+        }
+    }
+
+    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
+        let Fact::SiteAuthority(fact) = &entry.fact else {
+            return Err(BadFact::Foreign(entry.fact.kind().0));
+        };
+        self.apply_fact(entry.at, fact)?;
+        self.base.position += 1;
+        Ok(())
+    }
+
+    fn position(&self) -> u64 {
+        self.base.position
+    }
+
+    fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)> {
+        let effect =
+            |(id, duty, at): (EffectId, &Duty, Time)| Some((id, self.effect(duty, (id, at))?));
+        self.owed.after(position).filter_map(effect).collect()
+    }
+
+    fn is_owed(&self, id: EffectId) -> bool {
+        self.owed.is_owed(id)
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn seal(&mut self, envelope: &Envelope) -> Sealed {
+        envelope.seal(&mut self.base.notary)
+    }
+
+    fn signatures(&self) -> (u64, u64) {
+        (self.base.notary.made(), self.base.notary.checked())
+    }
+
+    fn unfinished(&self, most: usize) -> Vec<String> {
+        let leases = self.leases.values().filter_map(|lease| {
+            let word = lease.state.word();
+            (word != "Closed").then(|| format!("lease {} is {word}", lease.id))
+        });
+        let units = self.units.iter().filter_map(|(id, unit)| {
+            let idle = matches!(unit.state, unit::State::Free | unit::State::Quarantined);
+            (!idle).then(|| format!("unit {id} is {}", unit.state.word()))
+        });
+        let offers = self.delegations.keys().filter_map(|&number| {
+            let owed = self.owed.owes(&Duty::Delegate(number));
+            owed.then(|| format!("delegation {number} is not acknowledged"))
+        });
+        at_most(leases.chain(units).chain(offers), most)
+    }
+}
+
+fn wrong(input: &'static str) -> Problem {
+    Problem::WrongRole { role: "site authority", input }
+}

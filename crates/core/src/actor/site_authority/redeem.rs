@@ -1,0 +1,279 @@
+//! How tickets become leases at a site, and how they come back.
+
+use std::num::NonZeroU32;
+
+use super::SiteAuthority;
+use crate::effect::Output;
+use crate::fact::site_authority::{
+    LeaseClosed, LeaseExtended, Redeemed, TicketRefused, TicketSurrendered,
+};
+use crate::identity::ActorId;
+use crate::lease::site_authority::{State, Why};
+use crate::lease::unit;
+use crate::message::{LeasedUnit, Message, Subject};
+use crate::property::Properties;
+use crate::refusal::Refusal;
+use crate::slice::{LeaseId, SliceName};
+use crate::ticket::Ticket;
+use crate::ticket::evidence::Evidence;
+use crate::ticket::ledger::Overdrawn;
+use crate::ticket::link::{LinkHash, SignedLink};
+use crate::ticket::receipt::{Receipt, Return};
+use crate::time::{Term, Time};
+
+/// What a guest shows to redeem: ticket, its name for the lease, slice, fewest units, configuration.
+type Shown = (Ticket, LeaseId, SliceName, NonZeroU32, Properties);
+
+impl SiteAuthority {
+    pub(super) fn redeem(&mut self, now: Time, from: ActorId, shown: Shown, out: &mut Output) {
+        let (ticket, lease, slice, least, configuration) = shown;
+        let hash = ticket.hash();
+        if self.answer_known(from, hash, out) {
+            return;
+        }
+        if let Err(refusal) = self.check(now, from, &ticket, &configuration) {
+            return self.refuse(now, from, hash, refusal, out);
+        }
+        if least > ticket.bottom().units {
+            let refusal = Refusal::Malformed("the fewest units are more than all".to_owned());
+            return self.refuse(now, from, hash, refusal, out);
+        }
+        let extended = match ticket.bottom().extends {
+            Some(extends) => match self.extendable(extends, ticket.bottom()) {
+                Ok(lease) => Some(lease),
+                Err(refusal) => return self.refuse(now, from, hash, refusal, out),
+            },
+            None => None,
+        };
+        if !self.covered(now, &ticket, out) {
+            return;
+        }
+        match extended {
+            Some(lease) => {
+                self.emit(now, LeaseExtended { lease, ticket }, out);
+                self.repeat_answer(lease, hash, out);
+            }
+            None => {
+                self.emit(now, Redeemed { ticket, lease, slice, least, configuration }, out);
+            }
+        }
+    }
+
+    /// Takes tickets back, redeemed or not: the first names the lease, the others are its extensions.
+    pub(super) fn close(&mut self, now: Time, from: ActorId, tickets: &[Ticket], out: &mut Output) {
+        let Some(first) = tickets.first() else {
+            return out.problems.push(crate::actor::dropped("close", "it names no ticket"));
+        };
+        for ticket in tickets {
+            let hash = ticket.hash();
+            if let Some(&lease) = self.by_ticket.get(&hash) {
+                if ticket.bottom().holder == from {
+                    self.give_back(now, lease, out);
+                }
+                continue;
+            }
+            match self.check(now, from, ticket, &Properties::default()) {
+                Ok(()) | Err(Refusal::Constraint(_)) => {}
+                Err(Refusal::TooLate(_)) => {
+                    let (ticket, receipts) = (first.hash(), Vec::new());
+                    let message = Message::Closed { ticket, refusal: None, receipts };
+                    return out.replies.push(self.base.volatile(from, now, message));
+                }
+                Err(refusal) => return self.refuse(now, from, hash, refusal, out),
+            }
+            if self.covered(now, ticket, out) {
+                let receipts = self.receipts(std::slice::from_ref(ticket), now);
+                let ticket = ticket.clone();
+                self.emit(now, TicketSurrendered { ticket, receipts }, out);
+            } else {
+                return;
+            }
+        }
+        self.answer_close(from, first.hash(), tickets, out);
+    }
+
+    fn give_back(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
+        let Some(lease) = self.leases.get(&hash) else { return };
+        if matches!(lease.state, State::Closed { .. }) {
+            return;
+        }
+        let tickets = lease.tickets.clone();
+        let receipts = self.receipts(&tickets, now);
+        self.emit(now, LeaseClosed { lease: hash, why: Why::GivenBack, receipts }, out);
+    }
+
+    /// One answer for all tickets of a close, the same however often it is asked for.
+    fn answer_close(&self, from: ActorId, first: LinkHash, tickets: &[Ticket], out: &mut Output) {
+        let mut leases: Vec<LinkHash> =
+            tickets.iter().filter_map(|t| self.by_ticket.get(&t.hash()).copied()).collect();
+        leases.dedup();
+        let closed = leases.iter().filter_map(|hash| self.leases.get(hash)?.closed.as_ref());
+        let receipts = closed.flat_map(|(_, receipts)| receipts.iter().cloned()).collect();
+        let lease = self.by_ticket.get(&first).and_then(|hash| self.leases.get(hash));
+        let Some((lease, (cause, _))) = lease.and_then(|l| Some((l, l.closed.as_ref()?))) else {
+            return;
+        };
+        let message = Message::Closed { ticket: first, refusal: failure(&lease.state), receipts };
+        out.replies.push(self.base.answer(from, *cause, message));
+    }
+
+    /// Answers a ticket that was redeemed, surrendered or refused before.
+    fn answer_known(&mut self, from: ActorId, hash: LinkHash, out: &mut Output) -> bool {
+        if let Some(refused) = self.refused.get(&hash) {
+            if refused.holder == from {
+                let refusal = refused.refusal.clone();
+                let message = Message::Refused { subject: Subject::Ticket(hash), refusal };
+                out.replies.push(self.base.answer(from, refused.cause, message));
+            }
+            return true;
+        }
+        let Some(&lease) = self.by_ticket.get(&hash) else { return false };
+        if self.leases.get(&lease).is_some_and(|lease| lease.holder() == from) {
+            self.repeat_answer(lease, hash, out);
+        }
+        true
+    }
+
+    /// Answers as the lease stands: with its units, with its end, or, while it is being set up, not at
+    /// all: the guest waits.
+    pub(super) fn repeat_answer(&self, hash: LinkHash, ticket: LinkHash, out: &mut Output) {
+        let Some(lease) = self.leases.get(&hash) else { return };
+        if let Some((cause, receipts)) = &lease.closed {
+            let (refusal, receipts) = (failure(&lease.state), receipts.clone());
+            let message = Message::Closed { ticket: hash, refusal, receipts };
+            return out.replies.push(self.base.answer(lease.holder(), *cause, message));
+        }
+        let shown = lease.tickets.iter().find(|t| t.hash() == ticket);
+        let (Some(shown), Some(&cause)) = (shown, lease.answered.get(&ticket)) else { return };
+        let units = lease.state.units().into_iter().filter_map(|unit| {
+            let record = self.units.get(&unit)?;
+            let unit::State::Ready { properties, .. } = &record.state else { return None };
+            Some(LeasedUnit { unit, epoch: record.epoch, properties: properties.clone() })
+        });
+        let message = Message::Leased { ticket, term: shown.bottom().term, units: units.collect() };
+        out.replies.push(self.base.answer(lease.holder(), cause, message));
+    }
+
+    fn refuse(&self, now: Time, to: ActorId, hash: LinkHash, refusal: Refusal, out: &mut Output) {
+        let message = Message::Refused { subject: Subject::Ticket(hash), refusal };
+        out.replies.push(self.base.volatile(to, now, message));
+    }
+
+    /// Everything about a ticket that does not depend on other tickets.
+    fn check(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        ticket: &Ticket,
+        configuration: &Properties,
+    ) -> Result<(), Refusal> {
+        let me = self.base.id();
+        self.base.notary.check_ticket(ticket, me, from)?;
+        let link = ticket.bottom();
+        let least = self.base.two_margins();
+        if link.term.duration() <= least {
+            return Err(Refusal::TermTooShort { term: link.term.duration(), least });
+        }
+        if link.term.end() <= now {
+            return Err(Refusal::TooLate(link.term.end()));
+        }
+        let known = self.stocks.keys().cloned().collect();
+        let stock = self
+            .stocks
+            .get(&link.resource)
+            .ok_or_else(|| Refusal::NoSuchType { resource: link.resource.clone(), known })?;
+        match link.constraints.first_broken(&stock.attributes, configuration) {
+            Some(constraint) => Err(Refusal::Constraint(constraint.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether every link of the chain fits under its parent beside what was claimed before. If not, the
+    /// ticket is refused for good, with the evidence.
+    fn covered(&mut self, now: Time, ticket: &Ticket, out: &mut Output) -> bool {
+        let links = ticket.links();
+        let overdrawn = (1..links.len()).find_map(|depth| {
+            let overdrawn = self.claims.check(&links[depth - 1], &links[depth]).err()?;
+            Some((depth, overdrawn))
+        });
+        let Some((depth, overdrawn)) = overdrawn else { return true };
+        let refusal = match self.evidence(ticket, depth, overdrawn) {
+            Some(evidence) => Refusal::Conflict(Box::new(evidence)),
+            None => Refusal::Malformed("the chain names a parent that is not known".to_owned()),
+        };
+        let hash = ticket.hash();
+        self.emit(now, TicketRefused { ticket: ticket.clone(), refusal }, out);
+        self.answer_known(ticket.bottom().holder, hash, out);
+        false
+    }
+
+    /// The evidence with every generation of the parent that a link in it names.
+    fn evidence(&self, ticket: &Ticket, depth: usize, found: Overdrawn) -> Option<Evidence> {
+        let account = self.claims.account(ticket.links()[depth - 1].account())?;
+        let above = ticket.links()[..depth - 1].to_vec();
+        let parents = account
+            .heads()
+            .iter()
+            .filter(|head| found.links.iter().any(|link| link.parent == Some(head.hash())))
+            .filter_map(|head| {
+                let mut links = above.clone();
+                links.push(head.clone());
+                Ticket::try_from(links).ok()
+            })
+            .collect();
+        Some(Evidence { parents, links: found.links, at: found.at })
+    }
+
+    /// The lease that a ticket goes on from.
+    fn extendable(&self, extends: LinkHash, link: &SignedLink) -> Result<LinkHash, Refusal> {
+        let refused = Refusal::NotExtendable(link.term);
+        let hash = *self.by_ticket.get(&extends).ok_or(refused.clone())?;
+        let lease = self.leases.get(&hash).ok_or(refused.clone())?;
+        let fits = matches!(lease.state, State::Active { .. })
+            && lease.holder() == link.holder
+            && lease.tickets[0].bottom().resource == link.resource
+            && lease.term.end() == link.term.start();
+        if !fits {
+            return Err(refused);
+        }
+        if lease.wanted() == link.units.get() {
+            Ok(hash)
+        } else {
+            Err(Refusal::UnitsDiffer { held: lease.wanted(), asked: link.units.get() })
+        }
+    }
+
+    /// A receipt for each ticket that has time left.
+    pub(super) fn receipts(&mut self, tickets: &[Ticket], now: Time) -> Vec<Receipt> {
+        let mut receipts = Vec::new();
+        for ticket in tickets {
+            let link = ticket.bottom();
+            let Some(term) = link.term.from(now) else { continue };
+            receipts.push(self.receipt(link, term));
+        }
+        receipts
+    }
+
+    fn receipt(&mut self, link: &SignedLink, term: Term) -> Receipt {
+        let what = Return {
+            site: self.base.id(),
+            link: link.hash(),
+            issuer: link.issuer,
+            units: link.units,
+            term,
+            number: 0,
+        };
+        self.base.notary.sign_receipt(what)
+    }
+}
+
+fn failure(state: &State) -> Option<Refusal> {
+    match state {
+        State::Closed { why: Why::Failed(refusal), .. } => Some(refusal.clone()),
+        State::Closed { .. }
+        | State::Early
+        | State::Due
+        | State::Priming { .. }
+        | State::Active { .. } => None,
+    }
+}

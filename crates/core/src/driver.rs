@@ -1,0 +1,132 @@
+//! Drivers: what really happens to a unit, at the site and at the guest (S21, S22).
+//!
+//! The core never calls one. It owes a [`Call`]; a shell performs it and hands the [`Answer`] back as an
+//! input. A driver is told the unit's *epoch*, a number that grows with every tenancy and every end
+//! of one: it must refuse a call whose epoch is below one it has seen, so that a late teardown can
+//! never touch the successor.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::identity::ActorId;
+use crate::name::Name;
+use crate::property::Properties;
+use crate::slice::LeaseId;
+use crate::time::Span;
+
+/// A unit, by its site's number. Numbers are given once and never again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct UnitId(pub u32);
+
+impl fmt::Display for UnitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "u{}", self.0)
+    }
+}
+
+impl fmt::Debug for UnitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The fencing number of a unit (S6); grows, never falls.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Epoch(pub u64);
+
+impl Epoch {
+    /// The epoch after this one.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Debug for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "e{}", self.0)
+    }
+}
+
+/// What is done to a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Step {
+    /// Site: make it ready for its holder.
+    Setup,
+    /// Site: take it from its holder and clean it.
+    Teardown,
+    /// Guest: start using it.
+    Join,
+    /// Guest: stop using it.
+    Leave,
+}
+
+impl Step {
+    /// The step in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Setup => "setup",
+            Self::Teardown => "teardown",
+            Self::Join => "join",
+            Self::Leave => "leave",
+        }
+    }
+}
+
+/// One step on one unit. (site, unit, epoch, step) names it for ever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The site that owns the unit.
+    pub site: ActorId,
+    /// The unit.
+    pub unit: UnitId,
+    /// Its fencing number for this call.
+    pub epoch: Epoch,
+    /// What to do.
+    pub step: Step,
+    /// The unit's type.
+    pub resource: Name,
+    /// The lease it is done for.
+    pub lease: LeaseId,
+    /// At the site the guest's configuration properties, at the guest the unit's properties.
+    pub properties: Properties,
+}
+
+/// Why a step failed, in the driver's words.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[error("{0}")]
+pub struct DriverError(pub String);
+
+/// What a driver answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The unit's properties on success (setup and join), else why not.
+    pub outcome: Result<Properties, DriverError>,
+    /// How much longer the step takes from now on: zero from a driver that has really done it, a delay
+    /// from one that only pretends to. The shell waits that long before it hands the outcome in.
+    pub after: Span,
+}
+
+/// The site's plug-in for a kind of resource.
+///
+/// Idempotent per (unit, epoch, step): called again after a crash it must find out how far it got. It may
+/// take hours, holds no lock on anything of the core's, and refuses epochs below the highest it has seen.
+pub trait ResourceDriver: Send + Sync {
+    /// Does [`Step::Setup`] or [`Step::Teardown`].
+    fn perform(&self, call: &Call) -> Answer;
+
+    /// Says how the unit is, without changing anything.
+    fn probe(&self, unit: UnitId) -> Result<Properties, DriverError>;
+}
+
+/// The guest's plug-in, called with the unit properties that the site handed out. The same promises.
+pub trait GuestDriver: Send + Sync {
+    /// Does [`Step::Join`] or [`Step::Leave`].
+    fn perform(&self, call: &Call) -> Answer;
+
+    /// Says how the guest's software on the unit is, without changing anything.
+    fn probe(&self, unit: UnitId) -> Result<Properties, DriverError>;
+}

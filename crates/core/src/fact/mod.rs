@@ -1,0 +1,186 @@
+//! Facts: what an actor's journal holds, and all it needs to come back.
+//!
+//! A fact says what was decided, never what was asked or how; so a mapper can change without breaking
+//! an old journal. Each kind is one frozen layout with a version of its own. A changed layout is a new
+//! version with a step that lifts the old one, never an edit.
+
+pub mod broker;
+pub mod service_manager;
+pub mod site_authority;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::codec::DecodeError;
+use crate::lease::Illegal;
+use crate::time::Time;
+
+/// Declares the facts of one role: a struct and a variant for each, with its kind and version.
+macro_rules! facts {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident = $kind:literal $version:literal {
+            $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
+        }
+    )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+            pub struct $name {
+                $($(#[$field_doc])* pub $field: $type,)*
+            }
+
+            impl From<$name> for crate::fact::Fact {
+                fn from(fact: $name) -> Self {
+                    Fact::$name(fact).into()
+                }
+            }
+        )*
+
+        /// The facts of this role.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Fact {
+            $($(#[$doc])* $name($name),)*
+        }
+
+        impl Fact {
+            /// The kinds of this role, each with the version that is written today.
+            pub const KINDS: &'static [(&'static str, u16)] = &[$(($kind, $version),)*];
+
+            /// The kind, as the journal names it, and its version.
+            pub fn kind(&self) -> (&'static str, u16) {
+                match self {
+                    $(Self::$name(_) => ($kind, $version),)*
+                }
+            }
+
+            /// Appends the bytes of the body.
+            pub fn encode_into(&self, bytes: &mut Vec<u8>) {
+                match self {
+                    $(Self::$name(fact) => crate::codec::encode_into(fact, bytes),)*
+                }
+            }
+
+            /// Reads a body back; `None` if this role knows no such kind.
+            pub fn decode(
+                kind: &str,
+                version: u16,
+                body: &[u8],
+            ) -> Option<Result<Self, crate::codec::DecodeError>> {
+                match (kind, version) {
+                    $(($kind, $version) => Some(crate::codec::decode(body).map(Self::$name)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+use facts;
+
+/// A fact of any role.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fact {
+    /// A service manager's.
+    ServiceManager(service_manager::Fact),
+    /// A broker's.
+    Broker(broker::Fact),
+    /// A site authority's.
+    SiteAuthority(site_authority::Fact),
+}
+
+impl From<service_manager::Fact> for Fact {
+    fn from(fact: service_manager::Fact) -> Self {
+        Self::ServiceManager(fact)
+    }
+}
+
+impl From<broker::Fact> for Fact {
+    fn from(fact: broker::Fact) -> Self {
+        Self::Broker(fact)
+    }
+}
+
+impl From<site_authority::Fact> for Fact {
+    fn from(fact: site_authority::Fact) -> Self {
+        Self::SiteAuthority(fact)
+    }
+}
+
+impl Fact {
+    /// Every kind there is, each with the version that is written today.
+    pub fn kinds() -> impl Iterator<Item = (&'static str, u16)> {
+        [service_manager::Fact::KINDS, broker::Fact::KINDS, site_authority::Fact::KINDS]
+            .into_iter()
+            .flatten()
+            .copied()
+    }
+
+    /// The kind, as the journal names it, and its version.
+    pub fn kind(&self) -> (&'static str, u16) {
+        match self {
+            Self::ServiceManager(fact) => fact.kind(),
+            Self::Broker(fact) => fact.kind(),
+            Self::SiteAuthority(fact) => fact.kind(),
+        }
+    }
+
+    /// Appends the bytes of the body.
+    pub fn encode_into(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::ServiceManager(fact) => fact.encode_into(bytes),
+            Self::Broker(fact) => fact.encode_into(bytes),
+            Self::SiteAuthority(fact) => fact.encode_into(bytes),
+        }
+    }
+
+    /// Reads a fact back from its kind, version and body.
+    pub fn decode(kind: &str, version: u16, body: &[u8]) -> Result<Self, DecodeError> {
+        let of_service_manager =
+            || Some(service_manager::Fact::decode(kind, version, body)?.map(Self::ServiceManager));
+        let of_broker = || Some(broker::Fact::decode(kind, version, body)?.map(Self::Broker));
+        let of_site =
+            || Some(site_authority::Fact::decode(kind, version, body)?.map(Self::SiteAuthority));
+        of_service_manager()
+            .or_else(of_broker)
+            .or_else(of_site)
+            .unwrap_or_else(|| Err(DecodeError::UnknownKind { kind: kind.to_owned(), version }))
+    }
+}
+
+/// A fact with the time it became one, on its actor's clock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// When.
+    pub at: Time,
+    /// What.
+    pub fact: Fact,
+}
+
+/// What a mapper remembers from one round to the next, opaque to the core.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Memo(pub Vec<u8>);
+
+impl Memo {
+    /// The largest memo, in bytes.
+    pub const MAX_BYTES: usize = 1 << 16;
+}
+
+/// A fact that does not follow from the ones before it: the journal is not this actor's, or damaged.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BadFact {
+    /// A fact of another role.
+    #[error("`{0}` is not a fact of this role")]
+    Foreign(&'static str),
+    /// It speaks of something that is not there.
+    #[error("`{kind}` speaks of {what}, which is not there")]
+    Missing {
+        /// The kind of the fact.
+        kind: &'static str,
+        /// What is missing.
+        what: String,
+    },
+    /// A machine refuses it.
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+}

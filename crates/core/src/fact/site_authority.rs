@@ -1,0 +1,175 @@
+//! The facts of a site authority.
+
+use std::num::NonZeroU32;
+
+use super::{Memo, facts};
+use crate::driver::{Epoch, UnitId};
+use crate::lease::site_authority::Why;
+use crate::name::Name;
+use crate::property::Properties;
+use crate::refusal::Refusal;
+use crate::resource::Attributes;
+use crate::slice::{LeaseId, SliceName};
+use crate::ticket::Ticket;
+use crate::ticket::link::LinkHash;
+use crate::ticket::receipt::Receipt;
+use crate::time::Time;
+
+facts! {
+    /// Units of a type are there to be lent; they get the next numbers.
+    Stocked = "site.stocked" 1 {
+        /// The type.
+        resource: Name,
+        /// What all its units are like.
+        attributes: Attributes,
+        /// How many.
+        units: u32,
+    }
+
+    /// Units are delegated to a broker, or a delegation is renewed.
+    DelegationIssued = "site.delegation-issued" 1 {
+        /// The delegation.
+        ticket: Ticket,
+    }
+
+    /// The broker has the delegation in its books.
+    DelegationAcknowledged = "site.delegation-acknowledged" 1 {
+        /// The number of the delegation.
+        number: u64,
+        /// The generation.
+        generation: u32,
+    }
+
+    /// A ticket was redeemed: a lease begins.
+    Redeemed = "site.redeemed" 1 {
+        /// The ticket; its hash names the lease here.
+        ticket: Ticket,
+        /// The guest's name for the lease.
+        lease: LeaseId,
+        /// The guest's group of leases.
+        slice: SliceName,
+        /// How few units will do.
+        least: NonZeroU32,
+        /// For the driver.
+        configuration: Properties,
+    }
+
+    /// A ticket that continues a lease was redeemed.
+    LeaseExtended = "site.lease-extended" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// The ticket.
+        ticket: Ticket,
+    }
+
+    /// A valid ticket was not honoured, because others cut from the same parent came first.
+    TicketRefused = "site.ticket-refused" 1 {
+        /// The ticket.
+        ticket: Ticket,
+        /// Why, with the evidence.
+        refusal: Refusal,
+    }
+
+    /// A lease that was redeemed early has begun.
+    CameDue = "site.came-due" 1 {
+        /// The lease.
+        lease: LinkHash,
+    }
+
+    /// Units are put on a lease.
+    UnitsAssigned = "site.units-assigned" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// The units.
+        units: Vec<UnitId>,
+        /// Why these, in the mapper's words.
+        reason: String,
+    }
+
+    /// The driver set a unit up.
+    UnitSetUp = "site.unit-set-up" 1 {
+        /// The unit.
+        unit: UnitId,
+        /// Its epoch.
+        epoch: Epoch,
+        /// What the driver said about it.
+        properties: Properties,
+    }
+
+    /// The driver could not set a unit up.
+    UnitSetupFailed = "site.unit-setup-failed" 1 {
+        /// The unit.
+        unit: UnitId,
+        /// Its epoch.
+        epoch: Epoch,
+        /// The driver's words.
+        error: String,
+    }
+
+    /// The driver cleaned a unit.
+    UnitTornDown = "site.unit-torn-down" 1 {
+        /// The unit.
+        unit: UnitId,
+        /// Its epoch.
+        epoch: Epoch,
+    }
+
+    /// The driver could not clean a unit: it is kept from everybody.
+    UnitTeardownFailed = "site.unit-teardown-failed" 1 {
+        /// The unit.
+        unit: UnitId,
+        /// Its epoch.
+        epoch: Epoch,
+        /// The driver's words.
+        error: String,
+    }
+
+    /// An operator put a quarantined unit right; it is cleaned once more.
+    UnitReset = "site.unit-reset" 1 {
+        /// The unit.
+        unit: UnitId,
+    }
+
+    /// The lease has the units it will get, all ready.
+    LeaseActivated = "site.lease-activated" 1 {
+        /// The lease.
+        lease: LinkHash,
+    }
+
+    /// The lease is over; its units are released.
+    LeaseClosed = "site.lease-closed" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// Why.
+        why: Why,
+        /// For each ticket with time left, the word that the units came back.
+        receipts: Vec<Receipt>,
+    }
+
+    /// A ticket was given back that was never redeemed.
+    TicketSurrendered = "site.ticket-surrendered" 1 {
+        /// The ticket.
+        ticket: Ticket,
+        /// The word that the units came back.
+        receipts: Vec<Receipt>,
+    }
+
+    /// Nothing about the lease can come any more.
+    LeaseForgotten = "site.lease-forgotten" 1 {
+        /// The lease.
+        lease: LinkHash,
+    }
+
+    /// The mapper's round is over; what it decided are the facts before this one.
+    MapperAnswered = "site.mapper-answered" 1 {
+        /// The round.
+        round: u64,
+        /// What the mapper wants to remember, if that changed.
+        memo: Option<Memo>,
+        /// When it wants to be asked again, whatever happens.
+        wake: Option<Time>,
+    }
+
+    /// The mapper is to be asked though nothing happened: at the start, or because it wanted to be.
+    Woken = "site.woken" 1 {}
+}

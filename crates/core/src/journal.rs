@@ -1,0 +1,140 @@
+//! Journals: where facts become durable.
+
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use crate::codec::{DecodeError, Hash};
+use crate::fact::{Entry, Fact};
+use crate::time::Time;
+
+/// Why facts may not be durable.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AppendError {
+    /// Somebody else writes this journal: the actor must stop.
+    #[error("the journal is at {found}, not at {expected}: somebody else writes it")]
+    Fenced {
+        /// Where the writer believed it to be.
+        expected: u64,
+        /// Where it is.
+        found: u64,
+    },
+    /// It is not known whether the facts are durable: the actor must stop and read the journal again.
+    #[error("it is not known whether the facts are in the journal: {0}")]
+    Unknown(String),
+}
+
+/// An append-only list of one actor's facts.
+pub trait Journal {
+    /// Makes the facts durable at `expected`, all or none; on `Ok` they survive any crash.
+    fn append(&mut self, expected: u64, entries: &[Entry]) -> Result<(), AppendError>;
+
+    /// The number of facts.
+    fn len(&self) -> u64;
+
+    /// Whether it holds nothing.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The fact at `position`, if there is one.
+    fn read(&self, position: u64) -> Option<Result<Entry, DecodeError>>;
+}
+
+/// A fact as it is stored: kind and version beside the encoded body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row<'a> {
+    /// When it became a fact.
+    pub at: Time,
+    /// Its kind.
+    pub kind: &'a str,
+    /// The version of that kind.
+    pub version: u16,
+    /// Its body.
+    pub body: &'a [u8],
+}
+
+impl Row<'_> {
+    /// The fact in the row.
+    pub fn decode(&self) -> Result<Entry, DecodeError> {
+        let fact = Fact::decode(self.kind, self.version, self.body)?;
+        Ok(Entry { at: self.at, fact })
+    }
+}
+
+/// Hashes facts in order: time, kind, version and body of each.
+#[derive(Clone, Debug, Default)]
+pub struct JournalHasher(Sha256);
+
+impl JournalHasher {
+    /// Takes in one row.
+    pub fn add(&mut self, row: &Row<'_>) {
+        self.0.update(row.at.as_micros().to_le_bytes());
+        self.0.update([u8::try_from(row.kind.len()).unwrap_or(u8::MAX)]);
+        self.0.update(row.kind);
+        self.0.update(row.version.to_le_bytes());
+        self.0.update((row.body.len() as u64).to_le_bytes());
+        self.0.update(row.body);
+    }
+
+    /// The hash of all rows so far.
+    pub fn finish(&self) -> Hash {
+        Hash::from_bytes(self.0.clone().finalize().into())
+    }
+}
+
+/// A journal in memory, encoded as a stored one would be (S56: an emulation needs no repository).
+#[derive(Clone, Debug, Default)]
+pub struct MemoryJournal {
+    rows: Vec<(Time, &'static str, u16, usize)>,
+    bytes: Vec<u8>,
+    hasher: JournalHasher,
+}
+
+impl MemoryJournal {
+    /// An empty journal.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The row at `position`.
+    pub fn row(&self, position: u64) -> Option<Row<'_>> {
+        let index = usize::try_from(position).ok()?;
+        let &(at, kind, version, start) = self.rows.get(index)?;
+        let end = self.rows.get(index + 1).map_or(self.bytes.len(), |row| row.3);
+        Some(Row { at, kind, version, body: &self.bytes[start..end] })
+    }
+
+    /// All rows in order.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        (0..self.len()).filter_map(|position| self.row(position))
+    }
+
+    /// The hash of all facts.
+    pub fn hash(&self) -> Hash {
+        self.hasher.finish()
+    }
+}
+
+impl Journal for MemoryJournal {
+    fn append(&mut self, expected: u64, entries: &[Entry]) -> Result<(), AppendError> {
+        if expected != self.len() {
+            return Err(AppendError::Fenced { expected, found: self.len() });
+        }
+        for Entry { at, fact } in entries {
+            let ((kind, version), start) = (fact.kind(), self.bytes.len());
+            fact.encode_into(&mut self.bytes);
+            self.rows.push((*at, kind, version, start));
+            let body = &self.bytes[start..];
+            self.hasher.add(&Row { at: *at, kind, version, body });
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    fn read(&self, position: u64) -> Option<Result<Entry, DecodeError>> {
+        self.row(position).map(|row| row.decode())
+    }
+}

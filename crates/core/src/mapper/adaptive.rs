@@ -1,0 +1,114 @@
+//! `adaptive`: follows a demand signal (S70).
+
+use std::num::NonZeroU32;
+
+use serde::Deserialize;
+
+use super::service_manager::{Ask, Decision, Extend, ServiceManagerMapper, View};
+use crate::message::Item;
+use crate::name::Name;
+use crate::property::Properties;
+use crate::resource::Constraints;
+use crate::time::{Span, Term};
+
+/// Holds as many units as a signal says: asks for what is missing, and, if told to, keeps leases whose
+/// units are still needed at their end.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Adaptive {
+    /// The signal: how many units are needed.
+    #[serde(default = "Adaptive::demand")]
+    signal: Name,
+    /// The type of the units.
+    #[serde(default = "Adaptive::node")]
+    resource: Name,
+    /// The slice of the leases.
+    #[serde(default = "Adaptive::main")]
+    slice: Name,
+    /// For how long to ask.
+    term: Span,
+    /// How long to wait for an answer: half a term unless set.
+    patience: Option<Span>,
+    /// How long before the end of a lease to decide whether to keep it; never unless set.
+    extend_before: Option<Span>,
+    /// Whether fewer units than asked for are welcome.
+    #[serde(default)]
+    elastic: bool,
+    /// For the broker's mapper.
+    #[serde(default)]
+    properties: Properties,
+    /// For the site's driver.
+    #[serde(default)]
+    configuration: Properties,
+}
+
+impl Adaptive {
+    fn demand() -> Name {
+        Name::literal("demand")
+    }
+
+    fn node() -> Name {
+        Name::literal("node")
+    }
+
+    fn main() -> Name {
+        Name::literal("main")
+    }
+
+    fn ask(&self, view: &View<'_>, needed: i64, held: i64) -> Option<Ask> {
+        let missing = u32::try_from(needed - held).ok().and_then(NonZeroU32::new)?;
+        let patience = self.patience.unwrap_or(Span::from_micros(self.term.as_micros() / 2));
+        let item = Item {
+            resource: self.resource.clone(),
+            units: missing,
+            least: if self.elastic { NonZeroU32::MIN } else { missing },
+            requirements: Constraints::NONE,
+            extends: None,
+        };
+        Some(Ask {
+            broker: None,
+            slice: self.slice.clone(),
+            items: vec![item],
+            earliest: view.now(),
+            latest: view.now(),
+            duration: self.term,
+            answer_by: view.now().plus(patience),
+            properties: self.properties.clone(),
+            configuration: self.configuration.clone(),
+            reason: format!("{needed} needed, {held} held"),
+        })
+    }
+
+    /// Keeps the leases that end soon and whose units will be missed, the next to end first.
+    fn extensions(&self, view: &View<'_>, needed: i64) -> Vec<Extend> {
+        let Some(ahead) = self.extend_before else { return Vec::new() };
+        let mut kept: Vec<(Term, i64)> = Vec::new();
+        let mut extensions = Vec::new();
+        for lease in view.ending_by(view.now().plus(ahead)) {
+            let Ok(next) = Term::lasting(lease.term.end(), self.term) else { continue };
+            let also: i64 =
+                kept.iter().filter(|(term, _)| term.contains(next.start())).map(|k| k.1).sum();
+            let then = view.held_at(&self.resource, next.start()) + also;
+            if *lease.resource != self.resource || !lease.extendable() || then >= needed {
+                continue;
+            }
+            kept.push((next, i64::from(lease.units)));
+            let reason = format!("{needed} needed, {then} held from {}", next.start());
+            extensions.push(Extend { lease: lease.id, duration: self.term, reason });
+        }
+        extensions
+    }
+}
+
+impl ServiceManagerMapper for Adaptive {
+    fn decide(&self, view: &View<'_>) -> Decision {
+        let needed = view.signal(&self.signal).unwrap_or(0);
+        let held = view.held_at(&self.resource, view.now());
+        Decision {
+            round: view.round(),
+            asks: self.ask(view, needed, held).into_iter().collect(),
+            extensions: self.extensions(view, needed),
+            ..Decision::default()
+        }
+    }
+}

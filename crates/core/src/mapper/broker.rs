@@ -1,0 +1,122 @@
+//! What a broker's mapper sees and decides (S09, S20).
+
+use crate::actor::broker::Broker;
+use crate::calendar::Calendar;
+use crate::fact::Memo;
+use crate::identity::ActorId;
+use crate::message::Request;
+use crate::name::Name;
+use crate::refusal::Refusal;
+use crate::resource::Attributes;
+use crate::slice::RequestId;
+use crate::ticket::link::{AccountId, LinkHash};
+use crate::time::{Term, Time};
+
+/// Decides who gets how many units of what, where and when. It sees all open requests and may answer
+/// any of them, several items of several types together.
+pub trait BrokerMapper: Send {
+    /// Answers one round. The same view, memo and all, must get the same answer. What it leaves out stays
+    /// open.
+    fn decide(&self, view: &View<'_>) -> Decision;
+}
+
+/// What becomes of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is met.
+    Grant {
+        /// The term, the same for all items.
+        term: Term,
+        /// For each item the units to cut from each source.
+        parts: Vec<Vec<(AccountId, u32)>>,
+    },
+    /// It is not.
+    Refuse(Refusal),
+}
+
+/// A decision on one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The request.
+    pub request: RequestId,
+    /// What becomes of it.
+    pub verdict: Verdict,
+    /// Why, for whoever asks later.
+    pub reason: String,
+}
+
+/// The answer to a round.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// The round that is answered.
+    pub round: u64,
+    /// Carried out in this order.
+    pub choices: Vec<Choice>,
+    /// What to remember, if that changed.
+    pub memo: Option<Memo>,
+    /// When to be asked again even if nothing happens.
+    pub wake: Option<Time>,
+}
+
+/// A ticket that the broker can cut from.
+#[derive(Clone, Debug)]
+pub struct Source<'a> {
+    /// Its account.
+    pub account: AccountId,
+    /// The site whose units they are.
+    pub site: ActorId,
+    /// The site's name, or its id where it has none here.
+    pub site_name: Name,
+    /// The type.
+    pub resource: &'a Name,
+    /// What the units are like.
+    pub attributes: &'a Attributes,
+    /// The units of the ticket.
+    pub units: u32,
+    /// What is free, when. A clone is cheap: book in it to try things.
+    pub free: Calendar,
+}
+
+/// A broker, read only, at one instant.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    actor: &'a Broker,
+    now: Time,
+    round: u64,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(actor: &'a Broker, now: Time, round: u64) -> Self {
+        Self { actor, now, round }
+    }
+
+    /// The time of the question.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The round to answer.
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// What was remembered.
+    pub fn memo(&self) -> &'a Memo {
+        self.actor.rounds.memo()
+    }
+
+    /// The open requests in the order they came.
+    pub fn open_requests(&self) -> impl Iterator<Item = &'a Request> {
+        self.actor.open_requests()
+    }
+
+    /// What can be cut from, by site name and account.
+    pub fn sources(&self) -> Vec<Source<'a>> {
+        self.actor.sources()
+    }
+
+    /// The source that a ticket of this broker was cut from, and how many units it is for.
+    pub fn cut_from(&self, ticket: LinkHash) -> Option<(AccountId, u32)> {
+        self.actor.cut_from(ticket)
+    }
+}

@@ -1,0 +1,221 @@
+//! Where to cut units from: the two ways the brokers' mappers know.
+
+use serde::{Deserialize, Serialize};
+
+use super::broker::Source;
+use crate::calendar::Calendar;
+use crate::message::{Item, Request};
+use crate::property::Properties;
+use crate::refusal::Refusal;
+use crate::ticket::link::AccountId;
+use crate::time::{Term, Time};
+
+/// How units are spread over sites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// Unit by unit from the site that has most free over the whole term; ties by name (S70).
+    #[default]
+    Even,
+    /// As many as possible from the first site by name, then the next.
+    FirstFit,
+}
+
+/// The sources with what a round has taken from them so far.
+#[derive(Clone, Debug)]
+pub struct Draft<'a> {
+    sources: Vec<Source<'a>>,
+}
+
+/// The parts of one item: accounts with the units cut from each.
+pub type Parts = Vec<(AccountId, u32)>;
+
+impl<'a> Draft<'a> {
+    /// A draft in which nothing is taken yet. The sources come by site name.
+    pub fn new(sources: Vec<Source<'a>>) -> Self {
+        Self { sources }
+    }
+
+    /// Meets a request as early as it allows and books it in the draft, or says why not. The draft is
+    /// left as it was then.
+    pub fn meet(
+        &mut self,
+        request: &Request,
+        placement: Placement,
+        cut_from: impl Fn(&Item) -> Option<AccountId>,
+    ) -> Result<(Term, Vec<Parts>), Refusal> {
+        for item in &request.items {
+            self.ever(item)?;
+        }
+        let start = match self.earliest(request, request.earliest, request.latest, &cut_from) {
+            Some(start) => start,
+            None => return Err(self.busy(request, &cut_from)),
+        };
+        let term = Term::lasting(start, request.duration)
+            .map_err(|empty| Refusal::Malformed(empty.to_string()))?;
+        let before: Vec<Calendar> = self.sources.iter().map(|s| s.free.clone()).collect();
+        let mut parts = Vec::new();
+        for item in &request.items {
+            match self.place(item, term, placement, cut_from(item)) {
+                Some(found) => parts.push(found),
+                None => {
+                    let busy = self.busy(request, &cut_from);
+                    for (source, free) in self.sources.iter_mut().zip(before) {
+                        source.free = free;
+                    }
+                    return Err(busy);
+                }
+            }
+        }
+        Ok((term, parts))
+    }
+
+    /// Whether an item could be met if nothing else were booked.
+    fn ever(&self, item: &Item) -> Result<(), Refusal> {
+        let resource = item.resource.clone();
+        let of_type: Vec<_> =
+            self.sources.iter().filter(|source| *source.resource == resource).collect();
+        if of_type.is_empty() {
+            let mut known: Vec<_> = self.sources.iter().map(|s| s.resource.clone()).collect();
+            known.sort();
+            known.dedup();
+            return Err(Refusal::NoSuchType { resource, known });
+        }
+        let broken = |source: &&Source<'_>| {
+            item.requirements.first_broken(source.attributes, &Properties::default())
+        };
+        let (matching, failing): (Vec<_>, Vec<_>) =
+            of_type.into_iter().partition(|source| broken(source).is_none());
+        if matching.is_empty() {
+            let requirement = failing.first().and_then(broken).cloned();
+            return Err(match requirement {
+                Some(requirement) => Refusal::NoMatch { resource, requirement },
+                None => Refusal::NoSuchType { resource, known: Vec::new() },
+            });
+        }
+        let most = matching.iter().map(|source| source.units).sum();
+        if item.least.get() > most {
+            return Err(Refusal::TooMany { resource, asked: item.least.get(), most });
+        }
+        Ok(())
+    }
+
+    /// The earliest start in the window at which the fewest units of every item are free.
+    fn earliest(
+        &self,
+        request: &Request,
+        from: Time,
+        latest: Time,
+        cut_from: &impl Fn(&Item) -> Option<AccountId>,
+    ) -> Option<Time> {
+        let mut start = from;
+        loop {
+            let before = start;
+            for item in &request.items {
+                let least = i64::from(item.least.get());
+                let free = self.total(item, cut_from(item));
+                start = free.earliest(least, request.duration, start, latest)?;
+            }
+            if start == before {
+                return Some(start);
+            }
+        }
+    }
+
+    /// What is free for an item over all the sources that suit it.
+    fn total(&self, item: &Item, only: Option<AccountId>) -> Calendar {
+        let mut suiting = self.sources.iter().filter(|source| suits(source, item, only));
+        match (suiting.next(), suiting.next()) {
+            (None, _) => Calendar::new(),
+            (Some(source), None) => source.free.clone(),
+            (Some(first), Some(second)) => {
+                let rest = suiting.map(|source| &source.free);
+                Calendar::sum([&first.free, &second.free].into_iter().chain(rest))
+            }
+        }
+    }
+
+    /// Takes the units of an item from the draft: all that are wanted or, of an elastic item, as many
+    /// as there are; `None` if they are too few.
+    fn place(
+        &mut self,
+        item: &Item,
+        term: Term,
+        placement: Placement,
+        only: Option<AccountId>,
+    ) -> Option<Parts> {
+        let mut free: Vec<(usize, u32)> = (0..self.sources.len())
+            .filter(|&index| suits(&self.sources[index], item, only))
+            .map(|index| {
+                let free = self.sources[index].free.free_over(term).max(0);
+                (index, u32::try_from(free).unwrap_or(u32::MAX))
+            })
+            .collect();
+        let available = free.iter().fold(0u32, |sum, &(_, units)| sum.saturating_add(units));
+        let units = item.units.get().min(available);
+        if units < item.least.get() {
+            return None;
+        }
+        let taken = match placement {
+            Placement::Even => self.even(&mut free, units),
+            Placement::FirstFit => first_fit(&free, units),
+        };
+        let mut parts = Parts::new();
+        for (index, units) in taken.into_iter().filter(|&(_, units)| units > 0) {
+            let source = &mut self.sources[index];
+            source.free.add(term, -i64::from(units));
+            parts.push((source.account, units));
+        }
+        Some(parts)
+    }
+
+    /// Unit by unit from the site with most free.
+    fn even(&self, free: &mut [(usize, u32)], units: u32) -> Vec<(usize, u32)> {
+        let mut taken: Vec<(usize, u32)> = free.iter().map(|&(index, _)| (index, 0)).collect();
+        for _ in 0..units {
+            let of_site = |at: usize| -> u64 {
+                let site = self.sources[free[at].0].site;
+                let same = free.iter().filter(|&&(index, _)| self.sources[index].site == site);
+                same.map(|&(_, left)| u64::from(left)).sum()
+            };
+            let open = (0..free.len()).filter(|&at| free[at].1 > 0);
+            // `max_by_key` takes the last of equals; sources come by name, so look from the end.
+            let Some(most) = open.rev().max_by_key(|&at| of_site(at)) else { break };
+            free[most].1 -= 1;
+            taken[most].1 += 1;
+        }
+        taken
+    }
+
+    fn busy(&self, request: &Request, cut_from: &impl Fn(&Item) -> Option<AccountId>) -> Refusal {
+        let earliest = self.earliest(request, request.earliest, Time::MAX, cut_from);
+        let term = Term::lasting(request.earliest, request.duration);
+        let free_of = |item: &Item| {
+            let free = self.total(item, cut_from(item));
+            term.map_or(0, |term| u32::try_from(free.free_over(term).max(0)).unwrap_or(u32::MAX))
+        };
+        let short = request.items.iter().find(|item| free_of(item) < item.least.get());
+        let (resource, asked, free) = match short.or(request.items.first()) {
+            Some(item) => (item.resource.clone(), item.units.get(), free_of(item)),
+            None => return Refusal::Malformed("a request without items".to_owned()),
+        };
+        Refusal::Busy { resource, asked, free, earliest }
+    }
+}
+
+fn suits(source: &Source<'_>, item: &Item, only: Option<AccountId>) -> bool {
+    *source.resource == item.resource
+        && only.is_none_or(|account| source.account == account)
+        && item.requirements.first_broken(source.attributes, &Properties::default()).is_none()
+}
+
+/// From each source all it has, in order, until there are enough.
+fn first_fit(free: &[(usize, u32)], mut units: u32) -> Vec<(usize, u32)> {
+    let mut taken = Vec::new();
+    for &(index, has) in free {
+        let take = has.min(units);
+        taken.push((index, take));
+        units -= take;
+    }
+    taken
+}

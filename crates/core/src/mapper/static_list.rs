@@ -1,0 +1,120 @@
+//! `static`: a list of requests, each made at its time.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use super::service_manager::{Ask, Decision, ServiceManagerMapper, View};
+use crate::codec;
+use crate::fact::Memo;
+use crate::message::Item;
+use crate::name::Name;
+use crate::property::Properties;
+use crate::resource::Constraints;
+use crate::time::{Span, Time};
+
+/// Makes the listed requests, and nothing else. What was asked for is remembered in the memo, so no
+/// request is made twice.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, from = "Listed")]
+pub struct StaticList {
+    /// By the time they are made.
+    requests: Vec<Wish>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    requests: Vec<Wish>,
+}
+
+impl From<Listed> for StaticList {
+    fn from(Listed { mut requests }: Listed) -> Self {
+        requests.sort_by_key(|wish| wish.at);
+        Self { requests }
+    }
+}
+
+/// One request of the list.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Wish {
+    /// When it is made, from the origin of the clock.
+    #[serde(default)]
+    at: Time,
+    /// The earliest start; when it is made unless set.
+    start: Option<Time>,
+    /// How much later than that it may start.
+    #[serde(default)]
+    slack: Span,
+    /// For how long.
+    duration: Span,
+    /// How many units.
+    units: NonZeroU32,
+    /// How few would do; all of them unless set.
+    least: Option<NonZeroU32>,
+    #[serde(default = "node")]
+    resource: Name,
+    #[serde(default = "main")]
+    slice: Name,
+    /// For the broker's mapper.
+    #[serde(default)]
+    properties: Properties,
+    /// For the site's driver.
+    #[serde(default)]
+    configuration: Properties,
+}
+
+/// How many of the requests were made.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Made(usize);
+
+impl Wish {
+    fn ask(&self, now: Time) -> Ask {
+        let earliest = self.start.unwrap_or(now);
+        let latest = earliest.plus(self.slack);
+        let item = Item {
+            resource: self.resource.clone(),
+            units: self.units,
+            least: self.least.unwrap_or(self.units),
+            requirements: Constraints::NONE,
+            extends: None,
+        };
+        Ask {
+            broker: None,
+            slice: self.slice.clone(),
+            items: vec![item],
+            earliest,
+            latest,
+            duration: self.duration,
+            answer_by: latest.plus(Span::from_micros(self.duration.as_micros() / 2)),
+            properties: self.properties.clone(),
+            configuration: self.configuration.clone(),
+            reason: "listed".to_owned(),
+        }
+    }
+}
+
+impl ServiceManagerMapper for StaticList {
+    fn decide(&self, view: &View<'_>) -> Decision {
+        let Made(made) = codec::decode(&view.memo().0).unwrap_or_default();
+        let waiting = self.requests.get(made..).unwrap_or_default();
+        let due = waiting.iter().take_while(|wish| wish.at <= view.now()).count();
+        let asks = waiting[..due].iter().map(|wish| wish.ask(view.now())).collect();
+        Decision {
+            round: view.round(),
+            asks,
+            memo: Some(Memo(codec::encode(&Made(made + due)))),
+            wake: waiting.get(due).map(|wish| wish.at),
+            ..Decision::default()
+        }
+    }
+}
+
+fn node() -> Name {
+    Name::literal("node")
+}
+
+fn main() -> Name {
+    Name::literal("main")
+}

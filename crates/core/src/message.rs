@@ -1,0 +1,294 @@
+//! What actors say to each other, and the signed envelope around it.
+//!
+//! Every verb that asks is repeated until it is answered, and every answer to a repetition has the
+//! same bytes as the first: a message may be lost, doubled, late or out of order without harm.
+
+use serde::{Deserialize, Serialize};
+use std::num::NonZeroU32;
+
+use crate::codec::{self, DecodeError};
+use crate::driver::{Epoch, UnitId};
+use crate::identity::{ActorId, PublicKey, Signature};
+use crate::name::Name;
+use crate::notary::Notary;
+use crate::property::Properties;
+use crate::refusal::Refusal;
+use crate::resource::{Attributes, Constraints};
+use crate::slice::{LeaseId, RequestId, SliceName};
+use crate::ticket::Ticket;
+use crate::ticket::link::{DelegationId, LinkHash};
+use crate::ticket::receipt::Receipt;
+use crate::time::{Span, Term, Time};
+
+/// The most items in one request.
+pub const MAX_ITEMS: usize = 16;
+
+/// Asks a broker for tickets: one item, or several that are given all together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Names the request; asking twice under one id asks once.
+    pub id: RequestId,
+    /// What is asked for; 1 to [`MAX_ITEMS`].
+    pub items: Vec<Item>,
+    /// The earliest start that suits. It may lie in the past by the time it is read: the term is then
+    /// sold from there, so that contiguous terms have no gap (S53).
+    pub earliest: Time,
+    /// The latest start that suits.
+    pub latest: Time,
+    /// For how long.
+    pub duration: Span,
+    /// When an answer is of no more use.
+    pub answer_by: Time,
+    /// For the broker's mapper alone.
+    pub properties: Properties,
+}
+
+/// Units of one type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Item {
+    /// The type.
+    pub resource: Name,
+    /// How many units are wanted.
+    pub units: NonZeroU32,
+    /// How few would do; the same as `units` unless the request is elastic (S24).
+    pub least: NonZeroU32,
+    /// What the type's attributes must be.
+    pub requirements: Constraints,
+    /// The ticket whose lease is to go on, with the same units, from exactly its end (S35).
+    pub extends: Option<LinkHash>,
+}
+
+/// A unit as its guest sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeasedUnit {
+    /// The unit, by the site's number.
+    pub unit: UnitId,
+    /// The fencing number of this tenancy.
+    pub epoch: Epoch,
+    /// What the site's driver said about it: names, addresses, keys.
+    pub properties: Properties,
+}
+
+/// Everything actors say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// Site to broker: units to sell, or the next generation of a delegation.
+    Delegate {
+        /// The delegation, a ticket held by the broker.
+        ticket: Ticket,
+        /// What the units are like.
+        attributes: Attributes,
+    },
+    /// Broker to site: the delegation is in the books.
+    Delegated {
+        /// Which delegation.
+        delegation: DelegationId,
+        /// Which generation of it.
+        generation: u32,
+    },
+    /// Service manager to broker: a wish.
+    Request(Request),
+    /// Broker to service manager: the tickets of a request, each with the item it is for.
+    Granted {
+        /// Which request.
+        request: RequestId,
+        /// One or several tickets an item.
+        tickets: Vec<(u16, Ticket)>,
+    },
+    /// Service manager to site: turn this ticket into a lease, or extend one by it.
+    Redeem {
+        /// The ticket, whole.
+        ticket: Ticket,
+        /// The guest's name for the lease.
+        lease: LeaseId,
+        /// The guest's group of leases.
+        slice: SliceName,
+        /// How few units will do.
+        least: NonZeroU32,
+        /// For the site's driver.
+        configuration: Properties,
+    },
+    /// Site to service manager: the lease runs; these are its units and its term.
+    Leased {
+        /// The ticket that was redeemed.
+        ticket: LinkHash,
+        /// The granted term, as the ticket says.
+        term: Term,
+        /// The units, all set up.
+        units: Vec<LeasedUnit>,
+    },
+    /// Service manager to site: have these tickets back, redeemed or not; first the lease's own, then
+    /// its extensions.
+    Close {
+        /// The tickets.
+        tickets: Vec<Ticket>,
+    },
+    /// Site to service manager: the lease is over, for this reason; what was left came back.
+    Closed {
+        /// The lease's own ticket.
+        ticket: LinkHash,
+        /// Set when the site closed it.
+        refusal: Option<Refusal>,
+        /// For each ticket with time left, the site's word.
+        receipts: Vec<Receipt>,
+    },
+    /// Service manager to broker: units you sold came back to their site.
+    Credit {
+        /// The site's word.
+        receipts: Vec<Receipt>,
+    },
+    /// Broker to service manager: the receipts are in the books.
+    Credited {
+        /// The tickets they were for.
+        tickets: Vec<LinkHash>,
+    },
+    /// To whoever asked: no, and why.
+    Refused {
+        /// What is refused.
+        subject: Subject,
+        /// Why.
+        refusal: Refusal,
+    },
+}
+
+/// What a refusal is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Subject {
+    /// A request.
+    Request(RequestId),
+    /// A ticket shown to redeem or to close.
+    Ticket(LinkHash),
+    /// A delegation.
+    Delegation(DelegationId),
+    /// A message that could not be read as far as that.
+    Message(Sequence),
+}
+
+impl Message {
+    /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
+    pub const KINDS: [&'static str; 11] = [
+        "delegate",
+        "delegated",
+        "request",
+        "granted",
+        "redeem",
+        "leased",
+        "close",
+        "closed",
+        "credit",
+        "credited",
+        "refused",
+    ];
+
+    /// The word for this kind of message.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Delegate { .. } => "delegate",
+            Self::Delegated { .. } => "delegated",
+            Self::Request(_) => "request",
+            Self::Granted { .. } => "granted",
+            Self::Redeem { .. } => "redeem",
+            Self::Leased { .. } => "leased",
+            Self::Close { .. } => "close",
+            Self::Closed { .. } => "closed",
+            Self::Credit { .. } => "credit",
+            Self::Credited { .. } => "credited",
+            Self::Refused { .. } => "refused",
+        }
+    }
+}
+
+/// Numbers the messages of one sender: the fact that caused it, and which of that fact's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Sequence {
+    /// The place of the causing fact in the sender's journal.
+    pub position: u64,
+    /// Tells apart what one fact caused.
+    pub index: u16,
+}
+
+impl Sequence {
+    /// The index of the answer that a fact caused; owed work counts from 0.
+    pub const ANSWER: u16 = u16::MAX;
+    /// The index of an answer that no fact caused.
+    pub const VOLATILE: u16 = u16::MAX - 1;
+}
+
+/// Who says something to whom, and because of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The sender.
+    pub from: ActorId,
+    /// The receiver.
+    pub to: ActorId,
+    /// The sender's number for it.
+    pub sequence: Sequence,
+    /// When its cause became a fact, on the sender's clock.
+    pub at: Time,
+}
+
+/// A message with its header, not yet signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// Who, to whom, because of what.
+    pub header: Header,
+    /// What is said.
+    pub message: Message,
+}
+
+/// A signed envelope: the bytes that travel. The signature covers all of them, so it may pass through
+/// anybody's hands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sealed {
+    bytes: Vec<u8>,
+    key: PublicKey,
+    signature: Signature,
+}
+
+/// Why a sealed message was not opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The signature does not hold; the content was not looked at.
+    #[error("the signature does not hold")]
+    BadSignature,
+    /// Validly signed by somebody else than the sender named inside.
+    #[error("signed by somebody else than the sender it names")]
+    NotTheSender,
+    /// Meant for somebody else.
+    #[error("meant for {0}")]
+    NotForMe(ActorId),
+    /// Not an envelope.
+    #[error(transparent)]
+    Malformed(#[from] DecodeError),
+}
+
+impl Envelope {
+    /// Signs the envelope.
+    pub fn seal(&self, notary: &mut Notary) -> Sealed {
+        let bytes = codec::encode(self);
+        let (key, signature) = notary.sign_message(&bytes);
+        Sealed { bytes, key, signature }
+    }
+}
+
+impl Sealed {
+    /// Checks signature, sender and receiver, in this order, before anything inside is used.
+    pub fn open(&self, notary: &mut Notary) -> Result<Envelope, OpenError> {
+        if !notary.checks_message(&self.key, &self.bytes, &self.signature) {
+            return Err(OpenError::BadSignature);
+        }
+        let envelope: Envelope = codec::decode(&self.bytes)?;
+        if envelope.header.from != ActorId::of(&self.key) {
+            return Err(OpenError::NotTheSender);
+        }
+        if envelope.header.to != notary.id() {
+            return Err(OpenError::NotForMe(envelope.header.to));
+        }
+        Ok(envelope)
+    }
+
+    /// The signed bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}

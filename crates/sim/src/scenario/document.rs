@@ -1,0 +1,377 @@
+//! The text of a scenario with its overrides and sweeps: one TOML table for each point.
+//!
+//! Every value keeps the place it came from. An override has no place in the file, so it gets a span
+//! of its own beyond the end of the text, from which its option is found again.
+
+use std::ops::Range;
+
+use serde::Deserialize as _;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::{Place, ScenarioError, suggestion};
+use super::{Override, Source};
+
+/// The most points one sweep may have.
+const MAX_POINTS: usize = 1000;
+
+/// The tables whose keys are names of actors.
+const ACTORS: [&str; 3] = ["site", "broker", "service-manager"];
+
+type Bytes = Range<usize>;
+type Value<'a> = Spanned<DeValue<'a>>;
+
+/// What spans refer to: the file and the overrides.
+#[derive(Clone, Copy)]
+pub(super) struct Sources<'a> {
+    source: Source<'a>,
+    overrides: &'a [Override],
+}
+
+impl<'a> Sources<'a> {
+    /// The span of what is missing everywhere.
+    pub(super) const NOWHERE: Bytes = usize::MAX..usize::MAX;
+
+    pub(super) fn name(&self) -> &'a str {
+        self.source.name
+    }
+
+    fn span_of_override(&self, index: usize) -> Bytes {
+        let start = self.source.text.len() + 1 + index;
+        start..start + 1
+    }
+
+    pub(super) fn place(&self, span: Bytes) -> Place {
+        let text = self.source.text;
+        let Some(before) = text.get(..span.start) else {
+            let index = span.start.checked_sub(text.len() + 1);
+            let set = index.and_then(|index| self.overrides.get(index));
+            return set.map_or(Place::Whole, |set| Place::Override(set.option.clone()));
+        };
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.matches('\n').count() + 1;
+        let column = before[line_start..].chars().count() + 1;
+        Place::File { line, column, span }
+    }
+
+    pub(super) fn error(
+        &self,
+        span: Bytes,
+        message: impl Into<String>,
+        help: impl Into<Option<String>>,
+    ) -> ScenarioError {
+        ScenarioError::at(self.source.name, &self.place(span), message, help)
+    }
+
+    /// An error of the parser or of serde, in the words of a scenario.
+    pub(super) fn toml_error(&self, error: &toml::de::Error) -> ScenarioError {
+        let span = error.span().unwrap_or(Self::NOWHERE);
+        let message = error.message();
+        let mut quoted = message.split('`').skip(1).step_by(2);
+        let first = quoted.next().unwrap_or_default();
+        if message.starts_with("unknown field") {
+            let (message, help) = (format!("unknown key `{first}`"), suggestion(first, quoted));
+            self.error(span, message, help)
+        } else if message.starts_with("unknown variant") {
+            self.error(span, format!("unknown value `{first}`"), suggestion(first, quoted))
+        } else if message.starts_with("missing field") {
+            self.error(span, format!("the key `{first}` is missing"), example(first))
+        } else {
+            self.error(span, in_plain_words(message), None)
+        }
+    }
+}
+
+fn example(key: &str) -> Option<String> {
+    let example = match key {
+        "horizon" => "horizon = \"30d\"",
+        "term" => "term = \"1h\"",
+        "capacity" => "capacity = 140",
+        _ => return None,
+    };
+    Some(format!("write, for example, `{example}`"))
+}
+
+/// A type error that names no type of Rust.
+fn in_plain_words(message: &str) -> String {
+    let mut message = message.to_owned();
+    for (word, plain) in [
+        ("expected u32", "expected a whole number from 0 to 4294967295"),
+        ("expected u64", "expected a whole number of at least 0"),
+        ("expected f64", "expected a number"),
+        ("expected a map", "expected a table"),
+        ("expected a sequence", "expected an array"),
+        ("invalid type: map,", "invalid type: table,"),
+        ("invalid type: sequence,", "invalid type: array,"),
+    ] {
+        message = message.replace(word, plain);
+    }
+    message
+}
+
+/// A key and the value it is set to.
+struct Setting<'a> {
+    path: Vec<String>,
+    span: Bytes,
+    value: Value<'a>,
+}
+
+/// A swept key and its values.
+struct Axis<'a> {
+    path: Vec<String>,
+    span: Bytes,
+    values: Vec<Value<'a>>,
+}
+
+/// One point of a sweep, still as TOML.
+pub(super) struct RawPoint<'a> {
+    pub(super) swept: Vec<(String, String)>,
+    pub(super) table: DeTable<'a>,
+}
+
+/// The points of a scenario in the order of its sweep, the first swept key varying slowest.
+pub(super) fn points<'a>(
+    source: Source<'a>,
+    overrides: &'a [Override],
+) -> Result<(Sources<'a>, Vec<RawPoint<'a>>), ScenarioError> {
+    let sources = Sources { source, overrides };
+    let mut base =
+        DeTable::parse(source.text).map_err(|error| sources.toml_error(&error))?.into_inner();
+    let mut axes = Vec::new();
+    if let Some(sweep) = base.remove("sweep") {
+        collect(&[], sweep.span(), sweep, &mut axes, &sources)?;
+    }
+    axes.sort_by_key(|axis: &Axis<'_>| axis.span.start);
+    let mut fixed = Vec::new();
+    for (index, set) in overrides.iter().enumerate() {
+        let setting = setting(set, &sources, sources.span_of_override(index))?;
+        if setting.path[0] == "sweep" {
+            resweep(setting, &mut axes, &sources)?;
+        } else {
+            fixed.push(setting);
+        }
+    }
+    check_axes(&axes, &sources)?;
+    axes.retain(|axis| !fixed.iter().any(|setting| axis.path.starts_with(&setting.path)));
+    let points = choices(&axes, &sources)?
+        .into_iter()
+        .map(|choice| point(&base, &fixed, &axes, &choice, &sources))
+        .collect::<Result<_, _>>()?;
+    Ok((sources, points))
+}
+
+/// The sweep is put in first, so that what is set by an option always holds.
+fn point<'a>(
+    base: &DeTable<'a>,
+    fixed: &[Setting<'a>],
+    axes: &[Axis<'a>],
+    choice: &[usize],
+    sources: &Sources<'_>,
+) -> Result<RawPoint<'a>, ScenarioError> {
+    let mut table = base.clone();
+    let mut swept = Vec::new();
+    for (axis, &index) in axes.iter().zip(choice) {
+        let value = axis.values[index].clone();
+        swept.push((axis.path.join("."), text_of(&value, sources)?));
+        let setting = Setting { path: axis.path.clone(), span: axis.span.clone(), value };
+        insert(&mut table, &setting, sources)?;
+    }
+    for setting in fixed {
+        insert(&mut table, setting, sources)?;
+    }
+    Ok(RawPoint { swept, table })
+}
+
+/// An override as a setting, all of it at `span`.
+///
+/// A value that is no TOML is taken as text, unless it starts like a TOML value of several parts.
+fn setting<'a>(
+    set: &'a Override,
+    sources: &Sources<'_>,
+    span: Bytes,
+) -> Result<Setting<'a>, ScenarioError> {
+    let path = path_of(&set.key).ok_or_else(|| {
+        let message = format!("`{}` is not a key", set.key);
+        let help = "write keys as in the file, with dots: `message.loss=0.1`".to_owned();
+        sources.error(span.clone(), message, help)
+    })?;
+    let value = match DeValue::parse(&set.value) {
+        Ok(value) => moved(value, &span),
+        Err(error) if set.value.starts_with(['[', '{', '"', '\'']) => {
+            let help = "text inside an array or a table needs quotes, as in `[\"1h\", \"12h\"]`";
+            return Err(sources.error(span, error.message(), help.to_owned()));
+        }
+        Err(_) => Spanned::new(span.clone(), DeValue::String(set.value.as_str().into())),
+    };
+    Ok(Setting { path, span, value })
+}
+
+/// The same value, all of it at `span`.
+fn moved<'a>(value: Value<'a>, span: &Bytes) -> Value<'a> {
+    let value = match value.into_inner() {
+        DeValue::Array(array) => {
+            DeValue::Array(array.into_iter().map(|value| moved(value, span)).collect())
+        }
+        DeValue::Table(table) => {
+            let at_span = |key: Spanned<_>| Spanned::new(span.clone(), key.into_inner());
+            let moved = table.into_iter().map(|(k, v)| (at_span(k), moved(v, span)));
+            DeValue::Table(moved.collect())
+        }
+        value @ (DeValue::String(_)
+        | DeValue::Integer(_)
+        | DeValue::Float(_)
+        | DeValue::Boolean(_)
+        | DeValue::Datetime(_)) => value,
+    };
+    Spanned::new(span.clone(), value)
+}
+
+/// The parts of a dotted key, by the rules of TOML.
+fn path_of(key: &str) -> Option<Vec<String>> {
+    let line = format!("{key} = 0");
+    let mut table = DeTable::parse(&line).ok()?.into_inner();
+    let mut path = Vec::new();
+    loop {
+        if table.len() != 1 {
+            return None;
+        }
+        let (part, value) = table.into_iter().next()?;
+        path.push(part.into_inner().into_owned());
+        let DeValue::Table(inner) = value.into_inner() else { return Some(path) };
+        table = inner;
+    }
+}
+
+fn insert<'a>(
+    table: &mut DeTable<'a>,
+    setting: &Setting<'a>,
+    sources: &Sources<'_>,
+) -> Result<(), ScenarioError> {
+    let Setting { path, span, value } = setting;
+    if let [role, name, _, ..] = &path[..]
+        && ACTORS.contains(&role.as_str())
+    {
+        let known = table.get(role.as_str()).and_then(|actors| actors.get_ref().as_table());
+        if !known.is_some_and(|actors| actors.contains_key(name.as_str())) {
+            let known = known.into_iter().flat_map(|actors| actors.keys().map(|k| &**k.get_ref()));
+            let message = format!("no {} `{name}`", role.replace('-', " "));
+            return Err(sources.error(span.clone(), message, suggestion(name, known)));
+        }
+    }
+    let mut table = table;
+    for (depth, part) in path[..path.len() - 1].iter().enumerate() {
+        let key = Spanned::new(span.clone(), part.clone().into());
+        let empty = || Spanned::new(span.clone(), DeValue::Table(DeTable::new()));
+        let DeValue::Table(inner) = table.entry(key).or_insert_with(empty).get_mut() else {
+            let message = format!(
+                "`{}` is no table, so `{}` cannot be set",
+                path[..=depth].join("."),
+                path.join(".")
+            );
+            return Err(sources.error(span.clone(), message, None));
+        };
+        table = inner;
+    }
+    let last = &path[path.len() - 1];
+    // A map keeps the key it has, and with it the place of the old value.
+    table.remove(last.as_str());
+    table.insert(Spanned::new(span.clone(), last.clone().into()), value.clone());
+    Ok(())
+}
+
+/// Adds the axes in `value`, which stands under `path` in the sweep.
+fn collect<'a>(
+    path: &[String],
+    span: Bytes,
+    value: Value<'a>,
+    axes: &mut Vec<Axis<'a>>,
+    sources: &Sources<'_>,
+) -> Result<(), ScenarioError> {
+    let value = value.into_inner();
+    if let DeValue::Table(table) = value {
+        for (key, value) in table {
+            let Some(parts) = path_of(key.get_ref()) else {
+                return Err(sources.error(key.span(), format!("`{key}` is not a key"), None));
+            };
+            collect(&[path, &parts].concat(), key.span(), value, axes, sources)?;
+        }
+        return Ok(());
+    }
+    let key = path.join(".");
+    if path.is_empty() {
+        let help = "write `[sweep]`, and below it `term = [\"1h\", \"12h\"]`".to_owned();
+        return Err(sources.error(span, "`sweep` is a table of keys and their values", help));
+    }
+    if let DeValue::Array(values) = value
+        && !values.is_empty()
+    {
+        axes.push(Axis { path: path.to_owned(), span, values: values.into_iter().collect() });
+        return Ok(());
+    }
+    let message = format!("the sweep of `{key}` needs an array of values");
+    let help = format!("write `{key} = [..., ...]`, or set `{key}` outside the sweep");
+    Err(sources.error(span, message, help))
+}
+
+/// Takes the axes of an override, in the place of those over the same keys.
+fn resweep<'a>(
+    setting: Setting<'a>,
+    axes: &mut Vec<Axis<'a>>,
+    sources: &Sources<'_>,
+) -> Result<(), ScenarioError> {
+    let path = &setting.path[1..];
+    if path.is_empty() {
+        axes.clear();
+    }
+    let mut given = Vec::new();
+    collect(path, setting.span, setting.value, &mut given, sources)?;
+    for new in given {
+        match axes.iter_mut().find(|axis| axis.path == new.path) {
+            Some(old) => *old = new,
+            None => axes.push(new),
+        }
+    }
+    Ok(())
+}
+
+fn check_axes(axes: &[Axis<'_>], sources: &Sources<'_>) -> Result<(), ScenarioError> {
+    for (index, axis) in axes.iter().enumerate() {
+        if axis.path[0] == "sweep" {
+            return Err(sources.error(axis.span.clone(), "a sweep cannot be swept", None));
+        }
+        let within = |other: &Axis<'_>| {
+            axis.path.starts_with(&other.path) || other.path.starts_with(&axis.path)
+        };
+        if axes[..index].iter().any(within) {
+            let message = format!("`{}` is swept twice", axis.path.join("."));
+            return Err(sources.error(axis.span.clone(), message, None));
+        }
+    }
+    Ok(())
+}
+
+/// For each point, which value of each axis it takes.
+fn choices(axes: &[Axis<'_>], sources: &Sources<'_>) -> Result<Vec<Vec<usize>>, ScenarioError> {
+    let points = axes.iter().fold(1_usize, |n, axis| n.saturating_mul(axis.values.len()));
+    if points > MAX_POINTS {
+        let span = axes.first().map_or(Sources::NOWHERE, |axis| axis.span.clone());
+        let message = format!("the sweep has {points} points, more than {MAX_POINTS}");
+        let help = "sweep fewer values, or fix a swept key with `--set`".to_owned();
+        return Err(sources.error(span, message, help));
+    }
+    let mut choices = vec![Vec::new()];
+    for axis in axes {
+        choices = choices
+            .iter()
+            .flat_map(|choice| (0..axis.values.len()).map(|index| [&choice[..], &[index]].concat()))
+            .collect();
+    }
+    Ok(choices)
+}
+
+/// A value the way it is shown: text without its quotes, all else as TOML.
+fn text_of(value: &Value<'_>, sources: &Sources<'_>) -> Result<String, ScenarioError> {
+    let value = toml::Value::deserialize(toml::de::ValueDeserializer::from(value.clone()))
+        .map_err(|error| sources.toml_error(&error))?;
+    Ok(value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned))
+}

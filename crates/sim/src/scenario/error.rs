@@ -1,0 +1,110 @@
+//! What is wrong with a scenario, and where.
+
+use std::fmt;
+use std::ops::Range;
+
+use thiserror::Error;
+
+/// How alike two words must be before one is suggested for the other.
+const ALIKE: f64 = 0.8;
+
+/// How many known words a help line lists.
+const LISTED: usize = 24;
+
+/// Where in its sources a scenario is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the file.
+    File {
+        /// The line, counted from 1.
+        line: usize,
+        /// The column in characters, counted from 1.
+        column: usize,
+        /// The bytes of the text that are to blame.
+        span: Range<usize>,
+    },
+    /// In an option of the command line; its text as it was given.
+    Override(String),
+    /// Not in one place: something is missing, or a default does not fit.
+    Whole,
+}
+
+/// Why a scenario cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}: {message}", Where(file, place))]
+pub struct ScenarioError {
+    /// The name of the file.
+    pub file: String,
+    /// Where it is wrong.
+    pub place: Place,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl ScenarioError {
+    /// An error at a place of `file`.
+    pub fn at(
+        file: &str,
+        place: &Place,
+        message: impl Into<String>,
+        help: impl Into<Option<String>>,
+    ) -> Self {
+        let (file, place) = (file.to_owned(), place.clone());
+        Self { file, place, message: message.into(), help: help.into() }
+    }
+}
+
+struct Where<'a>(&'a str, &'a Place);
+
+impl fmt::Display for Where<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(file, place) = self;
+        match place {
+            Place::File { line, column, .. } => write!(f, "{file}:{line}:{column}"),
+            Place::Override(option) => write!(f, "in {option}"),
+            Place::Whole => f.write_str(file),
+        }
+    }
+}
+
+/// A help line for a word that is not among the known ones: the nearest of them, and all of them.
+pub fn suggestion<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    let nearest = known
+        .iter()
+        .map(|word| (strsim::jaro_winkler(unknown, word), word))
+        .filter(|(alike, _)| *alike >= ALIKE)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, word)| format!("did you mean `{word}`? "))
+        .unwrap_or_default();
+    match known.len() {
+        0 => "none is known".to_owned(),
+        n if n > LISTED => format!("{nearest}known: {}, ...", known[..LISTED].join(", ")),
+        _ => format!("{nearest}known: {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_where_it_is() {
+        let shown = |place| ScenarioError::at("a.toml", &place, "wrong", None).to_string();
+        assert_eq!(shown(Place::File { line: 3, column: 7, span: 30..34 }), "a.toml:3:7: wrong");
+        assert_eq!(shown(Place::Override("--set term=12x".into())), "in --set term=12x: wrong");
+        assert_eq!(shown(Place::Whole), "a.toml: wrong");
+    }
+
+    #[test]
+    fn a_suggestion_names_the_nearest_and_all() {
+        assert_eq!(
+            suggestion("hozizon", ["step", "horizon"]),
+            "did you mean `horizon`? known: step, horizon"
+        );
+        assert_eq!(suggestion("xyz", ["step", "horizon"]), "known: step, horizon");
+        assert_eq!(suggestion("xyz", []), "none is known");
+    }
+}

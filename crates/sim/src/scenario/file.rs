@@ -1,0 +1,114 @@
+//! What a scenario file may say, before defaults and checks.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use tenure_core::identity::Scheme;
+use tenure_core::name::Name;
+use tenure_core::time::Span;
+use toml::Spanned;
+
+use super::delay::Delay;
+use crate::workload::Kind;
+
+/// Actors by their names.
+pub(super) type Actors<T> = BTreeMap<Spanned<Name>, T>;
+
+/// The settings of a mapper, its name among them.
+pub(super) type Mapper = Spanned<BTreeMap<String, Spanned<toml::Value>>>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct File {
+    pub(super) seed: Option<u64>,
+    pub(super) step: Option<Spanned<Span>>,
+    pub(super) horizon: Spanned<Span>,
+    pub(super) term: Spanned<Span>,
+    pub(super) capacity: Spanned<u32>,
+    pub(super) signatures: Option<Scheme>,
+    pub(super) margin: Option<Spanned<Span>>,
+    #[serde(default)]
+    pub(super) message: Message,
+    pub(super) workload: Option<Spanned<Workload>>,
+    /// Taken out before, but known.
+    #[serde(rename = "sweep")]
+    _sweep: Option<IgnoredAny>,
+    #[serde(default)]
+    pub(super) site: Actors<Site>,
+    #[serde(default)]
+    pub(super) broker: Actors<Broker>,
+    #[serde(default)]
+    pub(super) service_manager: Actors<ServiceManager>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Message {
+    pub(super) delay: Option<Delay>,
+    pub(super) loss: Option<Spanned<f64>>,
+    pub(super) duplicate: Option<Spanned<f64>>,
+    #[serde(default)]
+    pub(super) drop: Vec<Spanned<String>>,
+    pub(super) retry: Option<Spanned<Span>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Site {
+    pub(super) units: Option<Spanned<u32>>,
+    pub(super) resource: Option<Name>,
+    #[serde(default)]
+    pub(super) attributes: BTreeMap<Name, Spanned<toml::Value>>,
+    pub(super) brokers: Option<Spanned<Vec<Spanned<Name>>>>,
+    pub(super) delegation: Option<Spanned<Span>>,
+    pub(super) setup: Option<Delay>,
+    pub(super) teardown: Option<Delay>,
+    pub(super) failure: Option<Spanned<f64>>,
+    pub(super) mapper: Option<Mapper>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Broker {
+    pub(super) mapper: Option<Mapper>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ServiceManager {
+    pub(super) broker: Option<Spanned<Name>>,
+    pub(super) resource: Option<Spanned<Name>>,
+    pub(super) mapper: Option<Mapper>,
+    pub(super) join: Option<Delay>,
+    pub(super) leave: Option<Delay>,
+    pub(super) workload: Option<Workload>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Workload {
+    pub(super) kind: Option<Spanned<Kind>>,
+    pub(super) file: Option<Spanned<String>>,
+    pub(super) offset: Option<Spanned<Span>>,
+    pub(super) column: Option<Spanned<Column>>,
+    #[serde(default)]
+    pub(super) wave: Wave,
+}
+
+/// A column by its name or its number.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected the name or the number of a column")]
+pub(super) enum Column {
+    Number(u32),
+    Name(String),
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wave {
+    pub(super) base: Option<Spanned<f64>>,
+    pub(super) amplitude: Option<Spanned<f64>>,
+    pub(super) period: Option<Spanned<Span>>,
+    pub(super) noise: Option<Spanned<f64>>,
+}

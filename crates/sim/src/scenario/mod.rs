@@ -1,0 +1,281 @@
+//! Scenario files: which actors there are, what is asked of them, and what goes wrong on the way.
+//!
+//! [`parse`] reads a TOML file, applies the overrides of a command line, and gives one [`Scenario`]
+//! for each point of its sweep, with every default filled in and everything checked. What is wrong is
+//! told by a [`ScenarioError`], with its place in the file.
+
+mod delay;
+mod document;
+mod error;
+mod file;
+mod resolve;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Deserialize as _;
+use tenure_core::identity::Scheme;
+use tenure_core::name::Name;
+use tenure_core::resource::Attributes;
+use tenure_core::time::Span;
+use thiserror::Error;
+use toml::Spanned;
+
+pub use delay::Delay;
+pub use error::{Place, ScenarioError, suggestion};
+
+use crate::workload::{Kind, Wave};
+
+/// The text of a scenario file.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The name of the file, for errors.
+    pub name: &'a str,
+    /// What is in it.
+    pub text: &'a str,
+}
+
+/// A value that holds in the place of the one in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// The dotted key.
+    pub key: String,
+    /// The value: TOML, or else plain text.
+    pub value: String,
+    /// The option of the command line that says so, for errors.
+    pub option: String,
+}
+
+impl Override {
+    /// The override that an option such as `--workload FILE` stands for. The value is text.
+    pub fn text(key: &str, value: &str, option: &str) -> Self {
+        let option = format!("{option} {value}");
+        Self { key: key.to_owned(), value: toml::Value::from(value).to_string(), option }
+    }
+}
+
+/// An override without a key.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{0}` sets nothing: write `key=value`, for example `message.loss=0.1`")]
+pub struct BadOverride(String);
+
+impl FromStr for Override {
+    type Err = BadOverride;
+
+    /// Reads `key=value`.
+    fn from_str(text: &str) -> Result<Self, BadOverride> {
+        match text.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
+            Some((key, value)) if !key.is_empty() => Ok(Self {
+                key: key.to_owned(),
+                value: value.to_owned(),
+                option: format!("--set {text}"),
+            }),
+            _ => Err(BadOverride(text.to_owned())),
+        }
+    }
+}
+
+/// One point of a sweep; a scenario without a sweep is a single one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The swept keys with their values here, in the order of the sweep.
+    pub swept: Vec<(String, String)>,
+    /// What is emulated.
+    pub scenario: Scenario,
+}
+
+/// A deployment and what happens to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// The name of the file it was read from.
+    pub file: String,
+    /// Where all randomness comes from.
+    pub seed: u64,
+    /// How long each value of the demand holds.
+    pub step: Span,
+    /// How long the emulated time is.
+    pub horizon: Span,
+    /// The length of the leases that mappers ask for.
+    pub term: Span,
+    /// The units of all sites together. A service manager's demand has this as its peak.
+    pub capacity: u32,
+    /// Whether signatures are made and checked.
+    pub signatures: Scheme,
+    /// The bound on the skew between two clocks.
+    pub margin: Span,
+    /// What becomes of messages.
+    pub network: Network,
+    /// The sites; at least one.
+    pub sites: BTreeMap<Name, Site>,
+    /// The brokers; at least one.
+    pub brokers: BTreeMap<Name, Broker>,
+    /// The service managers; at least one.
+    pub service_managers: BTreeMap<Name, ServiceManager>,
+}
+
+impl Scenario {
+    /// Every mapper with the actor it decides for.
+    pub fn mappers(&self) -> impl Iterator<Item = (Role, &Name, &MapperSpec)> {
+        let sites = self.sites.iter().map(|(name, site)| (Role::Site, name, &site.mapper));
+        let brokers =
+            self.brokers.iter().map(|(name, broker)| (Role::Broker, name, &broker.mapper));
+        let managers = self.service_managers.iter();
+        let managers =
+            managers.map(|(name, manager)| (Role::ServiceManager, name, &manager.mapper));
+        sites.chain(brokers).chain(managers)
+    }
+}
+
+/// The three kinds of actor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// A site authority.
+    Site,
+    /// A broker.
+    Broker,
+    /// A service manager.
+    ServiceManager,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Site => "site",
+            Self::Broker => "broker",
+            Self::ServiceManager => "service manager",
+        })
+    }
+}
+
+/// What becomes of messages between actors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// How long a message takes.
+    pub delay: Delay,
+    /// The probability that a message is lost.
+    pub loss: f64,
+    /// The probability that a message arrives twice.
+    pub duplicate: f64,
+    /// Kinds of messages that never arrive.
+    pub drop: BTreeSet<String>,
+    /// How long a sender waits before it sends a message for the second time.
+    pub retry: Span,
+}
+
+/// A site: units of one type, lent to brokers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Site {
+    /// How many units it has; at least one.
+    pub units: u32,
+    /// The type of its units.
+    pub resource: Name,
+    /// The attributes of that type here.
+    pub attributes: Attributes,
+    /// How many units it delegates to each broker; all of them together, and none to a broker that
+    /// is not named here.
+    pub brokers: BTreeMap<Name, u32>,
+    /// How long a delegation lasts.
+    pub delegation: Span,
+    /// How long the setup of a unit takes.
+    pub setup: Delay,
+    /// How long the teardown of a unit takes.
+    pub teardown: Delay,
+    /// The probability that a setup fails.
+    pub failure: f64,
+    /// Chooses the units for a lease.
+    pub mapper: MapperSpec,
+}
+
+/// A broker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Broker {
+    /// Chooses which requests are met, and from which site.
+    pub mapper: MapperSpec,
+}
+
+/// A service manager: asks for units as its workload goes up and down.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServiceManager {
+    /// The broker it asks.
+    pub broker: Name,
+    /// The type of units it asks for.
+    pub resource: Name,
+    /// Chooses what to ask for.
+    pub mapper: MapperSpec,
+    /// How long a unit takes to join the service.
+    pub join: Delay,
+    /// How long a unit takes to leave the service.
+    pub leave: Delay,
+    /// Where its demand comes from.
+    pub workload: Workload,
+}
+
+/// Where a demand comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Workload {
+    /// A generated wave.
+    Wave(Wave),
+    /// A recorded log.
+    Log(LogFile),
+}
+
+/// A recorded log of demand, still to be read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogFile {
+    /// Its path.
+    pub file: String,
+    /// How it is read.
+    pub kind: Kind,
+    /// Which column of it counts, by name or number.
+    pub column: Option<String>,
+    /// Where in the log the emulation begins.
+    pub offset: Span,
+}
+
+/// A mapper by its name, with its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MapperSpec {
+    /// The name.
+    pub name: String,
+    /// The settings, the name not among them.
+    pub settings: toml::Table,
+    places: BTreeMap<String, Place>,
+}
+
+impl MapperSpec {
+    /// Where the name is written.
+    pub fn place(&self) -> &Place {
+        self.places.get("name").unwrap_or(&Place::Whole)
+    }
+
+    /// Where the value of a setting is written, or else the name.
+    pub fn place_of(&self, setting: &str) -> &Place {
+        self.places.get(setting).unwrap_or_else(|| self.place())
+    }
+}
+
+/// Reads a scenario: one point for each combination of swept values, the first swept key varying
+/// slowest. A key that an override sets is not swept.
+///
+/// `message_kinds` are the names that `message.drop` may hold.
+///
+/// # Errors
+/// The first thing that is wrong, with its place and a help line.
+pub fn parse(
+    source: Source<'_>,
+    overrides: &[Override],
+    message_kinds: &[&str],
+) -> Result<Vec<Point>, ScenarioError> {
+    let (sources, points) = document::points(source, overrides)?;
+    let resolved = points.into_iter().map(|point| {
+        let table = Spanned::new(document::Sources::NOWHERE, point.table);
+        let file = file::File::deserialize(toml::de::Deserializer::from(table))
+            .map_err(|error| sources.toml_error(&error))?;
+        let scenario = resolve::resolve(file, &sources, message_kinds)?;
+        Ok(Point { swept: point.swept, scenario })
+    });
+    resolved.collect()
+}

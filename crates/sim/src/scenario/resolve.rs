@@ -1,0 +1,487 @@
+//! From what a file says to what it means: defaults and checks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use tenure_core::identity::Scheme;
+use tenure_core::name::Name;
+use tenure_core::resource::{Attributes, Value};
+use tenure_core::time::Span;
+use toml::Spanned;
+
+use super::document::Sources;
+use super::error::suggestion;
+use super::{
+    Broker, Delay, LogFile, MapperSpec, Network, Role, Scenario, ScenarioError, ServiceManager,
+    Site, Workload, file,
+};
+use crate::workload::{Kind, Wave, WorkloadError};
+
+/// The most steps of one emulation.
+const MAX_STEPS: i64 = 10_000_000;
+
+/// The type of units where none is named.
+const RESOURCE: &str = "node";
+
+type Checked<T> = Result<T, ScenarioError>;
+
+pub(super) fn resolve(
+    file: file::File,
+    sources: &Sources<'_>,
+    message_kinds: &[&str],
+) -> Checked<Scenario> {
+    let check = Check { sources };
+    let (step, horizon) = check.clock(file.step, file.horizon)?;
+    let term = check.positive("term", &file.term)?;
+    let margin = check.margin(file.margin, &file.term)?;
+    check.names(&file.site, &file.broker, &file.service_manager)?;
+    let brokers = check.brokers(file.broker)?;
+    let units = check.units(&file.capacity, &file.site)?;
+    let delegation = horizon.plus(term.times(2)).plus(Span::DAY);
+    let mut sites = BTreeMap::new();
+    for ((name, site), units) in file.site.into_iter().zip(units) {
+        sites.insert(name.into_inner(), check.site(site, units, term, delegation, &brokers)?);
+    }
+    let own_workloads = file.service_manager.values().all(|manager| manager.workload.is_some());
+    if let (Some(workload), true) = (&file.workload, own_workloads) {
+        let message = "every service manager has a workload of its own, so this one is never used";
+        let help = "remove it, or the workload of a service manager".to_owned();
+        return Err(sources.error(workload.span(), message, help));
+    }
+    let workload = file.workload.map(Spanned::into_inner).unwrap_or_default();
+    let workload = check.workload(workload)?;
+    let mut service_managers = BTreeMap::new();
+    for (name, manager) in file.service_manager {
+        let manager = check.service_manager(&name, manager, &sites, &brokers, &workload)?;
+        service_managers.insert(name.into_inner(), manager);
+    }
+    Ok(Scenario {
+        file: sources.name().to_owned(),
+        seed: file.seed.unwrap_or(1),
+        step,
+        horizon,
+        term,
+        capacity: file.capacity.into_inner(),
+        signatures: file.signatures.unwrap_or(Scheme::Ed25519),
+        margin,
+        network: check.network(file.message, message_kinds)?,
+        sites,
+        brokers,
+        service_managers,
+    })
+}
+
+struct Check<'a> {
+    sources: &'a Sources<'a>,
+}
+
+impl Check<'_> {
+    fn refuse<T>(
+        &self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Checked<T> {
+        Err(self.sources.error(span, message, help.into()))
+    }
+
+    fn positive(&self, key: &str, span: &Spanned<Span>) -> Checked<Span> {
+        let value = *span.get_ref();
+        if !value.is_positive() {
+            let help = "write a length of time above zero, such as \"1h\"";
+            return self.refuse(span.span(), format!("`{key}` must not be {value}"), help);
+        }
+        Ok(value)
+    }
+
+    fn not_negative(&self, key: &str, span: &Spanned<Span>) -> Checked<Span> {
+        let value = *span.get_ref();
+        if value < Span::ZERO {
+            let help = "write a length of time of at least zero, such as \"1s\"";
+            return self.refuse(span.span(), format!("`{key}` must not be {value}"), help);
+        }
+        Ok(value)
+    }
+
+    fn probability(&self, key: &str, value: Option<Spanned<f64>>) -> Checked<f64> {
+        let Some(value) = value else { return Ok(0.0) };
+        if !(0.0..=1.0).contains(value.get_ref()) {
+            let message = format!("`{key}` is a probability, and {} is none", value.get_ref());
+            return self.refuse(value.span(), message, "write a number from 0 to 1");
+        }
+        Ok(value.into_inner())
+    }
+
+    fn clock(&self, step: Option<Spanned<Span>>, horizon: Spanned<Span>) -> Checked<(Span, Span)> {
+        let length = self.positive("horizon", &horizon)?;
+        let step = step.map_or(Ok(Span::MINUTE.times(5)), |step| self.positive("step", &step))?;
+        if length < step {
+            let message = format!("a horizon of {length} holds no step of {step}");
+            return self.refuse(horizon.span(), message, "make `horizon` longer or `step` shorter");
+        }
+        let steps = length.as_micros() / step.as_micros();
+        if steps > MAX_STEPS {
+            let message = format!("a horizon of {length} has {steps} steps, more than {MAX_STEPS}");
+            return self.refuse(horizon.span(), message, "make `step` longer or `horizon` shorter");
+        }
+        Ok((step, length))
+    }
+
+    fn margin(&self, margin: Option<Spanned<Span>>, term: &Spanned<Span>) -> Checked<Span> {
+        let margin = margin.map_or(Ok(Span::SECOND), |span| self.not_negative("margin", &span))?;
+        if margin.times(2) >= *term.get_ref() {
+            let message = format!("a term of {term} is not longer than two margins of {margin}");
+            let help = "a holder stops one margin before the end: make `term` longer or `margin` \
+                        shorter";
+            return self.refuse(term.span(), message, help);
+        }
+        Ok(margin)
+    }
+
+    /// Journals, messages and reports know an actor by its name alone.
+    fn names(
+        &self,
+        sites: &file::Actors<file::Site>,
+        brokers: &file::Actors<file::Broker>,
+        managers: &file::Actors<file::ServiceManager>,
+    ) -> Checked<()> {
+        let mut seen: BTreeMap<&Name, Role> = BTreeMap::new();
+        let sites = sites.keys().map(|name| (Role::Site, name));
+        let brokers = brokers.keys().map(|name| (Role::Broker, name));
+        let managers = managers.keys().map(|name| (Role::ServiceManager, name));
+        for (role, name) in sites.chain(brokers).chain(managers) {
+            if let Some(other) = seen.insert(name.get_ref(), role) {
+                let message = format!("`{name}` is both a {other} and a {role}");
+                return self.refuse(name.span(), message, "give each actor a name of its own");
+            }
+        }
+        for (role, table) in [
+            (Role::Site, "site.alpha"),
+            (Role::Broker, "broker.exchange"),
+            (Role::ServiceManager, "service-manager.web"),
+        ] {
+            if !seen.values().any(|seen| *seen == role) {
+                let help = format!("add one, for example with a line `[{table}]`");
+                return self.refuse(Sources::NOWHERE, format!("there is no {role}"), help);
+            }
+        }
+        Ok(())
+    }
+
+    /// The units of each site: its own number, or an even share of what the others leave.
+    fn units(
+        &self,
+        capacity: &Spanned<u32>,
+        sites: &file::Actors<file::Site>,
+    ) -> Checked<Vec<u32>> {
+        for site in sites.values() {
+            if let Some(units) = &site.units
+                && *units.get_ref() == 0
+            {
+                return self.refuse(units.span(), "a site has at least 1 unit", "remove the site");
+            }
+        }
+        let stated = |site: &file::Site| site.units.as_ref().map(|units| *units.get_ref());
+        let total = u64::from(*capacity.get_ref());
+        let fixed: u64 = sites.values().filter_map(stated).map(u64::from).sum();
+        let open = sites.values().filter(|site| site.units.is_none()).count();
+        let left = total.saturating_sub(fixed);
+        if fixed > total || (open == 0 && fixed < total) {
+            let message = format!("the sites have {fixed} units, but the capacity is {total}");
+            let help = format!("set `capacity = {fixed}`, or leave out the `units` of one site");
+            return self.refuse(capacity.span(), message, help);
+        }
+        if left < open as u64 {
+            let message = format!("a capacity of {total} leaves {left} units to {open} sites");
+            return self.refuse(capacity.span(), message, "give at least one unit to each site");
+        }
+        let mut shares = share(left as u32, open).into_iter();
+        let units = sites.values().map(|site| stated(site).or_else(|| shares.next()));
+        Ok(units.map(Option::unwrap_or_default).collect())
+    }
+
+    fn brokers(&self, brokers: file::Actors<file::Broker>) -> Checked<BTreeMap<Name, Broker>> {
+        let default = || MapperSpec::default("fcfs", &[("placement", "even")]);
+        let mut resolved = BTreeMap::new();
+        for (name, broker) in brokers {
+            let mapper = self.mapper(broker.mapper, default())?;
+            resolved.insert(name.into_inner(), Broker { mapper });
+        }
+        Ok(resolved)
+    }
+
+    fn site(
+        &self,
+        site: file::Site,
+        units: u32,
+        term: Span,
+        delegation: Span,
+        brokers: &BTreeMap<Name, Broker>,
+    ) -> Checked<Site> {
+        let delegation = match &site.delegation {
+            Some(length) if *length.get_ref() < term => {
+                let message = format!("a delegation of {length} holds no lease of {term}");
+                return self.refuse(length.span(), message, "make it at least as long as `term`");
+            }
+            length => length.as_ref().map_or(delegation, |length| *length.get_ref()),
+        };
+        let named = match site.brokers {
+            Some(named) => self.named(named, brokers)?,
+            None => brokers.keys().cloned().collect(),
+        };
+        let shares = share(units, named.len());
+        Ok(Site {
+            units,
+            resource: match site.resource {
+                Some(resource) => resource,
+                None => self.default_resource()?,
+            },
+            attributes: self.attributes(site.attributes)?,
+            brokers: named.into_iter().zip(shares).filter(|(_, units)| *units > 0).collect(),
+            delegation,
+            setup: site.setup.unwrap_or(Delay::ZERO),
+            teardown: site.teardown.unwrap_or(Delay::ZERO),
+            failure: self.probability("failure", site.failure)?,
+            mapper: self.mapper(site.mapper, MapperSpec::default("first-fit", &[]))?,
+        })
+    }
+
+    fn named(
+        &self,
+        named: Spanned<Vec<Spanned<Name>>>,
+        brokers: &BTreeMap<Name, Broker>,
+    ) -> Checked<BTreeSet<Name>> {
+        if named.get_ref().is_empty() {
+            let help = "name a broker, or leave `brokers` out to lend to all of them";
+            return self.refuse(named.span(), "a site lends to at least one broker", help);
+        }
+        let mut unique = BTreeSet::new();
+        for name in named.into_inner() {
+            self.known_broker(&name, brokers)?;
+            let span = name.span();
+            let message = format!("the broker `{name}` is named twice");
+            if !unique.insert(name.into_inner()) {
+                return self.refuse(span, message, "name each broker once");
+            }
+        }
+        Ok(unique)
+    }
+
+    fn known_broker(&self, name: &Spanned<Name>, brokers: &BTreeMap<Name, Broker>) -> Checked<()> {
+        if brokers.contains_key(name.get_ref()) {
+            return Ok(());
+        }
+        let help = suggestion(name.get_ref().as_str(), brokers.keys().map(Name::as_str));
+        self.refuse(name.span(), format!("no broker `{name}`"), help)
+    }
+
+    fn default_resource(&self) -> Checked<Name> {
+        let bad = |error| self.sources.error(Sources::NOWHERE, format!("{error}"), None);
+        Name::new(RESOURCE).map_err(bad)
+    }
+
+    fn attributes(&self, given: BTreeMap<Name, Spanned<toml::Value>>) -> Checked<Attributes> {
+        let mut attributes = Attributes::new();
+        for (key, value) in given {
+            let span = value.span();
+            let value = match value.into_inner() {
+                toml::Value::Boolean(flag) => Value::Flag(flag),
+                toml::Value::Integer(number) => Value::Number(number),
+                toml::Value::String(text) => Value::Text(text),
+                toml::Value::Float(_)
+                | toml::Value::Datetime(_)
+                | toml::Value::Array(_)
+                | toml::Value::Table(_) => {
+                    let help = "write a whole number, true or false, or text";
+                    return self.refuse(span, format!("`{key}` has no such values"), help);
+                }
+            };
+            attributes.insert(key, value);
+        }
+        Ok(attributes)
+    }
+
+    fn service_manager(
+        &self,
+        name: &Spanned<Name>,
+        manager: file::ServiceManager,
+        sites: &BTreeMap<Name, Site>,
+        brokers: &BTreeMap<Name, Broker>,
+        workload: &Workload,
+    ) -> Checked<ServiceManager> {
+        let broker = match (manager.broker, brokers.first_key_value()) {
+            (Some(broker), _) => {
+                self.known_broker(&broker, brokers)?;
+                broker.into_inner()
+            }
+            (None, Some((only, _))) if brokers.len() == 1 => only.clone(),
+            (None, _) => {
+                let known: Vec<&str> = brokers.keys().map(Name::as_str).collect();
+                let help = format!("set its `broker` to one of {}", known.join(", "));
+                return self.refuse(name.span(), format!("which broker does `{name}` ask?"), help);
+            }
+        };
+        let (resource, span) = match manager.resource {
+            Some(resource) => (resource.get_ref().clone(), resource.span()),
+            None => (self.default_resource()?, name.span()),
+        };
+        self.offered(&resource, span, &broker, sites)?;
+        let workload = match manager.workload {
+            Some(workload) => self.workload(workload)?,
+            None => workload.clone(),
+        };
+        Ok(ServiceManager {
+            broker,
+            resource,
+            mapper: self.mapper(manager.mapper, MapperSpec::default("adaptive", &[]))?,
+            join: manager.join.unwrap_or(Delay::ZERO),
+            leave: manager.leave.unwrap_or(Delay::ZERO),
+            workload,
+        })
+    }
+
+    /// What no site lends to a broker, the broker can never grant.
+    fn offered(
+        &self,
+        resource: &Name,
+        span: Range<usize>,
+        broker: &Name,
+        sites: &BTreeMap<Name, Site>,
+    ) -> Checked<()> {
+        let lent = sites.values().filter(|site| site.brokers.contains_key(broker));
+        let offered: BTreeSet<&str> = lent.map(|site| site.resource.as_str()).collect();
+        if offered.contains(resource.as_str()) {
+            return Ok(());
+        }
+        let message = format!("no site lends units of `{resource}` to the broker `{broker}`");
+        self.refuse(span, message, suggestion(resource.as_str(), offered))
+    }
+
+    fn network(&self, message: file::Message, kinds: &[&str]) -> Checked<Network> {
+        let mut drop = BTreeSet::new();
+        for kind in message.drop {
+            if !kinds.contains(&kind.get_ref().as_str()) {
+                let help = suggestion(kind.get_ref(), kinds.iter().copied());
+                return self.refuse(kind.span(), format!("no kind of message `{kind}`"), help);
+            }
+            drop.insert(kind.into_inner());
+        }
+        Ok(Network {
+            delay: message.delay.unwrap_or(Delay::ZERO),
+            loss: self.probability("loss", message.loss)?,
+            duplicate: self.probability("duplicate", message.duplicate)?,
+            drop,
+            retry: message
+                .retry
+                .map_or(Ok(Span::from_secs(10)), |retry| self.positive("retry", &retry))?,
+        })
+    }
+
+    fn mapper(&self, given: Option<file::Mapper>, default: MapperSpec) -> Checked<MapperSpec> {
+        let Some(given) = given else { return Ok(default) };
+        let mut places = BTreeMap::from([("name".to_owned(), self.sources.place(given.span()))]);
+        let mut settings = toml::Table::new();
+        for (key, value) in given.into_inner() {
+            places.insert(key.clone(), self.sources.place(value.span()));
+            settings.insert(key, value.into_inner());
+        }
+        let name = match settings.remove("name") {
+            None => default.name,
+            Some(toml::Value::String(name)) => name,
+            Some(_) => {
+                let help = format!("write, for example, `name = \"{}\"`", default.name);
+                let (file, place) = (self.sources.name(), &places["name"]);
+                return Err(ScenarioError::at(file, place, "the name of a mapper is text", help));
+            }
+        };
+        Ok(MapperSpec { name, settings, places })
+    }
+
+    fn workload(&self, given: file::Workload) -> Checked<Workload> {
+        let kind = given.kind.as_ref().map(|kind| *kind.get_ref());
+        match (given.file, kind) {
+            (None, None | Some(Kind::Wave)) => {
+                let log_only = "the wave is generated; set `file` to read a log";
+                if let Some(column) = &given.column {
+                    return self.refuse(column.span(), "a wave has no columns", log_only);
+                }
+                if let Some(offset) = &given.offset {
+                    return self.refuse(offset.span(), "a wave has no offset", log_only);
+                }
+                self.wave(given.wave).map(Workload::Wave)
+            }
+            (None, Some(kind)) => {
+                let span = given.kind.map_or(Sources::NOWHERE, |kind| kind.span());
+                let help = "set `file` to its path, or give `--workload FILE`";
+                self.refuse(span, format!("a workload of kind `{kind}` needs a file"), help)
+            }
+            (Some(file), kind) => {
+                let bad =
+                    |error: WorkloadError| self.sources.error(file.span(), error.to_string(), None);
+                if kind == Some(Kind::Wave) {
+                    let span = given.kind.map_or(Sources::NOWHERE, |kind| kind.span());
+                    let message = format!("a wave is generated, but the file `{file}` is given");
+                    return self.refuse(
+                        span,
+                        message,
+                        "leave out `kind`: it follows from the file",
+                    );
+                }
+                let kind =
+                    kind.map_or_else(|| Kind::of_file_name(file.get_ref()), Ok).map_err(bad)?;
+                let column = self.column(given.column, kind)?;
+                let offset =
+                    given.offset.map_or(Ok(Span::ZERO), |o| self.not_negative("offset", &o))?;
+                Ok(Workload::Log(LogFile { file: file.into_inner(), kind, column, offset }))
+            }
+        }
+    }
+
+    fn column(&self, column: Option<Spanned<file::Column>>, kind: Kind) -> Checked<Option<String>> {
+        let Some(column) = column else { return Ok(None) };
+        if kind != Kind::Csv {
+            let message = WorkloadError::ColumnNotUsed { kind }.to_string();
+            return self.refuse(column.span(), message, "leave out `column`");
+        }
+        Ok(Some(match column.into_inner() {
+            file::Column::Name(name) => name,
+            file::Column::Number(number) => number.to_string(),
+        }))
+    }
+
+    fn wave(&self, wave: file::Wave) -> Checked<Wave> {
+        let number = |value: &Option<Spanned<f64>>, default| {
+            value.as_ref().map_or((default, Sources::NOWHERE), |v| (*v.get_ref(), v.span()))
+        };
+        let (base, base_span) = number(&wave.base, 0.5);
+        let (amplitude, amplitude_span) = number(&wave.amplitude, 0.4);
+        let (noise, noise_span) = number(&wave.noise, 0.05);
+        let period = wave.period.as_ref().map_or(Span::DAY, |period| *period.get_ref());
+        Wave::new(base, amplitude, period, noise).map_err(|error| {
+            let setting =
+                if let WorkloadError::BadWave { setting, .. } = error { setting } else { "" };
+            let span = match setting {
+                "base" => base_span,
+                "amplitude" => amplitude_span,
+                "noise" => noise_span,
+                _ => wave.period.map_or(Sources::NOWHERE, |period| period.span()),
+            };
+            self.sources.error(span, error.to_string(), None)
+        })
+    }
+}
+
+impl MapperSpec {
+    /// A mapper that the file does not choose.
+    fn default(name: &str, settings: &[(&str, &str)]) -> Self {
+        let setting = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).into());
+        let settings = settings.iter().map(setting).collect();
+        Self { name: name.to_owned(), settings, places: BTreeMap::new() }
+    }
+}
+
+/// `units` in `parts` shares as even as can be, the larger ones first.
+fn share(units: u32, parts: usize) -> Vec<u32> {
+    let n = u32::try_from(parts).unwrap_or(u32::MAX).max(1);
+    (0..parts).map(|part| units / n + u32::from((part as u32) < units % n)).collect()
+}
