@@ -1,12 +1,11 @@
 //! Logs of demand: each file is read once, whatever the number of runs.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use tenure_core::name::Name;
-use tenure_core::time::Span;
 use tenure_sim::scenario::{LogFile, Point, Scenario, Workload};
 use tenure_sim::workload::{Kind, Log, demand};
 
@@ -16,7 +15,7 @@ use crate::error::Error;
 type Key = (String, Kind, Option<String>);
 
 /// The logs of all points of a sweep.
-pub(crate) struct Logs(BTreeMap<Key, Arc<Log>>);
+pub(crate) struct Logs(BTreeMap<Key, Log>);
 
 fn key(log: &LogFile) -> Key {
     (log.file.clone(), log.kind, log.column.clone())
@@ -40,76 +39,65 @@ impl Logs {
             }
             let path = locate(&log.file, beside);
             let bytes = match contents.entry(path.clone()) {
-                std::collections::btree_map::Entry::Occupied(read) => read.into_mut(),
-                std::collections::btree_map::Entry::Vacant(unread) => {
-                    unread.insert(fs::read(&path).map_err(|source| {
-                        let help = "`--workload FILE` or `workload.file` names the log; a relative \
+                Entry::Occupied(read) => read.into_mut(),
+                Entry::Vacant(unread) => unread.insert(fs::read(&path).map_err(|source| {
+                    let help = "`--workload FILE` or `workload.file` names the log; a relative \
                                     path starts at the current folder or at the scenario";
-                        Error::reading(&path, source, help)
-                    })?)
-                }
+                    Error::reading(&path, source, help)
+                })?),
             };
             let parsed = Log::parse(&log.file, bytes, log.kind, log.column.as_deref())?;
-            logs.insert(key(log), Arc::new(parsed));
+            logs.insert(key(log), parsed);
         }
         Ok(Self(logs))
     }
 
-    /// What of the logs cannot be used, or does not reach to the end of the emulation.
-    pub(crate) fn warnings(&self, points: &[Point]) -> Vec<String> {
-        let mut warnings = Vec::new();
+    /// What of the logs is left out, or does not reach to the end of the emulation.
+    ///
+    /// # Errors
+    /// When a log ends before the emulation begins.
+    pub(crate) fn warnings(&self, points: &[Point]) -> Result<BTreeSet<String>, Error> {
+        let mut warnings = BTreeSet::new();
         for ((file, ..), log) in &self.0 {
             let damaged = &log.summary().damaged;
             if let Some(first) = damaged.examples.first() {
                 let count = damaged.count;
-                warnings
-                    .push(format!("the log {file} has {count} damaged lines ({first}), left out"));
+                warnings.insert(format!(
+                    "the log {file} has {count} damaged lines ({first}), which do not count"
+                ));
             }
         }
         for Point { scenario, .. } in points {
-            for log in log_files(scenario) {
-                let left = self.0[&key(log)].horizon_from(log.offset, scenario.step);
+            for log_file in log_files(scenario) {
+                let (LogFile { file, offset, .. }, log) = (log_file, &self.0[&key(log_file)]);
+                let left = log.horizon_from(*offset, scenario.step);
+                if !left.is_positive() {
+                    let (file, last) = (file.clone(), log.summary().last);
+                    return Err(Error::PastEnd { file, last, offset: *offset });
+                }
                 if left < scenario.horizon {
-                    let (file, horizon) = (&log.file, scenario.horizon);
-                    warnings.push(format!(
-                        "the log {file} ends {left} after its offset of {}, before the horizon of \
-                         {horizon}",
-                        log.offset
+                    warnings.insert(format!(
+                        "the log {file} ends {left} after its offset of {offset}, before the \
+                         horizon of {}",
+                        scenario.horizon
                     ));
                 }
             }
         }
-        warnings.sort();
-        warnings.dedup();
-        warnings
+        Ok(warnings)
     }
 
     /// The demand of every service manager, one value a step; the peak of each asks for all units.
-    pub(crate) fn demand(&self, scenario: &Scenario) -> Result<BTreeMap<Name, Vec<u32>>, Error> {
+    pub(crate) fn demand(&self, scenario: &Scenario) -> BTreeMap<Name, Vec<u32>> {
         let Scenario { seed, step, horizon, capacity, .. } = *scenario;
-        let mut demands = BTreeMap::new();
-        for (name, manager) in &scenario.service_managers {
-            let signal = match &manager.workload {
-                Workload::Wave(wave) => wave.signal(seed, step, horizon),
-                Workload::Log(log) => self.signal(log, step, horizon)?,
-            };
-            demands.insert(name.clone(), demand(&signal, capacity));
-        }
-        Ok(demands)
-    }
-
-    fn signal(&self, log: &LogFile, step: Span, horizon: Span) -> Result<Vec<f64>, Error> {
-        let parsed = &self.0[&key(log)];
-        let signal = parsed.signal(log.offset, step, horizon);
-        if signal.iter().all(|value| *value <= 0.0) {
-            return Err(Error::NoDemand {
-                file: log.file.clone(),
-                horizon: horizon.to_string(),
-                offset: log.offset.as_micros() / Span::SECOND.as_micros(),
-                last: parsed.summary().last.to_string(),
-            });
-        }
-        Ok(signal)
+        let demand_of = |workload: &Workload| match workload {
+            Workload::Wave(wave) => demand(&wave.signal(seed, step, horizon), capacity),
+            Workload::Log(log) => {
+                demand(&self.0[&key(log)].signal(log.offset, step, horizon), capacity)
+            }
+        };
+        let managers = scenario.service_managers.iter();
+        managers.map(|(name, manager)| (name.clone(), demand_of(&manager.workload))).collect()
     }
 }
 

@@ -1,12 +1,14 @@
 //! `tenure emulate`: from a scenario file to results.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::thread;
 
 use serde::Serialize;
-use tenure_sim::scenario::{self, Override, Point, Source};
+use tenure_sim::emulation::{Emulation, EmulationError, Inputs};
+use tenure_sim::scenario::{self, Override, Point, ScenarioError, Source};
 
 use crate::Console;
 use crate::args::{EmulateArgs, Format};
@@ -15,9 +17,6 @@ use crate::error::Error;
 use crate::render;
 use crate::run::{Run, run_all};
 use crate::table;
-
-/// The names of messages that a scenario may drop.
-const MESSAGE_KINDS: &[&str] = &[];
 
 /// All results, as `-o json` and `--out` write them.
 #[derive(Serialize)]
@@ -29,7 +28,7 @@ struct Results<'a> {
 pub(crate) fn emulate(args: &EmulateArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let points = points(args)?;
     let logs = Logs::read(&points, args.scenario.parent().unwrap_or(Path::new("")))?;
-    for warning in logs.warnings(&points) {
+    for warning in logs.warnings(&points)? {
         render::warning(&warning, console)?;
     }
     if let Some(dir) = &args.out {
@@ -73,8 +72,27 @@ fn points(args: &EmulateArgs) -> Result<Vec<Point>, Error> {
         let file = file.display().to_string();
         overrides.push(Override::text("workload.file", &file, "--workload"));
     }
-    scenario::parse(Source { name: &name, text: &text }, &overrides, MESSAGE_KINDS)
+    scenario::parse(Source { name: &name, text: &text }, &overrides)
+        .and_then(|points| check_mappers(&points).map(|()| points))
         .map_err(|error| Error::Scenario { error: Box::new(error), text })
+}
+
+/// Whether every mapper can be built, before the first run takes its time.
+fn check_mappers(points: &[Point]) -> Result<(), ScenarioError> {
+    let mut checked = BTreeSet::new();
+    for Point { scenario, .. } in points {
+        let mappers: Vec<String> = scenario
+            .mappers()
+            .map(|(role, actor, spec)| format!("{role} {actor} {} {}", spec.name, spec.settings))
+            .collect();
+        if checked.insert(mappers)
+            && let Err(EmulationError::Mapper { role, name, cause }) =
+                Emulation::new(scenario, &Inputs::default())
+        {
+            return Err(scenario.mapper_error(role, &name, &cause));
+        }
+    }
+    Ok(())
 }
 
 fn save(dir: &Path, runs: &[Run]) -> Result<(), Error> {

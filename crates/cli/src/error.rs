@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tenure_core::time::Span;
 use tenure_sim::emulation::EmulationError;
 use tenure_sim::scenario::ScenarioError;
 use tenure_sim::workload::WorkloadError;
@@ -39,17 +40,15 @@ pub(crate) enum Error {
     /// A log of demand cannot be used.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// A log of demand has nothing where the emulation looks.
-    #[error("the log {file} asks for nothing in the {horizon} from its second {offset} on")]
-    NoDemand {
+    /// A log of demand ends before the emulation begins.
+    #[error("the log {file} ends at {last}, so that nothing is left from the offset {offset} on")]
+    PastEnd {
         /// The log.
         file: String,
-        /// The emulated time.
-        horizon: String,
-        /// Where in the log the emulation begins, in seconds.
-        offset: i64,
-        /// Where the log ends.
-        last: String,
+        /// Its end.
+        last: Span,
+        /// Where in the log the emulation begins.
+        offset: Span,
     },
     /// An emulation could not begin.
     #[error("{source}{}", of_run(swept))]
@@ -99,17 +98,12 @@ impl Error {
         match self {
             Self::Scenario { error, .. } => error.help.clone(),
             Self::File { help, .. } => help.map(ToOwned::to_owned),
-            Self::NoDemand { last, .. } => {
-                Some(format!("it ends after {last}: choose another `workload.offset`"))
-            }
+            Self::PastEnd { .. } => Some("choose a smaller `workload.offset`".to_owned()),
             Self::Incomplete { .. } => {
                 Some("the verdict and the problems of each run are in `-o json`".to_owned())
             }
-            Self::Usage(_)
-            | Self::Workload(_)
-            | Self::Emulation { .. }
-            | Self::Show(_)
-            | Self::Write(_) => None,
+            Self::Usage(_) => Some("see `tenure --help`".to_owned()),
+            Self::Workload(_) | Self::Emulation { .. } | Self::Show(_) | Self::Write(_) => None,
         }
     }
 

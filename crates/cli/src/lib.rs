@@ -40,6 +40,8 @@ struct Console<'a> {
     terminal: bool,
     /// Whether `err` may be coloured.
     color: bool,
+    /// Whether errors are JSON.
+    json: bool,
 }
 
 /// Runs the command of this process.
@@ -48,7 +50,8 @@ pub fn main() -> ExitCode {
     // https://no-color.org: any value but the empty one.
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let (mut out, mut err) = (io::stdout().lock(), io::stderr());
-    let mut console = Console { out: &mut out, err: &mut err, terminal, color: terminal && !plain };
+    let color = terminal && !plain;
+    let mut console = Console { out: &mut out, err: &mut err, terminal, color, json: false };
     ExitCode::from(run_on(std::env::args_os(), &mut console))
 }
 
@@ -59,12 +62,12 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
-    run_on(args, &mut Console { out, err, terminal: false, color: false })
+    run_on(args, &mut Console { out, err, terminal: false, color: false, json: false })
 }
 
 fn run_on(args: impl IntoIterator<Item = OsString>, console: &mut Console<'_>) -> u8 {
     let args: Vec<OsString> = args.into_iter().collect();
-    let json = args::asks_for_json(&args);
+    console.json = args::asks_for_json(&args);
     let (result, usage) = match Cli::try_parse_from(args) {
         Ok(cli) => (dispatch(&cli, console), false),
         Err(answer) if !answer.use_stderr() => {
@@ -76,7 +79,7 @@ fn run_on(args: impl IntoIterator<Item = OsString>, console: &mut Console<'_>) -
         Ok(()) => OK,
         Err(error) => {
             // Nobody is left to tell when standard error is gone too.
-            let _ = render::error(&error, json, console);
+            let _ = render::error(&error, console);
             if usage { USAGE } else { FAILED }
         }
     }

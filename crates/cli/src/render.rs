@@ -1,8 +1,8 @@
 //! How errors look: as text with the line of the file that is wrong, or as JSON.
 
-use std::io;
+use std::{io, iter};
 
-use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use serde::Serialize;
 use tenure_sim::scenario::{Place, ScenarioError};
 
@@ -13,39 +13,46 @@ use crate::error::Error;
 const WIDTH: usize = 100;
 
 /// Writes `error` to standard error.
-pub(crate) fn error(error: &Error, json: bool, console: &mut Console<'_>) -> io::Result<()> {
+pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> {
     if error.is_broken_pipe() {
         return Ok(());
     }
-    if json {
-        serde_json::to_writer(&mut *console.err, &Wrapped { error: Report::of(error) })?;
-        return writeln!(console.err);
+    if console.json {
+        return json_line(&Note::Error(Facts::of(error)), console);
     }
     match error {
         Error::Usage(usage) if console.color => write!(console.err, "{}", usage.render().ansi()),
         Error::Usage(usage) => write!(console.err, "{}", usage.render()),
         Error::Scenario { error, text } => {
-            writeln!(console.err, "{}", scenario(error, text, renderer(console.color)))
+            writeln!(console.err, "{}", scenario(error, text, console.color))
         }
         Error::File { .. }
         | Error::Workload(_)
-        | Error::NoDemand { .. }
+        | Error::PastEnd { .. }
         | Error::Emulation { .. }
         | Error::Incomplete { .. }
         | Error::Show(_)
         | Error::Write(_) => {
-            let (message, help) = (error.to_string(), error.help());
-            let help = help.as_deref().map(|help| Level::HELP.message(help));
-            let group = Level::ERROR.primary_title(message).elements(help);
-            writeln!(console.err, "{}", renderer(console.color).render(&[group]))
+            let title = Level::ERROR.primary_title(error.to_string());
+            let text = report(Group::with_title(title), error.help(), console.color);
+            writeln!(console.err, "{text}")
         }
     }
 }
 
 /// Writes something that is worth knowing, but no error.
 pub(crate) fn warning(message: &str, console: &mut Console<'_>) -> io::Result<()> {
-    let group = Level::WARNING.primary_title(message).elements(None::<annotate_snippets::Padding>);
+    if console.json {
+        let facts = Facts { message: message.to_owned(), ..Facts::default() };
+        return json_line(&Note::Warning(facts), console);
+    }
+    let group = Group::with_title(Level::WARNING.primary_title(message));
     writeln!(console.err, "{}", renderer(console.color).render(&[group]))
+}
+
+fn json_line(note: &Note, console: &mut Console<'_>) -> io::Result<()> {
+    serde_json::to_writer(&mut *console.err, note)?;
+    writeln!(console.err)
 }
 
 fn renderer(color: bool) -> Renderer {
@@ -54,9 +61,8 @@ fn renderer(color: bool) -> Renderer {
 }
 
 /// The error with the line it is in.
-fn scenario(error: &ScenarioError, text: &str, renderer: Renderer) -> String {
+fn scenario(error: &ScenarioError, text: &str, color: bool) -> String {
     let title = Level::ERROR.primary_title(error.message.as_str());
-    let help = error.help.as_deref().map(|help| Level::HELP.message(help));
     let group = match &error.place {
         Place::File { span, .. } => title.element(
             Snippet::source(text)
@@ -66,17 +72,26 @@ fn scenario(error: &ScenarioError, text: &str, renderer: Renderer) -> String {
         Place::Override(option) => title.element(Origin::path(option.as_str())),
         Place::Whole => title.element(Origin::path(error.file.as_str())),
     };
-    renderer.render(&[group.elements(help)])
+    report(group, error.help.clone(), color)
+}
+
+fn report(group: Group<'_>, help: Option<String>, color: bool) -> String {
+    let renderer = renderer(color);
+    let help = help.map(|help| Group::with_title(Level::HELP.secondary_title(help)));
+    let groups = iter::once(group).chain(help);
+    groups.map(|group| renderer.render(&[group])).collect::<Vec<_>>().join("\n")
 }
 
 #[derive(Serialize)]
-struct Wrapped {
-    error: Report,
+#[serde(rename_all = "lowercase")]
+enum Note {
+    Error(Facts),
+    Warning(Facts),
 }
 
-/// An error for programs; the keys are stable.
-#[derive(Serialize)]
-struct Report {
+/// An error or a warning for programs; the keys are stable.
+#[derive(Default, Serialize)]
+struct Facts {
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     help: Option<String>,
@@ -91,37 +106,34 @@ struct Report {
     option: Option<String>,
 }
 
-impl Report {
+impl Facts {
     fn of(error: &Error) -> Self {
-        let mut report = Self {
-            message: error.to_string().trim_end().to_owned(),
-            help: error.help(),
-            file: None,
-            line: None,
-            column: None,
-            option: None,
-        };
+        let mut facts = Self { message: error.to_string(), help: error.help(), ..Self::default() };
         match error {
             Error::Scenario { error, .. } => {
-                report.message.clone_from(&error.message);
-                report.file = Some(error.file.clone());
+                facts.message.clone_from(&error.message);
+                facts.file = Some(error.file.clone());
                 match &error.place {
                     Place::File { line, column, .. } => {
-                        (report.line, report.column) = (Some(*line), Some(*column));
+                        (facts.line, facts.column) = (Some(*line), Some(*column));
                     }
-                    Place::Override(option) => report.option = Some(option.clone()),
+                    Place::Override(option) => facts.option = Some(option.clone()),
                     Place::Whole => {}
                 }
             }
-            Error::File { path, .. } => report.file = Some(path.display().to_string()),
-            Error::Usage(_)
-            | Error::Workload(_)
-            | Error::NoDemand { .. }
+            Error::File { path, .. } => facts.file = Some(path.display().to_string()),
+            Error::Usage(_) => {
+                // What follows the first paragraph is for people.
+                let message = facts.message.split("\n\n").next().unwrap_or_default();
+                facts.message = message.trim_start_matches("error: ").to_owned();
+            }
+            Error::Workload(_)
+            | Error::PastEnd { .. }
             | Error::Emulation { .. }
             | Error::Incomplete { .. }
             | Error::Show(_)
             | Error::Write(_) => {}
         }
-        report
+        facts
     }
 }

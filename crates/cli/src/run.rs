@@ -9,15 +9,12 @@ use std::time::Instant;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use tenure_core::time::Span;
 use tenure_sim::emulation::{Emulation, Inputs, Progress as Reached};
-use tenure_sim::report::Report;
+use tenure_sim::report::{Report, Verdict};
 use tenure_sim::scenario::Point;
 
 use crate::demand::Logs;
 use crate::error::Error;
 use crate::progress::Progress;
-
-/// The verdict on a run that reached its end.
-const COMPLETE: &str = "complete";
 
 /// What came out of one run; serialised, it is the JSON form with stable keys.
 #[derive(serde::Serialize)]
@@ -28,18 +25,16 @@ pub(crate) struct Run {
     pub(crate) report: Report,
     pub(crate) wall_s: f64,
     pub(crate) overhead_ms_per_tick: f64,
-    pub(crate) error: Option<String>,
 }
 
 impl Run {
     /// Why the run did not complete, if it did not.
     pub(crate) fn failure(&self) -> Option<String> {
-        let verdict = &self.report.verdict;
-        match (&self.error, verdict == COMPLETE, self.report.problems.first()) {
-            (Some(error), _, _) => Some(error.clone()),
-            (None, true, _) => None,
-            (None, false, Some(problem)) => Some(format!("{verdict}: {problem}")),
-            (None, false, None) => Some(verdict.clone()),
+        let Report { verdict, problems, .. } = &self.report;
+        match problems.first() {
+            _ if *verdict == Verdict::Complete => None,
+            Some(problem) => Some(format!("{}: {problem}", verdict.word())),
+            None => Some(verdict.word().to_owned()),
         }
     }
 }
@@ -100,26 +95,30 @@ pub(crate) fn run_all(
 fn run(point: &Point, logs: &Logs, progress: &Progress) -> Result<Run, Error> {
     let Point { swept, scenario } = point;
     let swept = Swept(swept.clone());
-    let inputs = Inputs { demand: logs.demand(scenario)? };
+    let inputs = Inputs { demand: logs.demand(scenario) };
     let mut progress = progress.of_run();
     let start = Instant::now();
     let mut emulation = Emulation::new(scenario, &inputs)
         .map_err(|source| Error::Emulation { swept: swept.to_string(), source })?;
-    let error = loop {
+    let failure = loop {
         match emulation.step() {
             Ok(Reached::At(now)) => progress.reached(now),
             Ok(Reached::Done) => break None,
             Err(error) => break Some(error.to_string()),
         }
     };
+    let mut report = emulation.report();
+    if let Some(failure) = failure {
+        report.verdict = Verdict::Failed;
+        report.problems.insert(0, failure);
+    }
     let wall_s = start.elapsed().as_secs_f64();
     Ok(Run {
         swept,
         seed: scenario.seed,
-        report: emulation.report(),
+        report,
         wall_s,
         overhead_ms_per_tick: overhead(wall_s, scenario.horizon),
-        error,
     })
 }
 

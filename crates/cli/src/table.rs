@@ -132,7 +132,8 @@ fn cell(value: &Value, shape: Shape) -> String {
 fn summary(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     let Some(Point { swept, scenario }) = points.first() else { return Ok(()) };
     let mut line = |label: &str, text: &str| writeln!(out, "{label:<9} {text}");
-    line("scenario", &settings(scenario, swept))?;
+    line("scenario", &scenario.file)?;
+    line("settings", &settings(scenario, swept))?;
     let sites = scenario.sites.iter();
     line(
         "sites",
@@ -147,7 +148,7 @@ fn summary(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()
         format!("{name} with {workload}")
     });
     line("guests", &list(managers))?;
-    if let Some(faults) = faults(&scenario.network) {
+    if let Some(faults) = faults(&scenario.network, swept) {
         line("network", &faults)?;
     }
     let mut total = Totals::default();
@@ -191,25 +192,24 @@ fn settings(scenario: &Scenario, swept: &[(String, String)]) -> String {
     ];
     let fixed = settings.iter().filter(|(key, _)| !swept.iter().any(|(swept, _)| swept == key));
     let fixed: Vec<String> = fixed.map(|(key, value)| format!("{key} {value}")).collect();
-    format!("{}: {}", scenario.file, fixed.join(", "))
+    fixed.join(", ")
 }
 
-fn faults(network: &Network) -> Option<String> {
+/// What becomes of messages, if anything does.
+fn faults(network: &Network, swept: &[(String, String)]) -> Option<String> {
     let Network { delay, loss, duplicate, drop, .. } = network;
-    let mut faults = Vec::new();
-    if !delay.is_zero() {
-        faults.push(format!("delay {delay}"));
-    }
-    for (name, probability) in [("loss", *loss), ("duplicate", *duplicate)] {
-        if probability > 0.0 {
-            faults.push(format!("{name} {probability}"));
-        }
-    }
-    if !drop.is_empty() {
-        let kinds: Vec<&str> = drop.iter().map(String::as_str).collect();
-        faults.push(format!("drop {}", kinds.join(", ")));
-    }
-    (!faults.is_empty()).then(|| faults.join("; "))
+    let drop: Vec<&str> = drop.iter().map(String::as_str).collect();
+    let faults = [
+        ("delay", !delay.is_zero(), delay.to_string()),
+        ("loss", *loss > 0.0, loss.to_string()),
+        ("duplicate", *duplicate > 0.0, duplicate.to_string()),
+        ("drop", !drop.is_empty(), drop.join(" and ")),
+    ];
+    let is_swept =
+        |name: &str| swept.iter().any(|(key, _)| key.starts_with("message") && key.ends_with(name));
+    let faults = faults.iter().filter(|(name, set, _)| *set && !is_swept(name));
+    let faults: Vec<String> = faults.map(|(name, _, value)| format!("{name} {value}")).collect();
+    (!faults.is_empty()).then(|| faults.join(", "))
 }
 
 fn list(items: impl Iterator<Item = String>) -> String {
@@ -274,7 +274,11 @@ fn text(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join("; "),
-        Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
+        Value::Object(fields) => {
+            let pairs = fields.iter().map(|(key, value)| format!("{key}={}", text(value)));
+            pairs.collect::<Vec<_>>().join("; ")
+        }
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
     }
 }
 

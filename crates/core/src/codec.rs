@@ -150,6 +150,11 @@ impl Hash {
         Self(Blob(bytes))
     }
 
+    /// The 32 bytes.
+    pub fn to_bytes(self) -> [u8; 32] {
+        self.0.0
+    }
+
     /// All 64 hexadecimal digits.
     pub fn to_hex(&self) -> String {
         format!("{:?}", self.0)

@@ -287,6 +287,11 @@ impl Sealed {
         Ok(envelope)
     }
 
+    /// The envelope inside, unchecked: to show it, never to act on it.
+    pub fn peek(&self) -> Result<Envelope, DecodeError> {
+        codec::decode_trusted(&self.bytes)
+    }
+
     /// The signed bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -1,3 +1,14 @@
-//! x
-pub mod scenario;
+//! Emulation of a Tenure deployment in virtual time.
+//!
+//! Pure like the core it drives: a run is a step function over a scenario and its inputs. Whoever calls
+//! it owns files, threads and the wall clock.
+
 pub mod workload;
+pub mod scenario;
+mod random;
+mod network;
+mod driver;
+mod cast;
+mod metrics;
+pub mod report;
+pub mod emulation;

@@ -52,7 +52,7 @@ impl Outbox {
     }
 
     /// The messages to repeat now: due, and still owed.
-    pub fn due(&mut self, now: Time, is_owed: impl Fn(EffectId) -> bool) -> Vec<Outgoing> {
+    pub fn due(&mut self, now: Time, is_owed: impl Fn(EffectId) -> bool) -> Vec<(EffectId, Outgoing)> {
         let mut due = Vec::new();
         while let Some(&(time, id)) = self.by_time.first() {
             if time > now {
@@ -62,7 +62,7 @@ impl Outbox {
             if !is_owed(id) {
                 self.waiting.remove(&id);
             } else if let Some((message, pause)) = self.waiting.get_mut(&id) {
-                due.push(message.clone());
+                due.push((id, message.clone()));
                 *pause = pause.times(2).min(self.patience.longest);
                 self.by_time.insert((now.plus(*pause), id));
             }

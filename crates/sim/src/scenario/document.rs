@@ -9,7 +9,7 @@ use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{Place, ScenarioError, suggestion};
+use super::error::{Place, ScenarioError, in_plain_words, suggestion};
 use super::{Override, Source};
 
 /// The most points one sweep may have.
@@ -66,47 +66,9 @@ impl<'a> Sources<'a> {
     /// An error of the parser or of serde, in the words of a scenario.
     pub(super) fn toml_error(&self, error: &toml::de::Error) -> ScenarioError {
         let span = error.span().unwrap_or(Self::NOWHERE);
-        let message = error.message();
-        let mut quoted = message.split('`').skip(1).step_by(2);
-        let first = quoted.next().unwrap_or_default();
-        if message.starts_with("unknown field") {
-            let (message, help) = (format!("unknown key `{first}`"), suggestion(first, quoted));
-            self.error(span, message, help)
-        } else if message.starts_with("unknown variant") {
-            self.error(span, format!("unknown value `{first}`"), suggestion(first, quoted))
-        } else if message.starts_with("missing field") {
-            self.error(span, format!("the key `{first}` is missing"), example(first))
-        } else {
-            self.error(span, in_plain_words(message), None)
-        }
+        let (message, help) = in_plain_words(error.message());
+        self.error(span, message, help)
     }
-}
-
-fn example(key: &str) -> Option<String> {
-    let example = match key {
-        "horizon" => "horizon = \"30d\"",
-        "term" => "term = \"1h\"",
-        "capacity" => "capacity = 140",
-        _ => return None,
-    };
-    Some(format!("write, for example, `{example}`"))
-}
-
-/// A type error that names no type of Rust.
-fn in_plain_words(message: &str) -> String {
-    let mut message = message.to_owned();
-    for (word, plain) in [
-        ("expected u32", "expected a whole number from 0 to 4294967295"),
-        ("expected u64", "expected a whole number of at least 0"),
-        ("expected f64", "expected a number"),
-        ("expected a map", "expected a table"),
-        ("expected a sequence", "expected an array"),
-        ("invalid type: map,", "invalid type: table,"),
-        ("invalid type: sequence,", "invalid type: array,"),
-    ] {
-        message = message.replace(word, plain);
-    }
-    message
 }
 
 /// A key and the value it is set to.

@@ -86,6 +86,44 @@ pub fn suggestion<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -
     }
 }
 
+/// What serde says, in words that name no type of Rust, with a help line.
+pub(super) fn in_plain_words(message: &str) -> (String, Option<String>) {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let first = quoted.next().unwrap_or_default();
+    if message.starts_with("unknown field") {
+        return (format!("unknown key `{first}`"), Some(suggestion(first, quoted)));
+    }
+    if message.starts_with("unknown variant") {
+        return (format!("unknown value `{first}`"), Some(suggestion(first, quoted)));
+    }
+    if message.starts_with("missing field") {
+        return (format!("the key `{first}` is missing"), example(first));
+    }
+    let mut message = message.to_owned();
+    for (word, plain) in [
+        ("expected u32", "expected a whole number from 0 to 4294967295"),
+        ("expected u64", "expected a whole number of at least 0"),
+        ("expected f64", "expected a number"),
+        ("expected a map", "expected a table"),
+        ("expected a sequence", "expected an array"),
+        ("invalid type: map,", "invalid type: table,"),
+        ("invalid type: sequence,", "invalid type: array,"),
+    ] {
+        message = message.replace(word, plain);
+    }
+    (message, None)
+}
+
+fn example(key: &str) -> Option<String> {
+    let example = match key {
+        "horizon" => "horizon = \"30d\"",
+        "term" => "term = \"1h\"",
+        "capacity" => "capacity = 140",
+        _ => return None,
+    };
+    Some(format!("write, for example, `{example}`"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@ mod delay;
 mod document;
 mod error;
 mod file;
+mod mapper;
 mod resolve;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use toml::Spanned;
 
 pub use delay::Delay;
 pub use error::{Place, ScenarioError, suggestion};
+pub use mapper::MapperSpec;
 
 use crate::workload::{Kind, Wave};
 
@@ -114,19 +116,6 @@ pub struct Scenario {
     pub brokers: BTreeMap<Name, Broker>,
     /// The service managers; at least one.
     pub service_managers: BTreeMap<Name, ServiceManager>,
-}
-
-impl Scenario {
-    /// Every mapper with the actor it decides for.
-    pub fn mappers(&self) -> impl Iterator<Item = (Role, &Name, &MapperSpec)> {
-        let sites = self.sites.iter().map(|(name, site)| (Role::Site, name, &site.mapper));
-        let brokers =
-            self.brokers.iter().map(|(name, broker)| (Role::Broker, name, &broker.mapper));
-        let managers = self.service_managers.iter();
-        let managers =
-            managers.map(|(name, manager)| (Role::ServiceManager, name, &manager.mapper));
-        sites.chain(brokers).chain(managers)
-    }
 }
 
 /// The three kinds of actor.
@@ -235,46 +224,18 @@ pub struct LogFile {
     pub offset: Span,
 }
 
-/// A mapper by its name, with its settings.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MapperSpec {
-    /// The name.
-    pub name: String,
-    /// The settings, the name not among them.
-    pub settings: toml::Table,
-    places: BTreeMap<String, Place>,
-}
-
-impl MapperSpec {
-    /// Where the name is written.
-    pub fn place(&self) -> &Place {
-        self.places.get("name").unwrap_or(&Place::Whole)
-    }
-
-    /// Where the value of a setting is written, or else the name.
-    pub fn place_of(&self, setting: &str) -> &Place {
-        self.places.get(setting).unwrap_or_else(|| self.place())
-    }
-}
-
 /// Reads a scenario: one point for each combination of swept values, the first swept key varying
 /// slowest. A key that an override sets is not swept.
 ///
-/// `message_kinds` are the names that `message.drop` may hold.
-///
 /// # Errors
 /// The first thing that is wrong, with its place and a help line.
-pub fn parse(
-    source: Source<'_>,
-    overrides: &[Override],
-    message_kinds: &[&str],
-) -> Result<Vec<Point>, ScenarioError> {
+pub fn parse(source: Source<'_>, overrides: &[Override]) -> Result<Vec<Point>, ScenarioError> {
     let (sources, points) = document::points(source, overrides)?;
     let resolved = points.into_iter().map(|point| {
         let table = Spanned::new(document::Sources::NOWHERE, point.table);
         let file = file::File::deserialize(toml::de::Deserializer::from(table))
             .map_err(|error| sources.toml_error(&error))?;
-        let scenario = resolve::resolve(file, &sources, message_kinds)?;
+        let scenario = resolve::resolve(file, &sources)?;
         Ok(Point { swept: point.swept, scenario })
     });
     resolved.collect()

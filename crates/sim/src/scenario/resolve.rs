@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use tenure_core::identity::Scheme;
+use tenure_core::message::Message;
 use tenure_core::name::Name;
 use tenure_core::resource::{Attributes, Value};
 use tenure_core::time::Span;
@@ -25,11 +26,7 @@ const RESOURCE: &str = "node";
 
 type Checked<T> = Result<T, ScenarioError>;
 
-pub(super) fn resolve(
-    file: file::File,
-    sources: &Sources<'_>,
-    message_kinds: &[&str],
-) -> Checked<Scenario> {
+pub(super) fn resolve(file: file::File, sources: &Sources<'_>) -> Checked<Scenario> {
     let check = Check { sources };
     let (step, horizon) = check.clock(file.step, file.horizon)?;
     let term = check.positive("term", &file.term)?;
@@ -64,7 +61,7 @@ pub(super) fn resolve(
         capacity: file.capacity.into_inner(),
         signatures: file.signatures.unwrap_or(Scheme::Ed25519),
         margin,
-        network: check.network(file.message, message_kinds)?,
+        network: check.network(file.message)?,
         sites,
         brokers,
         service_managers,
@@ -192,7 +189,8 @@ impl Check<'_> {
             return self.refuse(capacity.span(), message, help);
         }
         if left < open as u64 {
-            let message = format!("a capacity of {total} leaves {left} units to {open} sites");
+            let message =
+                format!("a capacity of {total} leaves {left} to {open} sites without `units`");
             return self.refuse(capacity.span(), message, "give at least one unit to each site");
         }
         let mut shares = share(left as u32, open).into_iter();
@@ -232,10 +230,7 @@ impl Check<'_> {
         let shares = share(units, named.len());
         Ok(Site {
             units,
-            resource: match site.resource {
-                Some(resource) => resource,
-                None => self.default_resource()?,
-            },
+            resource: site.resource.unwrap_or_else(|| Name::literal(RESOURCE)),
             attributes: self.attributes(site.attributes)?,
             brokers: named.into_iter().zip(shares).filter(|(_, units)| *units > 0).collect(),
             delegation,
@@ -273,11 +268,6 @@ impl Check<'_> {
         }
         let help = suggestion(name.get_ref().as_str(), brokers.keys().map(Name::as_str));
         self.refuse(name.span(), format!("no broker `{name}`"), help)
-    }
-
-    fn default_resource(&self) -> Checked<Name> {
-        let bad = |error| self.sources.error(Sources::NOWHERE, format!("{error}"), None);
-        Name::new(RESOURCE).map_err(bad)
     }
 
     fn attributes(&self, given: BTreeMap<Name, Spanned<toml::Value>>) -> Checked<Attributes> {
@@ -323,7 +313,7 @@ impl Check<'_> {
         };
         let (resource, span) = match manager.resource {
             Some(resource) => (resource.get_ref().clone(), resource.span()),
-            None => (self.default_resource()?, name.span()),
+            None => (Name::literal(RESOURCE), name.span()),
         };
         self.offered(&resource, span, &broker, sites)?;
         let workload = match manager.workload {
@@ -357,11 +347,11 @@ impl Check<'_> {
         self.refuse(span, message, suggestion(resource.as_str(), offered))
     }
 
-    fn network(&self, message: file::Message, kinds: &[&str]) -> Checked<Network> {
+    fn network(&self, message: file::Message) -> Checked<Network> {
         let mut drop = BTreeSet::new();
         for kind in message.drop {
-            if !kinds.contains(&kind.get_ref().as_str()) {
-                let help = suggestion(kind.get_ref(), kinds.iter().copied());
+            if !Message::KINDS.contains(&kind.get_ref().as_str()) {
+                let help = suggestion(kind.get_ref(), Message::KINDS);
                 return self.refuse(kind.span(), format!("no kind of message `{kind}`"), help);
             }
             drop.insert(kind.into_inner());
@@ -468,15 +458,6 @@ impl Check<'_> {
             };
             self.sources.error(span, error.to_string(), None)
         })
-    }
-}
-
-impl MapperSpec {
-    /// A mapper that the file does not choose.
-    fn default(name: &str, settings: &[(&str, &str)]) -> Self {
-        let setting = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).into());
-        let settings = settings.iter().map(setting).collect();
-        Self { name: name.to_owned(), settings, places: BTreeMap::new() }
     }
 }
 

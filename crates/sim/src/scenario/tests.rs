@@ -1,7 +1,5 @@
 use super::*;
 
-const KINDS: [&str; 3] = ["request", "ticket", "redeem"];
-
 /// The least a scenario says.
 const LEAST: &str = r#"horizon = "1d"
 term = "1h"
@@ -14,7 +12,7 @@ capacity = 5
 
 fn parse_with(text: &str, overrides: &[&str]) -> Result<Vec<Point>, ScenarioError> {
     let overrides: Vec<Override> = overrides.iter().map(|text| text.parse().unwrap()).collect();
-    parse(Source { name: "s.toml", text }, &overrides, &KINDS)
+    parse(Source { name: "s.toml", text }, &overrides)
 }
 
 fn one(text: &str, overrides: &[&str]) -> Scenario {
@@ -168,7 +166,7 @@ fn an_override_beats_the_file() {
     assert_eq!(added.sites[&name("gamma")].units, 2);
 
     let option = Override::text("workload.file", "2024-01-01.swf", "--workload");
-    let points = parse(Source { name: "s.toml", text: LEAST }, &[option], &KINDS).unwrap();
+    let points = parse(Source { name: "s.toml", text: LEAST }, &[option]).unwrap();
     let workload = &points[0].scenario.service_managers[&name("web")].workload;
     assert!(matches!(workload, Workload::Log(log) if log.file == "2024-01-01.swf"));
 }

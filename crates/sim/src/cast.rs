@@ -1,0 +1,212 @@
+//! The cast of an emulation: the actors that a scenario names, with mappers and drivers.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use tenure_core::actor::broker::Broker;
+use tenure_core::actor::outbox::{Outbox, Patience};
+use tenure_core::actor::service_manager::ServiceManager;
+use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::actor::{Peer, Role, Seat, Setup};
+use tenure_core::driver::{Answer, Call, GuestDriver, ResourceDriver};
+use tenure_core::effect::Done;
+use tenure_core::identity::{ActorId, Signer};
+use tenure_core::journal::MemoryJournal;
+use tenure_core::mapper::registry::{self, MapperError};
+use tenure_core::message::{Sealed, Sequence};
+use tenure_core::name::Name;
+use tenure_core::time::Span;
+
+use crate::driver::NullDriver;
+use crate::random::Chance;
+use crate::scenario::{self, MapperSpec, Scenario};
+
+/// One actor of the cast with all that a shell keeps for it.
+pub(crate) struct Member {
+    pub(crate) name: Name,
+    pub(crate) id: ActorId,
+    pub(crate) seat: Seat,
+    pub(crate) journal: MemoryJournal,
+    pub(crate) outbox: Outbox,
+    pub(crate) driver: Option<Driver>,
+    /// What a service manager needs, one value a step.
+    pub(crate) demand: Vec<u32>,
+    /// Effects before this position were started.
+    pub(crate) started: u64,
+    /// What arrives in the round to come.
+    pub(crate) inbox: Inbox,
+}
+
+/// The driver of an actor that has one.
+pub(crate) enum Driver {
+    Site(Box<dyn ResourceDriver>),
+    Guest(Box<dyn GuestDriver>),
+}
+
+impl Driver {
+    pub(crate) fn perform(&self, call: &Call) -> Answer {
+        match self {
+            Self::Site(driver) => driver.perform(call),
+            Self::Guest(driver) => driver.perform(call),
+        }
+    }
+}
+
+/// What waits to be handed in.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    pub(crate) answers: Vec<Done>,
+    pub(crate) messages: Vec<(ActorId, Sequence, Sealed)>,
+}
+
+impl Inbox {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.answers.is_empty() && self.messages.is_empty()
+    }
+}
+
+/// The longest pause between two sendings of a message.
+const LONGEST_PAUSE: Span = Span::HOUR;
+
+/// Builds every actor of the scenario, in the order of their names.
+pub(crate) fn assemble(
+    scenario: &Scenario,
+    chance: Chance,
+) -> Result<Vec<Member>, (scenario::Role, Name, MapperError)> {
+    let names = roll(scenario);
+    let signers: BTreeMap<_, _> = names
+        .iter()
+        .map(|(name, role)| {
+            let secret = chance.secret(&format!("{role:?} {name}"));
+            ((*role, name.clone()), Signer::from_seed(scenario.signatures, secret))
+        })
+        .collect();
+    let peers: BTreeMap<ActorId, Peer> = signers
+        .iter()
+        .map(|((role, name), signer)| {
+            (signer.id(), Peer { name: name.clone(), role: *role })
+        })
+        .collect();
+    let id_of = |role: Role, name: &Name| signers.get(&(role, name.clone())).map(Signer::id);
+    let mut members = Vec::new();
+    for (index, (name, role)) in names.iter().enumerate() {
+        let signer = signers[&(*role, name.clone())].clone();
+        let setup = Setup {
+            name: name.clone(),
+            signer: signer.clone(),
+            margin: scenario.margin,
+            peers: peers.clone(),
+        };
+        let (seat, driver) = cast(scenario, (name, *role), setup, (chance, index), &id_of)?;
+        let patience = Patience { first: scenario.network.retry, longest: LONGEST_PAUSE };
+        members.push(Member {
+            name: name.clone(),
+            id: signer.id(),
+            seat,
+            journal: MemoryJournal::new(),
+            outbox: Outbox::new(patience),
+            driver,
+            demand: Vec::new(),
+            started: 0,
+            inbox: Inbox::default(),
+        });
+    }
+    Ok(members)
+}
+
+fn roll(scenario: &Scenario) -> Vec<(Name, Role)> {
+    let sites = scenario.sites.keys().map(|name| (name.clone(), Role::SiteAuthority));
+    let brokers = scenario.brokers.keys().map(|name| (name.clone(), Role::Broker));
+    let managers =
+        scenario.service_managers.keys().map(|name| (name.clone(), Role::ServiceManager));
+    let mut names: Vec<_> = sites.chain(brokers).chain(managers).collect();
+    names.sort();
+    names
+}
+
+fn cast(
+    scenario: &Scenario,
+    (name, role): (&Name, Role),
+    mut setup: Setup,
+    (chance, index): (Chance, usize),
+    id_of: &impl Fn(Role, &Name) -> Option<ActorId>,
+) -> Result<(Seat, Option<Driver>), (scenario::Role, Name, MapperError)> {
+    Ok(match role {
+        Role::SiteAuthority => {
+            let site = &scenario.sites[name];
+            let failed = |error| (scenario::Role::Site, name.clone(), error);
+            let mapper = build(&site.mapper, toml::Table::new(), registry::site_authority)
+                .map_err(failed)?;
+            let actor = SiteAuthority::new(setup, plan(scenario, site, id_of));
+            let driver =
+                NullDriver::new(chance, index, &site.setup, &site.teardown, site.failure);
+            (Seat::SiteAuthority(Box::new(actor), mapper), Some(Driver::Site(Box::new(driver))))
+        }
+        Role::Broker => {
+            let failed = |error| (scenario::Role::Broker, name.clone(), error);
+            let spec = &scenario.brokers[name].mapper;
+            let mapper = build(spec, toml::Table::new(), registry::broker).map_err(failed)?;
+            (Seat::Broker(Box::new(Broker::new(setup)), mapper), None)
+        }
+        Role::ServiceManager => {
+            let manager = &scenario.service_managers[name];
+            let failed = |error| (scenario::Role::ServiceManager, name.clone(), error);
+            let defaults = mapper_defaults(scenario, manager);
+            let mapper =
+                build(&manager.mapper, defaults, registry::service_manager).map_err(failed)?;
+            // A service manager of an emulation asks one broker; it knows no other.
+            let broker = id_of(Role::Broker, &manager.broker);
+            setup.peers.retain(|id, peer| peer.role != Role::Broker || Some(*id) == broker);
+            let actor = ServiceManager::new(setup, Span::ZERO);
+            let driver = NullDriver::new(chance, index, &manager.join, &manager.leave, 0.0);
+            (Seat::ServiceManager(Box::new(actor), mapper), Some(Driver::Guest(Box::new(driver))))
+        }
+    })
+}
+
+/// What a site has and delegates.
+fn plan(
+    scenario: &Scenario,
+    site: &scenario::Site,
+    id_of: &impl Fn(Role, &Name) -> Option<ActorId>,
+) -> Plan {
+    let stock = Stock {
+        resource: site.resource.clone(),
+        attributes: site.attributes.clone(),
+        units: site.units,
+    };
+    let offers = site.brokers.iter().filter_map(|(broker, &units)| {
+        Some(Offer {
+            broker: id_of(Role::Broker, broker)?,
+            resource: site.resource.clone(),
+            units: NonZeroU32::new(units)?,
+            length: site.delegation,
+            renew_before: scenario.term.times(2).min(site.delegation),
+        })
+    });
+    Plan { stock: vec![stock], offers: offers.collect() }
+}
+
+/// What the scenario says once for all mappers, where the mapper takes it.
+fn mapper_defaults(scenario: &Scenario, manager: &scenario::ServiceManager) -> toml::Table {
+    let mut defaults = toml::Table::new();
+    if manager.mapper.name == "adaptive" {
+        let term = scenario.term.to_string();
+        defaults.insert("term".to_owned(), toml::Value::String(term));
+        let resource = manager.resource.to_string();
+        defaults.insert("resource".to_owned(), toml::Value::String(resource));
+    }
+    defaults
+}
+
+type Build<M> = fn(&str, registry::Settings<'_, '_>) -> Result<Box<M>, MapperError>;
+
+fn build<M: ?Sized>(
+    spec: &MapperSpec,
+    mut settings: toml::Table,
+    build: Build<M>,
+) -> Result<Box<M>, MapperError> {
+    settings.extend(spec.settings.clone());
+    let mut settings = <dyn erased_serde::Deserializer<'_>>::erase(toml::Value::Table(settings));
+    build(&spec.name, &mut settings)
+}

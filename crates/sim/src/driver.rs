@@ -1,0 +1,74 @@
+//! Drivers that do nothing but take their time (S54: null drivers with delays).
+
+use rand::RngExt as _;
+use tenure_core::driver::{Answer, Call, DriverError, GuestDriver, ResourceDriver, Step, UnitId};
+use tenure_core::property::Properties;
+use tenure_core::time::Span;
+
+use crate::random::{Chance, Purpose};
+use crate::scenario::Delay;
+
+/// A driver of either side that pretends.
+#[derive(Clone, Debug)]
+pub(crate) struct NullDriver {
+    chance: Chance,
+    /// Tells the drivers of one run apart.
+    owner: u64,
+    /// Setup at a site, join at a guest.
+    begin: Delay,
+    /// Teardown at a site, leave at a guest.
+    end: Delay,
+    failure: f64,
+}
+
+impl NullDriver {
+    pub(crate) fn new(
+        chance: Chance,
+        owner: usize,
+        begin: &Delay,
+        end: &Delay,
+        failure: f64,
+    ) -> Self {
+        Self { chance, owner: owner as u64, begin: begin.clone(), end: end.clone(), failure }
+    }
+
+    fn answer(&self, call: &Call) -> Answer {
+        let (delay, failure) = match call.step {
+            Step::Setup | Step::Join => (&self.begin, self.failure),
+            Step::Teardown | Step::Leave => (&self.end, 0.0),
+        };
+        if let (Some(after), true) = (delay.fixed(), failure <= 0.0) {
+            return Answer { outcome: Ok(Properties::default()), after };
+        }
+        // Named by unit, epoch and step: called again, it takes as long and ends the same.
+        let name = [self.owner, u64::from(call.unit.0), call.epoch.0, call.step as u64];
+        let mut chance = self.chance.of(Purpose::Driver, &name);
+        let after = delay.sample(&mut chance);
+        let outcome = if failure > 0.0 && chance.random_bool(failure) {
+            Err(DriverError("the emulated setup failed".to_owned()))
+        } else {
+            Ok(Properties::default())
+        };
+        Answer { outcome, after: after.max(Span::ZERO) }
+    }
+}
+
+impl ResourceDriver for NullDriver {
+    fn perform(&self, call: &Call) -> Answer {
+        self.answer(call)
+    }
+
+    fn probe(&self, _: UnitId) -> Result<Properties, DriverError> {
+        Ok(Properties::default())
+    }
+}
+
+impl GuestDriver for NullDriver {
+    fn perform(&self, call: &Call) -> Answer {
+        self.answer(call)
+    }
+
+    fn probe(&self, _: UnitId) -> Result<Properties, DriverError> {
+        Ok(Properties::default())
+    }
+}

@@ -1,0 +1,412 @@
+//! One emulation run: the actors of a scenario, driven through virtual time.
+//!
+//! Time jumps from one instant at which something is due to the next. Within an instant work goes in
+//! rounds: a round handles what the one before produced, at each actor first the drivers' answers, then
+//! messages by sender and sequence, then what was measured, then timers, and last the mapper's
+//! decision. What an actor decides leaves it only when its facts are in its journal.
+
+use std::collections::BTreeMap;
+
+use tenure_core::actor::outbox::Outgoing;
+use tenure_core::driver::Call;
+use tenure_core::effect::{Done, Effect, Input, Output};
+use tenure_core::identity::ActorId;
+use tenure_core::journal::{AppendError, Journal as _, JournalHasher, MemoryJournal};
+use tenure_core::mapper::registry::MapperError;
+use tenure_core::message::{Envelope, Sealed, Sequence};
+use tenure_core::name::Name;
+use tenure_core::time::{Span, Term, Time};
+use thiserror::Error;
+
+use crate::cast::{Member, assemble};
+use crate::metrics::Metrics;
+use crate::network::{Network, Parcel};
+use crate::random::Chance;
+use crate::report::{Report, Series, Verdict};
+use crate::scenario::{self, Scenario};
+
+/// What a run is given beside its scenario.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inputs {
+    /// What each service manager needs, one value a step.
+    pub demand: BTreeMap<Name, Vec<u32>>,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Everything up to and at this instant is done.
+    At(Time),
+    /// The run is over.
+    Done,
+}
+
+/// Why a run cannot go on.
+#[derive(Debug, Error)]
+pub enum EmulationError {
+    /// A mapper that does not exist, or settings that it does not take.
+    #[error("{role} `{name}`: {cause}")]
+    Mapper {
+        /// The role of the actor.
+        role: scenario::Role,
+        /// The actor.
+        name: Name,
+        /// What is wrong.
+        cause: MapperError,
+    },
+    /// The scenario's window is empty.
+    #[error("the horizon must be longer than nothing")]
+    NoTime,
+    /// An actor's journal refused its facts.
+    #[error("the journal of `{name}`: {cause}")]
+    Journal {
+        /// The actor.
+        name: Name,
+        /// Why.
+        cause: AppendError,
+    },
+    /// Actors keep each other busy without time passing.
+    #[error("at {at} more than {MAX_ROUNDS} rounds passed without an end; still due: {due}")]
+    Livelock {
+        /// The instant.
+        at: Time,
+        /// Who still has something to do.
+        due: String,
+    },
+}
+
+/// The most rounds in one instant.
+const MAX_ROUNDS: usize = 10_000;
+
+/// The most problems that a report lists.
+const MAX_PROBLEMS: usize = 20;
+
+/// A run.
+pub struct Emulation {
+    members: Vec<Member>,
+    by_id: BTreeMap<ActorId, usize>,
+    network: Network,
+    /// What arrives later, in the order in which it was sent.
+    arrivals: BTreeMap<(Time, u64), Arrival>,
+    sent: u64,
+    now: Time,
+    next_step: usize,
+    window: Term,
+    step: Span,
+    /// When a run that does not come to rest is called stalled.
+    patience: Time,
+    metrics: Metrics,
+    report: Report,
+    /// Why the actors refused inputs, by its text, with how often.
+    problems: BTreeMap<String, u64>,
+}
+
+struct Arrival {
+    member: usize,
+    what: What,
+}
+
+enum What {
+    Answer(Done),
+    Message(ActorId, Sequence, Sealed),
+}
+
+impl Emulation {
+    /// Sets the scene: every actor is built and started, no time has passed.
+    pub fn new(scenario: &Scenario, inputs: &Inputs) -> Result<Self, EmulationError> {
+        let chance = Chance::new(scenario.seed);
+        let mut members = assemble(scenario, chance)
+            .map_err(|(role, name, cause)| EmulationError::Mapper { role, name, cause })?;
+        for member in &mut members {
+            if let Some(demand) = inputs.demand.get(&member.name) {
+                member.demand.clone_from(demand);
+            }
+        }
+        let window = Term::lasting(Time::ZERO, scenario.horizon)
+            .map_err(|_| EmulationError::NoTime)?;
+        let by_id = members.iter().enumerate().map(|(index, m)| (m.id, index)).collect();
+        let rest = scenario.term.times(3).plus(Span::DAY.times(7));
+        let report = Report { term_s: scenario.term.as_secs_f64(), ..Report::default() };
+        let mut emulation = Self {
+            by_id,
+            network: Network::new(chance, &scenario.network),
+            arrivals: BTreeMap::new(),
+            sent: 0,
+            now: Time::ZERO,
+            next_step: 0,
+            window,
+            step: scenario.step,
+            patience: window.end().plus(rest),
+            metrics: Metrics::new(window, scenario.step, scenario.capacity),
+            report,
+            problems: BTreeMap::new(),
+            members,
+        };
+        for member in 0..emulation.members.len() {
+            emulation.hand_in(member, vec![Input::Start])?;
+        }
+        Ok(emulation)
+    }
+
+    /// Handles the next instant at which anything is due.
+    pub fn step(&mut self) -> Result<Progress, EmulationError> {
+        if self.report.verdict != Verdict::Running {
+            return Ok(Progress::Done);
+        }
+        let next = self.next_instant();
+        let resting = self.now >= self.window.end() && self.is_at_rest();
+        match next.filter(|next| *next <= self.patience && !resting) {
+            Some(next) => {
+                self.now = next;
+                self.report.ticks += 1;
+                self.instant()?;
+                Ok(Progress::At(self.now))
+            }
+            None => {
+                self.finish(resting || next.is_none());
+                Ok(Progress::Done)
+            }
+        }
+    }
+
+    /// The figures so far; final once the run is over.
+    pub fn report(&self) -> Report {
+        let mut report = self.report.clone();
+        self.metrics.fill(&mut report, &self.series());
+        let mut hasher = JournalHasher::default();
+        for member in &self.members {
+            member.journal.rows().for_each(|row| hasher.add(&row));
+            report.facts += member.journal.len();
+            let (made, checked) = member.seat.actor().signatures();
+            report.signatures_made += made;
+            report.signatures_checked += checked;
+        }
+        report.journal_hash = hasher.finish().to_hex();
+        report
+    }
+
+    /// Need and holding of every service manager, one value a step.
+    pub fn series(&self) -> Vec<Series> {
+        let driven = self.members.iter().enumerate().filter(|(_, m)| !m.demand.is_empty());
+        driven
+            .map(|(index, m)| self.metrics.series(index, m.name.as_str(), &m.demand))
+            .collect()
+    }
+
+    /// The journals of all actors, in the order of their names.
+    pub fn journals(&self) -> impl Iterator<Item = (&Name, &MemoryJournal)> {
+        self.members.iter().map(|member| (&member.name, &member.journal))
+    }
+
+    /// Why actors refused inputs, with how often.
+    pub fn refused_inputs(&self) -> &BTreeMap<String, u64> {
+        &self.problems
+    }
+
+    fn next_instant(&mut self) -> Option<Time> {
+        let arrival = self.arrivals.first_key_value().map(|((time, _), _)| *time);
+        let measured = self.next_measurement();
+        let members = self.members.iter_mut().filter_map(|member| {
+            let actor = member.seat.actor();
+            let resend = member.outbox.next_timeout(|id| actor.is_owed(id));
+            [actor.next_timeout(), resend].into_iter().flatten().min()
+        });
+        members.chain(arrival).chain(measured).min().map(|next| next.max(self.now))
+    }
+
+    fn next_measurement(&self) -> Option<Time> {
+        let steps = self.members.iter().map(|member| member.demand.len()).max()?;
+        let k = i64::try_from(self.next_step).ok()?;
+        (self.next_step < steps).then(|| self.window.start().plus(self.step.times(k)))
+    }
+
+    /// One instant: rounds until nothing is due any more.
+    fn instant(&mut self) -> Result<(), EmulationError> {
+        let measured = (self.next_measurement() == Some(self.now)).then_some(self.next_step);
+        self.next_step += usize::from(measured.is_some());
+        for round in 0..MAX_ROUNDS {
+            self.take_arrivals();
+            let measured = measured.filter(|_| round == 0);
+            let inboxes: Vec<_> =
+                self.members.iter_mut().map(|m| std::mem::take(&mut m.inbox)).collect();
+            let mut busy = false;
+            for (index, inbox) in inboxes.into_iter().enumerate() {
+                let inputs = self.inputs(index, inbox, measured);
+                busy |= !inputs.is_empty();
+                self.repeat(index);
+                self.hand_in(index, inputs)?;
+                busy |= self.consult(index)?;
+            }
+            if !busy && self.members.iter().all(|member| member.inbox.is_empty()) {
+                return Ok(());
+            }
+        }
+        let due = self.members.iter().filter(|member| !member.inbox.is_empty());
+        let due = due.map(|member| member.name.to_string()).collect::<Vec<_>>().join(", ");
+        Err(EmulationError::Livelock { at: self.now, due })
+    }
+
+    /// Moves what arrives now into the inboxes.
+    fn take_arrivals(&mut self) {
+        while let Some(entry) = self.arrivals.first_entry() {
+            if entry.key().0 > self.now {
+                return;
+            }
+            let Arrival { member, what } = entry.remove();
+            self.deliver(member, what);
+        }
+    }
+
+    fn deliver(&mut self, member: usize, what: What) {
+        let inbox = &mut self.members[member].inbox;
+        match what {
+            What::Answer(done) => inbox.answers.push(done),
+            What::Message(from, sequence, sealed) => inbox.messages.push((from, sequence, sealed)),
+        }
+    }
+
+    /// What an actor is handed in this round, in its order.
+    fn inputs(
+        &self,
+        index: usize,
+        mut inbox: crate::cast::Inbox,
+        measured: Option<usize>,
+    ) -> Vec<Input> {
+        let member = &self.members[index];
+        inbox.answers.sort_by_key(|done| (done.unit, done.epoch, done.step, done.lease));
+        inbox.messages.sort_by_key(|(from, sequence, _)| (*from, *sequence));
+        let answers = inbox.answers.into_iter().map(Input::Driver);
+        let messages = inbox.messages.into_iter().map(|(_, _, sealed)| Input::Message(sealed));
+        let mut inputs: Vec<Input> = answers.chain(messages).collect();
+        if let Some(&value) = measured.and_then(|k| member.demand.get(k)) {
+            let (signal, value) = (Name::literal("demand"), i64::from(value));
+            inputs.push(Input::Observe { signal, value });
+        }
+        if member.seat.actor().next_timeout().is_some_and(|due| due <= self.now) {
+            inputs.push(Input::Tick);
+        }
+        inputs
+    }
+
+    /// Hands inputs to an actor, makes its facts durable, then lets out what follows from them.
+    fn hand_in(&mut self, index: usize, inputs: Vec<Input>) -> Result<(), EmulationError> {
+        if inputs.is_empty() {
+            return Ok(());
+        }
+        let member = &mut self.members[index];
+        let before = member.seat.actor().position();
+        let mut out = Output::default();
+        for input in inputs {
+            member.seat.actor_mut().handle(self.now, input, &mut out);
+        }
+        member.journal.append(before, &out.facts).map_err(|cause| {
+            let name = member.name.clone();
+            EmulationError::Journal { name, cause }
+        })?;
+        for entry in &out.facts {
+            self.metrics.observe(index, entry);
+        }
+        for problem in out.problems {
+            *self.problems.entry(problem.to_string()).or_default() += 1;
+        }
+        for reply in out.replies {
+            let outgoing = self.seal(index, &reply);
+            self.send(index, reply.header.sequence, outgoing);
+        }
+        self.start_effects(index);
+        Ok(())
+    }
+
+    fn start_effects(&mut self, index: usize) {
+        let member = &mut self.members[index];
+        let effects = member.seat.actor().effects_after(member.started);
+        member.started = member.seat.actor().position();
+        for (id, effect) in effects {
+            match effect {
+                Effect::Send(envelope) => {
+                    let outgoing = self.seal(index, &envelope);
+                    self.members[index].outbox.sent(id, outgoing.clone(), self.now);
+                    self.send(index, id, outgoing);
+                }
+                Effect::Call(call) => self.perform(index, call),
+                Effect::Consult { .. } => {}
+            }
+        }
+    }
+
+    /// The mapper's turn, at the end of the round. A guest whose time is over wants nothing more.
+    fn consult(&mut self, index: usize) -> Result<bool, EmulationError> {
+        let seat = &self.members[index].seat;
+        let over = self.now >= self.window.end();
+        let guest = matches!(seat, tenure_core::actor::Seat::ServiceManager(..));
+        match seat.consult(self.now).filter(|_| !(over && guest)) {
+            Some(decision) => self.hand_in(index, vec![decision]).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Sends again what was not answered for too long.
+    fn repeat(&mut self, index: usize) {
+        let Member { seat, outbox, .. } = &mut self.members[index];
+        let actor = seat.actor();
+        for (id, outgoing) in outbox.due(self.now, |id| actor.is_owed(id)) {
+            self.send(index, id, outgoing);
+        }
+    }
+
+    fn seal(&mut self, index: usize, envelope: &Envelope) -> Outgoing {
+        let sealed = self.members[index].seat.actor_mut().seal(envelope);
+        Outgoing { to: envelope.header.to, kind: envelope.message.kind(), sealed }
+    }
+
+    /// Puts a message on the network. One without delay arrives in the next round.
+    fn send(&mut self, index: usize, sequence: Sequence, outgoing: Outgoing) {
+        self.report.messages += 1;
+        let Some(&to) = self.by_id.get(&outgoing.to) else { return };
+        let parcel = Parcel { from: index, to, sequence, kind: outgoing.kind };
+        let from = self.members[index].id;
+        for delay in self.network.fate(parcel, self.now) {
+            let what = What::Message(from, sequence, outgoing.sealed.clone());
+            self.arrive(to, delay, what);
+        }
+    }
+
+    fn perform(&mut self, index: usize, call: Call) {
+        let Some(driver) = &self.members[index].driver else { return };
+        let answer = driver.perform(&call);
+        let Call { unit, epoch, step, lease, .. } = call;
+        let done = Done { unit, epoch, step, lease, outcome: answer.outcome };
+        self.arrive(index, answer.after, What::Answer(done));
+    }
+
+    fn arrive(&mut self, member: usize, delay: Span, what: What) {
+        if delay == Span::ZERO {
+            return self.deliver(member, what);
+        }
+        self.sent += 1;
+        let at = self.now.plus(delay);
+        self.arrivals.insert((at, self.sent), Arrival { member, what });
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.arrivals.is_empty()
+            && self.members.iter().all(|member| member.seat.actor().unfinished(1).is_empty())
+    }
+
+    fn finish(&mut self, rested: bool) {
+        let unfinished = self.members.iter().flat_map(|member| {
+            let lines = member.seat.actor().unfinished(MAX_PROBLEMS);
+            lines.into_iter().map(|line| format!("{}: {line}", member.name))
+        });
+        let mut problems: Vec<String> = unfinished.collect();
+        let rested = rested && problems.is_empty();
+        problems.extend(self.metrics.failures());
+        self.report.verdict = match (rested, problems.is_empty()) {
+            (true, true) => Verdict::Complete,
+            (true, false) => Verdict::Failed,
+            (false, _) => Verdict::Stalled,
+        };
+        problems.truncate(MAX_PROBLEMS);
+        self.report.problems = problems;
+    }
+}

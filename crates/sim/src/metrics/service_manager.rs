@@ -1,0 +1,237 @@
+//! What the facts of one service manager say.
+
+use std::collections::BTreeMap;
+
+use tenure_core::driver::UnitId;
+use tenure_core::fact::service_manager::Fact;
+use tenure_core::lease::service_manager::Then;
+use tenure_core::slice::LeaseId;
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::LinkHash;
+use tenure_core::time::{Span, Term, Time};
+
+use super::overlap;
+use super::site_authority::Fate;
+
+#[derive(Debug, Default)]
+pub(super) struct Guest {
+    pub(super) requests: u64,
+    pub(super) refusals: BTreeMap<&'static str, u64>,
+    leases: BTreeMap<LeaseId, Lease>,
+    asked: BTreeMap<u64, Time>,
+    unanswered: Vec<String>,
+    /// Leases whose term ran out while the site was asked for their units.
+    never_had: Vec<(LeaseId, LinkHash)>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    ticket: LinkHash,
+    units: u32,
+    asked_for: Time,
+    /// When it was granted, and the part of its term that it covers.
+    granted: Time,
+    from: Time,
+    until: Time,
+    /// Where it would end by an extension that was granted and not yet taken.
+    extension: Option<Time>,
+    active: Option<Time>,
+    phase: Phase,
+    awaited: u32,
+    joined: BTreeMap<UnitId, Time>,
+    /// Unit-seconds between join and leave, closed intervals only.
+    used: Vec<(Time, Time)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Redeeming,
+    Held,
+    Leaving,
+    Closing,
+    Crediting,
+    Over,
+}
+
+impl Guest {
+    pub(super) fn observe(&mut self, at: Time, in_window: bool, fact: &Fact) {
+        match fact {
+            Fact::Asked(fact) => {
+                self.requests += u64::from(in_window);
+                self.asked.insert(fact.request.id.number, fact.request.earliest);
+            }
+            Fact::AskRefused(fact) => {
+                *self.refusals.entry(fact.refusal.word()).or_default() += u64::from(in_window);
+            }
+            Fact::Granted(fact) => self.granted(at, fact.number, &fact.tickets, Phase::Redeeming),
+            Fact::UnwantedGranted(fact) => {
+                self.granted(at, fact.number, &fact.tickets, Phase::Closing);
+            }
+            Fact::Leased(fact) => {
+                let Some(lease) = self.leases.get_mut(&fact.lease) else { return };
+                lease.phase = Phase::Held;
+                lease.units = u32::try_from(fact.units.len()).unwrap_or(u32::MAX);
+                lease.awaited = lease.units;
+            }
+            Fact::Joined(fact) => {
+                let Some(lease) = self.leases.get_mut(&fact.lease) else { return };
+                lease.awaited = lease.awaited.saturating_sub(1);
+                if fact.error.is_none() {
+                    lease.joined.insert(fact.unit, at);
+                }
+                if lease.awaited == 0 {
+                    lease.active.get_or_insert(at);
+                }
+            }
+            Fact::Extended(fact) => {
+                if let Some(lease) = self.leases.get_mut(&fact.lease)
+                    && let Some(end) = lease.extension.take()
+                {
+                    lease.until = end;
+                }
+            }
+            Fact::ExtensionGranted(fact) => {
+                if let Some(lease) = self.leases.get_mut(&fact.lease) {
+                    lease.extension = Some(fact.ticket.bottom().term.end());
+                }
+            }
+            Fact::LeaveBegun(fact) => {
+                let Some(lease) = self.leases.get_mut(&fact.lease) else { return };
+                lease.vacate(at);
+                lease.phase = Phase::Leaving;
+                if fact.then == Then::Close {
+                    lease.until = lease.until.min(at);
+                }
+            }
+            Fact::CloseBegun(fact) => self.give_up(at, fact.lease, Phase::Closing),
+            Fact::Left(fact) => {
+                if let Some(lease) = self.leases.get_mut(&fact.lease) {
+                    lease.joined.remove(&fact.unit);
+                }
+            }
+            Fact::RedeemRefused(fact) => self.give_up(at, fact.lease, Phase::Over),
+            Fact::SiteClosed(fact) => {
+                let phase =
+                    if fact.receipts.is_empty() { Phase::Over } else { Phase::Crediting };
+                self.give_up(at, fact.lease, phase);
+            }
+            Fact::Credited(fact) => self.give_up(at, fact.lease, Phase::Over),
+            Fact::TermOver(fact) => self.term_over(at, fact.lease),
+            Fact::GaveUp(fact) => {
+                self.unanswered.push(format!("request {} was never answered", fact.number));
+            }
+            Fact::SignalObserved(_)
+            | Fact::MapperAnswered(_)
+            | Fact::ExtensionAsked(_)
+            | Fact::ExtensionDenied(_)
+            | Fact::LeaseForgotten(_)
+            | Fact::Woken(_) => {}
+        }
+    }
+
+    fn granted(&mut self, at: Time, number: u64, tickets: &[(u16, Ticket)], phase: Phase) {
+        for (part, (_, ticket)) in (0u16..).zip(tickets) {
+            let link = ticket.bottom();
+            let lease = Lease {
+                ticket: link.hash(),
+                units: link.units.get(),
+                asked_for: self.asked.get(&number).copied().unwrap_or(link.term.start()),
+                granted: at,
+                from: link.term.start(),
+                until: if phase == Phase::Redeeming { link.term.end() } else { at },
+                extension: None,
+                active: None,
+                phase,
+                awaited: 0,
+                joined: BTreeMap::new(),
+                used: Vec::new(),
+            };
+            self.leases.insert(LeaseId { number, part }, lease);
+        }
+    }
+
+    fn give_up(&mut self, at: Time, id: LeaseId, phase: Phase) {
+        if let Some(lease) = self.leases.get_mut(&id) {
+            lease.vacate(at);
+            lease.until = lease.until.min(at);
+            lease.phase = phase;
+        }
+    }
+
+    fn term_over(&mut self, at: Time, id: LeaseId) {
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
+        lease.vacate(at);
+        match lease.phase {
+            Phase::Redeeming => self.never_had.push((id, lease.ticket)),
+            Phase::Closing => {
+                self.unanswered.push(format!("lease {id} was given back, its site never said so"));
+            }
+            Phase::Crediting => {
+                self.unanswered.push(format!("the receipts of lease {id} were never taken"));
+            }
+            Phase::Held | Phase::Leaving | Phase::Over => {}
+        }
+        lease.phase = Phase::Over;
+    }
+
+    /// Units held at each step: those of granted leases whose term contains it, margins ignored.
+    pub(super) fn held(&self, window: Term, step: Span, steps: usize) -> Vec<i64> {
+        let mut changes = vec![0i64; steps + 1];
+        let index = |t: Time| -> usize {
+            let since = t.since(window.start()).as_micros().max(0);
+            let k = (since + step.as_micros() - 1) / step.as_micros();
+            usize::try_from(k).unwrap_or(usize::MAX).min(steps)
+        };
+        for lease in self.leases.values() {
+            let (from, until) = (index(lease.from.max(lease.granted)), index(lease.until));
+            if from < until {
+                changes[from] += i64::from(lease.units);
+                changes[until] -= i64::from(lease.units);
+            }
+        }
+        let running = changes.iter().scan(0, |held, change| {
+            *held += change;
+            Some(*held)
+        });
+        running.take(steps).collect()
+    }
+
+    /// Unit-seconds joined, and unit-seconds of lease terms.
+    pub(super) fn unit_seconds(&self, window: Term) -> (f64, f64) {
+        let (mut joined, mut leased) = (0.0, 0.0);
+        for lease in self.leases.values() {
+            leased += f64::from(lease.units) * overlap(window, lease.from, lease.until);
+            let still = lease.joined.values().map(|&from| (from, Time::MAX));
+            for (from, until) in lease.used.iter().copied().chain(still) {
+                joined += overlap(window, from, until);
+            }
+        }
+        (joined, leased)
+    }
+
+    /// From the start asked for to active, for each lease that became so.
+    pub(super) fn waits(&self) -> impl Iterator<Item = Span> {
+        self.leases.values().filter_map(|lease| Some(lease.active?.since(lease.asked_for)))
+    }
+
+    /// What was never answered. A lease whose units the site was still setting up is merely late.
+    pub(super) fn failures(&self, fate: impl Fn(LinkHash) -> Option<Fate>) -> Vec<String> {
+        let lost = self.never_had.iter().filter_map(|(id, ticket)| match fate(*ticket) {
+            Some(Fate::Late) => None,
+            Some(Fate::Active) => Some(format!("the units of lease {id} never arrived")),
+            None => Some(format!("the ticket of lease {id} never arrived")),
+        });
+        self.unanswered.iter().cloned().chain(lost).collect()
+    }
+}
+
+impl Lease {
+    /// The units are used no more.
+    fn vacate(&mut self, at: Time) {
+        for (_, from) in std::mem::take(&mut self.joined) {
+            self.used.push((from, at));
+        }
+    }
+}

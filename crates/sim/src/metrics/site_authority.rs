@@ -1,0 +1,121 @@
+//! What the facts of one site authority say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tenure_core::driver::UnitId;
+use tenure_core::fact::site_authority::Fact;
+use tenure_core::ticket::link::LinkHash;
+use tenure_core::time::{Term, Time};
+
+use super::overlap;
+
+#[derive(Debug, Default)]
+pub(super) struct Site {
+    pub(super) setups: u64,
+    pub(super) failed_setups: u64,
+    pub(super) teardowns: u64,
+    pub(super) extends: u64,
+    pub(super) flips: u64,
+    pub(super) failures: Vec<String>,
+    used: BTreeSet<UnitId>,
+    tenants: BTreeMap<UnitId, LinkHash>,
+    leases: BTreeMap<LinkHash, Lease>,
+}
+
+/// What became of a ticket at its site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Redeemed, but its units were not ready in time.
+    Late,
+    /// Turned into a lease with units.
+    Active,
+}
+
+#[derive(Debug)]
+struct Lease {
+    units: u32,
+    from: Time,
+    until: Time,
+    assigned: Vec<UnitId>,
+    active: bool,
+}
+
+impl Site {
+    pub(super) fn observe(&mut self, at: Time, in_window: bool, fact: &Fact) {
+        let counts = u64::from(in_window);
+        match fact {
+            Fact::Redeemed(fact) => {
+                let link = fact.ticket.bottom();
+                let from = at.max(link.term.start());
+                let (units, until) = (link.units.get(), link.term.end());
+                let lease = Lease { units, from, until, assigned: Vec::new(), active: false };
+                self.leases.insert(link.hash(), lease);
+            }
+            Fact::LeaseExtended(fact) => {
+                self.extends += counts;
+                if let Some(lease) = self.leases.get_mut(&fact.lease) {
+                    lease.until = fact.ticket.bottom().term.end();
+                }
+            }
+            Fact::UnitsAssigned(fact) => self.assigned(fact.lease, &fact.units),
+            Fact::UnitSetUp(fact) => {
+                self.setups += counts;
+                self.flips += counts * u64::from(!self.used.insert(fact.unit));
+            }
+            Fact::UnitSetupFailed(fact) => {
+                self.failed_setups += counts;
+                self.used.insert(fact.unit);
+                self.tenants.remove(&fact.unit);
+            }
+            Fact::UnitTornDown(_) => self.teardowns += counts,
+            Fact::LeaseActivated(fact) => {
+                if let Some(lease) = self.leases.get_mut(&fact.lease) {
+                    lease.active = true;
+                }
+            }
+            Fact::LeaseClosed(fact) => {
+                let Some(lease) = self.leases.get_mut(&fact.lease) else { return };
+                lease.until = lease.until.min(at);
+                for unit in &lease.assigned {
+                    if self.tenants.get(unit) == Some(&fact.lease) {
+                        self.tenants.remove(unit);
+                    }
+                }
+            }
+            Fact::UnitTeardownFailed(fact) => {
+                self.tenants.remove(&fact.unit);
+            }
+            Fact::Stocked(_)
+            | Fact::DelegationIssued(_)
+            | Fact::DelegationAcknowledged(_)
+            | Fact::TicketRefused(_)
+            | Fact::CameDue(_)
+            | Fact::UnitReset(_)
+            | Fact::TicketSurrendered(_)
+            | Fact::LeaseForgotten(_)
+            | Fact::MapperAnswered(_)
+            | Fact::Woken(_) => {}
+        }
+    }
+
+    /// A unit goes to a lease: no other may have it.
+    fn assigned(&mut self, lease: LinkHash, units: &[UnitId]) {
+        for &unit in units {
+            if let Some(other) = self.tenants.insert(unit, lease) {
+                self.failures.push(format!("unit {unit} went to lease {lease} while {other} had it"));
+            }
+        }
+        if let Some(record) = self.leases.get_mut(&lease) {
+            record.assigned.extend_from_slice(units);
+        }
+    }
+
+    pub(super) fn unit_seconds(&self, window: Term) -> f64 {
+        let lent = |lease: &Lease| f64::from(lease.units) * overlap(window, lease.from, lease.until);
+        self.leases.values().map(lent).sum()
+    }
+
+    pub(super) fn fate(&self, ticket: LinkHash) -> Option<Fate> {
+        self.leases.get(&ticket).map(|lease| if lease.active { Fate::Active } else { Fate::Late })
+    }
+}

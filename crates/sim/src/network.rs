@@ -1,0 +1,70 @@
+//! The network: loses, delays and repeats messages, as a scenario says.
+
+use std::collections::BTreeSet;
+
+use rand::RngExt as _;
+use tenure_core::message::Sequence;
+use tenure_core::time::{Span, Time};
+
+use crate::random::{Chance, Purpose};
+use crate::scenario;
+
+/// A network between the actors of one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Network {
+    chance: Chance,
+    faults: scenario::Network,
+}
+
+/// One message on its way, as far as its fate depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parcel {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) sequence: Sequence,
+    pub(crate) kind: &'static str,
+}
+
+impl Network {
+    pub(crate) fn new(chance: Chance, faults: &scenario::Network) -> Self {
+        Self { chance, faults: faults.clone() }
+    }
+
+    /// How long after `now` each copy arrives: none if it is lost, two if it is repeated.
+    ///
+    /// A message takes as long however often it is sent, and its copy comes later than itself. So copies and
+    /// answers to copies change nothing that the first ones have not: a run with them has the
+    /// same facts as one without.
+    pub(crate) fn fate(&self, parcel: Parcel, now: Time) -> Vec<Span> {
+        let scenario::Network { delay, loss, duplicate, drop, retry } = &self.faults;
+        if is_dropped(drop, parcel.kind) {
+            return Vec::new();
+        }
+        let Sequence { position, index } = parcel.sequence;
+        let message = [parcel.from as u64, parcel.to as u64, position, u64::from(index)];
+        let sending = [message[0], message[1], position, u64::from(index), now.as_micros() as u64];
+        if happens(*loss, || self.chance.of(Purpose::Loss, &sending)) {
+            return Vec::new();
+        }
+        let takes = delay.fixed().unwrap_or_else(|| {
+            delay.sample(&mut self.chance.of(Purpose::Delay, &message))
+        });
+        let mut arrivals = vec![takes];
+        if *duplicate > 0.0 {
+            let mut chance = self.chance.of(Purpose::Duplicate, &sending);
+            if chance.random_bool(*duplicate) {
+                let lag = chance.random_range(0..=retry.as_micros());
+                arrivals.push(takes.plus(Span::from_micros(lag)));
+            }
+        }
+        arrivals
+    }
+}
+
+fn is_dropped(drop: &BTreeSet<String>, kind: &str) -> bool {
+    !drop.is_empty() && drop.contains(kind)
+}
+
+fn happens<R: rand::Rng>(probability: f64, chance: impl FnOnce() -> R) -> bool {
+    probability > 0.0 && chance().random_bool(probability)
+}

@@ -1,0 +1,93 @@
+//! What an emulation measured.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// The figures of one run. All but `facts`, `ticks`, `messages` and the signatures are taken from the
+/// journals of the site authorities and service managers, up to the horizon.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// The length of the leases asked for, in seconds.
+    pub term_s: f64,
+    /// Root of the mean square of (units held after asking - units needed) over all steps and service
+    /// managers, in units (S70).
+    pub rmse: f64,
+    /// Requests for new leases.
+    pub requests: u64,
+    /// Requests that were refused.
+    pub refusals: u64,
+    /// Refusals by their reason.
+    pub refusals_by_reason: BTreeMap<String, u64>,
+    /// Units set up.
+    pub setups: u64,
+    /// Units whose setup failed.
+    pub failed_setups: u64,
+    /// Units torn down.
+    pub teardowns: u64,
+    /// Leases extended, each time.
+    pub extends: u64,
+    /// Units that went to another lease: setups of units used before (S73).
+    pub unit_flips: u64,
+    /// Unit-seconds joined / unit-seconds of lease terms (S69); 1 if nothing was leased.
+    pub fidelity: f64,
+    /// Unit-seconds leased / (capacity x horizon).
+    pub utilization: f64,
+    /// Mean time from the start asked for to active, in seconds, over granted leases that became so.
+    pub mean_wait_s: f64,
+    /// Facts of all actors, to the end of the run.
+    pub facts: u64,
+    /// Distinct instants handled.
+    pub ticks: u64,
+    /// Messages sent, each repetition counted.
+    pub messages: u64,
+    /// Signatures made.
+    pub signatures_made: u64,
+    /// Signatures checked.
+    pub signatures_checked: u64,
+    /// The hash over the journals of all actors, in the order of their names.
+    pub journal_hash: String,
+    /// `complete`: all came to rest, every request was answered and every lease ended. `failed`: all came to
+    /// rest, but something was never answered. `stalled`: something never came to rest.
+    pub verdict: Verdict,
+    /// What kept the verdict from being `complete`.
+    pub problems: Vec<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// All came to rest and every request was answered.
+    Complete,
+    /// All came to rest, but something was never answered, or a unit was in two hands.
+    Failed,
+    /// Something never came to rest.
+    Stalled,
+    /// The run has not ended.
+    #[default]
+    Running,
+}
+
+impl Verdict {
+    /// The verdict in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+            Self::Stalled => "stalled",
+            Self::Running => "running",
+        }
+    }
+}
+
+/// Need and holding of one service manager, one value a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    /// The service manager.
+    pub name: String,
+    /// Units needed.
+    pub demand: Vec<u32>,
+    /// Units held after asking.
+    pub held: Vec<i64>,
+}
