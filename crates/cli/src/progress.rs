@@ -19,9 +19,9 @@ impl Progress {
         Self(bar)
     }
 
-    /// The part of one run.
-    pub(crate) fn of_run(&self) -> RunProgress<'_> {
-        RunProgress { bar: &self.0, shown: 0 }
+    /// The part of one run, which takes `seconds` of them.
+    pub(crate) fn of_run(&self, seconds: u64) -> RunProgress<'_> {
+        RunProgress { bar: &self.0, seconds, shown: 0 }
     }
 
     /// Takes the bar away.
@@ -33,13 +33,14 @@ impl Progress {
 /// How far one run has come.
 pub(crate) struct RunProgress<'a> {
     bar: &'a ProgressBar,
+    seconds: u64,
     shown: u64,
 }
 
 impl RunProgress<'_> {
-    /// The run has reached `now`.
+    /// The run has reached `now`. What comes after its horizon, until all is at rest, is not shown.
     pub(crate) fn reached(&mut self, now: Time) {
-        let seconds = now.as_secs_f64().max(0.0) as u64;
+        let seconds = (now.as_secs_f64().max(0.0) as u64).min(self.seconds);
         if seconds > self.shown {
             self.bar.inc(seconds - self.shown);
             self.shown = seconds;

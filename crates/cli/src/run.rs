@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Instant;
 
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
-use tenure_core::time::Span;
+use tenure_core::time::{Span, Time};
 use tenure_sim::emulation::{Emulation, Inputs, Progress as Reached};
 use tenure_sim::report::{Report, Verdict};
-use tenure_sim::scenario::Point;
+use tenure_sim::scenario::{Point, Scenario};
 
 use crate::demand::Logs;
 use crate::error::Error;
@@ -68,7 +68,7 @@ pub(crate) fn run_all(
     threads: usize,
     terminal: bool,
 ) -> Result<Vec<Run>, Error> {
-    let seconds = points.iter().map(|point| point.scenario.horizon.as_secs_f64() as u64).sum();
+    let seconds = points.iter().map(|point| seconds(&point.scenario)).sum();
     let progress = Progress::new(seconds, terminal);
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<Result<Run, Error>>>> =
@@ -96,14 +96,17 @@ fn run(point: &Point, logs: &Logs, progress: &Progress) -> Result<Run, Error> {
     let Point { swept, scenario } = point;
     let swept = Swept(swept.clone());
     let inputs = Inputs { demand: logs.demand(scenario) };
-    let mut progress = progress.of_run();
+    let mut progress = progress.of_run(seconds(scenario));
     let start = Instant::now();
     let mut emulation = Emulation::new(scenario, &inputs)
         .map_err(|source| Error::Emulation { swept: swept.to_string(), source })?;
     let failure = loop {
         match emulation.step() {
             Ok(Reached::At(now)) => progress.reached(now),
-            Ok(Reached::Done) => break None,
+            Ok(Reached::Done) => {
+                progress.reached(Time::MAX);
+                break None;
+            }
             Err(error) => break Some(error.to_string()),
         }
     };
@@ -120,6 +123,10 @@ fn run(point: &Point, logs: &Logs, progress: &Progress) -> Result<Run, Error> {
         wall_s,
         overhead_ms_per_tick: overhead(wall_s, scenario.horizon),
     })
+}
+
+fn seconds(scenario: &Scenario) -> u64 {
+    scenario.horizon.as_secs_f64() as u64
 }
 
 /// Milliseconds of wall time for each second of virtual time.

@@ -7,8 +7,7 @@
 use std::fmt;
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
-use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
-use serde::ser::SerializeTuple as _;
+use serde::de::{DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -83,17 +82,13 @@ pub fn decode_trusted<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeErro
     Ok(value)
 }
 
-/// `N` bytes as they are, without a length in front.
+/// `N` bytes. Like every byte string they are encoded with their length in front.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Blob<const N: usize>(pub [u8; N]);
 
 impl<const N: usize> Serialize for Blob<N> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut tuple = serializer.serialize_tuple(N)?;
-        for byte in &self.0 {
-            tuple.serialize_element(byte)?;
-        }
-        tuple.end()
+        serializer.serialize_bytes(&self.0)
     }
 }
 
@@ -101,24 +96,19 @@ impl<'de, const N: usize> Deserialize<'de> for Blob<N> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Bytes<const N: usize>;
 
-        impl<'de, const N: usize> Visitor<'de> for Bytes<N> {
+        impl<const N: usize> Visitor<'_> for Bytes<N> {
             type Value = Blob<N>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{N} bytes")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut bytes: A) -> Result<Blob<N>, A::Error> {
-                let mut blob = [0; N];
-                for (at, slot) in blob.iter_mut().enumerate() {
-                    *slot =
-                        bytes.next_element()?.ok_or_else(|| A::Error::invalid_length(at, &self))?;
-                }
-                Ok(Blob(blob))
+            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Blob<N>, E> {
+                bytes.try_into().map(Blob).map_err(|_| E::invalid_length(bytes.len(), &self))
             }
         }
 
-        deserializer.deserialize_tuple(N, Bytes)
+        deserializer.deserialize_bytes(Bytes)
     }
 }
 
@@ -197,10 +187,10 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_is_just_its_bytes() {
+    fn a_blob_is_its_length_and_its_bytes() {
         let blob = Blob([1, 2, 3, 4]);
-        assert_eq!(encode(&blob), [1, 2, 3, 4]);
-        assert_eq!(decode(&[1, 2, 3, 4]), Ok(blob));
-        assert!(decode::<Blob<4>>(&[1, 2, 3]).is_err());
+        assert_eq!(encode(&blob), [4, 1, 2, 3, 4]);
+        assert_eq!(decode(&[4, 1, 2, 3, 4]), Ok(blob));
+        assert!(decode::<Blob<4>>(&[3, 1, 2, 3]).is_err());
     }
 }

@@ -46,7 +46,25 @@ pub struct PublicKey(Blob<32>);
 #[serde(transparent)]
 pub struct Signature(Blob<64>);
 
+impl PublicKey {
+    /// How many bytes a key has.
+    pub const LENGTH: usize = 32;
+
+    /// The bytes of the key.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0.0
+    }
+
+    /// A key from its bytes, whatever they are.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(Blob(bytes))
+    }
+}
+
 impl Signature {
+    /// How many bytes a signature has.
+    pub const LENGTH: usize = 64;
+
     /// The bytes of the signature.
     pub fn as_bytes(&self) -> &[u8; 64] {
         &self.0.0

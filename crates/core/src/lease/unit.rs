@@ -150,16 +150,12 @@ impl Event {
             Self::Reset => "Reset",
         }
     }
-
-    /// Whether the epoch grows with it: a new tenancy begins, or one ends.
-    pub fn raises_epoch(&self, from: &State, to: &State) -> bool {
-        let working = |state: &State| matches!(state, State::SettingUp { .. });
-        let cleaning = |state: &State| matches!(state, State::TearingDown { .. });
-        (working(to) && !working(from)) || (cleaning(to) && !cleaning(from))
-    }
 }
 
-/// The epoch after a change of state.
-pub fn epoch_after(epoch: Epoch, event: &Event, from: &State, to: &State) -> Epoch {
-    if event.raises_epoch(from, to) { epoch.next() } else { epoch }
+/// The epoch after a change of state: it grows when a tenancy begins and when one ends.
+pub fn epoch_after(epoch: Epoch, from: &State, to: &State) -> Epoch {
+    let working = |state: &State| matches!(state, State::SettingUp { .. });
+    let cleaning = |state: &State| matches!(state, State::TearingDown { .. });
+    let grows = (working(to) && !working(from)) || (cleaning(to) && !cleaning(from));
+    if grows { epoch.next() } else { epoch }
 }

@@ -5,7 +5,8 @@ use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::LinkFault;
 use crate::codec::{self, DecodeError, Hash};
@@ -138,34 +139,46 @@ impl Link {
 
 /// A link with its signature, kept as the bytes that were received: they are what is verified and
 /// passed on. Cheap to clone.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Travelling", into = "Travelling")]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SignedLink(Arc<Inner>);
 
 #[derive(PartialEq, Eq)]
 struct Inner {
-    body: Vec<u8>,
+    /// As it travels: key, signature, then the signed body.
+    bytes: Vec<u8>,
     key: PublicKey,
     signature: Signature,
     link: Link,
     hash: LinkHash,
 }
 
-/// A signed link as it travels and is stored.
-#[derive(Clone, Serialize, Deserialize)]
-struct Travelling {
-    body: Vec<u8>,
-    key: PublicKey,
-    signature: Signature,
-}
+/// Where the signed body begins.
+const BODY: usize = PublicKey::LENGTH + Signature::LENGTH;
 
 impl SignedLink {
     /// Signs `link`.
     pub fn sign(link: Link, signer: &Signer) -> Self {
         let body = codec::encode(&link);
-        let signature = signer.sign(Label::Link, &body);
+        let (key, signature) = (signer.key(), signer.sign(Label::Link, &body));
         let hash = Self::hash_of(&body);
-        Self(Arc::new(Inner { body, key: signer.key(), signature, link, hash }))
+        let bytes = [key.as_bytes().as_slice(), signature.as_bytes(), &body].concat();
+        Self(Arc::new(Inner { bytes, key, signature, link, hash }))
+    }
+
+    /// Reads a link as it travels: 32 bytes of key, 64 of signature, then the body. The signature is not
+    /// checked here.
+    pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let short = || DecodeError::Malformed(format!("{} bytes are too few", bytes.len()));
+        let (key, rest) = bytes.split_first_chunk().ok_or_else(short)?;
+        let (signature, body) = rest.split_first_chunk().ok_or_else(short)?;
+        let (key, signature) = (PublicKey::from_bytes(*key), Signature::from_bytes(*signature));
+        let (link, hash) = (codec::decode(body)?, Self::hash_of(body));
+        Ok(Self(Arc::new(Inner { bytes: bytes.to_vec(), key, signature, link, hash })))
+    }
+
+    /// The link as it travels.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0.bytes
     }
 
     /// The name of the link.
@@ -175,8 +188,9 @@ impl SignedLink {
 
     /// Whether the key is the issuer's and the signature the key's.
     pub fn verifies(&self, scheme: Scheme) -> bool {
-        let Inner { body, key, signature, link, .. } = &*self.0;
-        ActorId::of(key) == link.issuer && key.verifies(scheme, Label::Link, body, signature)
+        let Inner { bytes, key, signature, link, .. } = &*self.0;
+        ActorId::of(key) == link.issuer
+            && key.verifies(scheme, Label::Link, &bytes[BODY..], signature)
     }
 
     /// The account that the children of this link are charged to.
@@ -208,19 +222,28 @@ impl fmt::Debug for SignedLink {
     }
 }
 
-impl TryFrom<Travelling> for SignedLink {
-    type Error = DecodeError;
-
-    fn try_from(Travelling { body, key, signature }: Travelling) -> Result<Self, DecodeError> {
-        let link = codec::decode(&body)?;
-        let hash = Self::hash_of(&body);
-        Ok(Self(Arc::new(Inner { body, key, signature, link, hash })))
+impl Serialize for SignedLink {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0.bytes)
     }
 }
 
-impl From<SignedLink> for Travelling {
-    fn from(signed: SignedLink) -> Self {
-        let Inner { body, key, signature, .. } = &*signed.0;
-        Self { body: body.clone(), key: *key, signature: *signature }
+impl<'de> Deserialize<'de> for SignedLink {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Travelling;
+
+        impl Visitor<'_> for Travelling {
+            type Value = SignedLink;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a signed link")
+            }
+
+            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<SignedLink, E> {
+                SignedLink::read(bytes).map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_bytes(Travelling)
     }
 }

@@ -108,6 +108,7 @@ pub(super) fn in_plain_words(message: &str) -> (String, Option<String>) {
         ("expected a sequence", "expected an array"),
         ("invalid type: map,", "invalid type: table,"),
         ("invalid type: sequence,", "invalid type: array,"),
+        ("invalid type: unit variant, expected string only", "expected text"),
     ] {
         message = message.replace(word, plain);
     }

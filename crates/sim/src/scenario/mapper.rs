@@ -60,11 +60,12 @@ impl Scenario {
                 ScenarioError::at(&self.file, place("name"), message, help)
             }
             MapperError::Settings { name, cause } => {
-                // The message, then perhaps a line "in `key`".
+                // The message, then perhaps a line "in `key`"; or the key is what the message is about.
                 let cause = cause.to_string();
-                let (message, context) = cause.split_once('\n').unwrap_or((&cause, ""));
-                let quoted = if context.is_empty() { message } else { context };
-                let setting = quoted.split(['`', '.']).nth(1).unwrap_or_default();
+                let message = cause.lines().next().unwrap_or_default();
+                let context = cause.lines().find(|line| line.starts_with("in `"));
+                let setting =
+                    context.unwrap_or(message).split(['`', '.']).nth(1).unwrap_or_default();
                 let (message, help) = in_plain_words(message);
                 let message = format!("mapper `{name}` of the {role} `{actor}`: {message}");
                 ScenarioError::at(&self.file, place(setting), message, help)

@@ -108,9 +108,9 @@ impl Broker {
     }
 
     fn step(&mut self, id: RequestId, event: Event) -> Result<(), BadFact> {
-        let record = self.requests.remove(&id).ok_or_else(|| missing("event", id))?;
-        let state = record.state.next(event)?;
-        self.requests.insert(id, Record { state, ..record });
+        let record = self.requests.get_mut(&id).ok_or_else(|| missing("event", id))?;
+        let gone = State::Returned { tickets: Vec::new() };
+        record.state = std::mem::replace(&mut record.state, gone).next(event)?;
         Ok(())
     }
 

@@ -238,9 +238,8 @@ impl SiteAuthority {
     }
 
     fn step_lease(&mut self, at: Time, hash: LinkHash, event: Event) -> Result<(), BadFact> {
-        let mut lease = self.leases.remove(&hash).ok_or_else(|| missing("event", hash))?;
-        lease.state = lease.state.next(event)?;
-        self.leases.insert(hash, lease);
+        let lease = self.leases.get_mut(&hash).ok_or_else(|| missing("event", hash))?;
+        lease.state = std::mem::replace(&mut lease.state, State::Early).next(event)?;
         self.refresh(hash, at);
         Ok(())
     }
@@ -276,12 +275,12 @@ impl SiteAuthority {
         id: UnitId,
         event: unit::Event,
     ) -> Result<Option<LinkHash>, BadFact> {
-        let mut unit = self.units.remove(&id).ok_or_else(|| missing("event", id))?;
+        let unit = self.units.get_mut(&id).ok_or_else(|| missing("event", id))?;
         let from = unit.state.clone();
-        unit.state = unit.state.next(event.clone())?;
-        unit.epoch = unit::epoch_after(unit.epoch, &event, &from, &unit.state);
-        let tenant = unit.state.tenant();
-        if let unit::State::SettingUp { tenant } = &unit.state {
+        unit.state = std::mem::replace(&mut unit.state, unit::State::Free).next(event)?;
+        unit.epoch = unit::epoch_after(unit.epoch, &from, &unit.state);
+        let to = unit.state.clone();
+        if let unit::State::SettingUp { tenant } = &to {
             let lease = self.leases.get(tenant).ok_or_else(|| missing("tenant", tenant))?;
             unit.served = lease.id;
             unit.configuration = lease.configuration.clone();
@@ -289,19 +288,17 @@ impl SiteAuthority {
         if let Some(shelf) = self.stocks.get_mut(&unit.resource) {
             shelf.free.remove(&id);
             shelf.cleaning.remove(&id);
-            if unit.state == unit::State::Free {
+            if to == unit::State::Free {
                 shelf.free.insert(id);
-            } else if unit.state.assignable() {
+            } else if to.assignable() {
                 shelf.cleaning.insert(id);
             }
         }
-        let assignable = unit.state.assignable();
-        self.owe_for(id, &from, &unit.state, at);
-        self.units.insert(id, unit);
-        if assignable && !from.assignable() && !self.short.is_empty() {
+        self.owe_for(id, &from, &to, at);
+        if to.assignable() && !from.assignable() && !self.short.is_empty() {
             self.consult(at);
         }
-        Ok(tenant)
+        Ok(to.tenant())
     }
 
     fn owe_for(&mut self, id: UnitId, from: &unit::State, to: &unit::State, at: Time) {
