@@ -74,9 +74,9 @@ pub(crate) fn run_all(
     let results: Vec<Mutex<Option<Result<Run, Error>>>> =
         points.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
-        while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed))
-            && let Some(point) = points.get(index)
-        {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(point) = points.get(index) else { return };
             let result = run(point, logs, &progress);
             *results[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         }
@@ -110,12 +110,12 @@ fn run(point: &Point, logs: &Logs, progress: &Progress) -> Result<Run, Error> {
             Err(error) => break Some(error.to_string()),
         }
     };
+    let wall_s = start.elapsed().as_secs_f64();
     let mut report = emulation.report();
     if let Some(failure) = failure {
         report.verdict = Verdict::Failed;
         report.problems.insert(0, failure);
     }
-    let wall_s = start.elapsed().as_secs_f64();
     Ok(Run {
         swept,
         seed: scenario.seed,

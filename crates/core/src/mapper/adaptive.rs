@@ -9,6 +9,7 @@ use crate::message::Item;
 use crate::name::Name;
 use crate::property::Properties;
 use crate::resource::Constraints;
+use crate::slice::LeaseId;
 use crate::time::{Span, Term};
 
 /// Holds as many units as a signal says: asks for what is missing, and, if told to, keeps leases whose
@@ -31,6 +32,9 @@ pub struct Adaptive {
     patience: Option<Span>,
     /// How long before the end of a lease to decide whether to keep it; never unless set.
     extend_before: Option<Span>,
+    /// Whether leases are given back early once their units are not needed (S72: the paper could not).
+    #[serde(default)]
+    give_back: bool,
     /// Whether fewer units than asked for are welcome.
     #[serde(default)]
     elastic: bool,
@@ -100,6 +104,28 @@ impl Adaptive {
     }
 }
 
+impl Adaptive {
+    /// The leases to give back, the last to end first: those that the surplus covers whole.
+    fn surplus(&self, view: &View<'_>, needed: i64, held: i64) -> Vec<LeaseId> {
+        let mut surplus = held - needed;
+        let mut back = Vec::new();
+        if !self.give_back {
+            return back;
+        }
+        for lease in view.last_to_end() {
+            let units = i64::from(lease.units);
+            if surplus <= 0 {
+                break;
+            }
+            if *lease.resource == self.resource && units <= surplus {
+                surplus -= units;
+                back.push(lease.id);
+            }
+        }
+        back
+    }
+}
+
 impl ServiceManagerMapper for Adaptive {
     fn decide(&self, view: &View<'_>) -> Decision {
         let needed = view.signal(&self.signal).unwrap_or(0);
@@ -108,6 +134,7 @@ impl ServiceManagerMapper for Adaptive {
             round: view.round(),
             asks: self.ask(view, needed, held).into_iter().collect(),
             extensions: self.extensions(view, needed),
+            closes: self.surplus(view, needed, held),
             ..Decision::default()
         }
     }

@@ -161,6 +161,12 @@ impl<'a> View<'a> {
             .filter_map(move |&(_, id)| view.lease(id))
     }
 
+    /// The leases with units, the last to end first.
+    pub fn last_to_end(&self) -> impl Iterator<Item = LeaseView<'a>> {
+        let view = *self;
+        self.actor.ending.iter().rev().filter_map(move |&(_, id)| view.lease(id))
+    }
+
     /// The brokers known by configuration, by name.
     pub fn brokers(&self) -> impl Iterator<Item = (&'a Name, ActorId)> {
         self.actor.base.peers_of(crate::actor::Role::Broker)
