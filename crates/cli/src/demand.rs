@@ -87,17 +87,18 @@ impl Logs {
         Ok(warnings)
     }
 
-    /// The demand of every service manager, one value a step; the peak of each asks for all units.
+    /// The demand of every service manager, one value a step. Waves differ by the managers' places.
     pub(crate) fn demand(&self, scenario: &Scenario) -> BTreeMap<Name, Vec<u32>> {
-        let Scenario { seed, step, horizon, capacity, .. } = *scenario;
-        let demand_of = |workload: &Workload| match workload {
-            Workload::Wave(wave) => demand(&wave.signal(seed, step, horizon), capacity),
-            Workload::Log(log) => {
-                demand(&self.0[&key(log)].signal(log.offset, step, horizon), capacity)
-            }
-        };
-        let managers = scenario.service_managers.iter();
-        managers.map(|(name, manager)| (name.clone(), demand_of(&manager.workload))).collect()
+        let Scenario { seed, step, horizon, .. } = *scenario;
+        let managers = (seed..).zip(&scenario.service_managers);
+        let demands = managers.map(|(seed, (name, manager))| {
+            let signal = match &manager.workload {
+                Workload::Wave(wave) => wave.signal(seed, step, horizon),
+                Workload::Log(log) => self.0[&key(log)].signal(log.offset, step, horizon),
+            };
+            (name.clone(), demand(&signal, manager.peak))
+        });
+        demands.collect()
     }
 }
 

@@ -66,13 +66,13 @@ impl Inbox {
 }
 
 /// The longest pause between two sendings of a message.
-const LONGEST_PAUSE: Span = Span::HOUR;
+const LONGEST_PAUSE: Span = Span::MINUTE;
 
 /// Builds every actor of the scenario, in the order of their names.
 pub(crate) fn assemble(
     scenario: &Scenario,
     chance: Chance,
-) -> Result<Vec<Member>, (scenario::Role, Name, MapperError)> {
+) -> Result<Vec<Member>, (Role, Name, MapperError)> {
     let names = roll(scenario);
     let signers: BTreeMap<_, _> = names
         .iter()
@@ -83,9 +83,7 @@ pub(crate) fn assemble(
         .collect();
     let peers: BTreeMap<ActorId, Peer> = signers
         .iter()
-        .map(|((role, name), signer)| {
-            (signer.id(), Peer { name: name.clone(), role: *role })
-        })
+        .map(|((role, name), signer)| (signer.id(), Peer { name: name.clone(), role: *role }))
         .collect();
     let id_of = |role: Role, name: &Name| signers.get(&(role, name.clone())).map(Signer::id);
     let mut members = Vec::new();
@@ -130,34 +128,33 @@ fn cast(
     mut setup: Setup,
     (chance, index): (Chance, usize),
     id_of: &impl Fn(Role, &Name) -> Option<ActorId>,
-) -> Result<(Seat, Option<Driver>), (scenario::Role, Name, MapperError)> {
+) -> Result<(Seat, Option<Driver>), (Role, Name, MapperError)> {
     Ok(match role {
         Role::SiteAuthority => {
             let site = &scenario.sites[name];
-            let failed = |error| (scenario::Role::Site, name.clone(), error);
+            let failed = |error| (Role::SiteAuthority, name.clone(), error);
             let mapper = build(&site.mapper, toml::Table::new(), registry::site_authority)
                 .map_err(failed)?;
             let actor = SiteAuthority::new(setup, plan(scenario, site, id_of));
-            let driver =
-                NullDriver::new(chance, index, &site.setup, &site.teardown, site.failure);
+            let driver = NullDriver::new(chance, index, &site.setup, &site.teardown, site.failure);
             (Seat::SiteAuthority(Box::new(actor), mapper), Some(Driver::Site(Box::new(driver))))
         }
         Role::Broker => {
-            let failed = |error| (scenario::Role::Broker, name.clone(), error);
+            let failed = |error| (Role::Broker, name.clone(), error);
             let spec = &scenario.brokers[name].mapper;
             let mapper = build(spec, toml::Table::new(), registry::broker).map_err(failed)?;
             (Seat::Broker(Box::new(Broker::new(setup)), mapper), None)
         }
         Role::ServiceManager => {
             let manager = &scenario.service_managers[name];
-            let failed = |error| (scenario::Role::ServiceManager, name.clone(), error);
+            let failed = |error| (Role::ServiceManager, name.clone(), error);
             let defaults = mapper_defaults(scenario, manager);
             let mapper =
                 build(&manager.mapper, defaults, registry::service_manager).map_err(failed)?;
             // A service manager of an emulation asks one broker; it knows no other.
             let broker = id_of(Role::Broker, &manager.broker);
             setup.peers.retain(|id, peer| peer.role != Role::Broker || Some(*id) == broker);
-            let actor = ServiceManager::new(setup, Span::ZERO);
+            let actor = ServiceManager::new(setup, manager.leave_before);
             let driver = NullDriver::new(chance, index, &manager.join, &manager.leave, 0.0);
             (Seat::ServiceManager(Box::new(actor), mapper), Some(Driver::Guest(Box::new(driver))))
         }

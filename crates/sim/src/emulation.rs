@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use tenure_core::actor::Role;
 use tenure_core::actor::outbox::Outgoing;
 use tenure_core::driver::Call;
 use tenure_core::effect::{Done, Effect, Input, Output};
@@ -23,7 +24,7 @@ use crate::metrics::Metrics;
 use crate::network::{Network, Parcel};
 use crate::random::Chance;
 use crate::report::{Report, Series, Verdict};
-use crate::scenario::{self, Scenario};
+use crate::scenario::Scenario;
 
 /// What a run is given beside its scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub enum EmulationError {
     #[error("{role} `{name}`: {cause}")]
     Mapper {
         /// The role of the actor.
-        role: scenario::Role,
+        role: Role,
         /// The actor.
         name: Name,
         /// What is wrong.
@@ -122,8 +123,8 @@ impl Emulation {
                 member.demand.clone_from(demand);
             }
         }
-        let window = Term::lasting(Time::ZERO, scenario.horizon)
-            .map_err(|_| EmulationError::NoTime)?;
+        let window =
+            Term::lasting(Time::ZERO, scenario.horizon).map_err(|_| EmulationError::NoTime)?;
         let by_id = members.iter().enumerate().map(|(index, m)| (m.id, index)).collect();
         let rest = scenario.term.times(3).plus(Span::DAY.times(7));
         let report = Report { term_s: scenario.term.as_secs_f64(), ..Report::default() };
@@ -188,9 +189,7 @@ impl Emulation {
     /// Need and holding of every service manager, one value a step.
     pub fn series(&self) -> Vec<Series> {
         let driven = self.members.iter().enumerate().filter(|(_, m)| !m.demand.is_empty());
-        driven
-            .map(|(index, m)| self.metrics.series(index, m.name.as_str(), &m.demand))
-            .collect()
+        driven.map(|(index, m)| self.metrics.series(index, m.name.as_str(), &m.demand)).collect()
     }
 
     /// The journals of all actors, in the order of their names.

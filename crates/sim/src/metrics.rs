@@ -88,9 +88,9 @@ impl Metrics {
     /// What went wrong between actors: whatever was never answered, and units in two hands.
     pub(crate) fn failures(&self) -> Vec<String> {
         let guests = self.guests.values();
-        let unanswered = guests.flat_map(|guest| guest.failures(|ticket| {
-            self.sites.values().find_map(|site| site.fate(ticket))
-        }));
+        let unanswered = guests.flat_map(|guest| {
+            guest.failures(|ticket| self.sites.values().find_map(|site| site.fate(ticket)))
+        });
         let shared = self.sites.values().flat_map(|site| site.failures.iter().cloned());
         unanswered.chain(shared).collect()
     }

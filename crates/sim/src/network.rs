@@ -46,9 +46,9 @@ impl Network {
         if happens(*loss, || self.chance.of(Purpose::Loss, &sending)) {
             return Vec::new();
         }
-        let takes = delay.fixed().unwrap_or_else(|| {
-            delay.sample(&mut self.chance.of(Purpose::Delay, &message))
-        });
+        let takes = delay
+            .fixed()
+            .unwrap_or_else(|| delay.sample(&mut self.chance.of(Purpose::Delay, &message)));
         let mut arrivals = vec![takes];
         if *duplicate > 0.0 {
             let mut chance = self.chance.of(Purpose::Duplicate, &sending);

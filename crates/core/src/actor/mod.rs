@@ -84,6 +84,16 @@ pub trait Actor {
     fn unfinished(&self, most: usize) -> Vec<String>;
 }
 
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::ServiceManager => "service manager",
+            Self::Broker => "broker",
+            Self::SiteAuthority => "site authority",
+        })
+    }
+}
+
 /// What an actor is told when it is built, the same at every recovery.
 #[derive(Clone, Debug)]
 pub struct Setup {

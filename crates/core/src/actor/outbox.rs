@@ -52,7 +52,11 @@ impl Outbox {
     }
 
     /// The messages to repeat now: due, and still owed.
-    pub fn due(&mut self, now: Time, is_owed: impl Fn(EffectId) -> bool) -> Vec<(EffectId, Outgoing)> {
+    pub fn due(
+        &mut self,
+        now: Time,
+        is_owed: impl Fn(EffectId) -> bool,
+    ) -> Vec<(EffectId, Outgoing)> {
         let mut due = Vec::new();
         while let Some(&(time, id)) = self.by_time.first() {
             if time > now {

@@ -37,7 +37,10 @@ struct Lease {
     extension: Option<Time>,
     active: Option<Time>,
     phase: Phase,
+    /// Units about to join or leave.
     awaited: u32,
+    /// Whether it is given back before its end.
+    closes: bool,
     joined: BTreeMap<UnitId, Time>,
     /// Unit-seconds between join and leave, closed intervals only.
     used: Vec<(Time, Time)>,
@@ -98,21 +101,24 @@ impl Guest {
             Fact::LeaveBegun(fact) => {
                 let Some(lease) = self.leases.get_mut(&fact.lease) else { return };
                 lease.vacate(at);
+                lease.awaited = lease.units;
                 lease.phase = Phase::Leaving;
-                if fact.then == Then::Close {
+                lease.closes |= fact.then == Then::Close;
+                if lease.closes {
                     lease.until = lease.until.min(at);
                 }
             }
             Fact::CloseBegun(fact) => self.give_up(at, fact.lease, Phase::Closing),
             Fact::Left(fact) => {
-                if let Some(lease) = self.leases.get_mut(&fact.lease) {
-                    lease.joined.remove(&fact.unit);
+                let Some(lease) = self.leases.get_mut(&fact.lease) else { return };
+                lease.awaited = lease.awaited.saturating_sub(1);
+                if lease.awaited == 0 && lease.closes {
+                    lease.phase = Phase::Closing;
                 }
             }
             Fact::RedeemRefused(fact) => self.give_up(at, fact.lease, Phase::Over),
             Fact::SiteClosed(fact) => {
-                let phase =
-                    if fact.receipts.is_empty() { Phase::Over } else { Phase::Crediting };
+                let phase = if fact.receipts.is_empty() { Phase::Over } else { Phase::Crediting };
                 self.give_up(at, fact.lease, phase);
             }
             Fact::Credited(fact) => self.give_up(at, fact.lease, Phase::Over),
@@ -143,6 +149,7 @@ impl Guest {
                 active: None,
                 phase,
                 awaited: 0,
+                closes: false,
                 joined: BTreeMap::new(),
                 used: Vec::new(),
             };

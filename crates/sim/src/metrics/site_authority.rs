@@ -102,7 +102,8 @@ impl Site {
     fn assigned(&mut self, lease: LinkHash, units: &[UnitId]) {
         for &unit in units {
             if let Some(other) = self.tenants.insert(unit, lease) {
-                self.failures.push(format!("unit {unit} went to lease {lease} while {other} had it"));
+                self.failures
+                    .push(format!("unit {unit} went to lease {lease} while {other} had it"));
             }
         }
         if let Some(record) = self.leases.get_mut(&lease) {
@@ -111,7 +112,8 @@ impl Site {
     }
 
     pub(super) fn unit_seconds(&self, window: Term) -> f64 {
-        let lent = |lease: &Lease| f64::from(lease.units) * overlap(window, lease.from, lease.until);
+        let lent =
+            |lease: &Lease| f64::from(lease.units) * overlap(window, lease.from, lease.until);
         self.leases.values().map(lent).sum()
     }
 

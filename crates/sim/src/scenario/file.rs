@@ -75,13 +75,15 @@ pub(super) struct Broker {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ServiceManager {
     pub(super) broker: Option<Spanned<Name>>,
     pub(super) resource: Option<Spanned<Name>>,
     pub(super) mapper: Option<Mapper>,
     pub(super) join: Option<Delay>,
     pub(super) leave: Option<Delay>,
+    pub(super) leave_before: Option<Spanned<Span>>,
+    pub(super) peak: Option<u32>,
     pub(super) workload: Option<Workload>,
 }
 

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use tenure_core::mapper::registry::MapperError;
 use tenure_core::name::Name;
 
+use super::Scenario;
 use super::error::{Place, ScenarioError, in_plain_words, suggestion};
-use super::{Role, Scenario};
+use tenure_core::actor::Role;
 
 /// A mapper by its name, with its settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +41,7 @@ impl MapperSpec {
 impl Scenario {
     /// Every mapper with the actor it decides for.
     pub fn mappers(&self) -> impl Iterator<Item = (Role, &Name, &MapperSpec)> {
-        let sites = self.sites.iter().map(|(name, site)| (Role::Site, name, &site.mapper));
+        let sites = self.sites.iter().map(|(name, site)| (Role::SiteAuthority, name, &site.mapper));
         let brokers =
             self.brokers.iter().map(|(name, broker)| (Role::Broker, name, &broker.mapper));
         let managers = self.service_managers.iter();

@@ -14,7 +14,6 @@ mod resolve;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::str::FromStr;
 
 use serde::Deserialize as _;
@@ -102,7 +101,7 @@ pub struct Scenario {
     pub horizon: Span,
     /// The length of the leases that mappers ask for.
     pub term: Span,
-    /// The units of all sites together. A service manager's demand has this as its peak.
+    /// The units of all sites together.
     pub capacity: u32,
     /// Whether signatures are made and checked.
     pub signatures: Scheme,
@@ -116,27 +115,6 @@ pub struct Scenario {
     pub brokers: BTreeMap<Name, Broker>,
     /// The service managers; at least one.
     pub service_managers: BTreeMap<Name, ServiceManager>,
-}
-
-/// The three kinds of actor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// A site authority.
-    Site,
-    /// A broker.
-    Broker,
-    /// A service manager.
-    ServiceManager,
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Site => "site",
-            Self::Broker => "broker",
-            Self::ServiceManager => "service manager",
-        })
-    }
 }
 
 /// What becomes of messages between actors.
@@ -198,6 +176,10 @@ pub struct ServiceManager {
     pub join: Delay,
     /// How long a unit takes to leave the service.
     pub leave: Delay,
+    /// How long before the end of a lease its units are told to leave; zero drops them at the end.
+    pub leave_before: Span,
+    /// How many units its demand asks for at its peak.
+    pub peak: u32,
     /// Where its demand comes from.
     pub workload: Workload,
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use tenure_core::actor::Role;
 use tenure_core::identity::Scheme;
 use tenure_core::message::Message;
 use tenure_core::name::Name;
@@ -13,8 +14,8 @@ use toml::Spanned;
 use super::document::Sources;
 use super::error::suggestion;
 use super::{
-    Broker, Delay, LogFile, MapperSpec, Network, Role, Scenario, ScenarioError, ServiceManager,
-    Site, Workload, file,
+    Broker, Delay, LogFile, MapperSpec, Network, Scenario, ScenarioError, ServiceManager, Site,
+    Workload, file,
 };
 use crate::workload::{Kind, Wave, WorkloadError};
 
@@ -27,7 +28,7 @@ const RESOURCE: &str = "node";
 type Checked<T> = Result<T, ScenarioError>;
 
 pub(super) fn resolve(file: file::File, sources: &Sources<'_>) -> Checked<Scenario> {
-    let check = Check { sources };
+    let check = Check { sources, capacity: *file.capacity.get_ref() };
     let (step, horizon) = check.clock(file.step, file.horizon)?;
     let term = check.positive("term", &file.term)?;
     let margin = check.margin(file.margin, &file.term)?;
@@ -69,6 +70,7 @@ pub(super) fn resolve(file: file::File, sources: &Sources<'_>) -> Checked<Scenar
 }
 
 struct Check<'a> {
+    capacity: u32,
     sources: &'a Sources<'a>,
 }
 
@@ -143,7 +145,7 @@ impl Check<'_> {
         managers: &file::Actors<file::ServiceManager>,
     ) -> Checked<()> {
         let mut seen: BTreeMap<&Name, Role> = BTreeMap::new();
-        let sites = sites.keys().map(|name| (Role::Site, name));
+        let sites = sites.keys().map(|name| (Role::SiteAuthority, name));
         let brokers = brokers.keys().map(|name| (Role::Broker, name));
         let managers = managers.keys().map(|name| (Role::ServiceManager, name));
         for (role, name) in sites.chain(brokers).chain(managers) {
@@ -153,7 +155,7 @@ impl Check<'_> {
             }
         }
         for (role, table) in [
-            (Role::Site, "site.alpha"),
+            (Role::SiteAuthority, "site.alpha"),
             (Role::Broker, "broker.exchange"),
             (Role::ServiceManager, "service-manager.web"),
         ] {
@@ -320,12 +322,18 @@ impl Check<'_> {
             Some(workload) => self.workload(workload)?,
             None => workload.clone(),
         };
+        let leave_before = match &manager.leave_before {
+            Some(span) => self.not_negative("leave-before", span)?,
+            None => Span::ZERO,
+        };
         Ok(ServiceManager {
             broker,
             resource,
             mapper: self.mapper(manager.mapper, MapperSpec::default("adaptive", &[]))?,
             join: manager.join.unwrap_or(Delay::ZERO),
             leave: manager.leave.unwrap_or(Delay::ZERO),
+            leave_before,
+            peak: manager.peak.unwrap_or(self.capacity),
             workload,
         })
     }

@@ -69,8 +69,8 @@ fn every_default_is_filled_in() {
     assert_eq!(
         mappers,
         [
-            "site alpha: first-fit",
-            "site beta: first-fit",
+            "site authority alpha: first-fit",
+            "site authority beta: first-fit",
             "broker exchange: fcfs placement = \"even\"",
             "service manager web: adaptive",
         ]

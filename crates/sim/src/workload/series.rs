@@ -192,7 +192,7 @@ fn number(field: &[u8]) -> Option<f64> {
 }
 
 /// The mean of the samples in [t_k, t_k + step) for the first `steps` steps; a step without any
-/// repeats the last sample before it, or is zero.
+/// repeats the value of the step before it. Before the first of them it is the last sample's, or zero.
 pub(super) fn signal(samples: &[Sample], offset: Span, step: Span, steps: usize) -> Vec<f64> {
     let before = samples.partition_point(|sample| sample.time < offset.as_micros());
     let (past, mut rest) = samples.split_at(before);
@@ -203,11 +203,10 @@ pub(super) fn signal(samples: &[Sample], offset: Span, step: Span, steps: usize)
         let (within, after) =
             rest.split_at(rest.partition_point(|sample| sample.time < end.as_micros()));
         rest = after;
-        let Some(latest) = within.last() else {
-            return last;
-        };
-        last = latest.value;
-        within.iter().map(|sample| sample.value).sum::<f64>() / within.len() as f64
+        if !within.is_empty() {
+            last = within.iter().map(|sample| sample.value).sum::<f64>() / within.len() as f64;
+        }
+        last
     };
     (0..steps).map(|_| mean()).collect()
 }
@@ -355,13 +354,11 @@ mod tests {
             let by_definition = |k: usize| {
                 let t = offset + k as i64 * step;
                 let within: Vec<_> = values.range(t..t + step).map(|(_, &v)| f64::from(v)).collect();
-                if within.is_empty() {
-                    values.range(..t).next_back().map_or(0.0, |(_, &value)| value.into())
-                } else {
-                    within.iter().sum::<f64>() / within.len() as f64
-                }
+                (!within.is_empty()).then(|| within.iter().sum::<f64>() / within.len() as f64)
             };
-            let expected: Vec<f64> = (0..steps).map(by_definition).collect();
+            let before = values.range(..offset).next_back().map_or(0.0, |(_, &v)| f64::from(v));
+            let latest = |k: usize| (0..=k).rev().find_map(by_definition).unwrap_or(before);
+            let expected: Vec<f64> = (0..steps).map(latest).collect();
             let (offset, step) = (Span::from_micros(offset), Span::from_micros(step));
             prop_assert_eq!(signal(&samples, offset, step, steps), expected);
         }
