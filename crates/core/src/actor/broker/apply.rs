@@ -1,6 +1,6 @@
 //! How facts change a broker.
 
-use super::{Broker, Cause, Duty, Holding, Record, Timer, forget_at};
+use super::{Broker, Cause, Cut, Duty, Holding, Record, Timer, forget_at};
 use crate::fact::BadFact;
 use crate::fact::broker::Fact;
 use crate::lease::broker::{Event, State};
@@ -17,7 +17,8 @@ impl Broker {
                 let account = fact.ticket.bottom().account();
                 self.ledger.open(fact.ticket.bottom());
                 let (ticket, attributes) = (fact.ticket.clone(), fact.attributes.clone());
-                self.holdings.insert(account, Holding { ticket, attributes });
+                let taken = Cause { position: self.base.position, at };
+                self.holdings.insert(account, Holding { ticket, attributes, taken });
                 if !self.open.is_empty() {
                     self.call(at);
                 }
@@ -73,7 +74,7 @@ impl Broker {
             self.ledger.enter(parent, child, at);
             self.serial = self.serial.max(child.serial);
         }
-        self.cut.insert(ticket.hash(), request);
+        self.cut.insert(ticket.hash(), Cut { request, credited: None });
     }
 
     fn answered(&mut self, id: RequestId, at: Time, event: Event) -> Result<(), BadFact> {
@@ -89,7 +90,9 @@ impl Broker {
         let hash = receipt.what.link;
         let from = receipt.what.term.start().max(at);
         self.ledger.give_back(hash, from);
-        let id = *self.cut.get(&hash).ok_or_else(|| missing("receipt", hash))?;
+        let cut = self.cut.get_mut(&hash).ok_or_else(|| missing("receipt", hash))?;
+        cut.credited = Some(Cause { position: self.base.position, at });
+        let id = cut.request;
         if !self.open.is_empty() {
             self.call(at);
         }

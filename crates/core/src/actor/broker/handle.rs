@@ -93,9 +93,10 @@ impl Broker {
             }
             self.emit(now, DelegationTaken { ticket, attributes }, out);
         }
-        let generation = generation.generation;
-        let message = Message::Delegated { delegation, generation };
-        out.replies.push(self.base.volatile(site, now, message));
+        let Some(holding) = self.holdings.get(&account) else { return };
+        let held = holding.ticket.bottom().delegation.map_or(0, |g| g.generation);
+        let message = Message::Delegated { delegation, generation: held };
+        out.replies.push(self.base.answer(site, holding.taken, message));
     }
 
     fn check_delegation(
@@ -193,26 +194,28 @@ impl Broker {
     }
 
     fn credit(&mut self, now: Time, from: ActorId, receipts: Vec<Receipt>, out: &mut Output) {
-        let tickets = receipts.iter().map(|receipt| receipt.what.link).collect();
+        let tickets: Vec<_> = receipts.iter().map(|receipt| receipt.what.link).collect();
         for receipt in receipts {
             let what = &receipt.what;
-            let Some(&request) = self.cut.get(&what.link) else { continue };
-            let returned = matches!(
-                self.requests.get(&request).map(|record| &record.state),
-                Some(State::Granted { returned, .. }) if !returned.contains(&what.link)
-            );
+            if self.cut.get(&what.link).is_none_or(|cut| cut.credited.is_some()) {
+                continue;
+            }
             let ours = what.issuer == self.base.id()
                 && self.cut_from(what.link).is_some_and(|(_, units)| units == what.units.get())
                 && self.cut_site(what.link) == Some(what.site);
-            if !returned {
-                continue;
-            }
             if !ours || !self.base.notary.checks_receipt(&receipt) {
                 return out.problems.push(dropped("credit", "the receipt is not good here"));
             }
             self.emit(now, ReceiptTaken { receipt }, out);
         }
-        out.replies.push(self.base.volatile(from, now, Message::Credited { tickets }));
+        let causes = tickets.iter().filter_map(|ticket| self.cut.get(ticket)?.credited);
+        let cause = causes.max_by_key(|cause| cause.position);
+        let message = Message::Credited { tickets };
+        out.replies.push(match cause {
+            Some(cause) => self.base.answer(from, cause, message),
+            // All of it was forgotten: their terms are over, and there is nothing left to credit.
+            None => self.base.volatile(from, now, message),
+        });
     }
 
     fn cut_site(&self, ticket: crate::ticket::link::LinkHash) -> Option<ActorId> {

@@ -35,8 +35,8 @@ pub struct Broker {
     requests: BTreeMap<RequestId, Record>,
     /// Open requests by the position at which they came.
     open: BTreeMap<u64, RequestId>,
-    /// The request that each ticket was cut for.
-    cut: BTreeMap<LinkHash, RequestId>,
+    /// The tickets it has cut.
+    cut: BTreeMap<LinkHash, Cut>,
     serial: u64,
     owed: Owed<Duty>,
     timers: Timers<Timer>,
@@ -46,6 +46,15 @@ pub struct Broker {
 struct Holding {
     ticket: Ticket,
     attributes: Attributes,
+    taken: Cause,
+}
+
+/// A ticket that was cut.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    request: RequestId,
+    /// The fact by which its receipt was taken.
+    credited: Option<Cause>,
 }
 
 #[derive(Clone, Debug)]

@@ -1,0 +1,83 @@
+# shellcheck shell=bash
+# What the scripts share. Sourcing it moves to the root of the repository.
+
+set -euo pipefail
+CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+
+cargo_home=${CARGO_HOME:-~/.cargo}
+[[ -z ${CI:-} ]] || export CARGO_INCREMENTAL=0
+
+packages=()   # Debian packages to install
+components=() # parts of the Rust toolchain to add
+
+# Prints the heading of a section.
+section() {
+    printf '\n== %s\n' "$*"
+}
+
+# Prints why the script cannot go on, and ends it.
+fail() {
+    printf '%s\n' "$@" >&2
+    exit 1
+}
+
+# need COMMAND PACKAGE...: notes that COMMAND has to be there, and the Debian packages it comes from.
+need() {
+    command -v "$1" >/dev/null || packages+=("${@:2}")
+}
+
+# Notes what it takes to compile and link: gcc with the headers and start files of the C library.
+need_c_compiler() {
+    need cc gcc
+    cc -E -xc - <<<'#include <stdio.h>' >/dev/null 2>&1 || packages+=(libc6-dev)
+}
+
+# Notes the certificates that cargo needs for its downloads; other systems keep them elsewhere.
+need_certificates() {
+    [[ ! -e /etc/debian_version || -e /etc/ssl/certs/ca-certificates.crt ]] || packages+=(ca-certificates)
+}
+
+# Notes a part of the Rust toolchain: `need_component rustfmt fmt` for `cargo fmt`.
+need_component() {
+    cargo "$2" --version >/dev/null 2>&1 || components+=("$1")
+}
+
+# Ends the script unless Rust is there and new enough. Debian 12 has none that is, so there is nothing
+# that could be installed here.
+need_rust() {
+    local wanted found
+    command -v cargo >/dev/null || PATH=$PATH:$cargo_home/bin
+    wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+    found=$(rustc --version 2>/dev/null | cut -d' ' -f2) || found=
+    if [[ -n $found ]] && cargo --version >/dev/null 2>&1 &&
+        printf '%s\n' "$wanted" "$found" | sort -CV; then
+        return
+    fi
+    if command -v rustup >/dev/null; then
+        fail "missing: Rust $wanted or newer (found: ${found:-none}). Install with:" \
+            "  rustup update stable && rustup default stable"
+    fi
+    fail "missing: Rust $wanted or newer (found: ${found:-none}); the packages of Debian 12 are older." \
+        'Install it with rustup, in its default profile:' \
+        '  1. apt-get install ca-certificates curl' \
+        '  2. run the command that https://rustup.rs shows' \
+        '  3. open a new shell and run this script again'
+}
+
+# Installs all that was noted if run as root; otherwise says what to install and ends the script.
+install_missing() {
+    local missing=("${packages[@]}" "${components[@]}")
+    ((${#missing[@]} > 0)) || return 0
+    if ((EUID != 0)) || ! command -v apt-get >/dev/null; then
+        fail "missing: ${missing[*]}. Install with:" \
+            ${packages:+"  apt-get install ${packages[*]}"} \
+            ${components:+"  rustup component add ${components[*]}"}
+    fi
+    section "install ${missing[*]}"
+    if ((${#packages[@]} > 0)); then
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get update -q
+        apt-get install -q -y --no-install-recommends "${packages[@]}"
+    fi
+    ((${#components[@]} == 0)) || rustup component add "${components[@]}"
+}

@@ -1,0 +1,10 @@
+//! The system as its users and readers meet it, through the built command and the documents.
+
+#[path = "system/machines.rs"]
+mod machines;
+#[path = "system/formats.rs"]
+mod formats;
+#[path = "system/experiment.rs"]
+mod experiment;
+#[path = "system/faults.rs"]
+mod faults;

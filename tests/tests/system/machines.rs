@@ -1,0 +1,347 @@
+//! The transition tables of the four machines, and the diagrams drawn from them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::num::NonZeroU32;
+
+use tenure_core::driver::{Epoch, UnitId};
+use tenure_core::identity::{ActorId, Scheme, Signer};
+use tenure_core::lease::{broker, service_manager, site_authority, unit};
+use tenure_core::message::{LeasedUnit, Request};
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::refusal::Refusal;
+use tenure_core::resource::Constraints;
+use tenure_core::slice::RequestId;
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::{Link, SignedLink};
+use tenure_core::ticket::receipt::{Receipt, Return};
+use tenure_core::time::{Span, Term, Time};
+use tenure_tests::{check_block, check_golden};
+
+/// Each pair of state and event with the states it can lead to; none means that it is refused.
+struct Table {
+    machine: &'static str,
+    births: &'static [&'static str],
+    rows: BTreeMap<(String, String), BTreeSet<String>>,
+    states: Vec<String>,
+    events: Vec<String>,
+}
+
+impl Table {
+    /// Tries every event in every state. `step` answers the word of the next state.
+    fn of<S, E>(
+        machine: &'static str,
+        births: &'static [&'static str],
+        states: &[(&'static str, S)],
+        events: &[(&'static str, E)],
+        step: impl Fn(&S, &E) -> Option<&'static str>,
+    ) -> Self {
+        let mut rows: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+        for (state, s) in states {
+            for (event, e) in events {
+                let row = rows.entry(((*state).to_owned(), (*event).to_owned())).or_default();
+                row.extend(step(s, e).map(str::to_owned));
+            }
+        }
+        let words = |words: Vec<&str>| {
+            let mut seen = BTreeSet::new();
+            words.into_iter().filter(|w| seen.insert(*w)).map(str::to_owned).collect()
+        };
+        let states = words(states.iter().map(|(word, _)| *word).collect());
+        let events = words(events.iter().map(|(word, _)| *word).collect());
+        Self { machine, births, rows, states, events }
+    }
+
+    fn next(&self, state: &str, event: &str) -> &BTreeSet<String> {
+        &self.rows[&(state.to_owned(), event.to_owned())]
+    }
+
+    fn text(&self) -> String {
+        let legal: Vec<_> = self.legal().collect();
+        let nodes = self.states.len();
+        let mut text = format!("{}: {nodes} states, {} transitions\n", self.machine, legal.len());
+        for (state, event, next) in legal {
+            writeln!(text, "  {state:<18} {event:<17} -> {next}").unwrap();
+        }
+        for state in &self.states {
+            let refused: Vec<&str> = self
+                .events
+                .iter()
+                .filter(|event| self.next(state, event).is_empty())
+                .map(String::as_str)
+                .collect();
+            writeln!(text, "  {state:<18} refuses {}", refused.join(", ")).unwrap();
+        }
+        text
+    }
+
+    fn legal(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        self.states.iter().flat_map(move |state| {
+            self.events.iter().flat_map(move |event| {
+                self.next(state, event)
+                    .iter()
+                    .map(move |next| (state.as_str(), event.as_str(), next.as_str()))
+            })
+        })
+    }
+
+    fn diagram(&self) -> String {
+        let id = |word: &str| word.replace(['+', '(', ')'], "_");
+        let mut text = "```mermaid\nstateDiagram-v2\n".to_owned();
+        for state in &self.states {
+            if id(state) != *state {
+                writeln!(text, "    state \"{state}\" as {}", id(state)).unwrap();
+            }
+        }
+        for birth in self.births {
+            writeln!(text, "    [*] --> {}", id(birth)).unwrap();
+        }
+        let mut arrows: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+        for (state, event, next) in self.legal().filter(|(state, _, next)| state != next) {
+            arrows.entry((state, next)).or_default().push(event);
+        }
+        for ((state, next), events) in arrows {
+            writeln!(text, "    {} --> {} : {}", id(state), id(next), events.join(", ")).unwrap();
+        }
+        text.push_str("```\n");
+        text
+    }
+}
+
+/// One of each thing that states and events carry.
+struct Samples {
+    broker: ActorId,
+    ticket: Ticket,
+    extension: Ticket,
+    request: Request,
+    receipt: Receipt,
+    term: Term,
+}
+
+fn samples() -> Samples {
+    let site = Signer::from_seed(Scheme::None, [1; 32]);
+    let broker = Signer::from_seed(Scheme::None, [2; 32]).id();
+    let guest = Signer::from_seed(Scheme::None, [3; 32]).id();
+    let term = Term::lasting(Time::ZERO, Span::HOUR).unwrap();
+    let link = |serial, term| Link {
+        parent: None,
+        issuer: site.id(),
+        holder: guest,
+        resource: Name::literal("node"),
+        units: NonZeroU32::new(2).unwrap(),
+        term,
+        constraints: Constraints::NONE,
+        delegation: None,
+        extends: None,
+        serial,
+    };
+    let next = Term::lasting(term.end(), Span::HOUR).unwrap();
+    let ticket = Ticket::root_of(SignedLink::sign(link(1, term), &site));
+    let extension = Ticket::root_of(SignedLink::sign(link(2, next), &site));
+    let what = Return {
+        site: site.id(),
+        link: ticket.hash(),
+        issuer: broker,
+        units: NonZeroU32::new(2).unwrap(),
+        term,
+        number: 0,
+    };
+    let request = Request {
+        id: RequestId { origin: guest, number: 1 },
+        items: Vec::new(),
+        earliest: Time::ZERO,
+        latest: Time::ZERO,
+        duration: Span::HOUR,
+        answer_by: Time::ZERO,
+        properties: Properties::default(),
+    };
+    Samples { broker, ticket, extension, request, receipt: Receipt::sign(what, &site), term }
+}
+
+fn service_manager_table() -> Table {
+    use service_manager::{Event, State, Then};
+    let s = samples();
+    let unit = |number| LeasedUnit {
+        unit: UnitId(number),
+        epoch: Epoch(1),
+        properties: Properties::default(),
+    };
+    let request = || Box::new(s.request.clone());
+    let step = |state: State, event: Event| state.next(event).unwrap();
+    let asking = State::Asking { broker: s.broker, request: request() };
+    let redeeming = step(asking.clone(), Event::Granted(s.ticket.clone()));
+    let two = step(redeeming.clone(), Event::Leased(s.term, vec![unit(0), unit(1)]));
+    let one = step(redeeming.clone(), Event::Leased(s.term, vec![unit(0)]));
+    let active = step(one.clone(), Event::Joined(UnitId(0), true));
+    let ask = |state: State| step(state, Event::ExtensionAsked(s.broker, request()));
+    let grant = |state: State| step(state, Event::ExtensionGranted(s.extension.clone()));
+    let leave = |state: State, then| step(state, Event::LeaveBegun(then));
+    let closing = step(redeeming.clone(), Event::CloseBegun);
+    let crediting = step(closing.clone(), Event::SiteClosed(vec![s.receipt.clone()]));
+    let states: Vec<State> = vec![
+        asking.clone(),
+        step(asking.clone(), Event::GaveUp),
+        redeeming,
+        two.clone(),
+        one.clone(),
+        ask(one.clone()),
+        grant(ask(one.clone())),
+        active.clone(),
+        ask(active.clone()),
+        grant(ask(active.clone())),
+        leave(two.clone(), Then::End),
+        leave(one.clone(), Then::End),
+        leave(grant(ask(one.clone())), Then::End),
+        leave(two, Then::Close),
+        leave(one.clone(), Then::Close),
+        leave(ask(one), Then::Close),
+        closing,
+        crediting.clone(),
+        step(crediting, Event::Credited),
+    ];
+    let events = vec![
+        Event::Granted(s.ticket.clone()),
+        Event::Refused(Refusal::Closed),
+        Event::GaveUp,
+        Event::Leased(s.term, vec![unit(0)]),
+        Event::Joined(UnitId(0), true),
+        Event::Joined(UnitId(0), false),
+        Event::ExtensionAsked(s.broker, request()),
+        Event::ExtensionGranted(s.extension.clone()),
+        Event::ExtensionDenied,
+        Event::Extended,
+        Event::LeaveBegun(Then::End),
+        Event::LeaveBegun(Then::Close),
+        Event::Left(UnitId(0)),
+        Event::CloseBegun,
+        Event::SiteClosed(Vec::new()),
+        Event::SiteClosed(vec![s.receipt]),
+        Event::Credited,
+        Event::TermOver,
+    ];
+    let births = &["Asking", "GivenUp", "Redeeming", "Closing"];
+    let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
+    let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
+    Table::of("service manager", births, &states, &events, |s, e| {
+        s.clone().next(e.clone()).ok().map(|next| next.word())
+    })
+}
+
+fn broker_table() -> Table {
+    use broker::{Event, State};
+    let s = samples();
+    let granted = |tickets: Vec<Ticket>| {
+        let open = State::Open { request: Box::new(s.request.clone()) };
+        open.next(Event::Granted(tickets.into_iter().map(|t| (0, t)).collect())).unwrap()
+    };
+    let hash = s.ticket.hash();
+    let states = vec![
+        State::Open { request: Box::new(s.request.clone()) },
+        granted(vec![s.ticket.clone(), s.extension.clone()]),
+        granted(vec![s.ticket.clone()]),
+        granted(vec![s.ticket.clone()]).next(Event::Credited(hash)).unwrap(),
+        State::Refused { refusal: Refusal::Closed },
+    ];
+    let events = vec![
+        Event::Granted(vec![(0, s.ticket.clone())]),
+        Event::Refused(Refusal::Closed),
+        Event::Credited(hash),
+    ];
+    let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
+    let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
+    Table::of("broker", &["Open"], &states, &events, |s, e| {
+        s.clone().next(e.clone()).ok().map(|next| next.word())
+    })
+}
+
+fn site_authority_table() -> Table {
+    use site_authority::{Event, State, Why};
+    let set = |units: &[u32]| units.iter().map(|&unit| UnitId(unit)).collect::<BTreeSet<_>>();
+    let states = vec![
+        State::Early,
+        State::Due,
+        State::Priming { pending: set(&[0]), ready: set(&[1]) },
+        State::Priming { pending: set(&[]), ready: set(&[1]) },
+        State::Active { units: set(&[0]) },
+        State::Closed { units: set(&[0]), why: Why::TermOver },
+    ];
+    let events = vec![
+        Event::CameDue,
+        Event::Assigned(set(&[2])),
+        Event::UnitReady(UnitId(0)),
+        Event::UnitLost(UnitId(0)),
+        Event::Activated,
+        Event::Extended,
+        Event::Closed(Why::TermOver),
+        Event::Closed(Why::GivenBack),
+        Event::Closed(Why::Failed(Refusal::Closed)),
+    ];
+    let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
+    let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
+    Table::of("site authority", &["Early", "Due", "Closed"], &states, &events, |s, e| {
+        s.clone().next(e.clone()).ok().map(|next| next.word())
+    })
+}
+
+fn unit_table() -> Table {
+    use unit::{Event, State};
+    let tenant = samples().ticket.hash();
+    let states = vec![
+        State::Free,
+        State::SettingUp { tenant },
+        State::Ready { tenant, properties: Properties::default() },
+        State::Abandoned { next: None },
+        State::Abandoned { next: Some(tenant) },
+        State::TearingDown { next: None },
+        State::TearingDown { next: Some(tenant) },
+        State::Quarantined,
+    ];
+    let events = vec![
+        Event::Assigned(tenant),
+        Event::Released,
+        Event::SetUp(Properties::default()),
+        Event::SetupFailed,
+        Event::TornDown,
+        Event::TeardownFailed,
+        Event::Reset,
+    ];
+    let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
+    let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
+    Table::of("unit", &["Free"], &states, &events, |s, e| {
+        s.clone().next(e.clone()).ok().map(|next| next.word())
+    })
+}
+
+fn tables() -> [Table; 4] {
+    [service_manager_table(), broker_table(), site_authority_table(), unit_table()]
+}
+
+#[test]
+fn the_transition_tables_are_the_golden_ones() {
+    let text: Vec<String> = tables().iter().map(Table::text).collect();
+    check_golden("tests/golden/machines.txt", &text.join("\n"));
+}
+
+#[test]
+fn the_diagrams_in_the_protocol_are_drawn_from_the_machines() {
+    for table in tables() {
+        let name = format!("machine {}", table.machine);
+        check_block("docs/PROTOCOL.md", &name, &table.diagram());
+    }
+}
+
+#[test]
+fn every_state_is_born_or_reached_and_every_event_is_of_use() {
+    for table in tables() {
+        for state in &table.states {
+            let reached = table.legal().any(|(from, _, next)| next == state && from != state);
+            let born = table.births.contains(&state.as_str());
+            assert!(reached || born, "{}: {state} cannot be reached", table.machine);
+        }
+        for event in &table.events {
+            let used = table.legal().any(|(_, e, _)| e == event);
+            assert!(used, "{}: {event} is refused everywhere", table.machine);
+        }
+    }
+}
