@@ -1,1 +1,284 @@
+//! The stored form of every fact. A change here breaks the journals that exist: it takes a new version
+//! of the kind, and the old bytes stay in the golden file.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::num::NonZeroU32;
+
+use tenure_core::driver::{Epoch, UnitId};
+use tenure_core::fact::{Fact, Memo, broker, service_manager as sm, site_authority as site};
+use tenure_core::identity::{ActorId, Scheme, Signer};
+use tenure_core::lease::service_manager::Then;
+use tenure_core::lease::site_authority::Why;
+use tenure_core::message::{Item, LeasedUnit, Request};
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::refusal::Refusal;
+use tenure_core::resource::{Attributes, Constraint, Constraints, Test, Value};
+use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::{Generation, Link, SignedLink};
+use tenure_core::ticket::receipt::{Receipt, Return};
+use tenure_core::time::{Span, Term, Time};
+use tenure_tests::check_golden;
+
+/// What the sample facts are made of.
+struct Parts {
+    broker: ActorId,
+    /// A delegation.
+    root: Ticket,
+    /// A ticket cut from it.
+    ticket: Ticket,
+    request: Request,
+    receipt: Receipt,
+    term: Term,
+    properties: Properties,
+    attributes: Attributes,
+}
+
+const LEASE: LeaseId = LeaseId { number: 7, part: 1 };
+const UNIT: UnitId = UnitId(300);
+const EPOCH: Epoch = Epoch(3);
+
+fn units(units: u32) -> NonZeroU32 {
+    NonZeroU32::new(units).unwrap()
+}
+
+fn parts() -> Parts {
+    let site = Signer::from_seed(Scheme::Ed25519, [1; 32]);
+    let broker = Signer::from_seed(Scheme::Ed25519, [2; 32]);
+    let guest = Signer::from_seed(Scheme::Ed25519, [3; 32]).id();
+    let term = Term::lasting(Time::from_secs(60), Span::HOUR).unwrap();
+    let image = Constraint {
+        key: Name::literal("image"),
+        test: Test::OneOf([Value::Text("debian".to_owned())].into()),
+    };
+    let link = Link {
+        parent: None,
+        issuer: site.id(),
+        holder: broker.id(),
+        resource: Name::literal("node"),
+        units: units(70),
+        term,
+        constraints: Constraints::NONE,
+        delegation: Some(Generation { delegation: 1, generation: 2 }),
+        extends: None,
+        serial: 9,
+    };
+    let root = Ticket::root_of(SignedLink::sign(link.clone(), &site));
+    let link = Link {
+        parent: Some(root.hash()),
+        issuer: broker.id(),
+        holder: guest,
+        units: units(4),
+        constraints: [image].into_iter().collect(),
+        delegation: None,
+        extends: Some(root.hash()),
+        ..link
+    };
+    let ticket = root.with(SignedLink::sign(link, &broker));
+    let what = Return {
+        site: site.id(),
+        link: ticket.hash(),
+        issuer: broker.id(),
+        units: units(4),
+        term,
+        number: 0,
+    };
+    let properties =
+        Properties::try_from(BTreeMap::from([(Name::literal("host"), "n1".to_owned())])).unwrap();
+    let item = Item {
+        resource: Name::literal("node"),
+        units: units(4),
+        least: units(2),
+        requirements: Constraints::NONE,
+        extends: None,
+    };
+    let request = Request {
+        id: RequestId { origin: guest, number: 7 },
+        items: vec![item],
+        earliest: Time::from_secs(60),
+        latest: Time::from_secs(90),
+        duration: Span::HOUR,
+        answer_by: Time::from_secs(1_000),
+        properties: properties.clone(),
+    };
+    let attributes = Attributes::from([
+        (Name::literal("cpus"), Value::Number(-1)),
+        (Name::literal("fast"), Value::Flag(true)),
+    ]);
+    let receipt = Receipt::sign(what, &site);
+    Parts { broker: broker.id(), root, ticket, request, receipt, term, properties, attributes }
+}
+
+fn service_manager_facts(p: &Parts) -> Vec<Fact> {
+    let refusal = Refusal::Busy {
+        resource: Name::literal("node"),
+        asked: 4,
+        free: 3,
+        earliest: Some(Time::from_secs(5)),
+    };
+    let unit = LeasedUnit { unit: UNIT, epoch: EPOCH, properties: p.properties.clone() };
+    let reason = || "3 needed, 0 held".to_owned();
+    let tickets = || vec![(0, p.ticket.clone())];
+    let memo = Some(Memo(vec![1, 2, 3]));
+    vec![
+        sm::SignalObserved { signal: Name::literal("demand"), value: -2 }.into(),
+        sm::MapperAnswered { round: 300, memo, wake: Some(Time::from_secs(1)) }.into(),
+        sm::Asked {
+            broker: p.broker,
+            slice: Name::literal("main"),
+            request: p.request.clone(),
+            configuration: p.properties.clone(),
+            reason: reason(),
+        }
+        .into(),
+        sm::Granted { number: 7, tickets: tickets() }.into(),
+        sm::AskRefused { number: 7, refusal: refusal.clone() }.into(),
+        sm::GaveUp { number: 7 }.into(),
+        sm::Leased { lease: LEASE, term: p.term, units: vec![unit] }.into(),
+        sm::RedeemRefused { lease: LEASE, refusal: Refusal::Closed }.into(),
+        sm::Joined { lease: LEASE, unit: UNIT, error: None }.into(),
+        sm::ExtensionAsked {
+            lease: LEASE,
+            broker: p.broker,
+            request: p.request.clone(),
+            reason: reason(),
+        }
+        .into(),
+        sm::ExtensionGranted { lease: LEASE, ticket: p.ticket.clone() }.into(),
+        sm::ExtensionDenied { lease: LEASE, refusal: Some(refusal) }.into(),
+        sm::Extended { lease: LEASE }.into(),
+        sm::UnwantedGranted { number: 7, tickets: tickets() }.into(),
+        sm::LeaveBegun { lease: LEASE, then: Then::Close }.into(),
+        sm::Left { lease: LEASE, unit: UNIT, error: Some("hung".to_owned()) }.into(),
+        sm::CloseBegun { lease: LEASE }.into(),
+        sm::SiteClosed { lease: LEASE, refusal: None, receipts: vec![p.receipt.clone()] }.into(),
+        sm::Credited { lease: LEASE }.into(),
+        sm::TermOver { lease: LEASE }.into(),
+        sm::LeaseForgotten { lease: LEASE }.into(),
+        sm::Woken {}.into(),
+    ]
+}
+
+fn broker_facts(p: &Parts) -> Vec<Fact> {
+    let request = p.request.id;
+    let refusal = Refusal::TooMany { resource: Name::literal("node"), asked: 400, most: 140 };
+    vec![
+        broker::DelegationTaken { ticket: p.root.clone(), attributes: p.attributes.clone() }.into(),
+        broker::Requested { request: p.request.clone() }.into(),
+        broker::TicketsCut {
+            request,
+            tickets: vec![(0, p.ticket.clone())],
+            reason: "free".to_owned(),
+        }
+        .into(),
+        broker::RequestRefused { request, refusal, reason: "never".to_owned() }.into(),
+        broker::ReceiptTaken { receipt: p.receipt.clone() }.into(),
+        broker::RequestForgotten { request }.into(),
+        broker::MapperAnswered { round: 1, memo: None, wake: None }.into(),
+        broker::Woken {}.into(),
+    ]
+}
+
+fn site_facts(p: &Parts) -> Vec<Fact> {
+    let lease = p.ticket.hash();
+    let failed = Why::Failed(Refusal::SetupFailed { ready: 1, wanted: 4 });
+    let error = "no answer".to_owned();
+    vec![
+        site::Stocked {
+            resource: Name::literal("node"),
+            attributes: p.attributes.clone(),
+            units: 70,
+        }
+        .into(),
+        site::DelegationIssued { ticket: p.root.clone() }.into(),
+        site::DelegationAcknowledged { number: 1, generation: 2 }.into(),
+        site::Redeemed {
+            ticket: p.ticket.clone(),
+            lease: LEASE,
+            slice: Name::literal("main"),
+            least: units(2),
+            configuration: p.properties.clone(),
+        }
+        .into(),
+        site::LeaseExtended { lease, ticket: p.ticket.clone() }.into(),
+        site::TicketRefused { ticket: p.ticket.clone(), refusal: Refusal::Forbidden }.into(),
+        site::CameDue { lease }.into(),
+        site::UnitsAssigned { lease, units: vec![UNIT], reason: "the first".to_owned() }.into(),
+        site::UnitSetUp { unit: UNIT, epoch: EPOCH, properties: p.properties.clone() }.into(),
+        site::UnitSetupFailed { unit: UNIT, epoch: EPOCH, error: error.clone() }.into(),
+        site::UnitTornDown { unit: UNIT, epoch: EPOCH }.into(),
+        site::UnitTeardownFailed { unit: UNIT, epoch: EPOCH, error }.into(),
+        site::UnitReset { unit: UNIT }.into(),
+        site::LeaseActivated { lease }.into(),
+        site::LeaseClosed { lease, why: failed, receipts: vec![p.receipt.clone()] }.into(),
+        site::TicketSurrendered { ticket: p.ticket.clone(), receipts: vec![p.receipt.clone()] }
+            .into(),
+        site::LeaseForgotten { lease }.into(),
+        site::MapperAnswered { round: 1, memo: None, wake: None }.into(),
+        site::Woken {}.into(),
+    ]
+}
+
+fn samples() -> Vec<Fact> {
+    let parts = parts();
+    [service_manager_facts(&parts), broker_facts(&parts), site_facts(&parts)].concat()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+#[test]
+fn every_kind_of_fact_has_its_golden_bytes() {
+    let mut text = String::new();
+    for fact in samples() {
+        let ((kind, version), mut body) = (fact.kind(), Vec::new());
+        fact.encode_into(&mut body);
+        writeln!(text, "{kind} {version} {}", hex(&body)).unwrap();
+    }
+    check_golden("tests/golden/facts.txt", &text);
+}
+
+#[test]
+fn golden_bytes_read_back_as_the_facts_they_were() {
+    let golden = std::fs::read_to_string(tenure_tests::root().join("tests/golden/facts.txt"));
+    let golden = golden.unwrap();
+    for (line, fact) in golden.lines().zip(samples()) {
+        let mut words = line.split(' ');
+        let (kind, version) = (words.next().unwrap(), words.next().unwrap().parse().unwrap());
+        let digits = words.next().unwrap_or_default();
+        let body: Vec<u8> = (0..digits.len() / 2)
+            .map(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap())
+            .collect();
+        assert_eq!(Fact::decode(kind, version, &body), Ok(fact), "{kind}");
+    }
+}
+
+#[test]
+fn no_kind_is_without_a_sample() {
+    let sampled: BTreeSet<_> = samples().iter().map(Fact::kind).collect();
+    let known: BTreeSet<_> = Fact::kinds().collect();
+    assert_eq!(sampled, known);
+}
+
+#[test]
+fn every_cut_and_every_changed_length_of_a_fact_is_an_error_or_another_fact() {
+    for fact in samples() {
+        let ((kind, version), mut body) = (fact.kind(), Vec::new());
+        fact.encode_into(&mut body);
+        for length in 0..body.len() {
+            assert!(
+                Fact::decode(kind, version, &body[..length]).is_err(),
+                "{kind} cut at {length}"
+            );
+        }
+        body.push(0);
+        assert!(Fact::decode(kind, version, &body).is_err(), "{kind} with a byte more");
+        assert!(Fact::decode(kind, version + 1, &body).is_err(), "{kind} of a later version");
+    }
+}

@@ -47,9 +47,9 @@ impl<'a> Draft<'a> {
         for item in &request.items {
             self.ever(item)?;
         }
-        let start = match self.earliest(request, request.earliest, request.latest, &cut_from) {
-            Some(start) => start,
-            None => return Err(self.busy(request, &cut_from)),
+        let (from, latest) = (request.earliest, request.latest);
+        let Some(start) = self.earliest(request, from, latest, &cut_from) else {
+            return Err(self.busy(request, &cut_from));
         };
         let term = Term::lasting(start, request.duration)
             .map_err(|empty| Refusal::Malformed(empty.to_string()))?;

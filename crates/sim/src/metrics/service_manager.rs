@@ -70,52 +70,20 @@ impl Guest {
             Fact::UnwantedGranted(fact) => {
                 self.granted(at, fact.number, &fact.tickets, Phase::Closing);
             }
-            Fact::Leased(fact) => {
-                let Some(lease) = self.leases.get_mut(&fact.lease) else { return };
-                lease.phase = Phase::Held;
-                lease.units = u32::try_from(fact.units.len()).unwrap_or(u32::MAX);
-                lease.awaited = lease.units;
-            }
+            Fact::Leased(fact) => self.change(fact.lease, |lease| lease.leased(fact.units.len())),
             Fact::Joined(fact) => {
-                let Some(lease) = self.leases.get_mut(&fact.lease) else { return };
-                lease.awaited = lease.awaited.saturating_sub(1);
-                if fact.error.is_none() {
-                    lease.joined.insert(fact.unit, at);
-                }
-                if lease.awaited == 0 {
-                    lease.active.get_or_insert(at);
-                }
+                let usable = fact.error.is_none();
+                self.change(fact.lease, |lease| lease.joined(at, fact.unit, usable));
             }
-            Fact::Extended(fact) => {
-                if let Some(lease) = self.leases.get_mut(&fact.lease)
-                    && let Some(end) = lease.extension.take()
-                {
-                    lease.until = end;
-                }
-            }
-            Fact::ExtensionGranted(fact) => {
-                if let Some(lease) = self.leases.get_mut(&fact.lease) {
-                    lease.extension = Some(fact.ticket.bottom().term.end());
-                }
-            }
-            Fact::LeaveBegun(fact) => {
-                let Some(lease) = self.leases.get_mut(&fact.lease) else { return };
-                lease.vacate(at);
-                lease.awaited = lease.units;
-                lease.phase = Phase::Leaving;
-                lease.closes |= fact.then == Then::Close;
-                if lease.closes {
-                    lease.until = lease.until.min(at);
-                }
-            }
+            Fact::ExtensionGranted(fact) => self.change(fact.lease, |lease| {
+                lease.extension = Some(fact.ticket.bottom().term.end());
+            }),
+            Fact::Extended(fact) => self.change(fact.lease, |lease| {
+                lease.until = lease.extension.take().unwrap_or(lease.until);
+            }),
+            Fact::LeaveBegun(fact) => self.change(fact.lease, |lease| lease.leave(at, fact.then)),
             Fact::CloseBegun(fact) => self.give_up(at, fact.lease, Phase::Closing),
-            Fact::Left(fact) => {
-                let Some(lease) = self.leases.get_mut(&fact.lease) else { return };
-                lease.awaited = lease.awaited.saturating_sub(1);
-                if lease.awaited == 0 && lease.closes {
-                    lease.phase = Phase::Closing;
-                }
-            }
+            Fact::Left(fact) => self.change(fact.lease, Lease::left),
             Fact::RedeemRefused(fact) => self.give_up(at, fact.lease, Phase::Over),
             Fact::SiteClosed(fact) => {
                 let phase = if fact.receipts.is_empty() { Phase::Over } else { Phase::Crediting };
@@ -157,12 +125,18 @@ impl Guest {
         }
     }
 
-    fn give_up(&mut self, at: Time, id: LeaseId, phase: Phase) {
+    fn change(&mut self, id: LeaseId, change: impl FnOnce(&mut Lease)) {
         if let Some(lease) = self.leases.get_mut(&id) {
+            change(lease);
+        }
+    }
+
+    fn give_up(&mut self, at: Time, id: LeaseId, phase: Phase) {
+        self.change(id, |lease| {
             lease.vacate(at);
             lease.until = lease.until.min(at);
             lease.phase = phase;
-        }
+        });
     }
 
     fn term_over(&mut self, at: Time, id: LeaseId) {
@@ -235,6 +209,39 @@ impl Guest {
 }
 
 impl Lease {
+    fn leased(&mut self, units: usize) {
+        self.phase = Phase::Held;
+        self.units = u32::try_from(units).unwrap_or(u32::MAX);
+        self.awaited = self.units;
+    }
+
+    fn joined(&mut self, at: Time, unit: UnitId, usable: bool) {
+        self.awaited = self.awaited.saturating_sub(1);
+        if usable {
+            self.joined.insert(unit, at);
+        }
+        if self.awaited == 0 {
+            self.active.get_or_insert(at);
+        }
+    }
+
+    fn leave(&mut self, at: Time, then: Then) {
+        self.vacate(at);
+        self.awaited = self.units;
+        self.phase = Phase::Leaving;
+        self.closes |= then == Then::Close;
+        if self.closes {
+            self.until = self.until.min(at);
+        }
+    }
+
+    fn left(&mut self) {
+        self.awaited = self.awaited.saturating_sub(1);
+        if self.awaited == 0 && self.closes {
+            self.phase = Phase::Closing;
+        }
+    }
+
     /// The units are used no more.
     fn vacate(&mut self, at: Time) {
         for (_, from) in std::mem::take(&mut self.joined) {
