@@ -8,3 +8,5 @@ mod formats;
 mod experiment;
 #[path = "system/faults.rs"]
 mod faults;
+#[path = "system/documents.rs"]
+mod documents;

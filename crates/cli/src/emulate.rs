@@ -16,12 +16,21 @@ use crate::demand::Logs;
 use crate::error::Error;
 use crate::render;
 use crate::run::{Run, run_all};
+use crate::save;
 use crate::table;
 
 /// All results, as `-o json` and `--out` write them.
 #[derive(Serialize)]
-struct Results<'a> {
+pub(crate) struct Results<'a> {
+    /// Grows when a field changes its meaning or goes away.
+    version: u32,
     runs: &'a [Run],
+}
+
+impl<'a> Results<'a> {
+    pub(crate) fn of(runs: &'a [Run]) -> Self {
+        Self { version: 1, runs }
+    }
 }
 
 /// Runs the scenario of `args`, prints what came out, and fails if a run did not complete.
@@ -39,7 +48,7 @@ pub(crate) fn emulate(args: &EmulateArgs, console: &mut Console<'_>) -> Result<(
         .map_or_else(|| thread::available_parallelism().map_or(1, Into::into), Into::into);
     let runs = run_all(&points, &logs, threads, console.terminal)?;
     if let Some(dir) = &args.out {
-        save(dir, &runs)?;
+        save::save(dir, &points, &runs)?;
     }
     print(args.output, &points, &runs, console.out)?;
     let failed: Vec<(&Run, String)> =
@@ -95,21 +104,11 @@ fn check_mappers(points: &[Point]) -> Result<(), ScenarioError> {
     Ok(())
 }
 
-fn save(dir: &Path, runs: &[Run]) -> Result<(), Error> {
-    let path = dir.join("runs.json");
-    let write = || -> io::Result<()> {
-        let mut json = serde_json::to_vec_pretty(&Results { runs })?;
-        json.push(b'\n');
-        fs::write(&path, json)
-    };
-    write().map_err(|source| Error::writing(&path, source))
-}
-
 fn print(format: Format, points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     match format {
         Format::Table => table::print(points, runs, out)?,
         Format::Json => {
-            serde_json::to_writer_pretty(&mut *out, &Results { runs })?;
+            serde_json::to_writer_pretty(&mut *out, &Results::of(runs))?;
             writeln!(out)?;
         }
         Format::Jsonl => {

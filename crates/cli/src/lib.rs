@@ -11,6 +11,7 @@ mod error;
 mod progress;
 mod render;
 mod run;
+mod save;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use tenure_core::time::{Span, Time};
 use tenure_sim::emulation::{Emulation, Inputs, Progress as Reached};
-use tenure_sim::report::{Report, Verdict};
+use tenure_sim::report::{Report, Series, Verdict};
 use tenure_sim::scenario::{Point, Scenario};
 
 use crate::demand::Logs;
@@ -25,6 +25,8 @@ pub(crate) struct Run {
     pub(crate) report: Report,
     pub(crate) wall_s: f64,
     pub(crate) overhead_ms_per_tick: f64,
+    #[serde(skip)]
+    pub(crate) series: Vec<Series>,
 }
 
 impl Run {
@@ -122,6 +124,7 @@ fn run(point: &Point, logs: &Logs, progress: &Progress) -> Result<Run, Error> {
         report,
         wall_s,
         overhead_ms_per_tick: overhead(wall_s, scenario.horizon),
+        series: emulation.series(),
     })
 }
 

@@ -99,7 +99,7 @@ pub struct Emulation {
     metrics: Metrics,
     report: Report,
     /// Why the actors refused inputs, by its text, with how often.
-    problems: BTreeMap<String, u64>,
+    notes: BTreeMap<String, u64>,
 }
 
 struct Arrival {
@@ -140,7 +140,7 @@ impl Emulation {
             patience: window.end().plus(rest),
             metrics: Metrics::new(window, scenario.step, scenario.capacity),
             report,
-            problems: BTreeMap::new(),
+            notes: BTreeMap::new(),
             members,
         };
         for member in 0..emulation.members.len() {
@@ -183,6 +183,8 @@ impl Emulation {
             report.signatures_checked += checked;
         }
         report.journal_hash = hasher.finish().to_hex();
+        let notes = self.notes.iter().take(MAX_PROBLEMS);
+        report.notes = notes.map(|(note, count)| format!("{count} x {note}")).collect();
         report
     }
 
@@ -195,11 +197,6 @@ impl Emulation {
     /// The journals of all actors, in the order of their names.
     pub fn journals(&self) -> impl Iterator<Item = (&Name, &MemoryJournal)> {
         self.members.iter().map(|member| (&member.name, &member.journal))
-    }
-
-    /// Why actors refused inputs, with how often.
-    pub fn refused_inputs(&self) -> &BTreeMap<String, u64> {
-        &self.problems
     }
 
     fn next_instant(&mut self) -> Option<Time> {
@@ -306,7 +303,7 @@ impl Emulation {
             self.metrics.observe(index, entry);
         }
         for problem in out.problems {
-            *self.problems.entry(problem.to_string()).or_default() += 1;
+            *self.notes.entry(problem.to_string()).or_default() += 1;
         }
         for reply in out.replies {
             let outgoing = self.seal(index, &reply);

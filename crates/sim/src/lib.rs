@@ -11,4 +11,5 @@ mod driver;
 mod cast;
 mod metrics;
 pub mod report;
+pub mod plot;
 pub mod emulation;

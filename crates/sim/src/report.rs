@@ -52,6 +52,8 @@ pub struct Report {
     pub verdict: Verdict,
     /// What kept the verdict from being `complete`.
     pub problems: Vec<String>,
+    /// Inputs that actors refused, with how often: late answers, choices of a mapper that do not hold.
+    pub notes: Vec<String>,
 }
 
 /// How a run ended.
