@@ -66,20 +66,6 @@ impl Calendar {
         Self::default()
     }
 
-    /// The calendar whose level is the sum of the levels of all of these.
-    pub fn sum<'a>(calendars: impl Iterator<Item = &'a Self>) -> Self {
-        let mut sum = Self::new();
-        for calendar in calendars {
-            sum.base += calendar.base;
-            let mut level = calendar.base;
-            for (at, next) in calendar.levels() {
-                bump(&mut sum.steps, at, next - level, priority(at));
-                level = next;
-            }
-        }
-        sum
-    }
-
     /// Changes the level over `term` by `units`: up for what comes in, down for what is booked.
     pub fn add(&mut self, term: Term, units: i64) {
         if units != 0 {
@@ -114,7 +100,7 @@ impl Calendar {
         let mut start = from;
         loop {
             if self.free_at(start) < units {
-                start = self.next_where(start, |s| s.highest, |level| level >= units)?;
+                start = self.next_with(start, units)?;
             }
             if start > latest {
                 return None;
@@ -127,13 +113,9 @@ impl Calendar {
         }
     }
 
-    /// The end of the last step: from here on the level does not change.
-    pub fn settled_from(&self) -> Option<Time> {
-        let mut node = self.steps.as_ref()?;
-        while let Some(right) = &node.right {
-            node = right;
-        }
-        Some(node.at)
+    /// The first step after `t` from which the level is at least `units`, if there is one.
+    pub fn next_with(&self, t: Time, units: i64) -> Option<Time> {
+        self.next_where(t, |s| s.highest, |level| level >= units)
     }
 
     /// Drops the steps up to and including `t`. Levels from `t` on stay as they are; those before are

@@ -1,5 +1,7 @@
 //! Where to cut units from: the two ways the brokers' mappers know.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::broker::Source;
@@ -9,6 +11,9 @@ use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::ticket::link::AccountId;
 use crate::time::{Term, Time};
+
+/// The most starts that are tried for one request.
+const MAX_STARTS: usize = 4096;
 
 /// How units are spread over sites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,30 +114,38 @@ impl<'a> Draft<'a> {
         cut_from: &impl Fn(&Item) -> Option<AccountId>,
     ) -> Option<Time> {
         let mut start = from;
-        loop {
-            let before = start;
-            for item in &request.items {
-                let least = i64::from(item.least.get());
-                let free = self.total(item, cut_from(item));
-                start = free.earliest(least, request.duration, start, latest)?;
-            }
-            if start == before {
-                return Some(start);
+        for _ in 0..MAX_STARTS {
+            let term = Term::lasting(start, request.duration).ok()?;
+            let short =
+                request.items.iter().map(|item| (item, cut_from(item))).find(|&(item, only)| {
+                    self.free(item, only, term) < i64::from(item.least.get())
+                });
+            let Some((item, only)) = short else { return Some(start) };
+            start = self.next_start(item, only, term)?;
+            if start > latest {
+                return None;
             }
         }
+        None
     }
 
-    /// What is free for an item over all the sources that suit it.
-    fn total(&self, item: &Item, only: Option<AccountId>) -> Calendar {
-        let mut suiting = self.sources.iter().filter(|source| suits(source, item, only));
-        match (suiting.next(), suiting.next()) {
-            (None, _) => Calendar::new(),
-            (Some(source), None) => source.free.clone(),
-            (Some(first), Some(second)) => {
-                let rest = suiting.map(|source| &source.free);
-                Calendar::sum([&first.free, &second.free].into_iter().chain(rest))
-            }
-        }
+    /// What is free for an item over a whole term. A unit stays where it is, so each source counts with
+    /// what it has free all the time.
+    fn free(&self, item: &Item, only: Option<AccountId>, term: Term) -> i64 {
+        let suiting = self.sources.iter().filter(|source| suits(source, item, only));
+        suiting.map(|source| source.free.free_over(term).max(0)).sum()
+    }
+
+    /// The next start at which more may be free: until a source's lowest level has passed, no term has
+    /// more from it.
+    fn next_start(&self, item: &Item, only: Option<AccountId>, term: Term) -> Option<Time> {
+        let suiting = self.sources.iter().filter(|source| suits(source, item, only));
+        let after_lowest = suiting.filter_map(|source| {
+            let more = source.free.free_over(term) + 1;
+            let lowest = source.free.first_short(term, more)?;
+            source.free.next_with(lowest, more)
+        });
+        after_lowest.min()
     }
 
     /// Takes the units of an item from the draft: all that are wanted or, of an elastic item, as many
@@ -144,7 +157,7 @@ impl<'a> Draft<'a> {
         placement: Placement,
         only: Option<AccountId>,
     ) -> Option<Parts> {
-        let mut free: Vec<(usize, u32)> = (0..self.sources.len())
+        let free: Vec<(usize, u32)> = (0..self.sources.len())
             .filter(|&index| suits(&self.sources[index], item, only))
             .map(|index| {
                 let free = self.sources[index].free.free_over(term).max(0);
@@ -157,7 +170,7 @@ impl<'a> Draft<'a> {
             return None;
         }
         let taken = match placement {
-            Placement::Even => self.even(&mut free, units),
+            Placement::Even => self.even(&free, units),
             Placement::FirstFit => first_fit(&free, units),
         };
         let mut parts = Parts::new();
@@ -169,20 +182,28 @@ impl<'a> Draft<'a> {
         Some(parts)
     }
 
-    /// Unit by unit from the site with most free.
-    fn even(&self, free: &mut [(usize, u32)], units: u32) -> Vec<(usize, u32)> {
+    /// Unit by unit from the site with most free; sources come by site name, so the first of equals is
+    /// the first by name.
+    fn even(&self, free: &[(usize, u32)], units: u32) -> Vec<(usize, u32)> {
         let mut taken: Vec<(usize, u32)> = free.iter().map(|&(index, _)| (index, 0)).collect();
+        let mut sites: Vec<(u64, Range<usize>)> = Vec::new();
+        for (at, &(index, units)) in free.iter().enumerate() {
+            let site = self.sources[index].site;
+            match sites.last_mut() {
+                Some((total, range)) if self.sources[free[range.start].0].site == site => {
+                    *total += u64::from(units);
+                    range.end = at + 1;
+                }
+                _ => sites.push((u64::from(units), at..at + 1)),
+            }
+        }
         for _ in 0..units {
-            let of_site = |at: usize| -> u64 {
-                let site = self.sources[free[at].0].site;
-                let same = free.iter().filter(|&&(index, _)| self.sources[index].site == site);
-                same.map(|&(_, left)| u64::from(left)).sum()
-            };
-            let open = (0..free.len()).filter(|&at| free[at].1 > 0);
-            // `max_by_key` takes the last of equals; sources come by name, so look from the end.
-            let Some(most) = open.rev().max_by_key(|&at| of_site(at)) else { break };
-            free[most].1 -= 1;
-            taken[most].1 += 1;
+            let most = sites.iter_mut().rev().max_by_key(|(total, _)| *total);
+            let Some((total, range)) = most.filter(|(total, _)| *total > 0) else { break };
+            *total -= 1;
+            if let Some(at) = range.clone().find(|&at| taken[at].1 < free[at].1) {
+                taken[at].1 += 1;
+            }
         }
         taken
     }
@@ -191,8 +212,8 @@ impl<'a> Draft<'a> {
         let earliest = self.earliest(request, request.earliest, Time::MAX, cut_from);
         let term = Term::lasting(request.earliest, request.duration);
         let free_of = |item: &Item| {
-            let free = self.total(item, cut_from(item));
-            term.map_or(0, |term| u32::try_from(free.free_over(term).max(0)).unwrap_or(u32::MAX))
+            let free = term.map_or(0, |term| self.free(item, cut_from(item), term));
+            u32::try_from(free).unwrap_or(u32::MAX)
         };
         let short = request.items.iter().find(|item| free_of(item) < item.least.get());
         let (resource, asked, free) = match short.or(request.items.first()) {

@@ -1,13 +1,15 @@
 //! Mappers as a scenario names them, and what is wrong when there is no such mapper.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::mapper::registry::MapperError;
 use tenure_core::name::Name;
+use tenure_core::time::Span;
 
-use super::Scenario;
-use super::error::{Place, ScenarioError, in_plain_words, suggestion};
 use tenure_core::actor::Role;
+
+use super::error::{Place, ScenarioError, in_plain_words, suggestion};
+use super::{Scenario, ServiceManager};
 
 /// A mapper by its name, with its settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +73,52 @@ impl Scenario {
                 let message = format!("mapper `{name}` of the {role} `{actor}`: {message}");
                 ScenarioError::at(&self.file, place(setting), message, help)
             }
+        }
+    }
+}
+
+impl Scenario {
+    /// The first request of a `static` mapper that can never be met: nobody would want to learn that from
+    /// the refusals of a month.
+    pub(super) fn impossible_request(&self) -> Result<(), ScenarioError> {
+        for manager in self.service_managers.values().filter(|m| m.mapper.name == "static") {
+            let requests = manager.mapper.settings.get("requests").and_then(toml::Value::as_array);
+            for (number, request) in (1..).zip(requests.into_iter().flatten()) {
+                if let Some((message, help)) = self.impossible(manager, request) {
+                    let message = format!("request {number} can never be met: {message}");
+                    let place = manager.mapper.place_of("requests");
+                    return Err(ScenarioError::at(&self.file, place, message, help));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn impossible(
+        &self,
+        manager: &ServiceManager,
+        request: &toml::Value,
+    ) -> Option<(String, String)> {
+        let lent = || self.sites.values().filter(|s| s.brokers.contains_key(&manager.broker));
+        let wanted = request.get("resource").and_then(toml::Value::as_str).unwrap_or("node");
+        let of_type = lent().filter(|site| site.resource.as_str() == wanted);
+        let most: u64 = of_type.map(|site| u64::from(site.brokers[&manager.broker])).sum();
+        let least = ["least", "units"].iter().find_map(|key| request.get(key)?.as_integer());
+        let duration = request.get("duration").and_then(toml::Value::as_str);
+        let duration: Option<Span> = duration.and_then(|text| text.parse().ok());
+        let two_margins = self.margin.times(2);
+        if most == 0 {
+            let known: BTreeSet<&str> = lent().map(|site| site.resource.as_str()).collect();
+            let message = format!("no site lends `{wanted}` to `{}`", manager.broker);
+            Some((message, suggestion(wanted, known.into_iter())))
+        } else if least.and_then(|units| u64::try_from(units).ok()).is_some_and(|u| u > most) {
+            let message = format!("it needs more than the {most} units of `{wanted}` there are");
+            Some((message, format!("ask for at most {most}, or set a smaller `least`")))
+        } else if duration.is_some_and(|duration| duration <= two_margins) {
+            let message = format!("a term must be longer than two margins, {two_margins}");
+            Some((message, "set a longer `duration`, or a smaller `margin`".to_owned()))
+        } else {
+            None
         }
     }
 }

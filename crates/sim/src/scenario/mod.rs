@@ -218,6 +218,7 @@ pub fn parse(source: Source<'_>, overrides: &[Override]) -> Result<Vec<Point>, S
         let file = file::File::deserialize(toml::de::Deserializer::from(table))
             .map_err(|error| sources.toml_error(&error))?;
         let scenario = resolve::resolve(file, &sources)?;
+        scenario.impossible_request()?;
         Ok(Point { swept: point.swept, scenario })
     });
     resolved.collect()

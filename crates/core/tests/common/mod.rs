@@ -1,0 +1,189 @@
+//! What the protocol tests share: people, tickets made by hand, and a small deployment.
+
+pub(crate) mod world;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use tenure_core::identity::{ActorId, Scheme, Signer};
+use tenure_core::mapper::service_manager::Ask;
+use tenure_core::message::{Envelope, Header, Item, Message, Request, Sealed, Sequence};
+use tenure_core::name::Name;
+use tenure_core::notary::Notary;
+use tenure_core::property::Properties;
+use tenure_core::resource::{Constraint, Constraints, Test, Value};
+use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::{Generation, Link, SignedLink};
+use tenure_core::ticket::receipt::{Receipt, Return};
+use tenure_core::time::{Span, Term, Time};
+
+/// People, each known by the byte that their secret is made of.
+pub(crate) const SITE: u8 = 1;
+pub(crate) const FAR_SITE: u8 = 2;
+pub(crate) const BROKER: u8 = 3;
+pub(crate) const GUEST: u8 = 4;
+pub(crate) const RIVAL: u8 = 5;
+pub(crate) const STRANGER: u8 = 9;
+
+pub(crate) const ED25519: Scheme = Scheme::Ed25519;
+pub(crate) const MARGIN: Span = Span::from_secs(10);
+pub(crate) const HOUR: i64 = 3600;
+/// When the delegations of a fresh world end.
+pub(crate) const FAR_OFF: i64 = 30 * 24 * HOUR;
+
+pub(crate) fn signer(who: u8) -> Signer {
+    Signer::from_seed(ED25519, [who; 32])
+}
+
+pub(crate) fn id(who: u8) -> ActorId {
+    signer(who).id()
+}
+
+pub(crate) fn notary(who: u8) -> Notary {
+    Notary::new(signer(who))
+}
+
+pub(crate) fn at(secs: i64) -> Time {
+    Time::from_secs(secs)
+}
+
+pub(crate) fn micro() -> Span {
+    Span::from_micros(1)
+}
+
+pub(crate) fn term(start: i64, end: i64) -> Term {
+    Term::new(at(start), at(end)).unwrap()
+}
+
+pub(crate) fn units(n: u32) -> NonZeroU32 {
+    NonZeroU32::new(n).unwrap()
+}
+
+pub(crate) fn node() -> Name {
+    Name::literal("node")
+}
+
+pub(crate) fn properties(key: &'static str, value: &str) -> Properties {
+    let map = BTreeMap::from([(Name::literal(key), value.to_owned())]);
+    Properties::try_from(map).unwrap()
+}
+
+pub(crate) fn equals(key: &'static str, value: i64) -> Constraint {
+    Constraint { key: Name::literal(key), test: Test::Equals(Value::Number(value)) }
+}
+
+/// A delegation as a site signs it.
+pub(crate) fn delegation(
+    site: u8,
+    to: u8,
+    n: u32,
+    of: Term,
+    (number, generation): (u64, u32),
+) -> Ticket {
+    let link = Link {
+        parent: None,
+        issuer: id(site),
+        holder: id(to),
+        resource: node(),
+        units: units(n),
+        term: of,
+        constraints: Constraints::NONE,
+        delegation: Some(Generation { delegation: number, generation }),
+        extends: None,
+        serial: u64::from(generation),
+    };
+    Ticket::root_of(SignedLink::sign(link, &signer(site)))
+}
+
+/// A part of `parent`, not yet signed.
+pub(crate) fn part(parent: &Ticket, to: u8, n: u32, of: Term, serial: u64) -> Link {
+    let above = parent.bottom();
+    Link {
+        parent: Some(above.hash()),
+        issuer: above.holder,
+        holder: id(to),
+        resource: above.resource.clone(),
+        units: units(n),
+        term: of,
+        constraints: above.constraints.clone(),
+        delegation: None,
+        extends: None,
+        serial,
+    }
+}
+
+/// `parent` with a part of it handed on by its holder.
+pub(crate) fn cut(parent: &Ticket, by: u8, to: u8, n: u32, of: Term, serial: u64) -> Ticket {
+    parent.with(SignedLink::sign(part(parent, to, n, of, serial), &signer(by)))
+}
+
+/// A site's word that what is left of `link` from `from` on came back.
+pub(crate) fn receipt(site: u8, link: &SignedLink, from: Time) -> Receipt {
+    Receipt::sign(returned(site, link, from), &signer(site))
+}
+
+pub(crate) fn returned(site: u8, link: &SignedLink, from: Time) -> Return {
+    Return {
+        site: id(site),
+        link: link.hash(),
+        issuer: link.issuer,
+        units: link.units,
+        term: link.term.from(from).unwrap(),
+        number: 0,
+    }
+}
+
+/// A message as its sender seals it.
+pub(crate) fn letter(from: u8, to: u8, message: Message) -> Sealed {
+    envelope(id(from), id(to), message).seal(&mut notary(from))
+}
+
+pub(crate) fn envelope(from: ActorId, to: ActorId, message: Message) -> Envelope {
+    let sequence = Sequence { position: 7, index: 0 };
+    Envelope { header: Header { from, to, sequence, at: Time::ZERO }, message }
+}
+
+/// How a guest shows a ticket to its site.
+pub(crate) fn redeem(ticket: &Ticket) -> Message {
+    Message::Redeem {
+        ticket: ticket.clone(),
+        lease: LeaseId { number: 1, part: 0 },
+        slice: Name::literal("main"),
+        least: ticket.bottom().units,
+        configuration: Properties::default(),
+    }
+}
+
+pub(crate) fn close(ticket: &Ticket) -> Message {
+    Message::Close { tickets: vec![ticket.clone()] }
+}
+
+pub(crate) fn item(n: u32) -> Item {
+    let (resource, requirements) = (node(), Constraints::NONE);
+    Item { resource, units: units(n), least: units(n), requirements, extends: None }
+}
+
+/// A wish for `n` units from exactly `start` on.
+pub(crate) fn wish(n: u32, start: i64, secs: i64) -> Ask {
+    Ask {
+        broker: None,
+        slice: Name::literal("main"),
+        items: vec![item(n)],
+        earliest: at(start),
+        latest: at(start),
+        duration: Span::from_secs(secs),
+        answer_by: at(start + secs / 2),
+        properties: Properties::default(),
+        configuration: Properties::default(),
+        reason: "a test".to_owned(),
+    }
+}
+
+/// The same wish as a broker reads it.
+pub(crate) fn request(from: u8, number: u64, n: u32, start: i64, secs: i64) -> Request {
+    let Ask { items, earliest, latest, duration, answer_by, properties, .. } =
+        wish(n, start, secs);
+    let id = RequestId { origin: id(from), number };
+    Request { id, items, earliest, latest, duration, answer_by, properties }
+}

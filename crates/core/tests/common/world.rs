@@ -1,0 +1,500 @@
+//! A small deployment: actors with journals, a network, drivers and mappers, driven as a shell does.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+
+use tenure_core::actor::broker::Broker;
+use tenure_core::actor::service_manager::ServiceManager;
+use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::actor::{Actor, Peer, Role, Seat, Setup};
+use tenure_core::driver::{Call, DriverError, Step};
+use tenure_core::effect::{Command, Done, Effect, Input, Output, Problem};
+use tenure_core::fact::{Entry, Fact, service_manager};
+use tenure_core::journal::{Journal as _, MemoryJournal};
+use tenure_core::lease::service_manager::{Extension, State};
+use tenure_core::mapper::broker::BrokerMapper;
+use tenure_core::mapper::fcfs::Fcfs;
+use tenure_core::mapper::first_fit::FirstFit;
+use tenure_core::mapper::service_manager::{Ask, Decision, ServiceManagerMapper, View};
+use tenure_core::mapper::site_authority::SiteAuthorityMapper;
+use tenure_core::message::{Envelope, Message, Sealed};
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::resource::{Attributes, Value};
+use tenure_core::slice::LeaseId;
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::{LinkHash, SignedLink};
+use tenure_core::time::{Span, Time};
+
+use super::{BROKER, FAR_OFF, FAR_SITE, GUEST, MARGIN, RIVAL, SITE, id, node, signer, units};
+
+/// What a driver makes of a call.
+pub(crate) enum Reaction {
+    Works,
+    Fails,
+    /// The test answers it.
+    Waits,
+}
+
+/// What a world is made of.
+pub(crate) struct Scene {
+    /// Units at the site, all of them delegated.
+    pub(crate) stock: u32,
+    /// Units at the other site; none, no site.
+    pub(crate) far_stock: u32,
+    /// How long a delegation lasts, and how long before its end it is renewed.
+    pub(crate) delegation: (Span, Span),
+    pub(crate) leave_before: Span,
+    pub(crate) site_mapper: fn() -> Box<dyn SiteAuthorityMapper>,
+    pub(crate) broker_mapper: fn() -> Box<dyn BrokerMapper>,
+    /// Whether every input is followed by a recovery that is compared with the actor.
+    pub(crate) suspicious: bool,
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        Self {
+            stock: 4,
+            far_stock: 0,
+            delegation: (Span::from_secs(FAR_OFF), Span::DAY),
+            leave_before: Span::ZERO,
+            site_mapper: || Box::new(FirstFit {}),
+            broker_mapper: || Box::new(Fcfs::default()),
+            suspicious: false,
+        }
+    }
+}
+
+/// A guest's mapper that wants nothing: the tests command.
+struct Idle;
+
+impl ServiceManagerMapper for Idle {
+    fn decide(&self, view: &View<'_>) -> Decision {
+        Decision { round: view.round(), ..Decision::default() }
+    }
+}
+
+struct Player {
+    build: Rc<dyn Fn() -> Seat>,
+    seat: Seat,
+    journal: MemoryJournal,
+    started: u64,
+    heard: VecDeque<Sealed>,
+}
+
+pub(crate) struct World {
+    pub(crate) now: Time,
+    players: BTreeMap<u8, Player>,
+    mail: VecDeque<(u8, Sealed)>,
+    answers: VecDeque<(u8, Done)>,
+    /// Nothing reaches them and nothing gets out.
+    pub(crate) cut_off: BTreeSet<u8>,
+    /// Those whose mapper never answers.
+    pub(crate) undecided: BTreeSet<u8>,
+    /// The kinds of messages that are kept back, and those that were.
+    pub(crate) keep: BTreeSet<&'static str>,
+    pub(crate) kept: Vec<Sealed>,
+    pub(crate) driver: fn(&Call) -> Reaction,
+    /// Every call of a driver.
+    pub(crate) calls: Vec<Call>,
+    /// The calls that wait for the test.
+    pub(crate) waiting: Vec<(u8, Call)>,
+    /// Everything that was ever sent.
+    pub(crate) sent: Vec<(Envelope, Sealed)>,
+    pub(crate) problems: Vec<Problem>,
+    suspicious: bool,
+}
+
+fn setup(who: u8, name: &'static str) -> Setup {
+    let peer = |who, role| (id(who), Peer { name: Name::literal("peer"), role });
+    let peers = BTreeMap::from([
+        peer(SITE, Role::SiteAuthority),
+        peer(FAR_SITE, Role::SiteAuthority),
+        peer(BROKER, Role::Broker),
+        peer(GUEST, Role::ServiceManager),
+        peer(RIVAL, Role::ServiceManager),
+    ]);
+    Setup { name: Name::literal(name), signer: signer(who), margin: MARGIN, peers }
+}
+
+fn plan(stock: u32, (length, renew_before): (Span, Span)) -> Plan {
+    let attributes = Attributes::from([(Name::literal("cpus"), Value::Number(8))]);
+    let offer =
+        Offer { broker: id(BROKER), resource: node(), units: units(stock), length, renew_before };
+    Plan { stock: vec![Stock { resource: node(), attributes, units: stock }], offers: vec![offer] }
+}
+
+impl Scene {
+    /// Builds the actors, starts them and lets the delegations arrive.
+    pub(crate) fn open(self) -> World {
+        let Self { stock, far_stock, delegation, leave_before, .. } = self;
+        let (site_mapper, broker_mapper) = (self.site_mapper, self.broker_mapper);
+        let mut world = World {
+            now: Time::ZERO,
+            players: BTreeMap::new(),
+            mail: VecDeque::new(),
+            answers: VecDeque::new(),
+            cut_off: BTreeSet::new(),
+            undecided: BTreeSet::new(),
+            keep: BTreeSet::new(),
+            kept: Vec::new(),
+            driver: |_| Reaction::Works,
+            calls: Vec::new(),
+            waiting: Vec::new(),
+            sent: Vec::new(),
+            problems: Vec::new(),
+            suspicious: self.suspicious,
+        };
+        for (who, name, has) in [(SITE, "site", stock), (FAR_SITE, "far-site", far_stock)] {
+            if has > 0 {
+                world.add(who, move || {
+                    let actor = SiteAuthority::new(setup(who, name), plan(has, delegation));
+                    Seat::SiteAuthority(Box::new(actor), site_mapper())
+                });
+            }
+        }
+        world.add(BROKER, move || {
+            Seat::Broker(Box::new(Broker::new(setup(BROKER, "broker"))), broker_mapper())
+        });
+        for (who, name) in [(GUEST, "guest"), (RIVAL, "rival")] {
+            world.add(who, move || {
+                let actor = ServiceManager::new(setup(who, name), leave_before);
+                Seat::ServiceManager(Box::new(actor), Box::new(Idle))
+            });
+        }
+        let everybody: Vec<u8> = world.players.keys().copied().collect();
+        for who in everybody {
+            world.hand(who, Input::Start);
+        }
+        world.run();
+        assert_eq!(world.problems, []);
+        world
+    }
+}
+
+impl World {
+    fn add(&mut self, who: u8, build: impl Fn() -> Seat + 'static) {
+        let (build, seat): (Rc<dyn Fn() -> Seat>, _) = (Rc::new(build), None);
+        let seat = seat.unwrap_or_else(|| build());
+        let (journal, heard) = (MemoryJournal::new(), VecDeque::new());
+        self.players.insert(who, Player { build, seat, journal, started: 0, heard });
+    }
+
+    /// One input, and what a shell does with its output. What it leads to waits for [`Self::run`].
+    pub(crate) fn hand(&mut self, who: u8, input: Input) -> Output {
+        let player = self.players.get_mut(&who).unwrap();
+        if let Input::Message(sealed) = &input {
+            player.heard.push_front(sealed.clone());
+            player.heard.truncate(3);
+        }
+        let (before, mut out) = (player.seat.actor().position(), Output::default());
+        player.seat.actor_mut().handle(self.now, input, &mut out);
+        player.journal.append(before, &out.facts).unwrap();
+        self.problems.extend(out.problems.iter().cloned());
+        for reply in &out.replies {
+            self.post(who, reply.clone());
+        }
+        self.start_effects(who);
+        if self.suspicious {
+            self.compare_with_a_recovery(who);
+        }
+        out
+    }
+
+    fn start_effects(&mut self, who: u8) {
+        let player = self.players.get_mut(&who).unwrap();
+        let effects = player.seat.actor().effects_after(player.started);
+        player.started = player.seat.actor().position();
+        for (_, effect) in effects {
+            match effect {
+                Effect::Send(envelope) => self.post(who, *envelope),
+                Effect::Call(call) => self.perform(who, call),
+                Effect::Consult { .. } => {}
+            }
+        }
+    }
+
+    fn post(&mut self, who: u8, envelope: Envelope) {
+        let sealed = self.seal(who, &envelope);
+        let to = self.players.keys().copied().find(|&other| id(other) == envelope.header.to);
+        let kind = envelope.message.kind();
+        self.sent.push((envelope, sealed.clone()));
+        let Some(to) = to else { return };
+        if self.keep.contains(kind) {
+            self.kept.push(sealed);
+        } else if !self.cut_off.contains(&who) && !self.cut_off.contains(&to) {
+            self.mail.push_back((to, sealed));
+        }
+    }
+
+    fn perform(&mut self, who: u8, call: Call) {
+        self.calls.push(call.clone());
+        match (self.driver)(&call) {
+            Reaction::Works => self.answers.push_back((who, done(&call, true))),
+            Reaction::Fails => self.answers.push_back((who, done(&call, false))),
+            Reaction::Waits => self.waiting.push((who, call)),
+        }
+    }
+
+    /// Answers a call that waits.
+    pub(crate) fn answer(&mut self, (who, call): (u8, Call), works: bool) -> Output {
+        self.hand(who, Input::Driver(done(&call, works)))
+    }
+
+    pub(crate) fn seal(&mut self, who: u8, envelope: &Envelope) -> Sealed {
+        self.actor_mut(who).seal(envelope)
+    }
+
+    /// Until nothing is left to do at this instant.
+    pub(crate) fn run(&mut self) {
+        for _ in 0..10_000 {
+            if let Some((to, sealed)) = self.mail.pop_front() {
+                self.hand(to, Input::Message(sealed));
+            } else if let Some((who, done)) = self.answers.pop_front() {
+                self.hand(who, Input::Driver(done));
+            } else if !self.consult() {
+                return;
+            }
+        }
+        panic!("the world does not come to rest");
+    }
+
+    fn consult(&mut self) -> bool {
+        let now = self.now;
+        let decided = |who: &u8| !self.undecided.contains(who);
+        let mut players = self.players.iter().filter(|(who, _)| decided(who));
+        let open = players.find_map(|(&who, player)| Some((who, player.seat.consult(now)?)));
+        open.map(|(who, decision)| self.hand(who, decision)).is_some()
+    }
+
+    /// Lets time pass, deadline by deadline.
+    pub(crate) fn advance(&mut self, secs: i64) {
+        let until = super::at(secs);
+        for _ in 0..10_000 {
+            let next = self.players.values().filter_map(|p| p.seat.actor().next_timeout()).min();
+            let Some(next) = next.filter(|next| *next <= until) else {
+                self.now = until;
+                return;
+            };
+            self.now = self.now.max(next);
+            self.tick();
+        }
+        panic!("the world has too many deadlines");
+    }
+
+    /// Lets everybody who has something due look at the clock.
+    fn tick(&mut self) {
+        let now = self.now;
+        let due = |p: &Player| p.seat.actor().next_timeout().is_some_and(|due| due <= now);
+        let due: Vec<u8> = self.players.iter().filter(|(_, p)| due(p)).map(|(&w, _)| w).collect();
+        for who in due {
+            self.hand(who, Input::Tick);
+        }
+        self.run();
+    }
+
+    /// Sends again whatever is still owed, by everybody.
+    pub(crate) fn repeat(&mut self) {
+        let owed = |(&who, player): (&u8, &Player)| {
+            let effects = player.seat.actor().effects_after(0).into_iter();
+            effects.map(|(_, effect)| (who, effect)).collect::<Vec<_>>()
+        };
+        let owed: Vec<(u8, Effect)> = self.players.iter().flat_map(owed).collect();
+        for (who, effect) in owed {
+            if let Effect::Send(envelope) = effect {
+                self.post(who, *envelope);
+            }
+        }
+        self.run();
+    }
+
+    /// Lets go of the messages that were kept back.
+    pub(crate) fn release(&mut self) {
+        self.keep.clear();
+        for sealed in std::mem::take(&mut self.kept) {
+            let to = sealed.peek().unwrap().header.to;
+            let to = self.players.keys().copied().find(|&who| id(who) == to).unwrap();
+            self.mail.push_back((to, sealed));
+        }
+        self.run();
+    }
+
+    /// Crashes an actor: what is not in its journal is gone.
+    pub(crate) fn restart(&mut self, who: u8) {
+        let seat = self.recovered(who);
+        let player = self.players.get_mut(&who).unwrap();
+        (player.seat, player.started) = (seat, 0);
+        self.answers.retain(|(to, _)| *to != who);
+        self.hand(who, Input::Start);
+    }
+
+    fn recovered(&self, who: u8) -> Seat {
+        let mut seat = (self.players[&who].build)();
+        for entry in self.facts(who) {
+            seat.actor_mut().apply(&entry).unwrap();
+        }
+        seat
+    }
+
+    /// What is owed, due and unfinished follows from the journal, and so do the answers.
+    fn compare_with_a_recovery(&self, who: u8) {
+        let (recovered, player) = (self.recovered(who), &self.players[&who]);
+        let (live, again) = (player.seat.actor(), recovered.actor());
+        assert_eq!(live.position(), again.position());
+        for position in 0..=live.position() {
+            assert_eq!(live.effects_after(position), again.effects_after(position));
+        }
+        assert_eq!(live.next_timeout(), again.next_timeout());
+        assert_eq!(live.unfinished(100), again.unfinished(100));
+        assert_eq!(player.seat.consult(self.now), recovered.consult(self.now));
+        for sealed in &player.heard {
+            let repeat = |seat: &Seat| {
+                let (mut actor, mut out) = (twin(seat), Output::default());
+                actor.handle(self.now, Input::Message(sealed.clone()), &mut out);
+                let bytes: Vec<_> = out.replies.iter().map(|reply| actor.seal(reply)).collect();
+                (out, bytes)
+            };
+            assert_eq!(repeat(&player.seat), repeat(&recovered));
+        }
+    }
+
+    pub(crate) fn actor(&self, who: u8) -> &dyn Actor {
+        self.players[&who].seat.actor()
+    }
+
+    pub(crate) fn actor_mut(&mut self, who: u8) -> &mut dyn Actor {
+        self.players.get_mut(&who).unwrap().seat.actor_mut()
+    }
+
+    pub(crate) fn position(&self, who: u8) -> u64 {
+        self.actor(who).position()
+    }
+
+    pub(crate) fn facts(&self, who: u8) -> Vec<Entry> {
+        let journal = &self.players[&who].journal;
+        (0..journal.len()).map(|position| journal.read(position).unwrap().unwrap()).collect()
+    }
+
+    /// How many facts of a kind an actor has.
+    pub(crate) fn count(&self, who: u8, kind: &str) -> usize {
+        self.players[&who].journal.rows().filter(|row| row.kind == kind).count()
+    }
+
+    pub(crate) fn site(&self) -> &SiteAuthority {
+        let Seat::SiteAuthority(site, _) = &self.players[&SITE].seat else { unreachable!() };
+        site
+    }
+
+    pub(crate) fn broker(&self) -> &Broker {
+        let Seat::Broker(broker, _) = &self.players[&BROKER].seat else { unreachable!() };
+        broker
+    }
+
+    pub(crate) fn guest(&self, who: u8) -> &ServiceManager {
+        let Seat::ServiceManager(guest, _) = &self.players[&who].seat else { unreachable!() };
+        guest
+    }
+
+    /// Has a guest ask and lets everybody act on it; answers the lease.
+    pub(crate) fn ask(&mut self, who: u8, ask: Ask) -> LeaseId {
+        let out = self.hand(who, Input::Command(Command::Ask(ask)));
+        let Some(Fact::ServiceManager(service_manager::Fact::Asked(asked))) =
+            out.facts.first().map(|entry| entry.fact.clone())
+        else {
+            panic!("not asked: {:?}", out.problems);
+        };
+        self.run();
+        LeaseId { number: asked.request.id.number, part: 0 }
+    }
+
+    pub(crate) fn command(&mut self, who: u8, command: Command) {
+        self.hand(who, Input::Command(command));
+        self.run();
+    }
+
+    pub(crate) fn deliver(&mut self, to: u8, sealed: &Sealed) -> Output {
+        self.hand(to, Input::Message(sealed.clone()))
+    }
+
+    /// The state of a lease at its guest in a word.
+    pub(crate) fn state(&self, who: u8, lease: LeaseId) -> &'static str {
+        self.guest(who).lease(lease).map_or("forgotten", State::word)
+    }
+
+    /// The state of a lease at the site in a word.
+    pub(crate) fn at_site(&self, ticket: LinkHash) -> &'static str {
+        self.site().lease(ticket).map_or("unknown", |state| state.word())
+    }
+
+    /// How many of the site's units are in a state.
+    pub(crate) fn units_in(&self, word: &str) -> usize {
+        self.site().units().filter(|(_, state, _)| state.word() == word).count()
+    }
+
+    /// The tickets of a lease.
+    pub(crate) fn tickets(&self, who: u8, lease: LeaseId) -> Vec<Ticket> {
+        match self.guest(who).lease(lease).unwrap() {
+            State::Redeeming { ticket } => vec![ticket.clone()],
+            State::Joining { held } | State::Active { held } | State::Leaving { held, .. } => {
+                let mut tickets = held.tickets.clone();
+                if let Extension::Redeeming { ticket, .. } = &held.extension {
+                    tickets.push(ticket.clone());
+                }
+                tickets
+            }
+            State::Closing { tickets } => tickets.clone(),
+            State::Asking { .. }
+            | State::GivenUp { .. }
+            | State::Crediting { .. }
+            | State::Closed { .. } => Vec::new(),
+        }
+    }
+
+    pub(crate) fn ticket(&self, who: u8, lease: LeaseId) -> Ticket {
+        self.tickets(who, lease).remove(0)
+    }
+
+    /// What was sent of a kind, oldest first.
+    pub(crate) fn sent(&self, kind: &str) -> Vec<Sealed> {
+        let of_kind = self.sent.iter().filter(|(envelope, _)| envelope.message.kind() == kind);
+        of_kind.map(|(_, sealed)| sealed.clone()).collect()
+    }
+
+    /// The site's delegation as the broker got it.
+    pub(crate) fn delegation(&self) -> Ticket {
+        let envelopes = self.sent.iter().rev().map(|(envelope, _)| envelope);
+        let mut delegations = envelopes.filter_map(|envelope| match &envelope.message {
+            Message::Delegate { ticket, .. } if ticket.site() == id(SITE) => Some(ticket.clone()),
+            _ => None,
+        });
+        delegations.next().unwrap()
+    }
+
+    /// What the broker can still cut from its only delegation at an instant.
+    pub(crate) fn free_at(&self, secs: i64) -> i64 {
+        let (_, account) = self.broker().ledger().accounts().next().unwrap();
+        account.free().free_at(super::at(secs))
+    }
+}
+
+/// The same actor once more, to try something on.
+fn twin(seat: &Seat) -> Box<dyn Actor> {
+    match seat {
+        Seat::ServiceManager(actor, _) => actor.clone(),
+        Seat::Broker(actor, _) => actor.clone(),
+        Seat::SiteAuthority(actor, _) => actor.clone(),
+    }
+}
+
+fn done(call: &Call, works: bool) -> Done {
+    let address = super::properties("address", &format!("10.0.0.{}", call.unit.0));
+    let properties = if call.step == Step::Setup { address } else { Properties::default() };
+    let outcome = if works { Ok(properties) } else { Err(DriverError("it burns".to_owned())) };
+    let Call { unit, epoch, step, lease, .. } = *call;
+    Done { unit, epoch, step, lease, outcome }
+}
+
+/// The link of a ticket that says what it is good for.
+pub(crate) fn bottom(ticket: &Ticket) -> SignedLink {
+    ticket.bottom().clone()
+}
