@@ -17,7 +17,8 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 ok, 1 error, 2 usage";
+const EXIT_CODES: &str = "Exit codes: 0 ok, 1 error, 2 usage\n\n\
+    TENURE_LOG=info tells on standard error what goes on; NO_COLOR is honoured";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -46,6 +46,7 @@ impl Logs {
                     Error::reading(&path, source, help)
                 })?),
             };
+            tracing::info!(file = %path.display(), bytes = bytes.len(), "read a log of demand");
             let parsed = Log::parse(&log.file, bytes, log.kind, log.column.as_deref())?;
             logs.insert(key(log), parsed);
         }

@@ -47,6 +47,7 @@ struct Console<'a> {
 
 /// Runs the command of this process.
 pub fn main() -> ExitCode {
+    start_log();
     let terminal = io::stderr().is_terminal();
     // https://no-color.org: any value but the empty one.
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -54,6 +55,15 @@ pub fn main() -> ExitCode {
     let color = terminal && !plain;
     let mut console = Console { out: &mut out, err: &mut err, terminal, color, json: false };
     ExitCode::from(run_on(std::env::args_os(), &mut console))
+}
+
+/// Writes what goes on to standard error, as far as the variable `TENURE_LOG` asks for it: `info`, `debug`
+/// or a filter such as `tenure=debug`.
+fn start_log() {
+    if let Ok(filter) = std::env::var("TENURE_LOG") {
+        let filter = tracing_subscriber::EnvFilter::new(filter);
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    }
 }
 
 /// Runs a command, the first of `args` being its own name, and returns its exit code. Nothing is

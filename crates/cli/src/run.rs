@@ -99,6 +99,7 @@ fn run(point: &Point, logs: &Logs, progress: &Progress) -> Result<Run, Error> {
     let swept = Swept(swept.clone());
     let inputs = Inputs { demand: logs.demand(scenario) };
     let mut progress = progress.of_run(seconds(scenario));
+    tracing::info!(run = %swept, horizon = %scenario.horizon, "starts");
     let start = Instant::now();
     let mut emulation = Emulation::new(scenario, &inputs)
         .map_err(|source| Error::Emulation { swept: swept.to_string(), source })?;
@@ -117,6 +118,11 @@ fn run(point: &Point, logs: &Logs, progress: &Progress) -> Result<Run, Error> {
     if let Some(failure) = failure {
         report.verdict = Verdict::Failed;
         report.problems.insert(0, failure);
+    }
+    let (verdict, facts) = (report.verdict.word(), report.facts);
+    tracing::info!(run = %swept, verdict, facts, wall_s, "ends");
+    for note in &report.notes {
+        tracing::debug!(run = %swept, note, "an actor refused an input");
     }
     Ok(Run {
         swept,

@@ -5,6 +5,7 @@ pub(crate) mod world;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use tenure_core::codec;
 use tenure_core::identity::{ActorId, Scheme, Signer};
 use tenure_core::mapper::service_manager::Ask;
 use tenure_core::message::{Envelope, Header, Item, Message, Request, Sealed, Sequence};
@@ -182,8 +183,13 @@ pub(crate) fn wish(n: u32, start: i64, secs: i64) -> Ask {
 
 /// The same wish as a broker reads it.
 pub(crate) fn request(from: u8, number: u64, n: u32, start: i64, secs: i64) -> Request {
-    let Ask { items, earliest, latest, duration, answer_by, properties, .. } =
-        wish(n, start, secs);
+    let Ask { items, earliest, latest, duration, answer_by, properties, .. } = wish(n, start, secs);
     let id = RequestId { origin: id(from), number };
     Request { id, items, earliest, latest, duration, answer_by, properties }
+}
+
+/// Bytes that their sender signed as a message, whatever they are.
+pub(crate) fn seal_bytes(who: u8, bytes: Vec<u8>) -> Sealed {
+    let (key, signature) = notary(who).sign_message(&bytes);
+    codec::decode(&codec::encode(&(bytes, key, signature))).unwrap()
 }

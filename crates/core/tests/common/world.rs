@@ -23,7 +23,7 @@ use tenure_core::property::Properties;
 use tenure_core::resource::{Attributes, Value};
 use tenure_core::slice::LeaseId;
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::{LinkHash, SignedLink};
+use tenure_core::ticket::link::LinkHash;
 use tenure_core::time::{Span, Time};
 
 use super::{BROKER, FAR_OFF, FAR_SITE, GUEST, MARGIN, RIVAL, SITE, id, node, signer, units};
@@ -174,8 +174,7 @@ impl Scene {
 
 impl World {
     fn add(&mut self, who: u8, build: impl Fn() -> Seat + 'static) {
-        let (build, seat): (Rc<dyn Fn() -> Seat>, _) = (Rc::new(build), None);
-        let seat = seat.unwrap_or_else(|| build());
+        let (seat, build): (_, Rc<dyn Fn() -> Seat>) = (build(), Rc::new(build));
         let (journal, heard) = (MemoryJournal::new(), VecDeque::new());
         self.players.insert(who, Player { build, seat, journal, started: 0, heard });
     }
@@ -492,9 +491,4 @@ fn done(call: &Call, works: bool) -> Done {
     let outcome = if works { Ok(properties) } else { Err(DriverError("it burns".to_owned())) };
     let Call { unit, epoch, step, lease, .. } = *call;
     Done { unit, epoch, step, lease, outcome }
-}
-
-/// The link of a ticket that says what it is good for.
-pub(crate) fn bottom(ticket: &Ticket) -> SignedLink {
-    ticket.bottom().clone()
 }
