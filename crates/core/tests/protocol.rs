@@ -6,3 +6,5 @@ mod common;
 mod tickets;
 #[path = "protocol/encoding.rs"]
 mod encoding;
+#[path = "protocol/ledger.rs"]
+mod ledger;

@@ -19,12 +19,29 @@ use serde::{Deserialize, Serialize};
 pub use seat::Seat;
 
 use crate::effect::{Effect, EffectId, Input, Output, Problem};
-use crate::fact::{BadFact, Entry};
+use crate::fact::{BadFact, Entry, Fact};
 use crate::identity::{ActorId, Signer};
 use crate::message::{Envelope, Header, Message, Sealed, Sequence};
 use crate::name::Name;
 use crate::notary::Notary;
 use crate::time::{Span, Time};
+
+/// How an actor decides: by facts, applied as they are emitted.
+pub(crate) trait Emit: Actor {
+    /// Applies a fact and records it in the output.
+    ///
+    /// # Panics
+    /// If the actor refuses its own fact: a mistake in the program, after which nothing it does can be
+    /// trusted. The shell has its journal to come back from.
+    fn emit(&mut self, at: Time, fact: impl Into<Fact>, out: &mut Output) {
+        let entry = Entry { at, fact: fact.into() };
+        let applied = self.apply(&entry);
+        assert!(applied.is_ok(), "an actor refuses its own fact: {applied:?}");
+        out.facts.push(entry);
+    }
+}
+
+impl<A: Actor> Emit for A {}
 
 /// What an actor is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,5 +1,6 @@
 //! Rounds: when the mapper is to be asked, and whether it has answered.
 
+use crate::effect::Problem;
 use crate::fact::Memo;
 use crate::time::Time;
 
@@ -44,6 +45,14 @@ impl Rounds {
     /// The number of the open round.
     pub fn open(&self) -> Option<u64> {
         self.open.then_some(self.count)
+    }
+
+    /// Whether `answered` is the open round; a mapper that was too slow answers one that is over.
+    pub fn check(&self, answered: u64) -> Result<(), Problem> {
+        match self.open() {
+            Some(open) if open == answered => Ok(()),
+            open => Err(Problem::StaleDecision { answered, open }),
+        }
     }
 
     /// What the mapper remembers.

@@ -6,13 +6,12 @@ use std::num::NonZeroU32;
 
 use super::super::dropped;
 use super::{Broker, Timer, last_end};
-use crate::actor::{Actor as _, Role};
+use crate::actor::{Emit as _, Role};
 use crate::effect::{Output, Problem};
 use crate::fact::broker::{
     DelegationTaken, MapperAnswered, ReceiptTaken, RequestForgotten, RequestRefused, Requested,
     TicketsCut, Woken,
 };
-use crate::fact::{self, Fact};
 use crate::identity::ActorId;
 use crate::lease::broker::State;
 use crate::mapper::broker::{Choice, Decision, Verdict};
@@ -224,10 +223,8 @@ impl Broker {
     }
 
     pub(super) fn decide(&mut self, now: Time, decision: Decision, out: &mut Output) {
-        let open = self.rounds.open();
-        if open != Some(decision.round) {
-            let answered = decision.round;
-            return out.problems.push(Problem::StaleDecision { answered, open });
+        if let Err(stale) = self.rounds.check(decision.round) {
+            return out.problems.push(stale);
         }
         for choice in decision.choices {
             if let Err(cause) = self.carry_out(now, choice, out) {
@@ -347,13 +344,6 @@ impl Broker {
         if let Some(cause) = record.answered {
             out.replies.push(self.base.answer(id.origin, cause, message));
         }
-    }
-
-    fn emit(&mut self, at: Time, fact: impl Into<Fact>, out: &mut Output) {
-        let entry = fact::Entry { at, fact: fact.into() };
-        let applied = self.apply(&entry);
-        assert!(applied.is_ok(), "a broker emitted a fact that it refuses: {applied:?}");
-        out.facts.push(entry);
     }
 }
 

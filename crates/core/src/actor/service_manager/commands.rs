@@ -1,7 +1,7 @@
 //! What a service manager does for its user and its mapper: ask, extend, close.
 
 use super::ServiceManager;
-use crate::actor::Role;
+use crate::actor::{Emit as _, Role};
 use crate::effect::{Command, Output, Problem};
 use crate::fact::service_manager::{
     Asked, CloseBegun, ExtensionAsked, GaveUp, LeaveBegun, MapperAnswered,
@@ -9,10 +9,13 @@ use crate::fact::service_manager::{
 use crate::identity::ActorId;
 use crate::lease::service_manager::{Extension, State, Then};
 use crate::mapper::service_manager::{Ask, Decision, Extend};
-use crate::message::{MAX_ITEMS, Request};
+use crate::message::{Item, MAX_ITEMS, Request};
+use crate::property::Properties;
+use crate::resource::Constraints;
 use crate::slice::{LeaseId, RequestId};
+use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
-use crate::time::{Term, Time};
+use crate::time::{Span, Term, Time};
 
 impl ServiceManager {
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
@@ -33,10 +36,8 @@ impl ServiceManager {
     }
 
     pub(super) fn decide(&mut self, now: Time, decision: Decision, out: &mut Output) {
-        let open = self.rounds.open();
-        if open != Some(decision.round) {
-            let answered = decision.round;
-            return out.problems.push(Problem::StaleDecision { answered, open });
+        if let Err(stale) = self.rounds.check(decision.round) {
+            return out.problems.push(stale);
         }
         let mut done = Vec::new();
         for extend in decision.extensions {
@@ -111,11 +112,32 @@ impl ServiceManager {
             return Err(format!("lease {lease} is being extended already"));
         }
         Term::lasting(held.term.end(), duration).map_err(|empty| empty.to_string())?;
-        let request = self.extension_request(held, record.units, duration);
-        let issuer = held.tickets.last().map(|ticket| ticket.bottom().issuer);
-        let broker = self.broker(issuer)?;
+        let newest = held.tickets.last().ok_or("a lease without a ticket")?;
+        let request = self.extension_request(newest, held.term.end(), duration);
+        let broker = self.broker(Some(newest.bottom().issuer))?;
         self.emit(now, ExtensionAsked { lease, broker, request, reason }, out);
         Ok(())
+    }
+
+    /// The request that goes on from a ticket at `end`, with its units.
+    fn extension_request(&self, newest: &Ticket, end: Time, duration: Span) -> Request {
+        let link = newest.bottom();
+        let item = Item {
+            resource: link.resource.clone(),
+            units: link.units,
+            least: link.units,
+            requirements: Constraints::NONE,
+            extends: Some(link.hash()),
+        };
+        Request {
+            id: RequestId { origin: self.base.id(), number: self.last_number + 1 },
+            items: vec![item],
+            earliest: end,
+            latest: end,
+            duration,
+            answer_by: end.minus(self.base.margin()),
+            properties: Properties::default(),
+        }
     }
 
     /// Gives a lease back, from wherever it is in its life.

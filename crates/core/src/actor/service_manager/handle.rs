@@ -1,7 +1,7 @@
 //! What a service manager does with time, messages and its guest's driver.
 
 use super::{Duty, ServiceManager, Timer};
-use crate::actor::{Actor as _, dropped};
+use crate::actor::{Emit as _, dropped};
 use crate::driver::Step;
 use crate::effect::{Done, Output, Problem};
 use crate::fact::service_manager::{
@@ -9,7 +9,6 @@ use crate::fact::service_manager::{
     LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SignalObserved, SiteClosed, TermOver,
     UnwantedGranted, Woken,
 };
-use crate::fact::{Entry, Fact};
 use crate::identity::ActorId;
 use crate::lease::service_manager::{Extension, Held, State, Then, Use};
 use crate::message::{LeasedUnit, Message, Request, Sealed, Subject};
@@ -19,7 +18,7 @@ use crate::slice::{LeaseId, RequestId};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::ticket::receipt::Receipt;
-use crate::time::{Span, Term, Time};
+use crate::time::{Term, Time};
 
 impl ServiceManager {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
@@ -340,48 +339,11 @@ impl ServiceManager {
             return out.problems.push(Problem::Command(cause));
         }
         let error = outcome.err().map(|error| error.0);
-        let gone = match step {
-            Step::Join => {
-                self.emit(now, Joined { lease, unit, error }, out);
-                false
-            }
-            Step::Leave | Step::Setup | Step::Teardown => {
-                self.emit(now, Left { lease, unit, error }, out);
-                true
-            }
-        };
-        debug_assert!(!gone || !self.owed.owes(&duty));
-    }
-
-    /// The request that keeps a lease for longer.
-    pub(super) fn extension_request(&self, held: &Held, units: u32, duration: Span) -> Request {
-        let end = held.term.end();
-        let newest = held.tickets.last();
-        let units = std::num::NonZeroU32::new(units).unwrap_or(std::num::NonZeroU32::MIN);
-        let item = crate::message::Item {
-            resource: newest
-                .map_or_else(|| self.base.setup.name.clone(), |t| t.bottom().resource.clone()),
-            units,
-            least: units,
-            requirements: Default::default(),
-            extends: newest.map(Ticket::hash),
-        };
-        Request {
-            id: RequestId { origin: self.base.id(), number: self.last_number + 1 },
-            items: vec![item],
-            earliest: end,
-            latest: end,
-            duration,
-            answer_by: end.minus(self.base.margin()),
-            properties: Default::default(),
+        if step == Step::Join {
+            self.emit(now, Joined { lease, unit, error }, out);
+        } else {
+            self.emit(now, Left { lease, unit, error }, out);
         }
-    }
-
-    pub(super) fn emit(&mut self, at: Time, fact: impl Into<Fact>, out: &mut Output) {
-        let entry = Entry { at, fact: fact.into() };
-        let applied = self.apply(&entry);
-        assert!(applied.is_ok(), "a service manager emitted a fact that it refuses: {applied:?}");
-        out.facts.push(entry);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use super::{Duty, Offer, SiteAuthority, Stock, Timer};
-use crate::actor::{Actor as _, dropped};
+use crate::actor::{Emit as _, dropped};
 use crate::driver::{Step, UnitId};
 use crate::effect::{Done, Output, Problem};
 use crate::fact::site_authority::{
@@ -12,7 +12,6 @@ use crate::fact::site_authority::{
     MapperAnswered, Stocked, UnitReset, UnitSetUp, UnitSetupFailed, UnitTeardownFailed,
     UnitTornDown, UnitsAssigned, Woken,
 };
-use crate::fact::{Entry, Fact};
 use crate::identity::ActorId;
 use crate::lease::site_authority::{State, Why};
 use crate::lease::unit;
@@ -215,10 +214,8 @@ impl SiteAuthority {
     }
 
     pub(super) fn decide(&mut self, now: Time, decision: Decision, out: &mut Output) {
-        let open = self.rounds.open();
-        if open != Some(decision.round) {
-            let answered = decision.round;
-            return out.problems.push(Problem::StaleDecision { answered, open });
+        if let Err(stale) = self.rounds.check(decision.round) {
+            return out.problems.push(stale);
         }
         for assignment in decision.assignments {
             match self.check_assignment(&assignment) {
@@ -305,12 +302,5 @@ impl SiteAuthority {
                 out.problems.push(Problem::Command(cause));
             }
         }
-    }
-
-    pub(super) fn emit(&mut self, at: Time, fact: impl Into<Fact>, out: &mut Output) {
-        let entry = Entry { at, fact: fact.into() };
-        let applied = self.apply(&entry);
-        assert!(applied.is_ok(), "a site emitted a fact that it refuses: {applied:?}");
-        out.facts.push(entry);
     }
 }

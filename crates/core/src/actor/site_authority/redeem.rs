@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::SiteAuthority;
+use crate::actor::Emit as _;
 use crate::effect::Output;
 use crate::fact::site_authority::{
     LeaseClosed, LeaseExtended, Redeemed, TicketRefused, TicketSurrendered,
