@@ -8,3 +8,11 @@ mod tickets;
 mod encoding;
 #[path = "protocol/ledger.rs"]
 mod ledger;
+#[path = "protocol/evidence.rs"]
+mod evidence;
+#[path = "protocol/site_under_attack.rs"]
+mod site_under_attack;
+#[path = "protocol/broker_under_attack.rs"]
+mod broker_under_attack;
+#[path = "protocol/guest_under_attack.rs"]
+mod guest_under_attack;

@@ -181,7 +181,7 @@ fn service_manager_table() -> Table {
     let crediting = step(closing.clone(), Event::SiteClosed(vec![s.receipt.clone()]));
     let states: Vec<State> = vec![
         asking.clone(),
-        step(asking.clone(), Event::GaveUp),
+        step(asking, Event::GaveUp),
         redeeming,
         two.clone(),
         one.clone(),
@@ -189,7 +189,7 @@ fn service_manager_table() -> Table {
         grant(ask(one.clone())),
         active.clone(),
         ask(active.clone()),
-        grant(ask(active.clone())),
+        grant(ask(active)),
         leave(two.clone(), Then::End),
         leave(one.clone(), Then::End),
         leave(grant(ask(one.clone())), Then::End),

@@ -8,14 +8,15 @@ use std::num::NonZeroU32;
 use tenure_core::codec;
 use tenure_core::identity::{ActorId, Scheme, Signer};
 use tenure_core::mapper::service_manager::Ask;
-use tenure_core::message::{Envelope, Header, Item, Message, Request, Sealed, Sequence};
+use tenure_core::message::{Envelope, Header, Item, Message, Request, Sealed, Sequence, Subject};
 use tenure_core::name::Name;
 use tenure_core::notary::Notary;
 use tenure_core::property::Properties;
-use tenure_core::resource::{Constraint, Constraints, Test, Value};
+use tenure_core::refusal::Refusal;
+use tenure_core::resource::{Attributes, Constraint, Constraints, Test, Value};
 use tenure_core::slice::{LeaseId, RequestId};
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::{Generation, Link, SignedLink};
+use tenure_core::ticket::link::{DelegationId, Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::time::{Span, Term, Time};
 
@@ -192,4 +193,26 @@ pub(crate) fn request(from: u8, number: u64, n: u32, start: i64, secs: i64) -> R
 pub(crate) fn seal_bytes(who: u8, bytes: Vec<u8>) -> Sealed {
     let (key, signature) = notary(who).sign_message(&bytes);
     codec::decode(&codec::encode(&(bytes, key, signature))).unwrap()
+}
+
+/// One message of every kind, all about one ticket.
+pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
+    let (link, id) = (ticket.bottom(), RequestId { origin: id(GUEST), number: 1 });
+    let delegation = DelegationId { issuer: link.issuer, number: 1 };
+    let receipts = vec![receipt(SITE, link, link.term.start())];
+    let messages = vec![
+        Message::Delegate { ticket: ticket.clone(), attributes: Attributes::new() },
+        Message::Delegated { delegation, generation: 0 },
+        Message::Request(request(GUEST, 1, 1, 0, HOUR)),
+        Message::Granted { request: id, tickets: vec![(0, ticket.clone())] },
+        redeem(ticket),
+        Message::Leased { ticket: ticket.hash(), term: link.term, units: Vec::new() },
+        close(ticket),
+        Message::Closed { ticket: ticket.hash(), refusal: None, receipts: receipts.clone() },
+        Message::Credit { receipts },
+        Message::Credited { tickets: vec![ticket.hash()] },
+        Message::Refused { subject: Subject::Request(id), refusal: Refusal::Forbidden },
+    ];
+    assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
+    messages
 }

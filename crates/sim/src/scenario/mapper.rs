@@ -110,7 +110,7 @@ impl Scenario {
         if most == 0 {
             let known: BTreeSet<&str> = lent().map(|site| site.resource.as_str()).collect();
             let message = format!("no site lends `{wanted}` to `{}`", manager.broker);
-            Some((message, suggestion(wanted, known.into_iter())))
+            Some((message, suggestion(wanted, known)))
         } else if least.and_then(|units| u64::try_from(units).ok()).is_some_and(|u| u > most) {
             let message = format!("it needs more than the {most} units of `{wanted}` there are");
             Some((message, format!("ask for at most {most}, or set a smaller `least`")))
