@@ -16,3 +16,15 @@ mod site_under_attack;
 mod broker_under_attack;
 #[path = "protocol/guest_under_attack.rs"]
 mod guest_under_attack;
+#[path = "protocol/receipts.rs"]
+mod receipts;
+#[path = "protocol/extension.rs"]
+mod extension;
+#[path = "protocol/deadlines.rs"]
+mod deadlines;
+#[path = "protocol/drivers.rs"]
+mod drivers;
+#[path = "protocol/mappers.rs"]
+mod mappers;
+#[path = "protocol/recovery.rs"]
+mod recovery;

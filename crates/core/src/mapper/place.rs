@@ -98,7 +98,7 @@ impl<'a> Draft<'a> {
                 None => Refusal::NoSuchType { resource, known: Vec::new() },
             });
         }
-        let most = matching.iter().map(|source| source.units).sum();
+        let most = matching.iter().fold(0, |sum: u32, source| sum.saturating_add(source.units));
         if item.least.get() > most {
             return Err(Refusal::TooMany { resource, asked: item.least.get(), most });
         }

@@ -40,6 +40,8 @@ pub(crate) enum Reaction {
 pub(crate) struct Scene {
     /// Units at the site, all of them delegated.
     pub(crate) stock: u32,
+    /// Units of type `disk` at the site, delegated to nobody.
+    pub(crate) disks: u32,
     /// Units at the other site; none, no site.
     pub(crate) far_stock: u32,
     /// How long a delegation lasts, and how long before its end it is renewed.
@@ -55,6 +57,7 @@ impl Default for Scene {
     fn default() -> Self {
         Self {
             stock: 4,
+            disks: 0,
             far_stock: 0,
             delegation: (Span::from_secs(FAR_OFF), Span::DAY),
             leave_before: Span::ZERO,
@@ -117,17 +120,20 @@ fn setup(who: u8, name: &'static str) -> Setup {
     Setup { name: Name::literal(name), signer: signer(who), margin: MARGIN, peers }
 }
 
-fn plan(stock: u32, (length, renew_before): (Span, Span)) -> Plan {
+fn plan(stock: u32, disks: u32, (length, renew_before): (Span, Span)) -> Plan {
     let attributes = Attributes::from([(Name::literal("cpus"), Value::Number(8))]);
     let offer =
         Offer { broker: id(BROKER), resource: node(), units: units(stock), length, renew_before };
-    Plan { stock: vec![Stock { resource: node(), attributes, units: stock }], offers: vec![offer] }
+    let disk = Name::literal("disk");
+    let nodes = Stock { resource: node(), attributes: attributes.clone(), units: stock };
+    let disks = Stock { resource: disk, attributes, units: disks };
+    Plan { stock: vec![nodes, disks], offers: vec![offer] }
 }
 
 impl Scene {
     /// Builds the actors, starts them and lets the delegations arrive.
     pub(crate) fn open(self) -> World {
-        let Self { stock, far_stock, delegation, leave_before, .. } = self;
+        let Self { stock, disks, far_stock, delegation, leave_before, .. } = self;
         let (site_mapper, broker_mapper) = (self.site_mapper, self.broker_mapper);
         let mut world = World {
             now: Time::ZERO,
@@ -145,10 +151,11 @@ impl Scene {
             problems: Vec::new(),
             suspicious: self.suspicious,
         };
-        for (who, name, has) in [(SITE, "site", stock), (FAR_SITE, "far-site", far_stock)] {
+        let sites = [(SITE, "site", stock, disks), (FAR_SITE, "far-site", far_stock, 0)];
+        for (who, name, has, disks) in sites {
             if has > 0 {
                 world.add(who, move || {
-                    let actor = SiteAuthority::new(setup(who, name), plan(has, delegation));
+                    let actor = SiteAuthority::new(setup(who, name), plan(has, disks, delegation));
                     Seat::SiteAuthority(Box::new(actor), site_mapper())
                 });
             }

@@ -22,6 +22,9 @@ use crate::workload::{Kind, Wave, WorkloadError};
 /// The most steps of one emulation.
 const MAX_STEPS: i64 = 10_000_000;
 
+/// The most units of all sites together.
+const MAX_CAPACITY: u32 = 1_000_000;
+
 /// The type of units where none is named.
 const RESOURCE: &str = "node";
 
@@ -182,6 +185,10 @@ impl Check<'_> {
         }
         let stated = |site: &file::Site| site.units.as_ref().map(|units| *units.get_ref());
         let total = u64::from(*capacity.get_ref());
+        if total > u64::from(MAX_CAPACITY) {
+            let message = format!("a capacity of {total} units is more than {MAX_CAPACITY}");
+            return self.refuse(capacity.span(), message, "emulate a smaller deployment");
+        }
         let fixed: u64 = sites.values().filter_map(stated).map(u64::from).sum();
         let open = sites.values().filter(|site| site.units.is_none()).count();
         let left = total.saturating_sub(fixed);

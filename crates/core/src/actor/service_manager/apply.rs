@@ -95,7 +95,7 @@ impl ServiceManager {
         let lease = Lease {
             state: State::Asking { broker: *broker, request: Box::new(request.clone()) },
             resource: item.resource.clone(),
-            units: request.items.iter().map(|item| item.units.get()).sum(),
+            units: request.items.iter().fold(0, |sum, item| item.units.get().saturating_add(sum)),
             term,
             slice: slice.clone(),
             least: NonZeroU32::MIN,
