@@ -43,6 +43,19 @@ pub struct Request {
     pub properties: Properties,
 }
 
+impl Request {
+    /// The end of the latest term that would do.
+    pub fn last_end(&self) -> Time {
+        self.latest.plus(self.duration)
+    }
+
+    /// Until when both sides remember the request: as long again as the term. A slow answer is still
+    /// heard, and who asks again is told the same.
+    pub fn last_word(&self) -> Time {
+        self.last_end().plus(self.duration)
+    }
+}
+
 /// Units of one type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {

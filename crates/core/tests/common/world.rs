@@ -256,9 +256,11 @@ impl World {
         for _ in 0..10_000 {
             if let Some((to, sealed)) = self.mail.pop_front() {
                 self.hand(to, Input::Message(sealed));
+            } else if self.consult() {
+                // What the mappers decided comes before what the drivers did meanwhile.
             } else if let Some((who, done)) = self.answers.pop_front() {
                 self.hand(who, Input::Driver(done));
-            } else if !self.consult() {
+            } else {
                 return;
             }
         }
@@ -334,8 +336,13 @@ impl World {
         self.hand(who, Input::Start);
     }
 
+    /// An actor as it was before its first fact.
+    pub(crate) fn fresh(&self, who: u8) -> Seat {
+        (self.players[&who].build)()
+    }
+
     fn recovered(&self, who: u8) -> Seat {
-        let mut seat = (self.players[&who].build)();
+        let mut seat = self.fresh(who);
         for entry in self.facts(who) {
             seat.actor_mut().apply(&entry).unwrap();
         }

@@ -12,8 +12,8 @@ use tenure_core::time::{Span, Time};
 
 use crate::common::world::{Scene, World};
 use crate::common::{
-    BROKER, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, delegation, envelope, id,
-    item, letter, micro, notary, one_of_each, request, signer, term, units,
+    BROKER, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, delegation, envelope, equals,
+    id, item, letter, micro, notary, one_of_each, request, signer, term, units,
 };
 
 fn without_effect(world: &mut World, sealed: &Sealed) -> Output {
@@ -260,7 +260,7 @@ fn a_renewal_that_takes_away_what_was_given_is_refused() {
     assert!(renewal_refused(|link| link.units = units(3)));
     assert!(renewal_refused(|link| link.term = term(0, HOUR)));
     assert!(renewal_refused(|link| link.resource = "disk".parse().unwrap()));
-    assert!(renewal_refused(|link| link.constraints.add(crate::common::equals("cpus", 8))));
+    assert!(renewal_refused(|link| link.constraints.add(equals("cpus", 8))));
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn a_request_replayed_long_after_it_was_forgotten_is_refused() {
     let sealed = letter(GUEST, BROKER, Message::Request(asked.clone()));
     world.deliver(BROKER, &sealed);
     world.run();
-    world.advance(2 * HOUR);
+    world.advance(3 * HOUR);
     assert_eq!(world.broker().request(asked.id), None);
     let out = world.deliver(BROKER, &sealed);
     assert!(matches!(only_refusal(&out), Refusal::TooLate(_)));

@@ -6,7 +6,7 @@ use tenure_core::refusal::Refusal;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::{Evidence, EvidenceFault};
 use tenure_core::ticket::link::{Link, SignedLink};
-use tenure_core::ticket::receipt::Receipt;
+use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::time::Span;
 
 use crate::common::world::{Scene, World};
@@ -240,7 +240,7 @@ fn a_site_cannot_frame_its_broker_with_a_smaller_generation() {
 
 /// Whether the broker is acquitted by a receipt for the guest's ticket, from the start of its term on,
 /// after a change, signed by `site`.
-fn acquits(site: u8, change: impl FnOnce(&mut tenure_core::ticket::receipt::Return)) -> bool {
+fn acquits(site: u8, change: impl FnOnce(&mut Return)) -> bool {
     let (_, evidence, [first, _]) = over_issue();
     let mut what = returned(SITE, first.bottom(), at(0));
     change(&mut what);

@@ -1,18 +1,19 @@
 //! A service manager that is lied to: only the broker it asked and the site it was sold to are heard.
 
 use tenure_core::driver::{Epoch, UnitId};
-use tenure_core::effect::{Output, Problem};
+use tenure_core::effect::{Command, Output, Problem};
 use tenure_core::message::{LeasedUnit, Message, Sealed, Subject};
 use tenure_core::property::Properties;
 use tenure_core::refusal::Refusal;
 use tenure_core::slice::{LeaseId, RequestId};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Link, SignedLink};
+use tenure_core::ticket::receipt::Receipt;
 
 use crate::common::world::{Scene, World};
 use crate::common::{
-    BROKER, FAR_SITE, GUEST, HOUR, RIVAL, SITE, STRANGER, at, cut, id, letter, micro, one_of_each,
-    part, receipt, signer, term, units, wish,
+    BROKER, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, cut, id, item, letter, micro,
+    one_of_each, part, receipt, returned, signer, term, units, wish,
 };
 
 fn without_effect(world: &mut World, sealed: &Sealed) -> Output {
@@ -178,14 +179,11 @@ fn an_end_with_a_forged_receipt_is_not_believed() {
     let lease = world.ask(GUEST, wish(2, 0, HOUR));
     let ticket = world.ticket(GUEST, lease);
     world.keep.insert("closed");
-    world.command(GUEST, tenure_core::effect::Command::Close { lease });
+    world.command(GUEST, Command::Close { lease });
     let other = cut(&world.delegation(), BROKER, RIVAL, 2, term(0, HOUR), 901);
     let forged = [
         receipt(FAR_SITE, ticket.bottom(), at(0)),
-        tenure_core::ticket::receipt::Receipt::sign(
-            crate::common::returned(SITE, ticket.bottom(), at(0)),
-            &signer(BROKER),
-        ),
+        Receipt::sign(returned(SITE, ticket.bottom(), at(0)), &signer(BROKER)),
         receipt(SITE, other.bottom(), at(0)),
     ];
     for receipt in forged {
@@ -204,7 +202,7 @@ fn a_credit_is_not_over_until_its_own_broker_says_so() {
     let lease = world.ask(GUEST, wish(2, 0, HOUR));
     let hash = world.ticket(GUEST, lease).hash();
     world.keep.insert("credited");
-    world.command(GUEST, tenure_core::effect::Command::Close { lease });
+    world.command(GUEST, Command::Close { lease });
     for nobody in [RIVAL, SITE, STRANGER] {
         let credited = Message::Credited { tickets: vec![hash] };
         without_effect(&mut world, &letter(nobody, GUEST, credited));
@@ -248,13 +246,13 @@ fn a_service_manager_asks_for_nothing_that_a_broker_would_call_malformed() {
     let position = world.position(GUEST);
     let mut bad = vec![wish(2, 0, HOUR); 6];
     bad[0].items.clear();
-    bad[1].items = vec![crate::common::item(1); 17];
+    bad[1].items = vec![item(1); 17];
     bad[2].items[0].least = units(3);
     bad[3].latest = bad[3].earliest.minus(micro());
-    bad[4].duration = crate::common::MARGIN.times(2);
+    bad[4].duration = MARGIN.times(2);
     bad[5].broker = Some(id(SITE));
     for ask in bad {
-        world.command(GUEST, tenure_core::effect::Command::Ask(ask));
+        world.command(GUEST, Command::Ask(ask));
     }
     assert_eq!(world.problems.len(), 6);
     assert_eq!(world.position(GUEST), position);

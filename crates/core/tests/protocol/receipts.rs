@@ -9,8 +9,8 @@ use tenure_core::ticket::receipt::{Receipt, Return};
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
-    BROKER, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, at, close, id, letter, receipt, returned,
-    signer, term, units, wish,
+    BROKER, FAR_SITE, GUEST, HOUR, RIVAL, SITE, at, close, id, letter, receipt, returned, signer,
+    term, units, wish,
 };
 
 /// A guest's lease of 3 of 4 units over [0, 1h), with its ticket; ten minutes have passed.
@@ -149,7 +149,7 @@ fn a_receipt_that_comes_late_credits_what_is_left() {
 #[test]
 fn a_receipt_for_a_forgotten_ticket_is_answered_and_credits_nothing() {
     let (mut world, _, ticket) = leased();
-    world.advance(HOUR + 10);
+    world.advance(3 * HOUR);
     assert_eq!(at_broker(&world), "forgotten");
     let (position, receipts) =
         (world.position(BROKER), vec![receipt(SITE, ticket.bottom(), at(0))]);
@@ -273,5 +273,4 @@ fn the_site_signs_for_exactly_what_is_left() {
     let Message::Credit { receipts } = credit.message else { panic!() };
     let what = Return { term: term(600, HOUR), ..returned(SITE, ticket.bottom(), at(600)) };
     assert_eq!(receipts, [Receipt::sign(what, &signer(SITE))]);
-    assert!(MARGIN.is_positive());
 }

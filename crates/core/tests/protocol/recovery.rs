@@ -1,1 +1,273 @@
-//! x
+//! Recovery: whatever an actor is, it is again once its journal is folded.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tenure_core::driver::{Call, Step, UnitId};
+use tenure_core::effect::{Command, Effect, EffectId, Input};
+use tenure_core::fact::{BadFact, Fact};
+use tenure_core::message::Sealed;
+use tenure_core::name::Name;
+use tenure_core::slice::LeaseId;
+use tenure_core::time::Span;
+
+use crate::common::world::{Reaction, Scene, World};
+use crate::common::{
+    BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, cut, letter, redeem, term, units, wish,
+};
+
+const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
+
+fn busy_scene(suspicious: bool) -> World {
+    let delegation = (Span::HOUR.times(3), Span::HOUR.times(2));
+    let leave_before = Span::MINUTE;
+    Scene { stock: 6, delegation, leave_before, suspicious, ..Scene::default() }.open()
+}
+
+/// Unit 5 can neither be set up nor cleaned.
+fn unit_5_burns(call: &Call) -> Reaction {
+    if call.unit == UnitId(5) { Reaction::Fails } else { Reaction::Works }
+}
+
+fn lease(number: u64) -> LeaseId {
+    LeaseId { number, part: 0 }
+}
+
+type Act = fn(&mut World);
+
+/// A life with everything in it: leases early, elastic, refused, extended, closed, credited; messages
+/// lost, drivers slow, mappers slow, a unit quarantined and reset.
+const LIFE: [Act; 27] = [
+    |w| drop(w.ask(GUEST, wish(2, 0, HOUR))),
+    |w| {
+        w.driver = unit_5_burns;
+        let mut elastic = wish(4, 0, HOUR);
+        elastic.items[0].least = units(3);
+        w.ask(RIVAL, elastic);
+    },
+    |w| drop(w.ask(GUEST, wish(1, HOUR, HOUR))),
+    |w| drop(w.ask(GUEST, wish(9, 0, HOUR))),
+    |w| w.advance(300),
+    |w| drop(w.hand(GUEST, Input::Observe { signal: Name::literal("demand"), value: 3 })),
+    |w| w.command(GUEST, Command::Extend { lease: lease(1), duration: Span::HOUR }),
+    |w| {
+        w.cut_off.insert(BROKER);
+        w.command(GUEST, Command::Extend { lease: lease(1), duration: Span::HOUR });
+    },
+    |w| {
+        w.cut_off.clear();
+        w.repeat();
+    },
+    |w| w.advance(600),
+    |w| {
+        w.driver = |call| if call.step == Step::Leave { Reaction::Waits } else { Reaction::Works };
+        w.command(RIVAL, Command::Close { lease: lease(1) });
+    },
+    |w| {
+        while let Some(call) = w.waiting.pop() {
+            w.answer(call, true);
+        }
+        w.driver = |_| Reaction::Works;
+        w.run();
+    },
+    |w| w.command(SITE, Command::Reset { unit: UnitId(5) }),
+    |w| {
+        w.undecided.extend([SITE, BROKER]);
+        w.ask(RIVAL, wish(2, 600, HOUR));
+        w.ask(RIVAL, wish(1, 600, HOUR));
+    },
+    |w| {
+        w.undecided.clear();
+        w.run();
+    },
+    |w| {
+        w.keep.insert("close");
+        w.command(RIVAL, Command::Close { lease: lease(3) });
+    },
+    |w| w.advance(HOUR),
+    |w| w.release(),
+    |w| {
+        w.driver = |call| if call.step == Step::Setup { Reaction::Waits } else { Reaction::Works };
+        w.ask(RIVAL, wish(1, HOUR, HOUR));
+        w.command(RIVAL, Command::Close { lease: lease(4) });
+    },
+    |w| {
+        while let Some(call) = w.waiting.pop() {
+            w.answer(call, false);
+        }
+        w.driver = |_| Reaction::Works;
+        w.run();
+    },
+    |w| {
+        w.ask(RIVAL, wish(5, 3 * HOUR, HOUR));
+        w.command(GUEST, Command::Extend { lease: lease(1), duration: Span::HOUR });
+    },
+    |w| {
+        w.cut_off.insert(BROKER);
+        let asked = w.ask(GUEST, wish(1, 2 * HOUR, HOUR));
+        w.command(GUEST, Command::Close { lease: asked });
+    },
+    |w| {
+        w.cut_off.clear();
+        w.cut_off.insert(SITE);
+        let granted = w.ask(GUEST, wish(1, 2 * HOUR, HOUR));
+        w.command(GUEST, Command::Close { lease: granted });
+    },
+    |w| {
+        w.cut_off.clear();
+        w.repeat();
+    },
+    |w| {
+        let oversold = cut(&w.delegation(), BROKER, STRANGER, 6, term(4 * HOUR, 5 * HOUR), 901);
+        w.deliver(SITE, &letter(STRANGER, SITE, redeem(&oversold)));
+        w.ask(GUEST, wish(1, 4 * HOUR, HOUR));
+    },
+    |w| w.advance(2 * HOUR),
+    |w| w.advance(6 * HOUR),
+];
+
+/// What is left of a life, apart from who was when started again.
+fn outcome(world: &World) -> (Vec<String>, Vec<(&'static str, usize)>) {
+    let unfinished = EVERYBODY.into_iter().flat_map(|who| world.actor(who).unfinished(99));
+    let of = |who, kinds: &[&'static str]| -> Vec<(&'static str, usize)> {
+        kinds.iter().map(|&kind| (kind, world.count(who, kind))).collect()
+    };
+    let at_site = of(SITE, &["site.redeemed", "site.lease-closed", "site.unit-set-up"]);
+    let at_broker = of(BROKER, &["broker.tickets-cut", "broker.receipt-taken"]);
+    let at_guest = of(GUEST, &["service-manager.leased", "service-manager.extended"]);
+    (unfinished.collect(), [at_site, at_broker, at_guest].concat())
+}
+
+#[test]
+fn after_every_input_of_a_busy_life_the_journal_gives_the_same_actor_again() {
+    let mut world = busy_scene(true);
+    for act in LIFE {
+        act(&mut world);
+    }
+    assert_eq!(world.problems, []);
+    for who in EVERYBODY {
+        assert!(world.position(who) > 20, "{who} has a busy life");
+    }
+}
+
+#[test]
+fn a_busy_life_has_every_kind_of_fact_that_matters_in_it() {
+    let mut world = busy_scene(false);
+    for act in LIFE {
+        act(&mut world);
+    }
+    let missing: Vec<_> = Fact::kinds()
+        .map(|(kind, _)| kind)
+        .filter(|kind| EVERYBODY.iter().all(|&who| world.count(who, kind) == 0))
+        .collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
+#[test]
+fn a_life_with_a_crash_of_everybody_after_every_act_ends_like_one_without() {
+    let (mut calm, mut troubled) = (busy_scene(false), busy_scene(true));
+    for act in LIFE {
+        act(&mut calm);
+        act(&mut troubled);
+        for who in EVERYBODY {
+            troubled.restart(who);
+            troubled.run();
+        }
+    }
+    assert_eq!(outcome(&calm), outcome(&troubled));
+}
+
+#[test]
+fn at_every_fact_of_a_journal_what_is_owed_is_named_by_facts_before_it() {
+    let mut world = busy_scene(false);
+    for act in LIFE {
+        act(&mut world);
+    }
+    for who in EVERYBODY {
+        let mut actor = world.fresh(who);
+        for (position, entry) in (0..).zip(world.facts(who)) {
+            actor.actor_mut().apply(&entry).unwrap();
+            let actor = actor.actor();
+            assert_eq!(actor.position(), position + 1);
+            let owed = actor.effects_after(0);
+            assert!(owed.iter().all(|(id, _)| id.position <= position && actor.is_owed(*id)));
+            let news = actor.effects_after(position);
+            let new = |id: &EffectId| id.position == position;
+            assert!(owed.iter().filter(|(id, _)| new(id)).eq(&news));
+        }
+    }
+}
+
+#[test]
+fn what_is_owed_keeps_its_name_and_its_bytes_through_crashes() {
+    let mut world = Scene::default().open();
+    world.keep.extend(["request", "delegate"]);
+    world.ask(GUEST, wish(2, 0, HOUR));
+    let owed = |world: &mut World| -> Vec<Sealed> {
+        let sends = world.actor(GUEST).effects_after(0).into_iter();
+        let envelopes = sends.filter_map(|(_, effect)| match effect {
+            Effect::Send(envelope) => Some(*envelope),
+            Effect::Call(_) | Effect::Consult { .. } => None,
+        });
+        envelopes.collect::<Vec<_>>().iter().map(|e| world.seal(GUEST, e)).collect()
+    };
+    let before = owed(&mut world);
+    assert_eq!(before.len(), 1);
+    for secs in [0, 1, 60] {
+        world.advance(secs);
+        world.restart(GUEST);
+        assert_eq!(owed(&mut world), before);
+    }
+    assert_eq!(world.sent("request"), vec![before[0].clone(); 4]);
+}
+
+#[test]
+fn a_call_that_was_under_way_at_a_crash_is_made_once_more_in_the_same_epoch() {
+    let mut world = Scene::default().open();
+    world.driver = |_| Reaction::Waits;
+    world.ask(GUEST, wish(1, 0, HOUR));
+    world.restart(SITE);
+    let [first, second] = &world.calls[..] else { panic!("{:?}", world.calls) };
+    assert_eq!(first, second);
+    let call = world.waiting.remove(0);
+    world.driver = |_| Reaction::Works;
+    world.answer(call, true);
+    world.run();
+    assert_eq!(world.units_in("Ready"), 1);
+}
+
+#[test]
+fn a_fact_of_another_role_is_refused() {
+    let world = Scene::default().open();
+    for (who, other) in [(SITE, BROKER), (BROKER, GUEST), (GUEST, SITE)] {
+        let entry = world.facts(other).remove(0);
+        let applied = world.fresh(who).actor_mut().apply(&entry);
+        assert_eq!(applied, Err(BadFact::Foreign(entry.fact.kind().0)));
+    }
+}
+
+#[test]
+fn a_journal_with_a_fact_missing_or_doubled_is_refused_or_read_but_breaks_nothing() {
+    let mut world = busy_scene(false);
+    for act in LIFE {
+        act(&mut world);
+    }
+    let mut broken = Vec::new();
+    for who in EVERYBODY {
+        let facts = world.facts(who);
+        for damaged in 0..facts.len() {
+            for doubled in [false, true] {
+                let mut journal = facts.clone();
+                match doubled {
+                    true => journal.insert(damaged, facts[damaged].clone()),
+                    false => drop(journal.remove(damaged)),
+                }
+                let mut seat = world.fresh(who);
+                let fold = || journal.iter().try_for_each(|fact| seat.actor_mut().apply(fact));
+                if catch_unwind(AssertUnwindSafe(fold)).is_err() {
+                    broken.push((facts[damaged].fact.kind().0, doubled));
+                }
+            }
+        }
+    }
+    assert_eq!(broken, []);
+}

@@ -1,6 +1,6 @@
 //! What the facts of one service manager say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::driver::UnitId;
 use tenure_core::fact::service_manager::Fact;
@@ -19,6 +19,8 @@ pub(super) struct Guest {
     pub(super) refusals: BTreeMap<&'static str, u64>,
     leases: BTreeMap<LeaseId, Lease>,
     asked: BTreeMap<u64, Time>,
+    /// Requests that were given up and not answered since.
+    given_up: BTreeSet<u64>,
     unanswered: Vec<String>,
     /// Leases whose term ran out while the site was asked for their units.
     never_had: Vec<(LeaseId, LinkHash)>,
@@ -64,6 +66,7 @@ impl Guest {
                 self.asked.insert(fact.request.id.number, fact.request.earliest);
             }
             Fact::AskRefused(fact) => {
+                self.given_up.remove(&fact.number);
                 *self.refusals.entry(fact.refusal.word()).or_default() += u64::from(in_window);
             }
             Fact::Granted(fact) => self.granted(at, fact.number, &fact.tickets, Phase::Redeeming),
@@ -92,7 +95,7 @@ impl Guest {
             Fact::Credited(fact) => self.give_up(at, fact.lease, Phase::Over),
             Fact::TermOver(fact) => self.term_over(at, fact.lease),
             Fact::GaveUp(fact) => {
-                self.unanswered.push(format!("request {} was never answered", fact.number));
+                self.given_up.insert(fact.number);
             }
             Fact::SignalObserved(_)
             | Fact::MapperAnswered(_)
@@ -104,6 +107,7 @@ impl Guest {
     }
 
     fn granted(&mut self, at: Time, number: u64, tickets: &[(u16, Ticket)], phase: Phase) {
+        self.given_up.remove(&number);
         for (part, (_, ticket)) in (0u16..).zip(tickets) {
             let link = ticket.bottom();
             let lease = Lease {
@@ -204,7 +208,9 @@ impl Guest {
             Some(Fate::Active) => Some(format!("the units of lease {id} never arrived")),
             None => Some(format!("the ticket of lease {id} never arrived")),
         });
-        self.unanswered.iter().cloned().chain(lost).collect()
+        let given_up =
+            self.given_up.iter().map(|number| format!("request {number} was never answered"));
+        given_up.chain(self.unanswered.iter().cloned()).chain(lost).collect()
     }
 }
 

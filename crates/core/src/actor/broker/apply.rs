@@ -1,6 +1,6 @@
 //! How facts change a broker.
 
-use super::{Broker, Cause, Cut, Duty, Holding, Record, Timer, forget_at};
+use super::{Broker, Cause, Cut, Duty, Holding, Record, Timer};
 use crate::fact::BadFact;
 use crate::fact::broker::Fact;
 use crate::lease::broker::{Event, State};
@@ -59,7 +59,7 @@ impl Broker {
             state: State::Open { request: Box::new(request.clone()) },
             came_at,
             answer_by: request.answer_by,
-            over_at: forget_at(request, self.base.margin()),
+            over_at: request.last_word().plus(self.base.margin()),
             answered: None,
         };
         self.timers.set(Timer::Request(request.id), Some(record.answer_by));

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::num::NonZeroU32;
 
 use super::super::dropped;
-use super::{Broker, Timer, last_end};
+use super::{Broker, Timer};
 use crate::actor::{Emit as _, Role};
 use crate::effect::{Output, Problem};
 use crate::fact::broker::{
@@ -139,7 +139,7 @@ impl Broker {
             return self.refuse_volatile(now, from, id, Refusal::Overloaded, out);
         }
         let least = self.base.two_margins();
-        let deadline = last_end(&request).minus(least).min(request.answer_by);
+        let deadline = request.last_end().minus(least).min(request.answer_by);
         let refusal = if request.duration <= least {
             Some(Refusal::TermTooShort { term: request.duration, least })
         } else if now >= deadline {

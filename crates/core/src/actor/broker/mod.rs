@@ -21,7 +21,7 @@ use crate::slice::RequestId;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{AccountId, LinkHash};
-use crate::time::{Span, Time};
+use crate::time::Time;
 
 /// A broker.
 #[derive(Clone, Debug)]
@@ -210,14 +210,4 @@ impl Actor for Broker {
 
 fn wrong(input: &'static str) -> Problem {
     Problem::WrongRole { role: "broker", input }
-}
-
-/// The end of the longest term that a request can be met with.
-fn last_end(request: &Request) -> Time {
-    request.latest.plus(request.duration)
-}
-
-/// How long a closed request is remembered: until no message about it can be of use.
-fn forget_at(request: &Request, margin: Span) -> Time {
-    last_end(request).plus(margin)
 }

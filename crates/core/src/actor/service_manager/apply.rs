@@ -104,7 +104,7 @@ impl ServiceManager {
             booked: Vec::new(),
             tickets: Vec::new(),
             ends_at: None,
-            over_at: request.latest.plus(request.duration),
+            over_at: request.last_end(),
         };
         self.leases.insert(id, lease);
         self.live += 1;
@@ -244,7 +244,7 @@ impl ServiceManager {
                 return;
             }
             (Extension::Asking { broker, request }, None) => {
-                let over_at = request.latest.plus(request.duration);
+                let over_at = request.last_end();
                 let state = State::GivenUp { broker: *broker };
                 (request.id.number, state, over_at, Some(request.clone()), Vec::new())
             }
@@ -353,13 +353,17 @@ impl ServiceManager {
                 Extension::None => end.minus(margin).minus(self.leave_before),
                 Extension::Asking { .. } | Extension::Redeeming { .. } => end.minus(margin),
             },
+            // Their units are the site's again at the end, whatever is heard; who is slow is still heard.
             State::Closing { tickets } => {
-                tickets.iter().map(|t| t.bottom().term.end()).max().unwrap_or(end)
+                let end = tickets.iter().map(|t| t.bottom().term.end()).max().unwrap_or(end);
+                end.plus(lease.term.duration())
             }
             State::Crediting { receipts } => {
-                receipts.iter().map(|r| r.what.term.end()).max().unwrap_or(end)
+                let end = receipts.iter().map(|r| r.what.term.end()).max().unwrap_or(end);
+                end.plus(lease.term.duration())
             }
-            State::GivenUp { .. } | State::Closed { .. } => end.plus(margin),
+            State::GivenUp { .. } => lease.request.as_ref().map_or(end, |r| r.last_word()),
+            State::Closed { .. } => end.plus(margin),
         };
         let ends_at = matches!(lease.state, State::Joining { .. } | State::Active { .. })
             .then_some(lease.term.end());
