@@ -91,10 +91,10 @@ impl Logs {
     /// The demand of every service manager, one value a step. Waves differ by the managers' places.
     pub(crate) fn demand(&self, scenario: &Scenario) -> BTreeMap<Name, Vec<u32>> {
         let Scenario { seed, step, horizon, .. } = *scenario;
-        let managers = (seed..).zip(&scenario.service_managers);
-        let demands = managers.map(|(seed, (name, manager))| {
+        let managers = (0..).zip(&scenario.service_managers);
+        let demands = managers.map(|(place, (name, manager))| {
             let signal = match &manager.workload {
-                Workload::Wave(wave) => wave.signal(seed, step, horizon),
+                Workload::Wave(wave) => wave.signal(seed.wrapping_add(place), step, horizon),
                 Workload::Log(log) => self.0[&key(log)].signal(log.offset, step, horizon),
             };
             (name.clone(), demand(&signal, manager.peak))

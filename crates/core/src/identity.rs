@@ -22,6 +22,12 @@ impl ActorId {
     pub fn of(key: &PublicKey) -> Self {
         Self(Hash::of("tenure actor id v1", &[&key.0.0]))
     }
+
+    /// Eight bytes of the id, as good as random.
+    pub fn first_bytes(&self) -> [u8; 8] {
+        let [a, b, c, d, e, f, g, h, ..] = self.0.to_bytes();
+        [a, b, c, d, e, f, g, h]
+    }
 }
 
 impl fmt::Display for ActorId {

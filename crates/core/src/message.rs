@@ -173,8 +173,6 @@ pub enum Subject {
     Ticket(LinkHash),
     /// A delegation.
     Delegation(DelegationId),
-    /// A message that could not be read as far as that.
-    Message(Sequence),
 }
 
 impl Message {

@@ -98,9 +98,6 @@ pub enum Refusal {
     /// A message beyond its bounds, or one that makes no sense.
     #[error("the message is malformed: {0}")]
     Malformed(String),
-    /// The signature on the message does not hold.
-    #[error("the signature on the message does not hold")]
-    BadSignature,
     /// The asker has no business asking this.
     #[error("not allowed")]
     Forbidden,
@@ -137,11 +134,9 @@ impl Refusal {
             | Self::Undecided(_)
             | Self::SetupFailed { .. }
             | Self::Overloaded => Outlook::Later,
-            Self::Ticket(_)
-            | Self::Conflict(_)
-            | Self::Constraint(_)
-            | Self::BadSignature
-            | Self::Forbidden => Outlook::Denied,
+            Self::Ticket(_) | Self::Conflict(_) | Self::Constraint(_) | Self::Forbidden => {
+                Outlook::Denied
+            }
         }
     }
 
@@ -163,7 +158,6 @@ impl Refusal {
             Self::UnitsDiffer { .. } => "units-differ",
             Self::SetupFailed { .. } => "setup-failed",
             Self::Malformed(_) => "malformed",
-            Self::BadSignature => "bad-signature",
             Self::Forbidden => "forbidden",
             Self::Overloaded => "overloaded",
         }

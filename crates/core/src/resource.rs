@@ -133,17 +133,17 @@ impl Constraints {
         self.0.is_empty()
     }
 
-    /// The first constraint that does not hold of `attributes` overlaid with the guest's
-    /// `configuration`. A key that neither names fails: what is not stated is not promised.
+    /// The first constraint that does not hold of the site's `attributes` or, where they say nothing, of
+    /// the guest's `configuration`. A key that neither names fails: what is not stated is not promised.
     pub fn first_broken(
         &self,
         attributes: &Attributes,
         configuration: &Properties,
     ) -> Option<&Constraint> {
         self.0.iter().find(|constraint| {
-            let configured = configuration.get(constraint.key.as_str()).map(Value::read);
-            let value = configured.as_ref().or_else(|| attributes.get(&constraint.key));
-            !value.is_some_and(|value| constraint.test.admits(value))
+            let stated = attributes.get(&constraint.key).cloned();
+            let wished = || configuration.get(constraint.key.as_str()).map(Value::read);
+            !stated.or_else(wished).is_some_and(|value| constraint.test.admits(&value))
         })
     }
 }
@@ -173,7 +173,17 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_cannot_talk_its_way_past_an_attribute_it_does_not_own() {
+    fn a_guest_cannot_talk_its_way_past_an_attribute() {
+        let constraints: Constraints =
+            [constraint("cpus", Test::Within { least: 4, most: 64 })].into_iter().collect();
+        let attributes = Attributes::from([(Name::new("cpus").unwrap(), Value::Number(1))]);
+        let claimed = BTreeMap::from([(Name::new("cpus").unwrap(), "8".to_owned())]);
+        let claimed = Properties::try_from(claimed).unwrap();
+        assert!(constraints.first_broken(&attributes, &claimed).is_some());
+    }
+
+    #[test]
+    fn what_a_site_does_not_fix_the_guest_may_choose_within_the_constraint() {
         let constraints: Constraints =
             [constraint("image", Test::Equals(Value::Text("debian".into())))].into_iter().collect();
         let image = |name: &str| {

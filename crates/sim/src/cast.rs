@@ -96,7 +96,10 @@ pub(crate) fn assemble(
             peers: peers.clone(),
         };
         let (seat, driver) = cast(scenario, (name, *role), setup, (chance, index), &id_of)?;
-        let patience = Patience { first: scenario.network.retry, longest: LONGEST_PAUSE };
+        let patience = Patience {
+            first: scenario.network.retry,
+            longest: LONGEST_PAUSE.max(scenario.network.retry),
+        };
         members.push(Member {
             name: name.clone(),
             id: signer.id(),

@@ -40,8 +40,9 @@ impl NullDriver {
         if let (Some(after), true) = (delay.fixed(), failure <= 0.0) {
             return Answer { outcome: Ok(Properties::default()), after };
         }
-        // Named by unit, epoch and step: called again, it takes as long and ends the same.
-        let name = [self.owner, u64::from(call.unit.0), call.epoch.0, call.step as u64];
+        // Named by site, unit, epoch and step: called again, it takes as long and ends the same.
+        let site = u64::from_le_bytes(call.site.first_bytes());
+        let name = [self.owner, site, u64::from(call.unit.0), call.epoch.0, call.step as u64];
         let mut chance = self.chance.of(Purpose::Driver, &name);
         let after = delay.sample(&mut chance);
         let outcome = if failure > 0.0 && chance.random_bool(failure) {

@@ -55,6 +55,18 @@ impl Rounds {
         }
     }
 
+    /// The memo of a decision if it is to be journaled: one that changes, within its bounds.
+    pub fn news(&self, memo: Option<Memo>, problems: &mut Vec<Problem>) -> Option<Memo> {
+        let memo = memo.filter(|memo| memo != &self.memo)?;
+        if memo.0.len() > Memo::MAX_BYTES {
+            let bytes = memo.0.len();
+            let cause = format!("a memo of {bytes} bytes, more than {}", Memo::MAX_BYTES);
+            problems.push(Problem::BadChoice(cause));
+            return None;
+        }
+        Some(memo)
+    }
+
     /// What the mapper remembers.
     pub fn memo(&self) -> &Memo {
         &self.memo

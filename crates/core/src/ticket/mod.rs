@@ -16,7 +16,6 @@ use thiserror::Error;
 
 use crate::identity::ActorId;
 use crate::name::Name;
-use crate::resource::Constraint;
 use crate::time::Term;
 use link::{LinkHash, SignedLink};
 
@@ -98,11 +97,6 @@ pub enum LinkFault {
     #[error("it carries too many constraints")]
     TooManyConstraints,
 }
-
-/// Why a ticket that is valid is not honoured for what it was shown for.
-#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
-#[error("the ticket asks for `{0}`")]
-pub struct ConstraintBroken(pub Constraint);
 
 impl Ticket {
     /// The ticket of one link: a site's own.

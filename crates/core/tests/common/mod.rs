@@ -1,6 +1,7 @@
 //! What the protocol tests share: people, tickets made by hand, and a small deployment.
 
 pub(crate) mod world;
+mod look;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

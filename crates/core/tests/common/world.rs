@@ -9,21 +9,18 @@ use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::actor::{Actor, Peer, Role, Seat, Setup};
 use tenure_core::driver::{Call, DriverError, Step};
 use tenure_core::effect::{Command, Done, Effect, Input, Output, Problem};
-use tenure_core::fact::{Entry, Fact, service_manager};
+use tenure_core::fact::{Fact, service_manager};
 use tenure_core::journal::{Journal as _, MemoryJournal};
-use tenure_core::lease::service_manager::{Extension, State};
 use tenure_core::mapper::broker::BrokerMapper;
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::mapper::service_manager::{Ask, Decision, ServiceManagerMapper, View};
 use tenure_core::mapper::site_authority::SiteAuthorityMapper;
-use tenure_core::message::{Envelope, Message, Sealed};
+use tenure_core::message::{Envelope, Sealed};
 use tenure_core::name::Name;
 use tenure_core::property::Properties;
 use tenure_core::resource::{Attributes, Value};
 use tenure_core::slice::LeaseId;
-use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::LinkHash;
 use tenure_core::time::{Span, Time};
 
 use super::{BROKER, FAR_OFF, FAR_SITE, GUEST, MARGIN, RIVAL, SITE, id, node, signer, units};
@@ -77,17 +74,17 @@ impl ServiceManagerMapper for Idle {
     }
 }
 
-struct Player {
+pub(super) struct Player {
     build: Rc<dyn Fn() -> Seat>,
-    seat: Seat,
-    journal: MemoryJournal,
+    pub(super) seat: Seat,
+    pub(super) journal: MemoryJournal,
     started: u64,
     heard: VecDeque<Sealed>,
 }
 
 pub(crate) struct World {
     pub(crate) now: Time,
-    players: BTreeMap<u8, Player>,
+    pub(super) players: BTreeMap<u8, Player>,
     mail: VecDeque<(u8, Sealed)>,
     answers: VecDeque<(u8, Done)>,
     /// Nothing reaches them and nothing gets out.
@@ -327,6 +324,31 @@ impl World {
         self.run();
     }
 
+    /// Has a guest ask and lets everybody act on it; answers the lease.
+    pub(crate) fn ask(&mut self, who: u8, ask: Ask) -> LeaseId {
+        let out = self.hand(who, Input::Command(Command::Ask(ask)));
+        let Some(Fact::ServiceManager(service_manager::Fact::Asked(asked))) =
+            out.facts.first().map(|entry| entry.fact.clone())
+        else {
+            panic!("not asked: {:?}", out.problems);
+        };
+        self.run();
+        LeaseId { number: asked.request.id.number, part: 0 }
+    }
+
+    pub(crate) fn command(&mut self, who: u8, command: Command) {
+        self.hand(who, Input::Command(command));
+        self.run();
+    }
+
+    pub(crate) fn deliver(&mut self, to: u8, sealed: &Sealed) -> Output {
+        self.hand(to, Input::Message(sealed.clone()))
+    }
+
+    pub(crate) fn actor_mut(&mut self, who: u8) -> &mut dyn Actor {
+        self.players.get_mut(&who).unwrap().seat.actor_mut()
+    }
+
     /// Crashes an actor: what is not in its journal is gone.
     pub(crate) fn restart(&mut self, who: u8) {
         let seat = self.recovered(who);
@@ -369,124 +391,6 @@ impl World {
             };
             assert_eq!(repeat(&player.seat), repeat(&recovered));
         }
-    }
-
-    pub(crate) fn actor(&self, who: u8) -> &dyn Actor {
-        self.players[&who].seat.actor()
-    }
-
-    pub(crate) fn actor_mut(&mut self, who: u8) -> &mut dyn Actor {
-        self.players.get_mut(&who).unwrap().seat.actor_mut()
-    }
-
-    pub(crate) fn position(&self, who: u8) -> u64 {
-        self.actor(who).position()
-    }
-
-    pub(crate) fn facts(&self, who: u8) -> Vec<Entry> {
-        let journal = &self.players[&who].journal;
-        (0..journal.len()).map(|position| journal.read(position).unwrap().unwrap()).collect()
-    }
-
-    /// How many facts of a kind an actor has.
-    pub(crate) fn count(&self, who: u8, kind: &str) -> usize {
-        self.players[&who].journal.rows().filter(|row| row.kind == kind).count()
-    }
-
-    pub(crate) fn site(&self) -> &SiteAuthority {
-        let Seat::SiteAuthority(site, _) = &self.players[&SITE].seat else { unreachable!() };
-        site
-    }
-
-    pub(crate) fn broker(&self) -> &Broker {
-        let Seat::Broker(broker, _) = &self.players[&BROKER].seat else { unreachable!() };
-        broker
-    }
-
-    pub(crate) fn guest(&self, who: u8) -> &ServiceManager {
-        let Seat::ServiceManager(guest, _) = &self.players[&who].seat else { unreachable!() };
-        guest
-    }
-
-    /// Has a guest ask and lets everybody act on it; answers the lease.
-    pub(crate) fn ask(&mut self, who: u8, ask: Ask) -> LeaseId {
-        let out = self.hand(who, Input::Command(Command::Ask(ask)));
-        let Some(Fact::ServiceManager(service_manager::Fact::Asked(asked))) =
-            out.facts.first().map(|entry| entry.fact.clone())
-        else {
-            panic!("not asked: {:?}", out.problems);
-        };
-        self.run();
-        LeaseId { number: asked.request.id.number, part: 0 }
-    }
-
-    pub(crate) fn command(&mut self, who: u8, command: Command) {
-        self.hand(who, Input::Command(command));
-        self.run();
-    }
-
-    pub(crate) fn deliver(&mut self, to: u8, sealed: &Sealed) -> Output {
-        self.hand(to, Input::Message(sealed.clone()))
-    }
-
-    /// The state of a lease at its guest in a word.
-    pub(crate) fn state(&self, who: u8, lease: LeaseId) -> &'static str {
-        self.guest(who).lease(lease).map_or("forgotten", State::word)
-    }
-
-    /// The state of a lease at the site in a word.
-    pub(crate) fn at_site(&self, ticket: LinkHash) -> &'static str {
-        self.site().lease(ticket).map_or("unknown", |state| state.word())
-    }
-
-    /// How many of the site's units are in a state.
-    pub(crate) fn units_in(&self, word: &str) -> usize {
-        self.site().units().filter(|(_, state, _)| state.word() == word).count()
-    }
-
-    /// The tickets of a lease.
-    pub(crate) fn tickets(&self, who: u8, lease: LeaseId) -> Vec<Ticket> {
-        match self.guest(who).lease(lease).unwrap() {
-            State::Redeeming { ticket } => vec![ticket.clone()],
-            State::Joining { held } | State::Active { held } | State::Leaving { held, .. } => {
-                let mut tickets = held.tickets.clone();
-                if let Extension::Redeeming { ticket, .. } = &held.extension {
-                    tickets.push(ticket.clone());
-                }
-                tickets
-            }
-            State::Closing { tickets } => tickets.clone(),
-            State::Asking { .. }
-            | State::GivenUp { .. }
-            | State::Crediting { .. }
-            | State::Closed { .. } => Vec::new(),
-        }
-    }
-
-    pub(crate) fn ticket(&self, who: u8, lease: LeaseId) -> Ticket {
-        self.tickets(who, lease).remove(0)
-    }
-
-    /// What was sent of a kind, oldest first.
-    pub(crate) fn sent(&self, kind: &str) -> Vec<Sealed> {
-        let of_kind = self.sent.iter().filter(|(envelope, _)| envelope.message.kind() == kind);
-        of_kind.map(|(_, sealed)| sealed.clone()).collect()
-    }
-
-    /// The site's delegation as the broker got it.
-    pub(crate) fn delegation(&self) -> Ticket {
-        let envelopes = self.sent.iter().rev().map(|(envelope, _)| envelope);
-        let mut delegations = envelopes.filter_map(|envelope| match &envelope.message {
-            Message::Delegate { ticket, .. } if ticket.site() == id(SITE) => Some(ticket.clone()),
-            _ => None,
-        });
-        delegations.next().unwrap()
-    }
-
-    /// What the broker can still cut from its only delegation at an instant.
-    pub(crate) fn free_at(&self, secs: i64) -> i64 {
-        let (_, account) = self.broker().ledger().accounts().next().unwrap();
-        account.free().free_at(super::at(secs))
     }
 }
 

@@ -34,10 +34,9 @@ fn held(world: &World, lease: LeaseId) -> Vec<UnitId> {
 
 /// What the site said when it closed a lease.
 fn last_end(world: &World) -> (Option<Refusal>, usize) {
-    match world.sent("closed").pop().unwrap().peek().unwrap().message {
-        Message::Closed { refusal, receipts, .. } => (refusal, receipts.len()),
-        other => panic!("{other:?}"),
-    }
+    let said = world.sent("closed").pop().unwrap().peek().unwrap().message;
+    let Message::Closed { refusal, receipts, .. } = said else { panic!("{said:?}") };
+    (refusal, receipts.len())
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn constraints_out_of_order_or_twice_are_unreadable() {
     let (a, b) = (equals("a", 1), equals("b", 2));
     let decode = |list: &[_]| codec::decode::<Constraints>(&codec::encode(&list.to_vec()));
     assert!(decode(&[a.clone(), b.clone()]).is_ok());
-    assert_eq!(decode(&[b.clone(), a.clone()]), Err(DecodeError::NotCanonical));
+    assert_eq!(decode(&[b, a.clone()]), Err(DecodeError::NotCanonical));
     assert_eq!(decode(&[a.clone(), a]), Err(DecodeError::NotCanonical));
 }
 

@@ -305,7 +305,7 @@ fn a_guests_mapper_that_wants_what_cannot_be_had_gets_the_rest() {
 fn a_memo_is_kept_until_it_changes_and_survives_a_crash() {
     let mut world = at_broker();
     let memo = |bytes: &[u8]| Some(Memo(bytes.to_vec()));
-    let mut answer = |world: &mut World, memo| {
+    let answer = |world: &mut World, memo| {
         let decision = broker::Decision { round: round(world), memo, ..Default::default() };
         world.hand(BROKER, Input::Decision(Decision::Broker(decision)));
         world.restart(BROKER);

@@ -37,15 +37,15 @@ type Act = fn(&mut World);
 /// A life with everything in it: leases early, elastic, refused, extended, closed, credited; messages
 /// lost, drivers slow, mappers slow, a unit quarantined and reset.
 const LIFE: [Act; 27] = [
-    |w| drop(w.ask(GUEST, wish(2, 0, HOUR))),
+    |w| _ = w.ask(GUEST, wish(2, 0, HOUR)),
     |w| {
         w.driver = unit_5_burns;
         let mut elastic = wish(4, 0, HOUR);
         elastic.items[0].least = units(3);
         w.ask(RIVAL, elastic);
     },
-    |w| drop(w.ask(GUEST, wish(1, HOUR, HOUR))),
-    |w| drop(w.ask(GUEST, wish(9, 0, HOUR))),
+    |w| _ = w.ask(GUEST, wish(1, HOUR, HOUR)),
+    |w| _ = w.ask(GUEST, wish(9, 0, HOUR)),
     |w| w.advance(300),
     |w| drop(w.hand(GUEST, Input::Observe { signal: Name::literal("demand"), value: 3 })),
     |w| w.command(GUEST, Command::Extend { lease: lease(1), duration: Span::HOUR }),

@@ -67,7 +67,9 @@ impl Guest {
             }
             Fact::AskRefused(fact) => {
                 self.given_up.remove(&fact.number);
-                *self.refusals.entry(fact.refusal.word()).or_default() += u64::from(in_window);
+                if in_window {
+                    *self.refusals.entry(fact.refusal.word()).or_default() += 1;
+                }
             }
             Fact::Granted(fact) => self.granted(at, fact.number, &fact.tickets, Phase::Redeeming),
             Fact::UnwantedGranted(fact) => {

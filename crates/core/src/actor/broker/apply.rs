@@ -58,7 +58,7 @@ impl Broker {
         let record = Record {
             state: State::Open { request: Box::new(request.clone()) },
             came_at,
-            answer_by: request.answer_by,
+            answer_by: request.answer_by.min(request.last_end()),
             over_at: request.last_word().plus(self.base.margin()),
             answered: None,
         };

@@ -16,6 +16,7 @@ use crate::identity::ActorId;
 use crate::lease::broker::State;
 use crate::mapper::broker::{Choice, Decision, Verdict};
 use crate::message::{MAX_ITEMS, Message, Request, Sealed, Subject};
+use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::resource::Attributes;
 use crate::slice::RequestId;
@@ -231,7 +232,7 @@ impl Broker {
                 out.problems.push(Problem::BadChoice(cause));
             }
         }
-        let memo = decision.memo.filter(|memo| memo != self.rounds.memo());
+        let memo = self.rounds.news(decision.memo, &mut out.problems);
         let wake = decision.wake.filter(|&wake| wake > now);
         self.emit(now, MapperAnswered { round: decision.round, memo, wake }, out);
     }
@@ -269,7 +270,12 @@ impl Broker {
             wanted.flat_map(|(i, (item, sources))| sources.iter().map(move |&s| (i, item, s)));
         for (serial, (index, item, (account, units))) in (self.serial + 1..).zip(wanted) {
             let absent = || format!("there is no source {account}");
-            let parent = self.holdings.get(&account).ok_or_else(absent)?.ticket.clone();
+            let holding = self.holdings.get(&account).ok_or_else(absent)?;
+            let unmet = item.requirements.first_broken(&holding.attributes, &Properties::default());
+            if let Some(requirement) = unmet {
+                return Err(format!("source {account} does not meet `{requirement}`"));
+            }
+            let parent = holding.ticket.clone();
             let units = NonZeroU32::new(units).ok_or("a part of no units")?;
             let free = match drafts.entry(account) {
                 Entry::Occupied(draft) => draft.into_mut(),

@@ -51,7 +51,7 @@ impl ServiceManager {
         }
         let bad = done.into_iter().filter_map(Result::err);
         out.problems.extend(bad.map(Problem::BadChoice));
-        let memo = decision.memo.filter(|memo| memo != self.rounds.memo());
+        let memo = self.rounds.news(decision.memo, &mut out.problems);
         let wake = decision.wake.filter(|&wake| wake > now);
         self.emit(now, MapperAnswered { round: decision.round, memo, wake }, out);
     }

@@ -1,5 +1,7 @@
 //! What a service manager does with time, messages and its guest's driver.
 
+use std::collections::BTreeSet;
+
 use super::{Duty, ServiceManager, Timer};
 use crate::actor::{Emit as _, dropped};
 use crate::driver::Step;
@@ -127,6 +129,7 @@ impl ServiceManager {
     fn check_grant(&mut self, request: &Request, tickets: &[(u16, Ticket)]) -> Result<(), Refusal> {
         let me = self.base.id();
         let mut sums = vec![0u64; request.items.len()];
+        let mut seen = BTreeSet::new();
         for (item, ticket) in tickets {
             self.base.notary.check_ticket(ticket, ticket.site(), me)?;
             let link = ticket.bottom();
@@ -137,7 +140,8 @@ impl ServiceManager {
             }) && request.earliest <= link.term.start()
                 && link.term.start() <= request.latest
                 && link.term.duration() == request.duration
-                && !self.by_ticket.contains_key(&ticket.hash());
+                && !self.by_ticket.contains_key(&ticket.hash())
+                && seen.insert(ticket.hash());
             if !good {
                 return Err(Refusal::Malformed("a ticket is not what was asked for".to_owned()));
             }
@@ -184,8 +188,7 @@ impl ServiceManager {
             State::Redeeming { ticket } => {
                 let link = ticket.bottom();
                 let count = u32::try_from(units.len()).unwrap_or(u32::MAX);
-                let distinct: std::collections::BTreeSet<_> =
-                    units.iter().map(|unit| unit.unit).collect();
+                let distinct: BTreeSet<_> = units.iter().map(|unit| unit.unit).collect();
                 let good = ticket.site() == from
                     && term == link.term
                     && distinct.len() == units.len()
@@ -288,7 +291,7 @@ impl ServiceManager {
                 }
             }
             Subject::Ticket(ticket) => self.ticket_refused(now, from, ticket, refusal, out),
-            Subject::Delegation(_) | Subject::Message(_) => {
+            Subject::Delegation(_) => {
                 Err("it is about nothing of this service manager's".to_owned())
             }
         }

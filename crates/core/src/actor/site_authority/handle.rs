@@ -230,7 +230,7 @@ impl SiteAuthority {
         for lease in short {
             self.make_do(now, lease, out);
         }
-        let memo = decision.memo.filter(|memo| memo != self.rounds.memo());
+        let memo = self.rounds.news(decision.memo, &mut out.problems);
         let wake = decision.wake.filter(|&wake| wake > now);
         self.emit(now, MapperAnswered { round: decision.round, memo, wake }, out);
     }

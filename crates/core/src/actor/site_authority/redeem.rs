@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::SiteAuthority;
+use super::{Lease, SiteAuthority};
 use crate::actor::Emit as _;
 use crate::effect::Output;
 use crate::fact::site_authority::{
@@ -15,11 +15,11 @@ use crate::message::{LeasedUnit, Message, Subject};
 use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::slice::{LeaseId, SliceName};
-use crate::ticket::Ticket;
 use crate::ticket::evidence::Evidence;
 use crate::ticket::ledger::Overdrawn;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::{Receipt, Return};
+use crate::ticket::{Ticket, TicketFault};
 use crate::time::{Term, Time};
 
 /// What a guest shows to redeem: ticket, its name for the lease, slice, fewest units, configuration.
@@ -66,31 +66,44 @@ impl SiteAuthority {
             return out.problems.push(crate::actor::dropped("close", "it names no ticket"));
         };
         for ticket in tickets {
-            let hash = ticket.hash();
-            if let Some(&lease) = self.by_ticket.get(&hash) {
-                if ticket.bottom().holder == from {
-                    self.give_back(now, lease, out);
-                }
-                continue;
-            }
-            match self.check(now, from, ticket, &Properties::default()) {
-                Ok(()) | Err(Refusal::Constraint(_)) => {}
-                Err(Refusal::TooLate(_)) => {
-                    let (ticket, receipts) = (first.hash(), Vec::new());
-                    let message = Message::Closed { ticket, refusal: None, receipts };
-                    return out.replies.push(self.base.volatile(from, now, message));
-                }
-                Err(refusal) => return self.refuse(now, from, hash, refusal, out),
-            }
-            if self.covered(now, ticket, out) {
-                let receipts = self.receipts(std::slice::from_ref(ticket), now);
-                let ticket = ticket.clone();
-                self.emit(now, TicketSurrendered { ticket, receipts }, out);
-            } else {
+            if !self.take_back(now, from, ticket, out) {
                 return;
             }
         }
-        self.answer_close(from, first.hash(), tickets, out);
+        self.answer_close(now, from, first.hash(), tickets, out);
+    }
+
+    /// Takes one ticket back. `false` if it is refused, which is then answered.
+    fn take_back(&mut self, now: Time, from: ActorId, ticket: &Ticket, out: &mut Output) -> bool {
+        let hash = ticket.hash();
+        let known = self.by_ticket.get(&hash).copied();
+        if known.is_some() && ticket.bottom().holder != from {
+            let refusal = TicketFault::NotHolder(ticket.bottom().holder).into();
+            self.refuse(now, from, hash, refusal, out);
+            return false;
+        }
+        if let Some(lease) = known {
+            self.give_back(now, lease, out);
+            return true;
+        }
+        if self.answer_known(from, hash, out) {
+            return false;
+        }
+        match self.check(now, from, ticket, &Properties::default()) {
+            Ok(()) | Err(Refusal::Constraint(_)) => {}
+            // Over, and the units with it: there is nothing to take back.
+            Err(Refusal::TooLate(_)) => return true,
+            Err(refusal) => {
+                self.refuse(now, from, hash, refusal, out);
+                return false;
+            }
+        }
+        if !self.covered(now, ticket, out) {
+            return false;
+        }
+        let receipts = self.receipts(std::slice::from_ref(ticket), now);
+        self.emit(now, TicketSurrendered { ticket: ticket.clone(), receipts }, out);
+        true
     }
 
     fn give_back(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
@@ -104,18 +117,27 @@ impl SiteAuthority {
     }
 
     /// One answer for all tickets of a close, the same however often it is asked for.
-    fn answer_close(&self, from: ActorId, first: LinkHash, tickets: &[Ticket], out: &mut Output) {
+    fn answer_close(
+        &self,
+        now: Time,
+        from: ActorId,
+        first: LinkHash,
+        tickets: &[Ticket],
+        out: &mut Output,
+    ) {
         let mut leases: Vec<LinkHash> =
             tickets.iter().filter_map(|t| self.by_ticket.get(&t.hash()).copied()).collect();
         leases.dedup();
-        let closed = leases.iter().filter_map(|hash| self.leases.get(hash)?.closed.as_ref());
-        let receipts = closed.flat_map(|(_, receipts)| receipts.iter().cloned()).collect();
-        let lease = self.by_ticket.get(&first).and_then(|hash| self.leases.get(hash));
-        let Some((lease, (cause, _))) = lease.and_then(|l| Some((l, l.closed.as_ref()?))) else {
-            return;
-        };
-        let message = Message::Closed { ticket: first, refusal: failure(&lease.state), receipts };
-        out.replies.push(self.base.answer(from, *cause, message));
+        let leases: Vec<&Lease> = leases.iter().filter_map(|hash| self.leases.get(hash)).collect();
+        let closed = || leases.iter().filter_map(|lease| lease.closed.as_ref());
+        let receipts = closed().flat_map(|(_, receipts)| receipts.iter().cloned()).collect();
+        let refusal = leases.first().and_then(|lease| failure(&lease.state));
+        let message = Message::Closed { ticket: first, refusal, receipts };
+        out.replies.push(match closed().next() {
+            Some(&(cause, _)) => self.base.answer(from, cause, message),
+            // All of it is over and forgotten.
+            None => self.base.volatile(from, now, message),
+        });
     }
 
     /// Answers a ticket that was redeemed, surrendered or refused before.

@@ -1,0 +1,110 @@
+//! What a test can see of a [`World`].
+
+use tenure_core::actor::broker::Broker;
+use tenure_core::actor::service_manager::ServiceManager;
+use tenure_core::actor::site_authority::SiteAuthority;
+use tenure_core::actor::{Actor, Seat};
+use tenure_core::fact::Entry;
+use tenure_core::journal::Journal as _;
+use tenure_core::lease::service_manager::{Extension, State};
+use tenure_core::message::{Message, Sealed};
+use tenure_core::slice::LeaseId;
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::LinkHash;
+
+use super::world::World;
+use super::{BROKER, SITE, id};
+
+impl World {
+    pub(crate) fn actor(&self, who: u8) -> &dyn Actor {
+        self.players[&who].seat.actor()
+    }
+
+    pub(crate) fn position(&self, who: u8) -> u64 {
+        self.actor(who).position()
+    }
+
+    pub(crate) fn facts(&self, who: u8) -> Vec<Entry> {
+        let journal = &self.players[&who].journal;
+        (0..journal.len()).map(|position| journal.read(position).unwrap().unwrap()).collect()
+    }
+
+    /// How many facts of a kind an actor has.
+    pub(crate) fn count(&self, who: u8, kind: &str) -> usize {
+        self.players[&who].journal.rows().filter(|row| row.kind == kind).count()
+    }
+
+    pub(crate) fn site(&self) -> &SiteAuthority {
+        let Seat::SiteAuthority(site, _) = &self.players[&SITE].seat else { unreachable!() };
+        site
+    }
+
+    pub(crate) fn broker(&self) -> &Broker {
+        let Seat::Broker(broker, _) = &self.players[&BROKER].seat else { unreachable!() };
+        broker
+    }
+
+    pub(crate) fn guest(&self, who: u8) -> &ServiceManager {
+        let Seat::ServiceManager(guest, _) = &self.players[&who].seat else { unreachable!() };
+        guest
+    }
+
+    /// The state of a lease at its guest in a word.
+    pub(crate) fn state(&self, who: u8, lease: LeaseId) -> &'static str {
+        self.guest(who).lease(lease).map_or("forgotten", State::word)
+    }
+
+    /// The state of a lease at the site in a word.
+    pub(crate) fn at_site(&self, ticket: LinkHash) -> &'static str {
+        self.site().lease(ticket).map_or("unknown", |state| state.word())
+    }
+
+    /// How many of the site's units are in a state.
+    pub(crate) fn units_in(&self, word: &str) -> usize {
+        self.site().units().filter(|(_, state, _)| state.word() == word).count()
+    }
+
+    /// The tickets of a lease.
+    pub(crate) fn tickets(&self, who: u8, lease: LeaseId) -> Vec<Ticket> {
+        match self.guest(who).lease(lease).unwrap() {
+            State::Redeeming { ticket } => vec![ticket.clone()],
+            State::Joining { held } | State::Active { held } | State::Leaving { held, .. } => {
+                let mut tickets = held.tickets.clone();
+                if let Extension::Redeeming { ticket, .. } = &held.extension {
+                    tickets.push(ticket.clone());
+                }
+                tickets
+            }
+            State::Closing { tickets } => tickets.clone(),
+            State::Asking { .. }
+            | State::GivenUp { .. }
+            | State::Crediting { .. }
+            | State::Closed { .. } => Vec::new(),
+        }
+    }
+
+    pub(crate) fn ticket(&self, who: u8, lease: LeaseId) -> Ticket {
+        self.tickets(who, lease).remove(0)
+    }
+
+    /// What was sent of a kind, oldest first.
+    pub(crate) fn sent(&self, kind: &str) -> Vec<Sealed> {
+        let of_kind = self.sent.iter().filter(|(envelope, _)| envelope.message.kind() == kind);
+        of_kind.map(|(_, sealed)| sealed.clone()).collect()
+    }
+
+    /// The site's delegation, newest generation, as the broker got it.
+    pub(crate) fn delegation(&self) -> Ticket {
+        let mut tickets = self.sent.iter().rev().filter_map(|(envelope, _)| {
+            let Message::Delegate { ticket, .. } = &envelope.message else { return None };
+            (ticket.site() == id(SITE)).then(|| ticket.clone())
+        });
+        tickets.next().unwrap()
+    }
+
+    /// What the broker can still cut from its only delegation at an instant.
+    pub(crate) fn free_at(&self, secs: i64) -> i64 {
+        let (_, account) = self.broker().ledger().accounts().next().unwrap();
+        account.free().free_at(super::at(secs))
+    }
+}
