@@ -215,14 +215,14 @@ pub struct Sequence {
     /// The place of the causing fact in the sender's journal.
     pub position: u64,
     /// Tells apart what one fact caused.
-    pub index: u16,
+    pub index: u32,
 }
 
 impl Sequence {
     /// The index of the answer that a fact caused; owed work counts from 0.
-    pub const ANSWER: u16 = u16::MAX;
+    pub const ANSWER: u32 = u32::MAX;
     /// The index of an answer that no fact caused.
-    pub const VOLATILE: u16 = u16::MAX - 1;
+    pub const VOLATILE: u32 = u32::MAX - 1;
 }
 
 /// Who says something to whom, and because of what.

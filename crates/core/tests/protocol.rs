@@ -30,3 +30,5 @@ mod drivers;
 mod mappers;
 #[path = "protocol/recovery.rs"]
 mod recovery;
+#[path = "protocol/chaos.rs"]
+mod chaos;

@@ -82,7 +82,7 @@ impl Metrics {
         report.utilization =
             lent / (f64::from(self.capacity) * self.window.duration().as_secs_f64());
         let count = waits.len().max(1) as f64;
-        report.mean_wait_s = waits.iter().map(|wait| wait.as_secs_f64()).sum::<f64>() / count;
+        report.mean_wait_s = waits.iter().fold(0.0, |sum, wait| sum + wait.as_secs_f64()) / count;
     }
 
     /// What went wrong between actors: whatever was never answered, and units in two hands.

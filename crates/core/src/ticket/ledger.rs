@@ -64,6 +64,11 @@ impl Account {
         &self.heads
     }
 
+    /// Whether anything is entered under it.
+    pub fn has_children(&self) -> bool {
+        !self.children.is_empty()
+    }
+
     /// What is left to cut, over time.
     pub fn free(&self) -> &Calendar {
         &self.free

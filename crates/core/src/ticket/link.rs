@@ -122,6 +122,8 @@ impl Link {
         let Some(parent) = parent else { return Ok(()) };
         if self.issuer != parent.holder {
             Err(LinkFault::Issuer)
+        } else if self.delegation.is_some() {
+            Err(LinkFault::Delegation)
         } else if self.resource != parent.resource {
             let (child, parent) = (self.resource.clone(), parent.resource.clone());
             Err(LinkFault::Resource { child, parent })

@@ -93,6 +93,9 @@ pub enum LinkFault {
     /// A constraint of its parent is gone.
     #[error("a constraint of its parent is gone")]
     Constraints,
+    /// It is marked as a delegation, which only a site's own link may be.
+    #[error("only a site's own link is a delegation")]
+    Delegation,
     /// It carries more constraints than a link may.
     #[error("it carries too many constraints")]
     TooManyConstraints,

@@ -78,6 +78,8 @@ pub(super) struct Player {
     build: Rc<dyn Fn() -> Seat>,
     pub(super) seat: Seat,
     pub(super) journal: MemoryJournal,
+    /// How far its clock is ahead.
+    ahead: Span,
     started: u64,
     heard: VecDeque<Sealed>,
 }
@@ -180,18 +182,20 @@ impl World {
     fn add(&mut self, who: u8, build: impl Fn() -> Seat + 'static) {
         let (seat, build): (_, Rc<dyn Fn() -> Seat>) = (build(), Rc::new(build));
         let (journal, heard) = (MemoryJournal::new(), VecDeque::new());
-        self.players.insert(who, Player { build, seat, journal, started: 0, heard });
+        let (ahead, started) = (Span::ZERO, 0);
+        self.players.insert(who, Player { build, seat, journal, ahead, started, heard });
     }
 
     /// One input, and what a shell does with its output. What it leads to waits for [`Self::run`].
     pub(crate) fn hand(&mut self, who: u8, input: Input) -> Output {
+        let now = self.clock(who);
         let player = self.players.get_mut(&who).unwrap();
         if let Input::Message(sealed) = &input {
             player.heard.push_front(sealed.clone());
             player.heard.truncate(3);
         }
         let (before, mut out) = (player.seat.actor().position(), Output::default());
-        player.seat.actor_mut().handle(self.now, input, &mut out);
+        player.seat.actor_mut().handle(now, input, &mut out);
         player.journal.append(before, &out.facts).unwrap();
         self.problems.extend(out.problems.iter().cloned());
         for reply in &out.replies {
@@ -265,18 +269,37 @@ impl World {
     }
 
     fn consult(&mut self) -> bool {
-        let now = self.now;
-        let decided = |who: &u8| !self.undecided.contains(who);
-        let mut players = self.players.iter().filter(|(who, _)| decided(who));
-        let open = players.find_map(|(&who, player)| Some((who, player.seat.consult(now)?)));
+        let decided = |who: &&u8| !self.undecided.contains(who);
+        let mut players = self.players.keys().filter(decided);
+        let open =
+            players.find_map(|&who| Some((who, self.players[&who].seat.consult(self.clock(who))?)));
         open.map(|(who, decision)| self.hand(who, decision)).is_some()
+    }
+
+    /// The time on an actor's own clock.
+    pub(crate) fn clock(&self, who: u8) -> Time {
+        self.now.plus(self.players[&who].ahead)
+    }
+
+    /// Lets an actor's clock be ahead of the others, or behind.
+    pub(crate) fn set_ahead(&mut self, who: u8, ahead: Span) {
+        self.players.get_mut(&who).unwrap().ahead = ahead;
+    }
+
+    /// When an actor has something to do next, by the true time.
+    fn due(&self, who: u8) -> Option<Time> {
+        let player = &self.players[&who];
+        Some(player.seat.actor().next_timeout()?.minus(player.ahead))
     }
 
     /// Lets time pass, deadline by deadline.
     pub(crate) fn advance(&mut self, secs: i64) {
-        let until = super::at(secs);
+        self.advance_to(super::at(secs));
+    }
+
+    pub(crate) fn advance_to(&mut self, until: Time) {
         for _ in 0..10_000 {
-            let next = self.players.values().filter_map(|p| p.seat.actor().next_timeout()).min();
+            let next = self.players.keys().filter_map(|&who| self.due(who)).min();
             let Some(next) = next.filter(|next| *next <= until) else {
                 self.now = until;
                 return;
@@ -289,9 +312,8 @@ impl World {
 
     /// Lets everybody who has something due look at the clock.
     fn tick(&mut self) {
-        let now = self.now;
-        let due = |p: &Player| p.seat.actor().next_timeout().is_some_and(|due| due <= now);
-        let due: Vec<u8> = self.players.iter().filter(|(_, p)| due(p)).map(|(&w, _)| w).collect();
+        let due = |who: &u8| self.due(*who).is_some_and(|due| due <= self.now);
+        let due: Vec<u8> = self.players.keys().copied().filter(due).collect();
         for who in due {
             self.hand(who, Input::Tick);
         }
@@ -317,11 +339,16 @@ impl World {
     pub(crate) fn release(&mut self) {
         self.keep.clear();
         for sealed in std::mem::take(&mut self.kept) {
-            let to = sealed.peek().unwrap().header.to;
-            let to = self.players.keys().copied().find(|&who| id(who) == to).unwrap();
-            self.mail.push_back((to, sealed));
+            self.hand_over(&sealed);
         }
         self.run();
+    }
+
+    /// Puts a message into the hands of its receiver, whoever keeps messages back.
+    pub(crate) fn hand_over(&mut self, sealed: &Sealed) {
+        let to = sealed.peek().unwrap().header.to;
+        let to = self.players.keys().copied().find(|&who| id(who) == to).unwrap();
+        self.mail.push_back((to, sealed.clone()));
     }
 
     /// Has a guest ask and lets everybody act on it; answers the lease.
@@ -355,6 +382,7 @@ impl World {
         let player = self.players.get_mut(&who).unwrap();
         (player.seat, player.started) = (seat, 0);
         self.answers.retain(|(to, _)| *to != who);
+        self.waiting.retain(|(to, _)| *to != who);
         self.hand(who, Input::Start);
     }
 
@@ -381,11 +409,12 @@ impl World {
         }
         assert_eq!(live.next_timeout(), again.next_timeout());
         assert_eq!(live.unfinished(100), again.unfinished(100));
-        assert_eq!(player.seat.consult(self.now), recovered.consult(self.now));
+        let now = self.clock(who);
+        assert_eq!(player.seat.consult(now), recovered.consult(now));
         for sealed in &player.heard {
             let repeat = |seat: &Seat| {
                 let (mut actor, mut out) = (twin(seat), Output::default());
-                actor.handle(self.now, Input::Message(sealed.clone()), &mut out);
+                actor.handle(now, Input::Message(sealed.clone()), &mut out);
                 let bytes: Vec<_> = out.replies.iter().map(|reply| actor.seal(reply)).collect();
                 (out, bytes)
             };

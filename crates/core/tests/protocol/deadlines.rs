@@ -3,10 +3,10 @@
 use tenure_core::driver::{Call, Step};
 use tenure_core::effect::Command;
 use tenure_core::lease::broker::State;
-use tenure_core::message::Message;
+use tenure_core::message::{Message, Request};
 use tenure_core::refusal::Refusal;
 use tenure_core::slice::{LeaseId, RequestId};
-use tenure_core::time::Span;
+use tenure_core::time::{Span, Time};
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, at, id, letter, request, wish};
@@ -168,6 +168,18 @@ fn a_request_that_no_mapper_answers_is_refused_when_its_answer_is_due() {
     let undecided = Refusal::Undecided(at(HOUR / 2));
     assert!(matches!(refused.message, Message::Refused { refusal, .. } if refusal == undecided));
     nobody_unfinished(&world, GUEST);
+}
+
+#[test]
+fn a_request_whose_answer_is_never_due_is_refused_when_its_last_term_is_over() {
+    let mut world = Scene::default().open();
+    world.undecided.insert(BROKER);
+    let asked = Request { answer_by: Time::MAX, ..request(GUEST, 1, 2, 0, HOUR) };
+    world.deliver(BROKER, &letter(GUEST, BROKER, Message::Request(asked.clone())));
+    world.advance(HOUR - 1);
+    assert!(matches!(world.broker().request(asked.id), Some(State::Open { .. })));
+    world.advance(HOUR);
+    assert!(matches!(world.broker().request(asked.id), Some(State::Refused { .. })));
 }
 
 #[test]

@@ -200,6 +200,19 @@ fn an_extension_that_the_site_took_without_being_heard_is_given_back_at_the_end(
 }
 
 #[test]
+fn an_extension_is_given_back_though_the_lease_was_forgotten_meanwhile() {
+    let (mut world, lease) = leased();
+    world.cut_off.insert(SITE);
+    extend(&mut world, lease);
+    assert_eq!(world.state(GUEST, lease), "Active+redeeming");
+    world.advance(HOUR + 60);
+    assert_eq!(world.state(GUEST, lease), "Closing");
+    world.cut_off.clear();
+    world.repeat();
+    assert_eq!((world.state(GUEST, lease), world.free_at(HOUR + 60)), ("Closed", 4));
+}
+
+#[test]
 fn an_extension_is_asked_for_once_at_a_time() {
     let (mut world, lease) = leased();
     world.keep.insert("granted");

@@ -92,6 +92,15 @@ fn tickets_that_are_not_what_was_asked_for_are_not_taken() {
 }
 
 #[test]
+fn a_ticket_shown_twice_in_a_grant_counts_for_nothing() {
+    let twice = |held: &Ticket| {
+        let half = cut(held, BROKER, GUEST, 1, term(0, HOUR), 901);
+        vec![(0, half.clone()), (0, half)]
+    };
+    assert_eq!(after_grant(twice), "Closed");
+}
+
+#[test]
 fn a_refusal_by_somebody_who_was_not_asked_is_dropped() {
     let (mut world, lease) = waiting_for("granted");
     let subject = Subject::Request(RequestId { origin: id(GUEST), number: 1 });

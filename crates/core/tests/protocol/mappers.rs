@@ -17,8 +17,8 @@ use tenure_core::time::{Span, Term};
 
 use crate::common::world::{Scene, World};
 use crate::common::{
-    BROKER, FAR_OFF, FAR_SITE, GUEST, HOUR, RIVAL, SITE, at, id, letter, micro, request, term,
-    units, wish,
+    BROKER, FAR_OFF, FAR_SITE, GUEST, HOUR, RIVAL, SITE, at, equals, id, letter, micro, request,
+    term, units, wish,
 };
 
 /// Two requests at a broker whose mapper is the test: 2 units over [600s, 600s + 1h), and 1 or 2.
@@ -134,6 +134,19 @@ fn a_verdict_on_an_unknown_request_is_refused() {
     refused_choice(Choice { request: stranger, ..granted });
     let no = Verdict::Refuse(Refusal::Forbidden);
     refused_choice(Choice { request: stranger, verdict: no, reason: String::new() });
+}
+
+#[test]
+fn a_grant_from_a_source_that_does_not_meet_a_requirement_is_refused() {
+    let mut world = at_broker();
+    let mut picky = request(GUEST, 2, 2, 600, HOUR);
+    picky.items[0].requirements.add(equals("cpus", 16));
+    world.deliver(BROKER, &letter(GUEST, BROKER, Message::Request(picky.clone())));
+    let (open, free) = (round(&world), world.free_at(600));
+    let choice = grant(GUEST, good_term(), vec![vec![(account(), 2)]]);
+    let out = decide(&mut world, open, vec![Choice { request: picky.id, ..choice }]);
+    assert!(matches!(out.problems[..], [Problem::BadChoice(_)]));
+    assert_eq!((kinds(&out), world.free_at(600)), (vec!["broker.mapper-answered"], free));
 }
 
 #[test]
@@ -314,4 +327,7 @@ fn a_memo_is_kept_until_it_changes_and_survives_a_crash() {
     assert_eq!(answer(&mut world, memo(b"one")), Memo(b"one".to_vec()));
     assert_eq!(answer(&mut world, None), Memo(b"one".to_vec()));
     assert_eq!(answer(&mut world, memo(b"")), Memo(Vec::new()));
+    assert_eq!(world.problems, []);
+    assert_eq!(answer(&mut world, memo(&[1; Memo::MAX_BYTES + 1])), Memo(Vec::new()));
+    assert!(matches!(world.problems[..], [Problem::BadChoice(_)]));
 }

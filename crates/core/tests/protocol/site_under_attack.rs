@@ -12,8 +12,8 @@ use tenure_core::time::{Span, Term};
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
     BROKER, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, close, cut, delegation,
-    envelope, equals, id, letter, micro, notary, one_of_each, part, redeem, signer, term, units,
-    wish,
+    envelope, equals, id, letter, micro, notary, one_of_each, part, properties, redeem, signer,
+    term, units, wish,
 };
 
 /// A guest's lease of 2 units over [0, 1h), in use, with its ticket.
@@ -171,8 +171,9 @@ fn a_stolen_ticket_gets_no_answer_once_its_holder_has_shown_it() {
 #[test]
 fn nobody_but_the_holder_can_close_a_lease() {
     let (mut world, ticket) = leased();
+    let not_holder = Refusal::Ticket(TicketFault::NotHolder(id(GUEST)));
     for thief in [RIVAL, BROKER, STRANGER] {
-        without_effect(&mut world, &letter(thief, SITE, close(&ticket)));
+        assert_eq!(refused(&mut world, thief, close(&ticket)), not_holder);
         assert_eq!(world.at_site(ticket.hash()), "Active");
     }
     assert_eq!(world.units_in("Ready"), 2);
@@ -271,6 +272,16 @@ fn a_ticket_whose_constraint_does_not_hold_here_is_refused() {
 }
 
 #[test]
+fn a_guest_cannot_talk_its_way_past_what_the_site_says_of_its_units() {
+    let (mut world, ticket) = shown(|link| link.constraints.add(equals("cpus", 16)));
+    let mut message = redeem(&ticket);
+    if let Message::Redeem { configuration, .. } = &mut message {
+        *configuration = properties("cpus", "16");
+    }
+    assert_eq!(refused(&mut world, GUEST, message), Refusal::Constraint(equals("cpus", 16)));
+}
+
+#[test]
 fn a_redeem_that_needs_more_units_than_the_ticket_has_is_refused() {
     let (mut world, ticket) = unshown();
     let mut message = redeem(&ticket);
@@ -304,6 +315,21 @@ fn an_extension_for_other_units_than_the_lease_has_is_refused() {
         let differ = Refusal::UnitsDiffer { held: 2, asked: n };
         assert_eq!(refused(&mut world, GUEST, redeem(&extension)), differ);
     }
+}
+
+#[test]
+fn a_close_of_a_ticket_that_was_refused_for_good_is_answered_in_the_same_bytes() {
+    let (mut world, first) = leased();
+    let second = cut(&world.delegation(), BROKER, RIVAL, 3, term(0, HOUR), 901);
+    world.deliver(SITE, &letter(RIVAL, SITE, redeem(&second)));
+    for secs in [1, 2] {
+        world.advance(secs);
+        without_effect(&mut world, &letter(RIVAL, SITE, close(&second)));
+        without_effect(&mut world, &letter(RIVAL, SITE, redeem(&second)));
+    }
+    let answers = world.sent("refused");
+    assert_eq!(answers, vec![answers[0].clone(); 5]);
+    assert_eq!(world.at_site(first.hash()), "Active");
 }
 
 #[test]

@@ -22,8 +22,11 @@ use crate::workload::{Kind, Wave, WorkloadError};
 /// The most steps of one emulation.
 const MAX_STEPS: i64 = 10_000_000;
 
+/// The longest term: about a thousand years.
+const MAX_TERM: Span = Span::DAY.times(365_000);
+
 /// The most units of all sites together.
-const MAX_CAPACITY: u32 = 1_000_000;
+const MAX_CAPACITY: u32 = 100_000;
 
 /// The type of units where none is named.
 const RESOURCE: &str = "node";
@@ -34,6 +37,10 @@ pub(super) fn resolve(file: file::File, sources: &Sources<'_>) -> Checked<Scenar
     let check = Check { sources, capacity: *file.capacity.get_ref() };
     let (step, horizon) = check.clock(file.step, file.horizon)?;
     let term = check.positive("term", &file.term)?;
+    if term > MAX_TERM {
+        let message = format!("a term of {term} is longer than {MAX_TERM}");
+        return check.refuse(file.term.span(), message, "write a shorter term");
+    }
     let margin = check.margin(file.margin, &file.term)?;
     check.names(&file.site, &file.broker, &file.service_manager)?;
     let brokers = check.brokers(file.broker)?;

@@ -20,10 +20,10 @@ use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::resource::Attributes;
 use crate::slice::RequestId;
-use crate::ticket::Ticket;
 use crate::ticket::ledger::REMEMBERED;
 use crate::ticket::link::{AccountId, DelegationId, Link, SignedLink};
 use crate::ticket::receipt::Receipt;
+use crate::ticket::{MAX_DEPTH, Ticket};
 use crate::time::{Span, Term, Time};
 
 impl Broker {
@@ -108,6 +108,11 @@ impl Broker {
         if !self.base.is_known(site, Role::SiteAuthority) {
             return Err(Refusal::Forbidden);
         }
+        if ticket.links().len() >= MAX_DEPTH {
+            return Err(Refusal::Malformed(
+                "no ticket can be cut from a chain this long".to_owned(),
+            ));
+        }
         let me = self.base.id();
         self.base.notary.check_ticket(ticket, site, me)?;
         let new = ticket.bottom();
@@ -135,6 +140,10 @@ impl Broker {
         }
         if let Err(cause) = check_request(&request) {
             return self.refuse_volatile(now, from, id, Refusal::Malformed(cause), out);
+        }
+        if now >= request.last_word().plus(self.base.margin()) {
+            let refusal = Refusal::TooLate(request.last_end());
+            return self.refuse_volatile(now, from, id, refusal, out);
         }
         if self.open.len() >= Self::MAX_OPEN {
             return self.refuse_volatile(now, from, id, Refusal::Overloaded, out);

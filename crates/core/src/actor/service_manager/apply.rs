@@ -59,7 +59,13 @@ impl ServiceManager {
             }
             Fact::Left(fact) => {
                 self.owed.settle(&Duty::Leave(fact.lease, fact.unit));
-                self.step_unit(at, fact.lease, Event::Left(fact.unit))?;
+                let held = self.leases.get(&fact.lease).and_then(|lease| lease.state.held());
+                let event = Event::Left(fact.unit);
+                if held.is_some_and(|held| held.awaited == 1) {
+                    self.step(at, fact.lease, event)?;
+                } else {
+                    self.step_unit(at, fact.lease, event)?;
+                }
             }
             Fact::ExtensionAsked(fact) => {
                 let request = Box::new(fact.request.clone());

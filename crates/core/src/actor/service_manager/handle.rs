@@ -239,7 +239,14 @@ impl ServiceManager {
             return Err(format!("lease {lease} is not at its sender's site"));
         }
         for receipt in &receipts {
-            let ours = self.by_ticket.contains_key(&receipt.what.link) && receipt.what.site == from;
+            let what = &receipt.what;
+            let ours = what.site == from
+                && tickets.iter().map(Ticket::bottom).any(|link| {
+                    link.hash() == what.link
+                        && link.issuer == what.issuer
+                        && link.units == what.units
+                        && link.term.encloses(what.term)
+                });
             if !ours || !self.base.notary.checks_receipt(receipt) {
                 return Err(format!("a receipt for lease {lease} is not good"));
             }
@@ -310,8 +317,13 @@ impl ServiceManager {
             Some(State::Redeeming { ticket }) if ticket.site() == from => {
                 self.emit(now, RedeemRefused { lease, refusal }, out);
             }
+            // A late answer to a redeem says nothing about the close that came after it.
             Some(State::Closing { tickets })
-                if tickets.first().is_some_and(|first| first.site() == from) =>
+                if tickets.first().is_some_and(|first| first.site() == from)
+                    && matches!(
+                        refusal,
+                        Refusal::Ticket(_) | Refusal::Conflict(_) | Refusal::Malformed(_)
+                    ) =>
             {
                 self.emit(now, RedeemRefused { lease, refusal }, out);
             }
@@ -341,7 +353,7 @@ impl ServiceManager {
             let cause = format!("{} of {unit} in {epoch:?} is not owed", step.word());
             return out.problems.push(Problem::Command(cause));
         }
-        let error = outcome.err().map(|error| error.0);
+        let error = outcome.err().map(|error| error.in_short());
         if step == Step::Join {
             self.emit(now, Joined { lease, unit, error }, out);
         } else {

@@ -148,6 +148,7 @@ impl SiteAuthority {
         for pair in ticket.links().windows(2) {
             self.claims.enter(&pair[0], &pair[1], at);
         }
+        self.used.insert(ticket.bottom().account());
     }
 
     fn lease_extended(&mut self, at: Time, hash: LinkHash, ticket: &Ticket) -> Result<(), BadFact> {
@@ -233,14 +234,22 @@ impl SiteAuthority {
         if let Some(lease) = self.leases.remove(&hash) {
             for ticket in &lease.tickets {
                 self.by_ticket.remove(&ticket.hash());
+                self.used.remove(&ticket.bottom().account());
             }
         }
     }
 
     fn step_lease(&mut self, at: Time, hash: LinkHash, event: Event) -> Result<(), BadFact> {
         let lease = self.leases.get_mut(&hash).ok_or_else(|| missing("event", hash))?;
+        let changed = matches!(event, Event::UnitLost(_) | Event::UnitReady(_));
         lease.state = std::mem::replace(&mut lease.state, State::Early).next(event)?;
+        let waits = matches!(&lease.state, State::Priming { pending, .. } if !pending.is_empty());
+        let short = lease.short_since.is_some() && lease.lacks() > 0;
         self.refresh(hash, at);
+        // What it still waits for may have been its last hope: the mapper has to look again.
+        if changed && short && !waits {
+            self.consult(at);
+        }
         Ok(())
     }
 
@@ -295,7 +304,8 @@ impl SiteAuthority {
             }
         }
         self.owe_for(id, &from, &to, at);
-        if to.assignable() && !from.assignable() && !self.short.is_empty() {
+        let came_free = to == unit::State::Free || (to.assignable() && !from.assignable());
+        if came_free && !self.short.is_empty() {
             self.consult(at);
         }
         Ok(to.tenant())

@@ -106,8 +106,12 @@ impl SiteAuthority {
         };
         let offer = Offer { units: link.units, ..offer };
         let end = link.term.end().max(now).plus(offer.length);
-        if let Ok(term) = Term::new(link.term.start(), end) {
-            self.issue(now, &offer, number, generation.generation + 1, term, out);
+        match Term::new(link.term.start(), end) {
+            Ok(term) if term.end() > link.term.end() => {
+                self.issue(now, &offer, number, generation.generation + 1, term, out);
+            }
+            // It reaches to the end of time already.
+            _ => self.timers.set(Timer::Renewal(number), None),
         }
     }
 
@@ -190,11 +194,11 @@ impl SiteAuthority {
                 self.emit(now, UnitSetUp { unit, epoch, properties }, out);
             }
             (Step::Setup, Err(error)) => {
-                self.emit(now, UnitSetupFailed { unit, epoch, error: error.0 }, out);
+                self.emit(now, UnitSetupFailed { unit, epoch, error: error.in_short() }, out);
             }
             (_, Ok(_)) => self.emit(now, UnitTornDown { unit, epoch }, out),
             (_, Err(error)) => {
-                self.emit(now, UnitTeardownFailed { unit, epoch, error: error.0 }, out);
+                self.emit(now, UnitTeardownFailed { unit, epoch, error: error.in_short() }, out);
             }
         }
         if let Some(lease) = tenant {
@@ -205,7 +209,8 @@ impl SiteAuthority {
     /// A lease whose units are all ready goes active.
     fn settle(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
         let Some(lease) = self.leases.get(&hash) else { return };
-        let complete = matches!(&lease.state, State::Priming { pending, .. } if pending.is_empty())
+        let complete = now < lease.term.end()
+            && matches!(&lease.state, State::Priming { pending, .. } if pending.is_empty())
             && lease.lacks() == 0;
         if complete {
             self.emit(now, LeaseActivated { lease: hash }, out);

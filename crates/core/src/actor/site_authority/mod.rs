@@ -31,7 +31,7 @@ use crate::resource::Attributes;
 use crate::slice::LeaseId;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
-use crate::ticket::link::LinkHash;
+use crate::ticket::link::{AccountId, LinkHash};
 use crate::ticket::receipt::Receipt;
 use crate::time::{Span, Term, Time};
 
@@ -86,6 +86,8 @@ pub struct SiteAuthority {
     leases: BTreeMap<LinkHash, Lease>,
     /// The lease that each redeemed or surrendered ticket belongs to.
     by_ticket: BTreeMap<LinkHash, LinkHash>,
+    /// The accounts of tickets that were redeemed or given back whole: nothing is cut from them.
+    used: BTreeSet<AccountId>,
     /// Tickets that were refused for good.
     refused: BTreeMap<LinkHash, RefusedTicket>,
     /// Leases that lack units, in the order in which they came to.
@@ -191,6 +193,7 @@ impl SiteAuthority {
             claims: Ledger::default(),
             leases: BTreeMap::new(),
             by_ticket: BTreeMap::new(),
+            used: BTreeSet::new(),
             refused: BTreeMap::new(),
             short: BTreeMap::new(),
             owed: Owed::default(),

@@ -16,7 +16,7 @@ use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::slice::{LeaseId, SliceName};
 use crate::ticket::evidence::Evidence;
-use crate::ticket::ledger::Overdrawn;
+use crate::ticket::ledger::{Account, Overdrawn};
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::{Receipt, Return};
 use crate::ticket::{Ticket, TicketFault};
@@ -215,6 +215,17 @@ impl SiteAuthority {
     /// ticket is refused for good, with the evidence.
     fn covered(&mut self, now: Time, ticket: &Ticket, out: &mut Output) -> bool {
         let links = ticket.links();
+        let bottom = self.claims.account(ticket.bottom().account());
+        let handed_on = bottom.is_some_and(Account::has_children);
+        let used = links[..links.len() - 1].iter().any(|link| self.used.contains(&link.account()));
+        if handed_on || used {
+            let cause = "a ticket is used or handed on, never both".to_owned();
+            let hash = ticket.hash();
+            let refusal = Refusal::Malformed(cause);
+            self.emit(now, TicketRefused { ticket: ticket.clone(), refusal }, out);
+            self.answer_known(ticket.bottom().holder, hash, out);
+            return false;
+        }
         let overdrawn = (1..links.len()).find_map(|depth| {
             let overdrawn = self.claims.check(&links[depth - 1], &links[depth]).err()?;
             Some((depth, overdrawn))
