@@ -32,3 +32,5 @@ mod mappers;
 mod recovery;
 #[path = "protocol/chaos.rs"]
 mod chaos;
+#[path = "protocol/conservation.rs"]
+mod conservation;

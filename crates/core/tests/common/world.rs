@@ -8,7 +8,7 @@ use tenure_core::actor::service_manager::ServiceManager;
 use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::actor::{Actor, Peer, Role, Seat, Setup};
 use tenure_core::driver::{Call, DriverError, Step};
-use tenure_core::effect::{Command, Done, Effect, Input, Output, Problem};
+use tenure_core::effect::{Command, Done, Effect, EffectId, Input, Output, Problem};
 use tenure_core::fact::{Fact, service_manager};
 use tenure_core::journal::{Journal as _, MemoryJournal};
 use tenure_core::mapper::broker::BrokerMapper;
@@ -101,6 +101,8 @@ pub(crate) struct World {
     pub(crate) calls: Vec<Call>,
     /// The calls that wait for the test.
     pub(crate) waiting: Vec<(u8, Call)>,
+    /// The names of all work that was ever owed.
+    pub(crate) owed: Vec<(u8, EffectId)>,
     /// Everything that was ever sent.
     pub(crate) sent: Vec<(Envelope, Sealed)>,
     pub(crate) problems: Vec<Problem>,
@@ -145,6 +147,7 @@ impl Scene {
             kept: Vec::new(),
             driver: |_| Reaction::Works,
             calls: Vec::new(),
+            owed: Vec::new(),
             waiting: Vec::new(),
             sent: Vec::new(),
             problems: Vec::new(),
@@ -212,7 +215,8 @@ impl World {
         let player = self.players.get_mut(&who).unwrap();
         let effects = player.seat.actor().effects_after(player.started);
         player.started = player.seat.actor().position();
-        for (_, effect) in effects {
+        for (id, effect) in effects {
+            self.owed.push((who, id));
             match effect {
                 Effect::Send(envelope) => self.post(who, *envelope),
                 Effect::Call(call) => self.perform(who, call),

@@ -13,7 +13,7 @@ use tenure_core::time::{Span, Time};
 use crate::common::world::{Scene, World};
 use crate::common::{
     BROKER, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, delegation, envelope, equals,
-    id, item, letter, micro, notary, one_of_each, request, signer, term, units,
+    id, item, letter, micro, notary, one_of_each, part, request, signer, term, units,
 };
 
 fn without_effect(world: &mut World, sealed: &Sealed) -> Output {
@@ -232,6 +232,15 @@ fn a_delegation_to_another_broker_is_refused() {
 }
 
 #[test]
+fn a_delegation_that_is_not_a_sites_own_link_is_refused() {
+    let root = delegation(SITE, STRANGER, 4, term(0, HOUR), (7, 0));
+    let mut link = part(&root, BROKER, 4, term(0, HOUR), 1);
+    link.delegation = Some(Generation { delegation: 1, generation: 5 });
+    let ticket = root.with(SignedLink::sign(link, &signer(STRANGER)));
+    assert!(matches!(delegation_refused(SITE, ticket), Refusal::Ticket(_)));
+}
+
+#[test]
 fn a_ticket_that_is_no_delegation_is_dropped() {
     let mut world = Scene::default().open();
     let mut link: Link = (**world.delegation().root()).clone();
@@ -283,9 +292,11 @@ fn a_request_replayed_long_after_it_was_forgotten_is_refused() {
     world.run();
     world.advance(3 * HOUR);
     assert_eq!(world.broker().request(asked.id), None);
-    let out = world.deliver(BROKER, &sealed);
-    assert!(matches!(only_refusal(&out), Refusal::TooLate(_)));
-    assert_eq!(world.broker().ledger().accounts().count(), 1);
+    for hours in 3..6 {
+        world.advance(hours * HOUR);
+        let out = without_effect(&mut world, &sealed);
+        assert!(matches!(only_refusal(&out), Refusal::TooLate(_)));
+    }
 }
 
 #[test]

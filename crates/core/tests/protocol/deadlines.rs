@@ -241,6 +241,19 @@ fn a_setup_that_ends_after_the_term_activates_nothing() {
 }
 
 #[test]
+fn a_setup_that_ends_with_the_term_activates_nothing_though_nobody_has_looked_at_the_clock() {
+    let mut world = Scene::default().open();
+    world.driver = |call| waits_at(call, Step::Setup);
+    world.ask(GUEST, wish(2, 0, HOUR));
+    world.now = at(HOUR);
+    for call in std::mem::take(&mut world.waiting) {
+        world.answer(call, true);
+    }
+    assert_eq!(world.count(SITE, "site.lease-activated"), 0);
+    assert_eq!(world.sent("leased"), []);
+}
+
+#[test]
 fn a_unit_whose_setup_never_ends_is_lent_to_nobody_else() {
     let mut world = Scene { stock: 2, ..Scene::default() }.open();
     world.driver = |call| waits_at(call, Step::Setup);

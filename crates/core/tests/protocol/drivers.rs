@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::driver::{Call, Epoch, Step, UnitId};
-use tenure_core::effect::{Command, Problem};
+use tenure_core::codec::MAX_BYTES;
+use tenure_core::driver::{Call, DriverError, Epoch, Step, UnitId};
+use tenure_core::effect::{Command, Done, Input, Problem};
+use tenure_core::mapper::site_authority::{Assignment, Decision, SiteAuthorityMapper, View};
 use tenure_core::message::Message;
 use tenure_core::refusal::Refusal;
 use tenure_core::slice::LeaseId;
@@ -121,6 +123,87 @@ fn a_lease_that_gets_no_unit_at_all_is_closed_and_credited() {
     assert_eq!(world.state(GUEST, lease), "Closed");
     assert_eq!(last_end(&world), (Some(Refusal::SetupFailed { ready: 0, wanted: 1 }), 1));
     assert_eq!((world.units_in("Quarantined"), world.free_at(0)), (1, 1));
+}
+
+#[test]
+fn an_elastic_lease_goes_active_also_if_the_failure_is_known_before_the_rest_is_ready() {
+    let (mut world, lease) = asked_with(
+        |call| match (call.unit, call.step) {
+            (UnitId(3), _) => Reaction::Fails,
+            (_, step) => if_then(step == Step::Setup, Reaction::Waits),
+        },
+        4,
+        3,
+    );
+    assert_eq!((world.units_in("Quarantined"), world.units_in("SettingUp")), (1, 3));
+    for call in std::mem::take(&mut world.waiting) {
+        world.answer(call, true);
+        world.run();
+    }
+    assert_eq!(world.state(GUEST, lease), "Active");
+    assert_eq!(held(&world, lease), [UnitId(0), UnitId(1), UnitId(2)]);
+}
+
+#[test]
+fn a_lease_whose_units_are_lost_one_after_the_other_is_closed_and_credited() {
+    let (world, lease) = asked_with(|_| Reaction::Fails, 4, 1);
+    assert_eq!(world.state(GUEST, lease), "Closed");
+    assert_eq!(last_end(&world), (Some(Refusal::SetupFailed { ready: 0, wanted: 4 }), 1));
+    assert_eq!((world.units_in("Quarantined"), world.free_at(0)), (4, 4));
+}
+
+#[test]
+fn a_lease_for_more_units_than_are_in_order_is_closed_once_the_rest_is_ready() {
+    let broken = |call: &Call| {
+        if_then(call.step == Step::Teardown && call.unit == UnitId(0), Reaction::Fails)
+    };
+    let (mut world, _) = asked_with(broken, 4, 4);
+    world.advance(HOUR);
+    let next = world.ask(RIVAL, wish(4, HOUR, HOUR));
+    assert_eq!(world.state(RIVAL, next), "Closed");
+    assert_eq!(last_end(&world), (Some(Refusal::SetupFailed { ready: 3, wanted: 4 }), 1));
+    assert_eq!((world.units_in("Free"), world.free_at(HOUR)), (3, 4));
+}
+
+/// Puts leases on clean units alone.
+struct CleanOnly;
+
+impl SiteAuthorityMapper for CleanOnly {
+    fn decide(&self, view: &View<'_>) -> Decision {
+        let assignments = view.waiting().take(1).filter_map(|waiting| {
+            let free = view.free_units(waiting.resource);
+            let units: Vec<_> = free.take(waiting.lacks as usize).collect();
+            let (lease, reason) = (waiting.lease, "they are clean".to_owned());
+            (!units.is_empty()).then_some(Assignment { lease, units, reason })
+        });
+        let assignments = assignments.collect();
+        Decision { round: view.round(), assignments, ..Decision::default() }
+    }
+}
+
+#[test]
+fn a_mapper_that_waits_for_clean_units_is_asked_again_when_they_are() {
+    let mut world =
+        Scene { stock: 1, site_mapper: || Box::new(CleanOnly), ..Scene::default() }.open();
+    world.ask(GUEST, wish(1, 0, HOUR));
+    world.driver = |call| if_then(call.step == Step::Teardown, Reaction::Waits);
+    world.advance(HOUR);
+    let next = world.ask(RIVAL, wish(1, HOUR, HOUR));
+    assert_eq!((world.state(RIVAL, next), world.units_in("TearingDown")), ("Redeeming", 1));
+    let call = world.waiting.remove(0);
+    world.answer(call, true);
+    world.run();
+    assert_eq!(world.state(RIVAL, next), "Active");
+}
+
+#[test]
+fn a_driver_that_complains_at_length_does_not_fill_the_journal() {
+    let (mut world, _) = asked_with(|_| Reaction::Waits, 1, 1);
+    let (_, Call { unit, epoch, step, lease, .. }) = world.waiting.remove(0);
+    let outcome = Err(DriverError("x".repeat(MAX_BYTES + 1)));
+    world.hand(SITE, Input::Driver(Done { unit, epoch, step, lease, outcome }));
+    world.restart(SITE);
+    assert_eq!(world.count(SITE, "site.unit-setup-failed"), 1);
 }
 
 #[test]

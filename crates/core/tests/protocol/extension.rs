@@ -160,6 +160,19 @@ fn an_extension_granted_after_the_lease_ended_is_given_back() {
 }
 
 #[test]
+fn an_extension_granted_while_the_guest_leaves_is_given_back() {
+    let (mut world, lease) = leased();
+    world.keep.insert("granted");
+    extend(&mut world, lease);
+    world.command(GUEST, Command::Close { lease });
+    assert_eq!(world.state(GUEST, lease), "Closed");
+    assert_eq!(world.state(GUEST, aside()), "GivenUp");
+    world.release();
+    assert_eq!(world.state(GUEST, aside()), "Closed");
+    assert_eq!((world.free_at(600), world.free_at(HOUR)), (4, 4));
+}
+
+#[test]
 fn an_extension_granted_to_a_guest_that_could_not_leave_is_given_back() {
     let (mut world, lease) = leased();
     world.keep.insert("granted");

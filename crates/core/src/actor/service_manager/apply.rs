@@ -59,13 +59,7 @@ impl ServiceManager {
             }
             Fact::Left(fact) => {
                 self.owed.settle(&Duty::Leave(fact.lease, fact.unit));
-                let held = self.leases.get(&fact.lease).and_then(|lease| lease.state.held());
-                let event = Event::Left(fact.unit);
-                if held.is_some_and(|held| held.awaited == 1) {
-                    self.step(at, fact.lease, event)?;
-                } else {
-                    self.step_unit(at, fact.lease, event)?;
-                }
+                self.left(at, fact.lease, fact.unit)?;
             }
             Fact::ExtensionAsked(fact) => {
                 let request = Box::new(fact.request.clone());
@@ -170,6 +164,16 @@ impl ServiceManager {
         let Some(lease) = self.leases.remove(&id) else { return };
         for ticket in &lease.tickets {
             self.by_ticket.remove(ticket);
+        }
+    }
+
+    /// The guest has left a unit. With the last one the lease moves on, and its extension with it.
+    fn left(&mut self, at: Time, id: LeaseId, unit: UnitId) -> Result<(), BadFact> {
+        let held = self.leases.get(&id).and_then(|lease| lease.state.held());
+        if held.is_some_and(|held| held.awaited == 1) {
+            self.step(at, id, Event::Left(unit))
+        } else {
+            self.step_unit(at, id, Event::Left(unit))
         }
     }
 
