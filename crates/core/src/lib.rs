@@ -3,6 +3,7 @@
 //! Pure: no I/O, no clock, no randomness, no threads, no async. The same inputs give the same facts, to
 //! the byte. Read the modules in the order below; `docs/ARCHITECTURE.md` has the map and the reasons.
 
+pub mod planted;
 pub mod time;
 pub mod name;
 pub mod codec;
