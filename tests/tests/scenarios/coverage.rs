@@ -1,0 +1,100 @@
+//! What the scripts have to cover, and that each of them is well formed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use tenure_tests::root;
+
+use super::language::COMMANDS;
+use super::script::{Part, Script, Words};
+use super::{FOLDER, SCRIPTS, perform};
+
+/// What can happen to a lease and has to be told by at least one script, under these names.
+const POINTS: &[&str] = &["happy life"];
+
+/// Every script by its name.
+fn scripts() -> BTreeMap<String, (String, Script)> {
+    let files = fs::read_dir(root().join(FOLDER)).unwrap().map(|entry| entry.unwrap().path());
+    let scripts = files.map(|path| {
+        let text = fs::read_to_string(&path).unwrap();
+        let script = Script::read(&text)
+            .unwrap_or_else(|(line, bad)| panic!("{}:{line}: {bad}", path.display()));
+        (path.file_stem().unwrap().to_str().unwrap().to_owned(), (text, script))
+    });
+    scripts.collect()
+}
+
+#[test]
+fn every_script_has_a_test() {
+    let tested: BTreeSet<String> = SCRIPTS.iter().map(|name| name.replace('_', "-")).collect();
+    let written: BTreeSet<String> = scripts().into_keys().collect();
+    assert_eq!(tested, written, "list each script in tests/tests/scenarios.rs");
+}
+
+#[test]
+fn every_script_says_what_it_shows_and_sees_it_through() {
+    for (name, (_, script)) in scripts() {
+        let head = script.head();
+        assert!(head.len() >= 3, "{name}: a comment at the top says what it shows");
+        assert!(head.iter().any(|line| line.starts_with("Proves: ")), "{name}: which rule?");
+        assert!(head.iter().any(|line| line.starts_with("Covers: ")), "{name}: which points?");
+        let commands = script.parts.iter().filter_map(|part| match part {
+            Part::Block(commands) => Some(commands),
+            Part::Verbatim(_) => None,
+        });
+        let mut finished = commands.flatten().map(|command| {
+            let mut words = Words::of(command);
+            words.has("quietly");
+            words.has("finish")
+        });
+        assert!(finished.any(|last| last), "{name}: `finish` shows that nothing is left over");
+    }
+}
+
+#[test]
+fn the_scripts_cover_every_point() {
+    let scripts = scripts();
+    let lines = scripts.iter().flat_map(|(name, (_, script))| {
+        let covers = script.head().into_iter().filter_map(|line| line.strip_prefix("Covers: "));
+        covers.flat_map(|line| line.split(", ")).map(move |point| (name, point)).collect::<Vec<_>>()
+    });
+    let mut missing: BTreeSet<&str> = POINTS.iter().copied().collect();
+    for (name, point) in lines {
+        assert!(POINTS.contains(&point), "{name} covers `{point}`, which is no point");
+        missing.remove(point);
+    }
+    assert_eq!(missing, BTreeSet::new(), "no script covers these");
+}
+
+#[test]
+fn a_bad_script_is_told_where_and_what_is_wrong() {
+    let cases = [
+        ("deployment\n", "1: these commands have no `----` below them"),
+        ("  site site 2 node\n----\n", "1: an indented line belongs to a command above it"),
+        ("ask guest 1 node for=1h\n----\n", "1: a script begins with `deployment`"),
+        ("deployment\n----\n\n# Dance.\ndance\n----\n", "5: there is no command `dance`; known:"),
+        ("deployment\ndance\n----\n", "\n  ask GUEST UNITS TYPE.. from=TIME for=SPAN"),
+        ("deployment\n  dog rex\n----\n", "1: `dog` is no role; known: site, broker, guest"),
+        ("deployment\nclose gest/1\n----\n", "2: there is no actor `gest`; known: broker, guest,"),
+        ("deployment\nclose guest/1 now\n----\n", "`now` has no meaning here\n  write `close "),
+        ("deployment\nask guest 1 node from=noon for=1h\n----\n", "2: from: `noon` is no time"),
+        ("deployment\nask site 1 node for=1h\n----\n", "`site` is a site authority, not a service"),
+        ("deployment\ndrop *->* bill\n----\n", "`bill` is no kind of message; known: delegate,"),
+        ("deployment\ncrash site after lunch\n----\n", "`lunch` is no kind of fact; known: "),
+        ("deployment\nforge redeem guest t1\n----\n", "2: there is no ticket `t1`; known: d1"),
+        ("deployment\nadvance to 08:00\n----\n", "2: it is 09:00 already"),
+    ];
+    for (text, wanted) in cases {
+        let (line, bad) = perform(text).expect_err(text);
+        assert!(format!("{line}: {bad}").contains(wanted), "{text}\n{line}: {bad}\n{wanted}");
+    }
+}
+
+#[test]
+fn the_document_has_every_command() {
+    let document = fs::read_to_string(root().join("docs/SCRIPTS.md")).unwrap();
+    for known in COMMANDS {
+        let usage = known.usage.replace('|', "\\|");
+        assert!(document.contains(&format!("`{usage}`")), "docs/SCRIPTS.md lacks `{usage}`");
+    }
+}

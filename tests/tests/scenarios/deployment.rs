@@ -1,0 +1,159 @@
+//! The actors of a script, as its `deployment` says.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use tenure_core::actor::broker::Broker;
+use tenure_core::actor::outbox::Patience;
+use tenure_core::actor::service_manager::ServiceManager;
+use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::actor::{Peer, Role, Seat, Setup};
+use tenure_core::effect::Input;
+use tenure_core::identity::{ActorId, Scheme, Signer};
+use tenure_core::mapper::fcfs::Fcfs;
+use tenure_core::mapper::first_fit::FirstFit;
+use tenure_core::mapper::service_manager::{Decision, ServiceManagerMapper, View};
+use tenure_core::name::Name;
+use tenure_core::resource::{Attributes, Value};
+use tenure_core::time::{Span, Time};
+
+use super::names::Names;
+use super::player::{Build, Person, Player};
+use super::script::{Bad, Words};
+use super::world::World;
+
+/// Who is there unless the script says.
+const ALL: [&str; 4] = ["site site 4 node", "broker broker", "guest guest", "guest rival"];
+
+/// A service manager's mapper that wants nothing: the script commands.
+struct Idle;
+
+impl ServiceManagerMapper for Idle {
+    fn decide(&self, view: &View<'_>) -> Decision {
+        Decision { round: view.round(), ..Decision::default() }
+    }
+}
+
+/// An actor that is not built yet.
+struct Draft {
+    person: Person,
+    words: Words,
+}
+
+/// Builds the actors and starts them.
+pub fn deploy(mut words: Words) -> Result<World, Bad> {
+    let now = words.time_option("at")?.unwrap_or(Time::ZERO.plus(Span::HOUR.times(9)));
+    let margin = words.span_option("margin")?.unwrap_or(Span::from_secs(10));
+    let first = words.span_option("retry")?.unwrap_or(Span::MINUTE.times(10));
+    let patience = Patience { first, longest: first.times(6) };
+    let mut below = std::mem::take(&mut words.below);
+    words.done()?;
+    if below.is_empty() {
+        below = ALL.iter().map(|line| Words::of_line(line)).collect();
+    }
+    let drafts = below.into_iter().map(draft).collect::<Result<Vec<_>, _>>()?;
+    let peer = |p: &Person| (p.signer.id(), Peer { name: p.name.clone(), role: p.role });
+    let peers: BTreeMap<_, _> = drafts.iter().map(|draft| peer(&draft.person)).collect();
+    let mut names = Names::default();
+    let mut players = Vec::new();
+    for Draft { person, mut words } in drafts {
+        names.add_actor(person.signer.id(), person.name.clone());
+        let (name, signer) = (person.name.clone(), person.signer.clone());
+        let setup = Setup { name, signer, margin, peers: peers.clone() };
+        let build = build(person.role, setup, &mut words)?;
+        words.done()?;
+        players.push(Player::new(person, patience, build));
+    }
+    let mut world = World::new(now, players, names);
+    for who in 0..world.players.len() {
+        world.hand(who, Input::Start);
+    }
+    world.run()?;
+    Ok(world)
+}
+
+fn draft(mut words: Words) -> Result<Draft, Bad> {
+    let role = match words.next("`site`, `broker` or `guest`")?.as_str() {
+        "site" => Role::SiteAuthority,
+        "broker" => Role::Broker,
+        "guest" => Role::ServiceManager,
+        other => return Err(format!("`{other}` is no role; known: site, broker, guest")),
+    };
+    let name = words.next("the actor's name")?;
+    let name = Name::new(&name).map_err(|bad| bad.to_string())?;
+    let honest = !words.has("dishonest");
+    let ahead = words.span_option("clock")?.unwrap_or(Span::ZERO);
+    let mut secret = [0; 32];
+    for (place, byte) in secret.iter_mut().zip(name.as_str().bytes()) {
+        *place = byte;
+    }
+    let signer = Signer::from_seed(Scheme::Ed25519, secret);
+    Ok(Draft { person: Person { name, signer, role, honest, ahead }, words })
+}
+
+fn build(role: Role, setup: Setup, words: &mut Words) -> Result<Build, Bad> {
+    Ok(match role {
+        Role::SiteAuthority => {
+            let plan = plan(&setup, words)?;
+            Box::new(move || {
+                let actor = SiteAuthority::new(setup.clone(), plan.clone());
+                Seat::SiteAuthority(Box::new(actor), Box::new(FirstFit {}))
+            })
+        }
+        Role::Broker => Box::new(move || {
+            Seat::Broker(Box::new(Broker::new(setup.clone())), Box::new(Fcfs::default()))
+        }),
+        Role::ServiceManager => {
+            let leave_before = words.span_option("leave-before")?.unwrap_or(Span::ZERO);
+            Box::new(move || {
+                let actor = ServiceManager::new(setup.clone(), leave_before);
+                Seat::ServiceManager(Box::new(actor), Box::new(Idle))
+            })
+        }
+    })
+}
+
+/// `4 node 2 disk [cpus=8] [delegation=30d] [renew=1d] [to=broker:4,other:2]`.
+fn plan(setup: &Setup, words: &mut Words) -> Result<Plan, Bad> {
+    let length = words.span_option("delegation")?.unwrap_or(Span::DAY.times(30));
+    let renew_before = words.span_option("renew")?.unwrap_or(Span::DAY);
+    let cpus = words.number_option("cpus")?.unwrap_or(8);
+    let to = words.option("to");
+    let attributes = Attributes::from([(Name::literal("cpus"), Value::Number(cpus))]);
+    let mut stock = Vec::new();
+    while let Some(units) = words.maybe() {
+        let units = units.parse().map_err(|_| format!("`{units}` is no number of units"))?;
+        let resource =
+            Name::new(&words.next("the type of the units")?).map_err(|b| b.to_string())?;
+        stock.push(Stock { resource, attributes: attributes.clone(), units });
+    }
+    let shares = match to.as_deref() {
+        None => setup
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.role == Role::Broker)
+            .take(1)
+            .map(|(&id, _)| (id, u32::MAX))
+            .collect(),
+        Some("nobody") => Vec::new(),
+        Some(shares) => {
+            shares.split(',').map(|share| self::share(setup, share)).collect::<Result<_, _>>()?
+        }
+    };
+    let offer = |(broker, most): (ActorId, u32), stock: &Stock| {
+        let units = NonZeroU32::new(stock.units.min(most))?;
+        Some(Offer { broker, resource: stock.resource.clone(), units, length, renew_before })
+    };
+    let offers = stock.iter().flat_map(|stock| shares.iter().filter_map(move |&s| offer(s, stock)));
+    let offers = offers.collect();
+    Ok(Plan { stock, offers })
+}
+
+/// `broker:4`.
+fn share(setup: &Setup, text: &str) -> Result<(ActorId, u32), Bad> {
+    let (name, units) =
+        text.split_once(':').ok_or_else(|| format!("`{text}` is not `BROKER:UNITS`"))?;
+    let units = units.parse().map_err(|_| format!("`{units}` is no number of units"))?;
+    let broker = setup.peers.iter().find(|(_, peer)| peer.name.as_str() == name);
+    broker.map(|(&id, _)| (id, units)).ok_or_else(|| format!("there is no broker `{name}`"))
+}

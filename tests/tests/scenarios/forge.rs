@@ -1,0 +1,198 @@
+//! What the dishonest do: a broker that sells too much, a guest that shows what is not its own.
+
+use std::num::NonZeroU32;
+
+use tenure_core::actor::{Role, Seat};
+use tenure_core::codec;
+use tenure_core::fact::{Fact, site_authority};
+use tenure_core::identity::Scheme;
+use tenure_core::lease::broker::State;
+use tenure_core::message::{Envelope, Header, Message, Sequence};
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::refusal::Refusal;
+use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::evidence::Evidence;
+use tenure_core::ticket::link::{Link, SignedLink};
+use tenure_core::ticket::receipt::{Receipt, Return};
+use tenure_core::time::Term;
+
+use super::language::{guest, of_role};
+use super::names;
+use super::script::{self, Bad, Words};
+use super::world::World;
+
+/// A broker grants a request that waits for its mapper, out of a delegation and past its own books.
+pub fn grant(world: &mut World, words: &mut Words) -> Result<(), Bad> {
+    let broker = of_role(world, &words.next("the broker")?, Role::Broker)?;
+    let (name, number) = script::numbered(&words.next("GUEST/REQUEST")?)?;
+    let asker = world.id(of_role(world, &name, Role::ServiceManager)?);
+    let number = number.parse().map_err(|_| format!("`{number}` is no request"))?;
+    let id = RequestId { origin: asker, number };
+    let units = words.number("the number of units")?;
+    let parent = world.names.find(&words.option("from").ok_or("from= is missing")?)?.clone();
+    let Seat::Broker(actor, _) = &world.players[broker].seat else {
+        return Err("it is no broker".to_owned());
+    };
+    let Some(State::Open { request }) = actor.request(id) else {
+        return Err("that request does not wait".to_owned());
+    };
+    let term = Term::lasting(request.earliest, request.duration).map_err(|bad| bad.to_string())?;
+    let above = parent.bottom();
+    let link = Link {
+        parent: Some(above.hash()),
+        issuer: world.id(broker),
+        holder: asker,
+        resource: above.resource.clone(),
+        units,
+        term,
+        constraints: above.constraints.clone(),
+        delegation: None,
+        extends: request.items.first().and_then(|item| item.extends),
+        serial: 1_000_000 + world.network.sent().len() as u64,
+    };
+    let ticket = parent.with(SignedLink::sign(link, &world.players[broker].signer));
+    world.names.ticket(&ticket);
+    say(world, broker, asker, Message::Granted { request: id, tickets: vec![(0, ticket)] })
+}
+
+/// A ticket with something in its bottom link changed and the signature left as it was.
+pub fn alter(world: &mut World, words: &mut Words) -> Result<(), Bad> {
+    let ticket = world.names.find(&words.next("the ticket")?)?.clone();
+    let bottom = ticket.bottom();
+    let mut link = Link::clone(bottom);
+    if let Some(units) = words.number_option::<NonZeroU32>("units")? {
+        link.units = units;
+    }
+    if let Some(end) = words.time_option("end")? {
+        link.term = Term::new(link.term.start(), end).map_err(|bad| bad.to_string())?;
+    }
+    if let Some(holder) = words.option("holder") {
+        link.holder = world.id(world.index(&holder)?);
+    }
+    let signed = bottom.as_bytes().len() - codec::encode(&Link::clone(bottom)).len();
+    let bytes = [&bottom.as_bytes()[..signed], &codec::encode(&link)].concat();
+    let bottom = SignedLink::read(&bytes).map_err(|bad| bad.to_string())?;
+    let links = ticket.links();
+    let mut links = links[..links.len() - 1].to_vec();
+    links.push(bottom);
+    let altered = Ticket::try_from(links).map_err(|bad| bad.to_string())?;
+    let label = world.names.forged(&altered);
+    let (whole, right) = (world.names.ticket(&ticket), names::right(altered.bottom()));
+    world.say("somebody", &format!("makes {label} out of {whole}: {right}"));
+    Ok(())
+}
+
+/// A guest shows a ticket that it may not show.
+pub fn redeem(world: &mut World, words: &mut Words) -> Result<(), Bad> {
+    let (who, ticket, site) = shown(world, words)?;
+    let message = Message::Redeem {
+        lease: LeaseId { number: 99, part: 0 },
+        slice: Name::literal("main"),
+        least: ticket.bottom().units,
+        configuration: Properties::default(),
+        ticket,
+    };
+    let site = world.id(site);
+    say(world, who, site, message)
+}
+
+/// A guest gives back a ticket that it may not give back.
+pub fn close(world: &mut World, words: &mut Words) -> Result<(), Bad> {
+    let (who, ticket, site) = shown(world, words)?;
+    let site = world.id(site);
+    say(world, who, site, Message::Close { tickets: vec![ticket] })
+}
+
+/// A guest signs a receipt in its site's name and has it credited.
+pub fn credit(world: &mut World, words: &mut Words) -> Result<(), Bad> {
+    let who = guest(world, words)?;
+    let ticket = world.names.find(&words.next("the ticket")?)?.clone();
+    let link = ticket.bottom();
+    let what = Return {
+        site: ticket.site(),
+        link: link.hash(),
+        issuer: link.issuer,
+        units: link.units,
+        term: link.term,
+        number: 0,
+    };
+    let receipts = vec![Receipt::sign(what, &world.players[who].signer)];
+    say(world, who, link.issuer, Message::Credit { receipts })
+}
+
+fn shown(world: &World, words: &mut Words) -> Result<(usize, Ticket, usize), Bad> {
+    let who = guest(world, words)?;
+    let ticket = world.names.find(&words.next("the ticket")?)?.clone();
+    let site = words.option("at").unwrap_or_else(|| world.names.actor(ticket.site()));
+    Ok((who, ticket, of_role(world, &site, Role::SiteAuthority)?))
+}
+
+/// Only who is called dishonest in the deployment does such things.
+fn say(
+    world: &mut World,
+    who: usize,
+    to: tenure_core::identity::ActorId,
+    message: Message,
+) -> Result<(), Bad> {
+    let player = &world.players[who];
+    if player.honest {
+        return Err(format!("`{}` is honest; call it `dishonest` in the deployment", player.name));
+    }
+    let position = 1_000_000 + world.network.sent().len() as u64;
+    let sequence = Sequence { position, index: Sequence::ANSWER };
+    let header = Header { from: player.id, to, sequence, at: world.now };
+    world.post(who, &Envelope { header, message });
+    Ok(())
+}
+
+/// Looks at the evidence in the refusal of a ticket, off line, as anybody could.
+pub fn evidence(world: &mut World, words: &mut Words) -> Result<(), Bad> {
+    let ticket = world.names.find(&words.next("the ticket")?)?.clone();
+    let without = words.option("without").map(|label| world.names.find(&label).cloned());
+    let without = without.transpose()?.map(|ticket| ticket.hash());
+    let excused = words.has("excused");
+    let mut evidence =
+        refused(world, &ticket).ok_or("that ticket was never refused with evidence")?;
+    evidence.links.retain(|link| Some(link.hash()) != without);
+    let receipts = if excused { receipts(world) } else { Vec::new() };
+    let links = evidence
+        .links
+        .iter()
+        .map(|link| format!("{} ({})", world.names.hash(link.hash()), names::right(link)));
+    let links = names::list(links);
+    let parents = evidence.parents.iter();
+    let parents: Vec<_> = parents.map(|parent| world.names.ticket_in_full(parent)).collect();
+    let (parents, at) = (names::list(parents), names::clock(evidence.at));
+    let verdict = match evidence.convicts(Scheme::Ed25519, &receipts) {
+        Ok(issuer) => format!("this convicts {}", world.names.actor(issuer)),
+        Err(fault) => format!("this convicts nobody: {}", world.names.plain(&fault.to_string())),
+    };
+    world.say("anybody", &format!("{links} were cut from {parents} and run at {at}"));
+    world.say_below(&verdict);
+    Ok(())
+}
+
+fn refused(world: &World, ticket: &Ticket) -> Option<Evidence> {
+    let facts = world.players.iter().flat_map(|player| player.facts());
+    let mut refusals = facts.filter_map(|entry| match entry.fact {
+        Fact::SiteAuthority(site_authority::Fact::TicketRefused(fact)) => Some(fact),
+        _ => None,
+    });
+    let refused = refusals.find(|refused| refused.ticket == *ticket)?;
+    match refused.refusal {
+        Refusal::Conflict(evidence) => Some(*evidence),
+        _ => None,
+    }
+}
+
+/// Every receipt that was ever on the network.
+fn receipts(world: &World) -> Vec<Receipt> {
+    let opened = world.network.sent().iter().filter_map(|parcel| parcel.sealed.peek().ok());
+    let receipts = opened.filter_map(|envelope| match envelope.message {
+        Message::Closed { receipts, .. } | Message::Credit { receipts } => Some(receipts),
+        _ => None,
+    });
+    receipts.flatten().collect()
+}

@@ -1,0 +1,264 @@
+//! One actor of a script with all that a shell keeps for it.
+
+use std::collections::BTreeMap;
+
+use tenure_core::actor::outbox::{Outbox, Patience};
+use tenure_core::actor::{Actor, Role, Seat};
+use tenure_core::driver::{Call, DriverError, Step, UnitId};
+use tenure_core::effect::Done;
+use tenure_core::fact::{Entry, Fact, broker, site_authority};
+use tenure_core::identity::{ActorId, Signer};
+use tenure_core::journal::{Journal as _, MemoryJournal};
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::slice::RequestId;
+use tenure_core::ticket::link::LinkHash;
+use tenure_core::time::{Span, Time};
+
+use super::names::Names;
+use super::network::Parcel;
+
+/// Builds an actor as it was before its first fact.
+pub type Build = Box<dyn Fn() -> Seat>;
+
+/// What a driver makes of its calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Manner {
+    Works,
+    Takes(Span),
+    Fails,
+    /// It does not answer until the script has it answer.
+    Hangs,
+}
+
+/// When an actor is to crash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doom {
+    /// As soon as it would journal a fact of this kind.
+    pub kind: String,
+    /// Before the fact is durable, or after it and before anything leaves.
+    pub before: bool,
+}
+
+pub struct Player {
+    pub name: Name,
+    pub id: ActorId,
+    pub role: Role,
+    pub signer: Signer,
+    pub honest: bool,
+    pub build: Build,
+    pub seat: Seat,
+    /// The same actor once more, told nothing but its journal.
+    twin: Seat,
+    pub journal: MemoryJournal,
+    pub outbox: Outbox,
+    pub patience: Patience,
+    /// Up to where its effects were started.
+    pub started: u64,
+    /// How far its clock is ahead, and what it has shown last.
+    pub ahead: Span,
+    shown: Time,
+    pub up: bool,
+    pub asleep: bool,
+    pub doom: Option<Doom>,
+    /// Whether it crashes each time it has journaled something.
+    pub fragile: bool,
+    manners: BTreeMap<(Step, Option<UnitId>), Manner>,
+    pub hanging: Vec<Call>,
+    pub answers: Vec<Done>,
+    pub messages: Vec<Parcel>,
+    pub states: BTreeMap<(Thing, String), &'static str>,
+    known: Known,
+}
+
+/// What its facts have spoken of, so that it can be asked after.
+#[derive(Default)]
+pub struct Known {
+    pub requests: Vec<RequestId>,
+    pub leases: Vec<LinkHash>,
+}
+
+/// What has a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Thing {
+    Lease,
+    Request,
+    LeaseOn,
+    Unit,
+}
+
+/// Whose an actor is, before it has done anything.
+pub struct Person {
+    pub name: Name,
+    pub signer: Signer,
+    pub role: Role,
+    pub honest: bool,
+    pub ahead: Span,
+}
+
+impl Player {
+    pub fn new(person: Person, patience: Patience, build: Build) -> Self {
+        let Person { name, signer, role, honest, ahead } = person;
+        Self {
+            name,
+            id: signer.id(),
+            role,
+            signer,
+            honest,
+            seat: build(),
+            twin: build(),
+            build,
+            journal: MemoryJournal::new(),
+            outbox: Outbox::new(patience),
+            patience,
+            started: 0,
+            ahead,
+            shown: Time::MIN,
+            up: true,
+            asleep: false,
+            doom: None,
+            fragile: false,
+            manners: BTreeMap::new(),
+            hanging: Vec::new(),
+            answers: Vec::new(),
+            messages: Vec::new(),
+            states: BTreeMap::new(),
+            known: Known::default(),
+        }
+    }
+
+    pub fn actor(&self) -> &dyn Actor {
+        self.seat.actor()
+    }
+
+    /// The time on its own clock, which never goes back while it is up.
+    pub fn clock(&mut self, now: Time) -> Time {
+        self.shown = self.shown.max(now.plus(self.ahead));
+        self.shown
+    }
+
+    /// When it has something to do, by the true time.
+    pub fn next(&mut self) -> Option<Time> {
+        let actor = self.seat.actor();
+        let repeat = self.outbox.next_timeout(|id| actor.is_owed(id));
+        let due = actor.next_timeout().map(|due| due.minus(self.ahead));
+        [repeat, due].into_iter().flatten().min()
+    }
+
+    /// Puts a driver in its manner; for one unit, or for all that have none of their own.
+    pub fn behave(&mut self, step: Step, unit: Option<UnitId>, manner: Manner) {
+        if unit.is_none() {
+            self.manners.retain(|(of, _), _| *of != step);
+        }
+        self.manners.insert((step, unit), manner);
+    }
+
+    pub fn well_behaved(&mut self) {
+        self.manners.clear();
+    }
+
+    pub fn manner(&self, step: Step, unit: UnitId) -> Manner {
+        let own = self.manners.get(&(step, Some(unit)));
+        own.or_else(|| self.manners.get(&(step, None))).cloned().unwrap_or(Manner::Works)
+    }
+
+    /// Back to what the journal holds: everything else is gone.
+    pub fn recover(&mut self) {
+        self.seat = (self.build)();
+        for entry in self.facts() {
+            let applied = self.seat.actor_mut().apply(&entry);
+            assert!(applied.is_ok(), "{} cannot read its journal: {applied:?}", self.name);
+        }
+        self.started = 0;
+        self.outbox = Outbox::new(self.patience);
+        self.shown = Time::MIN;
+        self.answers.clear();
+        self.hanging.clear();
+    }
+
+    pub fn facts(&self) -> Vec<Entry> {
+        let entries = (0..self.journal.len()).filter_map(|position| self.journal.read(position));
+        entries.map(|entry| entry.expect("a journal can be read")).collect()
+    }
+
+    /// Has the twin take in a fact; answers what changed its state, in the order of the things.
+    pub fn follow(&mut self, entry: &Entry, names: &mut Names) -> Vec<(Thing, String, String)> {
+        let applied = self.twin.actor_mut().apply(entry);
+        assert!(applied.is_ok(), "{} cannot read its journal: {applied:?}", self.name);
+        match &entry.fact {
+            Fact::Broker(broker::Fact::Requested(fact)) => {
+                self.known.requests.push(fact.request.id)
+            }
+            Fact::SiteAuthority(site_authority::Fact::Redeemed(fact)) => {
+                self.known.leases.push(fact.ticket.hash());
+            }
+            Fact::SiteAuthority(site_authority::Fact::TicketSurrendered(fact)) => {
+                self.known.leases.push(fact.ticket.hash());
+            }
+            _ => {}
+        }
+        let states = states(&self.twin, &self.known, names);
+        let mut changes = Vec::new();
+        for ((thing, name), word) in &states {
+            let old = self.states.get(&(*thing, name.clone()));
+            if old != Some(word) && (old.is_some() || *thing != Thing::Unit) {
+                changes.push((
+                    *thing,
+                    name.clone(),
+                    format!("{} -> {word}", old.unwrap_or(&"new")),
+                ));
+            }
+        }
+        for ((thing, name), word) in &self.states {
+            if !states.contains_key(&(*thing, name.clone())) {
+                changes.push((*thing, name.clone(), format!("{word} -> forgotten")));
+            }
+        }
+        self.states = states;
+        changes
+    }
+
+    /// What is owed, due and unfinished follows from the journal alone.
+    pub fn compare_with_twin(&self) {
+        let (live, twin) = (self.seat.actor(), self.twin.actor());
+        assert_eq!(live.position(), twin.position(), "{}", self.name);
+        assert_eq!(live.effects_after(0), twin.effects_after(0), "{}", self.name);
+        assert_eq!(live.next_timeout(), twin.next_timeout(), "{}", self.name);
+        assert_eq!(live.unfinished(100), twin.unfinished(100), "{}", self.name);
+    }
+}
+
+fn states(
+    seat: &Seat,
+    known: &Known,
+    names: &mut Names,
+) -> BTreeMap<(Thing, String), &'static str> {
+    match seat {
+        Seat::ServiceManager(actor, _) => {
+            let leases = actor.leases();
+            leases.map(|(id, state)| ((Thing::Lease, names.lease(id)), state.word())).collect()
+        }
+        Seat::Broker(actor, _) => {
+            let requests = known.requests.iter();
+            let states = requests.filter_map(|&id| Some((id, actor.request(id)?.word())));
+            states.map(|(id, word)| ((Thing::Request, names.request(id)), word)).collect()
+        }
+        Seat::SiteAuthority(actor, _) => {
+            let leases = known.leases.iter();
+            let leases = leases.filter_map(|&hash| Some((hash, actor.lease(hash)?.word())));
+            let leases = leases.map(|(hash, word)| ((Thing::LeaseOn, names.hash(hash)), word));
+            let units = actor.units();
+            leases
+                .chain(units.map(|(id, state, _)| ((Thing::Unit, id.to_string()), state.word())))
+                .collect()
+        }
+    }
+}
+
+/// A driver's answer to a call.
+pub fn done(call: &Call, works: bool) -> Done {
+    let Call { unit, epoch, step, lease, .. } = *call;
+    let error = format!("the {} of {unit} broke", step.word());
+    let outcome = if works { Ok(Properties::default()) } else { Err(DriverError(error)) };
+    Done { unit, epoch, step, lease, outcome }
+}

@@ -1,0 +1,257 @@
+//! The form of a script: blocks of commands, each followed by `----` and the trace that it caused.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tenure_core::message::Message;
+use tenure_core::time::{Span, Time};
+
+use super::names;
+
+/// What is wrong, in words.
+pub type Bad = String;
+
+/// A script as it is written.
+pub struct Script {
+    pub parts: Vec<Part>,
+}
+
+/// A piece of a script.
+pub enum Part {
+    /// A comment or an empty line.
+    Verbatim(String),
+    /// Commands that are carried out one after the other, and then shown with their trace.
+    Block(Vec<Command>),
+}
+
+/// One command: its line, and the indented lines below it.
+pub struct Command {
+    pub number: usize,
+    pub lines: Vec<String>,
+}
+
+/// Where commands end and their trace begins.
+const RULE: &str = "----";
+
+impl Script {
+    /// Reads a script. The traces in it are not looked at: they are what comes out.
+    pub fn read(text: &str) -> Result<Self, (usize, Bad)> {
+        let mut parts = Vec::new();
+        let mut lines = (1..).zip(text.lines());
+        while let Some((number, line)) = lines.next() {
+            if line.trim().is_empty() || line.starts_with('#') {
+                parts.push(Part::Verbatim(line.to_owned()));
+                continue;
+            }
+            let mut commands = Vec::new();
+            let mut next = Some((number, line));
+            loop {
+                match next {
+                    Some((_, RULE)) => break,
+                    Some((at, line)) if !line.trim().is_empty() => take(&mut commands, at, line)?,
+                    _ => {
+                        return Err((
+                            number,
+                            format!("these commands have no `{RULE}` below them"),
+                        ));
+                    }
+                }
+                next = lines.next();
+            }
+            parts.push(Part::Block(commands));
+            for (_, line) in lines.by_ref() {
+                if line.trim().is_empty() {
+                    parts.push(Part::Verbatim(String::new()));
+                    break;
+                }
+            }
+        }
+        Ok(Self { parts })
+    }
+
+    /// The comment at the top.
+    pub fn head(&self) -> Vec<&str> {
+        let comments = self.parts.iter().map_while(|part| match part {
+            Part::Verbatim(line) => line.strip_prefix('#').map(str::trim),
+            Part::Block(_) => None,
+        });
+        comments.collect()
+    }
+
+    /// The script with the trace that each block caused.
+    pub fn with_traces(&self, traces: &[Vec<String>]) -> String {
+        let (mut out, mut traces) = (Vec::new(), traces.iter());
+        for part in &self.parts {
+            match part {
+                Part::Verbatim(line) => out.push(line.clone()),
+                Part::Block(commands) => {
+                    out.extend(commands.iter().flat_map(|command| command.lines.clone()));
+                    out.push(RULE.to_owned());
+                    out.extend(traces.next().into_iter().flatten().cloned());
+                }
+            }
+        }
+        out.join("\n") + "\n"
+    }
+}
+
+fn take(commands: &mut Vec<Command>, number: usize, line: &str) -> Result<(), (usize, Bad)> {
+    if !line.starts_with(' ') {
+        commands.push(Command { number, lines: vec![line.to_owned()] });
+        return Ok(());
+    }
+    match commands.last_mut() {
+        Some(command) => command.lines.push(line.to_owned()),
+        None => return Err((number, "an indented line belongs to a command above it".to_owned())),
+    }
+    Ok(())
+}
+
+/// The words of a line: plain ones in order, and `key=value` ones by key.
+pub struct Words {
+    plain: VecDeque<String>,
+    options: BTreeMap<String, String>,
+    /// The indented lines below.
+    pub below: Vec<Self>,
+}
+
+impl Words {
+    pub fn of(command: &Command) -> Self {
+        let mut lines = command.lines.iter().map(|line| Self::of_line(line));
+        let first = lines.next().unwrap_or_else(|| Self::of_line(""));
+        Self { below: lines.collect(), ..first }
+    }
+
+    pub fn of_line(line: &str) -> Self {
+        let (mut plain, mut options) = (VecDeque::new(), BTreeMap::new());
+        for word in line.split_whitespace() {
+            match word.split_once('=') {
+                Some((key, value)) => {
+                    options.insert(key.to_owned(), value.to_owned()).map_or((), drop)
+                }
+                None => plain.push_back(word.to_owned()),
+            }
+        }
+        Self { plain, options, below: Vec::new() }
+    }
+
+    /// The next plain word.
+    pub fn next(&mut self, what: &str) -> Result<String, Bad> {
+        self.plain.pop_front().ok_or_else(|| format!("{what} is missing"))
+    }
+
+    /// Whether the plain words begin with these.
+    pub fn begin_with(&self, words: &[&str]) -> bool {
+        self.plain.len() >= words.len() && self.plain.iter().zip(words).all(|(a, b)| a == b)
+    }
+
+    /// The next plain word as a kind of message; any kind if there is none.
+    pub fn kind(&mut self) -> Result<String, Bad> {
+        let kind = self.maybe().unwrap_or_else(|| "*".to_owned());
+        if kind == "*" || Message::KINDS.contains(&kind.as_str()) {
+            return Ok(kind);
+        }
+        Err(format!("`{kind}` is no kind of message; known: {}", Message::KINDS.join(", ")))
+    }
+
+    /// The next plain word if it is this one.
+    pub fn has(&mut self, word: &str) -> bool {
+        let found = self.plain.front().is_some_and(|next| next == word);
+        if found {
+            self.plain.pop_front();
+        }
+        found
+    }
+
+    /// The next plain word, if there is one.
+    pub fn maybe(&mut self) -> Option<String> {
+        self.plain.pop_front()
+    }
+
+    pub fn number<N: std::str::FromStr>(&mut self, what: &str) -> Result<N, Bad> {
+        let word = self.next(what)?;
+        word.parse().map_err(|_| format!("`{word}` is no number ({what})"))
+    }
+
+    pub fn option(&mut self, key: &str) -> Option<String> {
+        self.options.remove(key)
+    }
+
+    pub fn number_option<N: std::str::FromStr>(&mut self, key: &str) -> Result<Option<N>, Bad> {
+        self.read_option(key, |text| text.parse().map_err(|_| format!("`{text}` is no number")))
+    }
+
+    pub fn time_option(&mut self, key: &str) -> Result<Option<Time>, Bad> {
+        self.read_option(key, time)
+    }
+
+    pub fn span_option(&mut self, key: &str) -> Result<Option<Span>, Bad> {
+        self.read_option(key, span)
+    }
+
+    fn read_option<T>(
+        &mut self,
+        key: &str,
+        read: impl Fn(&str) -> Result<T, Bad>,
+    ) -> Result<Option<T>, Bad> {
+        let value = self.option(key);
+        value.map(|value| read(&value)).transpose().map_err(|bad| format!("{key}: {bad}"))
+    }
+
+    /// Complains about what nobody asked for.
+    pub fn done(&self) -> Result<(), Bad> {
+        let below = self.below.first().map(|_| "an indented line".to_owned());
+        let option = self.options.keys().next().map(|key| format!("`{key}=`"));
+        match self.plain.front().map(|word| format!("`{word}`")).or(option).or(below) {
+            Some(word) => Err(format!("{word} has no meaning here")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `10:00`, `10:00:30`, `10:00+1d`: a time of the first day, or of a later one.
+pub fn time(text: &str) -> Result<Time, Bad> {
+    let bad = || format!("`{text}` is no time: write `10:00`, `10:00:30` or `10:00+1d`");
+    let (clock, days) = match text.split_once('+') {
+        Some((clock, days)) => {
+            (clock, days.strip_suffix('d').and_then(|d| d.parse().ok()).ok_or_else(bad)?)
+        }
+        None => (text, 0),
+    };
+    let parts: Option<Vec<i64>> = clock.split(':').map(|part| part.parse().ok()).collect();
+    let secs = match parts.ok_or_else(bad)?[..] {
+        [hours, minutes] => hours * 3600 + minutes * 60,
+        [hours, minutes, seconds] => hours * 3600 + minutes * 60 + seconds,
+        _ => return Err(bad()),
+    };
+    Ok(Time::ZERO.plus(Span::DAY.times(days)).plus(Span::from_secs(secs)))
+}
+
+/// `2h`, `30m`, `-4s`.
+pub fn span(text: &str) -> Result<Span, Bad> {
+    let (sign, length) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    length.parse::<Span>().map(|span| span.times(sign)).map_err(|bad| bad.to_string())
+}
+
+/// `a->b`.
+pub fn way(text: &str) -> Result<(String, String), Bad> {
+    let both = text.split_once("->").filter(|(from, to)| !from.is_empty() && !to.is_empty());
+    let (from, to) = both.ok_or_else(|| format!("`{text}` is no way: write `FROM->TO`"))?;
+    Ok((from.to_owned(), to.to_owned()))
+}
+
+/// `guest/1`: a lease or a request, by its guest and number.
+pub fn numbered(text: &str) -> Result<(String, String), Bad> {
+    let both = text.split_once('/').ok_or_else(|| format!("`{text}` is not `GUEST/NUMBER`"))?;
+    Ok((both.0.to_owned(), both.1.to_owned()))
+}
+
+#[test]
+fn times_are_read_as_they_are_shown() {
+    for shown in ["10:00", "09:59:30", "00:00+1d", "23:59:59+30d"] {
+        assert_eq!(names::clock(time(shown).unwrap()), shown);
+    }
+    assert!(time("noon").unwrap_err().contains("`noon` is no time"));
+}

@@ -1,0 +1,86 @@
+//! What a script can look at.
+
+use tenure_core::actor::Seat;
+use tenure_core::lease::unit;
+use tenure_core::ticket::link::AccountId;
+
+use super::names;
+use super::player::Thing;
+use super::script::{Bad, Words};
+use super::world::World;
+
+/// Every lease, at its guest and at its site.
+pub fn leases(world: &mut World, _: &mut Words) -> Result<(), Bad> {
+    states(world, &[(Thing::Lease, "lease"), (Thing::LeaseOn, "lease on")]);
+    Ok(())
+}
+
+fn states(world: &mut World, things: &[(Thing, &str)]) {
+    let mut lines = Vec::new();
+    for player in &world.players {
+        for ((thing, name), word) in &player.states {
+            if let Some((_, what)) = things.iter().find(|(of, _)| of == thing) {
+                lines.push((player.name.to_string(), format!("{what} {name}: {word}")));
+            }
+        }
+    }
+    for (who, what) in lines {
+        world.say(&who, &what);
+    }
+}
+
+/// Every unit of every site.
+pub fn units(world: &mut World, _: &mut Words) -> Result<(), Bad> {
+    let mut lines = Vec::new();
+    for player in &world.players {
+        let Seat::SiteAuthority(site, _) = &player.seat else { continue };
+        for (id, state, epoch) in site.units() {
+            let tenant = match state {
+                unit::State::SettingUp { tenant } | unit::State::Ready { tenant, .. } => {
+                    Some(*tenant)
+                }
+                unit::State::Abandoned { next } | unit::State::TearingDown { next } => *next,
+                unit::State::Free | unit::State::Quarantined => None,
+            };
+            let tenant = tenant.map(|tenant| format!(" for {}", world.names.hash(tenant)));
+            let (word, tenant) = (state.word(), tenant.unwrap_or_default());
+            lines.push((
+                player.name.to_string(),
+                format!("unit {id}: {word}{tenant}, epoch {}", epoch.0),
+            ));
+        }
+    }
+    for (who, what) in lines {
+        world.say(&who, &what);
+    }
+    Ok(())
+}
+
+/// What every broker has sold and can still sell.
+pub fn books(world: &mut World, _: &mut Words) -> Result<(), Bad> {
+    states(world, &[(Thing::Request, "request")]);
+    let mut lines = Vec::new();
+    for player in &world.players {
+        let Seat::Broker(broker, _) = &player.seat else { continue };
+        for (id, account) in broker.ledger().accounts() {
+            if !matches!(id, AccountId::Delegation(_)) {
+                continue;
+            }
+            let head = account.head();
+            let mut free = vec![format!("{} free now", account.free().free_at(world.now))];
+            let ahead = account.free().levels().into_iter().filter(|(at, _)| *at > world.now);
+            free.extend(ahead.map(|(at, level)| format!("{level} from {}", names::clock(at))));
+            let what = format!("{}: {}", world.names.hash(head.hash()), names::list(free));
+            lines.push((player.name.to_string(), what));
+        }
+    }
+    for (who, what) in lines {
+        world.say(&who, &what);
+    }
+    Ok(())
+}
+
+/// Everything is over.
+pub fn rest(world: &mut World) {
+    world.say("everybody", "is at rest: no lease, request or work is left over");
+}

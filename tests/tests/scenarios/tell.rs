@@ -1,0 +1,275 @@
+//! Facts, messages and refusals in plain words.
+
+use tenure_core::driver::Call;
+use tenure_core::fact::{Fact, broker, service_manager, site_authority};
+use tenure_core::identity::ActorId;
+use tenure_core::lease::service_manager::Then;
+use tenure_core::lease::site_authority::Why;
+use tenure_core::message::{LeasedUnit, Message, Request, Subject};
+use tenure_core::refusal::Refusal;
+use tenure_core::resource::Constraints;
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::DelegationId;
+use tenure_core::ticket::receipt::Receipt;
+
+use super::names::{self, Names};
+
+/// What a fact says; `None` for one that says nothing but that a mapper was asked or has answered.
+pub fn fact(names: &mut Names, who: ActorId, fact: &Fact) -> Option<String> {
+    let said = match fact {
+        Fact::ServiceManager(fact) => of_service_manager(names, fact)?,
+        Fact::Broker(fact) => of_broker(names, fact)?,
+        Fact::SiteAuthority(fact) => of_site(names, who, fact)?,
+    };
+    let kind = fact.kind().0;
+    Some(format!("{}: {said}", kind.split_once('.').map_or(kind, |(_, word)| word)))
+}
+
+fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option<String> {
+    use service_manager::Fact;
+    Some(match fact {
+        Fact::SignalObserved(fact) => format!("{} is {}", fact.signal, fact.value),
+        Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
+        Fact::Asked(fact) => {
+            let (wish, broker) = (request(names, &fact.request), names.actor(fact.broker));
+            format!("lease {}, {wish}, of {broker}", fact.request.id.number)
+        }
+        Fact::Granted(fact) => tickets_for(names, fact.number, &fact.tickets),
+        Fact::UnwantedGranted(fact) => tickets_for(names, fact.number, &fact.tickets),
+        Fact::AskRefused(fact) => {
+            format!("lease {}, {}", fact.number, refusal(names, &fact.refusal))
+        }
+        Fact::GaveUp(fact) => format!("lease {}", fact.number),
+        Fact::Leased(fact) => {
+            let (term, units) = (names::term(fact.term), leased_units(&fact.units));
+            format!("lease {} over {term}, {units}", names.lease(fact.lease))
+        }
+        Fact::RedeemRefused(fact) => {
+            format!("lease {}, {}", names.lease(fact.lease), refusal(names, &fact.refusal))
+        }
+        Fact::Joined(fact) => {
+            let error = fact.error.as_ref();
+            let how = error.map_or(String::new(), |error| format!(" cannot be used: {error}"));
+            format!("lease {}, {}{how}", names.lease(fact.lease), fact.unit)
+        }
+        Fact::ExtensionAsked(fact) => {
+            let (wish, broker) = (request(names, &fact.request), names.actor(fact.broker));
+            let number = fact.request.id.number;
+            format!("lease {}, request {number}: {wish}, of {broker}", names.lease(fact.lease))
+        }
+        Fact::ExtensionGranted(fact) => {
+            format!("lease {}, {}", names.lease(fact.lease), names.ticket_in_full(&fact.ticket))
+        }
+        Fact::ExtensionDenied(fact) => {
+            let why = fact.refusal.as_ref().map(|why| refusal(names, why));
+            let why = why.unwrap_or_else(|| "nobody answered in time".to_owned());
+            format!("lease {}, {why}", names.lease(fact.lease))
+        }
+        Fact::Extended(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::LeaveBegun(fact) => {
+            let then = match fact.then {
+                Then::End => "its term is about to end",
+                Then::Close => "it is to be given back",
+            };
+            format!("lease {}, {then}", names.lease(fact.lease))
+        }
+        Fact::Left(fact) => {
+            let error = fact.error.as_ref();
+            let how = error.map_or(String::new(), |error| format!(" went badly: {error}"));
+            format!("lease {}, {}{how}", names.lease(fact.lease), fact.unit)
+        }
+        Fact::CloseBegun(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::SiteClosed(fact) => {
+            let (lease, why) = (names.lease(fact.lease), fact.refusal.as_ref());
+            let why = why.map_or(String::new(), |why| format!(", {}", refusal(names, why)));
+            format!("lease {lease}{why}, {}", receipts(names, &fact.receipts))
+        }
+        Fact::Credited(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::TermOver(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::LeaseForgotten(fact) => format!("lease {}", names.lease(fact.lease)),
+    })
+}
+
+fn of_broker(names: &mut Names, fact: &broker::Fact) -> Option<String> {
+    use broker::Fact;
+    Some(match fact {
+        Fact::DelegationTaken(fact) => names.ticket_in_full(&fact.ticket),
+        Fact::Requested(fact) => {
+            format!("{}, {}", names.request(fact.request.id), request(names, &fact.request))
+        }
+        Fact::TicketsCut(fact) => {
+            let tickets = tickets(names, &fact.tickets);
+            format!(
+                "{} gets {tickets} (mapper: {})",
+                names.request(fact.request),
+                names.plain(&fact.reason)
+            )
+        }
+        Fact::RequestRefused(fact) => {
+            let why = refusal(names, &fact.refusal);
+            let reason = names.plain(&fact.reason);
+            let reason =
+                if why.contains(&reason) { String::new() } else { format!(" (mapper: {reason})") };
+            format!("{}, {why}{reason}", names.request(fact.request))
+        }
+        Fact::ReceiptTaken(fact) => names.receipt(&fact.receipt),
+        Fact::RequestForgotten(fact) => names.request(fact.request),
+        Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
+    })
+}
+
+fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Option<String> {
+    use site_authority::Fact;
+    Some(match fact {
+        Fact::Stocked(fact) => format!("{} {}", fact.units, fact.resource),
+        Fact::DelegationIssued(fact) => {
+            let holder = names.actor(fact.ticket.bottom().holder);
+            format!("{} to {holder}", names.ticket_in_full(&fact.ticket))
+        }
+        Fact::DelegationAcknowledged(fact) => {
+            let delegation = DelegationId { issuer: site, number: fact.number };
+            names.delegation(delegation, fact.generation)
+        }
+        Fact::Redeemed(fact) => {
+            let holder = names.actor(fact.ticket.bottom().holder);
+            let ticket = names.ticket_in_full(&fact.ticket);
+            format!("{ticket} for {holder}'s lease {}", names.lease(fact.lease))
+        }
+        Fact::LeaseExtended(fact) => {
+            format!("lease on {} by {}", names.hash(fact.lease), names.ticket_in_full(&fact.ticket))
+        }
+        Fact::TicketRefused(fact) => {
+            format!("{}, {}", names.ticket(&fact.ticket), refusal(names, &fact.refusal))
+        }
+        Fact::CameDue(fact) => format!("lease on {}", names.hash(fact.lease)),
+        Fact::UnitsAssigned(fact) => {
+            let (units, lease) = (names::units(&fact.units), names.hash(fact.lease));
+            format!("{units} to the lease on {lease} (mapper: {})", names.plain(&fact.reason))
+        }
+        Fact::UnitSetUp(fact) => format!("{} in epoch {}", fact.unit, fact.epoch.0),
+        Fact::UnitSetupFailed(fact) => {
+            format!("{} in epoch {}: {}", fact.unit, fact.epoch.0, fact.error)
+        }
+        Fact::UnitTornDown(fact) => format!("{} in epoch {}", fact.unit, fact.epoch.0),
+        Fact::UnitTeardownFailed(fact) => {
+            format!("{} in epoch {}: {}", fact.unit, fact.epoch.0, fact.error)
+        }
+        Fact::UnitReset(fact) => fact.unit.to_string(),
+        Fact::LeaseActivated(fact) => format!("lease on {}", names.hash(fact.lease)),
+        Fact::LeaseClosed(fact) => {
+            let why = match &fact.why {
+                Why::TermOver => "its term is over".to_owned(),
+                Why::GivenBack => "given back".to_owned(),
+                Why::Failed(why) => refusal(names, why),
+            };
+            let receipts = receipts(names, &fact.receipts);
+            format!("lease on {}, {why}, {receipts}", names.hash(fact.lease))
+        }
+        Fact::TicketSurrendered(fact) => {
+            let receipts = receipts(names, &fact.receipts);
+            format!("{}, {receipts}", names.ticket_in_full(&fact.ticket))
+        }
+        Fact::LeaseForgotten(fact) => names.hash(fact.lease),
+        Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
+    })
+}
+
+/// What a message says.
+pub fn message(names: &mut Names, message: &Message) -> String {
+    let kind = message.kind();
+    let said = match message {
+        Message::Delegate { ticket, .. } => names.ticket_in_full(ticket),
+        Message::Delegated { delegation, generation } => names.delegation(*delegation, *generation),
+        Message::Request(wish) => format!("{}, {}", wish.id.number, request(names, wish)),
+        Message::Granted { request, tickets: granted } => {
+            format!("{}, {}", request.number, tickets(names, granted))
+        }
+        Message::Redeem { ticket, lease, least, .. } => {
+            let elastic = *least < ticket.bottom().units;
+            let least = if elastic { format!(", {least} would do") } else { String::new() };
+            format!("{} for lease {}{least}", names.ticket(ticket), names.lease(*lease))
+        }
+        Message::Leased { ticket, term, units } => {
+            let (term, units) = (names::term(*term), leased_units(units));
+            format!("{} over {term}, {units}", names.hash(*ticket))
+        }
+        Message::Close { tickets } => {
+            names::list(tickets.iter().map(|ticket| names.ticket(ticket)).collect::<Vec<_>>())
+        }
+        Message::Closed { ticket, refusal: why, receipts: back } => {
+            let why = why.as_ref().map(|why| format!(", {}", refusal(names, why)));
+            let (ticket, back) = (names.hash(*ticket), receipts(names, back));
+            format!("{ticket}{}, {back}", why.unwrap_or_default())
+        }
+        Message::Credit { receipts: back } => receipts(names, back),
+        Message::Credited { tickets } => names::list(tickets.iter().map(|&hash| names.hash(hash))),
+        Message::Refused { subject, refusal: why } => {
+            let subject = match *subject {
+                Subject::Request(id) => format!("request {}", id.number),
+                Subject::Ticket(hash) => names.hash(hash),
+                Subject::Delegation(id) => names.delegation(id, 0),
+            };
+            format!("{subject}, {}", refusal(names, why))
+        }
+    };
+    format!("{kind} {said}")
+}
+
+/// A driver's call.
+pub fn call(names: &Names, call: &Call) -> String {
+    let Call { unit, epoch, step, lease, .. } = call;
+    format!("{} {unit} in epoch {} for lease {}", step.word(), epoch.0, names.lease(*lease))
+}
+
+/// A refusal: its word, and its text.
+pub fn refusal(names: &Names, refusal: &Refusal) -> String {
+    format!("{} ({})", refusal.word(), names.plain(&refusal.to_string()))
+}
+
+/// `2 node over 10:00-12:00`, or with a window of starts `2 node for 2h, from 10:00 to 11:00 at the latest`.
+fn request(names: &Names, request: &Request) -> String {
+    let items = request.items.iter().map(|item| {
+        let least =
+            if item.least < item.units { format!("{}..", item.least) } else { String::new() };
+        let on = item.extends.map(|ticket| format!(" that go on from {}", names.hash(ticket)));
+        let needs =
+            if item.requirements == Constraints::NONE { "" } else { " that meet its needs" };
+        format!("{least}{} {}{}{needs}", item.units, item.resource, on.unwrap_or_default())
+    });
+    let items = items.collect::<Vec<_>>().join(" and ");
+    let (from, to) = (request.earliest, request.latest);
+    if from == to {
+        let end = from.plus(request.duration);
+        format!("{items} over {}-{}", names::clock(from), names::clock(end))
+    } else {
+        let (from, to) = (names::clock(from), names::clock(to));
+        format!("{items} for {}, to start from {from} until {to}", request.duration)
+    }
+}
+
+fn tickets(names: &mut Names, tickets: &[(u16, Ticket)]) -> String {
+    let tickets: Vec<_> = tickets.iter().map(|(_, ticket)| names.ticket_in_full(ticket)).collect();
+    tickets.join(", ")
+}
+
+fn tickets_for(names: &mut Names, number: u64, granted: &[(u16, Ticket)]) -> String {
+    let each = (0..).zip(granted).map(|(part, (_, ticket))| {
+        let lease = tenure_core::slice::LeaseId { number, part };
+        format!("lease {} on {}", names::lease(lease), names.ticket_in_full(ticket))
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn leased_units(units: &[LeasedUnit]) -> String {
+    names::list(units.iter().map(|leased| format!("{} in epoch {}", leased.unit, leased.epoch.0)))
+}
+
+fn receipts(names: &Names, receipts: &[Receipt]) -> String {
+    match receipts {
+        [] => "no receipt".to_owned(),
+        receipts => {
+            let each = receipts.iter().map(|receipt| names.receipt(receipt));
+            format!("receipt for {}", names::list(each))
+        }
+    }
+}

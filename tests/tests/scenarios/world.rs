@@ -1,0 +1,407 @@
+//! A deployment in virtual time, driven as a shell drives actors, with everything it does written down.
+//!
+//! Within an instant work goes in rounds: each actor handles what the round before left for it, first its
+//! driver's answers, then messages by sender and sequence, then its timers, and last its mapper's
+//! decision. Nothing leaves an actor before its facts are in its journal.
+
+use std::collections::BTreeMap;
+
+use tenure_core::actor::outbox::Outgoing;
+use tenure_core::driver::Call;
+use tenure_core::effect::{Done, Effect, Input, Output};
+use tenure_core::fact::Entry;
+use tenure_core::identity::ActorId;
+use tenure_core::journal::Journal as _;
+use tenure_core::message::Envelope;
+use tenure_core::time::{Span, Time};
+
+use super::names::{self, Names};
+use super::network::{Fate, Network, Parcel};
+use super::player::{Manner, Player, Thing, done};
+use super::script::Bad;
+use super::tell;
+
+/// The most rounds in an instant, and the most instants in one command.
+const MANY: usize = 2_000;
+
+pub struct World {
+    pub now: Time,
+    /// In the order of their names.
+    pub players: Vec<Player>,
+    pub names: Names,
+    pub network: Network,
+    /// Answers of drivers that take their time.
+    later: BTreeMap<(Time, usize), (usize, Done)>,
+    calls: usize,
+    trace: Vec<String>,
+    /// The time that the trace has shown last.
+    shown: Option<Time>,
+}
+
+impl World {
+    pub fn new(now: Time, mut players: Vec<Player>, names: Names) -> Self {
+        players.sort_by(|a, b| a.name.cmp(&b.name));
+        let (network, later) = (Network::default(), BTreeMap::new());
+        Self { now, players, names, network, later, calls: 0, trace: Vec::new(), shown: None }
+    }
+
+    pub fn index(&self, name: &str) -> Result<usize, Bad> {
+        let known = || names::list(self.players.iter().map(|player| player.name.to_string()));
+        let index = self.players.iter().position(|player| player.name.as_str() == name);
+        index.ok_or_else(|| format!("there is no actor `{name}`; known: {}", known()))
+    }
+
+    /// What was written down since the last time.
+    pub fn take_trace(&mut self) -> Vec<String> {
+        self.shown = None;
+        std::mem::take(&mut self.trace)
+    }
+
+    /// Writes a line: when, who, what.
+    pub fn say(&mut self, who: &str, what: &str) {
+        let time =
+            if self.shown == Some(self.now) { String::new() } else { names::clock(self.now) };
+        self.shown = Some(self.now);
+        self.trace.push(format!("{time:<9} {who:<18} {what}").trim_end().to_owned());
+    }
+
+    fn say_of(&mut self, who: usize, what: &str) {
+        let name = self.players[who].name.to_string();
+        self.say(&name, what);
+    }
+
+    /// Writes a line that belongs to the one above.
+    pub fn say_below(&mut self, what: &str) {
+        self.trace.push(format!("{:<30} {what}", ""));
+    }
+
+    fn say_more(&mut self, what: &str) {
+        if let Some(line) = self.trace.last_mut() {
+            line.push_str(what);
+        }
+    }
+
+    /// Hands an actor an input, makes its facts durable, then lets out what follows from them. Answers
+    /// whether anything came of it.
+    pub fn hand(&mut self, who: usize, input: Input) -> bool {
+        if !self.players[who].up {
+            return false;
+        }
+        let player = &mut self.players[who];
+        let now = player.clock(self.now);
+        let (before, mut out) = (player.actor().position(), Output::default());
+        player.seat.actor_mut().handle(now, input, &mut out);
+        for problem in &out.problems {
+            let problem = self.names.plain(&problem.to_string());
+            self.say_of(who, &format!("- {problem}"));
+        }
+        let moved = !(out.facts.is_empty() && out.replies.is_empty() && out.problems.is_empty());
+        let doomed = self.doomed(who, &out.facts);
+        if doomed == Some(true) {
+            self.say_of(who, "CRASHES before it has journaled that");
+            self.recover(who);
+            return true;
+        }
+        let appended = self.players[who].journal.append(before, &out.facts);
+        assert!(appended.is_ok(), "a journal refused its facts: {appended:?}");
+        for entry in &out.facts {
+            self.narrate(who, entry);
+        }
+        self.players[who].compare_with_twin();
+        if doomed == Some(false) {
+            self.say_of(who, "CRASHES before anything of that has left");
+            self.recover(who);
+            return true;
+        }
+        for reply in out.replies {
+            self.post(who, &reply);
+        }
+        self.start_effects(who);
+        moved
+    }
+
+    /// Whether an actor crashes over these facts: before they are durable, or after.
+    fn doomed(&mut self, who: usize, facts: &[Entry]) -> Option<bool> {
+        let player = &mut self.players[who];
+        let word = |entry: &Entry| entry.fact.kind().0.split_once('.').map(|(_, word)| word);
+        let matters = |entry: &&Entry| !matches!(word(entry), Some("woken" | "mapper-answered"));
+        let hits = |kind: &str| facts.iter().any(|entry| word(entry) == Some(kind));
+        if let Some(doom) = player.doom.take_if(|doom| hits(&doom.kind)) {
+            return Some(doom.before);
+        }
+        (player.fragile && facts.iter().find(matters).is_some()).then_some(false)
+    }
+
+    fn narrate(&mut self, who: usize, entry: &Entry) {
+        let id = self.players[who].id;
+        if let Some(said) = tell::fact(&mut self.names, id, &entry.fact) {
+            let apart = entry.at != self.now;
+            let own = if apart {
+                format!(" [its clock: {}]", names::clock(entry.at))
+            } else {
+                String::new()
+            };
+            self.say_of(who, &format!("* {said}{own}"));
+        }
+        let changes = self.players[who].follow(entry, &mut self.names);
+        let mut changes = changes.into_iter().peekable();
+        while let Some((thing, name, change)) = changes.next() {
+            let mut alike = vec![name];
+            while let Some((_, name, _)) =
+                changes.next_if(|next| next.0 == thing && next.2 == change)
+            {
+                alike.push(name);
+            }
+            let what = match (thing, alike.len()) {
+                (Thing::Lease, _) => "lease",
+                (Thing::Request, _) => "request",
+                (Thing::LeaseOn, _) => "lease on",
+                (Thing::Unit, 1) => "unit",
+                (Thing::Unit, _) => "units",
+            };
+            self.say_below(&format!("{what} {}: {change}", names::list(alike)));
+        }
+    }
+
+    /// The actor comes back from its journal, and is started.
+    pub fn recover(&mut self, who: usize) {
+        let player = &mut self.players[who];
+        player.recover();
+        player.up = true;
+        self.later.retain(|_, (of, _)| *of != who);
+        self.hand(who, Input::Start);
+    }
+
+    fn start_effects(&mut self, who: usize) {
+        let player = &mut self.players[who];
+        let effects = player.actor().effects_after(player.started);
+        player.started = player.actor().position();
+        for (id, effect) in effects {
+            match effect {
+                Effect::Send(envelope) => {
+                    let (to, kind) = (envelope.header.to, envelope.message.kind());
+                    let sealed = self.players[who].seat.actor_mut().seal(&envelope);
+                    let outgoing = Outgoing { to, kind, sealed };
+                    self.players[who].outbox.sent(id, outgoing, self.now);
+                    self.post(who, &envelope);
+                }
+                Effect::Call(call) => self.perform(who, call),
+                Effect::Consult { .. } => {
+                    if self.players[who].asleep {
+                        self.say_of(who, "- its mapper sleeps");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a message as its actor seals it.
+    pub fn post(&mut self, who: usize, envelope: &Envelope) {
+        let sealed = self.players[who].seat.actor_mut().seal(envelope);
+        let sequence = envelope.header.sequence;
+        let parcel = Parcel {
+            from: self.players[who].name.to_string(),
+            to: self.names.actor(envelope.header.to),
+            kind: envelope.message.kind(),
+            sequence,
+            sealed,
+            again: false,
+        };
+        self.send(parcel);
+    }
+
+    fn send(&mut self, mut parcel: Parcel) {
+        match self.network.send(&mut parcel) {
+            Fate::Arrives => self.arrive(parcel),
+            Fate::Lost => self.say_parcel(&parcel, ": LOST"),
+            Fate::Held => self.say_parcel(&parcel, ": HELD"),
+        }
+    }
+
+    /// Puts a message before its receiver, whatever the network is told.
+    pub fn arrive(&mut self, parcel: Parcel) {
+        match self.index(&parcel.to) {
+            Ok(to) if self.players[to].up => self.players[to].messages.push(parcel),
+            _ => self.say_parcel(&parcel, ": LOST, nobody is there"),
+        }
+    }
+
+    fn say_parcel(&mut self, parcel: &Parcel, fate: &str) {
+        let who = format!("{} -> {}", parcel.from, parcel.to);
+        let said = match parcel.sealed.peek() {
+            Ok(envelope) => tell::message(&mut self.names, &envelope.message),
+            Err(_) => "bytes without sense".to_owned(),
+        };
+        let again = if parcel.again { ", again" } else { "" };
+        self.say(&who, &format!("{said}{again}{fate}"));
+    }
+
+    fn perform(&mut self, who: usize, call: Call) {
+        let manner = self.players[who].manner(call.step, call.unit);
+        let said = tell::call(&self.names, &call);
+        self.say_of(
+            who,
+            &format!("! {said}{}", if manner == Manner::Hangs { ": HANGS" } else { "" }),
+        );
+        match manner {
+            Manner::Works => self.players[who].answers.push(done(&call, true)),
+            Manner::Fails => self.players[who].answers.push(done(&call, false)),
+            Manner::Hangs => self.players[who].hanging.push(call),
+            Manner::Takes(span) => {
+                self.calls += 1;
+                let at = (self.now.plus(span), self.calls);
+                self.later.insert(at, (who, done(&call, true)));
+            }
+        }
+    }
+
+    /// Until nothing is left to do at this instant.
+    pub fn run(&mut self) -> Result<(), Bad> {
+        for _ in 0..MANY {
+            if !self.round() {
+                return Ok(());
+            }
+        }
+        Err(format!("at {} the actors keep each other busy for ever", names::clock(self.now)))
+    }
+
+    fn round(&mut self) -> bool {
+        while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            let (who, done) = entry.remove();
+            self.players[who].answers.push(done);
+        }
+        let inboxes: Vec<_> = self
+            .players
+            .iter_mut()
+            .map(|player| {
+                (std::mem::take(&mut player.answers), std::mem::take(&mut player.messages))
+            })
+            .collect();
+        let mut busy = false;
+        for (who, (mut answers, mut messages)) in inboxes.into_iter().enumerate() {
+            answers.sort_by_key(|done| (done.unit, done.epoch, done.step, done.lease));
+            messages.sort_by(|a, b| (&a.from, a.sequence).cmp(&(&b.from, b.sequence)));
+            busy |= !answers.is_empty() || !messages.is_empty();
+            for done in answers {
+                self.hand(who, Input::Driver(done));
+            }
+            for parcel in messages {
+                self.deliver(who, parcel);
+            }
+            busy |= self.tick(who);
+            self.repeat_due(who);
+            busy |= self.consult(who);
+        }
+        busy || self.players.iter().any(|p| !p.answers.is_empty() || !p.messages.is_empty())
+    }
+
+    fn deliver(&mut self, who: usize, parcel: Parcel) {
+        if !self.players[who].up {
+            return self.say_parcel(&parcel, ": LOST, nobody is there");
+        }
+        self.say_parcel(&parcel, "");
+        if !self.hand(who, Input::Message(parcel.sealed)) {
+            self.say_more(": nothing new");
+        }
+    }
+
+    fn tick(&mut self, who: usize) -> bool {
+        let player = &mut self.players[who];
+        let now = player.clock(self.now);
+        let due = player.up && player.actor().next_timeout().is_some_and(|due| due <= now);
+        if due {
+            self.hand(who, Input::Tick);
+        }
+        due
+    }
+
+    /// Sends again what was not answered for too long.
+    fn repeat_due(&mut self, who: usize) {
+        let player = &mut self.players[who];
+        if !player.up {
+            return;
+        }
+        let actor = player.seat.actor();
+        for (_, outgoing) in player.outbox.due(self.now, |id| actor.is_owed(id)) {
+            if let Ok(envelope) = outgoing.sealed.peek() {
+                self.post(who, &envelope);
+            }
+        }
+    }
+
+    /// Sends again whatever is still owed, by everybody.
+    pub fn repeat_all(&mut self) {
+        for who in 0..self.players.len() {
+            if self.players[who].up {
+                for (_, effect) in self.players[who].actor().effects_after(0) {
+                    if let Effect::Send(envelope) = effect {
+                        self.post(who, &envelope);
+                    }
+                }
+            }
+        }
+    }
+
+    fn consult(&mut self, who: usize) -> bool {
+        let player = &mut self.players[who];
+        let now = player.clock(self.now);
+        if !player.up || player.asleep {
+            return false;
+        }
+        let Some(decision) = player.seat.consult(now) else { return false };
+        self.hand(who, decision);
+        true
+    }
+
+    /// When anything is due next.
+    pub fn next(&mut self) -> Option<Time> {
+        let later = self.later.first_key_value().map(|((time, _), _)| *time);
+        let players = self.players.iter_mut().filter(|player| player.up);
+        players.filter_map(Player::next).chain(later).min().map(|next| next.max(self.now))
+    }
+
+    /// Lets time pass, from one thing that is due to the next.
+    pub fn advance_to(&mut self, until: Time) -> Result<(), Bad> {
+        if until < self.now {
+            return Err(format!("it is {} already", names::clock(self.now)));
+        }
+        for _ in 0..MANY {
+            let Some(next) = self.next().filter(|next| *next <= until) else {
+                self.now = until;
+                return Ok(());
+            };
+            self.now = next;
+            self.run()?;
+        }
+        Err("there is too much to do until then".to_owned())
+    }
+
+    /// What is still going on, one line each.
+    pub fn unfinished(&self) -> Vec<String> {
+        let lines = self.players.iter().flat_map(|player| {
+            let lines = player.actor().unfinished(100).into_iter();
+            lines.map(|line| format!("{}: {}", player.name, self.names.plain(&line)))
+        });
+        lines.collect()
+    }
+
+    /// Lets time pass until everything is over; at most `patience`.
+    pub fn finish(&mut self, patience: Span) -> Result<(), Bad> {
+        let until = self.now.plus(patience);
+        for _ in 0..MANY {
+            self.run()?;
+            if self.unfinished().is_empty() {
+                return Ok(());
+            }
+            match self.next().filter(|next| *next <= until) {
+                Some(next) => self.now = next,
+                None => break,
+            }
+        }
+        Err(format!("this is never over: {}", self.unfinished().join("; ")))
+    }
+
+    pub fn id(&self, who: usize) -> ActorId {
+        self.players[who].id
+    }
+}
