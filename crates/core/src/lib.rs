@@ -23,3 +23,4 @@ pub mod actor;
 pub mod mapper;
 pub mod driver;
 pub mod journal;
+pub mod invariants;

@@ -10,6 +10,7 @@ use tenure_core::actor::{Actor, Peer, Role, Seat, Setup};
 use tenure_core::driver::{Call, DriverError, Step};
 use tenure_core::effect::{Command, Done, Effect, EffectId, Input, Output, Problem};
 use tenure_core::fact::{Fact, service_manager};
+use tenure_core::invariants::{self, Auditor, Cast, Observation, digest};
 use tenure_core::journal::{Journal as _, MemoryJournal};
 use tenure_core::mapper::broker::BrokerMapper;
 use tenure_core::mapper::fcfs::Fcfs;
@@ -23,7 +24,9 @@ use tenure_core::resource::{Attributes, Value};
 use tenure_core::slice::LeaseId;
 use tenure_core::time::{Span, Time};
 
-use super::{BROKER, FAR_OFF, FAR_SITE, GUEST, MARGIN, RIVAL, SITE, id, node, signer, units};
+use super::{
+    BROKER, ED25519, FAR_OFF, FAR_SITE, GUEST, MARGIN, RIVAL, SITE, id, node, signer, units,
+};
 
 /// What a driver makes of a call.
 pub(crate) enum Reaction {
@@ -48,6 +51,8 @@ pub(crate) struct Scene {
     pub(crate) broker_mapper: fn() -> Box<dyn BrokerMapper>,
     /// Whether every input is followed by a recovery that is compared with the actor.
     pub(crate) suspicious: bool,
+    /// Whether an auditor is shown everything. Nobody may then be made to do what it does not.
+    pub(crate) audited: bool,
 }
 
 impl Default for Scene {
@@ -61,6 +66,7 @@ impl Default for Scene {
             site_mapper: || Box::new(FirstFit {}),
             broker_mapper: || Box::new(Fcfs::default()),
             suspicious: false,
+            audited: false,
         }
     }
 }
@@ -107,6 +113,7 @@ pub(crate) struct World {
     pub(crate) sent: Vec<(Envelope, Sealed)>,
     pub(crate) problems: Vec<Problem>,
     suspicious: bool,
+    pub(crate) auditor: Option<Auditor>,
 }
 
 fn setup(who: u8, name: &'static str) -> Setup {
@@ -119,6 +126,22 @@ fn setup(who: u8, name: &'static str) -> Setup {
         peer(RIVAL, Role::ServiceManager),
     ]);
     Setup { name: Name::literal(name), signer: signer(who), margin: MARGIN, peers }
+}
+
+/// Everybody in a world, all of them honest.
+pub(crate) fn cast() -> Cast {
+    let player = |who, name, role| {
+        let name = Name::literal(name);
+        (id(who), invariants::Player { name, role, honest: true })
+    };
+    let players = BTreeMap::from([
+        player(SITE, "site", Role::SiteAuthority),
+        player(FAR_SITE, "far-site", Role::SiteAuthority),
+        player(BROKER, "broker", Role::Broker),
+        player(GUEST, "guest", Role::ServiceManager),
+        player(RIVAL, "rival", Role::ServiceManager),
+    ]);
+    Cast { players, scheme: ED25519, margin: MARGIN, clocks_hold: true }
 }
 
 fn plan(stock: u32, disks: u32, (length, renew_before): (Span, Span)) -> Plan {
@@ -152,6 +175,7 @@ impl Scene {
             sent: Vec::new(),
             problems: Vec::new(),
             suspicious: self.suspicious,
+            auditor: self.audited.then(|| Auditor::new(cast())),
         };
         let sites = [(SITE, "site", stock, disks), (FAR_SITE, "far-site", far_stock, 0)];
         for (who, name, has, disks) in sites {
@@ -200,6 +224,8 @@ impl World {
         let (before, mut out) = (player.seat.actor().position(), Output::default());
         player.seat.actor_mut().handle(now, input, &mut out);
         player.journal.append(before, &out.facts).unwrap();
+        let (actor, position, entries) = (id(who), before, &out.facts[..]);
+        self.show(&Observation::Durable { actor, position, entries });
         self.problems.extend(out.problems.iter().cloned());
         for reply in &out.replies {
             self.post(who, reply.clone());
@@ -227,6 +253,7 @@ impl World {
 
     fn post(&mut self, who: u8, envelope: Envelope) {
         let sealed = self.seal(who, &envelope);
+        self.show(&Observation::Sent { envelope: &envelope, sealed: &sealed });
         let to = self.players.keys().copied().find(|&other| id(other) == envelope.header.to);
         let kind = envelope.message.kind();
         self.sent.push((envelope, sealed.clone()));
@@ -239,11 +266,20 @@ impl World {
     }
 
     fn perform(&mut self, who: u8, call: Call) {
+        self.show(&Observation::Called { actor: id(who), call: &call });
         self.calls.push(call.clone());
         match (self.driver)(&call) {
             Reaction::Works => self.answers.push_back((who, done(&call, true))),
             Reaction::Fails => self.answers.push_back((who, done(&call, false))),
             Reaction::Waits => self.waiting.push((who, call)),
+        }
+    }
+
+    /// Shows the auditor what happens.
+    pub(crate) fn show(&mut self, seen: &Observation<'_>) {
+        let Some(auditor) = &mut self.auditor else { return };
+        if let Err(violation) = auditor.observe(self.now, seen) {
+            panic!("{violation}");
         }
     }
 
@@ -382,7 +418,12 @@ impl World {
 
     /// Crashes an actor: what is not in its journal is gone.
     pub(crate) fn restart(&mut self, who: u8) {
-        let seat = self.recovered(who);
+        let (actor, live) = (id(who), Some(digest(self.actor_mut(who))));
+        self.show(&Observation::Crashed { actor });
+        let mut seat = self.recovered(who);
+        let position = seat.actor().position();
+        let recovered = digest(seat.actor_mut());
+        self.show(&Observation::Recovered { actor, position, live, recovered });
         let player = self.players.get_mut(&who).unwrap();
         (player.seat, player.started) = (seat, 0);
         self.answers.retain(|(to, _)| *to != who);

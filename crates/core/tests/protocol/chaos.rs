@@ -47,7 +47,8 @@ impl Chaos {
         let delegation = (Span::HOUR.times(4), Span::HOUR.times(3));
         let leave_before = Span::from_secs(dice.secs(0, 1) * 120);
         let stock = 2 + dice.roll(4) as u32;
-        let scene = Scene { stock, delegation, leave_before, ..Scene::default() };
+        let audited = true;
+        let scene = Scene { stock, delegation, leave_before, audited, ..Scene::default() };
         let mut world = scene.open();
         for who in EVERYBODY {
             world.set_ahead(who, Span::from_secs(dice.secs(-5, 5)));

@@ -1,0 +1,113 @@
+//! What a broker's journal says: delegations, requests, tickets cut, receipts.
+
+use std::collections::BTreeMap;
+
+use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
+use crate::fact::broker::Fact;
+use crate::identity::ActorId;
+use crate::lease::broker::{Event, State};
+use crate::message::Request;
+use crate::slice::RequestId;
+use crate::ticket::Ticket;
+use crate::ticket::link::{DelegationId, LinkHash};
+use crate::ticket::receipt::Receipt;
+
+/// One broker's books.
+#[derive(Default)]
+pub(in crate::invariants) struct BrokerBooks {
+    /// Every generation of every delegation it took.
+    pub(in crate::invariants) delegations: BTreeMap<(DelegationId, u32), Ticket>,
+    /// Requests, forgotten ones too.
+    pub(in crate::invariants) requests: BTreeMap<RequestId, RequestRecord>,
+    /// Every ticket it ever cut.
+    pub(in crate::invariants) cut: BTreeMap<LinkHash, Cut>,
+    /// How many requests wait for a decision.
+    pub(in crate::invariants) open: usize,
+}
+
+/// A request at a broker.
+pub(in crate::invariants) struct RequestRecord {
+    pub(in crate::invariants) request: Request,
+    pub(in crate::invariants) state: State,
+    pub(in crate::invariants) forgotten: bool,
+}
+
+/// A ticket that was cut.
+pub(in crate::invariants) struct Cut {
+    pub(in crate::invariants) ticket: Ticket,
+    pub(in crate::invariants) request: RequestId,
+    pub(in crate::invariants) receipt: Option<Receipt>,
+}
+
+impl RequestRecord {
+    pub(in crate::invariants) fn word(&self) -> &'static str {
+        if self.forgotten { NOTHING } else { self.state.word() }
+    }
+}
+
+impl BrokerBooks {
+    pub(super) fn fold(&mut self, me: ActorId, fact: &Fact) -> Folded {
+        match fact {
+            Fact::DelegationTaken(fact) => {
+                let link = fact.ticket.bottom();
+                let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
+                let id = DelegationId { issuer: link.issuer, number: generation.delegation };
+                self.delegations.insert((id, generation.generation), fact.ticket.clone());
+                Ok(Vec::new())
+            }
+            Fact::Requested(fact) => {
+                let request = fact.request.clone();
+                let state = State::Open { request: Box::new(request.clone()) };
+                let change = change(me, request.id, NOTHING, state.word());
+                self.open += 1;
+                let record = RequestRecord { request, state, forgotten: false };
+                self.requests.insert(record.request.id, record);
+                Ok(vec![change])
+            }
+            Fact::TicketsCut(fact) => {
+                for (_, ticket) in &fact.tickets {
+                    let (ticket, request) = (ticket.clone(), fact.request);
+                    self.cut.insert(ticket.hash(), Cut { ticket, request, receipt: None });
+                }
+                self.answered(me, fact.request, Event::Granted(fact.tickets.clone()))
+            }
+            Fact::RequestRefused(fact) => {
+                self.answered(me, fact.request, Event::Refused(fact.refusal.clone()))
+            }
+            Fact::ReceiptTaken(fact) => {
+                let hash = fact.receipt.what.link;
+                let cut = self.cut.get_mut(&hash).ok_or_else(|| unfounded(hash))?;
+                cut.receipt = Some(fact.receipt.clone());
+                let request = cut.request;
+                Ok(vec![self.step(me, request, Event::Credited(hash))?])
+            }
+            Fact::RequestForgotten(fact) => {
+                let id = fact.request;
+                let record = self.requests.get_mut(&id).ok_or_else(|| unfounded(id))?;
+                let from = record.word();
+                record.forgotten = true;
+                self.open -= usize::from(matches!(record.state, State::Open { .. }));
+                Ok(vec![change(me, id, from, NOTHING)])
+            }
+            Fact::MapperAnswered(_) | Fact::Woken(_) => Ok(Vec::new()),
+        }
+    }
+
+    fn answered(&mut self, me: ActorId, id: RequestId, event: Event) -> Folded {
+        let change = self.step(me, id, event)?;
+        self.open -= 1;
+        Ok(vec![change])
+    }
+
+    fn step(&mut self, me: ActorId, id: RequestId, event: Event) -> Result<Change, Unfounded> {
+        let record = self.requests.get_mut(&id).ok_or_else(|| unfounded(id))?;
+        let from = record.word();
+        let gone = State::Returned { tickets: Vec::new() };
+        record.state = std::mem::replace(&mut record.state, gone).next(event)?;
+        Ok(change(me, id, from, record.state.word()))
+    }
+}
+
+fn change(me: ActorId, id: RequestId, from: &'static str, to: &'static str) -> Change {
+    Change { subject: Subject::Request(me, id), from, to }
+}

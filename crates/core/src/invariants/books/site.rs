@@ -1,0 +1,272 @@
+//! What a site's journal says: units, delegations, leases, tickets.
+
+use std::collections::BTreeMap;
+
+use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
+use crate::driver::{Epoch, UnitId};
+use crate::fact::site_authority::{Fact, LeaseClosed, Redeemed, Stocked, TicketSurrendered};
+use crate::identity::ActorId;
+use crate::lease::site_authority::{Event, State, Why};
+use crate::lease::unit;
+use crate::name::Name;
+use crate::slice::LeaseId;
+use crate::ticket::Ticket;
+use crate::ticket::link::{DelegationId, LinkHash};
+use crate::ticket::receipt::Receipt;
+use crate::time::{Term, Time};
+
+/// One site's books.
+#[derive(Default)]
+pub(in crate::invariants) struct SiteBooks {
+    /// How many units of each type there are.
+    pub(in crate::invariants) stock: BTreeMap<Name, u32>,
+    pub(in crate::invariants) units: BTreeMap<UnitId, UnitRecord>,
+    /// Every generation of every delegation.
+    pub(in crate::invariants) delegations: BTreeMap<(DelegationId, u32), Ticket>,
+    /// Leases and surrendered tickets, forgotten ones too.
+    pub(in crate::invariants) leases: BTreeMap<LinkHash, SiteLease>,
+    /// The lease of each ticket that was redeemed or surrendered.
+    pub(in crate::invariants) by_ticket: BTreeMap<LinkHash, LinkHash>,
+    /// Tickets that were refused for good, with whether that is forgotten.
+    pub(in crate::invariants) refused: BTreeMap<LinkHash, (Ticket, bool)>,
+}
+
+/// A unit.
+pub(in crate::invariants) struct UnitRecord {
+    pub(in crate::invariants) resource: Name,
+    pub(in crate::invariants) state: unit::State,
+    pub(in crate::invariants) epoch: Epoch,
+    /// The guest's name for the lease that was set up last.
+    pub(in crate::invariants) served: LeaseId,
+}
+
+/// A lease at its site.
+pub(in crate::invariants) struct SiteLease {
+    pub(in crate::invariants) state: State,
+    /// Its own ticket, then its extensions.
+    pub(in crate::invariants) tickets: Vec<Ticket>,
+    pub(in crate::invariants) term: Term,
+    pub(in crate::invariants) id: LeaseId,
+    /// The units it went active with, and their epochs.
+    pub(in crate::invariants) active_with: BTreeMap<UnitId, Epoch>,
+    pub(in crate::invariants) receipts: Vec<Receipt>,
+    pub(in crate::invariants) forgotten: bool,
+}
+
+impl SiteLease {
+    pub(in crate::invariants) fn holder(&self) -> ActorId {
+        self.tickets[0].bottom().holder
+    }
+
+    pub(in crate::invariants) fn word(&self) -> &'static str {
+        if self.forgotten { NOTHING } else { self.state.word() }
+    }
+}
+
+impl SiteBooks {
+    pub(super) fn fold(&mut self, me: ActorId, at: Time, fact: &Fact) -> Folded {
+        let mut news = News { site: me, changes: Vec::new() };
+        match fact {
+            Fact::Stocked(fact) => self.stocked(fact, &mut news),
+            Fact::DelegationIssued(fact) => {
+                let link = fact.ticket.bottom();
+                let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
+                let id = DelegationId { issuer: link.issuer, number: generation.delegation };
+                self.delegations.insert((id, generation.generation), fact.ticket.clone());
+            }
+            Fact::Redeemed(fact) => self.redeemed(at, fact, &mut news),
+            Fact::LeaseExtended(fact) => self.extended(fact.lease, &fact.ticket, &mut news)?,
+            Fact::TicketRefused(fact) => {
+                self.refused.insert(fact.ticket.hash(), (fact.ticket.clone(), false));
+            }
+            Fact::CameDue(fact) => self.step_lease(fact.lease, Event::CameDue, &mut news)?,
+            Fact::UnitsAssigned(fact) => {
+                for &unit in &fact.units {
+                    self.step_unit(unit, unit::Event::Assigned(fact.lease), &mut news)?;
+                }
+                let units = fact.units.iter().copied().collect();
+                self.step_lease(fact.lease, Event::Assigned(units), &mut news)?;
+            }
+            Fact::UnitSetUp(fact) => {
+                let event = unit::Event::SetUp(fact.properties.clone());
+                self.step_unit(fact.unit, event, &mut news)?;
+                let state = self.units.get(&fact.unit).map(|unit| &unit.state);
+                if let Some(&unit::State::Ready { tenant, .. }) = state {
+                    self.step_lease(tenant, Event::UnitReady(fact.unit), &mut news)?;
+                }
+            }
+            Fact::UnitSetupFailed(fact) => {
+                self.lost(fact.unit, unit::Event::SetupFailed, &mut news)?;
+            }
+            Fact::UnitTornDown(fact) => {
+                self.step_unit(fact.unit, unit::Event::TornDown, &mut news)?;
+            }
+            Fact::UnitTeardownFailed(fact) => {
+                self.lost(fact.unit, unit::Event::TeardownFailed, &mut news)?;
+            }
+            Fact::UnitReset(fact) => self.step_unit(fact.unit, unit::Event::Reset, &mut news)?,
+            Fact::LeaseActivated(fact) => self.activated(fact.lease, &mut news)?,
+            Fact::LeaseClosed(fact) => self.closed(fact, &mut news)?,
+            Fact::TicketSurrendered(fact) => self.surrendered(fact, &mut news),
+            Fact::LeaseForgotten(fact) => self.forgotten(fact.lease, &mut news),
+            Fact::DelegationAcknowledged(_) | Fact::MapperAnswered(_) | Fact::Woken(_) => {}
+        }
+        Ok(news.changes)
+    }
+
+    fn stocked(&mut self, fact: &Stocked, news: &mut News) {
+        let first = self.units.last_key_value().map_or(0, |(last, _)| last.0 + 1);
+        *self.stock.entry(fact.resource.clone()).or_default() += fact.units;
+        for number in first..first + fact.units {
+            let record = UnitRecord {
+                resource: fact.resource.clone(),
+                state: unit::State::Free,
+                epoch: Epoch::default(),
+                served: LeaseId { number: 0, part: 0 },
+            };
+            news.unit(UnitId(number), NOTHING, record.state.word());
+            self.units.insert(UnitId(number), record);
+        }
+    }
+
+    fn redeemed(&mut self, at: Time, fact: &Redeemed, news: &mut News) {
+        let due = fact.ticket.bottom().term.start() <= at;
+        let state = if due { State::Due } else { State::Early };
+        self.lease_born(&fact.ticket, state, fact.lease, Vec::new(), news);
+    }
+
+    fn surrendered(&mut self, fact: &TicketSurrendered, news: &mut News) {
+        let state = State::Closed { units: Default::default(), why: Why::GivenBack };
+        let nameless = LeaseId { number: 0, part: 0 };
+        self.lease_born(&fact.ticket, state, nameless, fact.receipts.clone(), news);
+    }
+
+    fn lease_born(
+        &mut self,
+        ticket: &Ticket,
+        state: State,
+        id: LeaseId,
+        receipts: Vec<Receipt>,
+        news: &mut News,
+    ) {
+        let hash = ticket.hash();
+        news.ticket(hash, NOTHING, state.word());
+        let lease = SiteLease {
+            state,
+            tickets: vec![ticket.clone()],
+            term: ticket.bottom().term,
+            id,
+            active_with: BTreeMap::new(),
+            receipts,
+            forgotten: false,
+        };
+        self.leases.insert(hash, lease);
+        self.by_ticket.insert(hash, hash);
+    }
+
+    fn extended(
+        &mut self,
+        hash: LinkHash,
+        ticket: &Ticket,
+        news: &mut News,
+    ) -> Result<(), Unfounded> {
+        self.step_lease(hash, Event::Extended, news)?;
+        self.by_ticket.insert(ticket.hash(), hash);
+        if let Some(lease) = self.leases.get_mut(&hash) {
+            let end = ticket.bottom().term.end();
+            lease.term = Term::new(lease.term.start(), end).unwrap_or(lease.term);
+            lease.tickets.push(ticket.clone());
+        }
+        Ok(())
+    }
+
+    fn activated(&mut self, hash: LinkHash, news: &mut News) -> Result<(), Unfounded> {
+        self.step_lease(hash, Event::Activated, news)?;
+        let Some(lease) = self.leases.get_mut(&hash) else { return Ok(()) };
+        let epoch = |unit| Some((unit, self.units.get(&unit)?.epoch));
+        lease.active_with = lease.state.units().into_iter().filter_map(epoch).collect();
+        Ok(())
+    }
+
+    fn closed(&mut self, fact: &LeaseClosed, news: &mut News) -> Result<(), Unfounded> {
+        let lease = self.leases.get_mut(&fact.lease).ok_or_else(|| unfounded(fact.lease))?;
+        let units = lease.state.units();
+        lease.receipts.clone_from(&fact.receipts);
+        self.step_lease(fact.lease, Event::Closed(fact.why.clone()), news)?;
+        for unit in units {
+            self.step_unit(unit, unit::Event::Released, news)?;
+        }
+        Ok(())
+    }
+
+    fn forgotten(&mut self, hash: LinkHash, news: &mut News) {
+        if let Some((_, forgotten)) = self.refused.get_mut(&hash) {
+            *forgotten = true;
+        }
+        if let Some(lease) = self.leases.get_mut(&hash) {
+            news.ticket(hash, lease.word(), NOTHING);
+            lease.forgotten = true;
+        }
+    }
+
+    /// A unit will not serve the lease it was meant for.
+    fn lost(&mut self, id: UnitId, event: unit::Event, news: &mut News) -> Result<(), Unfounded> {
+        let tenant = self.tenant(id);
+        self.step_unit(id, event, news)?;
+        match tenant.filter(|_| self.tenant(id).is_none()) {
+            Some(lease) => self.step_lease(lease, Event::UnitLost(id), news),
+            None => Ok(()),
+        }
+    }
+
+    /// The lease that a unit is on, or that waits for it.
+    pub(in crate::invariants) fn tenant(&self, unit: UnitId) -> Option<LinkHash> {
+        self.units.get(&unit)?.state.tenant()
+    }
+
+    fn step_lease(
+        &mut self,
+        hash: LinkHash,
+        event: Event,
+        news: &mut News,
+    ) -> Result<(), Unfounded> {
+        let lease = self.leases.get_mut(&hash).ok_or_else(|| unfounded(hash))?;
+        let from = lease.state.word();
+        lease.state = std::mem::replace(&mut lease.state, State::Early).next(event)?;
+        news.ticket(hash, from, lease.state.word());
+        Ok(())
+    }
+
+    fn step_unit(
+        &mut self,
+        id: UnitId,
+        event: unit::Event,
+        news: &mut News,
+    ) -> Result<(), Unfounded> {
+        let unit = self.units.get_mut(&id).ok_or_else(|| unfounded(id))?;
+        let from = unit.state.clone();
+        unit.state = std::mem::replace(&mut unit.state, unit::State::Free).next(event)?;
+        unit.epoch = unit::epoch_after(unit.epoch, &from, &unit.state);
+        if let unit::State::SettingUp { tenant } = &unit.state {
+            unit.served = self.leases.get(tenant).ok_or_else(|| unfounded(tenant))?.id;
+        }
+        news.unit(id, from.word(), unit.state.word());
+        Ok(())
+    }
+}
+
+/// What a fact moved at one site.
+struct News {
+    site: ActorId,
+    changes: Vec<Change>,
+}
+
+impl News {
+    fn unit(&mut self, unit: UnitId, from: &'static str, to: &'static str) {
+        self.changes.push(Change { subject: Subject::Unit(self.site, unit), from, to });
+    }
+
+    fn ticket(&mut self, hash: LinkHash, from: &'static str, to: &'static str) {
+        self.changes.push(Change { subject: Subject::Ticket(self.site, hash), from, to });
+    }
+}

@@ -1,0 +1,293 @@
+//! The laws of leasing, and the auditor that holds a whole deployment to them.
+//!
+//! Each law has a file of its own, with its name, its statement and where it comes from; [`LAWS`] lists
+//! them and `docs/INVARIANTS.md` is printed from it. An [`Auditor`] folds what it is shown, once and in
+//! order, into books that all laws share, and answers the first violation. What the laws need to know
+//! is in the facts, so most of them hold over any set of journals ([`audit_journals`]); those on
+//! messages, driver calls, recoveries and rest need somebody who sees these, as a simulator does.
+
+#![allow(dead_code, reason = "the laws that read the rest are on their way")]
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "a law names the facts that it is about; all others are none of its business"
+)]
+
+mod auditor;
+mod books;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub use auditor::{Auditor, audit_journals};
+use books::{Books, Change};
+
+use crate::actor::{Actor, Role};
+use crate::codec::{self, Hash};
+use crate::driver::Call;
+use crate::effect::Effect;
+use crate::fact::{Entry, broker, service_manager, site_authority};
+use crate::identity::{ActorId, Scheme};
+use crate::message::{Envelope, Sealed};
+use crate::name::Name;
+use crate::time::{Span, Time};
+
+/// Declares the laws: a module each, in the order in which they are asked.
+macro_rules! laws {
+    ($($module:ident,)*) => {
+        $(mod $module;)*
+
+        /// Every law, in the order in which they are asked.
+        pub const LAWS: &[Law] = &[$($module::LAW,)*];
+
+        /// A fresh bench for each law, in the order of [`LAWS`].
+        fn benches() -> Vec<Box<dyn Check>> {
+            vec![$(Box::<$module::Bench>::default(),)*]
+        }
+    };
+}
+
+laws! {
+    s01_exclusive_allocation,
+    s02_conservation,
+    s08_no_resurrection,
+    s11_replay_determinism,
+}
+
+/// A law that every deployment keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Law {
+    /// `S1` to `S17` for what must never happen, `L1` to `L5` for what must happen in the end.
+    pub id: &'static str,
+    /// Its name in the literature.
+    pub name: &'static str,
+    /// What holds, in a sentence or two.
+    pub statement: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// What it is checked on.
+    pub on: &'static str,
+}
+
+/// A law that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The law.
+    pub law: &'static Law,
+    /// When: the true time or, from journals alone, the time on the actor's clock.
+    pub at: Time,
+    /// Whose doing showed it, if it was one actor's.
+    pub actor: Option<ActorId>,
+    /// What is wrong, in a sentence.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}) at {}: {}", self.law.id, self.law.name, self.at, self.what)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// Something that happened, to be shown to an [`Auditor`] in the order in which it did.
+#[derive(Clone, Copy, Debug)]
+pub enum Observation<'a> {
+    /// Facts became durable in an actor's journal. Facts that a recovery finds in a journal, because a
+    /// crash came between their becoming durable and the actor's being told, are shown then.
+    Durable {
+        /// Whose journal.
+        actor: ActorId,
+        /// The position of the first of them.
+        position: u64,
+        /// The facts.
+        entries: &'a [Entry],
+    },
+    /// A sealed message left its sender: each time it does, repetitions too.
+    Sent {
+        /// What is inside.
+        envelope: &'a Envelope,
+        /// What travels.
+        sealed: &'a Sealed,
+    },
+    /// A site or a guest had its driver called.
+    Called {
+        /// Who.
+        actor: ActorId,
+        /// The call.
+        call: &'a Call,
+    },
+    /// An actor stopped; what was not durable is gone.
+    Crashed {
+        /// Who.
+        actor: ActorId,
+    },
+    /// An actor came back from its journal, before it is handed anything.
+    Recovered {
+        /// Who.
+        actor: ActorId,
+        /// The number of facts it came back with.
+        position: u64,
+        /// The [`digest`] of the actor that crashed, taken when all its facts were durable; `None` if
+        /// some were not, or nobody took it.
+        live: Option<Hash>,
+        /// The digest of the actor that came back.
+        recovered: Hash,
+    },
+    /// An actor took an input and made no fact of it.
+    Unmoved {
+        /// Who.
+        actor: ActorId,
+        /// Its digest before.
+        before: Hash,
+        /// Its digest after.
+        after: Hash,
+    },
+    /// An actor is up and has nothing left to do: it was handed all that is due by its clock.
+    Rested {
+        /// Who.
+        actor: ActorId,
+        /// The time on its clock.
+        clock: Time,
+    },
+}
+
+/// Who takes part, and what may be assumed of them.
+#[derive(Clone, Debug)]
+pub struct Cast {
+    /// Everybody.
+    pub players: BTreeMap<ActorId, Player>,
+    /// Whether signatures are made and checked.
+    pub scheme: Scheme,
+    /// The bound on the difference of two clocks.
+    pub margin: Span,
+    /// Whether the clocks keep to it. If not, the laws that rest on it are not asked.
+    pub clocks_hold: bool,
+}
+
+/// Somebody who takes part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Player {
+    /// The name to call it by.
+    pub name: Name,
+    /// What it is for.
+    pub role: Role,
+    /// Whether it runs this code. Whoever does not is held to no law, and no word of theirs counts; what
+    /// they do must still break none of the others.
+    pub honest: bool,
+}
+
+/// How soon things must happen once the faults have stopped, in true time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// From the moment at which a request could be met until it is, or has failed (L1).
+    pub request: Span,
+    /// From the end of a lease until its units are clean or quarantined (L2).
+    pub teardown: Span,
+    /// From a crash until the actor has made a fact again (L4).
+    pub recovery: Span,
+}
+
+/// What an actor is, as far as the outside can tell: the work it owes, in the bytes that would be sent,
+/// its next deadline, what is unfinished. Two actors with the same digest go on in the same way until
+/// they are told something. Costs as much as there is of it, and some signatures.
+pub fn digest(actor: &mut dyn Actor) -> Hash {
+    let mut bytes = codec::encode(&(actor.position(), actor.next_timeout()));
+    for (id, effect) in actor.effects_after(0) {
+        codec::encode_into(&id, &mut bytes);
+        match effect {
+            Effect::Send(envelope) => bytes.extend_from_slice(actor.seal(&envelope).bytes()),
+            Effect::Call(call) => bytes.extend_from_slice(format!("{call:?}").as_bytes()),
+            Effect::Consult { round } => codec::encode_into(&round, &mut bytes),
+        }
+    }
+    codec::encode_into(&actor.unfinished(usize::MAX), &mut bytes);
+    Hash::of("tenure actor digest v1", &[&bytes])
+}
+
+/// A law at work: it looks at what concerns it and remembers what only it needs.
+///
+/// The methods on facts are called before the books know the fact; `change` after.
+trait Check {
+    fn site(&mut self, _: &Scene<'_>, _: &site_authority::Fact, _: &mut Tally) -> Verdict {
+        Ok(())
+    }
+
+    fn broker(&mut self, _: &Scene<'_>, _: &broker::Fact, _: &mut Tally) -> Verdict {
+        Ok(())
+    }
+
+    fn guest(&mut self, _: &Scene<'_>, _: &service_manager::Fact, _: &mut Tally) -> Verdict {
+        Ok(())
+    }
+
+    /// The books took in a fact, or could not.
+    fn folded(&mut self, _: &Scene<'_>, _: Option<&str>, _: &mut Tally) -> Verdict {
+        Ok(())
+    }
+
+    /// A fact moved something from one state to another.
+    fn change(&mut self, _: &Scene<'_>, _: &Change, _: &mut Tally) -> Verdict {
+        Ok(())
+    }
+
+    /// Anything but facts.
+    fn happened(&mut self, _: &Scene<'_>, _: &Observation<'_>, _: &mut Tally) -> Verdict {
+        Ok(())
+    }
+
+    /// The faults have stopped.
+    fn healed(&mut self, _: Time, _: Bounds) {}
+
+    /// The run is over.
+    fn settled(&mut self, _: &Books, _: Time, _: &mut Tally) -> Verdict {
+        Ok(())
+    }
+}
+
+/// What a law is shown beside the thing itself.
+struct Scene<'a> {
+    books: &'a Books,
+    /// True time; from journals alone, the same as `at`.
+    now: Time,
+    /// Whose doing it is.
+    actor: ActorId,
+    /// When, on the actor's own clock; for anything but facts the same as `now`.
+    at: Time,
+    /// The place of the fact in the actor's journal.
+    position: u64,
+}
+
+impl Scene<'_> {
+    /// The name of whose doing it is.
+    fn name(&self) -> String {
+        self.books.name(self.actor)
+    }
+}
+
+/// Why a law was broken.
+struct Breach(String);
+
+type Verdict = Result<(), Breach>;
+
+/// Counts what a law has looked at, so that none can sleep unnoticed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally(u64);
+
+impl Tally {
+    /// One check: `holds`, or the law is broken as `what` says.
+    fn check(&mut self, holds: bool, what: impl FnOnce() -> String) -> Verdict {
+        self.0 += 1;
+        if holds { Ok(()) } else { Err(Breach(what())) }
+    }
+}
+
+impl Cast {
+    /// The name of an actor, or the beginning of its id.
+    fn name(&self, actor: ActorId) -> String {
+        self.players.get(&actor).map_or_else(|| actor.to_string(), |p| p.name.to_string())
+    }
+
+    fn honest(&self, actor: ActorId) -> bool {
+        self.players.get(&actor).is_some_and(|player| player.honest)
+    }
+}

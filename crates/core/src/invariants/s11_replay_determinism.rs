@@ -1,0 +1,31 @@
+//! S11: a journal gives the same actor again.
+
+use super::{Check, Law, Observation, Scene, Tally, Verdict};
+
+pub(super) const LAW: Law = Law {
+    id: "S11",
+    name: "replay determinism",
+    statement: "Every fact follows from the ones before it in its journal, by the machines of the lease. \
+                An actor that comes back from its journal is the one that went: it owes the same work in \
+                the same bytes, and has the same deadlines.",
+    source: "determinism of state-machine replication; S18, S56",
+    on: "facts of all actors; recoveries",
+};
+
+#[derive(Default)]
+pub(super) struct Bench;
+
+impl Check for Bench {
+    fn folded(&mut self, _: &Scene<'_>, error: Option<&str>, tally: &mut Tally) -> Verdict {
+        tally.check(error.is_none(), || error.unwrap_or_default().to_owned())
+    }
+
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+        let Observation::Recovered { live: Some(live), recovered, .. } = seen else {
+            return Ok(());
+        };
+        tally.check(live == recovered, || {
+            format!("{} came back from its journal as another: {live}, {recovered}", scene.name())
+        })
+    }
+}
