@@ -51,7 +51,61 @@ macro_rules! scripts {
 }
 
 scripts! {
+    all_or_nothing
+    altered_ticket
+    asking_answered_late
+    asking_never_answered
+    busy_again
+    clock_of_the_guest_ahead
+    clock_of_the_guest_behind
+    clock_of_the_site_apart
+    close_never_answered
+    close_retried
+    close_while_asking
+    close_while_joining
+    close_while_priming
+    contiguous_leases
+    crash_before_it_is_written
+    crash_of_the_broker
+    crash_of_the_guest
+    crash_of_the_site
+    credit_never_answered
+    credit_retried
+    cut_one_way
+    delegation_renewed
+    early_redeem
+    elastic_goes_on_with_fewer
+    every_message_lost_once
+    extension_exact
+    extension_refused_by_the_site
+    extension_unanswered
+    failed_extend
+    failed_teardown
+    failed_unit_replaced
+    forged_receipt
+    fragile
+    guest_cannot_join
     happy_life
+    late_mapper
+    leave_fails
+    leave_never_answered
+    mapper_asleep
+    no_resurrection
+    out_of_order
+    over_issue
+    over_issue_excused
+    pause_longer_than_a_term
+    redeeming_never_answered
+    refusals
+    setup_outlasts_the_term
+    stock_added
+    stolen_ticket
+    the_same_answer_again
+    too_few_units
+    too_short_a_term
+    two_sites
+    unit_used_again
+    wrong_site
 }
 
 /// Plays a script and compares its traces with what it says.

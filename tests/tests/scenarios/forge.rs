@@ -147,21 +147,28 @@ fn say(
     Ok(())
 }
 
-/// Looks at the evidence in the refusal of a ticket, off line, as anybody could.
+/// Looks at evidence off line, as anybody could: at that in the refusal of a ticket or, of several tickets,
+/// at what somebody puts together.
 pub fn evidence(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let ticket = world.names.find(&words.next("the ticket")?)?.clone();
     let without = words.option("without").map(|label| world.names.find(&label).cloned());
     let without = without.transpose()?.map(|ticket| ticket.hash());
-    let excused = words.has("excused");
-    let mut evidence =
-        refused(world, &ticket).ok_or("that ticket was never refused with evidence")?;
+    let at = words.time_option("at")?;
+    let receipts = if words.option("excused").is_some() { receipts(world) } else { Vec::new() };
+    let mut tickets = vec![world.names.find(&words.next("the ticket")?)?.clone()];
+    while let Some(label) = words.maybe() {
+        tickets.push(world.names.find(&label)?.clone());
+    }
+    let mut evidence = match &tickets[..] {
+        [ticket] => refused(world, ticket).ok_or("that ticket was never refused with evidence")?,
+        tickets => put_together(tickets)?,
+    };
+    evidence.at = at.unwrap_or(evidence.at);
     evidence.links.retain(|link| Some(link.hash()) != without);
-    let receipts = if excused { receipts(world) } else { Vec::new() };
     let links = evidence
         .links
         .iter()
         .map(|link| format!("{} ({})", world.names.hash(link.hash()), names::right(link)));
-    let links = names::list(links);
+    let links = links.collect::<Vec<_>>().join(" and ");
     let parents = evidence.parents.iter();
     let parents: Vec<_> = parents.map(|parent| world.names.ticket_in_full(parent)).collect();
     let (parents, at) = (names::list(parents), names::clock(evidence.at));
@@ -169,9 +176,22 @@ pub fn evidence(world: &mut World, words: &mut Words) -> Result<(), Bad> {
         Ok(issuer) => format!("this convicts {}", world.names.actor(issuer)),
         Err(fault) => format!("this convicts nobody: {}", world.names.plain(&fault.to_string())),
     };
-    world.say("anybody", &format!("{links} were cut from {parents} and run at {at}"));
+    world.say("anybody", &format!("{links} against {parents} at {at}"));
     world.say_below(&verdict);
     Ok(())
+}
+
+/// All links of tickets that were cut from one, at the first instant at which all of them run.
+fn put_together(tickets: &[Ticket]) -> Result<Evidence, Bad> {
+    let parent = |ticket: &Ticket| {
+        let links = ticket.links();
+        Ticket::try_from(links[..links.len() - 1].to_vec()).map_err(|bad| bad.to_string())
+    };
+    let mut parents = tickets.iter().map(parent).collect::<Result<Vec<_>, _>>()?;
+    parents.dedup();
+    let links: Vec<SignedLink> = tickets.iter().map(|ticket| ticket.bottom().clone()).collect();
+    let at = links.iter().map(|link| link.term.start()).max().unwrap_or_default();
+    Ok(Evidence { parents, links, at })
 }
 
 fn refused(world: &World, ticket: &Ticket) -> Option<Evidence> {

@@ -11,7 +11,7 @@ use tenure_core::mapper::service_manager::Ask;
 use tenure_core::message::Item;
 use tenure_core::name::Name;
 use tenure_core::property::Properties;
-use tenure_core::resource::{Constraint, Constraints, Test};
+use tenure_core::resource::{Constraint, Constraints, Test, Value};
 use tenure_core::slice::LeaseId;
 use tenure_core::time::Span;
 
@@ -32,7 +32,7 @@ pub struct Known {
 /// Every command but `deployment` and `quietly`.
 pub const COMMANDS: &[Known] = &[
     Known {
-        usage: "ask GUEST UNITS TYPE.. from=TIME for=SPAN [latest=TIME] [answer-by=TIME] [broker=NAME] [needs=KEY:NUMBER] [with=KEY:TEXT]",
+        usage: "ask GUEST UNITS TYPE.. from=TIME for=SPAN [latest=TIME] [answer-by=TIME] [broker=NAME] [needs=KEY:VALUE] [with=KEY:TEXT]",
         act: ask,
     },
     Known { usage: "extend GUEST/LEASE for=SPAN", act: extend },
@@ -66,7 +66,10 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "forge redeem GUEST TICKET [at=SITE]", act: forge::redeem },
     Known { usage: "forge close GUEST TICKET [at=SITE]", act: forge::close },
     Known { usage: "forge credit GUEST TICKET", act: forge::credit },
-    Known { usage: "evidence TICKET [without=TICKET] [excused]", act: forge::evidence },
+    Known {
+        usage: "evidence TICKET.. [without=TICKET] [at=TIME] [excused=yes]",
+        act: forge::evidence,
+    },
     Known { usage: "show leases", act: show::leases },
     Known { usage: "show units", act: show::units },
     Known { usage: "show books", act: show::books },
@@ -87,11 +90,14 @@ impl Stage {
             let world = self.0.as_mut().ok_or("a script begins with `deployment`")?;
             act(world, &mut words)?;
         }
-        let trace = self.0.as_mut().map(World::take_trace).unwrap_or_default();
-        Ok(match trace.len() {
-            lines if quietly => vec![format!("({lines} lines)")],
-            _ => trace,
-        })
+        let mut trace = self.0.as_mut().map(World::take_trace).unwrap_or_default();
+        if quietly {
+            // That all is over is always said.
+            let rest = trace.pop_if(|line| line.contains(show::REST));
+            trace =
+                [Some(format!("({} lines)", trace.len())), rest].into_iter().flatten().collect();
+        }
+        Ok(trace)
     }
 }
 
@@ -124,8 +130,7 @@ fn ask(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let needs = words.option("needs").map(|text| pair(&text)).transpose()?;
     let mut requirements = Constraints::NONE;
     if let Some((key, value)) = needs {
-        let least = value.parse().map_err(|_| format!("`{value}` is no number"))?;
-        requirements.add(Constraint { key, test: Test::Within { least, most: i64::MAX } });
+        requirements.add(Constraint { key, test: Test::Equals(Value::read(&value)) });
     }
     let mut items = Vec::new();
     while let Some(units) = words.maybe() {

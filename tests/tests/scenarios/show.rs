@@ -81,6 +81,8 @@ pub fn books(world: &mut World, _: &mut Words) -> Result<(), Bad> {
 }
 
 /// Everything is over.
+pub const REST: &str = "is at rest: no lease, request or work is left over";
+
 pub fn rest(world: &mut World) {
-    world.say("everybody", "is at rest: no lease, request or work is left over");
+    world.say("everybody", REST);
 }

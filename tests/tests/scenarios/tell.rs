@@ -6,8 +6,9 @@ use tenure_core::identity::ActorId;
 use tenure_core::lease::service_manager::Then;
 use tenure_core::lease::site_authority::Why;
 use tenure_core::message::{LeasedUnit, Message, Request, Subject};
+use tenure_core::property::Properties;
 use tenure_core::refusal::Refusal;
-use tenure_core::resource::Constraints;
+use tenure_core::resource::Attributes;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::DelegationId;
 use tenure_core::ticket::receipt::Receipt;
@@ -108,8 +109,7 @@ fn of_broker(names: &mut Names, fact: &broker::Fact) -> Option<String> {
         Fact::RequestRefused(fact) => {
             let why = refusal(names, &fact.refusal);
             let reason = names.plain(&fact.reason);
-            let reason =
-                if why.contains(&reason) { String::new() } else { format!(" (mapper: {reason})") };
+            let reason = if why.contains(&reason) { String::new() } else { format!(" ({reason})") };
             format!("{}, {why}{reason}", names.request(fact.request))
         }
         Fact::ReceiptTaken(fact) => names.receipt(&fact.receipt),
@@ -232,8 +232,9 @@ fn request(names: &Names, request: &Request) -> String {
         let least =
             if item.least < item.units { format!("{}..", item.least) } else { String::new() };
         let on = item.extends.map(|ticket| format!(" that go on from {}", names.hash(ticket)));
-        let needs =
-            if item.requirements == Constraints::NONE { "" } else { " that meet its needs" };
+        // An item of a script has at most one.
+        let needs = item.requirements.first_broken(&Attributes::new(), &Properties::default());
+        let needs = needs.map(|needs| format!(" with {needs}")).unwrap_or_default();
         format!("{least}{} {}{}{needs}", item.units, item.resource, on.unwrap_or_default())
     });
     let items = items.collect::<Vec<_>>().join(" and ");
