@@ -86,7 +86,6 @@ scripts! {
     fragile
     guest_cannot_join
     happy_life
-    late_mapper
     leave_fails
     leave_never_answered
     mapper_asleep

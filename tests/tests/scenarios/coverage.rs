@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use tenure_core::fact::Fact;
+use tenure_core::message::Message;
 use tenure_tests::root;
 
 use super::language::COMMANDS;
@@ -61,6 +63,10 @@ const POINTS: &[&str] = &[
     "pause longer than a term",
 ];
 
+/// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or
+/// belong to a mapper that follows a signal.
+const UNSHOWN: &[&str] = &["woken", "mapper-answered", "signal-observed"];
+
 /// Every script by its name.
 fn scripts() -> BTreeMap<String, (String, Script)> {
     let files = fs::read_dir(root().join(FOLDER)).unwrap().map(|entry| entry.unwrap().path());
@@ -113,6 +119,22 @@ fn the_scripts_cover_every_point() {
         missing.remove(point);
     }
     assert_eq!(missing, BTreeSet::new(), "no script covers these");
+}
+
+#[test]
+fn every_kind_of_fact_and_message_happens_and_every_message_is_lost_once() {
+    let traces: String = scripts().into_values().map(|(text, _)| text).collect();
+    for (kind, _) in Fact::kinds() {
+        let word = kind.split_once('.').unwrap().1;
+        let happens = traces.contains(&format!("* {word}: ")) || UNSHOWN.contains(&word);
+        assert!(happens, "no script shows `{kind}`");
+    }
+    for kind in Message::KINDS {
+        let lost = traces.lines().any(|line| {
+            line.contains(" -> ") && line.contains(&format!(" {kind} ")) && line.ends_with("LOST")
+        });
+        assert!(lost, "no script loses `{kind}`");
+    }
 }
 
 #[test]

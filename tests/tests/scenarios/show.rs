@@ -74,6 +74,7 @@ pub fn books(world: &mut World, _: &mut Words) -> Result<(), Bad> {
             lines.push((player.name.to_string(), what));
         }
     }
+    lines.sort();
     for (who, what) in lines {
         world.say(&who, &what);
     }
@@ -84,5 +85,6 @@ pub fn books(world: &mut World, _: &mut Words) -> Result<(), Bad> {
 pub const REST: &str = "is at rest: no lease, request or work is left over";
 
 pub fn rest(world: &mut World) {
+    world.show_time();
     world.say("everybody", REST);
 }

@@ -53,8 +53,13 @@ impl World {
 
     /// What was written down since the last time.
     pub fn take_trace(&mut self) -> Vec<String> {
-        self.shown = None;
+        self.show_time();
         std::mem::take(&mut self.trace)
+    }
+
+    /// The next line has the time, whatever was before it.
+    pub fn show_time(&mut self) {
+        self.shown = None;
     }
 
     /// Writes a line: when, who, what.
