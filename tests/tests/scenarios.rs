@@ -13,6 +13,8 @@ mod tell;
 mod network;
 #[path = "scenarios/player.rs"]
 mod player;
+#[path = "scenarios/audit.rs"]
+mod audit;
 #[path = "scenarios/world.rs"]
 mod world;
 #[path = "scenarios/deployment.rs"]
@@ -55,10 +57,12 @@ scripts! {
     altered_ticket
     asking_answered_late
     asking_never_answered
+    back_from_an_old_term
     busy_again
     clock_of_the_guest_ahead
     clock_of_the_guest_behind
     clock_of_the_site_apart
+    clocks_too_far_apart
     close_never_answered
     close_retried
     close_while_asking

@@ -17,6 +17,7 @@ use tenure_core::name::Name;
 use tenure_core::resource::{Attributes, Value};
 use tenure_core::time::{Span, Time};
 
+use super::audit::Audit;
 use super::names::Names;
 use super::player::{Build, Person, Player};
 use super::script::{Bad, Words};
@@ -46,6 +47,7 @@ pub fn deploy(mut words: Words) -> Result<World, Bad> {
     let margin = words.span_option("margin")?.unwrap_or(Span::from_secs(10));
     let first = words.span_option("retry")?.unwrap_or(Span::MINUTE.times(10));
     let patience = Patience { first, longest: first.times(6) };
+    let clocks_hold = words.option("clocks").is_none_or(|clocks| clocks != "apart");
     let mut below = std::mem::take(&mut words.below);
     words.done()?;
     if below.is_empty() {
@@ -64,7 +66,8 @@ pub fn deploy(mut words: Words) -> Result<World, Bad> {
         words.done()?;
         players.push(Player::new(person, patience, build));
     }
-    let mut world = World::new(now, players, names);
+    let audit = Audit::new(&players, margin, clocks_hold);
+    let mut world = World::new(now, players, names, audit);
     for who in 0..world.players.len() {
         world.hand(who, Input::Start);
     }

@@ -7,6 +7,7 @@ use tenure_core::actor::Role;
 use tenure_core::driver::{Epoch, Step, UnitId};
 use tenure_core::effect::{Command, Done, Input};
 use tenure_core::fact::Fact;
+use tenure_core::invariants::Bounds;
 use tenure_core::mapper::service_manager::Ask;
 use tenure_core::message::Item;
 use tenure_core::name::Name;
@@ -112,7 +113,7 @@ fn act(world: &mut World, words: &mut Words) -> Result<(), Bad> {
         let known: Vec<_> = COMMANDS.iter().map(|known| format!("  {}", known.usage)).collect();
         let word = words.maybe().unwrap_or_default();
         return Err(format!(
-            "there is no command `{word}`; known:\n  deployment [at=TIME] [margin=SPAN] [retry=SPAN]\n  quietly COMMAND\n{}",
+            "there is no command `{word}`; known:\n  deployment [at=TIME] [margin=SPAN] [retry=SPAN] [clocks=apart]\n  quietly COMMAND\n{}",
             known.join("\n")
         ));
     };
@@ -271,7 +272,7 @@ fn crash(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     }
     let name = world.players[who].name.to_string();
     world.say(&name, "CRASHES and comes back");
-    world.recover(who);
+    world.crash(who, true);
     Ok(())
 }
 
@@ -283,13 +284,20 @@ fn fragile(world: &mut World, words: &mut Words) -> Result<(), Bad> {
 
 fn stop(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let who = anybody(world, words)?;
-    world.players[who].up = false;
+    let name = world.players[who].name.to_string();
+    world.say(&name, "is DOWN");
+    world.stop(who, true);
     Ok(())
 }
 
 fn start(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let who = anybody(world, words)?;
-    world.recover(who);
+    if world.players[who].up {
+        return Err("it is up already".to_owned());
+    }
+    let name = world.players[who].name.to_string();
+    world.say(&name, "comes back");
+    world.start(who);
     Ok(())
 }
 
@@ -356,10 +364,11 @@ fn finish(world: &mut World, _: &mut Words) -> Result<(), Bad> {
         let hanging: Vec<_> = player.hanging.drain(..).map(|call| done(&call, true)).collect();
         player.answers.extend(hanging);
         if !player.up {
-            world.recover(who);
+            world.start(who);
         }
     }
-    world.finish(Span::DAY.times(7))?;
+    let bounds = Bounds { request: Span::DAY, teardown: Span::HOUR, recovery: Span::HOUR };
+    world.finish(Span::DAY.times(7), bounds)?;
     show::rest(world);
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tenure_core::actor::outbox::{Outbox, Patience};
 use tenure_core::actor::{Actor, Role, Seat};
+use tenure_core::codec::Hash;
 use tenure_core::driver::{Call, DriverError, Step, UnitId};
 use tenure_core::effect::Done;
 use tenure_core::fact::{Entry, Fact, broker, site_authority};
@@ -59,6 +60,8 @@ pub struct Player {
     pub ahead: Span,
     shown: Time,
     pub up: bool,
+    /// What it was when it crashed, if all of that was durable.
+    pub last_seen: Option<Hash>,
     pub asleep: bool,
     pub doom: Option<Doom>,
     /// Whether it crashes each time it has journaled something.
@@ -115,6 +118,7 @@ impl Player {
             ahead,
             shown: Time::MIN,
             up: true,
+            last_seen: None,
             asleep: false,
             doom: None,
             fragile: false,

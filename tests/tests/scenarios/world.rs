@@ -11,10 +11,12 @@ use tenure_core::driver::Call;
 use tenure_core::effect::{Done, Effect, Input, Output};
 use tenure_core::fact::Entry;
 use tenure_core::identity::ActorId;
+use tenure_core::invariants::{Bounds, Observation, digest};
 use tenure_core::journal::Journal as _;
 use tenure_core::message::Envelope;
 use tenure_core::time::{Span, Time};
 
+use super::audit::Audit;
 use super::names::{self, Names};
 use super::network::{Fate, Network, Parcel};
 use super::player::{Manner, Player, Thing, done};
@@ -30,6 +32,7 @@ pub struct World {
     pub players: Vec<Player>,
     pub names: Names,
     pub network: Network,
+    pub audit: Audit,
     /// Answers of drivers that take their time.
     later: BTreeMap<(Time, usize), (usize, Done)>,
     calls: usize,
@@ -39,10 +42,20 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(now: Time, mut players: Vec<Player>, names: Names) -> Self {
+    pub fn new(now: Time, mut players: Vec<Player>, names: Names, audit: Audit) -> Self {
         players.sort_by(|a, b| a.name.cmp(&b.name));
         let (network, later) = (Network::default(), BTreeMap::new());
-        Self { now, players, names, network, later, calls: 0, trace: Vec::new(), shown: None }
+        Self {
+            now,
+            players,
+            names,
+            network,
+            audit,
+            later,
+            calls: 0,
+            trace: Vec::new(),
+            shown: None,
+        }
     }
 
     pub fn index(&self, name: &str) -> Result<usize, Bad> {
@@ -94,8 +107,13 @@ impl World {
         }
         let player = &mut self.players[who];
         let now = player.clock(self.now);
-        let (before, mut out) = (player.actor().position(), Output::default());
+        let (position, mut out) = (player.actor().position(), Output::default());
+        let before = digest(player.seat.actor_mut());
         player.seat.actor_mut().handle(now, input, &mut out);
+        if out.facts.is_empty() {
+            let (actor, after) = (player.id, digest(player.seat.actor_mut()));
+            self.audit.see(self.now, &Observation::Unmoved { actor, before, after });
+        }
         for problem in &out.problems {
             let problem = self.names.plain(&problem.to_string());
             self.say_of(who, &format!("- {problem}"));
@@ -104,18 +122,20 @@ impl World {
         let doomed = self.doomed(who, &out.facts);
         if doomed == Some(true) {
             self.say_of(who, "CRASHES before it has journaled that");
-            self.recover(who);
+            self.crash(who, false);
             return true;
         }
-        let appended = self.players[who].journal.append(before, &out.facts);
+        let appended = self.players[who].journal.append(position, &out.facts);
         assert!(appended.is_ok(), "a journal refused its facts: {appended:?}");
+        let (actor, entries) = (self.players[who].id, &out.facts[..]);
+        self.audit.see(self.now, &Observation::Durable { actor, position, entries });
         for entry in &out.facts {
             self.narrate(who, entry);
         }
         self.players[who].compare_with_twin();
         if doomed == Some(false) {
             self.say_of(who, "CRASHES before anything of that has left");
-            self.recover(who);
+            self.crash(who, true);
             return true;
         }
         for reply in out.replies {
@@ -168,12 +188,30 @@ impl World {
         }
     }
 
-    /// The actor comes back from its journal, and is started.
-    pub fn recover(&mut self, who: usize) {
+    /// The actor loses all but its journal, comes back from it, and is started.
+    pub fn crash(&mut self, who: usize, durable: bool) {
+        self.stop(who, durable);
+        self.start(who);
+    }
+
+    /// The actor is gone; all it knew is in its journal, or not.
+    pub fn stop(&mut self, who: usize, durable: bool) {
+        let player = &mut self.players[who];
+        player.up = false;
+        player.last_seen = durable.then(|| digest(player.seat.actor_mut()));
+        self.later.retain(|_, (of, _)| *of != who);
+        self.audit.see(self.now, &Observation::Crashed { actor: self.players[who].id });
+    }
+
+    /// The actor comes back from its journal.
+    pub fn start(&mut self, who: usize) {
         let player = &mut self.players[who];
         player.recover();
         player.up = true;
-        self.later.retain(|_, (of, _)| *of != who);
+        let (actor, position) = (player.id, player.actor().position());
+        let (live, recovered) = (player.last_seen.take(), digest(player.seat.actor_mut()));
+        let seen = Observation::Recovered { actor, position, live, recovered };
+        self.audit.see(self.now, &seen);
         self.hand(who, Input::Start);
     }
 
@@ -212,6 +250,7 @@ impl World {
             sealed,
             again: false,
         };
+        self.audit.see(self.now, &Observation::Sent { envelope, sealed: &parcel.sealed });
         self.send(parcel);
     }
 
@@ -242,6 +281,8 @@ impl World {
     }
 
     fn perform(&mut self, who: usize, call: Call) {
+        let actor = self.players[who].id;
+        self.audit.see(self.now, &Observation::Called { actor, call: &call });
         let manner = self.players[who].manner(call.step, call.unit);
         let said = tell::call(&self.names, &call);
         self.say_of(
@@ -264,10 +305,18 @@ impl World {
     pub fn run(&mut self) -> Result<(), Bad> {
         for _ in 0..MANY {
             if !self.round() {
-                return Ok(());
+                self.see_rest();
+                return self.audit.verdict();
             }
         }
         Err(format!("at {} the actors keep each other busy for ever", names::clock(self.now)))
+    }
+
+    fn see_rest(&mut self) {
+        for player in self.players.iter_mut().filter(|player| player.up) {
+            let (actor, clock) = (player.id, player.clock(self.now));
+            self.audit.see(self.now, &Observation::Rested { actor, clock });
+        }
     }
 
     fn round(&mut self) -> bool {
@@ -391,12 +440,14 @@ impl World {
     }
 
     /// Lets time pass until everything is over; at most `patience`.
-    pub fn finish(&mut self, patience: Span) -> Result<(), Bad> {
+    pub fn finish(&mut self, patience: Span, bounds: Bounds) -> Result<(), Bad> {
+        self.audit.healed(self.now, bounds);
         let until = self.now.plus(patience);
         for _ in 0..MANY {
             self.run()?;
             if self.unfinished().is_empty() {
-                return Ok(());
+                self.audit.settle(self.now);
+                return self.audit.verdict();
             }
             match self.next().filter(|next| *next <= until) {
                 Some(next) => self.now = next,

@@ -1,0 +1,52 @@
+//! The auditor of a script: shown everything that happens, it holds the actors to the laws of leasing.
+
+use tenure_core::identity::Scheme;
+use tenure_core::invariants::{Auditor, Bounds, Cast, Observation, Player as Member};
+use tenure_core::time::{Span, Time};
+
+use super::player::Player;
+use super::script::Bad;
+
+pub struct Audit {
+    auditor: Auditor,
+    /// The first law that was broken, in words.
+    broken: Option<String>,
+}
+
+impl Audit {
+    pub fn new(players: &[Player], margin: Span, clocks_hold: bool) -> Self {
+        let member = |player: &Player| {
+            let (name, role, honest) = (player.name.clone(), player.role, player.honest);
+            (player.id, Member { name, role, honest })
+        };
+        let players = players.iter().map(member).collect();
+        let cast = Cast { players, scheme: Scheme::Ed25519, margin, clocks_hold };
+        Self { auditor: Auditor::new(cast), broken: None }
+    }
+
+    pub fn see(&mut self, now: Time, seen: &Observation<'_>) {
+        if let (None, Err(violation)) = (&self.broken, self.auditor.observe(now, seen)) {
+            self.broken = Some(violation.to_string());
+        }
+    }
+
+    /// Everything works again: what is under way must come to its end.
+    pub fn healed(&mut self, now: Time, bounds: Bounds) {
+        self.auditor.healed(now, bounds);
+    }
+
+    /// Everything is said to be over.
+    pub fn settle(&mut self, now: Time) {
+        if let (None, Err(violation)) = (&self.broken, self.auditor.settle(now)) {
+            self.broken = Some(violation.to_string());
+        }
+    }
+
+    /// Whether all laws were kept so far.
+    pub fn verdict(&self) -> Result<(), Bad> {
+        match &self.broken {
+            Some(broken) => Err(format!("a law is broken: {broken}")),
+            None => Ok(()),
+        }
+    }
+}
