@@ -12,18 +12,29 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-/// The largest value that is ever decoded, in bytes.
+/// The largest value that is decoded from somebody else's bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
-type Layout = Configuration<LittleEndian, Varint, Limit<MAX_BYTES>>;
-const LAYOUT: Layout = bincode::config::standard().with_limit::<MAX_BYTES>();
+/// The largest fact. A fact holds what one message brought and what the actor has to say about it: with
+/// this much room whatever could be written can be read.
+pub const MAX_FACT_BYTES: usize = 4 * MAX_BYTES;
+
+type Layout<const LIMIT: usize> = Configuration<LittleEndian, Varint, Limit<LIMIT>>;
+const fn layout<const LIMIT: usize>() -> Layout<LIMIT> {
+    bincode::config::standard().with_limit::<LIMIT>()
+}
 
 /// Bytes that do not hold what they should.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// Longer than [`MAX_BYTES`].
-    #[error("{0} bytes are more than the {MAX_BYTES} allowed")]
-    TooLong(usize),
+    /// Longer than [`MAX_BYTES`], or for a fact [`MAX_FACT_BYTES`].
+    #[error("{len} bytes are more than the {most} allowed")]
+    TooLong {
+        /// How long it is.
+        len: usize,
+        /// The most that is decoded.
+        most: usize,
+    },
     /// Not the layout of the expected value.
     #[error("malformed: {0}")]
     Malformed(String),
@@ -59,22 +70,39 @@ pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
 /// # Panics
 /// As [`encode`]: never for the types of this crate.
 pub fn encode_into<T: Serialize>(value: &T, bytes: &mut Vec<u8>) {
-    let written = bincode::serde::encode_into_std_write(value, bytes, LAYOUT);
+    let written = bincode::serde::encode_into_std_write(value, bytes, layout::<MAX_BYTES>());
     assert!(written.is_ok(), "a value of this crate has no encoding: {written:?}");
 }
 
 /// The value that `bytes` hold: all of them, in their only spelling.
 pub fn decode<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
-    let value: T = decode_trusted(bytes)?;
+    canonical(bytes, decode_trusted(bytes)?)
+}
+
+/// As [`decode`] for the body of a fact, which may be longer.
+pub fn decode_fact<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    canonical(bytes, decode_within::<T, MAX_FACT_BYTES>(bytes)?)
+}
+
+/// Whether what `value` is encoded to can be decoded by others.
+pub fn fits<T: Serialize + DeserializeOwned>(value: &T) -> bool {
+    decode_trusted::<T>(&encode(value)).is_ok()
+}
+
+fn canonical<T: Serialize>(bytes: &[u8], value: T) -> Result<T, DecodeError> {
     if encode(&value) == bytes { Ok(value) } else { Err(DecodeError::NotCanonical) }
 }
 
 /// As [`decode`] for bytes this process has encoded itself: their spelling is not checked again.
 pub fn decode_trusted<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
-    if bytes.len() > MAX_BYTES {
-        return Err(DecodeError::TooLong(bytes.len()));
+    decode_within::<T, MAX_BYTES>(bytes)
+}
+
+fn decode_within<T: DeserializeOwned, const LIMIT: usize>(bytes: &[u8]) -> Result<T, DecodeError> {
+    if bytes.len() > LIMIT {
+        return Err(DecodeError::TooLong { len: bytes.len(), most: LIMIT });
     }
-    let (value, used) = bincode::serde::decode_from_slice(bytes, LAYOUT)
+    let (value, used) = bincode::serde::decode_from_slice(bytes, layout::<LIMIT>())
         .map_err(|error| DecodeError::Malformed(error.to_string()))?;
     if used < bytes.len() {
         return Err(DecodeError::LeftOver(bytes.len() - used));

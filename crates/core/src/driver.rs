@@ -100,13 +100,6 @@ pub struct Call {
 #[error("{0}")]
 pub struct DriverError(pub String);
 
-impl DriverError {
-    /// The words that are kept: no more than a fact can hold.
-    pub fn in_short(&self) -> String {
-        self.0.chars().take(1000).collect()
-    }
-}
-
 /// What a driver answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {

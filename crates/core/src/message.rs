@@ -23,6 +23,15 @@ use crate::time::{Span, Term, Time};
 /// The most items in one request.
 pub const MAX_ITEMS: usize = 16;
 
+/// The most units in one item, and so in one lease: as many as one message can name.
+pub const MAX_UNITS: u32 = 1 << 14;
+
+/// The most bytes that the properties of one lease's units take together.
+pub const MAX_UNIT_BYTES: usize = 1 << 19;
+
+/// The most tickets that one lease has ahead of it, its own and its extensions.
+pub const MAX_TICKETS: usize = 64;
+
 /// Asks a broker for tickets: one item, or several that are given all together or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {

@@ -48,6 +48,11 @@ impl Properties {
         self.0.iter().flat_map(|map| map.iter().map(|(k, v)| (k, v.as_str())))
     }
 
+    /// How many bytes the list takes at most when it is encoded, as a decoder counts them.
+    pub fn bytes(&self) -> usize {
+        self.iter().map(|(key, value)| key.as_str().len() + value.len() + 16).sum()
+    }
+
     /// Whether the list holds nothing.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()

@@ -104,6 +104,14 @@ pub enum Refusal {
     /// Too much is waiting to be decided.
     #[error("too many requests are waiting; ask again later")]
     Overloaded,
+    /// The ticket was cut from one that is used up, by so many tickets that they cannot all be shown.
+    #[error("{links} tickets, too many to show, use up what this one was cut from at {at}")]
+    Oversold {
+        /// How many, this one among them.
+        links: u32,
+        /// When.
+        at: Time,
+    },
 }
 
 /// What the asker can do about a refusal.
@@ -134,9 +142,11 @@ impl Refusal {
             | Self::Undecided(_)
             | Self::SetupFailed { .. }
             | Self::Overloaded => Outlook::Later,
-            Self::Ticket(_) | Self::Conflict(_) | Self::Constraint(_) | Self::Forbidden => {
-                Outlook::Denied
-            }
+            Self::Ticket(_)
+            | Self::Conflict(_)
+            | Self::Oversold { .. }
+            | Self::Constraint(_)
+            | Self::Forbidden => Outlook::Denied,
         }
     }
 
@@ -160,6 +170,7 @@ impl Refusal {
             Self::Malformed(_) => "malformed",
             Self::Forbidden => "forbidden",
             Self::Overloaded => "overloaded",
+            Self::Oversold { .. } => "oversold",
         }
     }
 }

@@ -34,3 +34,11 @@ mod recovery;
 mod chaos;
 #[path = "protocol/conservation.rs"]
 mod conservation;
+#[path = "protocol/bounds.rs"]
+mod bounds;
+#[path = "protocol/setup.rs"]
+mod setup;
+#[path = "protocol/old_tickets.rs"]
+mod old_tickets;
+#[path = "protocol/grants.rs"]
+mod grants;

@@ -213,8 +213,12 @@ fn site_facts(p: &Parts) -> Vec<Fact> {
         site::UnitReset { unit: UNIT }.into(),
         site::LeaseActivated { lease }.into(),
         site::LeaseClosed { lease, why: failed, receipts: vec![p.receipt.clone()] }.into(),
-        site::TicketSurrendered { ticket: p.ticket.clone(), receipts: vec![p.receipt.clone()] }
-            .into(),
+        site::TicketSurrendered {
+            ticket: p.ticket.clone(),
+            why: Why::GivenBack,
+            receipts: vec![p.receipt.clone()],
+        }
+        .into(),
         site::LeaseForgotten { lease }.into(),
         site::MapperAnswered { round: 1, memo: None, wake: None }.into(),
         site::Woken {}.into(),

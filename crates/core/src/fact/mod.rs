@@ -68,7 +68,7 @@ macro_rules! facts {
                 body: &[u8],
             ) -> Option<Result<Self, crate::codec::DecodeError>> {
                 match (kind, version) {
-                    $(($kind, $version) => Some(crate::codec::decode(body).map(Self::$name)),)*
+                    $(($kind, $version) => Some(crate::codec::decode_fact(body).map(Self::$name)),)*
                     _ => None,
                 }
             }
@@ -154,6 +154,11 @@ pub struct Entry {
     pub at: Time,
     /// What.
     pub fact: Fact,
+}
+
+/// The words of a mapper, a driver or a user, as far as a fact keeps them: 1,000 characters.
+pub fn in_short(words: &str) -> String {
+    words.chars().take(1000).collect()
 }
 
 /// What a mapper remembers from one round to the next, opaque to the core.

@@ -146,10 +146,12 @@ facts! {
         receipts: Vec<Receipt>,
     }
 
-    /// A ticket was given back that was never redeemed.
+    /// A ticket came back that was never redeemed, or could not be.
     TicketSurrendered = "site.ticket-surrendered" 1 {
         /// The ticket.
         ticket: Ticket,
+        /// Why.
+        why: Why,
         /// The word that the units came back.
         receipts: Vec<Receipt>,
     }

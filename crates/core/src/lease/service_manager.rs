@@ -9,7 +9,7 @@ use crate::message::{LeasedUnit, Request};
 use crate::refusal::Refusal;
 use crate::ticket::Ticket;
 use crate::ticket::receipt::Receipt;
-use crate::time::Term;
+use crate::time::{Term, Time};
 
 /// Where a lease is in its life at the service manager.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,6 +174,11 @@ pub enum Event {
 }
 
 impl Held {
+    /// The tickets whose terms are not over at `t`.
+    pub fn tickets_at(&self, t: Time) -> impl Iterator<Item = &Ticket> {
+        self.tickets.iter().filter(move |ticket| t < ticket.bottom().term.end())
+    }
+
     /// The units about to join or leave.
     pub fn waiting_to(&self, usage: Use) -> impl Iterator<Item = &UnitId> {
         self.units.iter().filter(move |(_, (_, u))| *u == usage).map(|(unit, _)| unit)

@@ -86,6 +86,12 @@ impl State {
         }
     }
 
+    /// What the driver said about it, while a lease has it.
+    pub fn properties(&self) -> Option<&Properties> {
+        let Self::Ready { properties, .. } = self else { return None };
+        Some(properties)
+    }
+
     /// Whether it can be put on a lease now or once it is clean.
     pub fn assignable(&self) -> bool {
         matches!(

@@ -1,5 +1,7 @@
 //! What a broker's mapper sees and decides (S09, S20).
 
+use std::collections::BTreeMap;
+
 use crate::actor::broker::Broker;
 use crate::calendar::Calendar;
 use crate::fact::Memo;
@@ -113,6 +115,17 @@ impl<'a> View<'a> {
     /// What can be cut from, by site name and account.
     pub fn sources(&self) -> Vec<Source<'a>> {
         self.actor.sources()
+    }
+
+    /// What all sources of each type have free together: an upper bound of what any term can have.
+    pub fn totals(&self) -> &'a BTreeMap<Name, Calendar> {
+        self.actor.totals()
+    }
+
+    /// The earliest start of a term that the core would still cut for a request: the earliest that it
+    /// names (S53), or now where the term from there is as good as over or begins too far back.
+    pub fn first_start(&self, request: &Request) -> Time {
+        self.actor.first_start(request, self.now)
     }
 
     /// The source that a ticket of this broker was cut from, and how many units it is for.

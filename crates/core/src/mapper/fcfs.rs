@@ -31,22 +31,23 @@ pub(super) fn serve(
     placement: Placement,
 ) -> Decision {
     requests.sort_by_key(|request| !extends(request));
-    let mut draft = Draft::new(view.sources());
+    let mut draft = Draft::new(view);
     let choices = requests
         .into_iter()
         .map(|request| {
             let cut_from = |item: &crate::message::Item| Some(view.cut_from(item.extends?)?.0);
-            let (verdict, reason) = match draft.meet(request, placement, cut_from) {
-                Ok((term, parts)) => {
-                    let sources = parts.iter().map(Vec::len).sum::<usize>();
-                    let reason = format!("free from {} on {sources} sources", term.start());
-                    (Verdict::Grant { term, parts }, reason)
-                }
-                Err(refusal) => {
-                    let reason = refusal.to_string();
-                    (Verdict::Refuse(refusal), reason)
-                }
-            };
+            let (verdict, reason) =
+                match draft.meet(request, view.first_start(request), placement, cut_from) {
+                    Ok((term, parts)) => {
+                        let sources = parts.iter().map(Vec::len).sum::<usize>();
+                        let reason = format!("free from {} on {sources} sources", term.start());
+                        (Verdict::Grant { term, parts }, reason)
+                    }
+                    Err(refusal) => {
+                        let reason = refusal.to_string();
+                        (Verdict::Refuse(refusal), reason)
+                    }
+                };
             Choice { request: request.id, verdict, reason }
         })
         .collect();

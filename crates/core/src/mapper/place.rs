@@ -1,19 +1,25 @@
 //! Where to cut units from: the two ways the brokers' mappers know.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::broker::Source;
+use super::broker::{Source, View};
 use crate::calendar::Calendar;
 use crate::message::{Item, Request};
+use crate::name::Name;
 use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::ticket::link::AccountId;
-use crate::time::{Term, Time};
+use crate::time::{Span, Term, Time};
 
-/// The most starts that are tried for one request.
+/// The most starts that are looked at closely for one request, beside those that are skipped because
+/// all sources together have too little.
 const MAX_STARTS: usize = 4096;
+
+/// The most that are looked at closely to tell who is refused when to come again.
+const MAX_HINTS: usize = 64;
 
 /// How units are spread over sites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,46 +36,48 @@ pub enum Placement {
 #[derive(Clone, Debug)]
 pub struct Draft<'a> {
     sources: Vec<Source<'a>>,
+    /// What all sources of a type have free together.
+    totals: BTreeMap<Name, Calendar>,
+}
+
+/// What is looked for: the items of a request, each with the only source that will do, if one.
+struct Wish<'a> {
+    duration: Span,
+    items: Vec<(&'a Item, Option<AccountId>)>,
+    placement: Placement,
 }
 
 /// The parts of one item: accounts with the units cut from each.
 pub type Parts = Vec<(AccountId, u32)>;
 
 impl<'a> Draft<'a> {
-    /// A draft in which nothing is taken yet. The sources come by site name.
-    pub fn new(sources: Vec<Source<'a>>) -> Self {
-        Self { sources }
+    /// A draft in which nothing is taken yet.
+    pub fn new(view: &View<'a>) -> Self {
+        Self { sources: view.sources(), totals: view.totals().clone() }
     }
 
     /// Meets a request as early as it allows and books it in the draft, or says why not. The draft is
-    /// left as it was then.
+    /// left as it was then. `from` is the earliest start to consider.
     pub fn meet(
         &mut self,
         request: &Request,
+        from: Time,
         placement: Placement,
         cut_from: impl Fn(&Item) -> Option<AccountId>,
     ) -> Result<(Term, Vec<Parts>), Refusal> {
         for item in &request.items {
             self.ever(item)?;
         }
-        let (from, latest) = (request.earliest, request.latest);
-        let Some(start) = self.earliest(request, from, latest, &cut_from) else {
-            return Err(self.busy(request, &cut_from));
+        let wish = Wish {
+            duration: request.duration,
+            items: request.items.iter().map(|item| (item, cut_from(item))).collect(),
+            placement,
         };
-        let term = Term::lasting(start, request.duration)
-            .map_err(|empty| Refusal::Malformed(empty.to_string()))?;
-        let before: Vec<Calendar> = self.sources.iter().map(|s| s.free.clone()).collect();
-        let mut parts = Vec::new();
-        for item in &request.items {
-            match self.place(item, term, placement, cut_from(item)) {
-                Some(found) => parts.push(found),
-                None => {
-                    let busy = self.busy(request, &cut_from);
-                    for (source, free) in self.sources.iter_mut().zip(before) {
-                        source.free = free;
-                    }
-                    return Err(busy);
-                }
+        let met = self.earliest(&wish, from, request.latest, MAX_STARTS);
+        let Some((term, parts)) = met else { return Err(self.busy(&wish, from)) };
+        for (item, parts) in request.items.iter().zip(&parts) {
+            for &(account, units) in parts {
+                self.book(&item.resource, account, term, units);
             }
         }
         Ok((term, parts))
@@ -105,28 +113,66 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// The earliest start in the window at which the fewest units of every item are free.
+    /// The earliest term in the window over which all items can be met together, and how. `tries` bounds
+    /// the starts that are looked at closely.
     fn earliest(
         &self,
-        request: &Request,
+        wish: &Wish<'_>,
         from: Time,
         latest: Time,
-        cut_from: &impl Fn(&Item) -> Option<AccountId>,
-    ) -> Option<Time> {
+        tries: usize,
+    ) -> Option<(Term, Vec<Parts>)> {
         let mut start = from;
-        for _ in 0..MAX_STARTS {
-            let term = Term::lasting(start, request.duration).ok()?;
-            let short =
-                request.items.iter().map(|item| (item, cut_from(item))).find(|&(item, only)| {
-                    self.free(item, only, term) < i64::from(item.least.get())
-                });
-            let Some((item, only)) = short else { return Some(start) };
-            start = self.next_start(item, only, term)?;
-            if start > latest {
-                return None;
+        for _ in 0..tries {
+            start = self.first_hope(wish, start, latest)?;
+            let term = Term::lasting(start, wish.duration).ok()?;
+            if let Some(parts) = self.place_all(wish, term) {
+                return Some((term, parts));
             }
+            let next =
+                wish.items.iter().filter_map(|&(item, only)| self.next_start(item, only, term));
+            start = next.min()?;
         }
         None
+    }
+
+    /// The first start from which each type has enough free on all sources together: before it, nothing
+    /// has to be tried. Skips what is full in one step, however many bookings fill it.
+    fn first_hope(&self, wish: &Wish<'_>, from: Time, latest: Time) -> Option<Time> {
+        let mut needs: BTreeMap<&Name, i64> = BTreeMap::new();
+        for (item, _) in &wish.items {
+            *needs.entry(&item.resource).or_default() += i64::from(item.least.get());
+        }
+        let mut start = from;
+        loop {
+            let before = start;
+            for (resource, &units) in &needs {
+                start =
+                    self.totals.get(*resource)?.earliest(units, wish.duration, start, latest)?;
+            }
+            if start == before {
+                return Some(start);
+            }
+        }
+    }
+
+    /// The parts of every item over a term, if all of them can be met beside each other.
+    fn place_all(&self, wish: &Wish<'_>, term: Term) -> Option<Vec<Parts>> {
+        let mut taken = BTreeMap::new();
+        wish.items
+            .iter()
+            .map(|&(item, only)| self.place(item, term, wish.placement, only, &mut taken))
+            .collect()
+    }
+
+    fn book(&mut self, resource: &Name, account: AccountId, term: Term, units: u32) {
+        let source = self.sources.iter_mut().find(|source| source.account == account);
+        if let Some(source) = source {
+            source.free.add(term, -i64::from(units));
+        }
+        if let Some(total) = self.totals.get_mut(resource) {
+            total.add(term, -i64::from(units));
+        }
     }
 
     /// What is free for an item over a whole term. A unit stays where it is, so each source counts with
@@ -148,19 +194,22 @@ impl<'a> Draft<'a> {
         after_lowest.min()
     }
 
-    /// Takes the units of an item from the draft: all that are wanted or, of an elastic item, as many
-    /// as there are; `None` if they are too few.
+    /// The parts of one item: all units that are wanted or, of an elastic item, as many as there are;
+    /// `None` if they are too few. What other items of the wish have `taken` from a source is not there.
     fn place(
-        &mut self,
+        &self,
         item: &Item,
         term: Term,
         placement: Placement,
         only: Option<AccountId>,
+        taken: &mut BTreeMap<AccountId, u32>,
     ) -> Option<Parts> {
         let free: Vec<(usize, u32)> = (0..self.sources.len())
             .filter(|&index| suits(&self.sources[index], item, only))
             .map(|index| {
-                let free = self.sources[index].free.free_over(term).max(0);
+                let source = &self.sources[index];
+                let taken = taken.get(&source.account).copied().map_or(0, i64::from);
+                let free = (source.free.free_over(term) - taken).max(0);
                 (index, u32::try_from(free).unwrap_or(u32::MAX))
             })
             .collect();
@@ -169,15 +218,15 @@ impl<'a> Draft<'a> {
         if units < item.least.get() {
             return None;
         }
-        let taken = match placement {
+        let chosen = match placement {
             Placement::Even => self.even(&free, units),
             Placement::FirstFit => first_fit(&free, units),
         };
         let mut parts = Parts::new();
-        for (index, units) in taken.into_iter().filter(|&(_, units)| units > 0) {
-            let source = &mut self.sources[index];
-            source.free.add(term, -i64::from(units));
-            parts.push((source.account, units));
+        for (index, units) in chosen.into_iter().filter(|&(_, units)| units > 0) {
+            let account = self.sources[index].account;
+            *taken.entry(account).or_default() += units;
+            parts.push((account, units));
         }
         Some(parts)
     }
@@ -208,19 +257,24 @@ impl<'a> Draft<'a> {
         taken
     }
 
-    fn busy(&self, request: &Request, cut_from: &impl Fn(&Item) -> Option<AccountId>) -> Refusal {
-        let earliest = self.earliest(request, request.earliest, Time::MAX, cut_from);
-        let term = Term::lasting(request.earliest, request.duration);
-        let free_of = |item: &Item| {
-            let free = term.map_or(0, |term| self.free(item, cut_from(item), term));
+    fn busy(&self, wish: &Wish<'_>, from: Time) -> Refusal {
+        let earliest =
+            self.earliest(wish, from, Time::MAX, MAX_HINTS).map(|(term, _)| term.start());
+        let term = Term::lasting(from, wish.duration);
+        let free_of = |&(item, only): &(&Item, Option<AccountId>)| {
+            let free = term.map_or(0, |term| self.free(item, only, term));
             u32::try_from(free).unwrap_or(u32::MAX)
         };
-        let short = request.items.iter().find(|item| free_of(item) < item.least.get());
-        let (resource, asked, free) = match short.or(request.items.first()) {
-            Some(item) => (item.resource.clone(), item.units.get(), free_of(item)),
-            None => return Refusal::Malformed("a request without items".to_owned()),
-        };
-        Refusal::Busy { resource, asked, free, earliest }
+        let short = wish.items.iter().find(|wanted| free_of(wanted) < wanted.0.least.get());
+        match short.or(wish.items.first()) {
+            Some(wanted) => Refusal::Busy {
+                resource: wanted.0.resource.clone(),
+                asked: wanted.0.units.get(),
+                free: free_of(wanted),
+                earliest,
+            },
+            None => Refusal::Malformed("a request without items".to_owned()),
+        }
     }
 }
 

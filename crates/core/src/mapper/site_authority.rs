@@ -1,5 +1,7 @@
 //! What a site's mapper sees and decides (S08: sites alone assign specific units).
 
+use std::collections::BTreeSet;
+
 use crate::actor::site_authority::SiteAuthority;
 use crate::driver::UnitId;
 use crate::fact::Memo;
@@ -52,6 +54,8 @@ pub struct Waiting<'a> {
     pub term: Term,
     /// What the guest wants of the units.
     pub configuration: &'a Properties,
+    /// Units that failed it before; the core does not put them on it again.
+    pub failed: &'a BTreeSet<UnitId>,
 }
 
 /// A site authority, read only, at one instant.

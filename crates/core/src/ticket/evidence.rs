@@ -50,6 +50,9 @@ pub enum EvidenceFault {
 }
 
 impl Evidence {
+    /// The most links that one piece of evidence shows; more would not fit into a message.
+    pub const MAX_LINKS: usize = 1000;
+
     /// The issuer that this evidence convicts, once `receipts` have been heard in its favour.
     pub fn convicts(&self, scheme: Scheme, receipts: &[Receipt]) -> Result<ActorId, EvidenceFault> {
         let first = self.parents.first().ok_or(EvidenceFault::NotOneTicket)?;

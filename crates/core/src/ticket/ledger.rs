@@ -31,6 +31,8 @@ pub struct Account {
     /// The link itself; for a delegation its generations, newest last.
     heads: Vec<SignedLink>,
     free: Calendar,
+    /// From when on `free` tells instants apart: the past before it is not looked at any more.
+    since: Time,
     children: BTreeSet<LinkHash>,
 }
 
@@ -69,6 +71,14 @@ impl Account {
         !self.children.is_empty()
     }
 
+    /// Lets go of the past, but for the newest head.
+    fn forget_until(&mut self, past: Time) {
+        self.free.forget_until(past);
+        self.since = self.since.max(past);
+        let newest = self.heads.last().map(SignedLink::hash);
+        self.heads.retain(|head| head.term.end() > past || Some(head.hash()) == newest);
+    }
+
     /// What is left to cut, over time.
     pub fn free(&self) -> &Calendar {
         &self.free
@@ -77,22 +87,29 @@ impl Account {
 
 impl Ledger {
     /// Opens the account of `link`, or takes it in as the next generation of a delegation that is
-    /// already open: what it adds in units or time becomes free, what was cut stays charged.
-    pub fn open(&mut self, link: &SignedLink) {
+    /// already open: what it adds in units or time becomes free, what was cut stays charged. Answers by
+    /// how much the level of the account changed, when.
+    pub fn open(&mut self, link: &SignedLink) -> Vec<(Term, i64)> {
         let account = self.accounts.entry(link.account()).or_insert_with(|| Account {
             heads: Vec::new(),
             free: Calendar::new(),
+            since: Time::MIN,
             children: BTreeSet::new(),
         });
+        let mut changes = vec![(link.term, i64::from(link.units.get()))];
         if let Some(old) = account.heads.last() {
             if old.hash() == link.hash() {
-                return;
+                return Vec::new();
             }
-            account.free.add(old.term, -i64::from(old.units.get()));
+            // What the old one covers before the new one begins stays as it was.
+            let superseded = old.term.from(link.term.start());
+            changes.extend(superseded.map(|term| (term, -i64::from(old.units.get()))));
         }
-        account.free.add(link.term, i64::from(link.units.get()));
-        account.heads.retain(|head| head.term.end() > link.term.start());
+        for &(term, units) in &changes {
+            account.free.add(term, units);
+        }
         account.heads.push(link.clone());
+        changes
     }
 
     /// The account under `id`.
@@ -117,7 +134,8 @@ impl Ledger {
         }
         let units = i64::from(child.units.get());
         let Some(account) = self.accounts.get(&parent.account()) else { return Ok(()) };
-        match account.free.first_short(child.term, units) {
+        let told_apart = child.term.from(account.since);
+        match told_apart.and_then(|term| account.free.first_short(term, units)) {
             None => Ok(()),
             Some(at) => Err(self.overdrawn(account, child, at)),
         }
@@ -135,7 +153,7 @@ impl Ledger {
         let past = now.minus(REMEMBERED);
         self.drop_until(past);
         if let Some(account) = self.accounts.get_mut(&id) {
-            account.free.forget_until(past);
+            account.forget_until(past);
             account.free.add(child.term, -i64::from(child.units.get()));
             account.children.insert(child.hash());
         }

@@ -7,6 +7,7 @@ use crate::lease::broker::{Event, State};
 use crate::message::Request;
 use crate::slice::RequestId;
 use crate::ticket::Ticket;
+use crate::ticket::ledger::REMEMBERED;
 use crate::ticket::receipt::Receipt;
 use crate::time::Time;
 
@@ -15,7 +16,11 @@ impl Broker {
         match fact {
             Fact::DelegationTaken(fact) => {
                 let account = fact.ticket.bottom().account();
-                self.ledger.open(fact.ticket.bottom());
+                let link = fact.ticket.bottom();
+                let total = self.totals.entry(link.resource.clone()).or_default();
+                for (term, units) in self.ledger.open(link) {
+                    total.add(term, units);
+                }
                 let (ticket, attributes) = (fact.ticket.clone(), fact.attributes.clone());
                 let taken = Cause { position: self.base.position, at };
                 self.holdings.insert(account, Holding { ticket, attributes, taken });
@@ -65,12 +70,17 @@ impl Broker {
         self.timers.set(Timer::Request(request.id), Some(record.answer_by));
         self.open.insert(came_at, request.id);
         self.requests.insert(request.id, record);
+        *self.of_each.entry(request.id.origin).or_default() += 1;
         self.call(at);
     }
 
     fn enter(&mut self, ticket: &Ticket, request: RequestId, at: Time) {
         let links = ticket.links();
         if let [.., parent, child] = links {
+            if let Some(total) = self.totals.get_mut(&child.resource) {
+                total.forget_until(at.minus(REMEMBERED));
+                total.add(child.term, -i64::from(child.units.get()));
+            }
             self.ledger.enter(parent, child, at);
             self.serial = self.serial.max(child.serial);
         }
@@ -89,7 +99,12 @@ impl Broker {
     fn receipt_taken(&mut self, at: Time, receipt: &Receipt) -> Result<(), BadFact> {
         let hash = receipt.what.link;
         let from = receipt.what.term.start().max(at);
-        self.ledger.give_back(hash, from);
+        let returned = self.ledger.give_back(hash, from);
+        if let (Some((_, link)), Some(term)) = (self.ledger.entered(hash), returned)
+            && let Some(total) = self.totals.get_mut(&link.resource)
+        {
+            total.add(term, i64::from(link.units.get()));
+        }
         let cut = self.cut.get_mut(&hash).ok_or_else(|| missing("receipt", hash))?;
         cut.credited = Some(Cause { position: self.base.position, at });
         let id = cut.request;
@@ -103,6 +118,9 @@ impl Broker {
         self.timers.set(Timer::Request(id), None);
         let Some(record) = self.requests.remove(&id) else { return };
         self.open.remove(&record.came_at);
+        if let Some(count) = self.of_each.get_mut(&id.origin) {
+            *count -= 1;
+        }
         if let State::Granted { tickets, .. } | State::Returned { tickets } = &record.state {
             for (_, ticket) in tickets {
                 self.cut.remove(&ticket.hash());

@@ -7,11 +7,13 @@ use std::num::NonZeroU32;
 use super::super::dropped;
 use super::{Broker, Timer};
 use crate::actor::{Emit as _, Role};
+use crate::codec::encode;
 use crate::effect::{Output, Problem};
 use crate::fact::broker::{
     DelegationTaken, MapperAnswered, ReceiptTaken, RequestForgotten, RequestRefused, Requested,
     TicketsCut, Woken,
 };
+use crate::fact::in_short;
 use crate::identity::ActorId;
 use crate::lease::broker::State;
 use crate::mapper::broker::{Choice, Decision, Verdict};
@@ -25,6 +27,9 @@ use crate::ticket::link::{AccountId, DelegationId, Link, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::ticket::{MAX_DEPTH, Ticket};
 use crate::time::{Span, Term, Time};
+
+/// The longest refusal of a mapper's, in bytes.
+const MAX_REFUSAL: usize = 1 << 13;
 
 impl Broker {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
@@ -113,12 +118,16 @@ impl Broker {
                 "no ticket can be cut from a chain this long".to_owned(),
             ));
         }
+        if held.is_none() && self.holdings.len() >= Self::MAX_HOLDINGS {
+            return Err(Refusal::Overloaded);
+        }
         let me = self.base.id();
         self.base.notary.check_ticket(ticket, site, me)?;
         let new = ticket.bottom();
         let supersedes = held.is_none_or(|old| {
             old.resource == new.resource
                 && old.units <= new.units
+                && old.term.start() <= new.term.start()
                 && new.term.start() <= old.term.end()
                 && old.term.end() <= new.term.end()
                 && new.constraints == old.constraints
@@ -145,7 +154,8 @@ impl Broker {
             let refusal = Refusal::TooLate(request.last_end());
             return self.refuse_volatile(now, from, id, refusal, out);
         }
-        if self.open.len() >= Self::MAX_OPEN {
+        let of_one = self.of_each.get(&from).copied().unwrap_or(0);
+        if self.open.len() >= Self::MAX_OPEN || of_one >= Self::MAX_OF_ONE {
             return self.refuse_volatile(now, from, id, Refusal::Overloaded, out);
         }
         let least = self.base.two_margins();
@@ -253,12 +263,18 @@ impl Broker {
             _ => return Err(format!("request {id} is not open")),
         };
         match choice.verdict {
-            Verdict::Refuse(refusal) => self.refuse(now, id, refusal, choice.reason, out),
+            Verdict::Refuse(refusal) => {
+                if encode(&refusal).len() > MAX_REFUSAL {
+                    return Err(format!("the refusal of {id} is longer than {MAX_REFUSAL} bytes"));
+                }
+                self.refuse(now, id, refusal, choice.reason, out);
+            }
             Verdict::Grant { term, parts } => {
                 check_grant(&request, term, &parts, now, self.base.two_margins())?;
                 self.check_extensions(&request, &parts)?;
                 let tickets = self.cut_tickets(&request, term, &parts)?;
-                self.emit(now, TicketsCut { request: id, tickets, reason: choice.reason }, out);
+                let reason = in_short(&choice.reason);
+                self.emit(now, TicketsCut { request: id, tickets, reason }, out);
                 self.repeat_answer(id, out);
             }
         }
@@ -340,6 +356,7 @@ impl Broker {
         reason: String,
         out: &mut Output,
     ) {
+        let reason = in_short(&reason);
         self.emit(now, RequestRefused { request: id, refusal, reason }, out);
         self.repeat_answer(id, out);
     }

@@ -9,6 +9,7 @@ use super::owed::Owed;
 use super::rounds::Rounds;
 use super::timers::Timers;
 use super::{Actor, Base, Cause, Setup, at_most};
+use crate::calendar::Calendar;
 use crate::effect::{Effect, EffectId, Input, Output, Problem};
 use crate::fact::{BadFact, Entry, Fact};
 use crate::identity::ActorId;
@@ -19,7 +20,7 @@ use crate::name::Name;
 use crate::resource::Attributes;
 use crate::slice::RequestId;
 use crate::ticket::Ticket;
-use crate::ticket::ledger::Ledger;
+use crate::ticket::ledger::{Ledger, REMEMBERED};
 use crate::ticket::link::{AccountId, LinkHash};
 use crate::time::Time;
 
@@ -30,9 +31,13 @@ pub struct Broker {
     pub(crate) rounds: Rounds,
     /// What was cut from the tickets it holds.
     ledger: Ledger,
+    /// What is free on all of its tickets of a type together.
+    totals: BTreeMap<Name, Calendar>,
     /// The tickets it holds, newest generation, with what their units are like.
     holdings: BTreeMap<AccountId, Holding>,
     requests: BTreeMap<RequestId, Record>,
+    /// How many of them are each service manager's.
+    of_each: BTreeMap<ActorId, u32>,
     /// Open requests by the position at which they came.
     open: BTreeMap<u64, RequestId>,
     /// The tickets it has cut.
@@ -82,14 +87,22 @@ impl Broker {
     /// The most requests that wait for a decision at one time.
     pub const MAX_OPEN: usize = 100_000;
 
+    /// The most requests of one service manager that are remembered at one time.
+    pub const MAX_OF_ONE: u32 = 100_000;
+
+    /// The most delegations that it holds.
+    pub const MAX_HOLDINGS: usize = 10_000;
+
     /// A broker with an empty journal.
     pub fn new(setup: Setup) -> Self {
         Self {
             base: Base::new(setup),
             rounds: Rounds::default(),
             ledger: Ledger::default(),
+            totals: BTreeMap::new(),
             holdings: BTreeMap::new(),
             requests: BTreeMap::new(),
+            of_each: BTreeMap::new(),
             open: BTreeMap::new(),
             cut: BTreeMap::new(),
             serial: 0,
@@ -139,6 +152,20 @@ impl Broker {
             .collect();
         sources.sort_by(|a, b| (&a.site_name, a.account).cmp(&(&b.site_name, b.account)));
         sources
+    }
+
+    pub(crate) fn totals(&self) -> &BTreeMap<Name, Calendar> {
+        &self.totals
+    }
+
+    pub(crate) fn first_start(&self, request: &Request, now: Time) -> Time {
+        let end = request.earliest.plus(request.duration);
+        let over = end <= now.plus(self.base.two_margins());
+        if over || request.earliest < now.minus(REMEMBERED) {
+            now.min(request.latest).max(request.earliest)
+        } else {
+            request.earliest
+        }
     }
 
     pub(crate) fn cut_from(&self, ticket: LinkHash) -> Option<(AccountId, u32)> {

@@ -3,13 +3,14 @@
 use super::ServiceManager;
 use crate::actor::{Emit as _, Role};
 use crate::effect::{Command, Output, Problem};
+use crate::fact::in_short;
 use crate::fact::service_manager::{
     Asked, CloseBegun, ExtensionAsked, GaveUp, LeaveBegun, MapperAnswered,
 };
 use crate::identity::ActorId;
 use crate::lease::service_manager::{Extension, State, Then};
 use crate::mapper::service_manager::{Ask, Decision, Extend};
-use crate::message::{Item, MAX_ITEMS, Request};
+use crate::message::{Item, MAX_ITEMS, MAX_TICKETS, MAX_UNITS, Request};
 use crate::property::Properties;
 use crate::resource::Constraints;
 use crate::slice::{LeaseId, RequestId};
@@ -64,6 +65,9 @@ impl ServiceManager {
         if ask.items.iter().any(|item| item.least > item.units) {
             return Err("an item would do with more units than it asks for".to_owned());
         }
+        if let Some(item) = ask.items.iter().find(|item| item.units.get() > MAX_UNITS) {
+            return Err(format!("{} units in one item are more than {MAX_UNITS}", item.units));
+        }
         Term::lasting(ask.earliest, ask.duration).map_err(|empty| empty.to_string())?;
         if ask.duration <= self.base.two_margins() {
             return Err(format!(
@@ -84,7 +88,8 @@ impl ServiceManager {
             answer_by: ask.answer_by,
             properties: ask.properties,
         };
-        let (slice, configuration, reason) = (ask.slice, ask.configuration, ask.reason);
+        let (slice, configuration) = (ask.slice, ask.configuration);
+        let reason = in_short(&ask.reason);
         self.emit(now, Asked { broker, slice, request, configuration, reason }, out);
         Ok(())
     }
@@ -111,10 +116,14 @@ impl ServiceManager {
         if held.extension != Extension::None {
             return Err(format!("lease {lease} is being extended already"));
         }
+        if held.tickets_at(now).count() >= MAX_TICKETS {
+            return Err(format!("lease {lease} is extended {MAX_TICKETS} times ahead"));
+        }
         Term::lasting(held.term.end(), duration).map_err(|empty| empty.to_string())?;
         let newest = held.tickets.last().ok_or("a lease without a ticket")?;
         let request = self.extension_request(newest, held.term.end(), duration);
         let broker = self.broker(Some(newest.bottom().issuer))?;
+        let reason = in_short(&reason);
         self.emit(now, ExtensionAsked { lease, broker, request, reason }, out);
         Ok(())
     }

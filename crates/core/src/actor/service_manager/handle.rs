@@ -6,6 +6,7 @@ use super::{Duty, ServiceManager, Timer};
 use crate::actor::{Emit as _, dropped};
 use crate::driver::Step;
 use crate::effect::{Done, Output, Problem};
+use crate::fact::in_short;
 use crate::fact::service_manager::{
     AskRefused, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted, Joined,
     LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SignalObserved, SiteClosed, TermOver,
@@ -322,7 +323,10 @@ impl ServiceManager {
                 if tickets.first().is_some_and(|first| first.site() == from)
                     && matches!(
                         refusal,
-                        Refusal::Ticket(_) | Refusal::Conflict(_) | Refusal::Malformed(_)
+                        Refusal::Ticket(_)
+                            | Refusal::Conflict(_)
+                            | Refusal::Oversold { .. }
+                            | Refusal::Malformed(_)
                     ) =>
             {
                 self.emit(now, RedeemRefused { lease, refusal }, out);
@@ -353,7 +357,7 @@ impl ServiceManager {
             let cause = format!("{} of {unit} in {epoch:?} is not owed", step.word());
             return out.problems.push(Problem::Command(cause));
         }
-        let error = outcome.err().map(|error| error.in_short());
+        let error = outcome.err().map(|error| in_short(&error.0));
         if step == Step::Join {
             self.emit(now, Joined { lease, unit, error }, out);
         } else {

@@ -160,7 +160,11 @@ impl ServiceManager {
             Duty::Leave(id, unit) => self.call(id, unit, Step::Leave),
             Duty::Close(id) => {
                 let State::Closing { tickets } = self.lease(id)? else { return None };
-                send(tickets.first()?.site(), Message::Close { tickets: tickets.clone() })
+                let (first, extensions) = tickets.split_first()?;
+                // Extensions that were over when this became owed have nothing to give back.
+                let ahead = extensions.iter().filter(|ticket| cause.1 < ticket.bottom().term.end());
+                let tickets = std::iter::once(first).chain(ahead).cloned().collect();
+                send(first.site(), Message::Close { tickets })
             }
             Duty::Credit(id) => {
                 let State::Crediting { receipts } = self.lease(id)? else { return None };

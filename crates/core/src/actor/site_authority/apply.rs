@@ -1,18 +1,17 @@
 //! How facts change a site authority.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Cause, Delegation, Duty, Lease, RefusedTicket, SiteAuthority, Timer, Unit};
 use crate::driver::{Epoch, UnitId};
 use crate::fact::BadFact;
-use crate::fact::site_authority::{Fact, LeaseClosed, Redeemed, Stocked};
-use crate::lease::site_authority::{Event, State, Why};
+use crate::fact::site_authority::{Fact, LeaseClosed, Redeemed, Stocked, TicketSurrendered};
+use crate::lease::site_authority::{Event, State};
 use crate::lease::unit;
 use crate::property::Properties;
 use crate::slice::LeaseId;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
-use crate::ticket::receipt::Receipt;
 use crate::time::{Term, Time};
 
 impl SiteAuthority {
@@ -63,7 +62,7 @@ impl SiteAuthority {
             }
             Fact::LeaseClosed(fact) => self.lease_closed(at, fact)?,
             Fact::TicketSurrendered(fact) => {
-                self.surrendered(at, &fact.ticket, &fact.receipts);
+                self.surrendered(at, fact);
             }
             Fact::LeaseForgotten(fact) => self.forget(fact.lease),
             Fact::MapperAnswered(fact) => {
@@ -134,6 +133,7 @@ impl SiteAuthority {
             id: fact.lease,
             least: fact.least,
             configuration: fact.configuration.clone(),
+            failed: BTreeSet::new(),
             short_since: None,
             answered: BTreeMap::new(),
             closed: None,
@@ -183,10 +183,11 @@ impl SiteAuthority {
         let tenant = self.units.get(&unit).and_then(|unit| unit.state.tenant());
         self.step_unit(at, unit, event)?;
         let still = self.units.get(&unit).and_then(|unit| unit.state.tenant());
-        match tenant.filter(|_| still.is_none()) {
-            Some(lease) => self.step_lease(at, lease, Event::UnitLost(unit)),
-            None => Ok(()),
+        let Some(lease) = tenant.filter(|_| still.is_none()) else { return Ok(()) };
+        if let Some(lease) = self.leases.get_mut(&lease) {
+            lease.failed.insert(unit);
         }
+        self.step_lease(at, lease, Event::UnitLost(unit))
     }
 
     fn lease_closed(&mut self, at: Time, fact: &LeaseClosed) -> Result<(), BadFact> {
@@ -207,21 +208,22 @@ impl SiteAuthority {
     }
 
     /// A ticket that comes back unredeemed is claimed and given back at once, and remembered as closed.
-    fn surrendered(&mut self, at: Time, ticket: &Ticket, receipts: &[Receipt]) {
-        let hash = ticket.hash();
+    fn surrendered(&mut self, at: Time, fact: &TicketSurrendered) {
+        let (ticket, hash) = (&fact.ticket, fact.ticket.hash());
         self.claim(ticket, at);
         self.claims.give_back(hash, at);
         let cause = self.cause(at);
         let lease = Lease {
-            state: State::Closed { units: Default::default(), why: Why::GivenBack },
+            state: State::Closed { units: Default::default(), why: fact.why.clone() },
             tickets: vec![ticket.clone()],
             term: ticket.bottom().term,
             id: LeaseId { number: 0, part: 0 },
             least: ticket.bottom().units,
             configuration: Properties::default(),
+            failed: BTreeSet::new(),
             short_since: None,
             answered: BTreeMap::new(),
-            closed: Some((cause, receipts.to_vec())),
+            closed: Some((cause, fact.receipts.clone())),
         };
         self.leases.insert(hash, lease);
         self.by_ticket.insert(hash, hash);
@@ -305,7 +307,8 @@ impl SiteAuthority {
         }
         self.owe_for(id, &from, &to, at);
         let came_free = to == unit::State::Free || (to.assignable() && !from.assignable());
-        if came_free && !self.short.is_empty() {
+        // One that is lost may have been what a lease waited for.
+        if (came_free || to == unit::State::Quarantined) && !self.short.is_empty() {
             self.consult(at);
         }
         Ok(to.tenant())

@@ -7,6 +7,7 @@ use super::{Duty, Offer, SiteAuthority, Stock, Timer};
 use crate::actor::{Emit as _, dropped};
 use crate::driver::{Step, UnitId};
 use crate::effect::{Done, Output, Problem};
+use crate::fact::in_short;
 use crate::fact::site_authority::{
     CameDue, DelegationAcknowledged, DelegationIssued, LeaseActivated, LeaseClosed, LeaseForgotten,
     MapperAnswered, Stocked, UnitReset, UnitSetUp, UnitSetupFailed, UnitTeardownFailed,
@@ -16,8 +17,9 @@ use crate::identity::ActorId;
 use crate::lease::site_authority::{State, Why};
 use crate::lease::unit;
 use crate::mapper::site_authority::{Assignment, Decision};
-use crate::message::{Message, Sealed};
+use crate::message::{MAX_UNIT_BYTES, Message, Sealed};
 use crate::name::Name;
+use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::resource::Constraints;
 use crate::ticket::Ticket;
@@ -194,11 +196,11 @@ impl SiteAuthority {
                 self.emit(now, UnitSetUp { unit, epoch, properties }, out);
             }
             (Step::Setup, Err(error)) => {
-                self.emit(now, UnitSetupFailed { unit, epoch, error: error.in_short() }, out);
+                self.emit(now, UnitSetupFailed { unit, epoch, error: in_short(&error.0) }, out);
             }
             (_, Ok(_)) => self.emit(now, UnitTornDown { unit, epoch }, out),
             (_, Err(error)) => {
-                self.emit(now, UnitTeardownFailed { unit, epoch, error: error.in_short() }, out);
+                self.emit(now, UnitTeardownFailed { unit, epoch, error: in_short(&error.0) }, out);
             }
         }
         if let Some(lease) = tenant {
@@ -213,9 +215,33 @@ impl SiteAuthority {
             && matches!(&lease.state, State::Priming { pending, .. } if pending.is_empty())
             && lease.lacks() == 0;
         if complete {
+            self.activate(now, hash, out);
+        }
+    }
+
+    /// Hands the units over, if one message can hold what there is to say about them.
+    fn activate(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
+        let Some(lease) = self.leases.get(&hash) else { return };
+        let units = lease.state.units();
+        let states = units.iter().filter_map(|unit| self.units.get(unit));
+        let bytes: usize =
+            states.filter_map(|unit| unit.state.properties()).map(Properties::bytes).sum();
+        if bytes <= MAX_UNIT_BYTES {
             self.emit(now, LeaseActivated { lease: hash }, out);
             self.repeat_answer(hash, hash, out);
+        } else {
+            let cause = format!("the units have {bytes} bytes of properties, {MAX_UNIT_BYTES} fit");
+            self.fail(now, hash, Refusal::Malformed(cause), out);
         }
+    }
+
+    /// Closes a lease that the site cannot make good on; its units can be sold again.
+    fn fail(&mut self, now: Time, hash: LinkHash, refusal: Refusal, out: &mut Output) {
+        let Some(lease) = self.leases.get(&hash) else { return };
+        let tickets = lease.tickets.clone();
+        let receipts = self.receipts(&tickets, now);
+        self.emit(now, LeaseClosed { lease: hash, why: Why::Failed(refusal), receipts }, out);
+        self.repeat_answer(hash, hash, out);
     }
 
     pub(super) fn decide(&mut self, now: Time, decision: Decision, out: &mut Output) {
@@ -226,6 +252,7 @@ impl SiteAuthority {
             match self.check_assignment(&assignment) {
                 Ok(()) => {
                     let Assignment { lease, units, reason } = assignment;
+                    let reason = in_short(&reason);
                     self.emit(now, UnitsAssigned { lease, units, reason }, out);
                 }
                 Err(cause) => out.problems.push(Problem::BadChoice(cause)),
@@ -250,6 +277,7 @@ impl SiteAuthority {
         let distinct: BTreeSet<_> = units.iter().collect();
         let good = |unit: &&UnitId| {
             self.units.get(unit).is_some_and(|u| u.state.assignable() && u.resource == *resource)
+                && !record.failed.contains(unit)
         };
         match units.iter().find(|unit| !good(unit)) {
             Some(unit) => Err(format!("unit {unit} cannot be put on a `{resource}` lease")),
@@ -263,7 +291,10 @@ impl SiteAuthority {
     fn make_do(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
         let Some(lease) = self.leases.get(&hash) else { return };
         let resource = &lease.tickets[0].bottom().resource;
-        let left = self.free_units(resource).next().or(self.cleaning_units(resource).next());
+        let left = self
+            .free_units(resource)
+            .chain(self.cleaning_units(resource))
+            .any(|unit| !lease.failed.contains(&unit));
         let ready = match &lease.state {
             State::Due => 0,
             State::Priming { pending, ready } if pending.is_empty() => ready.len(),
@@ -272,18 +303,15 @@ impl SiteAuthority {
             }
         };
         let ready = u32::try_from(ready).unwrap_or(u32::MAX);
-        if left.is_some() || lease.lacks() == 0 {
+        if left || lease.lacks() == 0 || lease.term.end() <= now {
             return;
         }
         if ready >= lease.least.get() {
-            self.emit(now, LeaseActivated { lease: hash }, out);
+            self.activate(now, hash, out);
         } else {
             let refusal = Refusal::SetupFailed { ready, wanted: lease.wanted() };
-            let tickets = lease.tickets.clone();
-            let receipts = self.receipts(&tickets, now);
-            self.emit(now, LeaseClosed { lease: hash, why: Why::Failed(refusal), receipts }, out);
+            self.fail(now, hash, refusal, out);
         }
-        self.repeat_answer(hash, hash, out);
     }
 
     pub(super) fn reset(&mut self, now: Time, unit: UnitId, out: &mut Output) {

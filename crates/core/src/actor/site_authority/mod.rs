@@ -129,6 +129,8 @@ struct Lease {
     id: LeaseId,
     least: NonZeroU32,
     configuration: Properties,
+    /// Units that failed it: they are not tried for it again.
+    failed: BTreeSet<UnitId>,
     /// Where it stands among those that lack units.
     short_since: Option<u64>,
     /// The fact behind the answer to a redeem, for each ticket.
@@ -181,6 +183,9 @@ impl Lease {
 }
 
 impl SiteAuthority {
+    /// The most refused tickets that are remembered at one time.
+    pub const MAX_REFUSED: usize = 10_000;
+
     /// A site authority with an empty journal.
     pub fn new(setup: Setup, plan: Plan) -> Self {
         Self {
@@ -230,6 +235,7 @@ impl SiteAuthority {
                 lacks: lease.lacks(),
                 term: lease.term,
                 configuration: &lease.configuration,
+                failed: &lease.failed,
             })
         })
     }

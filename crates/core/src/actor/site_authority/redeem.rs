@@ -1,17 +1,18 @@
 //! How tickets become leases at a site, and how they come back.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use super::{Lease, SiteAuthority};
 use crate::actor::Emit as _;
+use crate::codec;
 use crate::effect::Output;
 use crate::fact::site_authority::{
     LeaseClosed, LeaseExtended, Redeemed, TicketRefused, TicketSurrendered,
 };
 use crate::identity::ActorId;
 use crate::lease::site_authority::{State, Why};
-use crate::lease::unit;
-use crate::message::{LeasedUnit, Message, Subject};
+use crate::message::{LeasedUnit, MAX_TICKETS, MAX_UNITS, Message, Subject};
 use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::slice::{LeaseId, SliceName};
@@ -32,9 +33,11 @@ impl SiteAuthority {
         if self.answer_known(from, hash, out) {
             return;
         }
-        if let Err(refusal) = self.check(now, from, &ticket, &configuration) {
-            return self.refuse(now, from, hash, refusal, out);
-        }
+        let unmet = match self.check(now, from, &ticket, &configuration) {
+            Ok(()) => None,
+            Err(unmet @ Refusal::Constraint(_)) if ticket.bottom().extends.is_none() => Some(unmet),
+            Err(refusal) => return self.refuse(now, from, hash, refusal, out),
+        };
         if least > ticket.bottom().units {
             let refusal = Refusal::Malformed("the fewest units are more than all".to_owned());
             return self.refuse(now, from, hash, refusal, out);
@@ -48,6 +51,11 @@ impl SiteAuthority {
         };
         if !self.covered(now, &ticket, out) {
             return;
+        }
+        // The ticket is good, but not for this: it comes back at once, so that the units can be sold.
+        if let Some(unmet) = unmet {
+            self.surrender(now, &ticket, Why::Failed(unmet), out);
+            return self.repeat_answer(hash, hash, out);
         }
         match extended {
             Some(lease) => {
@@ -65,45 +73,69 @@ impl SiteAuthority {
         let Some(first) = tickets.first() else {
             return out.problems.push(crate::actor::dropped("close", "it names no ticket"));
         };
+        if tickets.len() > MAX_TICKETS {
+            let cause =
+                format!("{} tickets are more than the {MAX_TICKETS} allowed", tickets.len());
+            return out.problems.push(crate::actor::dropped("close", cause));
+        }
+        // Each by itself: one that is refused keeps no other from coming back.
+        let (mut taken, mut refused) = (Vec::new(), None);
         for ticket in tickets {
-            if !self.take_back(now, from, ticket, out) {
-                return;
+            match self.take_back(now, from, ticket, out) {
+                Ok(()) => taken.push(ticket.hash()),
+                Err(refusal) => refused = refused.or(Some((ticket.hash(), refusal))),
             }
         }
-        self.answer_close(now, from, first.hash(), tickets, out);
+        match refused {
+            Some((hash, refusal)) if taken.is_empty() => {
+                if self.refused.contains_key(&hash) {
+                    self.answer_known(from, hash, out);
+                } else {
+                    self.refuse(now, from, hash, refusal, out);
+                }
+            }
+            Some(_) | None => self.answer_close(now, from, first.hash(), &taken, out),
+        }
     }
 
-    /// Takes one ticket back. `false` if it is refused, which is then answered.
-    fn take_back(&mut self, now: Time, from: ActorId, ticket: &Ticket, out: &mut Output) -> bool {
+    /// Takes one ticket back, or says why not.
+    fn take_back(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        ticket: &Ticket,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
         let hash = ticket.hash();
         let known = self.by_ticket.get(&hash).copied();
         if known.is_some() && ticket.bottom().holder != from {
-            let refusal = TicketFault::NotHolder(ticket.bottom().holder).into();
-            self.refuse(now, from, hash, refusal, out);
-            return false;
+            return Err(TicketFault::NotHolder(ticket.bottom().holder).into());
         }
         if let Some(lease) = known {
             self.give_back(now, lease, out);
-            return true;
+            return Ok(());
         }
-        if self.answer_known(from, hash, out) {
-            return false;
+        if let Some(refused) = self.refused.get(&hash).filter(|refused| refused.holder == from) {
+            return Err(refused.refusal.clone());
         }
         match self.check(now, from, ticket, &Properties::default()) {
             Ok(()) | Err(Refusal::Constraint(_)) => {}
             // Over, and the units with it: there is nothing to take back.
-            Err(Refusal::TooLate(_)) => return true,
-            Err(refusal) => {
-                self.refuse(now, from, hash, refusal, out);
-                return false;
-            }
+            Err(Refusal::TooLate(_)) => return Ok(()),
+            Err(refusal) => return Err(refusal),
         }
-        if !self.covered(now, ticket, out) {
-            return false;
+        if let Some(refusal) = self.uncovered(ticket) {
+            self.refuse_for_good(now, ticket, refusal.clone(), out);
+            return Err(refusal);
         }
+        self.surrender(now, ticket, Why::GivenBack, out);
+        Ok(())
+    }
+
+    /// Claims a ticket and takes it back in one fact: no lease comes of it.
+    fn surrender(&mut self, now: Time, ticket: &Ticket, why: Why, out: &mut Output) {
         let receipts = self.receipts(std::slice::from_ref(ticket), now);
-        self.emit(now, TicketSurrendered { ticket: ticket.clone(), receipts }, out);
-        true
+        self.emit(now, TicketSurrendered { ticket: ticket.clone(), why, receipts }, out);
     }
 
     fn give_back(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
@@ -122,12 +154,12 @@ impl SiteAuthority {
         now: Time,
         from: ActorId,
         first: LinkHash,
-        tickets: &[Ticket],
+        taken: &[LinkHash],
         out: &mut Output,
     ) {
-        let mut leases: Vec<LinkHash> =
-            tickets.iter().filter_map(|t| self.by_ticket.get(&t.hash()).copied()).collect();
-        leases.dedup();
+        let mut seen = BTreeSet::new();
+        let known = taken.iter().filter_map(|ticket| self.by_ticket.get(ticket).copied());
+        let leases: Vec<LinkHash> = known.filter(|lease| seen.insert(*lease)).collect();
         let leases: Vec<&Lease> = leases.iter().filter_map(|hash| self.leases.get(hash)).collect();
         let closed = || leases.iter().filter_map(|lease| lease.closed.as_ref());
         let receipts = closed().flat_map(|(_, receipts)| receipts.iter().cloned()).collect();
@@ -170,8 +202,8 @@ impl SiteAuthority {
         let (Some(shown), Some(&cause)) = (shown, lease.answered.get(&ticket)) else { return };
         let units = lease.state.units().into_iter().filter_map(|unit| {
             let record = self.units.get(&unit)?;
-            let unit::State::Ready { properties, .. } = &record.state else { return None };
-            Some(LeasedUnit { unit, epoch: record.epoch, properties: properties.clone() })
+            let properties = record.state.properties()?.clone();
+            Some(LeasedUnit { unit, epoch: record.epoch, properties })
         });
         let message = Message::Leased { ticket, term: shown.bottom().term, units: units.collect() };
         out.replies.push(self.base.answer(lease.holder(), cause, message));
@@ -193,6 +225,15 @@ impl SiteAuthority {
         let me = self.base.id();
         self.base.notary.check_ticket(ticket, me, from)?;
         let link = ticket.bottom();
+        if link.delegation.is_some() {
+            // Else a broker could use two generations of one delegation, or make void what it sold.
+            let cause = "a delegation is cut into tickets, not redeemed or given back itself";
+            return Err(Refusal::Malformed(cause.to_owned()));
+        }
+        if link.units.get() > MAX_UNITS {
+            let cause = format!("{} units are more than the {MAX_UNITS} of one lease", link.units);
+            return Err(Refusal::Malformed(cause));
+        }
         let least = self.base.two_margins();
         if link.term.duration() <= least {
             return Err(Refusal::TermTooShort { term: link.term.duration(), least });
@@ -211,34 +252,53 @@ impl SiteAuthority {
         }
     }
 
-    /// Whether every link of the chain fits under its parent beside what was claimed before. If not, the
-    /// ticket is refused for good, with the evidence.
+    /// Whether a ticket can be claimed. If not, it is refused for good.
     fn covered(&mut self, now: Time, ticket: &Ticket, out: &mut Output) -> bool {
+        let Some(refusal) = self.uncovered(ticket) else { return true };
+        let (holder, hash) = (ticket.bottom().holder, ticket.hash());
+        self.refuse_for_good(now, ticket, refusal.clone(), out);
+        if !self.answer_known(holder, hash, out) {
+            self.refuse(now, holder, hash, refusal, out);
+        }
+        false
+    }
+
+    /// Remembers a refusal, so that the answer stays the same. Beyond its bound nothing is remembered:
+    /// the ticket is then judged anew each time.
+    fn refuse_for_good(&mut self, now: Time, ticket: &Ticket, refusal: Refusal, out: &mut Output) {
+        if self.refused.len() < Self::MAX_REFUSED {
+            self.emit(now, TicketRefused { ticket: ticket.clone(), refusal }, out);
+        }
+    }
+
+    /// Why a ticket cannot be claimed beside what was claimed before: a link of its chain does not fit
+    /// under its parent, for which there is evidence, or is used itself.
+    fn uncovered(&self, ticket: &Ticket) -> Option<Refusal> {
         let links = ticket.links();
         let bottom = self.claims.account(ticket.bottom().account());
         let handed_on = bottom.is_some_and(Account::has_children);
         let used = links[..links.len() - 1].iter().any(|link| self.used.contains(&link.account()));
         if handed_on || used {
             let cause = "a ticket is used or handed on, never both".to_owned();
-            let hash = ticket.hash();
-            let refusal = Refusal::Malformed(cause);
-            self.emit(now, TicketRefused { ticket: ticket.clone(), refusal }, out);
-            self.answer_known(ticket.bottom().holder, hash, out);
-            return false;
+            return Some(Refusal::Malformed(cause));
         }
-        let overdrawn = (1..links.len()).find_map(|depth| {
+        let (depth, overdrawn) = (1..links.len()).find_map(|depth| {
             let overdrawn = self.claims.check(&links[depth - 1], &links[depth]).err()?;
             Some((depth, overdrawn))
-        });
-        let Some((depth, overdrawn)) = overdrawn else { return true };
-        let refusal = match self.evidence(ticket, depth, overdrawn) {
-            Some(evidence) => Refusal::Conflict(Box::new(evidence)),
-            None => Refusal::Malformed("the chain names a parent that is not known".to_owned()),
+        })?;
+        let (count, at) = (overdrawn.links.len(), overdrawn.at);
+        let oversold = Refusal::Oversold { links: u32::try_from(count).unwrap_or(u32::MAX), at };
+        if count > Evidence::MAX_LINKS {
+            return Some(oversold);
+        }
+        let Some(evidence) = self.evidence(ticket, depth, overdrawn) else {
+            let cause = "the chain names a parent that is not known".to_owned();
+            return Some(Refusal::Malformed(cause));
         };
-        let hash = ticket.hash();
-        self.emit(now, TicketRefused { ticket: ticket.clone(), refusal }, out);
-        self.answer_known(ticket.bottom().holder, hash, out);
-        false
+        // In a message it comes with a header, for which half of the room is left.
+        let conflict = Refusal::Conflict(Box::new(evidence));
+        let fits = codec::encode(&conflict).len() <= codec::MAX_BYTES / 2 && codec::fits(&conflict);
+        Some(if fits { conflict } else { oversold })
     }
 
     /// The evidence with every generation of the parent that a link in it names.

@@ -1,0 +1,30 @@
+//! Grants that are not what was asked for.
+
+use tenure_core::lease::broker::State;
+use tenure_core::message::Message;
+
+use crate::common::world::Scene;
+use crate::common::{BROKER, GUEST, HOUR, RIVAL, at, item, letter, request, wish};
+
+#[test]
+fn two_items_of_one_type_are_met_as_early_as_both_fit() {
+    let mut world = Scene::default().open();
+    world.ask(RIVAL, wish(2, 0, HOUR));
+    let mut ask = wish(2, 0, HOUR);
+    ask.items.push(item(2));
+    ask.latest = at(2 * HOUR);
+    let lease = world.ask(GUEST, ask);
+    assert_eq!(world.state(GUEST, lease), "Redeeming", "from 1h on all 4 units are free");
+}
+
+#[test]
+fn a_window_that_began_long_ago_is_met_in_what_is_left_of_it() {
+    let mut world = Scene::default().open();
+    world.advance(3 * HOUR);
+    let mut asked = request(GUEST, 1, 2, 0, HOUR);
+    (asked.latest, asked.answer_by) = (at(4 * HOUR), at(5 * HOUR));
+    world.deliver(BROKER, &letter(GUEST, BROKER, Message::Request(asked.clone())));
+    world.run();
+    let state = world.broker().request(asked.id);
+    assert!(matches!(state, Some(State::Granted { .. })), "all units are free: {state:?}");
+}
