@@ -5,6 +5,7 @@
 //! nodes know the lowest and highest level below them, so no booking is ever walked one by one. Clones
 //! share structure: handing a mapper its own copy to try things on costs one pointer.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,13 +25,15 @@ pub struct Calendar {
 
 type Tree = Option<Arc<Node>>;
 
-/// A treap node: ordered by time, heap-ordered by a hash of the time, so that the shape depends on the
-/// set of steps alone and never on the order in which they came.
+/// A node of a weight-balanced tree (Adams 1992, with the bounds that Hirai and Yamamoto proved in 2011):
+/// no side holds more than three times as many steps as the other. So the tree is shallow whatever
+/// instants its bookings name, also those that a peer picked.
 #[derive(Clone)]
 struct Node {
     at: Time,
     delta: i64,
-    priority: u64,
+    /// How many steps it and those below it are.
+    size: usize,
     left: Tree,
     right: Tree,
     below: Summary,
@@ -69,8 +72,8 @@ impl Calendar {
     /// Changes the level over `term` by `units`: up for what comes in, down for what is booked.
     pub fn add(&mut self, term: Term, units: i64) {
         if units != 0 {
-            bump(&mut self.steps, term.start(), units, priority(term.start()));
-            bump(&mut self.steps, term.end(), -units, priority(term.end()));
+            bump(&mut self.steps, term.start(), units);
+            bump(&mut self.steps, term.end(), -units);
         }
     }
 
@@ -168,39 +171,32 @@ impl PartialEq for Calendar {
     }
 }
 
-/// SplitMix64's finaliser: a bijection, so two instants never tie.
-fn priority(at: Time) -> u64 {
-    let mut z = (at.as_micros() as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 fn summary(tree: &Tree) -> Summary {
     tree.as_ref().map_or(Summary::NOTHING, |node| node.below)
 }
 
+fn size(tree: &Tree) -> usize {
+    tree.as_ref().map_or(0, |node| node.size)
+}
+
 impl Node {
     fn refresh(&mut self) {
+        self.size = size(&self.left) + 1 + size(&self.right);
         self.below = summary(&self.left).then(Summary::step(self.delta)).then(summary(&self.right));
     }
 }
 
 /// Adds `delta` to the step at `at`, making or removing it as needed.
-fn bump(tree: &mut Tree, at: Time, delta: i64, priority: u64) {
-    let Some(node) = tree.as_mut().filter(|node| node.priority >= priority) else {
-        let (left, right) = split(tree.take(), at);
-        let below = Summary::NOTHING;
-        let mut node = Node { at, delta, priority, left, right, below };
-        node.refresh();
-        *tree = Some(Arc::new(node));
+fn bump(tree: &mut Tree, at: Time, delta: i64) {
+    let Some(node) = tree.as_mut().map(Arc::make_mut) else {
+        let below = Summary::step(delta);
+        *tree = Some(Arc::new(Node { at, delta, size: 1, left: None, right: None, below }));
         return;
     };
-    let node = Arc::make_mut(node);
     match at.cmp(&node.at) {
-        std::cmp::Ordering::Less => bump(&mut node.left, at, delta, priority),
-        std::cmp::Ordering::Greater => bump(&mut node.right, at, delta, priority),
-        std::cmp::Ordering::Equal => {
+        Ordering::Less => bump(&mut node.left, at, delta),
+        Ordering::Greater => bump(&mut node.right, at, delta),
+        Ordering::Equal => {
             node.delta += delta;
             if node.delta == 0 {
                 *tree = merge(node.left.take(), node.right.take());
@@ -209,43 +205,130 @@ fn bump(tree: &mut Tree, at: Time, delta: i64, priority: u64) {
         }
     }
     node.refresh();
+    rebalance(tree);
+}
+
+/// Whether a side of this many steps may hang beside one of that many.
+fn is_too_heavy(side: usize, other: usize) -> bool {
+    side + other > 1 && side > 3 * other
+}
+
+/// Restores the balance at the root after one side grew or shrank by a step.
+fn rebalance(tree: &mut Tree) {
+    let Some(node) = tree else { return };
+    if is_too_heavy(size(&node.right), size(&node.left)) {
+        let node = Arc::make_mut(node);
+        let inner_heavy = |right: &Arc<Node>| size(&right.left) >= 2 * size(&right.right);
+        if node.right.as_ref().is_some_and(inner_heavy) {
+            rotate_right(&mut node.right);
+        }
+        rotate_left(tree);
+    } else if is_too_heavy(size(&node.left), size(&node.right)) {
+        let node = Arc::make_mut(node);
+        let inner_heavy = |left: &Arc<Node>| size(&left.right) >= 2 * size(&left.left);
+        if node.left.as_ref().is_some_and(inner_heavy) {
+            rotate_left(&mut node.left);
+        }
+        rotate_right(tree);
+    }
+}
+
+/// Makes the right child the root.
+fn rotate_left(tree: &mut Tree) {
+    let Some(mut old) = tree.take() else { return };
+    let node = Arc::make_mut(&mut old);
+    *tree = match node.right.take() {
+        None => Some(old),
+        Some(mut root) => {
+            let top = Arc::make_mut(&mut root);
+            node.right = top.left.take();
+            node.refresh();
+            top.left = Some(old);
+            top.refresh();
+            Some(root)
+        }
+    };
+}
+
+/// Makes the left child the root.
+fn rotate_right(tree: &mut Tree) {
+    let Some(mut old) = tree.take() else { return };
+    let node = Arc::make_mut(&mut old);
+    *tree = match node.left.take() {
+        None => Some(old),
+        Some(mut root) => {
+            let top = Arc::make_mut(&mut root);
+            node.left = top.right.take();
+            node.refresh();
+            top.right = Some(old);
+            top.refresh();
+            Some(root)
+        }
+    };
 }
 
 /// Splits into the steps before `at` and those from `at` on.
 fn split(tree: Tree, at: Time) -> (Tree, Tree) {
     let Some(mut arc) = tree else { return (None, None) };
     let node = Arc::make_mut(&mut arc);
+    let (left, right) = (node.left.take(), node.right.take());
     if node.at < at {
-        let (left, right) = split(node.right.take(), at);
-        node.right = left;
-        node.refresh();
-        (Some(arc), right)
+        let (before, after) = split(right, at);
+        (link(left, arc, before), after)
     } else {
-        let (left, right) = split(node.left.take(), at);
-        node.left = right;
-        node.refresh();
-        (left, Some(arc))
+        let (before, after) = split(left, at);
+        (before, link(after, arc, right))
+    }
+}
+
+/// Joins two trees of any sizes by a node that belongs between them.
+fn link(left: Tree, mut middle: Arc<Node>, right: Tree) -> Tree {
+    let (lighter, heavier) = (size(&left), size(&right));
+    match (left, right) {
+        (left, Some(mut right)) if is_too_heavy(heavier, lighter) => {
+            let node = Arc::make_mut(&mut right);
+            node.left = link(left, middle, node.left.take());
+            node.refresh();
+            let mut tree = Some(right);
+            rebalance(&mut tree);
+            tree
+        }
+        (Some(mut left), right) if is_too_heavy(lighter, heavier) => {
+            let node = Arc::make_mut(&mut left);
+            node.right = link(node.right.take(), middle, right);
+            node.refresh();
+            let mut tree = Some(left);
+            rebalance(&mut tree);
+            tree
+        }
+        (left, right) => {
+            let node = Arc::make_mut(&mut middle);
+            (node.left, node.right) = (left, right);
+            node.refresh();
+            Some(middle)
+        }
     }
 }
 
 /// Joins two trees, all of `left` before all of `right`.
-fn merge(left: Tree, right: Tree) -> Tree {
-    match (left, right) {
-        (None, tree) | (tree, None) => tree,
-        (Some(mut left), Some(mut right)) => {
-            if left.priority > right.priority {
-                let node = Arc::make_mut(&mut left);
-                node.right = merge(node.right.take(), Some(right));
-                node.refresh();
-                Some(left)
-            } else {
-                let node = Arc::make_mut(&mut right);
-                node.left = merge(Some(left), node.left.take());
-                node.refresh();
-                Some(right)
-            }
-        }
+fn merge(left: Tree, mut right: Tree) -> Tree {
+    match take_first(&mut right) {
+        Some(first) => link(left, first, right),
+        None => left,
     }
+}
+
+/// Takes the first step out of a tree.
+fn take_first(tree: &mut Tree) -> Option<Arc<Node>> {
+    let node = Arc::make_mut(tree.as_mut()?);
+    if node.left.is_none() {
+        let rest = node.right.take();
+        return std::mem::replace(tree, rest);
+    }
+    let first = take_first(&mut node.left);
+    node.refresh();
+    rebalance(tree);
+    first
 }
 
 /// What the steps strictly after `after` and strictly before `before` do to the level.
@@ -360,6 +443,7 @@ mod tests {
                 calendar.forget_until(past);
             }
             prop_assert_eq!(untouched.free_at(Time::ZERO), model.free_at(Time::ZERO));
+            prop_assert!(is_balanced(&untouched.steps) && is_balanced(&calendar.steps));
         }
 
         #[test]
@@ -377,15 +461,32 @@ mod tests {
         }
     }
 
+    fn is_balanced(tree: &Tree) -> bool {
+        tree.as_ref().is_none_or(|node| {
+            let (left, right) = (size(&node.left), size(&node.right));
+            node.size == left + 1 + right
+                && !is_too_heavy(left, right)
+                && !is_too_heavy(right, left)
+                && is_balanced(&node.left)
+                && is_balanced(&node.right)
+        })
+    }
+
     #[test]
-    fn a_long_calendar_stays_shallow() {
+    fn a_long_calendar_stays_shallow_whatever_instants_are_picked() {
         fn depth(tree: &Tree) -> usize {
             tree.as_ref().map_or(0, |node| 1 + depth(&node.left).max(depth(&node.right)))
         }
-        let mut calendar = Calendar::new();
-        for k in 0..100_000 {
-            calendar.add(Term::lasting(Time::from_secs(k), Span::HOUR).unwrap(), -1);
+        let outside_in = |k: i64| if k % 2 == 0 { k } else { 200_000 - k };
+        let orders: [fn(i64) -> i64; 3] = [|k| k, |k| 100_000 - k, outside_in];
+        for order in orders {
+            let mut calendar = Calendar::new();
+            for k in 0..100_000 {
+                calendar.add(Term::lasting(Time::from_secs(order(k)), Span::HOUR).unwrap(), -1);
+            }
+            assert!(depth(&calendar.steps) < 42, "depth {}", depth(&calendar.steps));
+            calendar.forget_until(Time::from_secs(70_000));
+            assert!(is_balanced(&calendar.steps));
         }
-        assert!(depth(&calendar.steps) < 60, "depth {}", depth(&calendar.steps));
     }
 }
