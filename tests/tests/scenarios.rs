@@ -63,11 +63,15 @@ scripts! {
     clock_of_the_guest_behind
     clock_of_the_site_apart
     clocks_too_far_apart
+    close_before_the_term
     close_never_answered
     close_retried
     close_while_asking
+    close_while_extending
     close_while_joining
+    close_while_leaving
     close_while_priming
+    close_with_leave_unanswered
     contiguous_leases
     crash_before_it_is_written
     crash_of_the_broker
@@ -77,10 +81,13 @@ scripts! {
     credit_retried
     cut_one_way
     delegation_renewed
+    dishonest_requests
     early_redeem
     elastic_goes_on_with_fewer
     every_message_lost_once
+    extension_answer_lost
     extension_exact
+    extension_never_shown
     extension_refused_by_the_site
     extension_unanswered
     failed_extend
@@ -90,6 +97,7 @@ scripts! {
     fragile
     guest_cannot_join
     happy_life
+    join_never_answered
     leave_fails
     leave_never_answered
     mapper_asleep
@@ -103,6 +111,7 @@ scripts! {
     setup_outlasts_the_term
     stock_added
     stolen_ticket
+    successor_waits_for_setup
     the_same_answer_again
     too_few_units
     too_short_a_term

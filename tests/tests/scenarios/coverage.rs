@@ -53,6 +53,8 @@ const POINTS: &[&str] = &[
     "close while asking",
     "close while priming",
     "close while joining",
+    "close before the term",
+    "close while leaving",
     "guest cannot join",
     "guest driver fails",
     "mapper asleep",
@@ -135,6 +137,18 @@ fn every_kind_of_fact_and_message_happens_and_every_message_is_lost_once() {
         });
         assert!(lost, "no script loses `{kind}`");
     }
+}
+
+#[test]
+fn every_state_of_the_machines_is_reached() {
+    let traces: String = scripts().into_values().map(|(text, _)| text).collect();
+    let arrows = traces.lines().filter_map(|line| line.rsplit_once(" -> "));
+    let reached: BTreeSet<&str> = arrows.map(|(_, state)| state).collect();
+    // The table has a line `  STATE  EVENT  -> STATE` for each transition.
+    let machines = fs::read_to_string(root().join("tests/golden/machines.txt")).unwrap();
+    let states = machines.lines().filter_map(|line| line.split_once(" -> ").map(|(_, to)| to));
+    let missing: BTreeSet<&str> = states.filter(|state| !reached.contains(state)).collect();
+    assert_eq!(missing, BTreeSet::new(), "no script reaches these");
 }
 
 #[test]

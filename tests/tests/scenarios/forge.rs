@@ -7,10 +7,11 @@ use tenure_core::codec;
 use tenure_core::fact::{Fact, site_authority};
 use tenure_core::identity::Scheme;
 use tenure_core::lease::broker::State;
-use tenure_core::message::{Envelope, Header, Message, Sequence};
+use tenure_core::message::{Envelope, Header, Item, Message, Request, Sequence};
 use tenure_core::name::Name;
 use tenure_core::property::Properties;
 use tenure_core::refusal::Refusal;
+use tenure_core::resource::Constraints;
 use tenure_core::slice::{LeaseId, RequestId};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
@@ -22,6 +23,33 @@ use super::language::{guest, of_role};
 use super::names;
 use super::script::{self, Bad, Words};
 use super::world::World;
+
+/// A guest sends its broker a request that no service manager would.
+pub fn ask(world: &mut World, words: &mut Words) -> Result<(), Bad> {
+    let who = guest(world, words)?;
+    let units = words.number("the number of units")?;
+    let resource = Name::new(&words.next("the type")?).map_err(|bad| bad.to_string())?;
+    let extends = words.option("on").map(|label| world.names.find(&label).map(Ticket::hash));
+    let extends = extends.transpose()?;
+    let origin = words.option("as").map(|name| of_role(world, &name, Role::ServiceManager));
+    let origin = world.id(origin.transpose()?.unwrap_or(who));
+    let earliest = words.time_option("from")?.ok_or("from= is missing")?;
+    let duration = words.span_option("for")?.ok_or("for= is missing")?;
+    let latest = words.time_option("latest")?.unwrap_or(earliest);
+    let item = Item { resource, units, least: units, requirements: Constraints::NONE, extends };
+    let request = Request {
+        id: RequestId { origin, number: world.next_forgery() },
+        items: vec![item],
+        earliest,
+        latest,
+        duration,
+        answer_by: latest.plus(duration),
+        properties: Properties::default(),
+    };
+    let broker = world.players.iter().find(|player| player.role == Role::Broker);
+    let broker = broker.ok_or("there is no broker")?.id;
+    say(world, who, broker, Message::Request(request))
+}
 
 /// A broker grants a request that waits for its mapper, out of a delegation and past its own books.
 pub fn grant(world: &mut World, words: &mut Words) -> Result<(), Bad> {
@@ -50,7 +78,7 @@ pub fn grant(world: &mut World, words: &mut Words) -> Result<(), Bad> {
         constraints: above.constraints.clone(),
         delegation: None,
         extends: request.items.first().and_then(|item| item.extends),
-        serial: 1_000_000 + world.network.sent().len() as u64,
+        serial: world.next_forgery(),
     };
     let ticket = parent.with(SignedLink::sign(link, &world.players[broker].signer));
     world.names.ticket(&ticket);
@@ -140,8 +168,8 @@ fn say(
     if player.honest {
         return Err(format!("`{}` is honest; call it `dishonest` in the deployment", player.name));
     }
-    let position = 1_000_000 + world.network.sent().len() as u64;
-    let sequence = Sequence { position, index: Sequence::ANSWER };
+    // No fact of its own stands behind it.
+    let sequence = Sequence { position: 0, index: Sequence::VOLATILE };
     let header = Header { from: player.id, to, sequence, at: world.now };
     world.post(who, &Envelope { header, message });
     Ok(())

@@ -62,6 +62,10 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "driver NAME STEP works|fails|hangs|takes SPAN [unit=UNIT]", act: driver },
     Known { usage: "answer NAME STEP UNIT works|fails [epoch=N]", act: answer },
     Known { usage: "mapper NAME asleep|awake", act: mapper },
+    Known {
+        usage: "forge ask GUEST UNITS TYPE from=TIME for=SPAN [latest=TIME] [as=GUEST] [on=TICKET]",
+        act: forge::ask,
+    },
     Known { usage: "forge grant BROKER GUEST/REQUEST UNITS from=TICKET", act: forge::grant },
     Known { usage: "forge alter TICKET [units=N] [end=TIME] [holder=NAME]", act: forge::alter },
     Known { usage: "forge redeem GUEST TICKET [at=SITE]", act: forge::redeem },

@@ -36,6 +36,7 @@ pub struct World {
     /// Answers of drivers that take their time.
     later: BTreeMap<(Time, usize), (usize, Done)>,
     calls: usize,
+    forgeries: u64,
     trace: Vec<String>,
     /// The time that the trace has shown last.
     shown: Option<Time>,
@@ -53,6 +54,7 @@ impl World {
             audit,
             later,
             calls: 0,
+            forgeries: 1000,
             trace: Vec::new(),
             shown: None,
         }
@@ -455,6 +457,12 @@ impl World {
             }
         }
         Err(format!("this is never over: {}", self.unfinished().join("; ")))
+    }
+
+    /// A number that nothing honest has.
+    pub fn next_forgery(&mut self) -> u64 {
+        self.forgeries += 1;
+        self.forgeries
     }
 
     pub fn id(&self, who: usize) -> ActorId {
