@@ -98,6 +98,7 @@ scripts! {
     guest_cannot_join
     happy_life
     join_never_answered
+    late_mapper
     leave_fails
     leave_never_answered
     mapper_asleep

@@ -169,7 +169,8 @@ fn say(
         return Err(format!("`{}` is honest; call it `dishonest` in the deployment", player.name));
     }
     // No fact of its own stands behind it.
-    let sequence = Sequence { position: 0, index: Sequence::VOLATILE };
+    let position = world.network.sent().len() as u64;
+    let sequence = Sequence { position, index: Sequence::VOLATILE };
     let header = Header { from: player.id, to, sequence, at: world.now };
     world.post(who, &Envelope { header, message });
     Ok(())
