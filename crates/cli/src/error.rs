@@ -106,10 +106,4 @@ impl Error {
             Self::Workload(_) | Self::Emulation { .. } | Self::Show(_) | Self::Write(_) => None,
         }
     }
-
-    /// Whether whoever reads the output has stopped doing so, which is no fault.
-    pub(crate) fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::Write(error) | Self::Show(ShowError::Write(error))
-            if error.kind() == io::ErrorKind::BrokenPipe)
-    }
 }

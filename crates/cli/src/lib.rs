@@ -51,10 +51,29 @@ pub fn main() -> ExitCode {
     let terminal = io::stderr().is_terminal();
     // https://no-color.org: any value but the empty one.
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let (mut out, mut err) = (io::stdout().lock(), io::stderr());
+    let (mut out, mut err) = (Pipe(io::stdout().lock()), io::stderr());
     let color = terminal && !plain;
     let mut console = Console { out: &mut out, err: &mut err, terminal, color, json: false };
     ExitCode::from(run_on(std::env::args_os(), &mut console))
+}
+
+/// An output whose reader may stop reading, as `head` does: that is no fault, and nobody is told.
+struct Pipe<W>(W);
+
+impl<W: Write> Write for Pipe<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            flushed => flushed,
+        }
+    }
 }
 
 /// Writes what goes on to standard error, as far as the variable `TENURE_LOG` asks for it: `info`, `debug`

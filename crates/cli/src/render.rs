@@ -14,9 +14,6 @@ const WIDTH: usize = 100;
 
 /// Writes `error` to standard error.
 pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> {
-    if error.is_broken_pipe() {
-        return Ok(());
-    }
     if console.json {
         return json_line(&Note::Error(Facts::of(error)), console);
     }

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tenure_tests::{emulate, run};
+use tenure_tests::{emulate, root, run, tenure};
 
 const CAPACITY: u32 = 24;
 const STEP: u64 = 300;
@@ -169,4 +170,17 @@ fn another_seed_gives_another_hash() {
     let (_, two) = emulate(path.to_str().unwrap(), &["term=12h", "seed=2"]);
     assert_ne!(hashes(&one), hashes(&two));
     assert_eq!(one[0]["rmse"], two[0]["rmse"]);
+}
+
+#[test]
+fn a_reader_that_stops_reading_is_no_fault() {
+    let shown = ["workload", "show", "config/emulations/quick.toml"];
+    let emulated = ["emulate", "config/emulations/quick.toml", "-o", "json"];
+    for (args, code) in [(&emulated[..], 0), (&shown[..], 1)] {
+        let mut command = Command::new(tenure());
+        command.args(args).current_dir(root()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{args:?}");
+    }
 }

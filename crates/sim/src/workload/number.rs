@@ -16,13 +16,29 @@ const QUOTED: usize = 24;
 
 /// A number in millionths, exact to the sixth decimal; `None` if it is none or beyond the limit.
 pub(super) fn millionths(text: &[u8]) -> Option<i64> {
-    plain_decimal(text).or_else(|| {
+    whole_number(text).or_else(|| plain_decimal(text)).or_else(|| {
         let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
         (value.abs() <= LIMIT as f64).then(|| (value * ONE as f64).round() as i64)
     })
 }
 
-/// What nearly every field is: up to twelve digits, perhaps a sign before and decimals after.
+/// What nearly every field is: up to twelve digits, perhaps a sign before.
+fn whole_number(text: &[u8]) -> Option<i64> {
+    let (sign, digits) = match text {
+        [b'-', digits @ ..] => (-ONE, digits),
+        digits => (ONE, digits),
+    };
+    if digits.is_empty() || digits.len() > 12 {
+        return None;
+    }
+    let mut value = 0;
+    for &byte in digits {
+        value = value * 10 + digit(byte)?;
+    }
+    Some(sign * value)
+}
+
+/// The same with decimals behind.
 fn plain_decimal(text: &[u8]) -> Option<i64> {
     let (sign, digits) = match text {
         [b'-', digits @ ..] => (-1, digits),

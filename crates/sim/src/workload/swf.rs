@@ -128,10 +128,14 @@ fn job(line: &[u8], start: Start) -> Result<Line, Fault> {
 fn fields(line: &[u8]) -> Result<([&[u8]; FIELDS], [i64; FIELDS]), Fault> {
     let mut raw: [&[u8]; FIELDS] = [&[]; FIELDS];
     let mut count = 0;
-    for field in line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty()) {
+    let mut rest = line;
+    while let Some(start) = rest.iter().position(|byte| !byte.is_ascii_whitespace()) {
+        rest = &rest[start..];
+        let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
         if let Some(place) = raw.get_mut(count) {
-            *place = field;
+            *place = &rest[..end];
         }
+        rest = &rest[end..];
         count += 1;
     }
     if count != FIELDS {
