@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use serde::Deserialize;
 
 use super::service_manager::{Ask, Decision, Extend, ServiceManagerMapper, View};
-use crate::message::Item;
+use crate::message::{Item, MAX_ITEMS, MAX_UNITS};
 use crate::name::Name;
 use crate::property::Properties;
 use crate::resource::Constraints;
@@ -60,19 +60,23 @@ impl Adaptive {
     }
 
     fn ask(&self, view: &View<'_>, needed: i64, held: i64) -> Option<Ask> {
-        let missing = u32::try_from(needed - held).ok().and_then(NonZeroU32::new)?;
+        let missing = u32::try_from(needed - held).ok().filter(|&units| units > 0)?;
         let patience = self.patience.unwrap_or(Span::from_micros(self.term.as_micros() / 2));
-        let item = Item {
+        let item = |units| Item {
             resource: self.resource.clone(),
-            units: missing,
-            least: if self.elastic { NonZeroU32::MIN } else { missing },
+            units,
+            least: if self.elastic { NonZeroU32::MIN } else { units },
             requirements: Constraints::NONE,
             extends: None,
         };
+        // One item for each lease that can be, the rest in the last.
+        let full = missing / MAX_UNITS;
+        let items = (0..=full).map(|n| if n < full { MAX_UNITS } else { missing % MAX_UNITS });
+        let items = items.filter_map(NonZeroU32::new).take(MAX_ITEMS).map(item).collect();
         Some(Ask {
             broker: None,
             slice: self.slice.clone(),
-            items: vec![item],
+            items,
             earliest: view.now(),
             latest: view.now(),
             duration: self.term,
