@@ -42,22 +42,7 @@ impl Script {
                 parts.push(Part::Verbatim(line.to_owned()));
                 continue;
             }
-            let mut commands = Vec::new();
-            let mut next = Some((number, line));
-            loop {
-                match next {
-                    Some((_, RULE)) => break,
-                    Some((at, line)) if !line.trim().is_empty() => take(&mut commands, at, line)?,
-                    _ => {
-                        return Err((
-                            number,
-                            format!("these commands have no `{RULE}` below them"),
-                        ));
-                    }
-                }
-                next = lines.next();
-            }
-            parts.push(Part::Block(commands));
+            parts.push(Part::Block(commands((number, line), &mut lines)?));
             for (_, line) in lines.by_ref() {
                 if line.trim().is_empty() {
                     parts.push(Part::Verbatim(String::new()));
@@ -94,16 +79,29 @@ impl Script {
     }
 }
 
-fn take(commands: &mut Vec<Command>, number: usize, line: &str) -> Result<(), (usize, Bad)> {
-    if !line.starts_with(' ') {
-        commands.push(Command { number, lines: vec![line.to_owned()] });
-        return Ok(());
+/// The commands from a first line on, down to the rule.
+fn commands<'a>(
+    first: (usize, &'a str),
+    rest: &mut impl Iterator<Item = (usize, &'a str)>,
+) -> Result<Vec<Command>, (usize, Bad)> {
+    let mut commands: Vec<Command> = Vec::new();
+    for (number, line) in std::iter::once(first).chain(rest) {
+        if line == RULE {
+            return Ok(commands);
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+        match commands.last_mut() {
+            Some(command) if line.starts_with(' ') => command.lines.push(line.to_owned()),
+            None if line.starts_with(' ') => {
+                let bad = "an indented line belongs to a command above it".to_owned();
+                return Err((number, bad));
+            }
+            _ => commands.push(Command { number, lines: vec![line.to_owned()] }),
+        }
     }
-    match commands.last_mut() {
-        Some(command) => command.lines.push(line.to_owned()),
-        None => return Err((number, "an indented line belongs to a command above it".to_owned())),
-    }
-    Ok(())
+    Err((first.0, format!("these commands have no `{RULE}` below them")))
 }
 
 /// The words of a line: plain ones in order, and `key=value` ones by key.
