@@ -232,6 +232,9 @@ impl Sequence {
     pub const ANSWER: u32 = u32::MAX;
     /// The index of an answer that no fact caused.
     pub const VOLATILE: u32 = u32::MAX - 1;
+    /// The index of an answer that several facts caused together, the last of which it names: it says
+    /// more than the answer that each of them caused alone.
+    pub const JOINT: u32 = u32::MAX - 2;
 }
 
 /// Who says something to whom, and because of what.

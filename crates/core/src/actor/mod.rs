@@ -200,6 +200,12 @@ impl Base {
         self.envelope(to, (sequence, cause.at), message)
     }
 
+    /// The envelope of an answer that several facts gave together, the last of them at `cause`.
+    pub(crate) fn joint_answer(&self, to: ActorId, cause: Cause, message: Message) -> Envelope {
+        let sequence = Sequence { position: cause.position, index: Sequence::JOINT };
+        self.envelope(to, (sequence, cause.at), message)
+    }
+
     /// The envelope of an answer that no fact stands behind: of use to the asker, binding nobody.
     pub(crate) fn volatile(&self, to: ActorId, now: Time, message: Message) -> Envelope {
         let sequence = Sequence { position: self.position, index: Sequence::VOLATILE };

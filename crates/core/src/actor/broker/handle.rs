@@ -227,13 +227,15 @@ impl Broker {
             }
             self.emit(now, ReceiptTaken { receipt }, out);
         }
-        let causes = tickets.iter().filter_map(|ticket| self.cut.get(ticket)?.credited);
-        let cause = causes.max_by_key(|cause| cause.position);
+        let causes = tickets.iter().map(|ticket| self.cut.get(ticket)?.credited);
+        let mut causes = causes.collect::<Option<Vec<_>>>().unwrap_or_default();
+        causes.sort_by_key(|cause| cause.position);
         let message = Message::Credited { tickets };
-        out.replies.push(match cause {
-            Some(cause) => self.base.answer(from, cause, message),
-            // All of it was forgotten: their terms are over, and there is nothing left to credit.
-            None => self.base.volatile(from, now, message),
+        out.replies.push(match causes[..] {
+            // Some of it was forgotten: their terms are over, and there is nothing left to credit.
+            [] => self.base.volatile(from, now, message),
+            [cause] => self.base.answer(from, cause, message),
+            [.., cause] => self.base.joint_answer(from, cause, message),
         });
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use super::{Lease, SiteAuthority};
+use super::{Cause, Lease, SiteAuthority};
 use crate::actor::Emit as _;
 use crate::codec;
 use crate::effect::Output;
@@ -165,10 +165,15 @@ impl SiteAuthority {
         let receipts = closed().flat_map(|(_, receipts)| receipts.iter().cloned()).collect();
         let refusal = leases.first().and_then(|lease| failure(&lease.state));
         let message = Message::Closed { ticket: first, refusal, receipts };
-        out.replies.push(match closed().next() {
-            Some(&(cause, _)) => self.base.answer(from, cause, message),
+        let mut causes: Vec<Cause> = closed().map(|&(cause, _)| cause).collect();
+        causes.sort_by_key(|cause| cause.position);
+        out.replies.push(match causes[..] {
             // All of it is over and forgotten.
-            None => self.base.volatile(from, now, message),
+            [] => self.base.volatile(from, now, message),
+            [cause] if leases[0].tickets[0].hash() == first => {
+                self.base.answer(from, cause, message)
+            }
+            [.., cause] => self.base.joint_answer(from, cause, message),
         });
     }
 
