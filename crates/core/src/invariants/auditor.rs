@@ -8,6 +8,7 @@ use super::{
 };
 use crate::fact::{Entry, Fact};
 use crate::identity::ActorId;
+use crate::ticket::Ticket;
 use crate::time::Time;
 
 /// Holds a deployment to all [`LAWS`], incrementally: a fact costs O(log n), whatever came before.
@@ -52,8 +53,16 @@ impl Auditor {
             for entry in *entries {
                 self.fact(now, actor, entry)?;
             }
+            self.ask(now, actor, |bench, scene, tally| bench.batched(scene, tally))?;
         }
         Ok(())
+    }
+
+    /// A burst of requests begins, or ends: ten times what came before, say.
+    pub fn burst(&mut self, now: Time, begins: bool) {
+        for bench in &mut self.benches {
+            bench.burst(now, begins);
+        }
     }
 
     /// The faults have stopped and the clocks keep to the margin: from now on everything must come to its
@@ -81,18 +90,21 @@ impl Auditor {
 
     fn fact(&mut self, now: Time, actor: ActorId, entry: &Entry) -> Result<(), Violation> {
         let position = self.books.length(actor);
-        self.ask_about(now, (actor, entry.at, position), |bench, scene, tally| {
-            match &entry.fact {
-                Fact::SiteAuthority(fact) => bench.site(scene, fact, tally),
-                Fact::Broker(fact) => bench.broker(scene, fact, tally),
-                Fact::ServiceManager(fact) => bench.guest(scene, fact, tally),
-            }
+        self.ask_about(now, (actor, entry.at), |bench, scene, tally| match &entry.fact {
+            Fact::SiteAuthority(fact) => bench.site(scene, fact, tally),
+            Fact::Broker(fact) => bench.broker(scene, fact, tally),
+            Fact::ServiceManager(fact) => bench.guest(scene, fact, tally),
         })?;
+        for ticket in tickets_in(&entry.fact) {
+            self.ask_about(now, (actor, entry.at), |bench, scene, tally| {
+                bench.ticket(scene, ticket, tally)
+            })?;
+        }
         let folded = self.books.fold(actor, entry).map_err(|Unfounded(cause)| {
             let (name, (kind, _)) = (self.books.name(actor), entry.fact.kind());
             format!("fact {position} of {name} (`{kind}`) does not follow: {cause}")
         });
-        self.ask_about(now, (actor, entry.at, position), |bench, scene, tally| {
+        self.ask_about(now, (actor, entry.at), |bench, scene, tally| {
             bench.folded(scene, folded.as_ref().err().map(String::as_str), tally)?;
             folded.iter().flatten().try_for_each(|change| bench.change(scene, change, tally))
         })
@@ -104,18 +116,17 @@ impl Auditor {
         actor: ActorId,
         question: impl Fn(&mut dyn Check, &Scene<'_>, &mut Tally) -> Verdict,
     ) -> Result<(), Violation> {
-        let position = self.books.length(actor);
-        self.ask_about(now, (actor, now, position), question)
+        self.ask_about(now, (actor, now), question)
     }
 
     /// Asks every law in turn about something of one actor's.
     fn ask_about(
         &mut self,
         now: Time,
-        (actor, at, position): (ActorId, Time, u64),
+        (actor, at): (ActorId, Time),
         question: impl Fn(&mut dyn Check, &Scene<'_>, &mut Tally) -> Verdict,
     ) -> Result<(), Violation> {
-        let scene = Scene { books: &self.books, now, actor, at, position };
+        let scene = Scene { books: &self.books, now, actor, at };
         for ((bench, tally), law) in self.benches.iter_mut().zip(&mut self.tallies).zip(LAWS) {
             question(&mut **bench, &scene, tally).map_err(|Breach(what)| Violation {
                 law,
@@ -126,6 +137,28 @@ impl Auditor {
         }
         Ok(())
     }
+}
+
+/// The tickets that a fact vouches for.
+fn tickets_in(fact: &Fact) -> Vec<&Ticket> {
+    use crate::fact::{broker, service_manager, site_authority};
+    match fact {
+        Fact::SiteAuthority(site_authority::Fact::DelegationIssued(fact)) => vec![&fact.ticket],
+        Fact::SiteAuthority(site_authority::Fact::Redeemed(fact)) => vec![&fact.ticket],
+        Fact::SiteAuthority(site_authority::Fact::LeaseExtended(fact)) => vec![&fact.ticket],
+        Fact::SiteAuthority(site_authority::Fact::TicketRefused(fact)) => vec![&fact.ticket],
+        Fact::SiteAuthority(site_authority::Fact::TicketSurrendered(fact)) => vec![&fact.ticket],
+        Fact::Broker(broker::Fact::DelegationTaken(fact)) => vec![&fact.ticket],
+        Fact::Broker(broker::Fact::TicketsCut(fact)) => all(&fact.tickets),
+        Fact::ServiceManager(service_manager::Fact::Granted(fact)) => all(&fact.tickets),
+        Fact::ServiceManager(service_manager::Fact::UnwantedGranted(fact)) => all(&fact.tickets),
+        Fact::ServiceManager(service_manager::Fact::ExtensionGranted(fact)) => vec![&fact.ticket],
+        Fact::SiteAuthority(_) | Fact::Broker(_) | Fact::ServiceManager(_) => Vec::new(),
+    }
+}
+
+fn all(tickets: &[(u16, Ticket)]) -> Vec<&Ticket> {
+    tickets.iter().map(|(_, ticket)| ticket).collect()
 }
 
 /// Holds a set of journals to the laws that need nothing else, whosever they are: facts are taken in the

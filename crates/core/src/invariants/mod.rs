@@ -6,7 +6,6 @@
 //! is in the facts, so most of them hold over any set of journals ([`audit_journals`]); those on
 //! messages, driver calls, recoveries and rest need somebody who sees these, as a simulator does.
 
-#![allow(dead_code, reason = "the laws that read the rest are on their way")]
 #![allow(
     clippy::wildcard_enum_match_arm,
     reason = "a law names the facts that it is about; all others are none of its business"
@@ -29,6 +28,7 @@ use crate::fact::{Entry, broker, service_manager, site_authority};
 use crate::identity::{ActorId, Scheme};
 use crate::message::{Envelope, Sealed};
 use crate::name::Name;
+use crate::ticket::Ticket;
 use crate::time::{Span, Time};
 
 /// Declares the laws: a module each, in the order in which they are asked.
@@ -49,8 +49,26 @@ macro_rules! laws {
 laws! {
     s01_exclusive_allocation,
     s02_conservation,
+    s03_monotone_attenuation,
+    s04_term_bound,
+    s05_clock_skew_safety,
+    s06_fencing,
+    s07_idempotent_redelivery,
     s08_no_resurrection,
+    s09_output_commit,
+    s10_durable_acknowledgements,
     s11_replay_determinism,
+    s12_joint_legality,
+    s13_provenance,
+    s14_accountability,
+    s15_no_orphan_units,
+    s16_refusals_change_nothing,
+    s17_bounded_resources,
+    l01_every_request_ends,
+    l02_units_come_back,
+    l03_agreement,
+    l04_recovery,
+    l05_no_metastable_state,
 }
 
 /// A law that every deployment keeps.
@@ -185,6 +203,8 @@ pub struct Bounds {
     pub teardown: Span,
     /// From a crash until the actor has made a fact again (L4).
     pub recovery: Span,
+    /// From the end of a burst until throughput is what it was (L5).
+    pub burst: Span,
 }
 
 /// What an actor is, as far as the outside can tell: the work it owes, in the bytes that would be sent,
@@ -220,6 +240,11 @@ trait Check {
         Ok(())
     }
 
+    /// A ticket in a fact: cut, issued, granted or accepted, at the latest by this fact.
+    fn ticket(&mut self, _: &Scene<'_>, _: &Ticket, _: &mut Tally) -> Verdict {
+        Ok(())
+    }
+
     /// The books took in a fact, or could not.
     fn folded(&mut self, _: &Scene<'_>, _: Option<&str>, _: &mut Tally) -> Verdict {
         Ok(())
@@ -230,13 +255,21 @@ trait Check {
         Ok(())
     }
 
-    /// Anything but facts.
+    /// The books took in all facts of one input; never called where they come one by one.
+    fn batched(&mut self, _: &Scene<'_>, _: &mut Tally) -> Verdict {
+        Ok(())
+    }
+
+    /// Anything but facts; of facts, that they became durable, before any of them is looked at.
     fn happened(&mut self, _: &Scene<'_>, _: &Observation<'_>, _: &mut Tally) -> Verdict {
         Ok(())
     }
 
     /// The faults have stopped.
     fn healed(&mut self, _: Time, _: Bounds) {}
+
+    /// A burst of requests begins or ends.
+    fn burst(&mut self, _: Time, _begins: bool) {}
 
     /// The run is over.
     fn settled(&mut self, _: &Books, _: Time, _: &mut Tally) -> Verdict {
@@ -253,8 +286,6 @@ struct Scene<'a> {
     actor: ActorId,
     /// When, on the actor's own clock; for anything but facts the same as `now`.
     at: Time,
-    /// The place of the fact in the actor's journal.
-    position: u64,
 }
 
 impl Scene<'_> {

@@ -60,7 +60,7 @@ impl Check for Bench {
                 let site = scene.books.sites.get(&scene.actor);
                 let lease = site.and_then(|site| Some(site.leases.get(&fact.lease)?.term));
                 let refused = site.and_then(|site| site.refused.get(&fact.lease));
-                let term = lease.or(refused.map(|(ticket, _)| ticket.bottom().term));
+                let term = lease.or(refused.map(|refused| refused.ticket.bottom().term));
                 let end = term.map(|term| term.end());
                 self.forgotten(scene, Subject::Ticket(scene.actor, fact.lease), end, tally)
             }

@@ -221,11 +221,19 @@ impl World {
             player.heard.push_front(sealed.clone());
             player.heard.truncate(3);
         }
+        let looked_at = self.auditor.is_some() && self.suspicious;
+        let digest_before = looked_at.then(|| digest(player.seat.actor_mut()));
         let (before, mut out) = (player.seat.actor().position(), Output::default());
         player.seat.actor_mut().handle(now, input, &mut out);
         player.journal.append(before, &out.facts).unwrap();
         let (actor, position, entries) = (id(who), before, &out.facts[..]);
-        self.show(&Observation::Durable { actor, position, entries });
+        match digest_before.filter(|_| entries.is_empty()) {
+            Some(before) => {
+                let after = digest(self.actor_mut(who));
+                self.show(&Observation::Unmoved { actor, before, after });
+            }
+            None => self.show(&Observation::Durable { actor, position, entries }),
+        }
         self.problems.extend(out.problems.iter().cloned());
         for reply in &out.replies {
             self.post(who, reply.clone());
@@ -302,10 +310,23 @@ impl World {
             } else if let Some((who, done)) = self.answers.pop_front() {
                 self.hand(who, Input::Driver(done));
             } else {
-                return;
+                return self.rest();
             }
         }
         panic!("the world does not come to rest");
+    }
+
+    /// Shows the auditor who has nothing left to do.
+    fn rest(&mut self) {
+        if self.auditor.is_none() {
+            return;
+        }
+        for who in self.players.keys().copied().collect::<Vec<_>>() {
+            if self.due(who).is_none_or(|due| self.now < due) {
+                let (actor, clock) = (id(who), self.clock(who));
+                self.show(&Observation::Rested { actor, clock });
+            }
+        }
     }
 
     fn consult(&mut self) -> bool {

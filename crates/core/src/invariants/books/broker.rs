@@ -34,7 +34,6 @@ pub(in crate::invariants) struct RequestRecord {
 
 /// A ticket that was cut.
 pub(in crate::invariants) struct Cut {
-    pub(in crate::invariants) ticket: Ticket,
     pub(in crate::invariants) request: RequestId,
     pub(in crate::invariants) receipt: Option<Receipt>,
 }
@@ -66,8 +65,7 @@ impl BrokerBooks {
             }
             Fact::TicketsCut(fact) => {
                 for (_, ticket) in &fact.tickets {
-                    let (ticket, request) = (ticket.clone(), fact.request);
-                    self.cut.insert(ticket.hash(), Cut { ticket, request, receipt: None });
+                    self.cut.insert(ticket.hash(), Cut { request: fact.request, receipt: None });
                 }
                 self.answered(me, fact.request, Event::Granted(fact.tickets.clone()))
             }
@@ -91,6 +89,11 @@ impl BrokerBooks {
             }
             Fact::MapperAnswered(_) | Fact::Woken(_) => Ok(Vec::new()),
         }
+    }
+
+    /// Whether it has forgotten a request, and its tickets with it.
+    pub(in crate::invariants) fn has_forgotten(&self, id: RequestId) -> bool {
+        self.requests.get(&id).is_none_or(|record| record.forgotten)
     }
 
     fn answered(&mut self, me: ActorId, id: RequestId, event: Event) -> Folded {

@@ -10,6 +10,7 @@ use crate::message::Request;
 use crate::slice::LeaseId;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
+use crate::ticket::receipt::Receipt;
 use crate::time::Time;
 
 /// One service manager's books.
@@ -21,6 +22,8 @@ pub(in crate::invariants) struct GuestBooks {
     pub(in crate::invariants) requests: BTreeMap<u64, (ActorId, Request, LeaseId)>,
     /// Every ticket it was ever granted, with the lease it is for.
     pub(in crate::invariants) tickets: BTreeMap<LinkHash, LeaseId>,
+    /// Every receipt it was ever given.
+    pub(in crate::invariants) receipts: BTreeMap<LinkHash, Receipt>,
 }
 
 /// A lease at its guest.
@@ -81,6 +84,8 @@ impl GuestBooks {
             }
             Fact::CloseBegun(fact) => self.step(fact.lease, Event::CloseBegun, &mut news)?,
             Fact::SiteClosed(fact) => {
+                let receipts = fact.receipts.iter().map(|r| (r.what.link, r.clone()));
+                self.receipts.extend(receipts);
                 self.step(fact.lease, Event::SiteClosed(fact.receipts.clone()), &mut news)?;
             }
             Fact::Credited(fact) => self.step(fact.lease, Event::Credited, &mut news)?,

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub(super) use broker::BrokerBooks;
-pub(super) use guest::GuestBooks;
-pub(super) use site::SiteBooks;
+pub(super) use guest::{GuestBooks, GuestLease};
+pub(super) use site::{SiteBooks, SiteLease};
 
 use super::Cast;
 use crate::driver::UnitId;

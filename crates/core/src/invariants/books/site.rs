@@ -1,14 +1,15 @@
 //! What a site's journal says: units, delegations, leases, tickets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use crate::driver::{Epoch, UnitId};
 use crate::fact::site_authority::{Fact, LeaseClosed, Redeemed, Stocked, TicketSurrendered};
 use crate::identity::ActorId;
-use crate::lease::site_authority::{Event, State, Why};
+use crate::lease::site_authority::{Event, State};
 use crate::lease::unit;
 use crate::name::Name;
+use crate::refusal::Refusal;
 use crate::slice::LeaseId;
 use crate::ticket::Ticket;
 use crate::ticket::link::{DelegationId, LinkHash};
@@ -27,8 +28,16 @@ pub(in crate::invariants) struct SiteBooks {
     pub(in crate::invariants) leases: BTreeMap<LinkHash, SiteLease>,
     /// The lease of each ticket that was redeemed or surrendered.
     pub(in crate::invariants) by_ticket: BTreeMap<LinkHash, LinkHash>,
-    /// Tickets that were refused for good, with whether that is forgotten.
-    pub(in crate::invariants) refused: BTreeMap<LinkHash, (Ticket, bool)>,
+    /// The names of all these tickets.
+    pub(in crate::invariants) issued: BTreeSet<LinkHash>,
+    /// Tickets that were refused for good.
+    pub(in crate::invariants) refused: BTreeMap<LinkHash, RefusedTicket>,
+}
+
+/// A ticket that was refused for good.
+pub(in crate::invariants) struct RefusedTicket {
+    pub(in crate::invariants) ticket: Ticket,
+    pub(in crate::invariants) refusal: Refusal,
 }
 
 /// A unit.
@@ -72,12 +81,14 @@ impl SiteBooks {
                 let link = fact.ticket.bottom();
                 let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
                 let id = DelegationId { issuer: link.issuer, number: generation.delegation };
+                self.issued.insert(link.hash());
                 self.delegations.insert((id, generation.generation), fact.ticket.clone());
             }
             Fact::Redeemed(fact) => self.redeemed(at, fact, &mut news),
             Fact::LeaseExtended(fact) => self.extended(fact.lease, &fact.ticket, &mut news)?,
             Fact::TicketRefused(fact) => {
-                self.refused.insert(fact.ticket.hash(), (fact.ticket.clone(), false));
+                let (ticket, refusal) = (fact.ticket.clone(), fact.refusal.clone());
+                self.refused.insert(ticket.hash(), RefusedTicket { ticket, refusal });
             }
             Fact::CameDue(fact) => self.step_lease(fact.lease, Event::CameDue, &mut news)?,
             Fact::UnitsAssigned(fact) => {
@@ -136,7 +147,7 @@ impl SiteBooks {
     }
 
     fn surrendered(&mut self, fact: &TicketSurrendered, news: &mut News) {
-        let state = State::Closed { units: Default::default(), why: Why::GivenBack };
+        let state = State::Closed { units: Default::default(), why: fact.why.clone() };
         let nameless = LeaseId { number: 0, part: 0 };
         self.lease_born(&fact.ticket, state, nameless, fact.receipts.clone(), news);
     }
@@ -200,9 +211,6 @@ impl SiteBooks {
     }
 
     fn forgotten(&mut self, hash: LinkHash, news: &mut News) {
-        if let Some((_, forgotten)) = self.refused.get_mut(&hash) {
-            *forgotten = true;
-        }
         if let Some(lease) = self.leases.get_mut(&hash) {
             news.ticket(hash, lease.word(), NOTHING);
             lease.forgotten = true;
@@ -222,6 +230,12 @@ impl SiteBooks {
     /// The lease that a unit is on, or that waits for it.
     pub(in crate::invariants) fn tenant(&self, unit: UnitId) -> Option<LinkHash> {
         self.units.get(&unit)?.state.tenant()
+    }
+
+    /// Whether a lease or ticket was closed with this receipt.
+    pub(in crate::invariants) fn vouches(&self, receipt: &Receipt) -> bool {
+        let lease = self.by_ticket.get(&receipt.what.link).and_then(|hash| self.leases.get(hash));
+        lease.is_some_and(|lease| lease.receipts.contains(receipt))
     }
 
     fn step_lease(

@@ -1,0 +1,161 @@
+//! S7: told once or ten times, it happens once.
+
+use std::collections::BTreeMap;
+
+use super::{Check, Law, Observation, Scene, Tally, Verdict};
+use crate::codec::{self, Hash};
+use crate::driver::{Call, Epoch, Step, UnitId};
+use crate::fact::{broker, service_manager, site_authority};
+use crate::identity::ActorId;
+use crate::message::{Envelope, Message, Sealed, Sequence};
+use crate::ticket::Ticket;
+
+pub(super) const LAW: Law = Law {
+    id: "S7",
+    name: "idempotent redelivery",
+    statement: "However often and in whatever order messages come, a ticket becomes one lease, a receipt is \
+                credited once, a grant is taken once; the same question gets the same answer, to the byte; \
+                and a step of a driver is called once for each unit and epoch, but for once more after a \
+                crash.",
+    source: "at-most-once effects; S22, S48",
+    on: "facts of all actors; messages; driver calls",
+};
+
+#[derive(Default)]
+pub(super) struct Bench {
+    /// The bytes of each answer, by sender, receiver and what it answers.
+    answers: BTreeMap<(ActorId, ActorId, Hash), Hash>,
+    /// The last call of each step, and the life of the caller in which it was made.
+    called: BTreeMap<(ActorId, ActorId, UnitId, Step), (Epoch, u32)>,
+    /// How often each actor has come back.
+    lives: BTreeMap<ActorId, u32>,
+}
+
+impl Check for Bench {
+    fn site(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &site_authority::Fact,
+        tally: &mut Tally,
+    ) -> Verdict {
+        use site_authority::Fact;
+        let ticket = match fact {
+            Fact::Redeemed(fact) => &fact.ticket,
+            Fact::LeaseExtended(fact) => &fact.ticket,
+            Fact::TicketSurrendered(fact) => &fact.ticket,
+            _ => return Ok(()),
+        };
+        let site = scene.books.sites.get(&scene.actor);
+        let known = site.and_then(|site| site.by_ticket.get(&ticket.hash()));
+        tally.check(known.is_none(), || {
+            format!("{} takes ticket {} twice", scene.name(), ticket.hash())
+        })
+    }
+
+    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> Verdict {
+        let broker::Fact::ReceiptTaken(fact) = fact else { return Ok(()) };
+        let hash = fact.receipt.what.link;
+        let cut = scene.books.brokers.get(&scene.actor).and_then(|broker| broker.cut.get(&hash));
+        tally.check(cut.is_none_or(|cut| cut.receipt.is_none()), || {
+            format!("{} credits ticket {hash} twice", scene.name())
+        })
+    }
+
+    fn guest(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &service_manager::Fact,
+        tally: &mut Tally,
+    ) -> Verdict {
+        use service_manager::Fact;
+        let one = |ticket| vec![ticket];
+        let all = |tickets: &'_ [(u16, Ticket)]| tickets.iter().map(|(_, t)| t.hash()).collect();
+        let tickets = match fact {
+            Fact::Granted(fact) => all(&fact.tickets),
+            Fact::UnwantedGranted(fact) => all(&fact.tickets),
+            Fact::ExtensionGranted(fact) => one(fact.ticket.hash()),
+            _ => return Ok(()),
+        };
+        let guest = scene.books.guests.get(&scene.actor);
+        let twice = |ticket| guest.is_some_and(|guest| guest.tickets.contains_key(ticket));
+        let twice = tickets.iter().find(|ticket| twice(ticket));
+        tally.check(twice.is_none(), || {
+            let ticket = twice.map_or_else(String::new, ToString::to_string);
+            format!("{} takes ticket {ticket} twice", scene.name())
+        })
+    }
+
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+        match *seen {
+            Observation::Crashed { actor } | Observation::Recovered { actor, .. } => {
+                *self.lives.entry(actor).or_default() += 1;
+                Ok(())
+            }
+            Observation::Called { actor, call } => self.called(scene, actor, call, tally),
+            Observation::Sent { envelope, sealed } => {
+                self.answered(scene, envelope, sealed, tally)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Bench {
+    fn called(
+        &mut self,
+        scene: &Scene<'_>,
+        actor: ActorId,
+        call: &Call,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let Call { site, unit, epoch, step, .. } = *call;
+        let life = self.lives.get(&actor).copied().unwrap_or(0);
+        let last = self.called.insert((actor, site, unit, step), (epoch, life));
+        tally.check(last != Some((epoch, life)), || {
+            let (name, unit) = (scene.name(), scene.books.unit(site, unit));
+            format!("{name} has {} of {unit} called twice in epoch {epoch:?}", step.word())
+        })
+    }
+
+    fn answered(
+        &mut self,
+        scene: &Scene<'_>,
+        envelope: &Envelope,
+        sealed: &Sealed,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let header = envelope.header;
+        if !matches!(header.sequence.index, Sequence::ANSWER | Sequence::JOINT) {
+            return Ok(());
+        }
+        let Some(question) = question(&envelope.message) else { return Ok(()) };
+        let bytes = Hash::of("sent", &[sealed.bytes()]);
+        let first = *self.answers.entry((header.from, header.to, question)).or_insert(bytes);
+        tally.check(first == bytes, || {
+            let (name, to) = (scene.name(), scene.books.name(header.to));
+            format!("{name} gives {to} two different `{}` for one question", envelope.message.kind())
+        })
+    }
+}
+
+/// What an answer answers, if it is one.
+fn question(message: &Message) -> Option<Hash> {
+    let about = match message {
+        Message::Delegated { delegation, generation } => codec::encode(&(delegation, generation)),
+        Message::Granted { request, .. } => codec::encode(request),
+        Message::Leased { ticket, .. } => codec::encode(ticket),
+        // What came back depends on which tickets were to be taken back.
+        Message::Closed { ticket, receipts, .. } => {
+            let links: Vec<_> = receipts.iter().map(|receipt| receipt.what.link).collect();
+            codec::encode(&(ticket, links))
+        }
+        Message::Credited { tickets } => codec::encode(tickets),
+        Message::Refused { subject, .. } => codec::encode(subject),
+        Message::Delegate { .. }
+        | Message::Request(_)
+        | Message::Redeem { .. }
+        | Message::Close { .. }
+        | Message::Credit { .. } => return None,
+    };
+    Some(Hash::of(message.kind(), &[&about]))
+}
