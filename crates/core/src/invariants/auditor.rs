@@ -9,7 +9,7 @@ use super::{
 use crate::fact::{Entry, Fact};
 use crate::identity::ActorId;
 use crate::ticket::Ticket;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// Holds a deployment to all [`LAWS`], incrementally: a fact costs O(log n), whatever came before.
 ///
@@ -58,11 +58,14 @@ impl Auditor {
         Ok(())
     }
 
-    /// A burst of requests begins, or ends: ten times what came before, say.
-    pub fn burst(&mut self, now: Time, begins: bool) {
-        for bench in &mut self.benches {
-            bench.burst(now, begins);
-        }
+    /// A burst of requests begins: ten times what came before, say.
+    pub fn burst_begins(&mut self) {
+        self.benches.iter_mut().for_each(|bench| bench.burst(None));
+    }
+
+    /// The burst is over at the true time `now`; within `bound` it must leave no trace (L5).
+    pub fn burst_ends(&mut self, now: Time, bound: Span) {
+        self.benches.iter_mut().for_each(|bench| bench.burst(Some(now.plus(bound))));
     }
 
     /// The faults have stopped and the clocks keep to the margin: from now on everything must come to its

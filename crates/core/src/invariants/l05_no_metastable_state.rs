@@ -1,9 +1,9 @@
 //! L5: a burst passes and leaves nothing behind.
 
 use super::books::Books;
-use super::{Bounds, Check, Law, Scene, Tally, Verdict};
+use super::{Check, Law, Scene, Tally, Verdict};
 use crate::fact::broker::Fact;
-use crate::time::{Span, Time};
+use crate::time::Time;
 
 pub(super) const LAW: Law = Law {
     id: "L5",
@@ -16,7 +16,6 @@ pub(super) const LAW: Law = Law {
 
 #[derive(Default)]
 pub(super) struct Bench {
-    bound: Option<Span>,
     phase: Phase,
     before: Count,
     after: Count,
@@ -27,8 +26,8 @@ enum Phase {
     #[default]
     Before,
     During,
-    /// The burst is over; what counts comes after this.
-    After(Option<Time>),
+    /// The burst is over, and forgotten from this instant on.
+    After(Time),
 }
 
 /// Requests that came, and decisions on requests.
@@ -42,7 +41,7 @@ impl Check for Bench {
     fn broker(&mut self, scene: &Scene<'_>, fact: &Fact, _: &mut Tally) -> Verdict {
         let count = match self.phase {
             Phase::Before => &mut self.before,
-            Phase::After(Some(from)) if from <= scene.now => &mut self.after,
+            Phase::After(from) if from <= scene.now => &mut self.after,
             Phase::During | Phase::After(_) => return Ok(()),
         };
         match fact {
@@ -53,16 +52,8 @@ impl Check for Bench {
         Ok(())
     }
 
-    fn healed(&mut self, _: Time, bounds: Bounds) {
-        self.bound = Some(bounds.burst);
-    }
-
-    fn burst(&mut self, now: Time, begins: bool) {
-        let bound = self.bound;
-        self.phase = match begins {
-            true => Phase::During,
-            false => Phase::After(bound.map(|bound| now.plus(bound))),
-        };
+    fn burst(&mut self, forgotten: Option<Time>) {
+        self.phase = forgotten.map_or(Phase::During, Phase::After);
     }
 
     fn settled(&mut self, _: &Books, _: Time, tally: &mut Tally) -> Verdict {

@@ -203,8 +203,6 @@ pub struct Bounds {
     pub teardown: Span,
     /// From a crash until the actor has made a fact again (L4).
     pub recovery: Span,
-    /// From the end of a burst until throughput is what it was (L5).
-    pub burst: Span,
 }
 
 /// What an actor is, as far as the outside can tell: the work it owes, in the bytes that would be sent,
@@ -268,8 +266,8 @@ trait Check {
     /// The faults have stopped.
     fn healed(&mut self, _: Time, _: Bounds) {}
 
-    /// A burst of requests begins or ends.
-    fn burst(&mut self, _: Time, _begins: bool) {}
+    /// A burst of requests begins, or is over and must be forgotten from some instant on.
+    fn burst(&mut self, _forgotten: Option<Time>) {}
 
     /// The run is over.
     fn settled(&mut self, _: &Books, _: Time, _: &mut Tally) -> Verdict {
