@@ -13,3 +13,4 @@ mod metrics;
 pub mod report;
 pub mod plot;
 pub mod emulation;
+pub mod simulate;

@@ -11,6 +11,8 @@ pub(crate) enum Purpose {
     Delay,
     Duplicate,
     Driver,
+    /// A stream of the fault simulator, named by its number.
+    Simulate,
 }
 
 /// The source of all chance in a run.

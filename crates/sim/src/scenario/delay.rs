@@ -23,6 +23,11 @@ impl Delay {
     /// No delay.
     pub const ZERO: Self = Self(Law::Fixed(Span::ZERO));
 
+    /// Drawn evenly between two lengths, both included.
+    pub(crate) fn uniform(low: Span, high: Span) -> Self {
+        Self(Law::Uniform { low, high })
+    }
+
     /// Whether it never takes any time.
     pub fn is_zero(&self) -> bool {
         self.fixed() == Some(Span::ZERO)

@@ -1,0 +1,286 @@
+//! What is planned for a seed: what guests and operators do, and the faults that strike on their own.
+
+use std::num::NonZeroU32;
+
+use tenure_core::actor::Role;
+use tenure_core::effect::{Command, Input};
+use tenure_core::name::Name;
+use tenure_core::slice::LeaseId;
+use tenure_core::time::{Span, Time};
+
+use super::fault::{Family, Fault};
+use super::setting::Stream;
+use super::violation::Violation;
+use super::world::{Event, World};
+
+/// Something that is planned.
+#[derive(Clone, Debug)]
+pub(super) enum Act {
+    /// A guest asks for something.
+    Visit,
+    /// A guest's user commands something.
+    Command(usize, Command),
+    /// Somebody is stopped and started again in good order.
+    Restart,
+    /// A site gets more units.
+    Stock,
+    /// A family strikes.
+    Strike(Family),
+}
+
+/// Where crashes strike.
+const POINTS: [Fault; 7] = [
+    Fault::BeforeAppend,
+    Fault::AfterAppend,
+    Fault::AfterSync,
+    Fault::AmidSends,
+    Fault::AfterSends,
+    Fault::BeforeCall,
+    Fault::AfterCall,
+];
+
+/// How often, at most, a family strikes on its own in a seed; the others strike what happens anyway.
+fn strikes(family: Family) -> u32 {
+    match family {
+        Family::Replay => 120,
+        Family::Partition => 12,
+        Family::Skew => 10,
+        Family::WildClock => 8,
+        Family::Crash => 50,
+        Family::Pause => 12,
+        Family::Twin => 8,
+        Family::BrokerCrime | Family::GuestCrime => 80,
+        Family::Loss
+        | Family::Duplication
+        | Family::Delay
+        | Family::LateTimer
+        | Family::Storage
+        | Family::Driver
+        | Family::Mapper => 0,
+    }
+}
+
+impl World {
+    /// Plans the whole seed. Faults strike where guests are active, or shortly after.
+    pub(super) fn plan(&mut self) {
+        let mut dice = Stream::Schedule.dice(self.chance);
+        let visits = self.setting.visits.clone();
+        let (term, heal) = (self.setting.term, self.setting.heal);
+        let mut plan: Vec<(Time, Act)> = visits.iter().map(|at| (*at, Act::Visit)).collect();
+        for &family in Family::ALL {
+            let most = strikes(family);
+            let count = dice.count(most / 4, most);
+            for _ in 0..count {
+                let near = dice.pick(&visits).copied().unwrap_or(Time::ZERO);
+                let at = near.plus(dice.span(Span::ZERO, term.times(2)));
+                if self.setting.has(family) {
+                    plan.push((at, Act::Strike(family)));
+                }
+            }
+        }
+        let others = [(Act::Restart, dice.count(2, 12)), (Act::Stock, dice.count(0, 2))];
+        for (act, count) in others {
+            for _ in 0..count {
+                plan.push((dice.time(Time::ZERO, heal), act.clone()));
+            }
+        }
+        for (at, act) in plan.into_iter().filter(|(at, _)| *at < heal) {
+            self.later(at, Event::Act(act));
+        }
+    }
+
+    pub(super) fn act(&mut self, act: Act) -> Result<(), Violation> {
+        match act {
+            Act::Visit => self.visit(),
+            Act::Command(who, command) => self.hand_in(who, Input::Command(command)),
+            Act::Restart => {
+                let who = self.life.below(self.players.len());
+                if self.players[who].listens() { self.fall(who, 0, Span::SECOND) } else { Ok(()) }
+            }
+            Act::Stock => {
+                let sites = self.setting.sites.len();
+                let who = self.life.below(sites);
+                let resource = Name::literal(if self.life.percent(80) { "node" } else { "disk" });
+                let command = Command::Stock { resource, units: NonZeroU32::MIN };
+                self.hand_in(who, Input::Command(command))
+            }
+            Act::Strike(_) if self.healed => Ok(()),
+            Act::Strike(family) => self.strike(family),
+        }
+    }
+
+    fn strike(&mut self, family: Family) -> Result<(), Violation> {
+        match family {
+            Family::Replay => {
+                self.replay();
+                Ok(())
+            }
+            Family::Partition => {
+                self.partition();
+                Ok(())
+            }
+            Family::Skew => {
+                self.skew();
+                Ok(())
+            }
+            Family::WildClock => {
+                self.wild_clock();
+                Ok(())
+            }
+            Family::Crash => self.set_trap(),
+            Family::Pause => self.pause(),
+            Family::Twin => self.second_instance(),
+            Family::BrokerCrime => self.broker_crime(),
+            Family::GuestCrime => self.guest_crime(),
+            Family::Loss
+            | Family::Duplication
+            | Family::Delay
+            | Family::LateTimer
+            | Family::Storage
+            | Family::Driver
+            | Family::Mapper => Ok(()),
+        }
+    }
+
+    fn somebody(&mut self, family: Family) -> usize {
+        let all = self.players.len();
+        self.dice(family).below(all)
+    }
+
+    fn partition(&mut self) {
+        let until = self.now.plus(self.spell(Family::Partition));
+        let one = self.somebody(Family::Partition);
+        let all = self.players.len();
+        let everybody = self.dice(Family::Partition).percent(30);
+        let other = (one + 1 + self.dice(Family::Partition).below(all - 1)) % all;
+        let both = self.dice(Family::Partition).percent(50);
+        self.watch.fault(if both { Fault::CutBoth } else { Fault::CutOne });
+        for other in (0..all).filter(|&who| who != one && (everybody || who == other)) {
+            self.wire.cut(one, other, until);
+            if both {
+                self.wire.cut(other, one, until);
+            }
+        }
+    }
+
+    /// Within the margin: no clock is further from the true time than half of it.
+    fn skew(&mut self) {
+        let who = self.somebody(Family::Skew);
+        let half = Span::from_micros(self.setting.margin.as_micros() / 2);
+        let (now, heal) = (self.now, self.setting.heal);
+        let left = heal.since(now).as_micros().max(1);
+        let dice = self.dice(Family::Skew);
+        let edge = dice.percent(30);
+        let ahead = if edge { half } else { dice.span(Span::ZERO, half) };
+        let ahead = if dice.percent(50) { ahead } else { ahead.times(-1) };
+        let mut drift = 0;
+        if dice.percent(40) {
+            // What it may gain before the faults stop without leaving the margin.
+            let room = if ahead.is_positive() { half.times(-1) } else { half };
+            let most = i128::from(room.as_micros()) * 1_000_000 / i128::from(left);
+            drift = dice.between(0, i64::try_from(most.abs()).unwrap_or(200).min(200));
+            drift = if most < 0 { -drift } else { drift };
+        }
+        if self.setting.has(Family::WildClock) {
+            return;
+        }
+        self.watch.fault(match (edge, drift) {
+            (_, drift) if drift != 0 => Fault::Drifts,
+            (true, _) => Fault::Skewed,
+            _ => Fault::Stepped,
+        });
+        self.players[who].clock.set(now, ahead, drift);
+    }
+
+    fn wild_clock(&mut self) {
+        let who = self.somebody(Family::WildClock);
+        let (now, term) = (self.now, self.setting.term);
+        let ahead = self.players[who].clock.ahead(now);
+        let dice = self.dice(Family::WildClock);
+        let by = dice.scaled(Span::SECOND, term.times(2));
+        let fault = [Fault::FarOff, Fault::JumpedAhead, Fault::JumpedBack, Fault::Frozen][dice.below(4)];
+        self.watch.fault(fault);
+        let clock = &mut self.players[who].clock;
+        match fault {
+            Fault::FarOff => clock.set(now, by, 200),
+            Fault::JumpedAhead => clock.set(now, ahead.plus(by), 0),
+            Fault::JumpedBack => clock.set(now, ahead.plus(by.times(-1)), 0),
+            _ => clock.freeze(now),
+        }
+    }
+
+    fn set_trap(&mut self) -> Result<(), Violation> {
+        let who = self.somebody(Family::Crash);
+        let dice = self.dice(Family::Crash);
+        let (point, at_once) = (POINTS[dice.below(POINTS.len())], dice.percent(15));
+        let loops = if dice.percent(25) { dice.count(1, 4) } else { 0 };
+        let player = &mut self.players[who];
+        if player.seat.is_none() {
+            return Ok(());
+        }
+        (player.trap, player.loops) = (Some(point), loops);
+        if at_once { self.crash(who) } else { Ok(()) }
+    }
+
+    fn pause(&mut self) -> Result<(), Violation> {
+        let (who, takes) = (self.somebody(Family::Pause), self.spell(Family::Pause));
+        let long = takes > self.setting.term;
+        self.watch.fault(if long { Fault::PausedLong } else { Fault::Paused });
+        if self.players[who].seat.is_some() { self.hold(who, takes) } else { Ok(()) }
+    }
+
+    /// Somebody starts an actor a second time: it reads the journal, writes to it, and is then stopped. The
+    /// first one finds out when it appends next.
+    fn second_instance(&mut self) -> Result<(), Violation> {
+        let who = self.somebody(Family::Twin);
+        if !self.players[who].listens() {
+            return Ok(());
+        }
+        let time = self.players[who].time(self.now);
+        let mut second = self.players[who].from_fold();
+        let mut out = tenure_core::effect::Output::default();
+        let position = second.actor().position();
+        second.actor_mut().handle(time, Input::Start, &mut out);
+        let step = super::player::Step { position, facts: out.facts, replies: Vec::new() };
+        match self.players[who].append(&step) {
+            Ok(()) => self.durable(who, position, &step.facts),
+            Err(error) => Err(self.stuck(format!("a second instance cannot append: {error}"))),
+        }
+    }
+
+    /// The faults stop: the wire is whole, clocks keep to the margin, mappers answer, drivers come back.
+    pub(super) fn heal(&mut self) -> Result<(), Violation> {
+        self.healed = true;
+        self.wire.heal();
+        let now = self.now;
+        for who in 0..self.players.len() {
+            let player = &mut self.players[who];
+            (player.trap, player.loops) = (None, 0);
+            player.clock.set(now, Span::ZERO, 0);
+            // Whoever was told a time that has yet to come starts anew, as its operator would have it.
+            let ahead = player.time(now) > now;
+            let paused = player.busy.is_some();
+            if player.seat.is_some() && (paused || ahead) {
+                self.fall(who, usize::MAX, Span::SECOND)?;
+            }
+        }
+        self.drivers_return();
+        self.ask_mappers();
+        Ok(())
+    }
+
+    /// Who may be asked by whom: all brokers.
+    pub(super) fn of_role(&self, role: Role) -> Vec<usize> {
+        (0..self.players.len()).filter(|&who| self.players[who].role == role).collect()
+    }
+
+    /// A guest is told to do something later.
+    pub(super) fn command(&mut self, at: Time, who: usize, command: Command) {
+        self.later(at, Event::Act(Act::Command(who, command)));
+    }
+
+    /// A lease is given back later.
+    pub(super) fn close_later(&mut self, at: Time, who: usize, lease: LeaseId) {
+        self.command(at, who, Command::Close { lease });
+    }
+}

@@ -1,0 +1,100 @@
+//! Boundaries: what happens at the very instant at which something begins, ends, or is too late.
+
+use tenure_core::actor::Seat;
+use tenure_core::fact::{Entry, Fact, broker, service_manager, site_authority};
+use tenure_core::lease::site_authority::Why;
+use tenure_core::message::{Message, Sealed};
+use tenure_core::time::{Span, Time};
+
+use super::wire::about;
+
+/// The boundary at which a message arrives by its receiver's clock, if it is one.
+pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'static str> {
+    let message = sealed.peek().ok()?.message;
+    let term = about(&message)?;
+    let micro = Span::from_micros(1);
+    let (start, end) = (term.start(), term.end());
+    let edges = [start, end.minus(margin), end, end.plus(margin)];
+    let edge = edges.iter().position(|edge| *edge == now)?;
+    let _ = micro;
+    Some(match (message, edge) {
+        (Message::Redeem { .. }, 0) => "redeem arrives at the start",
+        (Message::Redeem { .. }, 1) => "redeem arrives at the end - margin",
+        (Message::Redeem { .. }, 2) => "redeem arrives at the end",
+        (Message::Redeem { .. }, _) => "redeem arrives at the end + margin",
+        (Message::Close { .. }, 0) => "close arrives at the start",
+        (Message::Close { .. }, 1) => "close arrives at the end - margin",
+        (Message::Close { .. }, 2) => "close arrives at the end",
+        (Message::Close { .. }, _) => "close arrives at the end + margin",
+        (Message::Granted { .. }, 0) => "granted arrives at the start",
+        (Message::Granted { .. }, 1) => "granted arrives at the end - margin",
+        (Message::Granted { .. }, 2) => "granted arrives at the end",
+        (Message::Granted { .. }, _) => "granted arrives at the end + margin",
+        (Message::Leased { .. }, 0) => "leased arrives at the start",
+        (Message::Leased { .. }, 1) => "leased arrives at the end - margin",
+        (Message::Leased { .. }, 2) => "leased arrives at the end",
+        (Message::Leased { .. }, _) => "leased arrives at the end + margin",
+        (Message::Closed { .. }, 2) => "closed arrives at the end",
+        (Message::Credit { .. }, 2) => "credit arrives at the end",
+        (Message::Request(_), 0) => "request arrives at its earliest start",
+        (Message::Request(_), 2) => "request arrives when its answer is due",
+        (
+            Message::Closed { .. }
+            | Message::Credit { .. }
+            | Message::Request(_)
+            | Message::Delegate { .. }
+            | Message::Delegated { .. }
+            | Message::Credited { .. }
+            | Message::Refused { .. },
+            _,
+        ) => return None,
+    })
+}
+
+/// The boundary at which a fact came to be by its actor's clock, if it is one; `seat` has yet to apply it.
+pub(super) fn fact(entry: &Entry, margin: Span, seat: &Seat) -> Option<&'static str> {
+    let Entry { at, fact } = entry;
+    match (fact, seat) {
+        (Fact::SiteAuthority(fact), _) => site(*at, fact),
+        (Fact::ServiceManager(fact), Seat::ServiceManager(actor, _)) => {
+            let (lease, point) = match fact {
+                service_manager::Fact::TermOver(fact) => (fact.lease, "guest ends a lease at its end - margin"),
+                service_manager::Fact::Leased(fact) if fact.term.start() == *at => {
+                    return Some("guest takes its units at the start");
+                }
+                service_manager::Fact::ExtensionAsked(fact) => {
+                    (fact.lease, "extension asked at the end - margin")
+                }
+                _ => return None,
+            };
+            let end = actor.lease(lease)?.held()?.term.end();
+            (at.plus(margin) == end).then_some(point)
+        }
+        (Fact::Broker(broker::Fact::TicketsCut(fact)), _) => {
+            let start = fact.tickets.first()?.1.bottom().term.start();
+            (start == *at).then_some("ticket cut at its start")
+        }
+        _ => None,
+    }
+}
+
+fn site(at: Time, fact: &site_authority::Fact) -> Option<&'static str> {
+    use site_authority::Fact as F;
+    match fact {
+        F::Redeemed(fact) if fact.ticket.bottom().term.start() == at => {
+            Some("lease redeemed at its start")
+        }
+        F::LeaseExtended(fact) if fact.ticket.bottom().term.start() == at => {
+            Some("lease extended at its end")
+        }
+        F::LeaseClosed(site_authority::LeaseClosed { why: Why::GivenBack, receipts, .. })
+            if receipts.is_empty() =>
+        {
+            Some("lease given back with nothing left")
+        }
+        F::LeaseClosed(fact) if fact.receipts.iter().any(|r| r.what.term.start() > at) => {
+            Some("lease given back before its start")
+        }
+        _ => None,
+    }
+}

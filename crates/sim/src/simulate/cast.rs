@@ -1,0 +1,123 @@
+//! The cast of a simulation: every actor of its setting, built and with its clock set.
+
+use std::collections::BTreeMap;
+
+use tenure_core::actor::broker::Broker;
+use tenure_core::actor::service_manager::ServiceManager;
+use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::actor::{Peer, Role, Seat, Setup};
+use tenure_core::identity::{ActorId, Signer};
+use tenure_core::mapper::broker::BrokerMapper;
+use tenure_core::mapper::fcfs::Fcfs;
+use tenure_core::mapper::first_fit::FirstFit;
+use tenure_core::mapper::registry;
+use tenure_core::mapper::service_manager::{Decision, ServiceManagerMapper, View};
+use tenure_core::name::Name;
+use tenure_core::time::Span;
+
+use super::clock::Clock;
+use super::player::{Making, Player};
+use super::setting::Setting;
+use crate::driver::NullDriver;
+use crate::random::Chance;
+
+/// A guest's mapper that wants nothing: what its guest wants comes as commands.
+struct Idle;
+
+impl ServiceManagerMapper for Idle {
+    fn decide(&self, view: &View<'_>) -> Decision {
+        Decision { round: view.round(), ..Decision::default() }
+    }
+}
+
+/// The broker's mapper of that name.
+fn mapper(name: &str, placement: &str) -> Box<dyn BrokerMapper> {
+    let settings = toml::Table::from_iter([("placement".to_owned(), placement.into())]);
+    let mut settings = <dyn erased_serde::Deserializer<'_>>::erase(toml::Value::Table(settings));
+    registry::broker(name, &mut settings).unwrap_or_else(|_| Box::new(Fcfs::default()))
+}
+
+/// Builds everybody: sites first, then brokers, then guests.
+pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Player> {
+    let roll = roll(setting);
+    let signer = |name: &Name| Signer::from_seed(setting.scheme, chance.secret(name.as_str()));
+    let peers: BTreeMap<ActorId, Peer> = roll
+        .iter()
+        .map(|(name, role, _, _)| (signer(name).id(), Peer { name: name.clone(), role: *role }))
+        .collect();
+    let broker_id = |place: usize| signer(&name("broker", place)).id();
+    let players = roll.into_iter().enumerate().map(|(index, (name, role, place, honest))| {
+        let signer = signer(&name);
+        let setup = Setup {
+            name: name.clone(),
+            signer: signer.clone(),
+            margin: setting.margin,
+            peers: peers.clone(),
+        };
+        let driver = |begin, end| Some(NullDriver::new(chance, index, begin, end, 0.0));
+        let (build, driver): (Box<dyn Fn() -> Seat>, _) = match role {
+            Role::SiteAuthority => {
+                let plan = plan(setting, place, &broker_id);
+                let build = move || {
+                    let actor = SiteAuthority::new(setup.clone(), plan.clone());
+                    Seat::SiteAuthority(Box::new(actor), Box::new(FirstFit {}))
+                };
+                (Box::new(build), driver(&setting.setup, &setting.teardown))
+            }
+            Role::Broker => {
+                let broker = setting.brokers[place].clone();
+                let build = move || {
+                    let actor = Broker::new(setup.clone());
+                    Seat::Broker(Box::new(actor), mapper(broker.mapper, broker.placement))
+                };
+                (Box::new(build), None)
+            }
+            Role::ServiceManager => {
+                let leave_before = setting.guests[place].leave_before;
+                let build = move || {
+                    let actor = ServiceManager::new(setup.clone(), leave_before);
+                    Seat::ServiceManager(Box::new(actor), Box::new(Idle))
+                };
+                (Box::new(build), driver(&setting.join, &setting.leave))
+            }
+        };
+        let (patience, clock) = (setting.patience, Clock::new(Span::ZERO));
+        Player::new(Making { name, honest, signer, patience, driver, clock, build })
+    });
+    players.collect()
+}
+
+/// Name, role, place among those of its role, and honesty of everybody.
+fn roll(setting: &Setting) -> Vec<(Name, Role, usize, bool)> {
+    let sites = (0..setting.sites.len())
+        .map(|place| (name("site", place), Role::SiteAuthority, place, true));
+    let brokers = setting.brokers.iter().enumerate();
+    let brokers = brokers
+        .map(|(place, broker)| (name("broker", place), Role::Broker, place, broker.honest));
+    let guests = setting.guests.iter().enumerate();
+    let guests =
+        guests.map(|(place, guest)| (name("guest", place), Role::ServiceManager, place, guest.honest));
+    sites.chain(brokers).chain(guests).collect()
+}
+
+fn name(kind: &'static str, place: usize) -> Name {
+    Name::new(&format!("{kind}-{}", place + 1)).unwrap_or_else(|_| Name::literal(kind))
+}
+
+/// What a site has and delegates.
+fn plan(setting: &Setting, place: usize, broker_id: &impl Fn(usize) -> ActorId) -> Plan {
+    let site = &setting.sites[place];
+    let stock = site.stock.iter().map(|(resource, attributes, units)| Stock {
+        resource: resource.clone(),
+        attributes: attributes.clone(),
+        units: *units,
+    });
+    let offers = site.offers.iter().map(|(broker, resource, units)| Offer {
+        broker: broker_id(*broker),
+        resource: resource.clone(),
+        units: *units,
+        length: setting.delegation,
+        renew_before: setting.renew_before,
+    });
+    Plan { stock: stock.collect(), offers: offers.collect() }
+}

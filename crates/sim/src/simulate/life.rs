@@ -1,0 +1,165 @@
+//! What guests and operators do: ask, extend, give back, put broken units right.
+
+use std::num::NonZeroU32;
+
+use tenure_core::actor::Role;
+use tenure_core::effect::{Command, Input};
+use tenure_core::fact::{Entry, Fact, service_manager, site_authority};
+use tenure_core::mapper::service_manager::Ask;
+use tenure_core::message::Item;
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::resource::{Constraint, Constraints, Test, Value};
+use tenure_core::slice::LeaseId;
+use tenure_core::time::{Span, Term, Time};
+
+use super::setting::Setting;
+use super::violation::Violation;
+use super::world::World;
+
+impl World {
+    /// A guest asks for something.
+    pub(super) fn visit(&mut self) -> Result<(), Violation> {
+        let guests = self.of_role(Role::ServiceManager);
+        let Some(&who) = self.life.pick(&guests) else { return Ok(()) };
+        let brokers = self.of_role(Role::Broker);
+        let broker = self.life.pick(&brokers).map(|&broker| self.players[broker].id);
+        let now = self.players[who].time(self.now);
+        let ask = Ask { broker, ..self.wish(now) };
+        let lease = LeaseId { number: self.next_number(who), part: 0 };
+        if self.life.percent(7) {
+            let at = self.now.plus(self.life.span(Span::ZERO, self.setting.term));
+            self.close_later(at, who, lease);
+        }
+        self.hand_in(who, Input::Command(Command::Ask(ask)))
+    }
+
+    /// The number that a guest's next request will have, if nothing comes between.
+    fn next_number(&self, who: usize) -> u64 {
+        let tenure_core::actor::Seat::ServiceManager(guest, _) = &self.players[who].fold else {
+            return 0;
+        };
+        guest.leases().last().map_or(1, |(id, _)| id.number + 1)
+    }
+
+    /// What a guest may want: mostly sensible, at times what cannot be had.
+    pub(super) fn wish(&mut self, now: Time) -> Ask {
+        let (term, margin) = (self.setting.term, self.setting.margin);
+        let dice = &mut self.life;
+        let micro = Span::from_micros(1);
+        let duration = match dice.below(30) {
+            0 => margin.times(2).plus(micro),
+            1 => margin.times(2),
+            2 => margin.times(3),
+            _ => dice.span(Span::from_micros(term.as_micros() / 3), term.plus(term.times(1))),
+        };
+        let earliest = match dice.below(20) {
+            0 => now.minus(dice.span(Span::ZERO, duration)),
+            1 => now.minus(dice.span(Span::ZERO, Span::DAY.times(2))),
+            2..12 => now,
+            _ => now.plus(dice.span(Span::ZERO, term)),
+        };
+        let window = if dice.percent(60) { Span::ZERO } else { dice.span(Span::ZERO, term) };
+        let latest = earliest.plus(window);
+        let patience = dice.span(Span::SECOND, duration.max(Span::SECOND));
+        let items = if dice.percent(85) { 1 } else { dice.below(3) + 1 };
+        let items = (0..items).map(|_| self.item()).collect();
+        Ask {
+            broker: None,
+            slice: Name::literal("main"),
+            items,
+            earliest,
+            latest,
+            duration,
+            answer_by: latest.plus(patience),
+            properties: Properties::default(),
+            configuration: Properties::default(),
+            reason: "a visit".to_owned(),
+        }
+    }
+
+    fn item(&mut self) -> Item {
+        let dice = &mut self.life;
+        let types = Setting::types();
+        let resource = match dice.below(50) {
+            0 => Name::literal("gpu"),
+            1..38 => types[0].clone(),
+            _ => types[1].clone(),
+        };
+        let units = if dice.percent(2) { 60 } else { dice.count(1, 3) };
+        let least = if dice.percent(30) { dice.count(1, units) } else { units };
+        let mut requirements = Constraints::NONE;
+        if dice.percent(8) {
+            let speed = Value::Number(dice.between(1, 3));
+            requirements.add(Constraint { key: Name::literal("speed"), test: Test::Equals(speed) });
+        }
+        let number = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
+        Item { resource, units: number(units), least: number(least), requirements, extends: None }
+    }
+
+    /// What comes of facts outside: guests go on, operators repair.
+    pub(super) fn follow_up(&mut self, who: usize, entry: &Entry) {
+        match &entry.fact {
+            Fact::ServiceManager(service_manager::Fact::Leased(fact)) => {
+                self.live_with(who, fact.lease, fact.term);
+            }
+            Fact::ServiceManager(service_manager::Fact::Extended(fact)) if self.life.percent(40) => {
+                let duration = self.life.span(Span::SECOND, self.setting.term);
+                let at = self.now.plus(self.life.span(Span::ZERO, self.setting.term));
+                self.command(at, who, Command::Extend { lease: fact.lease, duration });
+            }
+            Fact::SiteAuthority(site_authority::Fact::UnitTeardownFailed(fact)) => {
+                let at = self.now.plus(self.life.scaled(Span::SECOND, self.setting.term));
+                self.command(at, who, Command::Reset { unit: fact.unit });
+            }
+            _ => {}
+        }
+    }
+
+    /// A guest has units: it may keep them for longer, or give them back, now, later or at the last moment.
+    fn live_with(&mut self, who: usize, lease: LeaseId, term: Term) {
+        if self.healed {
+            return;
+        }
+        let margin = self.setting.margin;
+        if self.life.percent(45) {
+            let at = self.moment(who, term);
+            let duration = match self.life.below(12) {
+                0 => margin.times(2),
+                1 => margin.times(2).plus(Span::from_micros(1)),
+                _ => self.life.span(Span::SECOND, self.setting.term.times(2)),
+            };
+            self.command(at, who, Command::Extend { lease, duration });
+            if self.life.percent(30) {
+                // With the extension under way.
+                let soon = at.plus(self.life.scaled(Span::from_micros(1), Span::MINUTE));
+                self.close_later(soon, who, lease);
+            }
+        }
+        if self.life.percent(30) {
+            let at = self.moment(who, term);
+            self.close_later(at, who, lease);
+            if self.life.percent(20) {
+                let soon = at.plus(self.life.scaled(Span::from_micros(1), Span::MINUTE));
+                let duration = self.setting.term;
+                self.command(soon, who, Command::Extend { lease, duration });
+            }
+        }
+    }
+
+    /// An instant of a lease's life, at times its very end or start by its guest's clock.
+    fn moment(&mut self, who: usize, term: Term) -> Time {
+        let (margin, micro) = (self.setting.margin, Span::from_micros(1));
+        let dice = &mut self.life;
+        let edge = match dice.below(10) {
+            0 => Some(term.start()),
+            1 => Some(term.end().minus(margin)),
+            2 => Some(term.end().minus(margin).minus(micro)),
+            3 => Some(term.end()),
+            _ => None,
+        };
+        let random = dice.time(self.now, term.end().max(self.now));
+        let edge = edge.and_then(|edge| self.players[who].clock.when(edge));
+        edge.filter(|at| *at > self.now).unwrap_or(random)
+    }
+}

@@ -1,0 +1,186 @@
+//! Mappers that answer late, never, for an old round, or with nonsense.
+
+use std::num::NonZeroU32;
+
+use tenure_core::actor::Seat;
+use tenure_core::driver::UnitId;
+use tenure_core::effect::Input;
+use tenure_core::fact::Memo;
+use tenure_core::mapper::broker::{Choice, Verdict};
+use tenure_core::mapper::service_manager::{Ask, Extend};
+use tenure_core::mapper::site_authority::Assignment;
+use tenure_core::mapper::{Decision, broker, service_manager, site_authority};
+use tenure_core::message::Item;
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::resource::Constraints;
+use tenure_core::slice::LeaseId;
+use tenure_core::time::{Span, Term, Time};
+
+use super::dice::Dice;
+use super::fault::{Family, Fault};
+use super::world::{Event, World};
+
+impl World {
+    /// Asks somebody's mapper. The answer is on its way, if the mapper is well.
+    pub(super) fn consult(&mut self, who: usize) {
+        let player = &self.players[who];
+        let Some(seat) = &player.seat else { return };
+        let Some(decision) = seat.consult(player.time(self.now)) else { return };
+        let (now, term) = (self.now, self.setting.term);
+        if !self.strikes(Family::Mapper, 12) {
+            return self.later(now, Event::Decision { to: who, decision });
+        }
+        let dice = self.dice(Family::Mapper);
+        let (fault, after) = match dice.below(10) {
+            0..4 => (Fault::MapperLate, dice.scaled(Span::SECOND, term)),
+            4 => (Fault::MapperDead, dice.span(term, term.times(4))),
+            5..8 => (Fault::Nonsense, Span::from_micros(1)),
+            _ => (Fault::OldRound, Span::from_micros(1)),
+        };
+        self.watch.fault(fault);
+        match fault {
+            Fault::Nonsense => {
+                let nonsense = self.nonsense(who, &decision);
+                self.later(now, Event::Decision { to: who, decision: nonsense });
+            }
+            Fault::OldRound => {
+                let old = older(&decision);
+                self.later(now, Event::Decision { to: who, decision: old });
+                let again = decision.clone();
+                self.later(now.plus(after), Event::Decision { to: who, decision: again });
+            }
+            _ => {}
+        }
+        self.later(now.plus(after), Event::Decision { to: who, decision });
+    }
+
+    /// Everybody's mapper is asked once more about what is open.
+    pub(super) fn ask_mappers(&mut self) {
+        (0..self.players.len()).for_each(|who| self.consult(who));
+    }
+
+    /// A decision that makes no sense, for this round or a foreign one.
+    fn nonsense(&mut self, who: usize, sound: &Input) -> Input {
+        let Input::Decision(sound) = sound else { return Input::Tick };
+        let time = self.players[who].time(self.now);
+        let term = self.setting.term;
+        let dice = self.dice(Family::Mapper);
+        let round = if dice.percent(70) { sound.round() } else { sound.round() + dice.below(9) as u64 };
+        let size = [0, 0, 0, 9, Memo::MAX_BYTES + 1][dice.below(5)];
+        let memo = (size > 0).then(|| Memo(dice.bytes(size)));
+        let wake = dice.percent(30).then(|| time.plus(dice.span(term.times(-1), term)));
+        let mut decision = sound.clone();
+        match &mut decision {
+            Decision::ServiceManager(decision) => {
+                *decision = service_manager::Decision {
+                    round,
+                    memo: None,
+                    wake,
+                    asks: (0..dice.below(3)).map(|_| odd_ask(dice, time, term)).collect(),
+                    extensions: (0..dice.below(3)).map(|_| odd_extension(dice, term)).collect(),
+                    closes: (0..dice.below(2)).map(|_| odd_lease(dice)).collect(),
+                };
+            }
+            Decision::Broker(decision) => {
+                let choices = std::mem::take(&mut decision.choices);
+                let choices = choices.into_iter().map(|choice| odd_choice(dice, choice)).collect();
+                *decision = broker::Decision { round, choices, memo, wake };
+            }
+            Decision::SiteAuthority(decision) => {
+                let some = std::mem::take(&mut decision.assignments);
+                let assignments = some.into_iter().map(|one| odd_assignment(dice, one)).collect();
+                *decision = site_authority::Decision { round, assignments, memo, wake };
+            }
+        }
+        if self.dice(Family::Mapper).percent(8) {
+            let foreign = service_manager::Decision { round, ..Default::default() };
+            return Input::Decision(match self.players[who].seat {
+                Some(Seat::ServiceManager(..)) => {
+                    Decision::Broker(broker::Decision { round, ..Default::default() })
+                }
+                _ => Decision::ServiceManager(foreign),
+            });
+        }
+        Input::Decision(decision)
+    }
+}
+
+/// The same decision for the round before.
+fn older(decision: &Input) -> Input {
+    let mut decision = decision.clone();
+    if let Input::Decision(decision) = &mut decision {
+        let round = decision.round().saturating_sub(1);
+        match decision {
+            Decision::ServiceManager(decision) => decision.round = round,
+            Decision::Broker(decision) => decision.round = round,
+            Decision::SiteAuthority(decision) => decision.round = round,
+        }
+    }
+    decision
+}
+
+fn odd_lease(dice: &mut Dice) -> LeaseId {
+    LeaseId { number: dice.count(0, 200).into(), part: dice.below(3) as u16 }
+}
+
+fn odd_extension(dice: &mut Dice, term: Span) -> Extend {
+    let duration = dice.span(term.times(-1), term);
+    Extend { lease: odd_lease(dice), duration, reason: String::new() }
+}
+
+/// A wish that no service manager may send: too many items, too short, or the wrong way round.
+pub(super) fn odd_ask(dice: &mut Dice, now: Time, term: Span) -> Ask {
+    let item = Item {
+        resource: Name::literal("node"),
+        units: NonZeroU32::new(dice.count(1, 3)).unwrap_or(NonZeroU32::MIN),
+        least: NonZeroU32::new(dice.count(2, 9)).unwrap_or(NonZeroU32::MIN),
+        requirements: Constraints::NONE,
+        extends: None,
+    };
+    let earliest = now.plus(dice.span(term.times(-1), term));
+    Ask {
+        broker: None,
+        slice: Name::literal("odd"),
+        items: vec![item; dice.below(20)],
+        earliest,
+        latest: earliest.plus(dice.span(term.times(-1), term)),
+        duration: dice.span(term.times(-1), term),
+        answer_by: now,
+        properties: Properties::default(),
+        configuration: Properties::default(),
+        reason: String::new(),
+    }
+}
+
+fn odd_choice(dice: &mut Dice, mut choice: Choice) -> Choice {
+    if dice.percent(15) {
+        choice.request.number += 1000;
+    }
+    if let Verdict::Grant { term, parts } = &mut choice.verdict {
+        match dice.below(7) {
+            0 => *term = Term::new(term.start(), term.end().plus(Span::SECOND)).unwrap_or(*term),
+            1 => {
+                let back = Span::DAY.times(dice.between(0, 3));
+                *term = Term::new(term.start().minus(back), term.end().minus(back)).unwrap_or(*term);
+            }
+            2 => parts.iter_mut().flatten().for_each(|(_, units)| *units = 0),
+            3 => parts.iter_mut().flatten().for_each(|(_, units)| *units += 5),
+            4 => parts.clear(),
+            5 => parts.iter_mut().for_each(|part| part.extend_from_within(..)),
+            _ => parts.iter_mut().for_each(Vec::clear),
+        }
+    }
+    choice
+}
+
+fn odd_assignment(dice: &mut Dice, mut assignment: Assignment) -> Assignment {
+    match dice.below(5) {
+        0 => assignment.units.extend_from_within(..),
+        1 => assignment.units = vec![UnitId(9999)],
+        2 => assignment.units.clear(),
+        3 => assignment.units.push(UnitId(dice.count(0, 12))),
+        _ => assignment.units = vec![UnitId(dice.count(0, 12))],
+    }
+    assignment
+}

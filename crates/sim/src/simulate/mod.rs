@@ -1,0 +1,185 @@
+//! The fault simulator: the real actors in virtual time, under everything that can go wrong.
+//!
+//! A seed draws a deployment, what its guests do, and which families of faults strike how often. The
+//! loop hands one input at a time to one actor, as a shell would: facts are appended and synced before
+//! anything leaves, crashes come between any two of these steps, and an
+//! [`Auditor`](tenure_core::invariants::Auditor) sees every fact, message and driver call as it happens.
+//! After a month the faults stop, and everything that was begun must come to its end.
+//!
+//! The same seed and options give the same run, to the last byte of every journal.
+
+mod act;
+mod boundary;
+mod cast;
+mod clock;
+mod crime;
+mod dice;
+mod fault;
+mod life;
+mod mapper;
+mod node;
+mod player;
+mod setting;
+mod shell;
+mod trace;
+mod transition;
+mod violation;
+mod watch;
+mod wire;
+mod world;
+
+use std::collections::BTreeSet;
+
+use tenure_core::codec::Hash;
+use tenure_core::invariants::{self, Auditor, Bounds, Cast, Law, Observation};
+use tenure_core::time::{Span, Time};
+
+pub use fault::{Family, Fault};
+pub use violation::Violation;
+pub use watch::Counts;
+
+use crate::random::Chance;
+use setting::Setting;
+use watch::Watch;
+use world::World;
+
+/// The fewest leases that must become active for a seed to say anything.
+pub const FEWEST_LEASES: u64 = 50;
+/// The fewest faults that must strike.
+pub const FEWEST_FAULTS: u64 = 100;
+/// The fewest kinds of faults that must strike.
+pub const FEWEST_KINDS: usize = 8;
+
+/// What is different from the full simulation of a seed: nothing, unless a failure is being shrunk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Families of faults that are left out.
+    pub without: BTreeSet<Family>,
+    /// When the faults stop, if that is earlier than drawn.
+    pub until: Option<Time>,
+    /// Whether the steps are kept in words.
+    pub traced: bool,
+}
+
+/// What came out of one seed.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// Over all journals and all steps: the same for the same seed and options.
+    pub hash: Hash,
+    /// What happened how often.
+    pub counts: Counts,
+    /// How often each law was checked.
+    pub checks: Vec<(&'static Law, u64)>,
+    /// What is wrong, if anything is.
+    pub violation: Option<Violation>,
+    /// The steps that led to it, if they were kept.
+    pub trace: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether too little happened for the seed to say anything.
+    pub fn is_void(&self) -> bool {
+        let faults: u64 = self.counts.faults.values().sum();
+        self.violation.is_none()
+            && (self.counts.leases < FEWEST_LEASES
+                || faults < FEWEST_FAULTS
+                || self.counts.faults.len() < FEWEST_KINDS)
+    }
+}
+
+/// Runs one seed.
+pub fn run(seed: u64, options: &Options) -> Outcome {
+    let chance = Chance::new(seed);
+    let setting = Setting::draw(chance, options);
+    let players = cast::assemble(&setting, chance);
+    let auditor = Auditor::new(audited(&setting, &players));
+    let mut watch = Watch::new(auditor, options.traced, setting.margin);
+    watch.names = players.iter().map(|player| (player.id, player.name.clone())).collect();
+    let mut world = World::new(setting, chance, watch, players);
+    let violation = live(&mut world).err();
+    outcome(seed, &world, violation)
+}
+
+/// A month under faults, then health, then the end of everything that was begun.
+fn live(world: &mut World) -> Result<(), Violation> {
+    world.open()?;
+    world.plan();
+    world.run_until(world.setting.heal)?;
+    world.heal()?;
+    let bounds = bounds(&world.setting);
+    let now = world.now;
+    world.watch.auditor.healed(now, bounds);
+    world.run_until(now.plus(longest(&world.setting)))?;
+    world.rest()?;
+    let now = world.now;
+    Ok(world.watch.auditor.settle(now)?)
+}
+
+/// How soon things must happen once the faults have stopped.
+fn bounds(setting: &Setting) -> Bounds {
+    let retries = setting.patience.longest.times(3);
+    let drivers = setting.term.times(2);
+    Bounds {
+        request: retries.plus(drivers),
+        teardown: drivers,
+        recovery: Span::MINUTE.times(10),
+    }
+}
+
+/// How long anything that was begun may still take: requests for the next term are remembered as long
+/// again as that.
+fn longest(setting: &Setting) -> Span {
+    setting.term.times(12).plus(setting.margin.times(4)).plus(Span::DAY)
+}
+
+fn audited(setting: &Setting, players: &[player::Player]) -> Cast {
+    let player = |player: &player::Player| {
+        let (name, role, honest) = (player.name.clone(), player.role, player.honest);
+        (player.id, invariants::Player { name, role, honest })
+    };
+    Cast {
+        players: players.iter().map(player).collect(),
+        scheme: setting.scheme,
+        margin: setting.margin,
+        clocks_hold: !setting.has(Family::WildClock),
+    }
+}
+
+impl World {
+    /// Everybody who is well has nothing left to do.
+    fn rest(&mut self) -> Result<(), Violation> {
+        let mut left = Vec::new();
+        for who in 0..self.players.len() {
+            let player = &self.players[who];
+            let Some(actor) = player.actor() else {
+                return Err(self.stuck(format!("{} is not back", player.name)));
+            };
+            if !player.honest {
+                continue;
+            }
+            left.extend(actor.unfinished(9).into_iter().map(|line| format!("{}: {line}", player.name)));
+            let (actor, clock) = (player.id, player.time(self.now));
+            self.watch.auditor.observe(self.now, &Observation::Rested { actor, clock })?;
+        }
+        if left.is_empty() { Ok(()) } else { Err(self.stuck(left.join("; "))) }
+    }
+}
+
+fn outcome(seed: u64, world: &World, violation: Option<Violation>) -> Outcome {
+    let hashes: Vec<[u8; 32]> =
+        world.players.iter().map(|player| player.journal.hash().to_bytes()).collect();
+    let steps = world.watch.trace.hash().to_le_bytes();
+    let mut parts: Vec<&[u8]> = hashes.iter().map(<[u8; 32]>::as_slice).collect();
+    parts.push(&steps);
+    let trace = violation.as_ref().map(|violation| world.watch.trace.shortened(violation.what()));
+    Outcome {
+        seed,
+        hash: Hash::of("tenure simulation v1", &parts),
+        counts: world.watch.counts.clone(),
+        checks: world.watch.auditor.checked().collect(),
+        violation,
+        trace: trace.unwrap_or_default(),
+    }
+}

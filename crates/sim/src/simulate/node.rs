@@ -1,0 +1,114 @@
+//! What drivers really do: each unit is a node that knows the highest epoch it was called in, refuses
+//! older ones, and sometimes fails, hangs or lies.
+
+use std::collections::BTreeMap;
+
+use tenure_core::driver::{Answer, Call, DriverError, Epoch, ResourceDriver as _, Step, UnitId};
+use tenure_core::effect::{Done, Effect};
+use tenure_core::identity::ActorId;
+use tenure_core::property::Properties;
+use tenure_core::time::Span;
+
+use super::fault::{Family, Fault};
+use super::world::{Event, World};
+
+/// The nodes of all sites as sites and guests reach them.
+#[derive(Default)]
+pub(super) struct Nodes {
+    /// The highest epoch seen, by who calls, site and unit.
+    highest: BTreeMap<(usize, ActorId, UnitId), Epoch>,
+}
+
+impl Nodes {
+    /// Whether a node takes a call in this epoch.
+    fn takes(&mut self, who: usize, call: &Call) -> bool {
+        let highest = self.highest.entry((who, call.site, call.unit)).or_default();
+        let takes = call.epoch >= *highest;
+        *highest = call.epoch.max(*highest);
+        takes
+    }
+}
+
+impl World {
+    /// Drivers that hang are stopped by their operators: all calls still owed are made anew.
+    pub(super) fn drivers_return(&mut self) {
+        let owed = |who: usize, world: &Self| {
+            let effects = world.players[who].actor().map(|actor| actor.effects_after(0));
+            effects.unwrap_or_default()
+        };
+        for who in 0..self.players.len() {
+            for (_, effect) in owed(who, self) {
+                if let Effect::Call(call) = effect {
+                    for (after, done) in self.perform(who, &call) {
+                        self.later(self.now.plus(after), Event::Answer { to: who, done });
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a driver answers to a call, and how long after.
+    pub(super) fn perform(&mut self, who: usize, call: &Call) -> Vec<(Span, Done)> {
+        let Some(driver) = &self.players[who].driver else { return Vec::new() };
+        let Answer { outcome, after } = driver.perform(call);
+        let outcome = if self.nodes.takes(who, call) {
+            outcome
+        } else {
+            Err(DriverError("an epoch that is over".to_owned()))
+        };
+        let answer = (after, done(call, outcome));
+        if self.strikes(Family::Driver, 22) { self.misbehave(call, answer) } else { vec![answer] }
+    }
+
+    fn misbehave(&mut self, call: &Call, (after, answer): (Span, Done)) -> Vec<(Span, Done)> {
+        let term = self.setting.term;
+        let fail = |why: &str| Err(DriverError(why.to_owned()));
+        let dice = self.dice(Family::Driver);
+        let (fault, answers) = match dice.below(10) {
+            0..3 => (Fault::Fails, vec![(after, done(call, fail("it burns")))]),
+            3 => {
+                let never = Span::DAY.times(400);
+                (Fault::Hangs, vec![(never, answer)])
+            }
+            4 => {
+                let long = dice.span(term, term.times(3));
+                (Fault::Outlasts, vec![(long, answer)])
+            }
+            5 => (Fault::SaysFailed, vec![(after, done(call, fail("it says")))]),
+            6 => {
+                // The node was never reached: it does not know the epoch.
+                self.nodes.highest.retain(|(_, site, unit), _| (*site, *unit) != (call.site, call.unit));
+                (Fault::SaysDone, vec![(after, answer)])
+            }
+            7 => {
+                let later = after.plus(dice.scaled(Span::from_micros(1), term));
+                let other = if dice.percent(50) { Ok(Properties::default()) } else { fail("no") };
+                (Fault::Twice, vec![(after, answer), (later, done(call, other))])
+            }
+            _ => {
+                let old = Epoch(call.epoch.0.saturating_sub(1));
+                let step = if dice.percent(50) { call.step } else { other(call.step) };
+                let early = dice.span(Span::ZERO, after);
+                let ghost = Done { epoch: old, step, ..answer.clone() };
+                (Fault::OldEpoch, vec![(early, ghost), (after, answer)])
+            }
+        };
+        self.watch.fault(fault);
+        answers
+    }
+}
+
+fn done(call: &Call, outcome: Result<Properties, DriverError>) -> Done {
+    let Call { unit, epoch, step, lease, .. } = *call;
+    Done { unit, epoch, step, lease, outcome }
+}
+
+/// The step that undoes another.
+fn other(step: Step) -> Step {
+    match step {
+        Step::Setup => Step::Teardown,
+        Step::Teardown => Step::Setup,
+        Step::Join => Step::Leave,
+        Step::Leave => Step::Join,
+    }
+}

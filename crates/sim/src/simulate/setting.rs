@@ -1,0 +1,248 @@
+//! The setting of one seed: who takes part, with what, and how much goes wrong.
+//!
+//! Every range is drawn anew for each seed (swarm testing): a seed with few families of faults goes deep
+//! where one with all of them is stopped by the first.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use tenure_core::actor::outbox::Patience;
+use tenure_core::identity::Scheme;
+use tenure_core::name::Name;
+use tenure_core::resource::{Attributes, Value};
+use tenure_core::time::{Span, Time};
+
+use super::Options;
+use super::dice::Dice;
+use super::fault::Family;
+use crate::random::Chance;
+use crate::scenario::{Delay, Network};
+
+/// How much of a seed is spent under faults, at least.
+const SAFETY: Span = Span::DAY.times(30);
+
+/// The streams of draws; those of the families follow.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stream {
+    Setting,
+    Schedule,
+    Life,
+    Shell,
+    Family(Family),
+}
+
+impl Stream {
+    pub(super) fn dice(self, chance: Chance) -> Dice {
+        Dice::new(chance, match self {
+            Self::Setting => 0,
+            Self::Schedule => 1,
+            Self::Life => 2,
+            Self::Shell => 3,
+            Self::Family(family) => 16 + family as u64,
+        })
+    }
+}
+
+/// What a seed is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    pub(super) scheme: Scheme,
+    pub(super) margin: Span,
+    /// The families that are on.
+    pub(super) families: BTreeSet<Family>,
+    /// The length that most terms are of.
+    pub(super) term: Span,
+    /// When the faults stop.
+    pub(super) heal: Time,
+    pub(super) network: Network,
+    pub(super) patience: Patience,
+    /// How long the drivers of sites and of guests take.
+    pub(super) setup: Delay,
+    pub(super) teardown: Delay,
+    pub(super) join: Delay,
+    pub(super) leave: Delay,
+    pub(super) delegation: Span,
+    pub(super) renew_before: Span,
+    pub(super) sites: Vec<Site>,
+    pub(super) brokers: Vec<Broker>,
+    pub(super) guests: Vec<Guest>,
+    /// When guests become active.
+    pub(super) visits: Vec<Time>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    pub(super) stock: Vec<(Name, Attributes, u32)>,
+    /// Units of a type for each broker by its place.
+    pub(super) offers: Vec<(usize, Name, NonZeroU32)>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Broker {
+    /// Its mapper, and how that spreads units over sites.
+    pub(super) mapper: &'static str,
+    pub(super) placement: &'static str,
+    pub(super) honest: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Guest {
+    pub(super) leave_before: Span,
+    pub(super) honest: bool,
+}
+
+impl Setting {
+    /// Draws the setting of a seed.
+    pub(super) fn draw(chance: Chance, options: &Options) -> Self {
+        let dice = &mut Stream::Setting.dice(chance);
+        let shrunk = dice.percent(25);
+        let margin = if shrunk {
+            dice.span(Span::from_micros(1000), Span::from_secs(5))
+        } else {
+            dice.scaled(Span::SECOND, Span::MINUTE.times(2))
+        };
+        let longest = if shrunk { Span::HOUR } else { Span::HOUR.times(12) };
+        let term = dice.scaled(Span::MINUTE.times(12), longest);
+        let mut families = families(dice);
+        let scheme = if dice.percent(8) { Scheme::Ed25519 } else { Scheme::None };
+        families.retain(|family| !options.without.contains(family));
+        let brokers = brokers(dice, &families);
+        let guests = guests(dice, &families, term);
+        let sites = (0..dice.count(1, 3)).map(|_| site(dice, brokers.len())).collect();
+        let retry = dice.scaled(Span::SECOND, if shrunk { Span::from_secs(4) } else { Span::MINUTE });
+        let patience = Patience { first: retry, longest: retry.times(dice.between(4, 60)) };
+        let slow = Span::from_micros(term.as_micros() / 20);
+        let takes = |dice: &mut Dice| Delay::uniform(Span::ZERO, dice.scaled(Span::SECOND, slow));
+        let delegation = dice.span(Span::DAY, Span::DAY.times(12)).max(term.times(5));
+        let heal = Time::ZERO.plus(SAFETY).plus(dice.span(Span::ZERO, Span::DAY));
+        Self {
+            network: network(dice, &families, retry),
+            setup: takes(dice),
+            teardown: takes(dice),
+            join: takes(dice),
+            leave: takes(dice),
+            delegation,
+            renew_before: term.times(4),
+            visits: visits(dice, heal, term),
+            heal: options.until.map_or(heal, |until| until.min(heal)),
+            scheme,
+            margin,
+            families,
+            term,
+            patience,
+            sites,
+            brokers,
+            guests,
+        }
+    }
+
+    /// Whether a family of faults is on.
+    pub(super) fn has(&self, family: Family) -> bool {
+        self.families.contains(&family)
+    }
+
+    /// The types that are lent somewhere.
+    pub(super) fn types() -> [Name; 2] {
+        [Name::literal("node"), Name::literal("disk")]
+    }
+}
+
+/// Most families are on, dishonesty and wild clocks less often; never so few that nothing happens.
+fn families(dice: &mut Dice) -> BTreeSet<Family> {
+    loop {
+        let on = |family: &&Family| {
+            dice.percent(match family {
+                Family::BrokerCrime | Family::GuestCrime => 35,
+                Family::WildClock => 25,
+                Family::Loss
+                | Family::Duplication
+                | Family::Delay
+                | Family::Replay
+                | Family::Partition
+                | Family::Skew
+                | Family::LateTimer
+                | Family::Crash
+                | Family::Pause
+                | Family::Storage
+                | Family::Twin
+                | Family::Driver
+                | Family::Mapper => 65,
+            })
+        };
+        let families: BTreeSet<Family> = Family::ALL.iter().filter(on).copied().collect();
+        let rich = [Family::Crash, Family::Driver, Family::Storage, Family::Mapper];
+        if families.len() >= 5 && rich.iter().filter(|family| families.contains(family)).count() > 1 {
+            return families;
+        }
+    }
+}
+
+/// Instants at which guests become active, in bursts so that their leases meet.
+fn visits(dice: &mut Dice, heal: Time, term: Span) -> Vec<Time> {
+    let mut visits = Vec::new();
+    let last = heal.minus(Span::HOUR);
+    for _ in 0..dice.count(24, 40) {
+        let burst = dice.time(Time::ZERO, last);
+        for _ in 0..dice.count(4, 12) {
+            visits.push(burst.plus(dice.span(Span::ZERO, term)).min(last));
+        }
+    }
+    visits.sort();
+    visits
+}
+
+fn network(dice: &mut Dice, families: &BTreeSet<Family>, retry: Span) -> Network {
+    let slowest = dice.scaled(Span::from_micros(1000), Span::from_secs(5));
+    let loss = dice.fraction(0.3);
+    let duplicate = dice.fraction(0.5);
+    Network {
+        delay: Delay::uniform(Span::ZERO, slowest),
+        loss: if families.contains(&Family::Loss) { loss } else { 0.0 },
+        duplicate: if families.contains(&Family::Duplication) { duplicate } else { 0.0 },
+        drop: BTreeSet::new(),
+        retry,
+    }
+}
+
+fn brokers(dice: &mut Dice, families: &BTreeSet<Family>) -> Vec<Broker> {
+    let dishonest = families.contains(&Family::BrokerCrime);
+    let count = if dishonest { 2 } else { dice.count(1, 2) };
+    let broker = |place| Broker {
+        mapper: if dice.percent(75) { "fcfs" } else { "priority" },
+        placement: if dice.percent(50) { "even" } else { "first-fit" },
+        honest: !(dishonest && place == 1),
+    };
+    (0..count).map(broker).collect()
+}
+
+fn guests(dice: &mut Dice, families: &BTreeSet<Family>, term: Span) -> Vec<Guest> {
+    let dishonest = families.contains(&Family::GuestCrime);
+    let count = dice.count(if dishonest { 3 } else { 2 }, 4);
+    let most = Span::from_micros(term.as_micros() / 8);
+    let guest = |place| Guest {
+        leave_before: if dice.percent(50) { dice.span(Span::ZERO, most) } else { Span::ZERO },
+        honest: !(dishonest && place == 2),
+    };
+    (0..count).map(guest).collect()
+}
+
+fn site(dice: &mut Dice, brokers: usize) -> Site {
+    let mut site = Site { stock: Vec::new(), offers: Vec::new() };
+    let kinds = if dice.percent(50) { 1 } else { 2 };
+    for resource in Setting::types().into_iter().take(kinds) {
+        let units = dice.count(2, 8);
+        let speed = Value::Number(dice.between(1, 3));
+        let attributes = Attributes::from([(Name::literal("speed"), speed)]);
+        let mut left = units;
+        for broker in 0..brokers {
+            let last = broker + 1 == brokers;
+            let share = if last { left } else { dice.count(1, left.max(2) - 1) };
+            if let Some(share) = NonZeroU32::new(share.min(left)) {
+                site.offers.push((broker, resource.clone(), share));
+                left -= share.get();
+            }
+        }
+        site.stock.push((resource, attributes, units));
+    }
+    site
+}

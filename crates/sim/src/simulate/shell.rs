@@ -1,0 +1,223 @@
+//! What shells do around their actors, and how they die: sync, send, call drivers, come back.
+
+use tenure_core::actor::outbox::Outgoing;
+use tenure_core::effect::{Effect, EffectId, Input};
+use tenure_core::journal::AppendError;
+use tenure_core::message::Envelope;
+use tenure_core::time::{Span, Time};
+
+use super::dice::Dice;
+use super::fault::{Family, Fault};
+use super::violation::Violation;
+use super::world::{Event, World};
+use crate::random::{Chance, Purpose};
+
+/// How late the timer of an actor for an instant goes off.
+pub(super) fn lag(chance: Chance, who: usize, at: Time, term: Span) -> Span {
+    let name = [u64::MAX, who as u64, at.as_micros() as u64];
+    let mut dice = Dice::from(chance.of(Purpose::Simulate, &name));
+    if dice.percent(10) { dice.scaled(Span::from_micros(1), term) } else { Span::ZERO }
+}
+
+/// What leaves an actor.
+enum Leaves {
+    Reply(Envelope),
+    Effect(EffectId, Effect),
+}
+
+impl World {
+    /// Whether somebody's trap for this point springs.
+    pub(super) fn springs(&mut self, who: usize, point: Fault) -> bool {
+        let sprung = !self.healed && self.players[who].trap == Some(point);
+        if sprung {
+            self.watch.fault(point);
+        }
+        sprung
+    }
+
+    /// Has what was appended made durable, at once or in a while.
+    pub(super) fn sync(&mut self, who: usize) -> Result<(), Violation> {
+        if self.players[who].unsynced.is_empty() {
+            return Ok(());
+        }
+        if self.strikes(Family::Storage, 3) {
+            self.watch.fault(Fault::SlowSync);
+            let takes = self.dice(Family::Storage).scaled(Span::from_micros(1000), Span::MINUTE);
+            return self.hold(who, takes);
+        }
+        self.commit(who)
+    }
+
+    /// Nothing happens to somebody for a while.
+    pub(super) fn hold(&mut self, who: usize, takes: Span) -> Result<(), Violation> {
+        let until = self.now.plus(takes);
+        let player = &mut self.players[who];
+        if player.busy.is_none_or(|busy| busy < until) {
+            player.busy = Some(until);
+            let life = player.life;
+            self.later(until, Event::Free { who, life });
+        }
+        Ok(())
+    }
+
+    /// A pause may be over.
+    pub(super) fn free(&mut self, who: usize) -> Result<(), Violation> {
+        if self.players[who].busy.is_some_and(|busy| busy > self.now) {
+            return Ok(());
+        }
+        self.players[who].busy = None;
+        self.commit(who)?;
+        self.work(who)
+    }
+
+    /// The disk has synced, or has not. Only then does anything leave.
+    fn commit(&mut self, who: usize) -> Result<(), Violation> {
+        if self.players[who].seat.is_none() || self.players[who].unsynced.is_empty() {
+            return Ok(());
+        }
+        if self.strikes(Family::Storage, 1) {
+            return self.unknown(who);
+        }
+        let steps = std::mem::take(&mut self.players[who].unsynced);
+        let mut replies = Vec::new();
+        for step in steps {
+            match self.players[who].append(&step) {
+                Ok(()) => self.durable(who, step.position, &step.facts)?,
+                Err(AppendError::Fenced { .. }) => {
+                    self.watch.fault(Fault::Fenced);
+                    return self.crash(who);
+                }
+                Err(AppendError::Unknown(_)) => return self.crash(who),
+            }
+            replies.extend(step.replies);
+        }
+        if self.springs(who, Fault::AfterSync) {
+            return self.crash(who);
+        }
+        self.release(who, replies)
+    }
+
+    /// The disk does not say whether the facts are durable: the actor stops and reads them again.
+    fn unknown(&mut self, who: usize) -> Result<(), Violation> {
+        let kept = self.dice(Family::Storage).percent(50);
+        self.watch.fault(if kept { Fault::UnknownKept } else { Fault::UnknownLost });
+        let kept = if kept { self.players[who].unsynced.len() } else { 0 };
+        self.fall(who, kept, Span::SECOND)
+    }
+
+    /// Facts are durable: they are folded and watched.
+    pub(super) fn durable(
+        &mut self,
+        who: usize,
+        position: u64,
+        facts: &[tenure_core::fact::Entry],
+    ) -> Result<(), Violation> {
+        self.watch.durable(self.now, &mut self.players[who], position, facts)?;
+        for entry in facts {
+            self.follow_up(who, entry);
+        }
+        Ok(())
+    }
+
+    /// Lets out what follows from durable facts.
+    fn release(&mut self, who: usize, replies: Vec<Envelope>) -> Result<(), Violation> {
+        let mut leaves: Vec<Leaves> = replies.into_iter().map(Leaves::Reply).collect();
+        leaves.extend(self.owed(who).into_iter().map(|(id, effect)| Leaves::Effect(id, effect)));
+        let (mut sent, all) = (0, leaves.len());
+        for leaving in leaves {
+            let amid = sent > 0 && sent < all;
+            if amid && self.springs(who, Fault::AmidSends) {
+                return self.crash(who);
+            }
+            sent += 1;
+            match leaving {
+                Leaves::Reply(envelope) => {
+                    let Some(sealed) = self.seal(who, &envelope)? else { return Ok(()) };
+                    let header = envelope.header;
+                    let kind = envelope.message.kind();
+                    self.transmit(who, header.sequence, header.to, kind, &sealed);
+                }
+                Leaves::Effect(id, Effect::Send(envelope)) => {
+                    let Some(sealed) = self.seal(who, &envelope)? else { return Ok(()) };
+                    let (to, kind) = (envelope.header.to, envelope.message.kind());
+                    self.transmit(who, id, to, kind, &sealed);
+                    let (now, outgoing) = (self.now, Outgoing { to, kind, sealed });
+                    self.players[who].outbox.sent(id, outgoing, now);
+                }
+                Leaves::Effect(_, Effect::Call(call)) => {
+                    if self.springs(who, Fault::BeforeCall) {
+                        return self.crash(who);
+                    }
+                    self.call(who, &call)?;
+                    if self.springs(who, Fault::AfterCall) {
+                        return self.crash(who);
+                    }
+                }
+                Leaves::Effect(_, Effect::Consult { .. }) => self.consult(who),
+            }
+        }
+        if all > 0 && self.springs(who, Fault::AfterSends) {
+            return self.crash(who);
+        }
+        Ok(())
+    }
+
+    /// Somebody dies. Of what was appended and not synced a part is kept, or none.
+    pub(super) fn crash(&mut self, who: usize) -> Result<(), Violation> {
+        let all = self.players[who].unsynced.len();
+        let kept = self.shell.below(all + 1);
+        if kept < all {
+            self.watch.fault(Fault::TailLost);
+        }
+        let down = self.setting.term.times(2);
+        let down = if self.shell.percent(85) { Span::MINUTE } else { down };
+        let down = self.shell.scaled(Span::from_micros(1000), down);
+        self.fall(who, kept, down)
+    }
+
+    /// Ends a life with so many of its unsynced steps made durable, and plans the next.
+    pub(super) fn fall(&mut self, who: usize, kept: usize, down: Span) -> Result<(), Violation> {
+        let steps = std::mem::take(&mut self.players[who].unsynced);
+        let whole = kept >= steps.len();
+        let live = self.watch.last_words(&mut self.players[who], whole);
+        for step in steps.into_iter().take(kept) {
+            if self.players[who].append(&step).is_err() {
+                break;
+            }
+            self.durable(who, step.position, &step.facts)?;
+        }
+        self.watch.dies(self.now, &self.players[who], live)?;
+        self.players[who].die();
+        self.later(self.now.plus(down), Event::Rise { who });
+        Ok(())
+    }
+
+    /// Somebody comes back from the journal.
+    pub(super) fn rise(&mut self, who: usize) -> Result<(), Violation> {
+        if self.players[who].seat.is_some() {
+            return Ok(());
+        }
+        let again = !self.healed && self.players[who].loops > 0;
+        if again {
+            self.players[who].loops -= 1;
+            let fault = if self.shell.percent(50) { Fault::InRecovery } else { Fault::InLoop };
+            self.watch.fault(fault);
+            if fault == Fault::InRecovery {
+                let later = self.now.plus(self.shell.scaled(Span::from_micros(1), Span::MINUTE));
+                self.later(later, Event::Rise { who });
+                return Ok(());
+            }
+        }
+        self.players[who].rise();
+        self.watch.recovered(self.now, &mut self.players[who])?;
+        self.release(who, Vec::new())?;
+        if self.players[who].seat.is_none() {
+            return Ok(());
+        }
+        self.hand_in(who, Input::Start)?;
+        if again && self.players[who].seat.is_some() {
+            return self.fall(who, 0, Span::SECOND);
+        }
+        Ok(())
+    }
+}

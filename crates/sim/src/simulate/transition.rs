@@ -1,0 +1,166 @@
+//! Which transitions of the four machines a fact makes, for the counts of a run.
+
+use tenure_core::actor::Seat;
+use tenure_core::driver::UnitId;
+use tenure_core::fact::{Fact, broker, service_manager, site_authority};
+use tenure_core::lease::unit;
+use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::ticket::link::LinkHash;
+
+/// A transition: machine, state, event, next state. A birth comes from `[*]`.
+pub(super) type Transition = (&'static str, &'static str, &'static str, &'static str);
+
+/// The state of something that is not there.
+const NOWHERE: &str = "[*]";
+
+/// Something that one of the machines moves.
+#[derive(Clone, Copy)]
+enum Subject {
+    Guest(LeaseId),
+    Request(RequestId),
+    Lease(LinkHash),
+    Unit(UnitId),
+}
+
+impl Subject {
+    fn machine(self) -> &'static str {
+        match self {
+            Self::Guest(_) => "service manager",
+            Self::Request(_) => "broker",
+            Self::Lease(_) => "site authority",
+            Self::Unit(_) => "unit",
+        }
+    }
+
+    fn state(self, seat: &Seat) -> Option<&'static str> {
+        Some(match (self, seat) {
+            (Self::Guest(id), Seat::ServiceManager(actor, _)) => actor.lease(id)?.word(),
+            (Self::Request(id), Seat::Broker(actor, _)) => actor.request(id)?.word(),
+            (Self::Lease(hash), Seat::SiteAuthority(actor, _)) => actor.lease(hash)?.word(),
+            (Self::Unit(id), Seat::SiteAuthority(..)) => unit_state(seat, id)?.word(),
+            (
+                Self::Guest(_) | Self::Request(_) | Self::Lease(_) | Self::Unit(_),
+                Seat::ServiceManager(..) | Seat::Broker(..) | Seat::SiteAuthority(..),
+            ) => return None,
+        })
+    }
+}
+
+/// What a fact is about to move, before it is applied.
+pub(super) struct Moves(Vec<(Subject, &'static str, &'static str)>);
+
+impl Moves {
+    /// What `fact` will move in an actor that has yet to apply it.
+    pub(super) fn of(fact: &Fact, seat: &Seat) -> Self {
+        let moves = match fact {
+            Fact::ServiceManager(fact) => guest(fact),
+            Fact::Broker(fact) => broker(fact),
+            Fact::SiteAuthority(fact) => site(fact, seat),
+        };
+        let from = |(subject, event): (Subject, &'static str)| {
+            (subject, subject.state(seat).unwrap_or(NOWHERE), event)
+        };
+        Self(moves.into_iter().map(from).collect())
+    }
+
+    /// The transitions, once the fact is applied.
+    pub(super) fn made(self, seat: &Seat) -> impl Iterator<Item = Transition> {
+        self.0.into_iter().filter_map(|(subject, from, event)| {
+            let to = subject.state(seat)?;
+            let lost = matches!(event, "UnitLost" | "UnitReady") && to != "Priming";
+            (!lost).then_some((subject.machine(), from, event, to))
+        })
+    }
+}
+
+fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
+    use service_manager::Fact as F;
+    let (lease, event) = match fact {
+        F::Asked(fact) => (LeaseId { number: fact.request.id.number, part: 0 }, "Asked"),
+        F::Granted(service_manager::Granted { number, tickets })
+        | F::UnwantedGranted(service_manager::UnwantedGranted { number, tickets }) => {
+            let parts = 0..u16::try_from(tickets.len()).unwrap_or(u16::MAX);
+            let lease = |part| Subject::Guest(LeaseId { number: *number, part });
+            return parts.map(|part| (lease(part), "Granted")).collect();
+        }
+        F::AskRefused(fact) => (LeaseId { number: fact.number, part: 0 }, "Refused"),
+        F::GaveUp(fact) => (LeaseId { number: fact.number, part: 0 }, "GaveUp"),
+        F::Leased(fact) => (fact.lease, "Leased"),
+        F::RedeemRefused(fact) => (fact.lease, "Refused"),
+        F::Joined(fact) => (fact.lease, "Joined"),
+        F::ExtensionAsked(fact) => (fact.lease, "ExtensionAsked"),
+        F::ExtensionGranted(fact) => (fact.lease, "ExtensionGranted"),
+        F::ExtensionDenied(fact) => (fact.lease, "ExtensionDenied"),
+        F::Extended(fact) => (fact.lease, "Extended"),
+        F::LeaveBegun(fact) => (fact.lease, "LeaveBegun"),
+        F::Left(fact) => (fact.lease, "Left"),
+        F::CloseBegun(fact) => (fact.lease, "CloseBegun"),
+        F::SiteClosed(fact) => (fact.lease, "SiteClosed"),
+        F::Credited(fact) => (fact.lease, "Credited"),
+        F::TermOver(fact) => (fact.lease, "TermOver"),
+        F::SignalObserved(_) | F::MapperAnswered(_) | F::LeaseForgotten(_) | F::Woken(_) => {
+            return Vec::new();
+        }
+    };
+    vec![(Subject::Guest(lease), event)]
+}
+
+fn broker(fact: &broker::Fact) -> Vec<(Subject, &'static str)> {
+    use broker::Fact as F;
+    let (request, event) = match fact {
+        F::Requested(fact) => (fact.request.id, "Requested"),
+        F::TicketsCut(fact) => (fact.request, "Granted"),
+        F::RequestRefused(fact) => (fact.request, "Refused"),
+        F::ReceiptTaken(_)
+        | F::DelegationTaken(_)
+        | F::RequestForgotten(_)
+        | F::MapperAnswered(_)
+        | F::Woken(_) => return Vec::new(),
+    };
+    vec![(Subject::Request(request), event)]
+}
+
+fn site(fact: &site_authority::Fact, seat: &Seat) -> Vec<(Subject, &'static str)> {
+    use site_authority::Fact as F;
+    let of_unit = |unit: UnitId, event, at_lease: &'static str| {
+        let tenant = unit_state(seat, unit).and_then(unit::State::tenant);
+        let lease = tenant.map(|lease| (Subject::Lease(lease), at_lease));
+        let unit = [(Subject::Unit(unit), event)];
+        unit.into_iter().chain(lease.filter(|_| !at_lease.is_empty())).collect()
+    };
+    match fact {
+        F::Redeemed(fact) => vec![(Subject::Lease(fact.ticket.hash()), "Redeemed")],
+        F::TicketSurrendered(fact) => vec![(Subject::Lease(fact.ticket.hash()), "Surrendered")],
+        F::LeaseExtended(fact) => vec![(Subject::Lease(fact.lease), "Extended")],
+        F::CameDue(fact) => vec![(Subject::Lease(fact.lease), "CameDue")],
+        F::UnitsAssigned(fact) => {
+            let units = fact.units.iter().map(|&unit| (Subject::Unit(unit), "Assigned"));
+            units.chain([(Subject::Lease(fact.lease), "Assigned")]).collect()
+        }
+        F::UnitSetUp(fact) => of_unit(fact.unit, "SetUp", "UnitReady"),
+        F::UnitSetupFailed(fact) => of_unit(fact.unit, "SetupFailed", "UnitLost"),
+        F::UnitTornDown(fact) => of_unit(fact.unit, "TornDown", ""),
+        F::UnitTeardownFailed(fact) => of_unit(fact.unit, "TeardownFailed", "UnitLost"),
+        F::UnitReset(fact) => of_unit(fact.unit, "Reset", ""),
+        F::LeaseActivated(fact) => vec![(Subject::Lease(fact.lease), "Activated")],
+        F::LeaseClosed(fact) => {
+            let Seat::SiteAuthority(actor, _) = seat else { return Vec::new() };
+            let units = actor.lease(fact.lease).map(|lease| lease.units()).unwrap_or_default();
+            let units = units.into_iter().map(|unit| (Subject::Unit(unit), "Released"));
+            units.chain([(Subject::Lease(fact.lease), "Closed")]).collect()
+        }
+        F::Stocked(_)
+        | F::DelegationIssued(_)
+        | F::DelegationAcknowledged(_)
+        | F::TicketRefused(_)
+        | F::LeaseForgotten(_)
+        | F::MapperAnswered(_)
+        | F::Woken(_) => Vec::new(),
+    }
+}
+
+/// Where a unit of a site is.
+fn unit_state(seat: &Seat, id: UnitId) -> Option<&unit::State> {
+    let Seat::SiteAuthority(actor, _) = seat else { return None };
+    actor.units().find(|(unit, _, _)| *unit == id).map(|(_, state, _)| state)
+}

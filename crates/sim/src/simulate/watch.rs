@@ -1,0 +1,357 @@
+//! The watch: sees all that happens, shows it to the auditor, counts it, and keeps a trace.
+
+use std::collections::BTreeMap;
+
+use tenure_core::actor::Role;
+use tenure_core::actor::outbox::Outgoing;
+use tenure_core::codec::Hash;
+use tenure_core::driver::Call;
+use tenure_core::effect::{Input, Problem};
+use tenure_core::fact::{Entry, Fact};
+use tenure_core::identity::ActorId;
+use tenure_core::invariants::{Auditor, Observation, digest};
+use tenure_core::message::{Envelope, Message, Sealed};
+use tenure_core::name::Name;
+use tenure_core::time::{Span, Time};
+
+use super::boundary;
+use super::fault::Fault;
+use super::player::Player;
+use super::trace::Trace;
+use super::transition::{Moves, Transition};
+use super::violation::Violation;
+
+/// How many inputs without a fact go by for each whose actor is looked at before and after.
+const LOOK_EVERY: u64 = 16;
+
+/// What a run is seen to do.
+pub(super) struct Watch {
+    pub(super) auditor: Auditor,
+    pub(super) trace: Trace,
+    pub(super) names: BTreeMap<ActorId, Name>,
+    margin: Span,
+    pub(super) counts: Counts,
+    inputs: u64,
+    /// The digests of those who died with all their facts durable.
+    live: BTreeMap<ActorId, Hash>,
+}
+
+/// How often each thing happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Leases that became active at their guests.
+    pub leases: u64,
+    /// Messages that left their senders.
+    pub messages: u64,
+    /// Facts that became durable.
+    pub facts: u64,
+    /// Faults by kind.
+    pub faults: BTreeMap<Fault, u64>,
+    /// Transitions: machine, state, event, next state.
+    pub transitions: BTreeMap<Transition, u64>,
+    /// Refusals sent or journaled, by their words.
+    pub refusals: BTreeMap<&'static str, u64>,
+    /// Boundaries hit exactly, and other points of interest.
+    pub points: BTreeMap<&'static str, u64>,
+}
+
+impl Counts {
+    /// Adds what another run did.
+    pub fn add(&mut self, other: &Self) {
+        fn sum<K: Ord + Clone>(into: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
+            for (key, count) in from {
+                *into.entry(key.clone()).or_default() += count;
+            }
+        }
+        self.leases += other.leases;
+        self.messages += other.messages;
+        self.facts += other.facts;
+        sum(&mut self.faults, &other.faults);
+        sum(&mut self.transitions, &other.transitions);
+        sum(&mut self.refusals, &other.refusals);
+        sum(&mut self.points, &other.points);
+    }
+}
+
+impl Watch {
+    pub(super) fn new(auditor: Auditor, traced: bool, margin: Span) -> Self {
+        Self {
+            auditor,
+            trace: Trace::new(traced),
+            names: BTreeMap::new(),
+            margin,
+            counts: Counts::default(),
+            inputs: 0,
+            live: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn fault(&mut self, fault: Fault) {
+        *self.counts.faults.entry(fault).or_default() += 1;
+        self.trace.add(&[1, fault as u64]);
+        self.trace.line(|| format!("    fault: {fault}"));
+    }
+
+    pub(super) fn point(&mut self, point: &'static str) {
+        *self.counts.points.entry(point).or_default() += 1;
+    }
+
+    /// What an actor looks like before an input, if it is looked at.
+    pub(super) fn before(&mut self, player: &mut Player) -> Option<Hash> {
+        self.inputs += 1;
+        let looked_at = self.inputs.is_multiple_of(LOOK_EVERY);
+        player.actor_mut().filter(|_| looked_at).map(digest)
+    }
+
+    pub(super) fn input(&mut self, now: Time, player: &Player, input: &Input) {
+        self.trace.add(&[2, now.as_micros() as u64, player.life.into()]);
+        self.trace.line(|| format!("{now} {} < {}", player.name, describe(input)));
+    }
+
+    pub(super) fn unmoved(
+        &mut self,
+        now: Time,
+        player: &mut Player,
+        before: Option<Hash>,
+    ) -> Result<(), Violation> {
+        let id = player.id;
+        let (Some(before), Some(actor)) = (before, player.actor_mut()) else { return Ok(()) };
+        let after = digest(actor);
+        let seen = Observation::Unmoved { actor: id, before, after };
+        Ok(self.auditor.observe(now, &seen)?)
+    }
+
+    pub(super) fn problems(&mut self, problems: &[Problem]) {
+        for problem in problems {
+            self.point(match problem {
+                Problem::Unopened(_) => "problem: a message was not opened",
+                Problem::Message { .. } => "problem: a message was dropped",
+                Problem::StaleDecision { .. } => "problem: a decision was stale",
+                Problem::BadChoice(_) => "problem: a choice was refused",
+                Problem::Command(_) => "problem: a command or an answer was refused",
+                Problem::WrongRole { .. } => "problem: an input was for another role",
+            });
+            self.trace.line(|| format!("    problem: {problem}"));
+        }
+    }
+
+    /// A message arrives at a boundary of what it is about, it seems.
+    pub(super) fn arrives(&mut self, now: Time, player: &Player, sealed: &Sealed) {
+        let point = boundary::arrival(player.time(now), self.margin, sealed);
+        point.into_iter().for_each(|point| self.point(point));
+    }
+
+    pub(super) fn repeats(&mut self, now: Time, player: &Player, outgoing: &Outgoing) -> Result<(), Violation> {
+        match outgoing.sealed.peek() {
+            Ok(envelope) => self.leaves(now, player, &envelope, &outgoing.sealed),
+            Err(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn sent(
+        &mut self,
+        now: Time,
+        player: &Player,
+        envelope: &Envelope,
+        sealed: &Sealed,
+    ) -> Result<(), Violation> {
+        let refusal = match &envelope.message {
+            Message::Refused { refusal, .. } => Some(refusal),
+            Message::Closed { refusal, .. } => refusal.as_ref(),
+            Message::Delegate { .. }
+            | Message::Delegated { .. }
+            | Message::Request(_)
+            | Message::Granted { .. }
+            | Message::Redeem { .. }
+            | Message::Leased { .. }
+            | Message::Close { .. }
+            | Message::Credit { .. }
+            | Message::Credited { .. } => None,
+        };
+        if let Some(refusal) = refusal {
+            *self.counts.refusals.entry(refusal.word()).or_default() += 1;
+        }
+        self.leaves(now, player, envelope, sealed)
+    }
+
+    fn leaves(
+        &mut self,
+        now: Time,
+        player: &Player,
+        envelope: &Envelope,
+        sealed: &Sealed,
+    ) -> Result<(), Violation> {
+        self.counts.messages += 1;
+        let sequence = envelope.header.sequence;
+        self.trace.add(&[3, now.as_micros() as u64, sequence.position, sequence.index.into()]);
+        let names = &self.names;
+        self.trace.line(|| {
+            let to = names.get(&envelope.header.to).map_or("nobody", Name::as_str);
+            format!("{now} {} > {to}: {}", player.name, say(&envelope.message))
+        });
+        Ok(self.auditor.observe(now, &Observation::Sent { envelope, sealed })?)
+    }
+
+    pub(super) fn called(&mut self, now: Time, player: &Player, call: &Call) -> Result<(), Violation> {
+        self.trace.add(&[4, now.as_micros() as u64, call.epoch.0, call.unit.0.into()]);
+        self.trace.line(|| {
+            let Call { unit, epoch, lease, .. } = call;
+            format!("{now} {} calls {} of {unit} in {epoch:?} for {lease}", player.name, call.step.word())
+        });
+        Ok(self.auditor.observe(now, &Observation::Called { actor: player.id, call })?)
+    }
+
+    /// Facts are durable: they are folded one by one, and the auditor sees them.
+    pub(super) fn durable(
+        &mut self,
+        now: Time,
+        player: &mut Player,
+        position: u64,
+        entries: &[Entry],
+    ) -> Result<(), Violation> {
+        self.counts.facts += entries.len() as u64;
+        for entry in entries {
+            let moves = Moves::of(&entry.fact, &player.fold);
+            let point = boundary::fact(entry, self.margin, &player.fold);
+            if let Some(point) = point {
+                self.point(point);
+            }
+            player.fold.actor_mut().apply(entry).map_err(|bad| {
+                let what = format!("the journal of {} does not fold: {bad}", player.name);
+                Violation::stuck(now, what)
+            })?;
+            for transition in moves.made(&player.fold) {
+                self.count(player, transition);
+            }
+            self.trace.line(|| format!("{now} {} * {}", player.name, tell(entry)));
+        }
+        let seen = Observation::Durable { actor: player.id, position, entries };
+        Ok(self.auditor.observe(now, &seen)?)
+    }
+
+    fn count(&mut self, player: &Player, transition: Transition) {
+        let (_, from, _, to) = transition;
+        let guest = player.role == Role::ServiceManager;
+        if guest && from.starts_with("Joining") && to.starts_with("Active") {
+            self.counts.leases += 1;
+        }
+        *self.counts.transitions.entry(transition).or_default() += 1;
+    }
+
+    /// What somebody who dies looked like, if all its facts are durable.
+    pub(super) fn last_words(&self, player: &mut Player, whole: bool) -> Option<Hash> {
+        player.actor_mut().filter(|_| whole).map(digest)
+    }
+
+    pub(super) fn dies(
+        &mut self,
+        now: Time,
+        player: &Player,
+        live: Option<Hash>,
+    ) -> Result<(), Violation> {
+        self.trace.add(&[5, now.as_micros() as u64, player.life.into()]);
+        self.trace.line(|| format!("{now} {} dies", player.name));
+        match live {
+            Some(live) => self.live.insert(player.id, live),
+            None => self.live.remove(&player.id),
+        };
+        Ok(self.auditor.observe(now, &Observation::Crashed { actor: player.id })?)
+    }
+
+    pub(super) fn recovered(&mut self, now: Time, player: &mut Player) -> Result<(), Violation> {
+        self.trace.line(|| format!("{now} {} is back", player.name));
+        let id = player.id;
+        let Some(actor) = player.actor_mut() else { return Ok(()) };
+        let seen = Observation::Recovered {
+            actor: id,
+            position: actor.position(),
+            live: self.live.remove(&id),
+            recovered: digest(actor),
+        };
+        Ok(self.auditor.observe(now, &seen)?)
+    }
+}
+
+fn describe(input: &Input) -> String {
+    match input {
+        Input::Start => "start".to_owned(),
+        Input::Message(sealed) => match sealed.peek() {
+            Ok(envelope) => say(&envelope.message),
+            Err(error) => format!("garbage: {error}"),
+        },
+        Input::Tick => "tick".to_owned(),
+        Input::Driver(done) => format!(
+            "{} of {} in {:?} for {}: {}",
+            done.step.word(),
+            done.unit,
+            done.epoch,
+            done.lease,
+            if done.outcome.is_ok() { "done" } else { "failed" }
+        ),
+        Input::Observe { signal, value } => format!("{signal} is {value}"),
+        Input::Command(command) => short(format!("{command:?}")),
+        Input::Decision(decision) => short(format!("{decision:?}")),
+    }
+}
+
+fn say(message: &Message) -> String {
+    let kind = message.kind();
+    match message {
+        Message::Delegate { ticket, .. } => format!("{kind} {} ({ticket})", ticket.hash()),
+        Message::Delegated { delegation, generation } => {
+            format!("{kind} {delegation} generation {generation}")
+        }
+        Message::Request(request) => {
+            format!("{kind} {} from {} for {}", request.id, request.earliest, request.duration)
+        }
+        Message::Granted { request, tickets } => {
+            let tickets: Vec<String> =
+                tickets.iter().map(|(_, ticket)| format!("{} ({ticket})", ticket.hash())).collect();
+            format!("{kind} {request}: {}", tickets.join(", "))
+        }
+        Message::Redeem { ticket, lease, .. } => {
+            format!("{kind} {} ({ticket}) for {lease}", ticket.hash())
+        }
+        Message::Leased { ticket, term, units } => {
+            let units: Vec<String> = units.iter().map(|unit| unit.unit.to_string()).collect();
+            format!("{kind} {ticket} {term} {}", units.join(" "))
+        }
+        Message::Close { tickets } => {
+            let tickets: Vec<String> =
+                tickets.iter().map(|ticket| ticket.hash().to_string()).collect();
+            format!("{kind} {}", tickets.join(" "))
+        }
+        Message::Closed { ticket, refusal, receipts } => {
+            let why = refusal.as_ref().map_or("ended", |refusal| refusal.word());
+            format!("{kind} {ticket}: {why}, {} receipts", receipts.len())
+        }
+        Message::Credit { receipts } => {
+            let links: Vec<String> =
+                receipts.iter().map(|receipt| receipt.what.link.to_string()).collect();
+            format!("{kind} {}", links.join(" "))
+        }
+        Message::Credited { tickets } => {
+            let tickets: Vec<String> = tickets.iter().map(ToString::to_string).collect();
+            format!("{kind} {}", tickets.join(" "))
+        }
+        Message::Refused { subject, refusal } => format!("{kind} {subject:?}: {refusal}"),
+    }
+}
+
+fn tell(entry: &Entry) -> String {
+    let body = match &entry.fact {
+        Fact::ServiceManager(fact) => format!("{fact:?}"),
+        Fact::Broker(fact) => format!("{fact:?}"),
+        Fact::SiteAuthority(fact) => format!("{fact:?}"),
+    };
+    short(format!("{} at {}: {body}", entry.fact.kind().0, entry.at))
+}
+
+/// Text that fits a line.
+fn short(text: String) -> String {
+    const MOST: usize = 220;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}

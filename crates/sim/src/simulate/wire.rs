@@ -1,0 +1,159 @@
+//! The wire: on top of the emulator's network, which loses, doubles and delays, it cuts actors off, lets
+//! messages arrive hours late or just at a boundary, and repeats those of the past.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tenure_core::message::{Message, Sealed, Sequence};
+use tenure_core::time::{Span, Term, Time};
+
+use super::fault::{Family, Fault};
+use super::setting::Setting;
+use super::world::{Event, World};
+use crate::network::{Network, Parcel};
+use crate::random::Chance;
+
+/// How many messages of the past are kept to be replayed.
+const KEPT: usize = 128;
+
+/// What becomes of messages.
+pub(super) struct Wire {
+    faulty: Network,
+    sound: Network,
+    /// Who does not reach whom, until when.
+    cuts: BTreeMap<(usize, usize), Time>,
+    past: VecDeque<(usize, Sealed)>,
+}
+
+impl Wire {
+    pub(super) fn new(chance: Chance, setting: &Setting) -> Self {
+        let mut sound = setting.network.clone();
+        (sound.loss, sound.duplicate) = (0.0, 0.0);
+        Self {
+            faulty: Network::new(chance, &setting.network),
+            sound: Network::new(chance, &sound),
+            cuts: BTreeMap::new(),
+            past: VecDeque::new(),
+        }
+    }
+
+    /// Cuts one from another until an instant.
+    pub(super) fn cut(&mut self, from: usize, to: usize, until: Time) {
+        self.cuts.insert((from, to), until);
+    }
+
+    /// All cuts are mended.
+    pub(super) fn heal(&mut self) {
+        self.cuts.clear();
+    }
+
+    /// A message of the past, and whom it was for.
+    pub(super) fn past(&self) -> &VecDeque<(usize, Sealed)> {
+        &self.past
+    }
+
+    fn remember(&mut self, to: usize, sealed: &Sealed) {
+        if self.past.len() >= KEPT {
+            self.past.pop_front();
+        }
+        self.past.push_back((to, sealed.clone()));
+    }
+
+    fn is_cut(&self, from: usize, to: usize, now: Time) -> bool {
+        self.cuts.get(&(from, to)).is_some_and(|until| now < *until)
+    }
+}
+
+impl World {
+    /// When each copy of a message arrives.
+    pub(super) fn fates(
+        &mut self,
+        from: usize,
+        to: usize,
+        (sequence, kind): (Sequence, &'static str),
+        sealed: &Sealed,
+    ) -> Vec<Time> {
+        let parcel = Parcel { from, to, sequence, kind };
+        let network = if self.healed { &self.wire.sound } else { &self.wire.faulty };
+        let fates = network.fate(parcel, self.now);
+        if self.healed {
+            return fates.into_iter().map(|takes| self.now.plus(takes)).collect();
+        }
+        if self.wire.is_cut(from, to, self.now) {
+            self.watch.fault(Fault::CutOff);
+            return Vec::new();
+        }
+        match fates.len() {
+            0 => self.watch.fault(Fault::Lost),
+            1 => {}
+            _ => self.watch.fault(Fault::Doubled),
+        }
+        if self.setting.has(Family::Replay) && self.dice(Family::Replay).percent(20) {
+            self.wire.remember(to, sealed);
+        }
+        let (now, mut arrivals) = (self.now, Vec::new());
+        for takes in fates {
+            let late = self.lateness(to, sealed);
+            arrivals.push(late.unwrap_or_else(|| now.plus(takes)));
+        }
+        arrivals
+    }
+
+    /// When a message arrives that is held up: hours later, or just at a boundary of its ticket.
+    fn lateness(&mut self, to: usize, sealed: &Sealed) -> Option<Time> {
+        if !self.strikes(Family::Delay, 6) {
+            return None;
+        }
+        self.watch.fault(Fault::Late);
+        let (now, term) = (self.now, self.setting.term);
+        let boundary = self.dice(Family::Delay).percent(60);
+        let edges = if boundary { self.edges(to, sealed) } else { Vec::new() };
+        if let Some(&edge) = self.dice(Family::Delay).pick(&edges) {
+            return Some(edge);
+        }
+        Some(now.plus(self.dice(Family::Delay).scaled(Span::SECOND, term.times(2))))
+    }
+
+    /// The boundaries of what a message is about that its receiver's clock has yet to show.
+    fn edges(&self, to: usize, sealed: &Sealed) -> Vec<Time> {
+        let Some(term) = sealed.peek().ok().and_then(|envelope| about(&envelope.message)) else {
+            return Vec::new();
+        };
+        let margin = self.setting.margin;
+        let ends = [term.start(), term.end().minus(margin), term.end(), term.end().plus(margin)];
+        let micro = Span::from_micros(1);
+        let all = ends.into_iter().flat_map(|end| [end.minus(micro), end, end.plus(micro)]);
+        let player = &self.players[to];
+        let here = all.filter_map(|edge| player.clock.when(edge));
+        here.filter(|at| *at > self.now).collect()
+    }
+
+    /// A message of the past arrives once more.
+    pub(super) fn replay(&mut self) {
+        let count = self.wire.past().len();
+        let place = self.dice(Family::Replay).below(count.max(1));
+        let Some((to, sealed)) = self.wire.past().get(place).cloned() else { return };
+        self.watch.fault(Fault::Replayed);
+        self.later(self.now, Event::Message { to, sealed });
+    }
+}
+
+/// The term that a message is about.
+pub(super) fn about(message: &Message) -> Option<Term> {
+    match message {
+        Message::Redeem { ticket, .. } => Some(ticket.bottom().term),
+        Message::Close { tickets } => Some(tickets.last()?.bottom().term),
+        Message::Granted { tickets, .. } => Some(tickets.first()?.1.bottom().term),
+        Message::Leased { term, .. } => Some(*term),
+        Message::Closed { receipts, .. } | Message::Credit { receipts } => {
+            Some(receipts.first()?.what.term)
+        }
+        Message::Request(request) => {
+            let until = request.answer_by.min(request.last_end());
+            Term::new(request.earliest, until).ok()
+        }
+        Message::Delegate { .. }
+        | Message::Delegated { .. }
+        | Message::Credited { .. }
+        | Message::Refused { .. } => None,
+    }
+}

@@ -1,0 +1,309 @@
+//! The loop: what is due next happens, to one actor at a time, and is watched.
+
+use std::collections::BTreeMap;
+
+use tenure_core::driver::Call;
+use tenure_core::effect::{Done, Effect, EffectId, Input};
+use tenure_core::identity::ActorId;
+use tenure_core::message::{Envelope, Sealed, Sequence};
+use tenure_core::time::{Span, Time};
+
+use super::act::Act;
+use super::dice::Dice;
+use super::fault::{Fault, Family};
+use super::node::Nodes;
+use super::player::{Player, Step};
+use super::setting::{Setting, Stream};
+use super::violation::Violation;
+use super::watch::Watch;
+use super::wire::Wire;
+use crate::random::Chance;
+
+/// The most that can happen at one instant before it is called a livelock.
+const MOST_AT_ONCE: u32 = 20_000;
+
+/// Everybody, and everything that is on its way.
+pub(super) struct World {
+    pub(super) setting: Setting,
+    pub(super) chance: Chance,
+    pub(super) now: Time,
+    pub(super) players: Vec<Player>,
+    pub(super) by_id: BTreeMap<ActorId, usize>,
+    queue: BTreeMap<(Time, u64), Event>,
+    queued: u64,
+    pub(super) wire: Wire,
+    pub(super) nodes: Nodes,
+    pub(super) watch: Watch,
+    pub(super) healed: bool,
+    /// How the shells fare: disks, deaths, timers.
+    pub(super) shell: Dice,
+    pub(super) life: Dice,
+    pub(super) dice: BTreeMap<Family, Dice>,
+    at_once: u32,
+}
+
+/// What is on its way.
+pub(super) enum Event {
+    Message { to: usize, sealed: Sealed },
+    Answer { to: usize, done: Done },
+    Decision { to: usize, decision: Input },
+    /// A disk has synced, or a pause is over.
+    Free { who: usize, life: u32 },
+    Rise { who: usize },
+    Act(Act),
+}
+
+impl World {
+    pub(super) fn new(setting: Setting, chance: Chance, watch: Watch, players: Vec<Player>) -> Self {
+        let by_id = players.iter().enumerate().map(|(index, p)| (p.id, index)).collect();
+        let dice = Family::ALL.iter().map(|&f| (f, Stream::Family(f).dice(chance))).collect();
+        Self {
+            wire: Wire::new(chance, &setting),
+            nodes: Nodes::default(),
+            shell: Stream::Shell.dice(chance),
+            life: Stream::Life.dice(chance),
+            now: Time::ZERO,
+            queue: BTreeMap::new(),
+            queued: 0,
+            healed: false,
+            at_once: 0,
+            setting,
+            chance,
+            players,
+            by_id,
+            watch,
+            dice,
+        }
+    }
+
+    /// Puts something on its way.
+    pub(super) fn later(&mut self, at: Time, event: Event) {
+        self.queued += 1;
+        self.queue.insert((at.max(self.now), self.queued), event);
+    }
+
+    /// The stream of a family.
+    pub(super) fn dice(&mut self, family: Family) -> &mut Dice {
+        let chance = self.chance;
+        self.dice.entry(family).or_insert_with(|| Stream::Family(family).dice(chance))
+    }
+
+    /// Whether a family strikes now, which it does `percent` times in a hundred while faults go on.
+    pub(super) fn strikes(&mut self, family: Family, percent: u32) -> bool {
+        !self.healed && self.setting.has(family) && self.dice(family).percent(percent)
+    }
+
+    /// Everybody starts.
+    pub(super) fn open(&mut self) -> Result<(), Violation> {
+        (0..self.players.len()).try_for_each(|who| self.hand_in(who, Input::Start))
+    }
+
+    /// Lets everything happen until an instant.
+    pub(super) fn run_until(&mut self, until: Time) -> Result<(), Violation> {
+        loop {
+            let next = self.next_due();
+            let Some((at, what)) = next.filter(|(at, _)| *at <= until) else {
+                self.now = until;
+                return Ok(());
+            };
+            self.at_once = if at > self.now { 0 } else { self.at_once + 1 };
+            if self.at_once > MOST_AT_ONCE {
+                return Err(self.stuck("actors keep each other busy without time passing"));
+            }
+            self.now = self.now.max(at);
+            self.happens(what)?;
+        }
+    }
+
+    /// What is due first: an event, or the timer of somebody.
+    fn next_due(&mut self) -> Option<(Time, Due)> {
+        let event = self.queue.first_key_value().map(|((at, _), _)| (*at, Due::Event));
+        let mut next = event;
+        for who in 0..self.players.len() {
+            if !self.players[who].listens() {
+                continue;
+            }
+            let timer = self.timer(who).map(|at| (at.max(self.now), Due::Timer(who)));
+            let resend = self.players[who].repetition().map(|at| (at, Due::Resend(who)));
+            for due in [timer, resend].into_iter().flatten() {
+                if next.as_ref().is_none_or(|(at, _)| due.0 < *at) {
+                    next = Some(due);
+                }
+            }
+        }
+        next
+    }
+
+    /// When somebody's timer goes off, late if it is one of those.
+    fn timer(&mut self, who: usize) -> Option<Time> {
+        let at = self.players[who].timeout()?;
+        if self.healed || at < self.now || !self.setting.has(Family::LateTimer) {
+            return Some(at);
+        }
+        Some(at.plus(super::shell::lag(self.chance, who, at, self.setting.term)))
+    }
+
+    fn happens(&mut self, what: Due) -> Result<(), Violation> {
+        match what {
+            Due::Event => match self.queue.pop_first() {
+                Some((_, event)) => self.event(event),
+                None => Ok(()),
+            },
+            Due::Timer(who) => {
+                self.note_lateness(who);
+                self.hand_in(who, Input::Tick)
+            }
+            Due::Resend(who) => self.resend(who),
+        }
+    }
+
+    fn note_lateness(&mut self, who: usize) {
+        let due = self.players[who].timeout().filter(|due| *due > Time::MIN);
+        if due.is_some_and(|due| due < self.now) && self.setting.has(Family::LateTimer) {
+            self.watch.fault(Fault::TimerLate);
+        }
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), Violation> {
+        match event {
+            Event::Message { to, sealed } => {
+                self.watch.arrives(self.now, &self.players[to], &sealed);
+                self.hand_in(to, Input::Message(sealed))
+            }
+            Event::Answer { to, done } => self.hand_in(to, Input::Driver(done)),
+            Event::Decision { to, decision } => self.hand_in(to, decision),
+            Event::Free { who, life } if self.players[who].life == life => self.free(who),
+            Event::Free { .. } => Ok(()),
+            Event::Rise { who } => self.rise(who),
+            Event::Act(act) => self.act(act),
+        }
+    }
+
+    /// Sends again what was not answered for too long.
+    fn resend(&mut self, who: usize) -> Result<(), Violation> {
+        let now = self.now;
+        let Player { seat, outbox, .. } = &mut self.players[who];
+        let Some(seat) = seat else { return Ok(()) };
+        let actor = seat.actor();
+        let due = outbox.due(now, |id| actor.is_owed(id));
+        for (id, outgoing) in due {
+            self.watch.repeats(self.now, &self.players[who], &outgoing)?;
+            self.transmit(who, id, outgoing.to, outgoing.kind, &outgoing.sealed);
+        }
+        Ok(())
+    }
+
+    /// Hands an input to somebody, now or when they have time for it. Who is down hears nothing.
+    pub(super) fn hand_in(&mut self, who: usize, input: Input) -> Result<(), Violation> {
+        let player = &mut self.players[who];
+        if player.seat.is_none() {
+            return Ok(());
+        }
+        player.inbox.push_back(input);
+        if player.busy.is_none() { self.work(who) } else { Ok(()) }
+    }
+
+    /// Somebody works off what came, as far as their disk lets them.
+    pub(super) fn work(&mut self, who: usize) -> Result<(), Violation> {
+        while self.players[who].listens() && !self.players[who].inbox.is_empty() {
+            let inputs = std::mem::take(&mut self.players[who].inbox);
+            for input in inputs {
+                self.step(who, input)?;
+                if self.players[who].seat.is_none() {
+                    return Ok(());
+                }
+            }
+            self.sync(who)?;
+        }
+        Ok(())
+    }
+
+    /// One input: its facts are appended, not yet durable, and nothing leaves.
+    fn step(&mut self, who: usize, input: Input) -> Result<(), Violation> {
+        let player = &mut self.players[who];
+        let Some(actor) = player.actor() else { return Ok(()) };
+        let position = actor.position();
+        let before = self.watch.before(player);
+        self.watch.input(self.now, player, &input);
+        let out = player.handle(self.now, input);
+        if out.facts.is_empty() {
+            self.watch.unmoved(self.now, player, before)?;
+        }
+        self.watch.problems(&out.problems);
+        if out.facts.is_empty() && out.replies.is_empty() {
+            return Ok(());
+        }
+        if !out.facts.is_empty() && self.springs(who, Fault::BeforeAppend) {
+            return self.crash(who);
+        }
+        let facts = !out.facts.is_empty();
+        let step = Step { position, facts: out.facts, replies: out.replies };
+        self.players[who].unsynced.push(step);
+        if facts && self.springs(who, Fault::AfterAppend) {
+            return self.crash(who);
+        }
+        Ok(())
+    }
+
+    /// Sends an answer or a question over the wire.
+    pub(super) fn transmit(
+        &mut self,
+        from: usize,
+        sequence: Sequence,
+        to: ActorId,
+        kind: &'static str,
+        sealed: &Sealed,
+    ) {
+        let Some(&to) = self.by_id.get(&to) else { return };
+        let arrivals = self.fates(from, to, (sequence, kind), sealed);
+        for at in arrivals {
+            self.later(at, Event::Message { to, sealed: sealed.clone() });
+        }
+    }
+
+    /// Seals an envelope in somebody's name and has it watched as it leaves.
+    pub(super) fn seal(&mut self, who: usize, envelope: &Envelope) -> Result<Option<Sealed>, Violation> {
+        let player = &mut self.players[who];
+        let Some(seat) = &mut player.seat else { return Ok(None) };
+        let sealed = seat.actor_mut().seal(envelope);
+        self.watch.sent(self.now, player, envelope, &sealed)?;
+        Ok(Some(sealed))
+    }
+
+    /// A driver is called; its answers are on their way.
+    pub(super) fn call(&mut self, who: usize, call: &Call) -> Result<(), Violation> {
+        self.watch.called(self.now, &self.players[who], call)?;
+        for (after, done) in self.perform(who, call) {
+            self.later(self.now.plus(after), Event::Answer { to: who, done });
+        }
+        Ok(())
+    }
+
+    /// What an actor owes, as far as its facts are durable.
+    pub(super) fn owed(&mut self, who: usize) -> Vec<(EffectId, Effect)> {
+        let player = &mut self.players[who];
+        let started = player.started;
+        let Some(seat) = &player.seat else { return Vec::new() };
+        let effects = seat.actor().effects_after(started);
+        player.started = seat.actor().position();
+        effects
+    }
+
+    /// That something does not go on.
+    pub(super) fn stuck(&self, what: impl Into<String>) -> Violation {
+        Violation::stuck(self.now, what.into())
+    }
+
+    /// A while of the kind that faults last.
+    pub(super) fn spell(&mut self, family: Family) -> Span {
+        let (term, second) = (self.setting.term, Span::SECOND);
+        self.dice(family).scaled(second, term.times(2))
+    }
+}
+
+/// Whose turn it is.
+enum Due {
+    Event,
+    Timer(usize),
+    Resend(usize),
+}
