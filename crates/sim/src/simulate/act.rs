@@ -198,7 +198,8 @@ impl World {
         let ahead = self.players[who].clock.ahead(now);
         let dice = self.dice(Family::WildClock);
         let by = dice.scaled(Span::SECOND, term.times(2));
-        let fault = [Fault::FarOff, Fault::JumpedAhead, Fault::JumpedBack, Fault::Frozen][dice.below(4)];
+        let fault =
+            [Fault::FarOff, Fault::JumpedAhead, Fault::JumpedBack, Fault::Frozen][dice.below(4)];
         self.watch.fault(fault);
         let clock = &mut self.players[who].clock;
         match fault {
@@ -242,6 +243,7 @@ impl World {
         let position = second.actor().position();
         second.actor_mut().handle(time, Input::Start, &mut out);
         let step = super::player::Step { position, facts: out.facts, replies: Vec::new() };
+        self.players[who].doubled = true;
         match self.players[who].append(&step) {
             Ok(()) => self.durable(who, position, &step.facts),
             Err(error) => Err(self.stuck(format!("a second instance cannot append: {error}"))),

@@ -58,7 +58,9 @@ pub(super) fn fact(entry: &Entry, margin: Span, seat: &Seat) -> Option<&'static 
         (Fact::SiteAuthority(fact), _) => site(*at, fact),
         (Fact::ServiceManager(fact), Seat::ServiceManager(actor, _)) => {
             let (lease, point) = match fact {
-                service_manager::Fact::TermOver(fact) => (fact.lease, "guest ends a lease at its end - margin"),
+                service_manager::Fact::TermOver(fact) => {
+                    (fact.lease, "guest ends a lease at its end - margin")
+                }
                 service_manager::Fact::Leased(fact) if fact.term.start() == *at => {
                     return Some("guest takes its units at the start");
                 }

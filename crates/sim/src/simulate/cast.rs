@@ -92,11 +92,11 @@ fn roll(setting: &Setting) -> Vec<(Name, Role, usize, bool)> {
     let sites = (0..setting.sites.len())
         .map(|place| (name("site", place), Role::SiteAuthority, place, true));
     let brokers = setting.brokers.iter().enumerate();
-    let brokers = brokers
-        .map(|(place, broker)| (name("broker", place), Role::Broker, place, broker.honest));
+    let brokers =
+        brokers.map(|(place, broker)| (name("broker", place), Role::Broker, place, broker.honest));
     let guests = setting.guests.iter().enumerate();
-    let guests =
-        guests.map(|(place, guest)| (name("guest", place), Role::ServiceManager, place, guest.honest));
+    let guests = guests
+        .map(|(place, guest)| (name("guest", place), Role::ServiceManager, place, guest.honest));
     sites.chain(brokers).chain(guests).collect()
 }
 

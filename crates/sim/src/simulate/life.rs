@@ -103,7 +103,9 @@ impl World {
             Fact::ServiceManager(service_manager::Fact::Leased(fact)) => {
                 self.live_with(who, fact.lease, fact.term);
             }
-            Fact::ServiceManager(service_manager::Fact::Extended(fact)) if self.life.percent(40) => {
+            Fact::ServiceManager(service_manager::Fact::Extended(fact))
+                if self.life.percent(40) =>
+            {
                 let duration = self.life.span(Span::SECOND, self.setting.term);
                 let at = self.now.plus(self.life.span(Span::ZERO, self.setting.term));
                 self.command(at, who, Command::Extend { lease: fact.lease, duration });

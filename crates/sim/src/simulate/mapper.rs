@@ -66,7 +66,8 @@ impl World {
         let time = self.players[who].time(self.now);
         let term = self.setting.term;
         let dice = self.dice(Family::Mapper);
-        let round = if dice.percent(70) { sound.round() } else { sound.round() + dice.below(9) as u64 };
+        let round =
+            if dice.percent(70) { sound.round() } else { sound.round() + dice.below(9) as u64 };
         let size = [0, 0, 0, 9, Memo::MAX_BYTES + 1][dice.below(5)];
         let memo = (size > 0).then(|| Memo(dice.bytes(size)));
         let wake = dice.percent(30).then(|| time.plus(dice.span(term.times(-1), term)));
@@ -162,7 +163,8 @@ fn odd_choice(dice: &mut Dice, mut choice: Choice) -> Choice {
             0 => *term = Term::new(term.start(), term.end().plus(Span::SECOND)).unwrap_or(*term),
             1 => {
                 let back = Span::DAY.times(dice.between(0, 3));
-                *term = Term::new(term.start().minus(back), term.end().minus(back)).unwrap_or(*term);
+                *term =
+                    Term::new(term.start().minus(back), term.end().minus(back)).unwrap_or(*term);
             }
             2 => parts.iter_mut().flatten().for_each(|(_, units)| *units = 0),
             3 => parts.iter_mut().flatten().for_each(|(_, units)| *units += 5),

@@ -121,11 +121,7 @@ fn live(world: &mut World) -> Result<(), Violation> {
 fn bounds(setting: &Setting) -> Bounds {
     let retries = setting.patience.longest.times(3);
     let drivers = setting.term.times(2);
-    Bounds {
-        request: retries.plus(drivers),
-        teardown: drivers,
-        recovery: Span::MINUTE.times(10),
-    }
+    Bounds { request: retries.plus(drivers), teardown: drivers, recovery: Span::MINUTE.times(10) }
 }
 
 /// How long anything that was begun may still take: requests for the next term are remembered as long
@@ -159,7 +155,9 @@ impl World {
             if !player.honest {
                 continue;
             }
-            left.extend(actor.unfinished(9).into_iter().map(|line| format!("{}: {line}", player.name)));
+            left.extend(
+                actor.unfinished(9).into_iter().map(|line| format!("{}: {line}", player.name)),
+            );
             let (actor, clock) = (player.id, player.time(self.now));
             self.watch.auditor.observe(self.now, &Observation::Rested { actor, clock })?;
         }

@@ -77,7 +77,9 @@ impl World {
             5 => (Fault::SaysFailed, vec![(after, done(call, fail("it says")))]),
             6 => {
                 // The node was never reached: it does not know the epoch.
-                self.nodes.highest.retain(|(_, site, unit), _| (*site, *unit) != (call.site, call.unit));
+                self.nodes
+                    .highest
+                    .retain(|(_, site, unit), _| (*site, *unit) != (call.site, call.unit));
                 (Fault::SaysDone, vec![(after, answer)])
             }
             7 => {

@@ -49,6 +49,8 @@ pub(super) struct Player {
     pub(super) unsynced: Vec<Step>,
     /// Where it dies next.
     pub(super) trap: Option<Fault>,
+    /// Whether a second instance has written to its journal.
+    pub(super) doubled: bool,
     /// How often it dies again as soon as it is back.
     pub(super) loops: u32,
 }
@@ -90,6 +92,7 @@ impl Player {
             unsynced: Vec::new(),
             trap: None,
             loops: 0,
+            doubled: false,
             name,
             honest,
             signer,
@@ -148,7 +151,7 @@ impl Player {
         self.journal.append(step.position, &step.facts)
     }
 
-    /// Ends this life. What was appended and not synced is gone, but for the first `kept` steps.
+    /// Ends this life.
     pub(super) fn die(&mut self) {
         self.seat = None;
         self.life += 1;
@@ -158,6 +161,7 @@ impl Player {
         self.unsynced.clear();
         self.outbox = Outbox::new(self.patience);
         self.trap = None;
+        self.doubled = false;
     }
 
     /// A new life from the fold of the journal.

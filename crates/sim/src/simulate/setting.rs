@@ -33,13 +33,16 @@ pub(super) enum Stream {
 
 impl Stream {
     pub(super) fn dice(self, chance: Chance) -> Dice {
-        Dice::new(chance, match self {
-            Self::Setting => 0,
-            Self::Schedule => 1,
-            Self::Life => 2,
-            Self::Shell => 3,
-            Self::Family(family) => 16 + family as u64,
-        })
+        Dice::new(
+            chance,
+            match self {
+                Self::Setting => 0,
+                Self::Schedule => 1,
+                Self::Life => 2,
+                Self::Shell => 3,
+                Self::Family(family) => 16 + family as u64,
+            },
+        )
     }
 }
 
@@ -109,7 +112,8 @@ impl Setting {
         let brokers = brokers(dice, &families);
         let guests = guests(dice, &families, term);
         let sites = (0..dice.count(1, 3)).map(|_| site(dice, brokers.len())).collect();
-        let retry = dice.scaled(Span::SECOND, if shrunk { Span::from_secs(4) } else { Span::MINUTE });
+        let retry =
+            dice.scaled(Span::SECOND, if shrunk { Span::from_secs(4) } else { Span::MINUTE });
         let patience = Patience { first: retry, longest: retry.times(dice.between(4, 60)) };
         let slow = Span::from_micros(term.as_micros() / 20);
         let takes = |dice: &mut Dice| Delay::uniform(Span::ZERO, dice.scaled(Span::SECOND, slow));
@@ -171,7 +175,8 @@ fn families(dice: &mut Dice) -> BTreeSet<Family> {
         };
         let families: BTreeSet<Family> = Family::ALL.iter().filter(on).copied().collect();
         let rich = [Family::Crash, Family::Driver, Family::Storage, Family::Mapper];
-        if families.len() >= 5 && rich.iter().filter(|family| families.contains(family)).count() > 1 {
+        if families.len() >= 5 && rich.iter().filter(|family| families.contains(family)).count() > 1
+        {
             return families;
         }
     }

@@ -178,15 +178,13 @@ impl World {
     /// Ends a life with so many of its unsynced steps made durable, and plans the next.
     pub(super) fn fall(&mut self, who: usize, kept: usize, down: Span) -> Result<(), Violation> {
         let steps = std::mem::take(&mut self.players[who].unsynced);
-        let whole = kept >= steps.len();
-        let live = self.watch.last_words(&mut self.players[who], whole);
         for step in steps.into_iter().take(kept) {
             if self.players[who].append(&step).is_err() {
                 break;
             }
             self.durable(who, step.position, &step.facts)?;
         }
-        self.watch.dies(self.now, &self.players[who], live)?;
+        self.watch.dies(self.now, &mut self.players[who])?;
         self.players[who].die();
         self.later(self.now.plus(down), Event::Rise { who });
         Ok(())

@@ -10,6 +10,7 @@ use tenure_core::effect::{Input, Problem};
 use tenure_core::fact::{Entry, Fact};
 use tenure_core::identity::ActorId;
 use tenure_core::invariants::{Auditor, Observation, digest};
+use tenure_core::journal::Journal as _;
 use tenure_core::message::{Envelope, Message, Sealed};
 use tenure_core::name::Name;
 use tenure_core::time::{Span, Time};
@@ -141,7 +142,12 @@ impl Watch {
         point.into_iter().for_each(|point| self.point(point));
     }
 
-    pub(super) fn repeats(&mut self, now: Time, player: &Player, outgoing: &Outgoing) -> Result<(), Violation> {
+    pub(super) fn repeats(
+        &mut self,
+        now: Time,
+        player: &Player,
+        outgoing: &Outgoing,
+    ) -> Result<(), Violation> {
         match outgoing.sealed.peek() {
             Ok(envelope) => self.leaves(now, player, &envelope, &outgoing.sealed),
             Err(_) => Ok(()),
@@ -192,11 +198,20 @@ impl Watch {
         Ok(self.auditor.observe(now, &Observation::Sent { envelope, sealed })?)
     }
 
-    pub(super) fn called(&mut self, now: Time, player: &Player, call: &Call) -> Result<(), Violation> {
+    pub(super) fn called(
+        &mut self,
+        now: Time,
+        player: &Player,
+        call: &Call,
+    ) -> Result<(), Violation> {
         self.trace.add(&[4, now.as_micros() as u64, call.epoch.0, call.unit.0.into()]);
         self.trace.line(|| {
             let Call { unit, epoch, lease, .. } = call;
-            format!("{now} {} calls {} of {unit} in {epoch:?} for {lease}", player.name, call.step.word())
+            format!(
+                "{now} {} calls {} of {unit} in {epoch:?} for {lease}",
+                player.name,
+                call.step.word()
+            )
         });
         Ok(self.auditor.observe(now, &Observation::Called { actor: player.id, call })?)
     }
@@ -238,24 +253,18 @@ impl Watch {
         *self.counts.transitions.entry(transition).or_default() += 1;
     }
 
-    /// What somebody who dies looked like, if all its facts are durable.
-    pub(super) fn last_words(&self, player: &mut Player, whole: bool) -> Option<Hash> {
-        player.actor_mut().filter(|_| whole).map(digest)
-    }
-
-    pub(super) fn dies(
-        &mut self,
-        now: Time,
-        player: &Player,
-        live: Option<Hash>,
-    ) -> Result<(), Violation> {
+    /// Somebody dies. If all its facts are durable, it must come back as it was.
+    pub(super) fn dies(&mut self, now: Time, player: &mut Player) -> Result<(), Violation> {
         self.trace.add(&[5, now.as_micros() as u64, player.life.into()]);
         self.trace.line(|| format!("{now} {} dies", player.name));
-        match live {
-            Some(live) => self.live.insert(player.id, live),
-            None => self.live.remove(&player.id),
+        let (id, durable) = (player.id, player.journal.len());
+        let whole = !player.doubled;
+        let actor = player.actor_mut().filter(|actor| whole && actor.position() == durable);
+        match actor.map(digest) {
+            Some(live) => self.live.insert(id, live),
+            None => self.live.remove(&id),
         };
-        Ok(self.auditor.observe(now, &Observation::Crashed { actor: player.id })?)
+        Ok(self.auditor.observe(now, &Observation::Crashed { actor: id })?)
     }
 
     pub(super) fn recovered(&mut self, now: Time, player: &mut Player) -> Result<(), Violation> {

@@ -10,7 +10,7 @@ use tenure_core::time::{Span, Time};
 
 use super::act::Act;
 use super::dice::Dice;
-use super::fault::{Fault, Family};
+use super::fault::{Family, Fault};
 use super::node::Nodes;
 use super::player::{Player, Step};
 use super::setting::{Setting, Stream};
@@ -44,17 +44,36 @@ pub(super) struct World {
 
 /// What is on its way.
 pub(super) enum Event {
-    Message { to: usize, sealed: Sealed },
-    Answer { to: usize, done: Done },
-    Decision { to: usize, decision: Input },
+    Message {
+        to: usize,
+        sealed: Sealed,
+    },
+    Answer {
+        to: usize,
+        done: Done,
+    },
+    Decision {
+        to: usize,
+        decision: Input,
+    },
     /// A disk has synced, or a pause is over.
-    Free { who: usize, life: u32 },
-    Rise { who: usize },
+    Free {
+        who: usize,
+        life: u32,
+    },
+    Rise {
+        who: usize,
+    },
     Act(Act),
 }
 
 impl World {
-    pub(super) fn new(setting: Setting, chance: Chance, watch: Watch, players: Vec<Player>) -> Self {
+    pub(super) fn new(
+        setting: Setting,
+        chance: Chance,
+        watch: Watch,
+        players: Vec<Player>,
+    ) -> Self {
         let by_id = players.iter().enumerate().map(|(index, p)| (p.id, index)).collect();
         let dice = Family::ALL.iter().map(|&f| (f, Stream::Family(f).dice(chance))).collect();
         Self {
@@ -262,7 +281,11 @@ impl World {
     }
 
     /// Seals an envelope in somebody's name and has it watched as it leaves.
-    pub(super) fn seal(&mut self, who: usize, envelope: &Envelope) -> Result<Option<Sealed>, Violation> {
+    pub(super) fn seal(
+        &mut self,
+        who: usize,
+        envelope: &Envelope,
+    ) -> Result<Option<Sealed>, Violation> {
         let player = &mut self.players[who];
         let Some(seat) = &mut player.seat else { return Ok(None) };
         let sealed = seat.actor_mut().seal(envelope);
