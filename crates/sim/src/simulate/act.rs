@@ -8,6 +8,7 @@ use tenure_core::name::Name;
 use tenure_core::slice::LeaseId;
 use tenure_core::time::{Span, Time};
 
+use super::crime::{goes_on, last};
 use super::fault::{Family, Fault};
 use super::setting::Stream;
 use super::violation::Violation;
@@ -77,6 +78,10 @@ impl World {
                     plan.push((at, Act::Strike(family)));
                 }
             }
+            if goes_on(family, true) && self.setting.has(family) {
+                let until = last(heal, term);
+                plan.extend((0..12).map(|_| (dice.time(heal, until), Act::Strike(family))));
+            }
         }
         let others = [(Act::Restart, dice.count(2, 12)), (Act::Stock, dice.count(0, 2))];
         for (act, count) in others {
@@ -84,7 +89,7 @@ impl World {
                 plan.push((dice.time(Time::ZERO, heal), act.clone()));
             }
         }
-        for (at, act) in plan.into_iter().filter(|(at, _)| *at < heal) {
+        for (at, act) in plan {
             self.later(at, Event::Act(act));
         }
     }
@@ -104,7 +109,7 @@ impl World {
                 let command = Command::Stock { resource, units: NonZeroU32::MIN };
                 self.hand_in(who, Input::Command(command))
             }
-            Act::Strike(_) if self.healed => Ok(()),
+            Act::Strike(family) if !goes_on(family, self.healed) => Ok(()),
             Act::Strike(family) => self.strike(family),
         }
     }
@@ -198,16 +203,27 @@ impl World {
         let ahead = self.players[who].clock.ahead(now);
         let dice = self.dice(Family::WildClock);
         let by = dice.scaled(Span::SECOND, term.times(2));
-        let fault =
-            [Fault::FarOff, Fault::JumpedAhead, Fault::JumpedBack, Fault::Frozen][dice.below(4)];
-        self.watch.fault(fault);
+        let kind = dice.below(4);
         let clock = &mut self.players[who].clock;
-        match fault {
-            Fault::FarOff => clock.set(now, by, 200),
-            Fault::JumpedAhead => clock.set(now, ahead.plus(by), 0),
-            Fault::JumpedBack => clock.set(now, ahead.plus(by.times(-1)), 0),
-            _ => clock.freeze(now),
-        }
+        let fault = match kind {
+            0 => {
+                clock.set(now, by, 200);
+                Fault::FarOff
+            }
+            1 => {
+                clock.set(now, ahead.plus(by), 0);
+                Fault::JumpedAhead
+            }
+            2 => {
+                clock.set(now, ahead.plus(by.times(-1)), 0);
+                Fault::JumpedBack
+            }
+            _ => {
+                clock.freeze(now);
+                Fault::Frozen
+            }
+        };
+        self.watch.fault(fault);
     }
 
     fn set_trap(&mut self) -> Result<(), Violation> {
@@ -238,7 +254,7 @@ impl World {
             return Ok(());
         }
         let time = self.players[who].time(self.now);
-        let mut second = self.players[who].from_fold();
+        let mut second = self.players[who].folded();
         let mut out = tenure_core::effect::Output::default();
         let position = second.actor().position();
         second.actor_mut().handle(time, Input::Start, &mut out);

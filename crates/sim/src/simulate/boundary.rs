@@ -4,6 +4,7 @@ use tenure_core::actor::Seat;
 use tenure_core::fact::{Entry, Fact, broker, service_manager, site_authority};
 use tenure_core::lease::site_authority::Why;
 use tenure_core::message::{Message, Sealed};
+use tenure_core::slice::LeaseId;
 use tenure_core::time::{Span, Time};
 
 use super::wire::about;
@@ -12,11 +13,9 @@ use super::wire::about;
 pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'static str> {
     let message = sealed.peek().ok()?.message;
     let term = about(&message)?;
-    let micro = Span::from_micros(1);
     let (start, end) = (term.start(), term.end());
     let edges = [start, end.minus(margin), end, end.plus(margin)];
     let edge = edges.iter().position(|edge| *edge == now)?;
-    let _ = micro;
     Some(match (message, edge) {
         (Message::Redeem { .. }, 0) => "redeem arrives at the start",
         (Message::Redeem { .. }, 1) => "redeem arrives at the end - margin",
@@ -56,22 +55,10 @@ pub(super) fn fact(entry: &Entry, margin: Span, seat: &Seat) -> Option<&'static 
     let Entry { at, fact } = entry;
     match (fact, seat) {
         (Fact::SiteAuthority(fact), _) => site(*at, fact),
-        (Fact::ServiceManager(fact), Seat::ServiceManager(actor, _)) => {
-            let (lease, point) = match fact {
-                service_manager::Fact::TermOver(fact) => {
-                    (fact.lease, "guest ends a lease at its end - margin")
-                }
-                service_manager::Fact::Leased(fact) if fact.term.start() == *at => {
-                    return Some("guest takes its units at the start");
-                }
-                service_manager::Fact::ExtensionAsked(fact) => {
-                    (fact.lease, "extension asked at the end - margin")
-                }
-                _ => return None,
-            };
+        (Fact::ServiceManager(fact), Seat::ServiceManager(actor, _)) => guest(*at, fact, |lease| {
             let end = actor.lease(lease)?.held()?.term.end();
-            (at.plus(margin) == end).then_some(point)
-        }
+            (at.plus(margin) == end).then_some(end)
+        }),
         (Fact::Broker(broker::Fact::TicketsCut(fact)), _) => {
             let start = fact.tickets.first()?.1.bottom().term.start();
             (start == *at).then_some("ticket cut at its start")
@@ -80,23 +67,40 @@ pub(super) fn fact(entry: &Entry, margin: Span, seat: &Seat) -> Option<&'static 
     }
 }
 
+/// At a guest; `ends` answers for a lease that ends one margin from now.
+fn guest(
+    at: Time,
+    fact: &service_manager::Fact,
+    ends: impl Fn(LeaseId) -> Option<Time>,
+) -> Option<&'static str> {
+    use service_manager::Fact as F;
+    if let F::Leased(fact) = fact {
+        (fact.term.start() == at).then_some("guest takes its units at the start")
+    } else if let F::TermOver(fact) = fact {
+        ends(fact.lease).map(|_| "guest ends a lease at its end - margin")
+    } else if let F::ExtensionAsked(fact) = fact {
+        ends(fact.lease).map(|_| "extension asked at the end - margin")
+    } else {
+        None
+    }
+}
+
 fn site(at: Time, fact: &site_authority::Fact) -> Option<&'static str> {
     use site_authority::Fact as F;
-    match fact {
-        F::Redeemed(fact) if fact.ticket.bottom().term.start() == at => {
-            Some("lease redeemed at its start")
-        }
-        F::LeaseExtended(fact) if fact.ticket.bottom().term.start() == at => {
-            Some("lease extended at its end")
-        }
-        F::LeaseClosed(site_authority::LeaseClosed { why: Why::GivenBack, receipts, .. })
-            if receipts.is_empty() =>
-        {
+    if let F::Redeemed(fact) = fact {
+        (fact.ticket.bottom().term.start() == at).then_some("lease redeemed at its start")
+    } else if let F::LeaseExtended(fact) = fact {
+        (fact.ticket.bottom().term.start() == at).then_some("lease extended at its end")
+    } else if let F::LeaseClosed(fact) = fact {
+        let given_back = fact.why == Why::GivenBack;
+        if given_back && fact.receipts.is_empty() {
             Some("lease given back with nothing left")
-        }
-        F::LeaseClosed(fact) if fact.receipts.iter().any(|r| r.what.term.start() > at) => {
+        } else if given_back && fact.receipts.iter().any(|r| r.what.term.start() > at) {
             Some("lease given back before its start")
+        } else {
+            None
         }
-        _ => None,
+    } else {
+        None
     }
 }

@@ -99,22 +99,19 @@ impl World {
 
     /// What comes of facts outside: guests go on, operators repair.
     pub(super) fn follow_up(&mut self, who: usize, entry: &Entry) {
-        match &entry.fact {
-            Fact::ServiceManager(service_manager::Fact::Leased(fact)) => {
-                self.live_with(who, fact.lease, fact.term);
-            }
-            Fact::ServiceManager(service_manager::Fact::Extended(fact))
-                if self.life.percent(40) =>
-            {
+        if let Fact::ServiceManager(service_manager::Fact::Leased(fact)) = &entry.fact {
+            self.live_with(who, fact.lease, fact.term);
+        } else if let Fact::ServiceManager(service_manager::Fact::Extended(fact)) = &entry.fact {
+            if !self.healed && self.life.percent(40) {
                 let duration = self.life.span(Span::SECOND, self.setting.term);
                 let at = self.now.plus(self.life.span(Span::ZERO, self.setting.term));
                 self.command(at, who, Command::Extend { lease: fact.lease, duration });
             }
-            Fact::SiteAuthority(site_authority::Fact::UnitTeardownFailed(fact)) => {
-                let at = self.now.plus(self.life.scaled(Span::SECOND, self.setting.term));
-                self.command(at, who, Command::Reset { unit: fact.unit });
-            }
-            _ => {}
+        } else if let Fact::SiteAuthority(site_authority::Fact::UnitTeardownFailed(fact)) =
+            &entry.fact
+        {
+            let at = self.now.plus(self.life.scaled(Span::SECOND, self.setting.term));
+            self.command(at, who, Command::Reset { unit: fact.unit });
         }
     }
 

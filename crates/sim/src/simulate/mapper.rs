@@ -39,18 +39,13 @@ impl World {
             _ => (Fault::OldRound, Span::from_micros(1)),
         };
         self.watch.fault(fault);
-        match fault {
-            Fault::Nonsense => {
-                let nonsense = self.nonsense(who, &decision);
-                self.later(now, Event::Decision { to: who, decision: nonsense });
-            }
-            Fault::OldRound => {
-                let old = older(&decision);
-                self.later(now, Event::Decision { to: who, decision: old });
-                let again = decision.clone();
-                self.later(now.plus(after), Event::Decision { to: who, decision: again });
-            }
-            _ => {}
+        let first = if fault == Fault::Nonsense {
+            Some(self.nonsense(who, &decision))
+        } else {
+            (fault == Fault::OldRound).then(|| older(&decision))
+        };
+        if let Some(decision) = first {
+            self.later(now, Event::Decision { to: who, decision });
         }
         self.later(now.plus(after), Event::Decision { to: who, decision });
     }

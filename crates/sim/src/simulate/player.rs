@@ -166,17 +166,17 @@ impl Player {
 
     /// A new life from the fold of the journal.
     pub(super) fn rise(&mut self) {
-        self.seat = Some(self.from_fold());
+        self.seat = Some(self.folded());
         self.started = 0;
     }
 
     /// The actor once more, as the fold has it.
-    pub(super) fn from_fold(&self) -> Seat {
+    pub(super) fn folded(&self) -> Seat {
         twin(&self.fold, (self.build)())
     }
 
     /// The actor once more, by reading the journal from its first entry.
-    pub(super) fn from_journal(&self) -> Result<Seat, String> {
+    pub(super) fn read_again(&self) -> Result<Seat, String> {
         let mut seat = (self.build)();
         for position in 0..self.journal.len() {
             let entry = self.journal.read(position).ok_or("a fact is gone")?;

@@ -107,14 +107,15 @@ impl Setting {
         let longest = if shrunk { Span::HOUR } else { Span::HOUR.times(12) };
         let term = dice.scaled(Span::MINUTE.times(12), longest);
         let mut families = families(dice);
-        let scheme = if dice.percent(8) { Scheme::Ed25519 } else { Scheme::None };
+        let scheme = if dice.percent(3) { Scheme::Ed25519 } else { Scheme::None };
         families.retain(|family| !options.without.contains(family));
         let brokers = brokers(dice, &families);
         let guests = guests(dice, &families, term);
         let sites = (0..dice.count(1, 3)).map(|_| site(dice, brokers.len())).collect();
         let retry =
             dice.scaled(Span::SECOND, if shrunk { Span::from_secs(4) } else { Span::MINUTE });
-        let patience = Patience { first: retry, longest: retry.times(dice.between(4, 60)) };
+        let longest = dice.scaled(Span::MINUTE, Span::MINUTE.times(30)).max(retry);
+        let patience = Patience { first: retry, longest };
         let slow = Span::from_micros(term.as_micros() / 20);
         let takes = |dice: &mut Dice| Delay::uniform(Span::ZERO, dice.scaled(Span::SECOND, slow));
         let delegation = dice.span(Span::DAY, Span::DAY.times(12)).max(term.times(5));
@@ -186,9 +187,9 @@ fn families(dice: &mut Dice) -> BTreeSet<Family> {
 fn visits(dice: &mut Dice, heal: Time, term: Span) -> Vec<Time> {
     let mut visits = Vec::new();
     let last = heal.minus(Span::HOUR);
-    for _ in 0..dice.count(24, 40) {
+    for _ in 0..dice.count(18, 26) {
         let burst = dice.time(Time::ZERO, last);
-        for _ in 0..dice.count(4, 12) {
+        for _ in 0..dice.count(5, 11) {
             visits.push(burst.plus(dice.span(Span::ZERO, term)).min(last));
         }
     }

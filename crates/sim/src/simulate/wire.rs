@@ -64,19 +64,19 @@ impl Wire {
 }
 
 impl World {
-    /// When each copy of a message arrives.
+    /// When each copy of a message arrives, and whether that is a boundary of what it is about.
     pub(super) fn fates(
         &mut self,
         from: usize,
         to: usize,
         (sequence, kind): (Sequence, &'static str),
         sealed: &Sealed,
-    ) -> Vec<Time> {
+    ) -> Vec<(Time, bool)> {
         let parcel = Parcel { from, to, sequence, kind };
         let network = if self.healed { &self.wire.sound } else { &self.wire.faulty };
         let fates = network.fate(parcel, self.now);
         if self.healed {
-            return fates.into_iter().map(|takes| self.now.plus(takes)).collect();
+            return fates.into_iter().map(|takes| (self.now.plus(takes), false)).collect();
         }
         if self.wire.is_cut(from, to, self.now) {
             self.watch.fault(Fault::CutOff);
@@ -93,13 +93,13 @@ impl World {
         let (now, mut arrivals) = (self.now, Vec::new());
         for takes in fates {
             let late = self.lateness(to, sealed);
-            arrivals.push(late.unwrap_or_else(|| now.plus(takes)));
+            arrivals.push(late.unwrap_or_else(|| (now.plus(takes), false)));
         }
         arrivals
     }
 
     /// When a message arrives that is held up: hours later, or just at a boundary of its ticket.
-    fn lateness(&mut self, to: usize, sealed: &Sealed) -> Option<Time> {
+    fn lateness(&mut self, to: usize, sealed: &Sealed) -> Option<(Time, bool)> {
         if !self.strikes(Family::Delay, 6) {
             return None;
         }
@@ -108,9 +108,9 @@ impl World {
         let boundary = self.dice(Family::Delay).percent(60);
         let edges = if boundary { self.edges(to, sealed) } else { Vec::new() };
         if let Some(&edge) = self.dice(Family::Delay).pick(&edges) {
-            return Some(edge);
+            return Some((edge, true));
         }
-        Some(now.plus(self.dice(Family::Delay).scaled(Span::SECOND, term.times(2))))
+        Some((now.plus(self.dice(Family::Delay).scaled(Span::SECOND, term.times(2))), false))
     }
 
     /// The boundaries of what a message is about that its receiver's clock has yet to show.
@@ -133,7 +133,7 @@ impl World {
         let place = self.dice(Family::Replay).below(count.max(1));
         let Some((to, sealed)) = self.wire.past().get(place).cloned() else { return };
         self.watch.fault(Fault::Replayed);
-        self.later(self.now, Event::Message { to, sealed });
+        self.later(self.now, Event::Message { to, sealed, edge: false });
     }
 }
 

@@ -9,6 +9,7 @@ use tenure_core::message::{Envelope, Sealed, Sequence};
 use tenure_core::time::{Span, Time};
 
 use super::act::Act;
+use super::crime::Loot;
 use super::dice::Dice;
 use super::fault::{Family, Fault};
 use super::node::Nodes;
@@ -33,6 +34,7 @@ pub(super) struct World {
     queued: u64,
     pub(super) wire: Wire,
     pub(super) nodes: Nodes,
+    pub(super) loot: Loot,
     pub(super) watch: Watch,
     pub(super) healed: bool,
     /// How the shells fare: disks, deaths, timers.
@@ -44,9 +46,11 @@ pub(super) struct World {
 
 /// What is on its way.
 pub(super) enum Event {
+    /// A message, and whether it was held up until a boundary of what it is about.
     Message {
         to: usize,
         sealed: Sealed,
+        edge: bool,
     },
     Answer {
         to: usize,
@@ -79,6 +83,7 @@ impl World {
         Self {
             wire: Wire::new(chance, &setting),
             nodes: Nodes::default(),
+            loot: Loot::default(),
             shell: Stream::Shell.dice(chance),
             life: Stream::Life.dice(chance),
             now: Time::ZERO,
@@ -185,8 +190,13 @@ impl World {
 
     fn event(&mut self, event: Event) -> Result<(), Violation> {
         match event {
-            Event::Message { to, sealed } => {
-                self.watch.arrives(self.now, &self.players[to], &sealed);
+            Event::Message { to, sealed, edge } => {
+                if edge {
+                    self.watch.arrives(self.now, &self.players[to], &sealed);
+                }
+                if self.ambushed(to, &sealed) {
+                    return Ok(());
+                }
                 self.hand_in(to, Input::Message(sealed))
             }
             Event::Answer { to, done } => self.hand_in(to, Input::Driver(done)),
@@ -275,8 +285,8 @@ impl World {
     ) {
         let Some(&to) = self.by_id.get(&to) else { return };
         let arrivals = self.fates(from, to, (sequence, kind), sealed);
-        for at in arrivals {
-            self.later(at, Event::Message { to, sealed: sealed.clone() });
+        for (at, edge) in arrivals {
+            self.later(at, Event::Message { to, sealed: sealed.clone(), edge });
         }
     }
 
@@ -290,6 +300,7 @@ impl World {
         let Some(seat) = &mut player.seat else { return Ok(None) };
         let sealed = seat.actor_mut().seal(envelope);
         self.watch.sent(self.now, player, envelope, &sealed)?;
+        self.overhear(envelope);
         Ok(Some(sealed))
     }
 
