@@ -11,7 +11,7 @@ use tenure_core::actor::{Peer, Role, Seat, Setup};
 use tenure_core::driver::{Answer, Call, GuestDriver, ResourceDriver};
 use tenure_core::effect::Done;
 use tenure_core::identity::{ActorId, Signer};
-use tenure_core::journal::MemoryJournal;
+use tenure_core::journal::JournalDigest;
 use tenure_core::mapper::registry::{self, MapperError};
 use tenure_core::message::{Sealed, Sequence};
 use tenure_core::name::Name;
@@ -26,7 +26,7 @@ pub(crate) struct Member {
     pub(crate) name: Name,
     pub(crate) id: ActorId,
     pub(crate) seat: Seat,
-    pub(crate) journal: MemoryJournal,
+    pub(crate) journal: JournalDigest,
     pub(crate) outbox: Outbox,
     pub(crate) driver: Option<Driver>,
     /// What a service manager needs, one value a step.
@@ -104,7 +104,7 @@ pub(crate) fn assemble(
             name: name.clone(),
             id: signer.id(),
             seat,
-            journal: MemoryJournal::new(),
+            journal: JournalDigest::default(),
             outbox: Outbox::new(patience),
             driver,
             demand: Vec::new(),

@@ -12,7 +12,7 @@ use tenure_core::actor::outbox::Outgoing;
 use tenure_core::driver::Call;
 use tenure_core::effect::{Done, Effect, Input, Output};
 use tenure_core::identity::ActorId;
-use tenure_core::journal::{AppendError, Journal as _, JournalHasher, MemoryJournal};
+use tenure_core::journal::{AppendError, hash_of_run};
 use tenure_core::mapper::registry::MapperError;
 use tenure_core::message::{Envelope, Sealed, Sequence};
 use tenure_core::name::Name;
@@ -174,15 +174,14 @@ impl Emulation {
     pub fn report(&self) -> Report {
         let mut report = self.report.clone();
         self.metrics.fill(&mut report, &self.series());
-        let mut hasher = JournalHasher::default();
         for member in &self.members {
-            member.journal.rows().for_each(|row| hasher.add(&row));
             report.facts += member.journal.len();
             let (made, checked) = member.seat.actor().signatures();
             report.signatures_made += made;
             report.signatures_checked += checked;
         }
-        report.journal_hash = hasher.finish().to_hex();
+        let journals = self.members.iter().map(|member| member.journal.hash());
+        report.journal_hash = hash_of_run(journals).to_hex();
         let notes = self.notes.iter().take(MAX_PROBLEMS);
         report.notes = notes.map(|(note, count)| format!("{count} x {note}")).collect();
         report
@@ -192,11 +191,6 @@ impl Emulation {
     pub fn series(&self) -> Vec<Series> {
         let driven = self.members.iter().enumerate().filter(|(_, m)| !m.demand.is_empty());
         driven.map(|(index, m)| self.metrics.series(index, m.name.as_str(), &m.demand)).collect()
-    }
-
-    /// The journals of all actors, in the order of their names.
-    pub fn journals(&self) -> impl Iterator<Item = (&Name, &MemoryJournal)> {
-        self.members.iter().map(|member| (&member.name, &member.journal))
     }
 
     fn next_instant(&mut self) -> Option<Time> {

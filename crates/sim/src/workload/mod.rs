@@ -133,7 +133,9 @@ fn inflate<'a>(file: &str, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, WorkloadErr
     if !bytes.starts_with(&GZIP_MAGIC) {
         return Ok(Cow::Borrowed(bytes));
     }
-    let mut plain = Vec::with_capacity(bytes.len().saturating_mul(8));
+    // The trailer tells how much there is: of one member, below 4 GiB, and if it tells the truth.
+    let told = bytes.last_chunk().map_or(0, |size| u32::from_le_bytes(*size) as usize);
+    let mut plain = Vec::with_capacity(told.min(bytes.len().saturating_mul(32)) + 1);
     MultiGzDecoder::new(bytes)
         .take(MAX_INFLATED + 1)
         .read_to_end(&mut plain)

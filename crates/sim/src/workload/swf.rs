@@ -10,6 +10,8 @@ use super::number::{ONE, millionths, quote, refusal};
 use super::summary::{Damage, Machine, Summary};
 
 const FIELDS: usize = 18;
+/// A line is rarely shorter, in bytes.
+const LINE: usize = 60;
 const SUBMIT: usize = 2;
 const WAIT: usize = 3;
 const RUN_TIME: usize = 4;
@@ -45,7 +47,7 @@ type Fault = (Option<usize>, String);
 
 pub(super) fn parse(text: &[u8], kind: Kind, start: Start) -> (Summary, Vec<Job>) {
     let mut summary = Summary::new(kind);
-    let mut jobs = Vec::new();
+    let mut jobs = Vec::with_capacity(text.len() / LINE);
     for (line, number) in text.split(|&byte| byte == b'\n').zip(1..) {
         let line = line.trim_ascii();
         if line.is_empty() {
