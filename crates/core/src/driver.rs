@@ -122,7 +122,9 @@ pub trait ResourceDriver: Send + Sync {
     fn probe(&self, unit: UnitId) -> Result<Properties, DriverError>;
 }
 
-/// The guest's plug-in, called with the unit properties that the site handed out. The same promises.
+/// The guest's plug-in, called with the unit properties that the site handed out. The same promises, and
+/// one more: a lease may have to be left before its join is answered, so [`Step::Leave`] may be called
+/// while [`Step::Join`] is still at work on the unit. It ends that work.
 pub trait GuestDriver: Send + Sync {
     /// Does [`Step::Join`] or [`Step::Leave`].
     fn perform(&self, call: &Call) -> Answer;

@@ -258,8 +258,10 @@ impl<'a> Draft<'a> {
     }
 
     fn busy(&self, wish: &Wish<'_>, from: Time) -> Refusal {
-        let earliest =
-            self.earliest(wish, from, Time::MAX, MAX_HINTS).map(|(term, _)| term.start());
+        // An extension can begin at one instant alone.
+        let movable = wish.items.iter().all(|(item, _)| item.extends.is_none());
+        let met = movable.then(|| self.earliest(wish, from, Time::MAX, MAX_HINTS)).flatten();
+        let earliest = met.map(|(term, _)| term.start());
         let term = Term::lasting(from, wish.duration);
         let free_of = |&(item, only): &(&Item, Option<AccountId>)| {
             let free = term.map_or(0, |term| self.free(item, only, term));

@@ -1,7 +1,10 @@
 //! Grants that are not what was asked for.
 
+use tenure_core::effect::Command;
 use tenure_core::lease::broker::State;
 use tenure_core::message::Message;
+use tenure_core::refusal::Refusal;
+use tenure_core::time::Span;
 
 use crate::common::world::Scene;
 use crate::common::{BROKER, GUEST, HOUR, RIVAL, at, item, letter, request, wish};
@@ -27,4 +30,15 @@ fn a_window_that_began_long_ago_is_met_in_what_is_left_of_it() {
     world.run();
     let state = world.broker().request(asked.id);
     assert!(matches!(state, Some(State::Granted { .. })), "all units are free: {state:?}");
+}
+
+#[test]
+fn a_refused_extension_is_not_told_to_come_later() {
+    let mut world = Scene::default().open();
+    let lease = world.ask(GUEST, wish(4, 0, HOUR));
+    world.ask(RIVAL, wish(1, HOUR, HOUR));
+    world.command(GUEST, Command::Extend { lease, duration: Span::HOUR });
+    let refused = world.sent("refused").last().cloned().unwrap();
+    let Message::Refused { refusal, .. } = refused.peek().unwrap().message else { panic!() };
+    assert!(matches!(refusal, Refusal::Busy { earliest: None, .. }), "{refusal}");
 }

@@ -46,19 +46,20 @@ impl SiteAuthority {
         self.emit(now, Woken {}, out);
     }
 
+    /// The units of a type that no delegation names.
+    fn undelegated(&self, resource: &Name) -> u32 {
+        let total = self.stocks.get(resource).map_or(0, |shelf| shelf.total);
+        let links = self.delegations.values().map(|delegation| delegation.ticket.bottom());
+        let of_type = links.filter(|link| link.resource == *resource);
+        of_type.fold(total, |left, link| left.saturating_sub(link.units.get()))
+    }
+
     /// Issues the first generation of a delegation, if the stock covers it beside all others.
     fn offer(&mut self, now: Time, index: usize, offer: &Offer, out: &mut Output) {
-        let total = self.stocks.get(&offer.resource).map_or(0, |shelf| u64::from(shelf.total));
-        let delegated: u64 = self
-            .delegations
-            .values()
-            .map(|delegation| delegation.ticket.bottom())
-            .filter(|link| link.resource == offer.resource)
-            .map(|link| u64::from(link.units.get()))
-            .sum();
-        if delegated + u64::from(offer.units.get()) > total {
+        let left = self.undelegated(&offer.resource);
+        if offer.units.get() > left {
             let cause = format!(
-                "offer {index}: {} units of `{}` cannot be delegated, {delegated} of {total} are",
+                "offer {index}: {} units of `{}` cannot be delegated, {left} are left",
                 offer.units, offer.resource
             );
             return out.problems.push(Problem::Command(cause));
@@ -94,7 +95,8 @@ impl SiteAuthority {
         self.emit(now, DelegationIssued { ticket: Ticket::root_of(link) }, out);
     }
 
-    /// Renews a delegation before it ends: same number, next generation, longer term.
+    /// Renews a delegation before it ends: same number, next generation, longer term. If more is offered
+    /// by now, it grows as far as the stock allows; it never shrinks.
     fn renew(&mut self, now: Time, number: u64, out: &mut Output) {
         let Some(delegation) = self.delegations.get(&number) else { return };
         let link = delegation.ticket.bottom().clone();
@@ -106,7 +108,9 @@ impl SiteAuthority {
         let (Some(offer), Some(generation)) = (offer.cloned(), link.delegation) else {
             return self.timers.set(Timer::Renewal(number), None);
         };
-        let offer = Offer { units: link.units, ..offer };
+        let more = offer.units.get().saturating_sub(link.units.get());
+        let units = link.units.saturating_add(more.min(self.undelegated(&link.resource)));
+        let offer = Offer { units, ..offer };
         let end = link.term.end().max(now).plus(offer.length);
         match Term::new(link.term.start(), end) {
             Ok(term) if term.end() > link.term.end() => {
