@@ -127,13 +127,21 @@ fn play(name: &str) {
     let text = fs::read_to_string(root().join(&path));
     let text = text.unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
     match perform(&text) {
-        Ok(now) => check_golden(&path, &now),
+        Ok(played) => check_golden(&path, &played.text),
         Err((line, bad)) => panic!("{path}:{line}: {bad}"),
     }
 }
 
-/// The script with the traces that its commands cause now, or what is wrong in which line.
-fn perform(text: &str) -> Result<String, (usize, String)> {
+/// A script that was played.
+struct Played {
+    /// The script with the traces that its commands cause now.
+    text: String,
+    /// The laws that its actors were held to.
+    laws: Vec<&'static str>,
+}
+
+/// Plays a script, or says what is wrong in which line.
+fn perform(text: &str) -> Result<Played, (usize, String)> {
     let script = Script::read(text)?;
     let (mut stage, mut traces) = (Stage::default(), Vec::new());
     for part in &script.parts {
@@ -145,5 +153,5 @@ fn perform(text: &str) -> Result<String, (usize, String)> {
         }
         traces.push(trace);
     }
-    Ok(script.with_traces(&traces))
+    Ok(Played { text: script.with_traces(&traces), laws: stage.laws() })
 }

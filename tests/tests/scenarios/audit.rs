@@ -43,6 +43,11 @@ impl Audit {
         }
     }
 
+    /// The laws that were asked at least once.
+    pub fn asked(&self) -> impl Iterator<Item = &'static str> {
+        self.auditor.checked().filter(|(_, count)| *count > 0).map(|(law, _)| law.id)
+    }
+
     /// Whether all laws were kept so far.
     pub fn verdict(&self) -> Result<(), Bad> {
         match &self.broken {

@@ -86,6 +86,11 @@ pub const COMMANDS: &[Known] = &[
 pub struct Stage(Option<World>);
 
 impl Stage {
+    /// The laws that its actors were held to.
+    pub fn laws(&self) -> Vec<&'static str> {
+        self.0.iter().flat_map(|world| world.audit.asked()).collect()
+    }
+
     /// Carries out a command and answers its trace.
     pub fn perform(&mut self, mut words: Words) -> Result<Vec<String>, Bad> {
         let quietly = words.has("quietly");
@@ -360,6 +365,8 @@ fn mapper(world: &mut World, words: &mut Words) -> Result<(), Bad> {
 
 /// Everything works again, and time passes until all is over.
 fn finish(world: &mut World, _: &mut Words) -> Result<(), Bad> {
+    let bounds = Bounds { request: Span::DAY, teardown: Span::HOUR, recovery: Span::HOUR };
+    world.audit.healed(world.now, bounds);
     world.network.heal();
     for who in 0..world.players.len() {
         let player = &mut world.players[who];
@@ -371,8 +378,7 @@ fn finish(world: &mut World, _: &mut Words) -> Result<(), Bad> {
             world.start(who);
         }
     }
-    let bounds = Bounds { request: Span::DAY, teardown: Span::HOUR, recovery: Span::HOUR };
-    world.finish(Span::DAY.times(7), bounds)?;
+    world.finish(Span::DAY.times(7))?;
     show::rest(world);
     Ok(())
 }

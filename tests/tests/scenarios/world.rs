@@ -11,7 +11,7 @@ use tenure_core::driver::Call;
 use tenure_core::effect::{Done, Effect, Input, Output};
 use tenure_core::fact::Entry;
 use tenure_core::identity::ActorId;
-use tenure_core::invariants::{Bounds, Observation, digest};
+use tenure_core::invariants::{Observation, digest};
 use tenure_core::journal::Journal as _;
 use tenure_core::message::Envelope;
 use tenure_core::time::{Span, Time};
@@ -442,8 +442,7 @@ impl World {
     }
 
     /// Lets time pass until everything is over; at most `patience`.
-    pub fn finish(&mut self, patience: Span, bounds: Bounds) -> Result<(), Bad> {
-        self.audit.healed(self.now, bounds);
+    pub fn finish(&mut self, patience: Span) -> Result<(), Bad> {
         let until = self.now.plus(patience);
         for _ in 0..MANY {
             self.run()?;
