@@ -162,10 +162,11 @@ fn a_stolen_ticket_is_refused_before_its_holder_has_shown_it() {
 }
 
 #[test]
-fn a_stolen_ticket_gets_no_answer_once_its_holder_has_shown_it() {
+fn a_stolen_ticket_is_refused_in_the_same_words_once_its_holder_has_shown_it() {
     let (mut world, ticket) = leased();
-    let out = without_effect(&mut world, &letter(RIVAL, SITE, redeem(&ticket)));
-    assert_eq!(out.replies, []);
+    let not_holder = Refusal::Ticket(TicketFault::NotHolder(id(GUEST)));
+    assert_eq!(refused(&mut world, RIVAL, redeem(&ticket)), not_holder);
+    assert_eq!(refused(&mut world, RIVAL, close(&ticket)), not_holder);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What shells do around their actors, and how they die: sync, send, call drivers, come back.
 
 use tenure_core::actor::outbox::Outgoing;
-use tenure_core::effect::{Effect, EffectId, Input};
+use tenure_core::effect::{Effect, Input};
 use tenure_core::journal::AppendError;
 use tenure_core::message::Envelope;
 use tenure_core::time::{Span, Time};
@@ -17,12 +17,6 @@ pub(super) fn lag(chance: Chance, who: usize, at: Time, term: Span) -> Span {
     let name = [u64::MAX, who as u64, at.as_micros() as u64];
     let mut dice = Dice::from(chance.of(Purpose::Simulate, &name));
     if dice.percent(10) { dice.scaled(Span::from_micros(1), term) } else { Span::ZERO }
-}
-
-/// What leaves an actor.
-enum Leaves {
-    Reply(Envelope),
-    Effect(EffectId, Effect),
 }
 
 impl World {
@@ -78,9 +72,11 @@ impl World {
         if self.strikes(Family::Storage, 1) {
             return self.unknown(who);
         }
-        let steps = std::mem::take(&mut self.players[who].unsynced);
-        let mut replies = Vec::new();
-        for step in steps {
+        if self.springs(who, Fault::AfterSync) {
+            return self.fall(who, usize::MAX, Span::MINUTE);
+        }
+        let mut steps = std::mem::take(&mut self.players[who].unsynced).into_iter();
+        while let Some(step) = steps.next() {
             match self.players[who].append(&step) {
                 Ok(()) => self.durable(who, step.position, &step.facts)?,
                 Err(AppendError::Fenced { .. }) => {
@@ -89,12 +85,23 @@ impl World {
                 }
                 Err(AppendError::Unknown(_)) => return self.crash(who),
             }
-            replies.extend(step.replies);
+            for (sent, reply) in step.replies.into_iter().enumerate() {
+                if sent > 0 && self.springs(who, Fault::AmidSends) {
+                    // All of it is durable, whoever has heard of it.
+                    self.players[who].unsynced = steps.collect();
+                    return self.fall(who, usize::MAX, Span::MINUTE);
+                }
+                self.reply(who, &reply)?;
+            }
         }
-        if self.springs(who, Fault::AfterSync) {
-            return self.crash(who);
-        }
-        self.release(who, replies)
+        self.release(who)
+    }
+
+    fn reply(&mut self, who: usize, envelope: &Envelope) -> Result<(), Violation> {
+        let Some(sealed) = self.seal(who, envelope)? else { return Ok(()) };
+        let (header, kind) = (envelope.header, envelope.message.kind());
+        self.transmit(who, header.sequence, header.to, kind, &sealed);
+        Ok(())
     }
 
     /// The disk does not say whether the facts are durable: the actor stops and reads them again.
@@ -119,32 +126,23 @@ impl World {
         Ok(())
     }
 
-    /// Lets out what follows from durable facts.
-    fn release(&mut self, who: usize, replies: Vec<Envelope>) -> Result<(), Violation> {
-        let mut leaves: Vec<Leaves> = replies.into_iter().map(Leaves::Reply).collect();
-        leaves.extend(self.owed(who).into_iter().map(|(id, effect)| Leaves::Effect(id, effect)));
-        let (mut sent, all) = (0, leaves.len());
-        for leaving in leaves {
-            let amid = sent > 0 && sent < all;
-            if amid && self.springs(who, Fault::AmidSends) {
+    /// Starts what is owed because of durable facts.
+    fn release(&mut self, who: usize) -> Result<(), Violation> {
+        let owed = self.owed(who);
+        let all = owed.len();
+        for (started, (id, effect)) in owed.into_iter().enumerate() {
+            if started > 0 && self.springs(who, Fault::AmidSends) {
                 return self.crash(who);
             }
-            sent += 1;
-            match leaving {
-                Leaves::Reply(envelope) => {
-                    let Some(sealed) = self.seal(who, &envelope)? else { return Ok(()) };
-                    let header = envelope.header;
-                    let kind = envelope.message.kind();
-                    self.transmit(who, header.sequence, header.to, kind, &sealed);
-                }
-                Leaves::Effect(id, Effect::Send(envelope)) => {
+            match effect {
+                Effect::Send(envelope) => {
                     let Some(sealed) = self.seal(who, &envelope)? else { return Ok(()) };
                     let (to, kind) = (envelope.header.to, envelope.message.kind());
                     self.transmit(who, id, to, kind, &sealed);
                     let (now, outgoing) = (self.now, Outgoing { to, kind, sealed });
                     self.players[who].outbox.sent(id, outgoing, now);
                 }
-                Leaves::Effect(_, Effect::Call(call)) => {
+                Effect::Call(call) => {
                     if self.springs(who, Fault::BeforeCall) {
                         return self.crash(who);
                     }
@@ -153,7 +151,7 @@ impl World {
                         return self.crash(who);
                     }
                 }
-                Leaves::Effect(_, Effect::Consult { .. }) => self.consult(who),
+                Effect::Consult { .. } => self.consult(who),
             }
         }
         if all > 0 && self.springs(who, Fault::AfterSends) {
@@ -208,7 +206,7 @@ impl World {
         }
         self.players[who].rise();
         self.watch.recovered(self.now, &mut self.players[who])?;
-        self.release(who, Vec::new())?;
+        self.release(who)?;
         if self.players[who].seat.is_none() {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use super::{Cause, Lease, SiteAuthority};
+use super::{Cause, Lease, RefusedTicket, SiteAuthority};
 use crate::actor::Emit as _;
 use crate::codec;
 use crate::effect::Output;
@@ -30,7 +30,12 @@ impl SiteAuthority {
     pub(super) fn redeem(&mut self, now: Time, from: ActorId, shown: Shown, out: &mut Output) {
         let (ticket, lease, slice, least, configuration) = shown;
         let hash = ticket.hash();
-        if self.answer_known(from, hash, out) {
+        // A ticket that is not the sender's own is never told apart from any other of somebody else's.
+        let holder = ticket.bottom().holder;
+        if holder != from {
+            return self.refuse(now, from, hash, TicketFault::NotHolder(holder).into(), out);
+        }
+        if self.answer_known(hash, out) {
             return;
         }
         let unmet = match self.check(now, from, &ticket, &configuration) {
@@ -88,8 +93,8 @@ impl SiteAuthority {
         }
         match refused {
             Some((hash, refusal)) if taken.is_empty() => {
-                if self.refused.contains_key(&hash) {
-                    self.answer_known(from, hash, out);
+                if self.refused.get(&hash).is_some_and(|refused| refused.holder == from) {
+                    self.answer_known(hash, out);
                 } else {
                     self.refuse(now, from, hash, refusal, out);
                 }
@@ -106,16 +111,15 @@ impl SiteAuthority {
         ticket: &Ticket,
         out: &mut Output,
     ) -> Result<(), Refusal> {
-        let hash = ticket.hash();
-        let known = self.by_ticket.get(&hash).copied();
-        if known.is_some() && ticket.bottom().holder != from {
-            return Err(TicketFault::NotHolder(ticket.bottom().holder).into());
+        let (hash, holder) = (ticket.hash(), ticket.bottom().holder);
+        if holder != from {
+            return Err(TicketFault::NotHolder(holder).into());
         }
-        if let Some(lease) = known {
+        if let Some(&lease) = self.by_ticket.get(&hash) {
             self.give_back(now, lease, out);
             return Ok(());
         }
-        if let Some(refused) = self.refused.get(&hash).filter(|refused| refused.holder == from) {
+        if let Some(refused) = self.refused.get(&hash) {
             return Err(refused.refusal.clone());
         }
         match self.check(now, from, ticket, &Properties::default()) {
@@ -178,19 +182,18 @@ impl SiteAuthority {
     }
 
     /// Answers a ticket that was redeemed, surrendered or refused before.
-    fn answer_known(&mut self, from: ActorId, hash: LinkHash, out: &mut Output) -> bool {
-        if let Some(refused) = self.refused.get(&hash) {
-            if refused.holder == from {
-                let refusal = refused.refusal.clone();
-                let message = Message::Refused { subject: Subject::Ticket(hash), refusal };
-                out.replies.push(self.base.answer(from, refused.cause, message));
-            }
+    fn answer_known(&self, hash: LinkHash, out: &mut Output) -> bool {
+        if let Some(RefusedTicket { refusal, cause, holder }) = self.refused.get(&hash) {
+            let (subject, refusal) = (Subject::Ticket(hash), refusal.clone());
+            out.replies.push(self.base.answer(
+                *holder,
+                *cause,
+                Message::Refused { subject, refusal },
+            ));
             return true;
         }
         let Some(&lease) = self.by_ticket.get(&hash) else { return false };
-        if self.leases.get(&lease).is_some_and(|lease| lease.holder() == from) {
-            self.repeat_answer(lease, hash, out);
-        }
+        self.repeat_answer(lease, hash, out);
         true
     }
 
@@ -262,7 +265,7 @@ impl SiteAuthority {
         let Some(refusal) = self.uncovered(ticket) else { return true };
         let (holder, hash) = (ticket.bottom().holder, ticket.hash());
         self.refuse_for_good(now, ticket, refusal.clone(), out);
-        if !self.answer_known(holder, hash, out) {
+        if !self.answer_known(hash, out) {
             self.refuse(now, holder, hash, refusal, out);
         }
         false
