@@ -69,6 +69,20 @@ fn a_lease_at_a_dead_site_is_over_one_margin_before_its_end() {
 }
 
 #[test]
+fn units_that_come_at_the_end_less_the_margin_are_not_taken_though_nobody_looked_at_the_clock() {
+    for (secs, state) in [(HOUR - 11, "Active"), (HOUR - 10, "Redeeming")] {
+        let mut world = Scene::default().open();
+        world.keep.insert("leased");
+        let lease = world.ask(GUEST, wish(2, 0, HOUR));
+        world.now = at(secs);
+        world.release();
+        assert_eq!(world.state(GUEST, lease), state, "at {secs}s");
+        world.advance(HOUR);
+        assert_eq!(world.state(GUEST, lease), "Closed");
+    }
+}
+
+#[test]
 fn a_lease_in_use_at_a_dead_site_is_over_one_margin_before_its_end() {
     let mut world = Scene::default().open();
     let lease = world.ask(GUEST, wish(2, 0, HOUR));

@@ -9,11 +9,12 @@ use tenure_core::slice::{LeaseId, RequestId};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
+use tenure_core::time::Span;
 
 use crate::common::world::{Scene, World};
 use crate::common::{
-    BROKER, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, cut, id, item, letter, micro,
-    one_of_each, part, receipt, returned, signer, term, units, wish,
+    BROKER, FAR_OFF, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, cut, delegation, id,
+    item, letter, micro, one_of_each, part, receipt, returned, signer, term, units, wish,
 };
 
 fn without_effect(world: &mut World, sealed: &Sealed) -> Output {
@@ -89,6 +90,24 @@ fn tickets_that_are_not_what_was_asked_for_are_not_taken() {
     assert_eq!(after_grant(other_item), "Closed");
     let forged = |held: &Ticket| vec![(0, cut(held, RIVAL, GUEST, 2, term(0, HOUR), 901))];
     assert_eq!(after_grant(forged), "Closed");
+}
+
+#[test]
+fn an_extension_at_another_site_is_not_taken() {
+    let mut world = Scene { far_stock: 4, ..Scene::default() }.open();
+    let lease = world.ask(GUEST, wish(1, 0, HOUR));
+    let ticket = world.ticket(GUEST, lease);
+    world.keep.insert("granted");
+    world.command(GUEST, Command::Extend { lease, duration: Span::from_secs(HOUR) });
+    let elsewhere = if ticket.site() == id(SITE) { FAR_SITE } else { SITE };
+    let parent = delegation(elsewhere, BROKER, 4, term(0, FAR_OFF), (1, 0));
+    let mut link = part(&parent, GUEST, 1, term(HOUR, 2 * HOUR), 900);
+    link.extends = Some(ticket.hash());
+    let extension = parent.with(SignedLink::sign(link, &signer(BROKER)));
+    let request = RequestId { origin: id(GUEST), number: 2 };
+    let message = Message::Granted { request, tickets: vec![(0, extension)] };
+    world.deliver(GUEST, &letter(BROKER, GUEST, message));
+    assert_eq!(world.state(GUEST, lease), "Active");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use tenure_core::effect::{Command, Problem};
 use tenure_core::lease::broker::State;
-use tenure_core::message::Message;
+use tenure_core::message::{Message, Sequence};
 use tenure_core::slice::{LeaseId, RequestId};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::receipt::{Receipt, Return};
@@ -73,6 +73,19 @@ fn a_receipt_shown_again_changes_nothing_and_is_answered_in_the_same_bytes() {
     let answers = world.sent("credited");
     assert_eq!(answers, vec![answers[0].clone(); 4]);
     assert_eq!((world.position(BROKER), world.free_at(900)), (position, 4));
+}
+
+#[test]
+fn a_receipt_shown_by_somebody_else_is_answered_under_a_number_that_binds_nobody() {
+    let (mut world, _) = given_back();
+    let Message::Credit { receipts } = world.sent("credit").remove(0).peek().unwrap().message
+    else {
+        unreachable!()
+    };
+    let out = world.deliver(BROKER, &letter(RIVAL, BROKER, Message::Credit { receipts }));
+    assert_eq!(out.replies[0].header.sequence.index, Sequence::VOLATILE);
+    let bound = world.sent("credited").remove(0).peek().unwrap().header.sequence;
+    assert_ne!(out.replies[0].header.sequence, bound);
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::refusal::Refusal;
 use crate::resource::Attributes;
 use crate::slice::RequestId;
 use crate::ticket::ledger::REMEMBERED;
-use crate::ticket::link::{AccountId, DelegationId, Link, SignedLink};
+use crate::ticket::link::{AccountId, DelegationId, Link, LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::ticket::{MAX_DEPTH, Ticket};
 use crate::time::{Span, Term, Time};
@@ -227,19 +227,21 @@ impl Broker {
             }
             self.emit(now, ReceiptTaken { receipt }, out);
         }
-        let causes = tickets.iter().map(|ticket| self.cut.get(ticket)?.credited);
+        // Anybody may bring a receipt, but only its holder's answer is one of a kind.
+        let own = |link: &LinkHash| self.cut.get(link).filter(|cut| cut.request.origin == from);
+        let causes = tickets.iter().map(|ticket| own(ticket)?.credited);
         let mut causes = causes.collect::<Option<Vec<_>>>().unwrap_or_default();
         causes.sort_by_key(|cause| cause.position);
         let message = Message::Credited { tickets };
         out.replies.push(match causes[..] {
-            // Some of it was forgotten: their terms are over, and there is nothing left to credit.
+            // Some of it is another's, or was forgotten: their terms are over.
             [] => self.base.volatile(from, now, message),
             [cause] => self.base.answer(from, cause, message),
             [.., cause] => self.base.joint_answer(from, cause, message),
         });
     }
 
-    fn cut_site(&self, ticket: crate::ticket::link::LinkHash) -> Option<ActorId> {
+    fn cut_site(&self, ticket: LinkHash) -> Option<ActorId> {
         let (account, _) = self.cut_from(ticket)?;
         Some(self.holdings.get(&account)?.ticket.site())
     }

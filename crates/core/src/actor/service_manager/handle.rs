@@ -141,6 +141,7 @@ impl ServiceManager {
             }) && request.earliest <= link.term.start()
                 && link.term.start() <= request.latest
                 && link.term.duration() == request.duration
+                && self.goes_on_at(link.extends, ticket.site())
                 && !self.by_ticket.contains_key(&ticket.hash())
                 && seen.insert(ticket.hash());
             if !good {
@@ -156,6 +157,13 @@ impl ServiceManager {
         } else {
             Err(Refusal::Malformed("the tickets are not for the units asked for".to_owned()))
         }
+    }
+
+    /// Whether an extension is for the site that has the units, as far as they are still held.
+    fn goes_on_at(&self, extends: Option<LinkHash>, site: ActorId) -> bool {
+        let lease = extends.and_then(|ticket| self.by_ticket.get(&ticket));
+        let held = lease.and_then(|&lease| self.lease(lease)?.held());
+        held.is_none_or(|held| held.tickets.iter().all(|ticket| ticket.site() == site))
     }
 
     fn not_granted(
@@ -186,6 +194,9 @@ impl ServiceManager {
         let Some(&lease) = self.by_ticket.get(&ticket) else { return Ok(()) };
         let Some(record) = self.leases.get(&lease) else { return Ok(()) };
         match &record.state {
+            // Over, though nobody has looked at the clock since: the units are as good as the site's.
+            State::Redeeming { ticket }
+                if ticket.bottom().term.end().minus(self.base.margin()) <= now => {}
             State::Redeeming { ticket } => {
                 let link = ticket.bottom();
                 let count = u32::try_from(units.len()).unwrap_or(u32::MAX);
