@@ -281,6 +281,7 @@ impl World {
             if player.seat.is_some() && (paused || ahead) {
                 self.fall(who, usize::MAX, Span::SECOND)?;
             }
+            self.later(now.plus(Span::SECOND), Event::Rise { who });
         }
         self.drivers_return();
         self.ask_mappers();
