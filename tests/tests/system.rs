@@ -8,5 +8,7 @@ mod formats;
 mod experiment;
 #[path = "system/faults.rs"]
 mod faults;
+#[path = "system/simulate.rs"]
+mod simulate;
 #[path = "system/documents.rs"]
 mod documents;

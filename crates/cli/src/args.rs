@@ -1,11 +1,15 @@
 //! The words of the command line.
 
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
+use std::str::FromStr as _;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tenure_core::time::Span;
 use tenure_sim::scenario::Override;
+use tenure_sim::simulate::Family;
+use tenure_sim::workload::parse_span;
 
 use crate::workload::ShowArgs;
 
@@ -24,6 +28,8 @@ const EXIT_CODES: &str = "Exit codes: 0 ok, 1 error, 2 usage\n\n\
 pub(crate) enum Command {
     /// Run a deployment in virtual time, once for each point of its sweep
     Emulate(EmulateArgs),
+    /// Run drawn deployments in virtual time, under everything that can go wrong
+    Simulate(SimulateArgs),
     /// Look at logs of demand
     Workload {
         #[command(subcommand)]
@@ -82,6 +88,58 @@ Examples:
   tenure emulate config/emulations/quick.toml --set 'sweep.seed=[1, 2, 3]' -o csv
 
 Exit codes: 0 ok, 1 error (also a run that stalled or failed), 2 usage";
+
+/// Run drawn deployments in virtual time, under everything that can go wrong.
+///
+/// Each seed draws sites, brokers, service managers, what they do and what goes wrong for a month:
+/// messages, clocks, crashes, storage, drivers, mappers, actors that lie. After each step the laws of
+/// leasing (docs/INVARIANTS.md) are checked; in the end everything that was begun must have ended. The
+/// same seed gives the same run, to the last byte.
+#[derive(Args, Debug)]
+#[command(after_help = SIMULATIONS)]
+pub(crate) struct SimulateArgs {
+    /// How many seeds
+    #[arg(long, value_name = "N", default_value = "100")]
+    pub(crate) seeds: NonZeroU64,
+
+    /// The first seed
+    #[arg(long, value_name = "S", default_value = "0")]
+    pub(crate) start: u64,
+
+    /// How many seeds run at the same time [default: as many as there are processors]
+    #[arg(long, value_name = "J")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+
+    /// Leave out a family of faults [may be repeated]
+    #[arg(long, value_name = "FAMILY", value_parser = Family::from_str)]
+    pub(crate) without: Vec<Family>,
+
+    /// Stop the faults at this time, if that is earlier than drawn, such as 3d4h
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    pub(crate) until: Option<Span>,
+
+    /// How the summary is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: SummaryFormat,
+}
+
+const SIMULATIONS: &str = "\
+Examples:
+  tenure simulate --seeds 1000
+  tenure simulate --seeds 1 --start 31
+  tenure simulate --seeds 1 --start 31 --without loss --without 'wild clock' --until 3d
+
+Exit codes: 0 ok, 1 a law was broken, with a line that brings it back, 2 usage";
+
+/// How a summary is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SummaryFormat {
+    /// Lists of counts
+    #[default]
+    Table,
+    /// One JSON object
+    Json,
+}
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -68,6 +68,18 @@ pub(crate) enum Error {
         /// The first of them, and why.
         first: String,
     },
+    /// Seeds broke a law of leasing.
+    #[error("{count} of {total} seeds broke a law; the first: {first}")]
+    Broken {
+        /// How many.
+        count: usize,
+        /// How many there were.
+        total: u64,
+        /// What the first of them broke.
+        first: String,
+        /// The command that brings it back.
+        again: String,
+    },
     /// A log cannot be shown.
     #[error(transparent)]
     Show(#[from] ShowError),
@@ -102,6 +114,7 @@ impl Error {
             Self::Incomplete { .. } => {
                 Some("the verdict and the problems of each run are in `-o json`".to_owned())
             }
+            Self::Broken { again, .. } => Some(format!("to see it again: {again}")),
             Self::Usage(_) => Some("see `tenure --help`".to_owned()),
             Self::Workload(_) | Self::Emulation { .. } | Self::Show(_) | Self::Write(_) => None,
         }

@@ -12,6 +12,7 @@ mod progress;
 mod render;
 mod run;
 mod save;
+mod simulate;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -118,6 +119,7 @@ fn run_on(args: impl IntoIterator<Item = OsString>, console: &mut Console<'_>) -
 fn dispatch(cli: &Cli, console: &mut Console<'_>) -> Result<(), Error> {
     match &cli.command {
         Command::Emulate(args) => emulate::emulate(args, console),
+        Command::Simulate(args) => simulate::simulate(args, console),
         Command::Workload { command: WorkloadCommand::Show(args) } => {
             Ok(workload::show(args, console.out)?)
         }

@@ -1,4 +1,4 @@
-//! One bar for the virtual time of all runs.
+//! One bar for all that a command has to do.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tenure_core::time::Time;
@@ -7,11 +7,11 @@ use tenure_core::time::Time;
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar over `seconds` of virtual time.
-    pub(crate) fn new(seconds: u64, terminal: bool) -> Self {
+    /// A bar over `all` there is to do: seconds of virtual time, or seeds.
+    pub(crate) fn new(all: u64, terminal: bool) -> Self {
         let target =
             if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(seconds), target);
+        let bar = ProgressBar::with_draw_target(Some(all), target);
         // Only a wrong template fails, and a bar without one is still a bar.
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent:>3}% {eta} left") {
             bar.set_style(style);
@@ -22,6 +22,11 @@ impl Progress {
     /// The part of one run, which takes `seconds` of them.
     pub(crate) fn of_run(&self, seconds: u64) -> RunProgress<'_> {
         RunProgress { bar: &self.0, seconds, shown: 0 }
+    }
+
+    /// One more of what the bar counts is done.
+    pub(crate) fn one(&self) {
+        self.0.inc(1);
     }
 
     /// Takes the bar away.

@@ -28,6 +28,7 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::PastEnd { .. }
         | Error::Emulation { .. }
         | Error::Incomplete { .. }
+        | Error::Broken { .. }
         | Error::Show(_)
         | Error::Write(_) => {
             let title = Level::ERROR.primary_title(error.to_string());
@@ -128,6 +129,7 @@ impl Facts {
             | Error::PastEnd { .. }
             | Error::Emulation { .. }
             | Error::Incomplete { .. }
+            | Error::Broken { .. }
             | Error::Show(_)
             | Error::Write(_) => {}
         }

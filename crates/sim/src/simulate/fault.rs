@@ -1,6 +1,7 @@
 //! What can go wrong, by family: a seed may leave whole families off, and shrinking tries to.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// Declares the families with the kinds of faults in each.
 macro_rules! faults {
@@ -167,5 +168,18 @@ impl fmt::Display for Family {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.word())
+    }
+}
+
+impl FromStr for Family {
+    type Err = String;
+
+    /// The family of that name; the error lists them all.
+    fn from_str(word: &str) -> Result<Self, String> {
+        let named = Self::ALL.iter().copied().find(|family| family.word() == word);
+        named.ok_or_else(|| {
+            let known: Vec<&str> = Self::ALL.iter().map(|family| family.word()).collect();
+            format!("no such family of faults; known: {}", known.join(", "))
+        })
     }
 }

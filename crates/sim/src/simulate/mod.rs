@@ -21,6 +21,7 @@ mod node;
 mod player;
 mod setting;
 mod shell;
+mod shrink;
 mod trace;
 mod transition;
 mod violation;
@@ -35,6 +36,7 @@ use tenure_core::invariants::{self, Auditor, Bounds, Cast, Law, Observation, dig
 use tenure_core::time::{Span, Time};
 
 pub use fault::{Family, Fault};
+pub use shrink::shrink;
 pub use violation::Violation;
 pub use watch::Counts;
 

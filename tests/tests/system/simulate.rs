@@ -1,0 +1,39 @@
+//! The fault simulator by its command.
+
+use serde_json::Value;
+use tenure_tests::run;
+
+fn simulate(args: &[&str]) -> Value {
+    let output = run(&[&["simulate", "-o", "json"], args].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn a_seed_gives_the_same_run_whatever_the_number_of_jobs() {
+    let [one, two] = ["1", "2"].map(|jobs| simulate(&["--seeds", "4", "--jobs", jobs]));
+    for field in ["hash", "leases", "facts", "messages", "faults", "transitions", "checks", "void"]
+    {
+        assert!(!one[field].is_null(), "{field}");
+        assert_eq!(one[field], two[field], "{field}");
+    }
+    let other = simulate(&["--seeds", "4", "--start", "4"]);
+    assert_ne!(one["hash"], other["hash"]);
+}
+
+#[test]
+fn what_is_left_out_does_not_strike() {
+    let run = simulate(&["--seeds", "2", "--without", "loss", "--without", "crash"]);
+    assert!(run["faults"].as_object().is_some_and(|faults| !faults.is_empty()));
+    for fault in ["message lost", "crash after append", "crash before driver call"] {
+        assert!(run["faults"][fault].is_null(), "{fault}");
+    }
+}
+
+#[test]
+fn a_family_that_does_not_exist_is_answered_with_those_that_do() {
+    let output = run(&["simulate", "--without", "rain"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error.contains("no such family") && error.contains("wild clock"), "{error}");
+}
