@@ -13,6 +13,7 @@ pub mod site_authority;
 mod timers;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -69,8 +70,9 @@ pub enum Role {
 /// 5. waits for the next input, and no longer than [`next_timeout`](Self::next_timeout), then
 ///    hands in [`Input::Tick`].
 ///
-/// The same inputs at the same times give the same facts, to the byte.
-pub trait Actor {
+/// The same inputs at the same times give the same facts, to the byte. As text (`Debug`) an actor is its
+/// whole state, and nothing else: two with the same text go on alike.
+pub trait Actor: fmt::Debug {
     /// Takes one input and decides. Facts are applied as they are emitted, so that later steps of the
     /// same call see earlier ones. Reads no clock, calls no plug-in, touches nothing outside.
     fn handle(&mut self, now: Time, input: Input, out: &mut Output);
@@ -102,8 +104,8 @@ pub trait Actor {
     fn unfinished(&self, most: usize) -> Vec<String>;
 }
 
-impl std::fmt::Display for Role {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::ServiceManager => "service manager",
             Self::Broker => "broker",

@@ -205,11 +205,10 @@ pub struct Bounds {
     pub recovery: Span,
 }
 
-/// What an actor is, as far as the outside can tell: the work it owes, in the bytes that would be sent,
-/// its next deadline, what is unfinished. Two actors with the same digest go on in the same way until
-/// they are told something. Costs as much as there is of it, and some signatures.
+/// What an actor is: its whole state, and the work it owes in the bytes that would be sent. Two actors
+/// with the same digest go on in the same way. Costs as much as there is of it, and some signatures.
 pub fn digest(actor: &mut dyn Actor) -> Hash {
-    let mut bytes = codec::encode(&(actor.position(), actor.next_timeout()));
+    let mut bytes = format!("{actor:?}").into_bytes();
     for (id, effect) in actor.effects_after(0) {
         codec::encode_into(&id, &mut bytes);
         match effect {
@@ -218,7 +217,6 @@ pub fn digest(actor: &mut dyn Actor) -> Hash {
             Effect::Consult { round } => codec::encode_into(&round, &mut bytes),
         }
     }
-    codec::encode_into(&actor.unfinished(usize::MAX), &mut bytes);
     Hash::of("tenure actor digest v1", &[&bytes])
 }
 

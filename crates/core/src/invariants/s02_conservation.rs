@@ -6,6 +6,7 @@ use super::{Check, Law, Scene, Tally, Verdict};
 use crate::calendar::Calendar;
 use crate::fact::{broker, site_authority};
 use crate::identity::ActorId;
+use crate::lease::site_authority::Why;
 use crate::name::Name;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::REMEMBERED;
@@ -19,7 +20,8 @@ pub(super) const LAW: Law = Law {
     statement: "At every instant, as far back as a term may start, the children of a ticket that were not \
                 given back are together no more than the ticket: those an honest broker cuts, and those an \
                 honest site accepts, whoever cut them. A ticket that is used counts as its own child. What \
-                a site delegates is no more than its stock.",
+                a site delegates is no more than its stock. What comes back early comes back whole: each \
+                ticket has one receipt, for what is left of it.",
     source: "linear resource, no over-subscription; S10, S14",
     on: "facts of brokers and sites",
 };
@@ -72,15 +74,21 @@ impl Check for Bench {
             Fact::TicketSurrendered(fact) => {
                 self.claimed(scene, &fact.ticket, tally)?;
                 self.given_back(scene.actor, fact.ticket.hash(), scene.at);
-                Ok(())
+                receipts_fit(scene, &[&fact.ticket], &fact.receipts, tally)
             }
             Fact::LeaseClosed(fact) => {
                 let site = scene.books.sites.get(&scene.actor);
                 let lease = site.and_then(|site| site.leases.get(&fact.lease));
-                for ticket in lease.iter().flat_map(|lease| &lease.tickets) {
+                let tickets: Vec<_> = lease.iter().flat_map(|lease| &lease.tickets).collect();
+                for ticket in &tickets {
                     self.given_back(scene.actor, ticket.hash(), scene.at);
                 }
-                Ok(())
+                match fact.why {
+                    Why::TermOver => Ok(()),
+                    Why::GivenBack | Why::Failed(_) => {
+                        receipts_fit(scene, &tickets, &fact.receipts, tally)
+                    }
+                }
             }
             _ => Ok(()),
         }
@@ -217,4 +225,27 @@ impl Bench {
         self.given_back(scene.actor, what.link, what.term.start());
         Ok(())
     }
+}
+
+/// The receipts of a site say of each ticket what is left of it, and of nothing else.
+fn receipts_fit(
+    scene: &Scene<'_>,
+    tickets: &[&Ticket],
+    receipts: &[Receipt],
+    tally: &mut Tally,
+) -> Verdict {
+    let left = |ticket: &&&Ticket| Some((ticket.hash(), ticket.bottom().term.from(scene.at)?));
+    let expected: BTreeMap<_, _> = tickets.iter().filter_map(|ticket| left(&ticket)).collect();
+    let signed = receipts.iter().map(|receipt| (receipt.what.link, receipt.what.term));
+    let same = receipts.len() == expected.len() && expected == signed.collect();
+    let units = |receipt: &Receipt| {
+        let mut of = tickets.iter().map(|ticket| ticket.bottom());
+        of.any(|link| link.hash() == receipt.what.link && link.units == receipt.what.units)
+    };
+    tally.check(same && receipts.iter().all(units), || {
+        let (name, at) = (scene.name(), scene.at);
+        let words = receipts.iter().map(|r| format!("{} from {}", r.what.units, r.what.term));
+        let words = words.collect::<Vec<_>>().join(", ");
+        format!("{name} signs at {at} that [{words}] came back, which is not what is left")
+    })
 }

@@ -8,18 +8,19 @@ use crate::codec::{self, Hash};
 use crate::driver::{Call, Step};
 use crate::identity::ActorId;
 use crate::lease::broker::State as AtBroker;
-use crate::lease::service_manager::{State as AtGuest, Use};
+use crate::lease::service_manager::{Extension, State as AtGuest, Use};
 use crate::lease::site_authority::State as AtSite;
 use crate::lease::unit;
 use crate::message::{Envelope, LeasedUnit, Message, Sealed, Sequence, Subject};
 use crate::ticket::link::LinkHash;
-use crate::ticket::receipt::Receipt;
+use crate::time::Time;
 
 pub(super) const LAW: Law = Law {
     id: "S9",
     name: "output commit",
     statement: "Every message and every driver call follows from facts that are durable when it leaves: the \
-                fact that its number names, and what it says. A message with the same sender and number \
+                fact that its number names, and what it says; nobody asks for what it does not wait for. \
+                A message with the same sender and number \
                 never changes its bytes, whatever crashes; only an answer that binds nobody may.",
     source: "pessimistic message logging, no orphan processes; S46",
     on: "messages; driver calls",
@@ -87,7 +88,7 @@ fn number_is_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
 fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) -> Verdict {
     let (books, from) = (scene.books, scene.actor);
     let binding = envelope.header.sequence.index != Sequence::VOLATILE;
-    let (to, message) = (envelope.header.to, &envelope.message);
+    let (to, at, message) = (envelope.header.to, envelope.header.at, &envelope.message);
     let good = match message {
         Message::Delegate { .. } | Message::Leased { .. } | Message::Closed { .. } => {
             books.sites.get(&from).is_some_and(|site| site_says(site, to, message, binding))
@@ -99,7 +100,7 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         | Message::Redeem { .. }
         | Message::Close { .. }
         | Message::Credit { .. } => {
-            books.guests.get(&from).is_some_and(|guest| guest_says(guest, to, message))
+            books.guests.get(&from).is_some_and(|guest| guest_says(guest, (to, at), message))
         }
         Message::Refused { subject, refusal } if binding => match subject {
             Subject::Ticket(hash) => {
@@ -123,9 +124,7 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
 
 fn site_says(site: &SiteBooks, to: ActorId, message: &Message, binding: bool) -> bool {
     match message {
-        Message::Delegate { ticket, .. } => {
-            site.issued.contains(&ticket.hash())
-        }
+        Message::Delegate { ticket, .. } => site.offers(ticket),
         Message::Leased { ticket, term, units } => {
             let lease = site.by_ticket.get(ticket).and_then(|lease| site.leases.get(lease));
             lease.is_some_and(|lease| {
@@ -176,21 +175,41 @@ fn broker_says(broker: &BrokerBooks, to: ActorId, message: &Message, binding: bo
     }
 }
 
-fn guest_says(guest: &GuestBooks, to: ActorId, message: &Message) -> bool {
-    let granted = |hash: LinkHash| guest.tickets.contains_key(&hash);
-    let has = |receipt: &Receipt| guest.receipts.get(&receipt.what.link) == Some(receipt);
+/// What a guest asks, it still waits for.
+fn guest_says(guest: &GuestBooks, (to, at): (ActorId, Time), message: &Message) -> bool {
+    let state = |ticket: LinkHash| {
+        let lease = guest.tickets.get(&ticket)?;
+        guest.leases.get(lease).map(|lease| &lease.state)
+    };
     match message {
         Message::Request(request) => {
             let asked = guest.requests.get(&request.id.number);
             asked.is_some_and(|(broker, asked, _)| *broker == to && asked == request)
+                && guest.waits_for(request.id.number)
         }
-        Message::Redeem { ticket, .. } => granted(ticket.hash()) && ticket.site() == to,
-        Message::Close { tickets } => {
-            tickets.iter().all(|ticket| granted(ticket.hash()) && ticket.site() == to)
+        Message::Redeem { ticket, .. } => {
+            ticket.site() == to
+                && match state(ticket.hash()) {
+                    Some(AtGuest::Redeeming { ticket: first }) => first == ticket,
+                    Some(AtGuest::Joining { held } | AtGuest::Active { held }) => {
+                        matches!(&held.extension, Extension::Redeeming { ticket: next, .. }
+                            if next == ticket)
+                    }
+                    _ => false,
+                }
         }
-        Message::Credit { receipts } => {
-            receipts.iter().all(|receipt| has(receipt) && receipt.what.issuer == to)
-        }
+        Message::Close { tickets } => tickets.first().is_some_and(|first| {
+            let Some(AtGuest::Closing { tickets: all }) = state(first.hash()) else { return false };
+            // Extensions that were over by then have nothing to give back.
+            let mut ahead = all.iter().skip(1).filter(|t| at < t.bottom().term.end());
+            let same = all.first() == Some(first) && tickets[1..].iter().all(|t| ahead.next() == Some(t));
+            first.site() == to && same && ahead.next().is_none()
+        }),
+        Message::Credit { receipts } => receipts.first().is_some_and(|first| {
+            let crediting = state(first.what.link);
+            first.what.issuer == to
+                && matches!(crediting, Some(AtGuest::Crediting { receipts: all }) if all == receipts)
+        }),
         _ => false,
     }
 }

@@ -221,7 +221,8 @@ impl Word {
             Self::Leased(id, hash, units) => site(id).is_some_and(|site| {
                 let lease = site.by_ticket.get(hash).and_then(|lease| site.leases.get(lease));
                 lease.is_some_and(|lease| {
-                    units.len() == lease.active_with.len()
+                    !units.is_empty()
+                        && units.len() == lease.active_with.len()
                         && units.iter().all(|(unit, e)| lease.active_with.get(unit) == Some(e))
                 })
             }),

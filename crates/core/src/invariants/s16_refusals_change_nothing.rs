@@ -2,10 +2,14 @@
 
 use super::books::{Books, Subject};
 use super::{Change, Check, Law, Observation, Scene, Tally, Verdict};
+use crate::driver::UnitId;
 use crate::fact::service_manager::Fact;
 use crate::identity::ActorId;
 use crate::message::{self, Message, Sequence};
 use crate::slice::LeaseId;
+use crate::ticket::Ticket;
+use crate::ticket::link::LinkHash;
+use crate::time::Time;
 
 pub(super) const LAW: Law = Law {
     id: "S16",
@@ -18,14 +22,26 @@ pub(super) const LAW: Law = Law {
 
 #[derive(Default)]
 pub(super) struct Bench {
-    /// The lease whose extension the fact at hand denies.
-    denied: Option<(ActorId, LeaseId)>,
+    /// The lease whose extension the fact at hand denies, with what is held under it.
+    denied: Option<(ActorId, LeaseId, Option<Holding>)>,
+}
+
+/// What a guest holds under a lease, apart from an extension: tickets, units, end.
+type Holding = (Vec<LinkHash>, Vec<UnitId>, Time);
+
+fn holding(books: &Books, guest: ActorId, lease: LeaseId) -> Option<Holding> {
+    let held = books.guests.get(&guest)?.held(lease)?;
+    let tickets = held.tickets.iter().map(Ticket::hash).collect();
+    Some((tickets, held.units.keys().copied().collect(), held.term.end()))
 }
 
 impl Check for Bench {
     fn guest(&mut self, scene: &Scene<'_>, fact: &Fact, _: &mut Tally) -> Verdict {
         self.denied = match fact {
-            Fact::ExtensionDenied(fact) => Some((scene.actor, fact.lease)),
+            Fact::ExtensionDenied(fact) => {
+                let holding = holding(scene.books, scene.actor, fact.lease);
+                Some((scene.actor, fact.lease, holding))
+            }
             _ => None,
         };
         Ok(())
@@ -33,12 +49,18 @@ impl Check for Bench {
 
     fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> Verdict {
         let Subject::Lease(guest, lease) = change.subject else { return Ok(()) };
-        if self.denied != Some((guest, lease)) {
+        let Some((_, _, before)) =
+            self.denied.take_if(|(who, denied, _)| (*who, *denied) == (guest, lease))
+        else {
             return Ok(());
-        }
-        tally.check(without_extension(change.from) == change.to, || {
+        };
+        let after = holding(scene.books, guest, lease);
+        tally.check(without_extension(change.from) == change.to && before == after, || {
             let (name, Change { from, to, .. }) = (scene.name(), change);
-            format!("an extension was denied, and lease {lease} of {name} went from {from} to {to}")
+            format!(
+                "an extension was denied, and lease {lease} of {name} went from {from} with \
+                 {before:?} to {to} with {after:?}"
+            )
         })
     }
 

@@ -7,10 +7,11 @@ use tenure_core::actor::broker::Broker;
 use tenure_core::actor::service_manager::ServiceManager;
 use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::actor::{Actor, Peer, Role, Seat, Setup};
+use tenure_core::codec::Hash;
 use tenure_core::driver::{Call, DriverError, Step};
 use tenure_core::effect::{Command, Done, Effect, EffectId, Input, Output, Problem};
-use tenure_core::fact::{Fact, service_manager};
-use tenure_core::invariants::{self, Auditor, Cast, Observation, digest};
+use tenure_core::fact::{Entry, Fact, service_manager};
+use tenure_core::invariants::{self, Auditor, Cast, Observation, Violation, digest};
 use tenure_core::journal::{Journal as _, MemoryJournal};
 use tenure_core::mapper::broker::BrokerMapper;
 use tenure_core::mapper::fcfs::Fcfs;
@@ -114,6 +115,50 @@ pub(crate) struct World {
     pub(crate) problems: Vec<Problem>,
     suspicious: bool,
     pub(crate) auditor: Option<Auditor>,
+    /// Everything the auditor was shown, if there is one.
+    pub(crate) tape: Vec<Shown>,
+}
+
+/// What an auditor was shown, and when.
+#[derive(Clone)]
+pub(crate) struct Shown {
+    pub(crate) at: Time,
+    pub(crate) what: What,
+}
+
+/// An observation that owns what it speaks of.
+#[derive(Clone)]
+pub(crate) enum What {
+    Durable(u8, u64, Vec<Entry>),
+    Sent(Box<Envelope>, Sealed),
+    Called(u8, Call),
+    Crashed(u8),
+    Recovered(u8, u64, [Hash; 2]),
+    Unmoved(u8, [Hash; 2]),
+    Rested(u8, Time),
+}
+
+impl Shown {
+    /// Shows it to an auditor.
+    pub(crate) fn to(&self, auditor: &mut Auditor) -> Result<(), Violation> {
+        let seen = match &self.what {
+            What::Durable(who, position, entries) => {
+                Observation::Durable { actor: id(*who), position: *position, entries }
+            }
+            What::Sent(envelope, sealed) => Observation::Sent { envelope, sealed },
+            What::Called(who, call) => Observation::Called { actor: id(*who), call },
+            What::Crashed(who) => Observation::Crashed { actor: id(*who) },
+            What::Recovered(who, position, [live, recovered]) => {
+                let (actor, live) = (id(*who), Some(*live));
+                Observation::Recovered { actor, position: *position, live, recovered: *recovered }
+            }
+            What::Unmoved(who, [before, after]) => {
+                Observation::Unmoved { actor: id(*who), before: *before, after: *after }
+            }
+            What::Rested(who, clock) => Observation::Rested { actor: id(*who), clock: *clock },
+        };
+        auditor.observe(self.at, &seen)
+    }
 }
 
 fn setup(who: u8, name: &'static str) -> Setup {
@@ -176,6 +221,7 @@ impl Scene {
             problems: Vec::new(),
             suspicious: self.suspicious,
             auditor: self.audited.then(|| Auditor::new(cast())),
+            tape: Vec::new(),
         };
         let sites = [(SITE, "site", stock, disks), (FAR_SITE, "far-site", far_stock, 0)];
         for (who, name, has, disks) in sites {
@@ -226,13 +272,12 @@ impl World {
         let (before, mut out) = (player.seat.actor().position(), Output::default());
         player.seat.actor_mut().handle(now, input, &mut out);
         player.journal.append(before, &out.facts).unwrap();
-        let (actor, position, entries) = (id(who), before, &out.facts[..]);
-        match digest_before.filter(|_| entries.is_empty()) {
+        match digest_before.filter(|_| out.facts.is_empty()) {
             Some(before) => {
                 let after = digest(self.actor_mut(who));
-                self.show(&Observation::Unmoved { actor, before, after });
+                self.show(What::Unmoved(who, [before, after]));
             }
-            None => self.show(&Observation::Durable { actor, position, entries }),
+            None => self.show(What::Durable(who, before, out.facts.clone())),
         }
         self.problems.extend(out.problems.iter().cloned());
         for reply in &out.replies {
@@ -261,7 +306,7 @@ impl World {
 
     fn post(&mut self, who: u8, envelope: Envelope) {
         let sealed = self.seal(who, &envelope);
-        self.show(&Observation::Sent { envelope: &envelope, sealed: &sealed });
+        self.show(What::Sent(Box::new(envelope.clone()), sealed.clone()));
         let to = self.players.keys().copied().find(|&other| id(other) == envelope.header.to);
         let kind = envelope.message.kind();
         self.sent.push((envelope, sealed.clone()));
@@ -274,7 +319,7 @@ impl World {
     }
 
     fn perform(&mut self, who: u8, call: Call) {
-        self.show(&Observation::Called { actor: id(who), call: &call });
+        self.show(What::Called(who, call.clone()));
         self.calls.push(call.clone());
         match (self.driver)(&call) {
             Reaction::Works => self.answers.push_back((who, done(&call, true))),
@@ -284,11 +329,13 @@ impl World {
     }
 
     /// Shows the auditor what happens.
-    pub(crate) fn show(&mut self, seen: &Observation<'_>) {
+    fn show(&mut self, what: What) {
         let Some(auditor) = &mut self.auditor else { return };
-        if let Err(violation) = auditor.observe(self.now, seen) {
+        let shown = Shown { at: self.now, what };
+        if let Err(violation) = shown.to(auditor) {
             panic!("{violation}");
         }
+        self.tape.push(shown);
     }
 
     /// Answers a call that waits.
@@ -323,8 +370,7 @@ impl World {
         }
         for who in self.players.keys().copied().collect::<Vec<_>>() {
             if self.due(who).is_none_or(|due| self.now < due) {
-                let (actor, clock) = (id(who), self.clock(who));
-                self.show(&Observation::Rested { actor, clock });
+                self.show(What::Rested(who, self.clock(who)));
             }
         }
     }
@@ -439,12 +485,11 @@ impl World {
 
     /// Crashes an actor: what is not in its journal is gone.
     pub(crate) fn restart(&mut self, who: u8) {
-        let (actor, live) = (id(who), Some(digest(self.actor_mut(who))));
-        self.show(&Observation::Crashed { actor });
+        let live = digest(self.actor_mut(who));
+        self.show(What::Crashed(who));
         let mut seat = self.recovered(who);
-        let position = seat.actor().position();
         let recovered = digest(seat.actor_mut());
-        self.show(&Observation::Recovered { actor, position, live, recovered });
+        self.show(What::Recovered(who, seat.actor().position(), [live, recovered]));
         let player = self.players.get_mut(&who).unwrap();
         (player.seat, player.started) = (seat, 0);
         self.answers.retain(|(to, _)| *to != who);

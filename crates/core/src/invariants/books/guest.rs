@@ -10,7 +10,6 @@ use crate::message::Request;
 use crate::slice::LeaseId;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
-use crate::ticket::receipt::Receipt;
 use crate::time::Time;
 
 /// One service manager's books.
@@ -22,8 +21,6 @@ pub(in crate::invariants) struct GuestBooks {
     pub(in crate::invariants) requests: BTreeMap<u64, (ActorId, Request, LeaseId)>,
     /// Every ticket it was ever granted, with the lease it is for.
     pub(in crate::invariants) tickets: BTreeMap<LinkHash, LeaseId>,
-    /// Every receipt it was ever given.
-    pub(in crate::invariants) receipts: BTreeMap<LinkHash, Receipt>,
 }
 
 /// A lease at its guest.
@@ -84,8 +81,6 @@ impl GuestBooks {
             }
             Fact::CloseBegun(fact) => self.step(fact.lease, Event::CloseBegun, &mut news)?,
             Fact::SiteClosed(fact) => {
-                let receipts = fact.receipts.iter().map(|r| (r.what.link, r.clone()));
-                self.receipts.extend(receipts);
                 self.step(fact.lease, Event::SiteClosed(fact.receipts.clone()), &mut news)?;
             }
             Fact::Credited(fact) => self.step(fact.lease, Event::Credited, &mut news)?,
@@ -172,6 +167,18 @@ impl GuestBooks {
             Some(_) | None => {}
         }
         Ok(())
+    }
+
+    /// Whether the answer to a request is still waited for.
+    pub(in crate::invariants) fn waits_for(&self, number: u64) -> bool {
+        let own = self.leases.get(&first(number)).map(|lease| &lease.state);
+        if matches!(own, Some(State::Asking { .. } | State::GivenUp { .. })) {
+            return true;
+        }
+        let lease = self.requests.get(&number).map(|(_, _, lease)| *lease);
+        let held = lease.and_then(|lease| self.held(lease));
+        matches!(held.map(|held| &held.extension), Some(Extension::Asking { request, .. })
+            if request.id.number == number)
     }
 
     /// What is held under a lease.

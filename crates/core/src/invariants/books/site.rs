@@ -30,6 +30,8 @@ pub(in crate::invariants) struct SiteBooks {
     pub(in crate::invariants) by_ticket: BTreeMap<LinkHash, LinkHash>,
     /// The names of all these tickets.
     pub(in crate::invariants) issued: BTreeSet<LinkHash>,
+    /// The newest generation of each delegation that is not acknowledged.
+    offered: BTreeMap<u64, LinkHash>,
     /// Tickets that were refused for good.
     pub(in crate::invariants) refused: BTreeMap<LinkHash, RefusedTicket>,
 }
@@ -82,6 +84,7 @@ impl SiteBooks {
                 let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
                 let id = DelegationId { issuer: link.issuer, number: generation.delegation };
                 self.issued.insert(link.hash());
+                self.offered.insert(generation.delegation, link.hash());
                 self.delegations.insert((id, generation.generation), fact.ticket.clone());
             }
             Fact::Redeemed(fact) => self.redeemed(at, fact, &mut news),
@@ -120,7 +123,10 @@ impl SiteBooks {
             Fact::LeaseClosed(fact) => self.closed(fact, &mut news)?,
             Fact::TicketSurrendered(fact) => self.surrendered(fact, &mut news),
             Fact::LeaseForgotten(fact) => self.forgotten(fact.lease, &mut news),
-            Fact::DelegationAcknowledged(_) | Fact::MapperAnswered(_) | Fact::Woken(_) => {}
+            Fact::DelegationAcknowledged(fact) => {
+                self.offered.remove(&fact.number);
+            }
+            Fact::MapperAnswered(_) | Fact::Woken(_) => {}
         }
         Ok(news.changes)
     }
@@ -230,6 +236,12 @@ impl SiteBooks {
     /// The lease that a unit is on, or that waits for it.
     pub(in crate::invariants) fn tenant(&self, unit: UnitId) -> Option<LinkHash> {
         self.units.get(&unit)?.state.tenant()
+    }
+
+    /// Whether a delegation waits for its broker.
+    pub(in crate::invariants) fn offers(&self, ticket: &Ticket) -> bool {
+        let number = ticket.bottom().delegation.map(|generation| generation.delegation);
+        number.and_then(|number| self.offered.get(&number)) == Some(&ticket.hash())
     }
 
     /// Whether a lease or ticket was closed with this receipt.

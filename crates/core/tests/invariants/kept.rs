@@ -1,0 +1,159 @@
+//! Honest actors keep all laws, whatever the others do, and no law sleeps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tenure_core::fact::{Entry, Fact, site_authority};
+use tenure_core::identity::ActorId;
+use tenure_core::invariants::{Auditor, LAWS, audit_journals};
+use tenure_core::message::Message;
+use tenure_core::refusal::Refusal;
+use tenure_core::time::Span;
+
+use crate::common::world::{Scene, World, cast};
+use crate::common::{
+    BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, cut, id, letter, redeem, term, wish,
+};
+use crate::lives::{Tape, honest};
+
+/// A broker that sells what it does not have, beside its honest trade, and a guest that hands on parts
+/// of what it bought, too many of them.
+fn among_thieves() -> Tape {
+    let mut world = Scene { audited: true, ..Scene::default() }.open();
+    nothing_is_expected_of(&mut world, [BROKER, RIVAL]);
+    world.ask(GUEST, wish(2, 0, HOUR));
+    let held = world.delegation();
+    for (serial, who, n) in [(901, RIVAL, 2), (902, STRANGER, 2)] {
+        let forged = cut(&held, BROKER, who, n, term(0, HOUR), serial);
+        world.deliver(SITE, &letter(who, SITE, redeem(&forged)));
+        world.run();
+    }
+    let bought = cut(&held, BROKER, RIVAL, 4, term(2 * HOUR, 3 * HOUR), 904);
+    for (serial, n) in [(1, 3), (2, 2), (3, 1)] {
+        let part = cut(&bought, RIVAL, STRANGER, n, term(2 * HOUR, 3 * HOUR), serial);
+        world.deliver(SITE, &letter(STRANGER, SITE, redeem(&part)));
+        world.run();
+    }
+    world.advance(6 * HOUR);
+    let mut tape = Tape::of(world);
+    for who in [BROKER, RIVAL] {
+        tape.cast.players.get_mut(&id(who)).unwrap().honest = false;
+    }
+    tape
+}
+
+/// Those have been dishonest from the beginning.
+fn nothing_is_expected_of(world: &mut World, who: [u8; 2]) {
+    let mut cast = cast();
+    for who in who {
+        cast.players.get_mut(&id(who)).unwrap().honest = false;
+    }
+    let mut auditor = Auditor::new(cast);
+    world.tape.iter().try_for_each(|shown| shown.to(&mut auditor)).unwrap();
+    world.auditor = Some(auditor);
+}
+
+fn counts(tape: &Tape) -> BTreeMap<&'static str, u64> {
+    tape.play().unwrap_or_else(|violation| panic!("{violation}"))
+}
+
+#[test]
+fn an_honest_life_keeps_all_laws() {
+    counts(&honest());
+}
+
+#[test]
+fn whatever_the_dishonest_do_the_honest_keep_all_laws() {
+    counts(&among_thieves());
+}
+
+#[test]
+fn no_law_sleeps_through_both_lives() {
+    let (honest, thieves) = (counts(&honest()), counts(&among_thieves()));
+    let asleep = |id: &&str| honest[id] + thieves[id] == 0;
+    let asleep: Vec<_> = LAWS.iter().map(|law| law.id).filter(|id| asleep(id)).collect();
+    assert_eq!(asleep, Vec::<&str>::new());
+}
+
+#[test]
+fn a_life_among_thieves_has_evidence_in_it() {
+    let mut tape = among_thieves();
+    let mut guilty = BTreeSet::new();
+    for n in 0..2 {
+        let site_authority::Fact::TicketRefused(fact) = tape.site("site.ticket-refused", n) else {
+            unreachable!()
+        };
+        let Refusal::Conflict(evidence) = &fact.refusal else { panic!("{:?}", fact.refusal) };
+        guilty.insert(evidence.convicts(crate::common::ED25519, &[]).unwrap());
+    }
+    assert_eq!(guilty, BTreeSet::from([id(BROKER), id(RIVAL)]));
+}
+
+fn slices(journals: &BTreeMap<ActorId, Vec<Entry>>) -> BTreeMap<ActorId, &[Entry]> {
+    journals.iter().map(|(&id, facts)| (id, &facts[..])).collect()
+}
+
+#[test]
+fn the_journals_of_an_honest_life_keep_the_laws_that_need_nothing_else() {
+    let journals = honest().journals();
+    let counts = audit_journals(&cast(), &slices(&journals)).unwrap();
+    let asked: Vec<_> = counts.iter().filter(|(_, count)| *count > 0).collect();
+    let asked: Vec<_> = asked.into_iter().map(|(law, _)| law.id).collect();
+    let expected =
+        ["S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8", "S10", "S11", "S13", "S15", "S16", "S17"];
+    assert_eq!(asked, expected);
+}
+
+#[test]
+fn any_of_the_journals_can_be_audited_alone() {
+    let journals = honest().journals();
+    for (&whose, facts) in &journals {
+        let alone = BTreeMap::from([(whose, &facts[..])]);
+        assert!(audit_journals(&cast(), &alone).is_ok());
+    }
+}
+
+fn apart(who: u8, secs: i64) -> World {
+    let mut world = Scene { audited: true, ..Scene::default() }.open();
+    world.set_ahead(who, Span::from_secs(secs));
+    world.ask(GUEST, wish(2, 10, HOUR));
+    world.ask(RIVAL, wish(2, 10, HOUR));
+    world.advance(600);
+    let lease = tenure_core::slice::LeaseId { number: 1, part: 0 };
+    world.command(RIVAL, tenure_core::effect::Command::Close { lease });
+    world.advance(2 * HOUR);
+    world
+}
+
+#[test]
+fn journals_of_clocks_that_differ_by_the_margin_keep_the_laws() {
+    for who in [SITE, BROKER, GUEST, RIVAL] {
+        for secs in [-10, 10] {
+            let journals = Tape::of(apart(who, secs)).journals();
+            audit_journals(&cast(), &slices(&journals)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_word_that_no_journal_stands_by_is_found_in_the_journals() {
+    let mut tape = honest();
+    let mut journals = tape.journals();
+    let cut = journals.get_mut(&id(BROKER)).unwrap();
+    let place = cut.iter().position(|entry| entry.fact.kind().0 == "broker.tickets-cut").unwrap();
+    cut.truncate(place);
+    let violation = audit_journals(&cast(), &slices(&journals)).unwrap_err();
+    assert_eq!(violation.law.id, "S10");
+    assert!(violation.to_string().contains("whose journal does not say so"), "{violation}");
+    // A journal that is not there at all is nobody's lie.
+    journals.remove(&id(BROKER));
+    assert!(audit_journals(&cast(), &slices(&journals)).is_ok());
+    assert!(matches!(tape.entry(BROKER, "broker.tickets-cut", 0).fact, Fact::Broker(_)));
+}
+
+#[test]
+fn a_refusal_without_a_fact_is_heard_of_no_law() {
+    let mut world = Scene { audited: true, ..Scene::default() }.open();
+    let forged = cut(&world.delegation(), STRANGER, STRANGER, 1, term(0, HOUR), 1);
+    let out = world.deliver(SITE, &letter(STRANGER, SITE, redeem(&forged)));
+    assert!(matches!(out.replies[0].message, Message::Refused { .. }));
+}

@@ -1,0 +1,170 @@
+//! Lives to audit: what an auditor is shown of them, to be played again, whole or with a crime in it.
+
+use std::collections::BTreeMap;
+
+use tenure_core::effect::Command;
+use tenure_core::fact::{Entry, Fact, broker, service_manager, site_authority};
+use tenure_core::identity::ActorId;
+use tenure_core::invariants::{Auditor, Bounds, Cast, Law, Violation};
+use tenure_core::time::{Span, Time};
+
+use crate::common::world::{Scene, Shown, What, World, cast};
+use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, at, id, units, wish};
+
+pub(crate) const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
+pub(crate) const BOUNDS: Bounds =
+    Bounds { request: Span::MINUTE, teardown: Span::MINUTE, recovery: Span::MINUTE };
+
+/// What an auditor is shown of a life, how the parties are, and when it is asked for the last time.
+#[derive(Clone)]
+pub(crate) struct Tape {
+    pub(crate) cast: Cast,
+    pub(crate) shown: Vec<Shown>,
+    pub(crate) end: Time,
+    /// When a burst begins and ends.
+    pub(crate) burst: Option<(Time, Time)>,
+}
+
+impl Tape {
+    pub(crate) fn of(world: World) -> Self {
+        Self { cast: cast(), end: world.now, shown: world.tape, burst: None }
+    }
+
+    /// Shows it to a fresh auditor, in a world without faults; answers how often each law looked.
+    pub(crate) fn play(&self) -> Result<BTreeMap<&'static str, u64>, Violation> {
+        let mut auditor = Auditor::new(self.cast.clone());
+        auditor.healed(Time::ZERO, BOUNDS);
+        let (mut begins, mut ends) = (self.burst.map(|b| b.0), self.burst.map(|b| b.1));
+        for shown in &self.shown {
+            if begins.take_if(|t| *t <= shown.at).is_some() {
+                auditor.burst_begins();
+            }
+            if let Some(end) = ends.take_if(|t| *t <= shown.at) {
+                auditor.burst_ends(end, Span::MINUTE);
+            }
+            shown.to(&mut auditor)?;
+        }
+        auditor.settle(self.end)?;
+        Ok(auditor.checked().map(|(law, count): (&Law, u64)| (law.id, count)).collect())
+    }
+
+    /// The journals in it.
+    pub(crate) fn journals(&self) -> BTreeMap<ActorId, Vec<Entry>> {
+        let mut journals: BTreeMap<ActorId, Vec<Entry>> = BTreeMap::new();
+        for shown in &self.shown {
+            if let What::Durable(who, _, entries) = &shown.what {
+                journals.entry(id(*who)).or_default().extend(entries.iter().cloned());
+            }
+        }
+        journals
+    }
+
+    /// The place of the first thing shown that is wanted, from a place on.
+    #[track_caller]
+    pub(crate) fn find(&self, from: usize, wanted: impl Fn(&What) -> bool) -> usize {
+        let found = self.shown.iter().skip(from).position(|shown| wanted(&shown.what));
+        from + found.expect("it is in the tape")
+    }
+
+    /// The place of the `n`th input of somebody's that made a fact of a kind.
+    pub(crate) fn nth(&self, who: u8, kind: &str, n: usize) -> usize {
+        let made = |what: &What| {
+            let facts = facts_of(what, who).into_iter().flatten();
+            facts.into_iter().any(|entry| entry.fact.kind().0 == kind)
+        };
+        let places = self.shown.iter().enumerate().filter(|(_, shown)| made(&shown.what));
+        places.map(|(place, _)| place).nth(n).unwrap_or_else(|| panic!("no {kind} {n} of {who}"))
+    }
+
+    /// The `n`th fact of a kind of somebody's.
+    pub(crate) fn entry(&mut self, who: u8, kind: &str, n: usize) -> &mut Entry {
+        let all = self.shown.iter_mut().filter_map(|shown| {
+            let What::Durable(of, _, entries) = &mut shown.what else { return None };
+            (*of == who).then_some(entries)
+        });
+        let mut of_kind = all.flatten().filter(|entry| entry.fact.kind().0 == kind);
+        of_kind.nth(n).unwrap_or_else(|| panic!("no {kind} {n} of {who}"))
+    }
+
+    pub(crate) fn site(&mut self, kind: &str, n: usize) -> &mut site_authority::Fact {
+        let Fact::SiteAuthority(fact) = &mut self.entry(SITE, kind, n).fact else { unreachable!() };
+        fact
+    }
+
+    pub(crate) fn broker(&mut self, kind: &str, n: usize) -> &mut broker::Fact {
+        let Fact::Broker(fact) = &mut self.entry(BROKER, kind, n).fact else { unreachable!() };
+        fact
+    }
+
+    pub(crate) fn guest(&mut self, who: u8, kind: &str, n: usize) -> &mut service_manager::Fact {
+        let Fact::ServiceManager(fact) = &mut self.entry(who, kind, n).fact else { unreachable!() };
+        fact
+    }
+
+    /// Has something happen after a place, at the same time.
+    pub(crate) fn insert_after(&mut self, place: usize, what: What) {
+        let at = self.shown[place].at;
+        self.shown.insert(place + 1, Shown { at, what });
+    }
+
+    /// The number of facts in somebody's journal after a place.
+    pub(crate) fn journal_length(&self, who: u8, place: usize) -> u64 {
+        let facts = self.shown[..=place].iter().filter_map(|shown| facts_of(&shown.what, who));
+        facts.map(|facts| facts.len() as u64).sum()
+    }
+
+    /// Nothing after this place ever happens.
+    pub(crate) fn stop_after(&mut self, place: usize) {
+        self.shown.truncate(place + 1);
+    }
+}
+
+/// The facts that somebody made, if that is what was shown.
+fn facts_of(what: &What, who: u8) -> Option<&[Entry]> {
+    let What::Durable(of, _, entries) = what else { return None };
+    (*of == who).then_some(entries)
+}
+
+/// Leases of two guests, one extended, one given back, a request refused, crashes, and the leases that
+/// come after; then a burst of requests.
+pub(crate) fn honest() -> Tape {
+    let leave_before = Span::MINUTE;
+    let mut world =
+        Scene { audited: true, suspicious: true, leave_before, ..Scene::default() }.open();
+    let kept = world.ask(GUEST, wish(2, 0, HOUR));
+    let back = world.ask(RIVAL, wish(2, 0, HOUR));
+    world.ask(RIVAL, wish(9, 0, HOUR));
+    let again = world.sent("redeem").remove(0);
+    world.deliver(SITE, &again);
+    world.advance(300);
+    world.command(GUEST, Command::Extend { lease: kept, duration: Span::HOUR });
+    world.repeat();
+    world.advance(600);
+    world.command(RIVAL, Command::Close { lease: back });
+    world.repeat();
+    for who in EVERYBODY {
+        world.restart(who);
+        world.run();
+    }
+    world.advance(900);
+    let denied = world.ask(RIVAL, wish(1, 900, HOUR));
+    world.ask(GUEST, wish(1, 900, 2 * HOUR));
+    world.ask(GUEST, wish(1, HOUR + 900, HOUR));
+    world.command(RIVAL, Command::Extend { lease: denied, duration: Span::HOUR });
+    world.advance(2 * HOUR);
+    world.ask(RIVAL, wish(2, 2 * HOUR, HOUR));
+    world.advance(4 * HOUR);
+    let begins = world.now;
+    for k in 0..10 {
+        let mut ask = wish(1, 4 * HOUR + 60 * k, HOUR);
+        ask.items[0].least = units(1);
+        world.ask([GUEST, RIVAL][k as usize % 2], ask);
+    }
+    world.advance(5 * HOUR);
+    let ends = world.now;
+    world.advance(6 * HOUR);
+    world.ask(GUEST, wish(1, 6 * HOUR, HOUR));
+    world.advance(24 * HOUR);
+    assert_eq!(world.now, at(24 * HOUR));
+    Tape { burst: Some((begins, ends)), ..Tape::of(world) }
+}
