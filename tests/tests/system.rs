@@ -12,3 +12,5 @@ mod faults;
 mod simulate;
 #[path = "system/documents.rs"]
 mod documents;
+#[path = "system/laws.rs"]
+mod laws;

@@ -14,7 +14,7 @@ pub(super) const LAW: Law = Law {
     statement: "Once the faults have stopped, every lease that was asked for of honest actors is active or \
                 over within the bound, counted from when its term may begin at the latest and its answer \
                 is due.",
-    source: "termination after stabilisation; S49, A09",
+    source: "termination after stabilisation; Shirako S49, AVE A09",
     on: "facts of guests, in true time",
 };
 

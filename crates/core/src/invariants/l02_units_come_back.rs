@@ -14,7 +14,7 @@ pub(super) const LAW: Law = Law {
     name: "units come back",
     statement: "Once the faults have stopped, a unit whose lease is over is clean or quarantined within the \
                 bound, and no lease is open beyond its end and the bound.",
-    source: "eventual reclamation; S15, S53",
+    source: "eventual reclamation; Shirako S15, S53",
     on: "facts of sites, in true time",
 };
 

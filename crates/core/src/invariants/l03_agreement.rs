@@ -15,7 +15,7 @@ pub(super) const LAW: Law = Law {
     statement: "When nobody wants anything new and all has settled, guest, broker and site say the same of \
                 each lease: it is asked for and open; shown and held; running, with the same units until \
                 the same end; or over, and what was given back is credited.",
-    source: "convergence, quiescent consistency; S47",
+    source: "convergence, quiescent consistency; Shirako S47",
     on: "the books, when the run has settled",
 };
 

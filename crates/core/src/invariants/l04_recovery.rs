@@ -12,7 +12,7 @@ pub(super) const LAW: Law = Law {
     name: "recovery",
     statement: "Once the faults have stopped, an actor that crashed has come back and made a fact again \
                 within the bound.",
-    source: "bounded recovery; S18, S56",
+    source: "bounded recovery; Shirako S18, S56",
     on: "crashes and facts, in true time",
 };
 

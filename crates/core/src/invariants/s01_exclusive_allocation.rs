@@ -12,7 +12,7 @@ pub(super) const LAW: Law = Law {
     statement: "At no instant is a unit on two leases of its site. Only a lease whose term has begun and \
                 which is not over gets units, of its type, and no more than its ticket names; only a unit \
                 that is free or being cleaned is put on one.",
-    source: "mutual exclusion; S14, H02",
+    source: "mutual exclusion; Shirako S14, Hedeby H02",
     on: "facts of sites",
 };
 

@@ -22,7 +22,7 @@ pub(super) const LAW: Law = Law {
                 honest site accepts, whoever cut them. A ticket that is used counts as its own child. What \
                 a site delegates is no more than its stock. What comes back early comes back whole: each \
                 ticket has one receipt, for what is left of it.",
-    source: "linear resource, no over-subscription; S10, S14",
+    source: "linear resource, no over-subscription; Shirako S10, S14",
     on: "facts of brokers and sites",
 };
 

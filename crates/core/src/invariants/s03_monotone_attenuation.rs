@@ -10,7 +10,7 @@ pub(super) const LAW: Law = Law {
     statement: "Each link of a ticket is a part of the one above: cut by its holder, of the same type, with \
                 no more units, within its term, with all of its constraints. Only a site's own link is a \
                 delegation.",
-    source: "capability attenuation; S10, S11",
+    source: "capability attenuation; Shirako S10, S11",
     on: "every ticket in a fact",
 };
 

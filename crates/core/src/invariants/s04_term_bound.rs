@@ -17,7 +17,7 @@ pub(super) const LAW: Law = Law {
     statement: "By its site's clock, a ticket is redeemed before its end, and a lease goes active within its \
                 term, whatever it waited for; an extension joins its lease exactly, with its units, its \
                 type and its holder; a site at rest has no lease that is past its end.",
-    source: "lease safety; S01, S15, S35",
+    source: "lease safety; Shirako S01, S15, S35",
     on: "facts of sites and guests; sites at rest",
 };
 

@@ -20,7 +20,7 @@ pub(super) const LAW: Law = Law {
                 before its end, and none that runs for another cause. While the clocks keep to the margin, \
                 no two holders that are awake believe that they hold a unit, and a site ends no lease that \
                 its holder still believes in. Beyond the margin beliefs may overlap, and S1 still holds.",
-    source: "Gray and Cheriton's leases, bounded drift; S15, S50, S51",
+    source: "Gray and Cheriton's leases, bounded drift; Shirako S15, S50, S51",
     on: "facts of sites and guests, each by its own clock; actors at rest; across actors, facts in the \
          order in which they happened",
 };

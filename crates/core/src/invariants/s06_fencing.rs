@@ -14,7 +14,7 @@ pub(super) const LAW: Law = Law {
     statement: "The epoch of a unit grows from each step at its site to the next, and from each tenancy to \
                 the next; no site's call is in an older epoch than one before it, and a call that is made \
                 again is the same call. So a node that refuses older epochs never serves a past tenant.",
-    source: "Chubby's sequencers, fencing tokens; S21",
+    source: "Chubby's sequencers, fencing tokens; Shirako S21",
     on: "facts of sites and guests; driver calls",
 };
 

@@ -17,7 +17,7 @@ pub(super) const LAW: Law = Law {
                 credited once, a grant is taken once; the same question gets the same answer, to the byte; \
                 and a step of a driver is called once for each unit and epoch, but for once more after a \
                 crash.",
-    source: "at-most-once effects; S22, S48",
+    source: "at-most-once effects; Shirako S22, S48",
     on: "facts of all actors; messages; driver calls",
 };
 

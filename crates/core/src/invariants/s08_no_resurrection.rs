@@ -17,7 +17,7 @@ pub(super) const LAW: Law = Law {
     statement: "Nothing happens to a lease, a ticket or a request that is over, but that it is forgotten, \
                 and that not before its end and one margin. A guest's numbers, a broker's serials and the \
                 generations of a delegation only grow.",
-    source: "monotonic state, tombstones; S51",
+    source: "monotonic state, tombstones; Shirako S51",
     on: "facts of all actors; what is forgotten, while the clocks keep to the margin",
 };
 

@@ -22,7 +22,7 @@ pub(super) const LAW: Law = Law {
                 fact that its number names, and what it says; nobody asks for what it does not wait for. \
                 A message with the same sender and number \
                 never changes its bytes, whatever crashes; only an answer that binds nobody may.",
-    source: "pessimistic message logging, no orphan processes; S46",
+    source: "pessimistic message logging, no orphan processes; Shirako S46",
     on: "messages; driver calls",
 };
 

@@ -21,7 +21,7 @@ pub(super) const LAW: Law = Law {
                 in its journal on the word of an honest other is in that one's journal too: tickets in \
                 their issuers', leased units, receipts and refusals in their site's, credits in their \
                 broker's, redeemed tickets in their holder's.",
-    source: "recoverability; S46, S47",
+    source: "recoverability; Shirako S46, S47",
     on: "facts of all actors, of each pair whose journals are there; recoveries",
 };
 

@@ -8,7 +8,7 @@ pub(super) const LAW: Law = Law {
     statement: "Every fact follows from the ones before it in its journal, by the machines of the lease. \
                 An actor that comes back from its journal is the one that went: it owes the same work in \
                 the same bytes, and has the same deadlines.",
-    source: "determinism of state-machine replication; S18, S56",
+    source: "determinism of state-machine replication; Shirako S18, S56",
     on: "facts of all actors; recoveries",
 };
 

@@ -13,7 +13,7 @@ pub(super) const LAW: Law = Law {
     statement: "The states of a lease at its guest, of the request at the broker that cut its first ticket, \
                 and of that ticket at its site are together one of the triples that the model check \
                 reaches.",
-    source: "refinement, agreement; S44, S45",
+    source: "refinement, agreement; Shirako S44, S45",
     on: "facts of all three, in the order in which they happened, after each input, while the clocks keep \
          to the margin",
 };

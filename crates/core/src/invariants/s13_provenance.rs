@@ -17,7 +17,7 @@ pub(super) const LAW: Law = Law {
                 from its own key, at a broker or a guest from a site's to its own; what a broker cuts, it \
                 signs. A guest takes only what it asked for, and a site acts on a ticket only if its \
                 holder showed it.",
-    source: "unforgeability, chain of custody; S11, S12, S13",
+    source: "unforgeability, chain of custody; Shirako S11, S12, S13",
     on: "every ticket in a fact; facts of sites and guests; messages",
 };
 

@@ -10,7 +10,7 @@ pub(super) const LAW: Law = Law {
     statement: "When a site refuses a ticket because others came first, its evidence convicts an issuer off \
                 line, and never an honest one. A ticket that only honest actors handed on is never refused \
                 for good.",
-    source: "PeerReview's completeness and accuracy; S07, S12",
+    source: "PeerReview's completeness and accuracy; Shirako S07, S12",
     on: "facts of sites",
 };
 

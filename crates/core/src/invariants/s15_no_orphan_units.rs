@@ -20,7 +20,7 @@ pub(super) const LAW: Law = Law {
                 is over has none. A unit is set up for each lease that goes active with it, and cleaned \
                 before that if it was ever set up. When a site rests, its driver was called for every unit \
                 that is on its way anywhere.",
-    source: "leak freedom, conservation of the inventory; S15, S53",
+    source: "leak freedom, conservation of the inventory; Shirako S15, S53",
     on: "facts of sites; driver calls, when a site is at rest",
 };
 

@@ -16,7 +16,7 @@ pub(super) const LAW: Law = Law {
     name: "refusals change nothing",
     statement: "An input that makes no fact leaves its actor as it was. Whoever is refused without a fact has \
                 nothing there that such a fact is known of. A refused extension leaves its lease as it was.",
-    source: "failure atomicity, non-interference; S35",
+    source: "failure atomicity, non-interference; Shirako S35",
     on: "inputs without facts; messages; facts of guests",
 };
 
