@@ -37,23 +37,23 @@ impl Check for Bench {
     ) -> Verdict {
         use site_authority::Fact;
         let lease = |hash| scene.books.sites.get(&scene.actor)?.leases.get(hash);
-        let (name, at) = (scene.name(), scene.at);
+        let (name, at) = (|| scene.name(), scene.at);
         match fact {
             Fact::Redeemed(fact) => {
                 let term = fact.ticket.bottom().term;
-                tally.check(at < term.end(), || format!("{name} redeems a ticket for {term} at {at}"))
+                tally.check(at < term.end(), || format!("{} redeems a ticket for {term} at {at}", name()))
             }
             Fact::CameDue(fact) => {
                 let start = lease(&fact.lease).map(|lease| lease.term.start());
                 tally.check(start.is_some_and(|start| start <= at), || {
-                    format!("{name} begins lease {} at {at}, before its term", fact.lease)
+                    format!("{} begins lease {} at {at}, before its term", name(), fact.lease)
                 })
             }
             Fact::LeaseActivated(fact) => {
                 let term = lease(&fact.lease).map(|lease| lease.term);
                 tally.check(term.is_some_and(|term| term.contains(at)), || {
                     let term = term.map_or_else(String::new, |term| term.to_string());
-                    format!("{name} lets lease {} go active at {at}, outside {term}", fact.lease)
+                    format!("{} lets lease {} go active at {at}, outside {term}", name(), fact.lease)
                 })
             }
             Fact::LeaseExtended(fact) => {
@@ -62,7 +62,7 @@ impl Check for Bench {
                     None => Some("which is not there"),
                 };
                 tally.check(fault.is_none(), || {
-                    format!("{name} extends lease {}, {}", fact.lease, fault.unwrap_or_default())
+                    format!("{} extends lease {}, {}", name(), fact.lease, fault.unwrap_or_default())
                 })
             }
             _ => Ok(()),

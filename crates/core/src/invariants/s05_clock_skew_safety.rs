@@ -58,13 +58,13 @@ impl Check for Bench {
         let site_authority::Fact::LeaseClosed(fact) = fact else { return Ok(()) };
         let site = scene.books.sites.get(&scene.actor);
         let Some(lease) = site.and_then(|site| site.leases.get(&fact.lease)) else { return Ok(()) };
-        let (name, hash, end, at) = (scene.name(), fact.lease, lease.term.end(), scene.at);
+        let (name, hash, end, at) = (|| scene.name(), fact.lease, lease.term.end(), scene.at);
         match fact.why {
             Why::TermOver => tally.check(end <= at, || {
-                format!("{name} ends lease {hash} at {at} because it is over, which it is at {end}")
+                format!("{} ends lease {hash} at {at} because it is over, which it is at {end}", name())
             }),
             Why::Failed(_) => tally.check(!matches!(lease.state, State::Active { .. }), || {
-                format!("{name} ends lease {hash}, which runs, because it could not be set up")
+                format!("{} ends lease {hash}, which runs, because it could not be set up", name())
             }),
             Why::GivenBack => self.let_go(scene, lease.holder(), hash, tally),
         }
