@@ -9,8 +9,8 @@ use tenure_core::ticket::receipt::{Receipt, Return};
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
-    BROKER, FAR_SITE, GUEST, HOUR, RIVAL, SITE, at, close, id, letter, receipt, returned, signer,
-    term, units, wish,
+    BROKER, FAR_SITE, GUEST, HOUR, RIVAL, SITE, at, close, cut, id, letter, receipt, redeem,
+    returned, signer, term, units, wish,
 };
 
 /// A guest's lease of 3 of 4 units over [0, 1h), with its ticket; ten minutes have passed.
@@ -286,4 +286,26 @@ fn the_site_signs_for_exactly_what_is_left() {
     let Message::Credit { receipts } = credit.message else { panic!() };
     let what = Return { term: term(600, HOUR), ..returned(SITE, ticket.bottom(), at(600)) };
     assert_eq!(receipts, [Receipt::sign(what, &signer(SITE))]);
+}
+
+#[test]
+fn the_answer_to_several_tickets_has_a_number_of_its_own_until_one_is_forgotten() {
+    let mut world = Scene::default().open();
+    let held = world.delegation();
+    let first = cut(&held, BROKER, GUEST, 2, term(0, HOUR), 901);
+    let second = cut(&held, BROKER, GUEST, 2, term(HOUR, 2 * HOUR), 902);
+    let close = Message::Close { tickets: vec![first.clone(), second] };
+    let mut answer = |secs: i64, message: &Message| {
+        world.advance(secs);
+        let out = world.deliver(SITE, &letter(GUEST, SITE, message.clone()));
+        world.run();
+        out.replies.last().map(|envelope| (envelope.header.sequence, envelope.clone()))
+    };
+    assert_eq!(answer(0, &redeem(&first)), None);
+    let (alone, _) = answer(HOUR, &redeem(&first)).unwrap();
+    let (together, said) = answer(HOUR, &close).unwrap();
+    assert_eq!((alone.index, together.index), (Sequence::ANSWER, Sequence::JOINT));
+    assert_eq!(answer(HOUR + 9, &close), Some((together, said)));
+    let (late, _) = answer(HOUR + 11, &close).unwrap();
+    assert_eq!(late.index, Sequence::VOLATILE);
 }

@@ -171,13 +171,14 @@ impl SiteAuthority {
         let message = Message::Closed { ticket: first, refusal, receipts };
         let mut causes: Vec<Cause> = closed().map(|&(cause, _)| cause).collect();
         causes.sort_by_key(|cause| cause.position);
+        let whole = taken.iter().all(|ticket| self.by_ticket.contains_key(ticket));
         out.replies.push(match causes[..] {
-            // All of it is over and forgotten.
-            [] => self.base.volatile(from, now, message),
             [cause] if leases[0].tickets[0].hash() == first => {
                 self.base.answer(from, cause, message)
             }
-            [.., cause] => self.base.joint_answer(from, cause, message),
+            [.., cause] if whole => self.base.joint_answer(from, cause, message),
+            // Some of it is over and forgotten: the answer is not what it was.
+            [..] => self.base.volatile(from, now, message),
         });
     }
 
