@@ -1,6 +1,6 @@
 //! The protocol of the core from outside: what it promises whatever the others do.
 
-#![allow(clippy::unwrap_used, reason = "the helpers of a test may panic as the test may")]
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may panic as the test may")]
 
 mod common;
 
