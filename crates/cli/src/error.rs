@@ -80,6 +80,9 @@ pub(crate) enum Error {
         /// The command that brings it back.
         again: String,
     },
+    /// So many seeds should have reached more.
+    #[error("{} points of behaviour were never reached: {}", .0.len(), .0.join(", "))]
+    Unreached(Vec<&'static str>),
     /// A log cannot be shown.
     #[error(transparent)]
     Show(#[from] ShowError),
@@ -116,7 +119,11 @@ impl Error {
             }
             Self::Broken { again, .. } => Some(format!("to see it again: {again}")),
             Self::Usage(_) => Some("see `tenure --help`".to_owned()),
-            Self::Workload(_) | Self::Emulation { .. } | Self::Show(_) | Self::Write(_) => None,
+            Self::Workload(_)
+            | Self::Emulation { .. }
+            | Self::Unreached(_)
+            | Self::Show(_)
+            | Self::Write(_) => None,
         }
     }
 }

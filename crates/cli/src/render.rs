@@ -29,6 +29,7 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::Emulation { .. }
         | Error::Incomplete { .. }
         | Error::Broken { .. }
+        | Error::Unreached(_)
         | Error::Show(_)
         | Error::Write(_) => {
             let title = Level::ERROR.primary_title(error.to_string());
@@ -130,6 +131,7 @@ impl Facts {
             | Error::Emulation { .. }
             | Error::Incomplete { .. }
             | Error::Broken { .. }
+            | Error::Unreached(_)
             | Error::Show(_)
             | Error::Write(_) => {}
         }

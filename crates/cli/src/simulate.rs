@@ -67,7 +67,8 @@ pub(crate) fn simulate(args: &SimulateArgs, console: &mut Console<'_>) -> Result
         }
     }
     match failures.first() {
-        None => Ok(()),
+        None if summary.unreached.is_empty() => Ok(()),
+        None => Err(Error::Unreached(summary.unreached)),
         Some(failure) => Err(Error::Broken {
             count: total.broken.len(),
             total: args.seeds.get(),

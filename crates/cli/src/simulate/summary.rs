@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
+use tenure_sim::simulate::coverage;
 
 use super::{Failure, Total};
 use crate::args::SimulateArgs;
@@ -27,6 +28,8 @@ pub(super) struct Summary {
     transitions: Vec<Transition>,
     refusals: BTreeMap<String, u64>,
     points: BTreeMap<String, u64>,
+    /// Points of behaviour that so many seeds should have reached.
+    pub(super) unreached: Vec<&'static str>,
     /// How often each law was checked.
     checks: BTreeMap<String, u64>,
     failures: Vec<Broken>,
@@ -87,6 +90,11 @@ impl Summary {
                 .collect(),
             refusals: words(counts.refusals.iter().map(|(&word, &count)| (word, count))),
             points: words(counts.points.iter().map(|(&word, &count)| (word, count))),
+            unreached: if args.without.is_empty() && args.until.is_none() {
+                coverage::missing(counts, args.seeds.get())
+            } else {
+                Vec::new()
+            },
             checks: words(total.checks.iter().map(|(&law, &count)| (law, count))),
             failures: failures.iter().map(Broken::of).collect(),
             broken: total.broken.len(),

@@ -12,6 +12,7 @@ mod act;
 mod boundary;
 mod cast;
 mod clock;
+pub mod coverage;
 mod crime;
 mod dice;
 mod fault;

@@ -54,7 +54,7 @@ impl Moves {
     pub(super) fn of(fact: &Fact, seat: &Seat) -> Self {
         let moves = match fact {
             Fact::ServiceManager(fact) => guest(fact),
-            Fact::Broker(fact) => broker(fact),
+            Fact::Broker(fact) => broker(fact, seat),
             Fact::SiteAuthority(fact) => site(fact, seat),
         };
         let from = |(subject, event): (Subject, &'static str)| {
@@ -105,17 +105,20 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
     vec![(Subject::Guest(lease), event)]
 }
 
-fn broker(fact: &broker::Fact) -> Vec<(Subject, &'static str)> {
+fn broker(fact: &broker::Fact, seat: &Seat) -> Vec<(Subject, &'static str)> {
     use broker::Fact as F;
     let (request, event) = match fact {
         F::Requested(fact) => (fact.request.id, "Requested"),
         F::TicketsCut(fact) => (fact.request, "Granted"),
         F::RequestRefused(fact) => (fact.request, "Refused"),
-        F::ReceiptTaken(_)
-        | F::DelegationTaken(_)
-        | F::RequestForgotten(_)
-        | F::MapperAnswered(_)
-        | F::Woken(_) => return Vec::new(),
+        F::ReceiptTaken(fact) => {
+            let Seat::Broker(actor, _) = seat else { return Vec::new() };
+            let Some(request) = actor.request_of(fact.receipt.what.link) else { return Vec::new() };
+            (request, "Credited")
+        }
+        F::DelegationTaken(_) | F::RequestForgotten(_) | F::MapperAnswered(_) | F::Woken(_) => {
+            return Vec::new();
+        }
     };
     vec![(Subject::Request(request), event)]
 }

@@ -121,6 +121,11 @@ impl Broker {
         &self.ledger
     }
 
+    /// The request that a ticket was cut for, while it is remembered.
+    pub fn request_of(&self, ticket: LinkHash) -> Option<RequestId> {
+        self.cut.get(&ticket).map(|cut| cut.request)
+    }
+
     /// Where a request is in its life.
     pub fn request(&self, id: RequestId) -> Option<&State> {
         self.requests.get(&id).map(|record| &record.state)
