@@ -1,0 +1,148 @@
+//! The laws that one actor keeps or breaks by itself, judged by its facts alone and by none of the
+//! ledgers and machines that are to be checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tenure_core::fact::{Entry, Fact, broker, site_authority};
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::{AccountId, LinkHash, SignedLink};
+use tenure_core::time::{Term, Time};
+
+/// What an actor's facts say about links and leases.
+#[derive(Default)]
+pub(crate) struct Books {
+    delegated: BTreeMap<AccountId, Vec<SignedLink>>,
+    /// Each link that was cut or claimed, with the part of its term that did not come back.
+    links: BTreeMap<LinkHash, (AccountId, SignedLink, Option<Term>)>,
+    /// The tickets of each lease that a site ever had.
+    leases: BTreeMap<LinkHash, Vec<Ticket>>,
+    broken: BTreeSet<&'static str>,
+}
+
+impl Books {
+    /// Reads all facts of an actor, and the tickets that it sent.
+    pub(crate) fn of(facts: impl Iterator<Item = Entry>, sent: &[Ticket]) -> Self {
+        let mut books = Self::default();
+        for Entry { at, fact } in facts {
+            match fact {
+                Fact::ServiceManager(_) => {}
+                Fact::Broker(fact) => books.broker(at, fact),
+                Fact::SiteAuthority(fact) => books.site(at, fact),
+            }
+        }
+        for ticket in sent {
+            if !books.links.contains_key(&ticket.hash()) {
+                books.enter(ticket);
+            }
+        }
+        books.conservation();
+        books
+    }
+
+    /// The laws that the facts break.
+    pub(crate) fn broken(&self) -> &BTreeSet<&'static str> {
+        &self.broken
+    }
+
+    /// The leases that a site ever had, each with its end.
+    pub(crate) fn leases(&self) -> impl Iterator<Item = (LinkHash, Time)> {
+        self.leases.iter().map(|(&hash, tickets)| (hash, end(tickets)))
+    }
+
+    fn broker(&mut self, at: Time, fact: broker::Fact) {
+        match fact {
+            broker::Fact::DelegationTaken(fact) => self.open(&fact.ticket),
+            broker::Fact::TicketsCut(fact) => {
+                fact.tickets.iter().for_each(|(_, ticket)| self.enter(ticket));
+            }
+            broker::Fact::ReceiptTaken(fact) => {
+                let what = &fact.receipt.what;
+                self.give_back(what.link, what.term.start().max(at));
+            }
+            broker::Fact::Requested(_)
+            | broker::Fact::RequestRefused(_)
+            | broker::Fact::RequestForgotten(_)
+            | broker::Fact::MapperAnswered(_)
+            | broker::Fact::Woken(_) => {}
+        }
+    }
+
+    fn site(&mut self, at: Time, fact: site_authority::Fact) {
+        use site_authority::Fact as F;
+        match fact {
+            F::DelegationIssued(fact) => self.open(&fact.ticket),
+            F::Redeemed(fact) => self.begin(fact.ticket),
+            F::LeaseExtended(fact) => {
+                self.enter(&fact.ticket);
+                self.leases.entry(fact.lease).or_default().push(fact.ticket);
+            }
+            F::TicketSurrendered(fact) => {
+                let hash = fact.ticket.hash();
+                self.begin(fact.ticket);
+                self.give_back(hash, at);
+            }
+            F::LeaseClosed(fact) => {
+                let tickets = self.leases.get(&fact.lease).into_iter().flatten();
+                let hashes: Vec<LinkHash> = tickets.map(Ticket::hash).collect();
+                hashes.into_iter().for_each(|hash| self.give_back(hash, at));
+            }
+            // S4: the end is looked at again after every wait.
+            F::LeaseActivated(fact)
+                if self.leases.get(&fact.lease).is_none_or(|tickets| at >= end(tickets)) =>
+            {
+                self.broken.insert("S4");
+            }
+            _ => {}
+        }
+    }
+
+    fn open(&mut self, ticket: &Ticket) {
+        let link = ticket.bottom();
+        self.delegated.entry(link.account()).or_default().push(link.clone());
+    }
+
+    /// S8: a ticket begins one lease, ever.
+    fn begin(&mut self, ticket: Ticket) {
+        self.enter(&ticket);
+        if self.leases.insert(ticket.hash(), vec![ticket]).is_some() {
+            self.broken.insert("S8");
+        }
+    }
+
+    /// S3: a part is a part in everything.
+    fn enter(&mut self, ticket: &Ticket) {
+        let [.., parent, child] = ticket.links() else { return };
+        if child.follows(Some(parent)).is_err() {
+            self.broken.insert("S3");
+        }
+        self.links.insert(child.hash(), (parent.account(), child.clone(), Some(child.term)));
+    }
+
+    fn give_back(&mut self, hash: LinkHash, from: Time) {
+        if let Some((_, _, kept)) = self.links.get_mut(&hash) {
+            *kept = kept.and_then(|term| term.until(from));
+        }
+    }
+
+    /// S2: at no instant is more out than was delegated.
+    fn conservation(&mut self) {
+        let kept = |(account, link, kept): &(AccountId, SignedLink, Option<Term>)| {
+            Some((*account, link.units.get(), (*kept)?))
+        };
+        let kept: Vec<_> = self.links.values().filter_map(kept).collect();
+        for &(account, _, term) in &kept {
+            let at = term.start();
+            let running = kept.iter().filter(|k| k.0 == account && k.2.contains(at));
+            let out: u32 = running.map(|k| k.1).sum();
+            let heads = self.delegated.get(&account).into_iter().flatten();
+            let covered = heads.filter(|head| head.term.contains(at));
+            if out > covered.map(|head| head.units.get()).max().unwrap_or(0) {
+                self.broken.insert("S2");
+            }
+        }
+    }
+}
+
+fn end(tickets: &[Ticket]) -> Time {
+    tickets.iter().map(|ticket| ticket.bottom().term.end()).max().unwrap()
+}

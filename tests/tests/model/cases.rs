@@ -1,0 +1,294 @@
+//! What is explored: small deployments, each with its own kind of trouble.
+
+use tenure_core::mapper::service_manager::Ask;
+use tenure_core::message::Item;
+use tenure_core::name::Name;
+use tenure_core::planted::Bug;
+use tenure_core::property::Properties;
+use tenure_core::resource::Constraints;
+use tenure_core::slice::LeaseId;
+use tenure_core::time::{Span, Time};
+
+use super::cast::{GUEST, RIVAL, kind, units};
+use super::world::What;
+
+/// A deployment with what may happen in it. Times are in steps of the model's clock.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    /// What it is about, for the document.
+    pub(crate) text: &'static str,
+    /// For each type the units there are, and how many of them are delegated to the broker.
+    pub(crate) stock: Vec<(u32, u32)>,
+    /// How long a delegation lasts, and how long before its end it is renewed.
+    pub(crate) delegation: (i64, i64),
+    pub(crate) wishes: Vec<Wish>,
+    /// How long before the end a guest starts to leave.
+    pub(crate) leave_before: i64,
+    /// How far the clocks of guest, rival, broker and site are ahead: one run for each row.
+    pub(crate) skews: Vec<[i64; 4]>,
+    /// The first instant and the last.
+    pub(crate) from: i64,
+    pub(crate) until: i64,
+    /// Whether actors may sleep through their deadlines.
+    pub(crate) sleepers: bool,
+    /// Until when everything is done at once and goes well, and what the actors are told meanwhile.
+    pub(crate) calm_until: i64,
+    pub(crate) script: Vec<(i64, usize, What)>,
+    /// What can happen how often, and until when.
+    pub(crate) budget: Budget,
+    pub(crate) trouble_until: i64,
+    /// How much longer an extension is for.
+    pub(crate) longer: i64,
+    pub(crate) seller: Seller,
+    pub(crate) shell: Shell,
+    /// The bug that is planted in all actors, in a build that can.
+    pub(crate) bug: Option<Bug>,
+    /// Ends that must be reachable.
+    pub(crate) ends: Vec<End>,
+}
+
+/// What a guest asks for at the very beginning.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    pub(crate) who: usize,
+    /// For each type the units wanted, and the fewest that will do.
+    pub(crate) items: Vec<(u32, u32)>,
+    /// The earliest and the latest start.
+    pub(crate) window: (i64, i64),
+    pub(crate) length: i64,
+    pub(crate) answer_by: i64,
+}
+
+/// How often the rare things happen in one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Budget {
+    pub(crate) extends: u8,
+    pub(crate) closes: u8,
+    pub(crate) crashes: u8,
+    /// Drivers' failures.
+    pub(crate) failures: u8,
+    /// Quarantined units that an operator puts right.
+    pub(crate) resets: u8,
+}
+
+impl Budget {
+    pub(crate) const NONE: Self =
+        Self { extends: 0, closes: 0, crashes: 0, failures: 0, resets: 0 };
+}
+
+/// The broker's mapper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seller {
+    /// First come, first served.
+    Fair,
+    /// Everything to everybody.
+    Greedy,
+}
+
+/// What a shell does first with the output of an actor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shell {
+    /// It appends the facts.
+    Appends,
+    /// It sends, and may crash before it appends.
+    Sends,
+}
+
+/// A good end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Both guests had the units they asked for and used them to the end.
+    BothServed,
+    /// A lease was extended and ran to its second end.
+    Extended,
+    /// Units were given back, credited, and used by somebody else.
+    SoldAgain,
+    /// The broker said no.
+    Refused,
+}
+
+impl Wish {
+    pub(crate) fn ask(&self) -> Ask {
+        let item = |(place, &(wanted, least)): (usize, &(u32, u32))| {
+            (wanted > 0).then(|| Item {
+                resource: kind(place),
+                units: units(wanted),
+                least: units(least),
+                requirements: Constraints::NONE,
+                extends: None,
+            })
+        };
+        Ask {
+            broker: None,
+            slice: Name::literal("slice"),
+            items: self.items.iter().enumerate().filter_map(item).collect(),
+            earliest: Time::from_secs(self.window.0),
+            latest: Time::from_secs(self.window.1),
+            duration: Span::from_secs(self.length),
+            answer_by: Time::from_secs(self.answer_by),
+            properties: Properties::default(),
+            configuration: Properties::default(),
+            reason: String::new(),
+        }
+    }
+}
+
+impl Default for Case {
+    /// One unit, sold to two guests for one term after the other, by clocks that agree.
+    fn default() -> Self {
+        Self {
+            name: "",
+            text: "",
+            stock: vec![(1, 1)],
+            delegation: (1000, 10),
+            wishes: vec![wish(GUEST, 11), wish(RIVAL, 14)],
+            leave_before: 0,
+            skews: vec![[0; 4]],
+            from: 11,
+            until: 16,
+            sleepers: false,
+            calm_until: 0,
+            script: vec![],
+            budget: Budget::NONE,
+            trouble_until: 99,
+            longer: 3,
+            seller: Seller::Fair,
+            shell: Shell::Appends,
+            bug: None,
+            ends: vec![],
+        }
+    }
+}
+
+/// One unit for three steps.
+pub(crate) fn wish(who: usize, start: i64) -> Wish {
+    Wish { who, items: vec![(1, 1)], window: (start, start), length: 3, answer_by: start + 1 }
+}
+
+/// One guest and nobody else.
+fn alone() -> Case {
+    Case { wishes: vec![wish(GUEST, 11)], until: 20, ..Case::default() }
+}
+
+/// Everything that is explored.
+pub(crate) fn all() -> Vec<Case> {
+    [lives(), troubles(), sleepers()].concat()
+}
+
+/// The ways in which a lease can go.
+fn lives() -> Vec<Case> {
+    vec![
+        Case {
+            name: "two terms",
+            text: "one unit for one guest after the other, by clocks that agree, a slow guest's, a fast one's",
+            skews: vec![[0, 0, 0, 0], [0, 0, 0, 1], [1, 1, 0, 0]],
+            ends: vec![End::BothServed],
+            ..Case::default()
+        },
+        Case {
+            name: "extension",
+            text: "a guest that leaves before the end, one extension, clocks as before",
+            skews: vec![[0, 0, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]],
+            leave_before: 1,
+            budget: Budget { extends: 1, ..Budget::NONE },
+            ends: vec![End::Extended],
+            ..alone()
+        },
+        Case {
+            name: "close",
+            text: "a close at any moment, also while an extension is under way, by a slow guest's clock",
+            skews: vec![[0, 0, 0, 1]],
+            until: 17,
+            budget: Budget { extends: 1, closes: 1, ..Budget::NONE },
+            trouble_until: 13,
+            ends: vec![End::Extended],
+            ..alone()
+        },
+        Case {
+            name: "sold again",
+            text: "both guests want the same term; whoever has it may give it back",
+            wishes: vec![wish(GUEST, 11), Wish { window: (11, 12), ..wish(RIVAL, 11) }],
+            until: 15,
+            budget: Budget { closes: 1, ..Budget::NONE },
+            trouble_until: 12,
+            ends: vec![End::SoldAgain],
+            ..Case::default()
+        },
+    ]
+}
+
+/// What can go wrong meanwhile.
+fn troubles() -> Vec<Case> {
+    vec![
+        Case {
+            name: "crashes",
+            text: "two crashes of anybody at any moment",
+            budget: Budget { crashes: 2, ..Budget::NONE },
+            from: 10,
+            until: 24,
+            ..alone()
+        },
+        Case {
+            name: "failures",
+            text: "two units, an elastic request, two failures of drivers, a reset",
+            stock: vec![(2, 2)],
+            wishes: vec![Wish { items: vec![(2, 1)], ..wish(GUEST, 11) }],
+            until: 16,
+            budget: Budget { failures: 2, resets: 1, ..Budget::NONE },
+            ..alone()
+        },
+        Case {
+            name: "two types",
+            text: "a request for units of two types: two leases of one guest",
+            stock: vec![(1, 1), (1, 1)],
+            wishes: vec![Wish { items: vec![(1, 1), (1, 1)], ..wish(GUEST, 11) }],
+            ..alone()
+        },
+        Case {
+            name: "greedy mapper",
+            text: "a broker's mapper that sells everything to everybody",
+            seller: Seller::Greedy,
+            wishes: vec![wish(GUEST, 11), wish(RIVAL, 12)],
+            from: 10,
+            ends: vec![End::Refused],
+            ..Case::default()
+        },
+    ]
+}
+
+/// Actors that sleep through their deadlines.
+fn sleepers() -> Vec<Case> {
+    let first = LeaseId { number: 1, part: 0 };
+    vec![
+        Case {
+            name: "sleepers",
+            text: "anybody may sleep for any time; one extension",
+            sleepers: true,
+            budget: Budget { extends: 1, ..Budget::NONE },
+            trouble_until: 12,
+            ..alone()
+        },
+        Case {
+            name: "sleepers that close",
+            text: "the same with one close",
+            sleepers: true,
+            from: 10,
+            budget: Budget { closes: 1, ..Budget::NONE },
+            ..alone()
+        },
+        Case {
+            name: "late sleepers",
+            text: "the same at the end of a long lease, when the broker forgets its request",
+            wishes: vec![Wish { length: 4, ..wish(GUEST, 11) }],
+            leave_before: 1,
+            sleepers: true,
+            calm_until: 19,
+            script: vec![(11, GUEST, What::Extend(first))],
+            longer: 8,
+            until: 26,
+            budget: Budget { closes: 1, ..Budget::NONE },
+            ..alone()
+        },
+    ]
+}

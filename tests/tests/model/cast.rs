@@ -1,0 +1,174 @@
+//! Who takes part: two guests, a broker and a site, and how each is built.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use tenure_core::actor::broker::Broker;
+use tenure_core::actor::service_manager::ServiceManager;
+use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::actor::{Actor, Peer, Role, Setup};
+use tenure_core::effect::Input;
+use tenure_core::identity::{ActorId, Scheme, Signer};
+use tenure_core::mapper::broker::BrokerMapper;
+use tenure_core::mapper::fcfs::Fcfs;
+use tenure_core::mapper::first_fit::FirstFit;
+use tenure_core::mapper::site_authority::SiteAuthorityMapper as _;
+use tenure_core::mapper::{Decision, broker, service_manager};
+use tenure_core::name::Name;
+use tenure_core::resource::Attributes;
+use tenure_core::time::{Span, Time};
+
+use super::cases::{Case, Seller};
+use super::identity;
+
+/// The places of the actors in a [`World`](super::world::World).
+pub(crate) const GUEST: usize = 0;
+pub(crate) const RIVAL: usize = 1;
+pub(crate) const BROKER: usize = 2;
+pub(crate) const SITE: usize = 3;
+pub(crate) const NAMES: [&str; 4] = ["guest", "rival", "broker", "site"];
+
+/// The bound on the difference of two clocks: one step of the model's.
+pub(crate) const MARGIN: Span = Span::from_secs(1);
+
+/// An actor, without its mapper.
+#[derive(Clone, Debug)]
+pub(crate) enum Player {
+    Guest(Box<ServiceManager>),
+    Broker(Box<Broker>),
+    Site(Box<SiteAuthority>),
+}
+
+fn signer(who: usize) -> Signer {
+    Signer::from_seed(Scheme::None, [u8::try_from(who).unwrap(); 32])
+}
+
+pub(crate) fn id(who: usize) -> ActorId {
+    signer(who).id()
+}
+
+pub(crate) fn who(id: ActorId) -> usize {
+    (GUEST..=SITE).find(|&who| self::id(who) == id).unwrap()
+}
+
+pub(crate) fn units(n: u32) -> NonZeroU32 {
+    NonZeroU32::new(n).unwrap()
+}
+
+/// The types of units, in the order in which a case lists its stock.
+pub(crate) fn kind(place: usize) -> Name {
+    Name::literal(["node", "disk"][place])
+}
+
+fn setup(who: usize) -> Setup {
+    let roles = [Role::ServiceManager, Role::ServiceManager, Role::Broker, Role::SiteAuthority];
+    let peer = |who: usize| Peer { name: Name::literal(NAMES[who]), role: roles[who] };
+    let peers: BTreeMap<_, _> = (GUEST..=SITE).map(|who| (id(who), peer(who))).collect();
+    Setup { name: Name::literal(NAMES[who]), signer: signer(who), margin: MARGIN, peers }
+}
+
+impl Player {
+    /// The actor as it is before its first fact.
+    pub(crate) fn build(who: usize, case: &Case) -> Self {
+        match who {
+            BROKER => Self::Broker(Box::new(Broker::new(setup(who)))),
+            SITE => Self::Site(Box::new(SiteAuthority::new(setup(who), plan(case)))),
+            _ => {
+                let leave_before = Span::from_secs(case.leave_before);
+                Self::Guest(Box::new(ServiceManager::new(setup(who), leave_before)))
+            }
+        }
+    }
+
+    pub(crate) fn actor(&self) -> &dyn Actor {
+        match self {
+            Self::Guest(actor) => &**actor,
+            Self::Broker(actor) => &**actor,
+            Self::Site(actor) => &**actor,
+        }
+    }
+
+    pub(crate) fn actor_mut(&mut self) -> &mut dyn Actor {
+        match self {
+            Self::Guest(actor) => &mut **actor,
+            Self::Broker(actor) => &mut **actor,
+            Self::Site(actor) => &mut **actor,
+        }
+    }
+
+    /// What decides how it goes on.
+    pub(crate) fn identity(&self) -> String {
+        match self {
+            Self::Guest(actor) => identity::of(actor),
+            Self::Broker(actor) => identity::of(actor),
+            Self::Site(actor) => identity::of(actor),
+        }
+    }
+
+    /// Whether its mapper has a round to answer.
+    pub(crate) fn has_a_round(&self) -> bool {
+        match self {
+            Self::Guest(actor) => actor.view(Time::ZERO).is_some(),
+            Self::Broker(actor) => actor.view(Time::ZERO).is_some(),
+            Self::Site(actor) => actor.view(Time::ZERO).is_some(),
+        }
+    }
+
+    /// What its mapper decides. A guest's wants nothing: the case does.
+    pub(crate) fn consult(&self, now: Time, seller: Seller) -> Option<Input> {
+        let decision = match self {
+            Self::Guest(actor) => {
+                let round = actor.view(now)?.round();
+                let idle = service_manager::Decision { round, ..Default::default() };
+                Decision::ServiceManager(idle)
+            }
+            Self::Broker(actor) => {
+                let view = actor.view(now)?;
+                Decision::Broker(match seller {
+                    Seller::Fair => Fcfs::default().decide(&view),
+                    Seller::Greedy => Greedy.decide(&view),
+                })
+            }
+            Self::Site(actor) => Decision::SiteAuthority(FirstFit {}.decide(&actor.view(now)?)),
+        };
+        Some(Input::Decision(decision))
+    }
+}
+
+fn plan(case: &Case) -> Plan {
+    let (length, renew_before) = case.delegation;
+    let stock = |(place, &(has, _)): (usize, &(u32, u32))| Stock {
+        resource: kind(place),
+        attributes: Attributes::new(),
+        units: has,
+    };
+    let offer = |(place, &(_, delegated)): (usize, &(u32, u32))| Offer {
+        broker: id(BROKER),
+        resource: kind(place),
+        units: units(delegated),
+        length: Span::from_secs(length),
+        renew_before: Span::from_secs(renew_before),
+    };
+    Plan {
+        stock: case.stock.iter().enumerate().map(stock).collect(),
+        offers: case.stock.iter().enumerate().map(offer).collect(),
+    }
+}
+
+/// A broker's mapper that sells its first source to everybody.
+struct Greedy;
+
+impl BrokerMapper for Greedy {
+    fn decide(&self, view: &broker::View<'_>) -> broker::Decision {
+        use tenure_core::mapper::broker::{Choice, Verdict};
+        use tenure_core::time::Term;
+        let source = view.sources().first().map(|source| source.account);
+        let choices = view.open_requests().filter_map(|request| {
+            let term = Term::lasting(request.earliest, request.duration).ok()?;
+            let parts = request.items.iter().map(|item| Some(vec![(source?, item.units.get())]));
+            let verdict = Verdict::Grant { term, parts: parts.collect::<Option<_>>()? };
+            Some(Choice { request: request.id, verdict, reason: "sold".to_owned() })
+        });
+        broker::Decision { round: view.round(), choices: choices.collect(), ..Default::default() }
+    }
+}

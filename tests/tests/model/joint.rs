@@ -1,0 +1,36 @@
+//! The joint states of a lease: what its guest, its broker and its site each make of it.
+
+use std::collections::BTreeSet;
+use std::sync::RwLock;
+
+use super::cast::{BROKER, GUEST, RIVAL, SITE};
+use super::words::{Key, Words};
+
+/// A word each of guest, broker and site; `-` for a lease that the actor does not know.
+pub(crate) type Triple = [&'static str; 3];
+
+/// The joint states that were seen.
+#[derive(Default)]
+pub(crate) struct Joint(RwLock<BTreeSet<Triple>>);
+
+impl Joint {
+    /// Takes in the leases of one state, by the words of all actors.
+    pub(crate) fn see(&self, words: [&Words; 4]) {
+        let all = words.iter().flat_map(|words| words.iter().map(|(key, _)| *key));
+        for key in all {
+            let guest = if key.0 == GUEST { GUEST } else { RIVAL };
+            let triple = [guest, BROKER, SITE].map(|who| find(words[who], key));
+            if !self.0.read().unwrap().contains(&triple) {
+                self.0.write().unwrap().insert(triple);
+            }
+        }
+    }
+
+    pub(crate) fn seen(&self) -> BTreeSet<Triple> {
+        self.0.read().unwrap().clone()
+    }
+}
+
+fn find(words: &Words, key: Key) -> &'static str {
+    words.iter().find(|(k, _)| *k == key).map_or("-", |(_, word)| word)
+}

@@ -1,0 +1,158 @@
+//! One actor as it can be found in some reachable state: the production actor, the journal that led to
+//! it, and everything it has ever sent.
+
+use std::collections::BTreeSet;
+
+use tenure_core::driver::Call;
+use tenure_core::effect::{Effect, Input, Output};
+use tenure_core::fact::Entry;
+use tenure_core::journal::{Journal as _, MemoryJournal};
+use tenure_core::message::Envelope;
+use tenure_core::time::Time;
+
+use super::cases::Case;
+use super::cast::Player;
+use super::words::Summary;
+
+/// What is in the world beside the actors: messages and driver calls, each under a number.
+pub(crate) trait Registry {
+    /// The number of a message, the same for the same content however often it is sent.
+    fn message(&self, from: &mut Player, envelope: &Envelope) -> u32;
+    /// The number of a driver call.
+    fn call(&self, who: usize, call: &Call) -> u32;
+}
+
+/// An actor in a reachable state.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) who: usize,
+    pub(crate) player: Player,
+    pub(crate) journal: MemoryJournal,
+    /// The messages it has sent. They never leave the network: a message that is lost is one that
+    /// nobody ever receives, one that is repeated or late is received again.
+    pub(crate) said: BTreeSet<u32>,
+    /// The driver calls that were started for it. Each may be answered at any time, more than once.
+    pub(crate) called: BTreeSet<u32>,
+    /// The law that it broke in what it just did, if it did.
+    pub(crate) breach: Option<&'static str>,
+    pub(crate) summary: Summary,
+}
+
+/// Where a step leads.
+pub(crate) struct Next {
+    pub(crate) node: Node,
+    /// The actor after each fact but the last.
+    pub(crate) between: Vec<Player>,
+}
+
+impl Node {
+    /// The actor before its first fact.
+    pub(crate) fn new(who: usize, case: &Case) -> Self {
+        Self {
+            who,
+            player: Player::build(who, case),
+            journal: MemoryJournal::new(),
+            said: BTreeSet::new(),
+            called: BTreeSet::new(),
+            breach: None,
+            summary: Summary::default(),
+        }
+    }
+
+    /// Hands in one input and does what a shell does with the output: facts to the journal first, then
+    /// replies and owed work. A guest's mapper answers at once, the others when the model says.
+    /// `None` if nothing came of it.
+    pub(crate) fn step(
+        &self,
+        now: Time,
+        input: Input,
+        case: &Case,
+        registry: &impl Registry,
+    ) -> Option<Next> {
+        let mut next = self.clone();
+        next.hand(now, input, registry);
+        if let Player::Guest(_) = next.player {
+            while let Some(decision) = next.player.consult(now, case.seller) {
+                next.hand(now, decision, registry);
+            }
+        }
+        let (before, after) = (self.journal.len(), next.journal.len());
+        let changed = after > before || next.said.len() > self.said.len();
+        let mut player = self.player.clone();
+        let mut between = Vec::new();
+        for position in before + 1..after {
+            player.actor_mut().apply(&next.fact(position - 1)).unwrap();
+            between.push(player.clone());
+        }
+        changed.then_some(Next { node: next, between })
+    }
+
+    fn hand(&mut self, now: Time, input: Input, registry: &impl Registry) {
+        let (before, mut out) = (self.player.actor().position(), Output::default());
+        self.player.actor_mut().handle(now, input, &mut out);
+        self.journal.append(before, &out.facts).unwrap();
+        self.send(before, &out.replies, registry);
+    }
+
+    fn send(&mut self, from: u64, replies: &[Envelope], registry: &impl Registry) {
+        for reply in replies {
+            self.said.insert(registry.message(&mut self.player, reply));
+        }
+        for (_, effect) in self.player.actor().effects_after(from) {
+            match effect {
+                Effect::Send(envelope) => {
+                    self.said.insert(registry.message(&mut self.player, &envelope));
+                }
+                Effect::Call(call) => {
+                    self.called.insert(registry.call(self.who, &call));
+                }
+                Effect::Consult { .. } => {}
+            }
+        }
+    }
+
+    /// The actor that comes back from this journal.
+    pub(crate) fn recovered(&self, case: &Case) -> Player {
+        let mut player = Player::build(self.who, case);
+        for position in 0..self.journal.len() {
+            player.actor_mut().apply(&self.fact(position)).unwrap();
+        }
+        player
+    }
+
+    /// A crash between two inputs: the actor comes back from its journal and starts.
+    pub(crate) fn crash(&self, now: Time, case: &Case, registry: &impl Registry) -> Option<Next> {
+        let mut next = self.clone();
+        next.player = self.recovered(case);
+        next.send(0, &[], registry);
+        next.step(now, Input::Start, case, registry)
+    }
+
+    /// A crash of a shell that sends before it appends: what came of the input has left, and the facts
+    /// are gone.
+    pub(crate) fn send_then_crash(
+        &self,
+        now: Time,
+        input: Input,
+        case: &Case,
+        registry: &impl Registry,
+    ) -> Option<Next> {
+        let lost = self.step(now, input, case, registry)?.node;
+        let mut next = self.clone();
+        if lost.journal.len() > self.journal.len() && lost.said != self.said {
+            next.breach = Some("S9");
+        }
+        next.said = lost.said;
+        next.called = lost.called;
+        next.crash(now, case, registry)
+    }
+
+    /// The facts so far.
+    pub(crate) fn facts(&self) -> impl Iterator<Item = Entry> {
+        (0..self.journal.len()).map(|position| self.fact(position))
+    }
+
+    fn fact(&self, position: u64) -> Entry {
+        self.journal.read(position).unwrap().unwrap()
+    }
+}

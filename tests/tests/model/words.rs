@@ -1,0 +1,138 @@
+//! What can be read off one actor: the word for each of its leases, who holds what, what it waits for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tenure_core::actor::broker::Broker;
+use tenure_core::driver::UnitId;
+use tenure_core::lease::service_manager::Outcome;
+use tenure_core::lease::{broker, service_manager, site_authority, unit};
+use tenure_core::slice::RequestId;
+use tenure_core::ticket::link::LinkHash;
+use tenure_core::time::Time;
+
+use super::books::Books;
+use super::cast::{self, GUEST, Player, RIVAL};
+
+/// A lease for everybody: its guest, the number of its request, and which of the request's tickets.
+pub(crate) type Key = (usize, u64, u16);
+
+/// A word for each of some leases.
+pub(crate) type Words = Vec<(Key, &'static str)>;
+
+/// The most requests a guest makes in any case.
+const MOST_REQUESTS: u64 = 4;
+
+/// What the properties ask of one actor.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Summary {
+    /// When it has to be told the time.
+    pub(crate) due: Option<Time>,
+    /// Whether its mapper is asked something.
+    pub(crate) has_a_round: bool,
+    /// Whether nothing is going on.
+    pub(crate) is_idle: bool,
+    /// The messages it has sent, by receiver.
+    pub(crate) mail: [Vec<u32>; 4],
+    pub(crate) words: Words,
+    /// A guest: the units it uses, each with the ticket that it holds it by.
+    pub(crate) uses: Vec<(UnitId, LinkHash)>,
+    /// A guest: how its leases went, and the most tickets that one of them is held by.
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) tickets_held: usize,
+    /// A site: the units on leases.
+    taken: BTreeSet<UnitId>,
+    /// A site: the units in the hands of a lease, each with the lease's ticket.
+    pub(crate) tenants: Vec<(UnitId, LinkHash)>,
+    /// A site: when its active leases end.
+    pub(crate) active_until: Vec<Time>,
+    /// The laws that it breaks.
+    pub(crate) broken: BTreeSet<&'static str>,
+}
+
+impl Summary {
+    /// Reads an actor and its books. `keys` has the lease of every ticket that was ever cut.
+    pub(crate) fn of(
+        who: usize,
+        player: &Player,
+        books: &Books,
+        keys: &BTreeMap<LinkHash, Key>,
+    ) -> Self {
+        let mut summary = Self {
+            due: player.actor().next_timeout(),
+            has_a_round: player.has_a_round(),
+            is_idle: player.actor().unfinished(1).is_empty(),
+            words: words(who, player, keys),
+            broken: books.broken().clone(),
+            ..Self::default()
+        };
+        match player {
+            Player::Guest(guest) => guest.leases().for_each(|(_, lease)| summary.read_lease(lease)),
+            Player::Broker(_) => {}
+            Player::Site(site) => {
+                for (hash, end) in books.leases() {
+                    let Some(state) = site.lease(hash) else { continue };
+                    summary.read_site_lease(state, end);
+                }
+                for (id, state, _) in site.units() {
+                    if let unit::State::Ready { tenant, .. } = state {
+                        summary.tenants.push((id, *tenant));
+                    }
+                }
+            }
+        }
+        summary
+    }
+
+    fn read_lease(&mut self, state: &service_manager::State) {
+        if let Some(held) = state.held() {
+            let ticket = held.tickets[0].hash();
+            self.uses.extend(held.units.keys().map(|&unit| (unit, ticket)));
+            self.tickets_held = self.tickets_held.max(held.tickets.len());
+        }
+        if let service_manager::State::Closed { outcome } = state {
+            self.outcomes.push(outcome.clone());
+        }
+    }
+
+    /// S1: no unit is on two leases.
+    fn read_site_lease(&mut self, state: &site_authority::State, end: Time) {
+        for unit in state.units() {
+            if !self.taken.insert(unit) {
+                self.broken.insert("S1");
+            }
+        }
+        if let site_authority::State::Active { .. } = state {
+            self.active_until.push(end);
+        }
+    }
+}
+
+/// The word for every lease that an actor knows.
+pub(crate) fn words(who: usize, player: &Player, keys: &BTreeMap<LinkHash, Key>) -> Words {
+    match player {
+        Player::Guest(actor) => {
+            actor.leases().map(|(id, state)| ((who, id.number, id.part), state.word())).collect()
+        }
+        Player::Broker(actor) => {
+            let numbers = (GUEST..=RIVAL).flat_map(|g| (1..=MOST_REQUESTS).map(move |n| (g, n)));
+            numbers.flat_map(|(guest, number)| of_request(actor, guest, number)).collect()
+        }
+        Player::Site(actor) => {
+            keys.iter().filter_map(|(&hash, &key)| Some((key, actor.lease(hash)?.word()))).collect()
+        }
+    }
+}
+
+/// A request counts once for each ticket that was cut for it, and once before.
+fn of_request(broker: &Broker, guest: usize, number: u64) -> Words {
+    let Some(state) = broker.request(RequestId { origin: cast::id(guest), number }) else {
+        return Words::new();
+    };
+    let parts = match state {
+        broker::State::Granted { tickets, .. } | broker::State::Returned { tickets } => {
+            tickets.len()
+        }
+        broker::State::Open { .. } | broker::State::Refused { .. } => 1,
+    };
+    (0..u16::try_from(parts).unwrap()).map(|part| ((guest, number, part), state.word())).collect()
+}
