@@ -18,7 +18,7 @@ use tenure_tests::{check_block, check_golden};
 const HEADER: &str = "\
 # The joint states that a lease can be in: the word of its guest, of its broker's request, of its ticket at
 # its site; `-` for an actor that does not know it or has forgotten it. A lease is named by guest, number
-# of the request and place of the ticket in its grant. Every fact counts, also between two inputs.
+# of the request and place of the ticket in its grant; states are looked at after each input.
 # Written by the model check (tests/tests/model.rs): all of these can be reached, and no other.
 ";
 

@@ -49,6 +49,14 @@ impl Books {
         self.leases.iter().map(|(&hash, tickets)| (hash, end(tickets)))
     }
 
+    /// The lease at a site that a ticket began or extended.
+    pub(crate) fn lease_of(&self, ticket: LinkHash) -> LinkHash {
+        let of = |(_, tickets): &(&LinkHash, &Vec<Ticket>)| {
+            tickets.iter().any(|other| other.hash() == ticket)
+        };
+        self.leases.iter().find(of).map_or(ticket, |(&lease, _)| lease)
+    }
+
     fn broker(&mut self, at: Time, fact: broker::Fact) {
         match fact {
             broker::Fact::DelegationTaken(fact) => self.open(&fact.ticket),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::RwLock;
 
-use super::cast::{BROKER, GUEST, RIVAL, SITE};
+use super::cast::{BROKER, SITE};
 use super::words::{Key, Words};
 
 /// A word each of guest, broker and site; `-` for a lease that the actor does not know.
@@ -18,8 +18,7 @@ impl Joint {
     pub(crate) fn see(&self, words: [&Words; 4]) {
         let all = words.iter().flat_map(|words| words.iter().map(|(key, _)| *key));
         for key in all {
-            let guest = if key.0 == GUEST { GUEST } else { RIVAL };
-            let triple = [guest, BROKER, SITE].map(|who| find(words[who], key));
+            let triple = [key.0, BROKER, SITE].map(|who| find(words[who], key));
             if !self.0.read().unwrap().contains(&triple) {
                 self.0.write().unwrap().insert(triple);
             }

@@ -38,13 +38,6 @@ pub(crate) struct Node {
     pub(crate) summary: Summary,
 }
 
-/// Where a step leads.
-pub(crate) struct Next {
-    pub(crate) node: Node,
-    /// The actor after each fact but the last.
-    pub(crate) between: Vec<Player>,
-}
-
 impl Node {
     /// The actor before its first fact.
     pub(crate) fn new(who: usize, case: &Case) -> Self {
@@ -68,7 +61,7 @@ impl Node {
         input: Input,
         case: &Case,
         registry: &impl Registry,
-    ) -> Option<Next> {
+    ) -> Option<Self> {
         let mut next = self.clone();
         next.hand(now, input, registry);
         if let Player::Guest(_) = next.player {
@@ -76,15 +69,8 @@ impl Node {
                 next.hand(now, decision, registry);
             }
         }
-        let (before, after) = (self.journal.len(), next.journal.len());
-        let changed = after > before || next.said.len() > self.said.len();
-        let mut player = self.player.clone();
-        let mut between = Vec::new();
-        for position in before + 1..after {
-            player.actor_mut().apply(&next.fact(position - 1)).unwrap();
-            between.push(player.clone());
-        }
-        changed.then_some(Next { node: next, between })
+        let changed = next.journal.len() > self.journal.len() || next.said.len() > self.said.len();
+        changed.then_some(next)
     }
 
     fn hand(&mut self, now: Time, input: Input, registry: &impl Registry) {
@@ -121,7 +107,7 @@ impl Node {
     }
 
     /// A crash between two inputs: the actor comes back from its journal and starts.
-    pub(crate) fn crash(&self, now: Time, case: &Case, registry: &impl Registry) -> Option<Next> {
+    pub(crate) fn crash(&self, now: Time, case: &Case, registry: &impl Registry) -> Option<Self> {
         let mut next = self.clone();
         next.player = self.recovered(case);
         next.send(0, &[], registry);
@@ -136,8 +122,8 @@ impl Node {
         input: Input,
         case: &Case,
         registry: &impl Registry,
-    ) -> Option<Next> {
-        let lost = self.step(now, input, case, registry)?.node;
+    ) -> Option<Self> {
+        let lost = self.step(now, input, case, registry)?;
         let mut next = self.clone();
         if lost.journal.len() > self.journal.len() && lost.said != self.said {
             next.breach = Some("S9");

@@ -61,7 +61,7 @@ impl Summary {
             due: player.actor().next_timeout(),
             has_a_round: player.has_a_round(),
             is_idle: player.actor().unfinished(1).is_empty(),
-            words: words(who, player, keys),
+            words: words(who, player, books, keys),
             broken: books.broken().clone(),
             ..Self::default()
         };
@@ -107,8 +107,9 @@ impl Summary {
     }
 }
 
-/// The word for every lease that an actor knows.
-pub(crate) fn words(who: usize, player: &Player, keys: &BTreeMap<LinkHash, Key>) -> Words {
+/// The word for every lease that an actor knows. A site knows an extension's ticket as the lease that it
+/// extended.
+fn words(who: usize, player: &Player, books: &Books, keys: &BTreeMap<LinkHash, Key>) -> Words {
     match player {
         Player::Guest(actor) => {
             actor.leases().map(|(id, state)| ((who, id.number, id.part), state.word())).collect()
@@ -117,9 +118,10 @@ pub(crate) fn words(who: usize, player: &Player, keys: &BTreeMap<LinkHash, Key>)
             let numbers = (GUEST..=RIVAL).flat_map(|g| (1..=MOST_REQUESTS).map(move |n| (g, n)));
             numbers.flat_map(|(guest, number)| of_request(actor, guest, number)).collect()
         }
-        Player::Site(actor) => {
-            keys.iter().filter_map(|(&hash, &key)| Some((key, actor.lease(hash)?.word()))).collect()
-        }
+        Player::Site(actor) => keys
+            .iter()
+            .filter_map(|(&hash, &key)| Some((key, actor.lease(books.lease_of(hash))?.word())))
+            .collect(),
     }
 }
 

@@ -26,8 +26,8 @@ use super::books::Books;
 use super::cases::{Budget, Case, End, Shell};
 use super::cast::{self, BROKER, GUEST, NAMES, Player, RIVAL, SITE};
 use super::joint::Joint;
-use super::node::{Next, Node, Registry};
-use super::words::{Key, Summary, Words, words};
+use super::node::{Node, Registry};
+use super::words::{Key, Summary};
 
 /// A deployment at one instant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -79,15 +79,7 @@ type Identity = (usize, String, BTreeSet<u32>, BTreeSet<u32>, Option<&'static st
 struct Book {
     nodes: Vec<Arc<Node>>,
     numbers: HashMap<Identity, u32>,
-    steps: HashMap<(u32, i64, What), Option<Step>>,
-}
-
-/// Where an input leads.
-#[derive(Clone)]
-struct Step {
-    to: u32,
-    /// The words of the actor after each of the facts, where they differ from those at the ends.
-    between: Arc<[Words]>,
+    steps: HashMap<(u32, i64, What), Option<u32>>,
 }
 
 /// A message that was sent.
@@ -252,25 +244,18 @@ impl World {
         }
     }
 
-    /// What an input makes of a node.
-    fn step(&self, number: u32, clock: Time, what: What) -> Option<Step> {
+    /// What an input makes of a node; `None` if nothing.
+    fn step(&self, number: u32, clock: Time, what: What) -> Option<u32> {
         let node = self.node(number);
         let told = catch_unwind(AssertUnwindSafe(|| self.tell(&node, clock, what)));
         // An actor that panics over a fact of its own is out of the game.
-        let Next { node: next, between } = told.unwrap_or_else(|_| {
-            let fallen = Node { breach: Some("no panic"), ..Node::clone(&node) };
-            Some(Next { node: fallen, between: Vec::new() })
-        })?;
-        let keys = self.mail.lock().unwrap().keys.clone();
-        let to = self.number(next);
-        let ends = [&node.summary.words, &self.node(to).summary.words];
-        let between = between.iter().map(|player| words(node.who, player, &keys));
-        let between = between.filter(|words| !ends.contains(&words)).collect();
-        (to != number).then_some(Step { to, between })
+        let fallen = || Node { breach: Some("no panic"), ..Node::clone(&node) };
+        let to = self.number(told.unwrap_or_else(|_| Some(fallen()))?);
+        (to != number).then_some(to)
     }
 
     /// Tells an actor something, and lets it work out what that leads to.
-    fn tell(&self, node: &Node, clock: Time, what: What) -> Option<Next> {
+    fn tell(&self, node: &Node, clock: Time, what: What) -> Option<Node> {
         plant(self.case.bug);
         let (case, mail) = (&self.case, &self.mail);
         let hear = |message: u32| {
@@ -329,7 +314,7 @@ impl World {
             let quiet = actions.iter().all(|action| *action == Action::Advance);
             if let Some(&(_, who, what)) = script.next_if(|next| quiet && next.0 == state.now) {
                 let step = self.step(state.nodes[who], self.clock(&state, who), what);
-                state.nodes[who] = step.expect("a script can be followed").to;
+                state.nodes[who] = step.expect("a script can be followed");
             } else {
                 // Whatever there is to do comes before the passing of time, which is the first action.
                 state = self.next_state(&state, actions[actions.len() - 1]).unwrap();
@@ -410,7 +395,7 @@ impl Model for World {
         let mut nodes: Vec<Node> = (GUEST..=SITE).map(|who| Node::new(who, &self.case)).collect();
         let mut tell = |who: usize, input: Input| {
             if let Some(next) = nodes[who].step(Time::ZERO, input, &self.case, &self.mail) {
-                nodes[who] = next.node;
+                nodes[who] = next;
             }
         };
         for who in GUEST..=SITE {
@@ -433,7 +418,7 @@ impl Model for World {
                 .consult(Time::ZERO, self.case.seller)
                 .and_then(|decision| nodes[who].step(Time::ZERO, decision, &self.case, &self.mail))
             {
-                nodes[who] = next.node;
+                nodes[who] = next;
             }
         }
         let numbers: Vec<u32> = nodes.into_iter().map(|node| self.number(node)).collect();
@@ -459,27 +444,20 @@ impl Model for World {
             self.inputs(state, &nodes, who, &mut inputs);
             let clock = self.clock(state, who);
             let (number, at) = (state.nodes[who], clock.as_micros());
-            let mut take = |what, step: &Step| {
-                actions.push(Action::Move { who, what, to: step.to });
-                for between in &*step.between {
-                    let mut words = nodes.each_ref().map(|node| &node.summary.words);
-                    words[who] = between;
-                    self.joint.see(words);
-                }
-            };
+            let mut take = |what, to| actions.push(Action::Move { who, what, to });
             let mut unknown = Vec::new();
             let book = self.book.read().unwrap();
             for &what in &inputs {
                 match book.steps.get(&(number, at, what)) {
-                    Some(step) => step.iter().for_each(|step| take(what, step)),
+                    Some(to) => to.iter().for_each(|&to| take(what, to)),
                     None => unknown.push(what),
                 }
             }
             drop(book);
             for what in unknown {
-                let step = self.step(number, clock, what);
-                step.iter().for_each(|step| take(what, step));
-                self.book.write().unwrap().steps.insert((number, at, what), step);
+                let to = self.step(number, clock, what);
+                to.iter().for_each(|&to| take(what, to));
+                self.book.write().unwrap().steps.insert((number, at, what), to);
             }
         }
         // The same order whatever was known before: paths are told by the places of actions.
