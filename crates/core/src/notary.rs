@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::identity::{ActorId, Label, Scheme, Signature, Signer};
+use crate::planted::planted;
 use crate::ticket::link::{Link, LinkHash, SignedLink};
 use crate::ticket::receipt::{Receipt, Return};
 use crate::ticket::{Ticket, TicketFault};
@@ -99,7 +100,7 @@ impl Notary {
                 continue;
             }
             self.checked += self.per_operation();
-            if !link.verifies(self.scheme()) {
+            if !link.verifies(self.scheme()) && !planted!(SignatureNotChecked) {
                 return Err(TicketFault::BadSignature(depth));
             }
             if link.delegation.is_some() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stateright::{Checker as _, Expectation, Model as _, Path};
+use stateright::{Checker as _, Expectation, HasDiscoveries, Model as _, Path};
 
 use super::cases::Case;
 use super::joint::Triple;
@@ -47,6 +47,13 @@ pub(crate) fn explore(case: Case) -> Explored {
         broken: broken.collect(),
         missed,
     }
+}
+
+/// Whether a law can be broken in a case: exploring ends when it is.
+pub(crate) fn breaks(case: Case, law: &'static str) -> bool {
+    let until = HasDiscoveries::AnyOf(BTreeSet::from([law]));
+    let checker = World::new(case).checker().threads(2).finish_when(until).spawn_bfs().join();
+    checker.discoveries().contains_key(law)
 }
 
 /// A path, told step by step.

@@ -156,7 +156,7 @@ impl Base {
     }
 
     pub(crate) fn margin(&self) -> Span {
-        if planted!(NoClockMargin) { Span::ZERO } else { self.setup.margin }
+        self.setup.margin
     }
 
     /// The shortest term that two clocks agree on: anything up to twice the margin is refused.
@@ -198,7 +198,8 @@ impl Base {
 
     /// The envelope of the answer that the fact at `cause` gave; the same bytes whenever it is built.
     pub(crate) fn answer(&self, to: ActorId, cause: Cause, message: Message) -> Envelope {
-        let sequence = Sequence { position: cause.position, index: Sequence::ANSWER };
+        let position = if planted!(AnswerRenumbered) { self.position } else { cause.position };
+        let sequence = Sequence { position, index: Sequence::ANSWER };
         self.envelope(to, (sequence, cause.at), message)
     }
 

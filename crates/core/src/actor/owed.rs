@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::effect::EffectId;
 use crate::message::Sequence;
+use crate::planted::planted;
 use crate::time::Time;
 
 /// Owed work by key and by the fact that caused it. At most one piece is owed under a key.
@@ -33,7 +34,9 @@ impl<K: Ord + Clone> Owed<K> {
 
     /// `key` is owed no more.
     pub(super) fn settle(&mut self, key: &K) {
-        if let Some(id) = self.by_key.remove(key) {
+        if let Some(id) = self.by_key.remove(key)
+            && !planted!(SettledIsOwed)
+        {
             self.by_id.remove(&id);
         }
     }

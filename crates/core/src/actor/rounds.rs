@@ -2,6 +2,7 @@
 
 use crate::effect::Problem;
 use crate::fact::Memo;
+use crate::planted::planted;
 use crate::time::Time;
 
 /// At most one round is open. What happens meanwhile is for the next one.
@@ -58,7 +59,7 @@ impl Rounds {
     /// The memo of a decision if it is to be journaled: one that changes, within its bounds.
     pub fn news(&self, memo: Option<Memo>, problems: &mut Vec<Problem>) -> Option<Memo> {
         let memo = memo.filter(|memo| memo != &self.memo)?;
-        if memo.0.len() > Memo::MAX_BYTES {
+        if memo.0.len() > Memo::MAX_BYTES && !planted!(MemoWithoutBound) {
             let bytes = memo.0.len();
             let cause = format!("a memo of {bytes} bytes, more than {}", Memo::MAX_BYTES);
             problems.push(Problem::BadChoice(cause));

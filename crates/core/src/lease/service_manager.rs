@@ -6,6 +6,7 @@ use super::Illegal;
 use crate::driver::UnitId;
 use crate::identity::ActorId;
 use crate::message::{LeasedUnit, Request};
+use crate::planted::planted;
 use crate::refusal::Refusal;
 use crate::ticket::Ticket;
 use crate::ticket::receipt::Receipt;
@@ -358,6 +359,7 @@ fn running(
             Ok(stay(held))
         }
         (Event::ExtensionDenied, Extension::Asking { .. } | Extension::Redeeming { .. }) => {
+            held.tickets.truncate(if planted!(DenialCostsATicket) { 1 } else { usize::MAX });
             Ok(stay(held))
         }
         (Event::Extended, Extension::Redeeming { ticket, .. }) => {

@@ -6,6 +6,7 @@
 
 use super::Illegal;
 use crate::driver::Epoch;
+use crate::planted::planted;
 use crate::property::Properties;
 use crate::ticket::link::LinkHash;
 
@@ -114,6 +115,11 @@ impl State {
                 Self::Abandoned { next: Some(next) }
             }
             (Self::Abandoned { next: Some(_) }, Released) => Self::Abandoned { next: None },
+            (Self::Abandoned { next: Some(tenant) }, SetUp(properties))
+                if planted!(LateSetupCounts) =>
+            {
+                Self::Ready { tenant, properties }
+            }
             (Self::Abandoned { next }, SetUp(_) | SetupFailed) => Self::TearingDown { next },
             (Self::TearingDown { next: None }, Assigned(next)) => {
                 Self::TearingDown { next: Some(next) }
@@ -121,6 +127,9 @@ impl State {
             (Self::TearingDown { next: Some(_) }, Released) => Self::TearingDown { next: None },
             (Self::TearingDown { next: None }, TornDown) => Self::Free,
             (Self::TearingDown { next: Some(tenant) }, TornDown) => Self::SettingUp { tenant },
+            (Self::TearingDown { next: None }, TeardownFailed) if planted!(DirtyIsClean) => {
+                Self::Free
+            }
             (Self::TearingDown { .. }, TeardownFailed) => Self::Quarantined,
             (Self::Quarantined, Reset) => Self::TearingDown { next: None },
             (Self::Free, Released | SetUp(_) | SetupFailed | TornDown | TeardownFailed | Reset)
@@ -162,6 +171,7 @@ impl Event {
 pub fn epoch_after(epoch: Epoch, from: &State, to: &State) -> Epoch {
     let working = |state: &State| matches!(state, State::SettingUp { .. });
     let cleaning = |state: &State| matches!(state, State::TearingDown { .. });
-    let grows = (working(to) && !working(from)) || (cleaning(to) && !cleaning(from));
+    let cleaned = cleaning(to) && !cleaning(from) && !planted!(EpochStaysForTeardown);
+    let grows = (working(to) && !working(from)) || cleaned;
     if grows { epoch.next() } else { epoch }
 }

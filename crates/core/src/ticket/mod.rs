@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use crate::identity::ActorId;
 use crate::name::Name;
+use crate::planted::planted;
 use crate::time::Term;
 use link::{LinkHash, SignedLink};
 
@@ -152,7 +153,7 @@ impl Ticket {
             link.follows(parent).map_err(|cause| TicketFault::BadLink { depth, cause })?;
             parent = Some(link);
         }
-        if self.bottom().holder != holder {
+        if self.bottom().holder != holder && !planted!(HolderNotChecked) {
             return Err(TicketFault::NotHolder(self.bottom().holder));
         }
         Ok(())

@@ -18,6 +18,7 @@ use crate::identity::ActorId;
 use crate::lease::broker::State;
 use crate::mapper::broker::{Choice, Decision, Verdict};
 use crate::message::{MAX_ITEMS, Message, Request, Sealed, Subject};
+use crate::planted::planted;
 use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::resource::Attributes;
@@ -144,7 +145,7 @@ impl Broker {
         if id.origin != from || !self.base.is_known(from, Role::ServiceManager) {
             return self.refuse_volatile(now, from, id, Refusal::Forbidden, out);
         }
-        if self.requests.contains_key(&id) {
+        if self.requests.contains_key(&id) && !planted!(TakesRequestsTwice) {
             return self.repeat_answer(id, out);
         }
         if let Err(cause) = check_request(&request) {
@@ -225,7 +226,9 @@ impl Broker {
             if !ours || !self.base.notary.checks_receipt(&receipt) {
                 return out.problems.push(dropped("credit", "the receipt is not good here"));
             }
-            self.emit(now, ReceiptTaken { receipt }, out);
+            if !planted!(CreditNotBooked) {
+                self.emit(now, ReceiptTaken { receipt }, out);
+            }
         }
         // Anybody may bring a receipt, but only its holder's answer is one of a kind.
         let own = |link: &LinkHash| self.cut.get(link).filter(|cut| cut.request.origin == from);
@@ -313,7 +316,7 @@ impl Broker {
                     none.insert(account.free().clone())
                 }
             };
-            if free.free_over(term) < i64::from(units.get()) {
+            if free.free_over(term) < i64::from(units.get()) && !planted!(NoSplitCheck) {
                 return Err(format!("source {account} does not cover {units} units over {term}"));
             }
             free.add(term, -i64::from(units.get()));

@@ -9,10 +9,11 @@ use crate::fact::service_manager::{Asked, Fact};
 use crate::lease::service_manager::{Event, Extension, Outcome, State, Then, Use};
 use crate::message::Request;
 use crate::name::Name;
+use crate::planted::planted;
 use crate::slice::LeaseId;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::REMEMBERED;
-use crate::time::{Term, Time};
+use crate::time::{Span, Term, Time};
 
 impl ServiceManager {
     pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
@@ -322,7 +323,8 @@ impl ServiceManager {
         owed.set(Duty::Redeem(id), redeeming, position, at);
         owed.set(Duty::Extend(id), extending, position, at);
         owed.set(Duty::Close(id), matches!(state, State::Closing { .. }), position, at);
-        owed.set(Duty::Credit(id), matches!(state, State::Crediting { .. }), position, at);
+        let credits = matches!(state, State::Crediting { .. }) && !planted!(CreditNotOwed);
+        owed.set(Duty::Credit(id), credits, position, at);
         let (first, last) = (UnitId(0), UnitId(u32::MAX));
         match state {
             State::Joining { held } => {
@@ -356,12 +358,14 @@ impl ServiceManager {
         let (margin, two) = (self.base.margin(), self.base.two_margins());
         let Some(lease) = self.leases.get_mut(&id) else { return };
         let end = lease.over_at;
+        let stop = if planted!(NoClockMargin) { end } else { end.minus(margin) };
         let deadline = match &lease.state {
             State::Asking { .. } => end.minus(two),
-            State::Redeeming { .. } | State::Leaving { .. } => end.minus(margin),
+            State::Redeeming { .. } | State::Leaving { .. } => stop,
             State::Joining { held } | State::Active { held } => match held.extension {
-                Extension::None => end.minus(margin).minus(self.leave_before),
-                Extension::Asking { .. } | Extension::Redeeming { .. } => end.minus(margin),
+                Extension::None => stop.minus(self.leave_before),
+                Extension::Asking { .. } if planted!(HopeExtends) => end,
+                Extension::Asking { .. } | Extension::Redeeming { .. } => stop,
             },
             // Their units are the site's again at the end, whatever is heard; who is slow is still heard.
             State::Closing { tickets } => {
@@ -372,6 +376,7 @@ impl ServiceManager {
                 let end = receipts.iter().map(|r| r.what.term.end()).max().unwrap_or(end);
                 end.plus(lease.term.duration())
             }
+            State::GivenUp { .. } if planted!(WaitsForAYear) => end.plus(Span::DAY.times(365)),
             State::GivenUp { .. } => lease.request.as_ref().map_or(end, |r| r.last_word()),
             State::Closed { .. } => end.plus(margin),
         };

@@ -11,6 +11,7 @@ use crate::identity::ActorId;
 use crate::lease::service_manager::{Extension, State, Then};
 use crate::mapper::service_manager::{Ask, Decision, Extend};
 use crate::message::{Item, MAX_ITEMS, MAX_TICKETS, MAX_UNITS, Request};
+use crate::planted::planted;
 use crate::property::Properties;
 use crate::resource::Constraints;
 use crate::slice::{LeaseId, RequestId};
@@ -58,6 +59,7 @@ impl ServiceManager {
     }
 
     fn ask(&mut self, now: Time, ask: Ask, out: &mut Output) -> Result<(), String> {
+        self.last_number += u64::from(planted!(NumberOutsideJournal));
         let broker = self.broker(ask.broker)?;
         if ask.items.is_empty() || ask.items.len() > MAX_ITEMS {
             return Err(format!("a request has 1 to {MAX_ITEMS} items, not {}", ask.items.len()));

@@ -16,6 +16,7 @@ use crate::identity::ActorId;
 use crate::lease::service_manager::{Extension, Held, State, Then, Use};
 use crate::message::{LeasedUnit, Message, Request, Sealed, Subject};
 use crate::name::Name;
+use crate::planted::planted;
 use crate::refusal::Refusal;
 use crate::slice::{LeaseId, RequestId};
 use crate::ticket::Ticket;
@@ -131,7 +132,7 @@ impl ServiceManager {
         let me = self.base.id();
         let mut sums = vec![0u64; request.items.len()];
         let mut seen = BTreeSet::new();
-        for (item, ticket) in tickets {
+        for (item, ticket) in tickets.iter().filter(|_| !planted!(GrantNotChecked)) {
             self.base.notary.check_ticket(ticket, ticket.site(), me)?;
             let link = ticket.bottom();
             let index = usize::from(*item);
@@ -152,7 +153,7 @@ impl ServiceManager {
         let enough = request.items.iter().zip(&sums).all(|(item, &sum)| {
             u64::from(item.least.get()) <= sum && sum <= u64::from(item.units.get())
         });
-        if enough {
+        if enough || planted!(GrantNotChecked) {
             Ok(())
         } else {
             Err(Refusal::Malformed("the tickets are not for the units asked for".to_owned()))

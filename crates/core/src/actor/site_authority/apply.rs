@@ -8,11 +8,12 @@ use crate::fact::BadFact;
 use crate::fact::site_authority::{Fact, LeaseClosed, Redeemed, Stocked, TicketSurrendered};
 use crate::lease::site_authority::{Event, State};
 use crate::lease::unit;
+use crate::planted::planted;
 use crate::property::Properties;
 use crate::slice::LeaseId;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
-use crate::time::{Term, Time};
+use crate::time::{Span, Term, Time};
 
 impl SiteAuthority {
     pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
@@ -140,6 +141,10 @@ impl SiteAuthority {
         };
         self.leases.insert(hash, lease);
         self.by_ticket.insert(hash, hash);
+        if planted!(AnsweredTooSoon) {
+            let cause = self.cause(at);
+            self.leases.get_mut(&hash).map(|lease| lease.answered.insert(hash, cause));
+        }
         self.refresh(hash, at);
     }
 
@@ -261,7 +266,13 @@ impl SiteAuthority {
         let Some(lease) = self.leases.get_mut(&hash) else { return };
         let deadline = match lease.state {
             State::Early => lease.term.start(),
+            State::Active { .. } if planted!(RunsOver) => lease.term.end().plus(margin),
+            State::Active { .. } if planted!(EndsEarly) => lease.term.end().minus(margin),
+            State::Priming { .. } if planted!(SetupEndsLate) => {
+                lease.term.end().plus(Span::DAY.times(365))
+            }
             State::Due | State::Priming { .. } | State::Active { .. } => lease.term.end(),
+            State::Closed { .. } if planted!(NoTombstone) => at,
             State::Closed { .. } => lease.term.end().plus(margin),
         };
         self.timers.set(Timer::Lease(hash), Some(deadline));
@@ -325,6 +336,7 @@ impl SiteAuthority {
             (true, true) | (false, false) => {}
         }
         match (cleaning(from), cleaning(to)) {
+            (false, true) if planted!(AbandonedNotCleaned) && setting_up(from) => {}
             (false, true) => self.owe(Duty::Teardown(id), at),
             (true, false) => self.owed.settle(&Duty::Teardown(id)),
             (true, true) | (false, false) => {}

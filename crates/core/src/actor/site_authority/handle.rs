@@ -19,6 +19,7 @@ use crate::lease::unit;
 use crate::mapper::site_authority::{Assignment, Decision};
 use crate::message::{MAX_UNIT_BYTES, Message, Sealed};
 use crate::name::Name;
+use crate::planted::planted;
 use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::resource::Constraints;
@@ -110,6 +111,7 @@ impl SiteAuthority {
         };
         let more = offer.units.get().saturating_sub(link.units.get());
         let units = link.units.saturating_add(more.min(self.undelegated(&link.resource)));
+        let units = if planted!(RenewalGrows) { link.units.saturating_add(1) } else { units };
         let offer = Offer { units, ..offer };
         let end = link.term.end().max(now).plus(offer.length);
         match Term::new(link.term.start(), end) {
@@ -189,7 +191,10 @@ impl SiteAuthority {
             Step::Teardown => Duty::Teardown(unit),
             Step::Join | Step::Leave => return out.problems.push(super::wrong("guest's step")),
         };
-        let current = self.units.get(&unit).is_some_and(|record| record.epoch == epoch);
+        let current = self
+            .units
+            .get(&unit)
+            .is_some_and(|record| record.epoch == epoch || planted!(AnyEpochWillDo));
         if !current || !self.owed.owes(&duty) {
             let cause = format!("{} of {unit} in {epoch:?} is not owed", step.word());
             return out.problems.push(Problem::Command(cause));
@@ -215,7 +220,7 @@ impl SiteAuthority {
     /// A lease whose units are all ready goes active.
     fn settle(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
         let Some(lease) = self.leases.get(&hash) else { return };
-        let complete = now < lease.term.end()
+        let complete = (now < lease.term.end() || planted!(NoTermRecheck))
             && matches!(&lease.state, State::Priming { pending, .. } if pending.is_empty())
             && lease.lacks() == 0;
         if complete {

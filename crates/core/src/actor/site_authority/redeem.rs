@@ -13,6 +13,7 @@ use crate::fact::site_authority::{
 use crate::identity::ActorId;
 use crate::lease::site_authority::{State, Why};
 use crate::message::{LeasedUnit, MAX_TICKETS, MAX_UNITS, Message, Subject};
+use crate::planted::planted;
 use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::slice::{LeaseId, SliceName};
@@ -144,7 +145,8 @@ impl SiteAuthority {
 
     fn give_back(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
         let Some(lease) = self.leases.get(&hash) else { return };
-        if matches!(lease.state, State::Closed { .. }) {
+        let ignored = planted!(CloseDuringSetupLost) && lease.state.word() == "Priming";
+        if matches!(lease.state, State::Closed { .. }) || ignored {
             return;
         }
         let tickets = lease.tickets.clone();
@@ -176,6 +178,7 @@ impl SiteAuthority {
             [cause] if leases[0].tickets[0].hash() == first => {
                 self.base.answer(from, cause, message)
             }
+            [.., cause] if planted!(OneNumberForTwo) => self.base.answer(from, cause, message),
             [.., cause] if whole => self.base.joint_answer(from, cause, message),
             // Some of it is over and forgotten: the answer is not what it was.
             [..] => self.base.volatile(from, now, message),
@@ -287,7 +290,7 @@ impl SiteAuthority {
         let bottom = self.claims.account(ticket.bottom().account());
         let handed_on = bottom.is_some_and(Account::has_children);
         let used = links[..links.len() - 1].iter().any(|link| self.used.contains(&link.account()));
-        if handed_on || used {
+        if (handed_on || used) && !planted!(UsedAndHandedOn) {
             let cause = "a ticket is used or handed on, never both".to_owned();
             return Some(Refusal::Malformed(cause));
         }
@@ -333,9 +336,9 @@ impl SiteAuthority {
         let hash = *self.by_ticket.get(&extends).ok_or(refused.clone())?;
         let lease = self.leases.get(&hash).ok_or(refused.clone())?;
         let fits = matches!(lease.state, State::Active { .. })
-            && lease.holder() == link.holder
+            && (lease.holder() == link.holder || planted!(ExtendsAnybody))
             && lease.tickets[0].bottom().resource == link.resource
-            && lease.term.end() == link.term.start();
+            && (lease.term.end() == link.term.start() || planted!(ExtendsWithGap));
         if !fits {
             return Err(refused);
         }
@@ -351,7 +354,8 @@ impl SiteAuthority {
         let mut receipts = Vec::new();
         for ticket in tickets {
             let link = ticket.bottom();
-            let Some(term) = link.term.from(now) else { continue };
+            let from = if planted!(ReceiptForAll) { Time::MIN } else { now };
+            let Some(term) = link.term.from(from) else { continue };
             receipts.push(self.receipt(link, term));
         }
         receipts
