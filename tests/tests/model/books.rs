@@ -9,7 +9,7 @@ use tenure_core::ticket::link::{AccountId, LinkHash, SignedLink};
 use tenure_core::time::{Term, Time};
 
 /// What an actor's facts say about links and leases.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Books {
     delegated: BTreeMap<AccountId, Vec<SignedLink>>,
     /// Each link that was cut or claimed, with the part of its term that did not come back.
@@ -20,23 +20,24 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    /// Reads all facts of an actor, and the tickets that it sent.
-    pub(crate) fn of(facts: impl Iterator<Item = Entry>, sent: &[Ticket]) -> Self {
-        let mut books = Self::default();
+    /// Takes in the next facts.
+    pub(crate) fn read(&mut self, facts: &[Entry]) {
         for Entry { at, fact } in facts {
             match fact {
                 Fact::ServiceManager(_) => {}
-                Fact::Broker(fact) => books.broker(at, fact),
-                Fact::SiteAuthority(fact) => books.site(at, fact),
+                Fact::Broker(fact) => self.broker(*at, fact),
+                Fact::SiteAuthority(fact) => self.site(*at, fact),
             }
         }
-        for ticket in sent {
-            if !books.links.contains_key(&ticket.hash()) {
-                books.enter(ticket);
-            }
+        self.conservation();
+    }
+
+    /// Takes in the tickets that were sent by somebody who then lost these books: they are out.
+    pub(crate) fn read_sent(&mut self, lost: &Self) {
+        for (&hash, link) in &lost.links {
+            self.links.entry(hash).or_insert_with(|| link.clone());
         }
-        books.conservation();
-        books
+        self.conservation();
     }
 
     /// The laws that the facts break.
@@ -57,7 +58,7 @@ impl Books {
         self.leases.iter().find(of).map_or(ticket, |(&lease, _)| lease)
     }
 
-    fn broker(&mut self, at: Time, fact: broker::Fact) {
+    fn broker(&mut self, at: Time, fact: &broker::Fact) {
         match fact {
             broker::Fact::DelegationTaken(fact) => self.open(&fact.ticket),
             broker::Fact::TicketsCut(fact) => {
@@ -75,19 +76,18 @@ impl Books {
         }
     }
 
-    fn site(&mut self, at: Time, fact: site_authority::Fact) {
+    fn site(&mut self, at: Time, fact: &site_authority::Fact) {
         use site_authority::Fact as F;
         match fact {
             F::DelegationIssued(fact) => self.open(&fact.ticket),
-            F::Redeemed(fact) => self.begin(fact.ticket),
+            F::Redeemed(fact) => self.begin(&fact.ticket),
             F::LeaseExtended(fact) => {
                 self.enter(&fact.ticket);
-                self.leases.entry(fact.lease).or_default().push(fact.ticket);
+                self.leases.entry(fact.lease).or_default().push(fact.ticket.clone());
             }
             F::TicketSurrendered(fact) => {
-                let hash = fact.ticket.hash();
-                self.begin(fact.ticket);
-                self.give_back(hash, at);
+                self.begin(&fact.ticket);
+                self.give_back(fact.ticket.hash(), at);
             }
             F::LeaseClosed(fact) => {
                 let tickets = self.leases.get(&fact.lease).into_iter().flatten();
@@ -110,9 +110,9 @@ impl Books {
     }
 
     /// S8: a ticket begins one lease, ever.
-    fn begin(&mut self, ticket: Ticket) {
-        self.enter(&ticket);
-        if self.leases.insert(ticket.hash(), vec![ticket]).is_some() {
+    fn begin(&mut self, ticket: &Ticket) {
+        self.enter(ticket);
+        if self.leases.insert(ticket.hash(), vec![ticket.clone()]).is_some() {
             self.broken.insert("S8");
         }
     }

@@ -10,6 +10,7 @@ use tenure_core::journal::{Journal as _, MemoryJournal};
 use tenure_core::message::Envelope;
 use tenure_core::time::Time;
 
+use super::books::Books;
 use super::cases::Case;
 use super::cast::Player;
 use super::words::Summary;
@@ -33,6 +34,7 @@ pub(crate) struct Node {
     pub(crate) said: BTreeSet<u32>,
     /// The driver calls that were started for it. Each may be answered at any time, more than once.
     pub(crate) called: BTreeSet<u32>,
+    pub(crate) books: Books,
     /// The law that it broke in what it just did, if it did.
     pub(crate) breach: Option<&'static str>,
     pub(crate) summary: Summary,
@@ -47,6 +49,7 @@ impl Node {
             journal: MemoryJournal::new(),
             said: BTreeSet::new(),
             called: BTreeSet::new(),
+            books: Books::default(),
             breach: None,
             summary: Summary::default(),
         }
@@ -77,6 +80,7 @@ impl Node {
         let (before, mut out) = (self.player.actor().position(), Output::default());
         self.player.actor_mut().handle(now, input, &mut out);
         self.journal.append(before, &out.facts).unwrap();
+        self.books.read(&out.facts);
         self.send(before, &out.replies, registry);
     }
 
@@ -128,14 +132,10 @@ impl Node {
         if lost.journal.len() > self.journal.len() && lost.said != self.said {
             next.breach = Some("S9");
         }
+        next.books.read_sent(&lost.books);
         next.said = lost.said;
         next.called = lost.called;
         next.crash(now, case, registry)
-    }
-
-    /// The facts so far.
-    pub(crate) fn facts(&self) -> impl Iterator<Item = Entry> {
-        (0..self.journal.len()).map(|position| self.fact(position))
     }
 
     fn fact(&self, position: u64) -> Entry {

@@ -18,11 +18,9 @@ use tenure_core::message::{Envelope, Message, Sealed};
 use tenure_core::planted::Bug;
 use tenure_core::property::Properties;
 use tenure_core::slice::LeaseId;
-use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::time::{Span, Time};
 
-use super::books::Books;
 use super::cases::{Budget, Case, End, Shell};
 use super::cast::{self, BROKER, GUEST, NAMES, Player, RIVAL, SITE};
 use super::joint::Joint;
@@ -71,8 +69,8 @@ pub(crate) struct World {
     pub(crate) joint: Joint,
 }
 
-/// What tells nodes apart: actor, state, messages and calls so far, and the law it broke.
-type Identity = (usize, String, BTreeSet<u32>, BTreeSet<u32>, Option<&'static str>);
+/// What tells nodes apart: actor, state, messages and calls so far, and the laws it broke.
+type Identity = (usize, String, BTreeSet<u32>, BTreeSet<u32>, BTreeSet<&'static str>);
 
 /// Every node that was reached, and what each leads to.
 #[derive(Default)]
@@ -88,8 +86,6 @@ struct Post {
     to: usize,
     kind: &'static str,
     sealed: Sealed,
-    /// The tickets that a grant brings.
-    tickets: Vec<Ticket>,
 }
 
 /// Every message and driver call that was ever made.
@@ -109,19 +105,17 @@ impl Registry for Mutex<Mail> {
         if let Some(&number) = mail.message_numbers.get(&key) {
             return number;
         }
-        let mut tickets = Vec::new();
-        if let Message::Granted { request, tickets: granted } = &envelope.message {
-            for (part, (_, ticket)) in (0u16..).zip(granted) {
+        if let Message::Granted { request, tickets } = &envelope.message {
+            for (part, (_, ticket)) in (0u16..).zip(tickets) {
                 let key = (cast::who(request.origin), request.number, part);
                 let old = mail.keys.insert(ticket.hash(), key);
                 assert!(old.is_none_or(|old| old == key), "one ticket for two leases");
-                tickets.push(ticket.clone());
             }
         }
         let number = u32::try_from(mail.messages.len()).unwrap();
         let (kind, sealed) = (envelope.message.kind(), from.actor_mut().seal(envelope));
         let (from, to) = (cast::who(header.from), cast::who(header.to));
-        mail.messages.push(Arc::new(Post { from, to, kind, sealed, tickets }));
+        mail.messages.push(Arc::new(Post { from, to, kind, sealed }));
         mail.message_numbers.insert(key, number);
         number
     }
@@ -161,7 +155,8 @@ impl World {
     /// The number of a node: an old one if it is one that was reached before.
     fn number(&self, mut node: Node) -> u32 {
         let text = node.player.identity();
-        let key = (node.who, text, node.said.clone(), node.called.clone(), node.breach);
+        let broken = node.books.broken().iter().copied().chain(node.breach).collect();
+        let key = (node.who, text, node.said.clone(), node.called.clone(), broken);
         if let Some(&number) = self.book.read().unwrap().numbers.get(&key) {
             return number;
         }
@@ -178,10 +173,7 @@ impl World {
     /// Reads what the properties ask for, and recovers the actor from its journal to compare (S11).
     fn summarize(&self, node: &mut Node, text: &str) {
         let mail = self.mail.lock().unwrap();
-        let sent: Vec<_> = node.said.iter().map(|&said| &mail.messages[said as usize]).collect();
-        let tickets: Vec<_> = sent.iter().flat_map(|post| post.tickets.clone()).collect();
-        let books = Books::of(node.facts(), &tickets);
-        let mut summary = Summary::of(node.who, &node.player, &books, &mail.keys);
+        let mut summary = Summary::of(node.who, &node.player, &node.books, &mail.keys);
         for &message in &node.said {
             summary.mail[mail.messages[message as usize].to].push(message);
         }
