@@ -277,8 +277,8 @@ impl World {
             player.clock.set(now, Span::ZERO, 0);
             // Whoever was told a time that has yet to come starts anew, as its operator would have it.
             let ahead = player.time(now) > now;
-            let paused = player.busy.is_some();
-            if player.seat.is_some() && (paused || ahead) {
+            let halted = player.busy.is_some() || player.doubled;
+            if player.seat.is_some() && (halted || ahead) {
                 self.fall(who, usize::MAX, Span::SECOND)?;
             }
             self.later(now.plus(Span::SECOND), Event::Rise { who });

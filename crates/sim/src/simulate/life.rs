@@ -13,7 +13,6 @@ use tenure_core::resource::{Constraint, Constraints, Test, Value};
 use tenure_core::slice::LeaseId;
 use tenure_core::time::{Span, Term, Time};
 
-use super::setting::Setting;
 use super::violation::Violation;
 use super::world::World;
 
@@ -22,10 +21,8 @@ impl World {
     pub(super) fn visit(&mut self) -> Result<(), Violation> {
         let guests = self.of_role(Role::ServiceManager);
         let Some(&who) = self.life.pick(&guests) else { return Ok(()) };
-        let brokers = self.of_role(Role::Broker);
-        let broker = self.life.pick(&brokers).map(|&broker| self.players[broker].id);
         let now = self.players[who].time(self.now);
-        let ask = Ask { broker, ..self.wish(now) };
+        let ask = self.wish(now);
         let lease = LeaseId { number: self.next_number(who), part: 0 };
         if self.life.percent(7) {
             let at = self.now.plus(self.life.span(Span::ZERO, self.setting.term));
@@ -55,17 +52,26 @@ impl World {
         };
         let earliest = match dice.below(20) {
             0 => now.minus(dice.span(Span::ZERO, duration)),
-            1 => now.minus(dice.span(Span::ZERO, Span::DAY.times(2))),
-            2..12 => now,
+            1 if dice.percent(40) => now.minus(dice.span(Span::ZERO, Span::DAY.times(2))),
+            1..12 => now,
             _ => now.plus(dice.span(Span::ZERO, term)),
         };
-        let window = if dice.percent(60) { Span::ZERO } else { dice.span(Span::ZERO, term) };
+        let window =
+            if dice.percent(50) { Span::ZERO } else { dice.span(Span::ZERO, term.times(2)) };
         let latest = earliest.plus(window);
-        let patience = dice.span(Span::SECOND, duration.max(Span::SECOND));
+        let short = if dice.percent(15) {
+            Span::SECOND
+        } else {
+            Span::from_micros(duration.as_micros() / 2)
+        };
+        let patience = dice.span(short, duration.max(Span::SECOND));
         let items = if dice.percent(85) { 1 } else { dice.below(3) + 1 };
-        let items = (0..items).map(|_| self.item()).collect();
+        let offers = self.offers();
+        let (broker, ..) = offers[self.life.below(offers.len())].clone();
+        let items = (0..items).map(|_| self.item(broker, &offers)).collect();
+        let brokers = self.of_role(Role::Broker);
         Ask {
-            broker: None,
+            broker: brokers.get(broker).map(|&broker| self.players[broker].id),
             slice: Name::literal("main"),
             items,
             earliest,
@@ -78,15 +84,22 @@ impl World {
         }
     }
 
-    fn item(&mut self) -> Item {
+    /// What sites offer: to which broker, of which type, how many.
+    fn offers(&self) -> Vec<(usize, Name, u32)> {
+        let offers = self.setting.sites.iter().flat_map(|site| &site.offers);
+        offers.map(|(broker, resource, units)| (*broker, resource.clone(), units.get())).collect()
+    }
+
+    /// An item that a broker can mostly meet.
+    fn item(&mut self, broker: usize, offers: &[(usize, Name, u32)]) -> Item {
         let dice = &mut self.life;
-        let types = Setting::types();
-        let resource = match dice.below(50) {
-            0 => Name::literal("gpu"),
-            1..38 => types[0].clone(),
-            _ => types[1].clone(),
+        let its: Vec<_> = offers.iter().filter(|offer| offer.0 == broker).collect();
+        let (resource, most) = match dice.pick(&its) {
+            Some((_, resource, units)) if dice.percent(97) => (resource.clone(), *units),
+            _ => (Name::literal(if dice.percent(50) { "gpu" } else { "disk" }), 3),
         };
-        let units = if dice.percent(2) { 60 } else { dice.count(1, 3) };
+        let many = if dice.percent(70) { 2 } else { 4 };
+        let units = if dice.percent(2) { 60 } else { dice.count(1, most.min(many)) };
         let least = if dice.percent(30) { dice.count(1, units) } else { units };
         let mut requirements = Constraints::NONE;
         if dice.percent(8) {

@@ -112,11 +112,12 @@ impl Setting {
         let brokers = brokers(dice, &families);
         let guests = guests(dice, &families, term);
         let sites = (0..dice.count(1, 3)).map(|_| site(dice, brokers.len())).collect();
-        let retry =
-            dice.scaled(Span::SECOND, if shrunk { Span::from_secs(4) } else { Span::MINUTE });
-        let longest = dice.scaled(Span::MINUTE, Span::MINUTE.times(30)).max(retry);
+        let part = |n: i64| Span::from_micros(term.as_micros() / n);
+        let slowest = Span::MINUTE.min(part(if shrunk { 60 } else { 20 }));
+        let retry = dice.scaled(Span::SECOND, slowest);
+        let longest = dice.scaled(retry.max(part(30)), Span::MINUTE.times(30).min(part(4)));
         let patience = Patience { first: retry, longest };
-        let slow = Span::from_micros(term.as_micros() / 20);
+        let slow = part(20);
         let takes = |dice: &mut Dice| Delay::uniform(Span::ZERO, dice.scaled(Span::SECOND, slow));
         let delegation = dice.span(Span::DAY, Span::DAY.times(12)).max(term.times(5));
         let heal = Time::ZERO.plus(SAFETY).plus(dice.span(Span::ZERO, Span::DAY));
@@ -187,10 +188,10 @@ fn families(dice: &mut Dice) -> BTreeSet<Family> {
 fn visits(dice: &mut Dice, heal: Time, term: Span) -> Vec<Time> {
     let mut visits = Vec::new();
     let last = heal.minus(Span::HOUR);
-    for _ in 0..dice.count(18, 26) {
+    for _ in 0..dice.count(14, 20) {
         let burst = dice.time(Time::ZERO, last);
-        for _ in 0..dice.count(5, 11) {
-            visits.push(burst.plus(dice.span(Span::ZERO, term)).min(last));
+        for _ in 0..dice.count(6, 11) {
+            visits.push(burst.plus(dice.span(Span::ZERO, term.times(2))).min(last));
         }
     }
     visits.sort();
@@ -236,7 +237,7 @@ fn site(dice: &mut Dice, brokers: usize) -> Site {
     let mut site = Site { stock: Vec::new(), offers: Vec::new() };
     let kinds = if dice.percent(50) { 1 } else { 2 };
     for resource in Setting::types().into_iter().take(kinds) {
-        let units = dice.count(2, 8);
+        let units = dice.count(3, 9);
         let speed = Value::Number(dice.between(1, 3));
         let attributes = Attributes::from([(Name::literal("speed"), speed)]);
         let mut left = units;

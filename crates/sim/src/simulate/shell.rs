@@ -167,9 +167,9 @@ impl World {
         if kept < all {
             self.watch.fault(Fault::TailLost);
         }
-        let down = self.setting.term.times(2);
-        let down = if self.shell.percent(85) { Span::MINUTE } else { down };
-        let down = self.shell.scaled(Span::from_micros(1000), down);
+        let long = !self.healed && self.shell.percent(15);
+        let longest = if long { self.setting.term.times(2) } else { Span::MINUTE };
+        let down = self.shell.scaled(Span::from_micros(1000), longest);
         self.fall(who, kept, down)
     }
 
