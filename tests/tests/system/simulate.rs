@@ -37,3 +37,25 @@ fn a_family_that_does_not_exist_is_answered_with_those_that_do() {
     assert_eq!(output.status.code(), Some(2));
     assert!(error.contains("no such family") && error.contains("wild clock"), "{error}");
 }
+
+/// The seeds of `tests/seeds.txt`.
+fn kept_seeds() -> Vec<u64> {
+    let lines = include_str!("../../seeds.txt").lines();
+    let seeds = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    seeds.map(|line| line.split_whitespace().next().unwrap().parse().expect(line)).collect()
+}
+
+#[test]
+fn a_thousand_seeds_and_those_that_failed_once_break_no_law() {
+    let run = simulate(&["--seeds", "1000", "--start", "10000"]);
+    let number = |field: &str| run[field].as_u64().unwrap_or_default();
+    assert!(number("leases") > 50_000, "{}", run["leases"]);
+    let void = run["void"].as_array().map_or(0, Vec::len);
+    assert!(void < 100, "{void} of 1000 seeds say nothing");
+    let checks = run["checks"].as_object().unwrap();
+    let asleep: Vec<_> = checks.iter().filter(|(_, count)| count.as_u64() == Some(0)).collect();
+    assert!(asleep.is_empty(), "{asleep:?}");
+    for seed in kept_seeds() {
+        simulate(&["--seeds", "1", "--start", &seed.to_string()]);
+    }
+}

@@ -30,7 +30,9 @@ mod watch;
 mod wire;
 mod world;
 
+use std::any::Any;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tenure_core::codec::Hash;
 use tenure_core::invariants::{self, Auditor, Bounds, Cast, Law, Observation, digest};
@@ -101,8 +103,20 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
     let mut watch = Watch::new(auditor, options.traced, setting.margin);
     watch.names = players.iter().map(|player| (player.id, player.name.clone())).collect();
     let mut world = World::new(setting, chance, watch, players);
-    let violation = live(&mut world).err();
+    // Whoever panics is an actor that is wrong; the seed must still be told.
+    let lived = catch_unwind(AssertUnwindSafe(|| live(&mut world)));
+    let violation = match lived {
+        Ok(lived) => lived.err(),
+        Err(panic) => Some(Violation::Panicked { at: world.now, what: words(&*panic) }),
+    };
     outcome(seed, &world, violation)
+}
+
+/// What a panic says.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("nothing").to_owned()
 }
 
 /// A month under faults, then health, then the end of everything that was begun.

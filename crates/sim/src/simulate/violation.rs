@@ -10,6 +10,13 @@ use tenure_core::time::Time;
 pub enum Violation {
     /// A law was broken.
     Law(invariants::Violation),
+    /// An actor panicked: it refused a fact of its own making, or worse.
+    Panicked {
+        /// When, by the true time.
+        at: Time,
+        /// What it said.
+        what: String,
+    },
     /// Something does not go on, or an actor refuses its own journal.
     Stuck {
         /// When it was seen, by the true time.
@@ -28,6 +35,7 @@ impl Violation {
     pub fn law(&self) -> &'static str {
         match self {
             Self::Law(violation) => violation.law.id,
+            Self::Panicked { .. } => "panic",
             Self::Stuck { .. } => "L1",
         }
     }
@@ -36,7 +44,7 @@ impl Violation {
     pub fn at(&self) -> Time {
         match self {
             Self::Law(violation) => violation.at,
-            Self::Stuck { at, .. } => *at,
+            Self::Panicked { at, .. } | Self::Stuck { at, .. } => *at,
         }
     }
 
@@ -44,7 +52,7 @@ impl Violation {
     pub fn what(&self) -> &str {
         match self {
             Self::Law(violation) => &violation.what,
-            Self::Stuck { what, .. } => what,
+            Self::Panicked { what, .. } | Self::Stuck { what, .. } => what,
         }
     }
 }
@@ -59,6 +67,7 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Law(violation) => violation.fmt(f),
+            Self::Panicked { at, what } => write!(f, "panic at {at}: {what}"),
             Self::Stuck { at, what } => write!(f, "L1 (termination) at {at}: {what}"),
         }
     }
