@@ -3,7 +3,7 @@
 //! A seed draws a deployment, what its guests do, and which families of faults strike how often. The
 //! loop hands one input at a time to one actor, as a shell would: facts are appended and synced before
 //! anything leaves, crashes come between any two of these steps, and an
-//! [`Auditor`](tenure_core::invariants::Auditor) sees every fact, message and driver call as it happens.
+//! [`Auditor`] sees every fact, message and driver call as it happens.
 //! After a month the faults stop, and everything that was begun must come to its end.
 //!
 //! The same seed and options give the same run, to the last byte of every journal.
