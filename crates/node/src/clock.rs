@@ -1,0 +1,1 @@
+//! Clocks: the wall, the wall times a factor, and one that jumps.

@@ -1,0 +1,1 @@
+//! Hosts: one actix actor around the loop of each leasing actor.

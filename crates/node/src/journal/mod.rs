@@ -1,0 +1,1 @@
+//! Journals: one SQLite file for each actor.

@@ -1,0 +1,8 @@
+//! The live shell: the actors of the core in real time, on durable journals.
+//!
+//! Nothing is acknowledged before it is durable, so that a process may die at any instant.
+
+pub mod journal;
+pub mod clock;
+pub mod host;
+pub mod driver;
