@@ -25,6 +25,10 @@ pub(super) enum Act {
     Restart,
     /// A site gets more units.
     Stock,
+    /// A burst of visits begins.
+    BurstBegins,
+    /// It ends, and is to be forgotten within the bound.
+    BurstEnds(Span),
     /// A family strikes.
     Strike(Family),
 }
@@ -89,6 +93,11 @@ impl World {
                 plan.push((dice.time(Time::ZERO, heal), act.clone()));
             }
         }
+        if let Some(burst) = &self.setting.burst {
+            plan.extend(burst.visits.iter().map(|at| (*at, Act::Visit)));
+            plan.push((burst.begins, Act::BurstBegins));
+            plan.push((burst.ends, Act::BurstEnds(burst.bound)));
+        }
         for (at, act) in plan {
             self.later(at, Event::Act(act));
         }
@@ -108,6 +117,14 @@ impl World {
                 let resource = Name::literal(if self.life.percent(80) { "node" } else { "disk" });
                 let command = Command::Stock { resource, units: NonZeroU32::MIN };
                 self.hand_in(who, Input::Command(command))
+            }
+            Act::BurstBegins => {
+                self.watch.auditor.burst_begins();
+                Ok(())
+            }
+            Act::BurstEnds(bound) => {
+                self.watch.auditor.burst_ends(self.now, bound);
+                Ok(())
             }
             Act::Strike(family) if !goes_on(family, self.healed) => Ok(()),
             Act::Strike(family) => self.strike(family),

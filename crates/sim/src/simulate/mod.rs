@@ -128,7 +128,8 @@ fn live(world: &mut World) -> Result<(), Violation> {
     let bounds = bounds(&world.setting);
     let now = world.now;
     world.watch.auditor.healed(now, bounds);
-    world.run_until(now.plus(longest(&world.setting)))?;
+    let last = world.setting.burst.as_ref().and_then(|burst| burst.visits.iter().max().copied());
+    world.run_until(last.unwrap_or(now).plus(longest(&world.setting)))?;
     world.rest()?;
     let now = world.now;
     Ok(world.watch.auditor.settle(now)?)

@@ -28,6 +28,7 @@ pub(super) enum Stream {
     Schedule,
     Life,
     Shell,
+    Burst,
     Family(Family),
 }
 
@@ -40,6 +41,7 @@ impl Stream {
                 Self::Schedule => 1,
                 Self::Life => 2,
                 Self::Shell => 3,
+                Self::Burst => 4,
                 Self::Family(family) => 16 + family as u64,
             },
         )
@@ -70,6 +72,19 @@ pub(super) struct Setting {
     pub(super) brokers: Vec<Broker>,
     pub(super) guests: Vec<Guest>,
     /// When guests become active.
+    pub(super) visits: Vec<Time>,
+    /// What comes once the faults have stopped, in some of the seeds.
+    pub(super) burst: Option<Burst>,
+}
+
+/// Ten times the usual demand, in the midst of that: nothing of it may be felt later (L5).
+#[derive(Clone, Debug)]
+pub(super) struct Burst {
+    pub(super) begins: Time,
+    pub(super) ends: Time,
+    /// From the end of the burst until it is forgotten.
+    pub(super) bound: Span,
+    /// When guests become active: before, during and after.
     pub(super) visits: Vec<Time>,
 }
 
@@ -121,6 +136,7 @@ impl Setting {
         let takes = |dice: &mut Dice| Delay::uniform(Span::ZERO, dice.scaled(Span::SECOND, slow));
         let delegation = dice.span(Span::DAY, Span::DAY.times(12)).max(term.times(5));
         let heal = Time::ZERO.plus(SAFETY).plus(dice.span(Span::ZERO, Span::DAY));
+        let healed = options.until.map_or(heal, |until| until.min(heal));
         Self {
             network: network(dice, &families, retry),
             setup: takes(dice),
@@ -130,7 +146,8 @@ impl Setting {
             delegation,
             renew_before: term.times(4),
             visits: visits(dice, heal, term),
-            heal: options.until.map_or(heal, |until| until.min(heal)),
+            heal: healed,
+            burst: burst(&mut Stream::Burst.dice(chance), healed, term),
             scheme,
             margin,
             families,
@@ -196,6 +213,24 @@ fn visits(dice: &mut Dice, heal: Time, term: Span) -> Vec<Time> {
     }
     visits.sort();
     visits
+}
+
+/// In one seed of eight, a while after the faults have stopped.
+fn burst(dice: &mut Dice, heal: Time, term: Span) -> Option<Burst> {
+    if !dice.percent(12) {
+        return None;
+    }
+    let calm = heal.plus(term.times(4));
+    let begins = calm.plus(term.times(2));
+    let (ends, bound) = (begins.plus(term), term.times(4));
+    let forgotten = ends.plus(bound);
+    let mut visits = Vec::new();
+    for (from, until, count) in
+        [(calm, begins, 10), (begins, ends, 50), (forgotten, forgotten.plus(term.times(2)), 10)]
+    {
+        visits.extend((0..count).map(|_| dice.time(from, until)));
+    }
+    Some(Burst { begins, ends, bound, visits })
 }
 
 fn network(dice: &mut Dice, families: &BTreeSet<Family>, retry: Span) -> Network {
