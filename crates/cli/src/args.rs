@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::str::FromStr as _;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tenure_config::Override;
 use tenure_core::time::Span;
-use tenure_sim::scenario::Override;
 use tenure_sim::simulate::Family;
 use tenure_sim::workload::parse_span;
 

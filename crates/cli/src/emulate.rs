@@ -7,8 +7,9 @@ use std::path::Path;
 use std::thread;
 
 use serde::Serialize;
+use tenure_config::{ConfigError, Override, Source};
 use tenure_sim::emulation::{Emulation, EmulationError, Inputs};
-use tenure_sim::scenario::{self, Override, Point, ScenarioError, Source};
+use tenure_sim::scenario::{self, Point};
 
 use crate::Console;
 use crate::args::{EmulateArgs, Format};
@@ -83,11 +84,11 @@ fn points(args: &EmulateArgs) -> Result<Vec<Point>, Error> {
     }
     scenario::parse(Source { name: &name, text: &text }, &overrides)
         .and_then(|points| check_mappers(&points).map(|()| points))
-        .map_err(|error| Error::Scenario { error: Box::new(error), text })
+        .map_err(|error| Error::Config { error: Box::new(error), text })
 }
 
 /// Whether every mapper can be built, before the first run takes its time.
-fn check_mappers(points: &[Point]) -> Result<(), ScenarioError> {
+fn check_mappers(points: &[Point]) -> Result<(), ConfigError> {
     let mut checked = BTreeSet::new();
     for Point { scenario, .. } in points {
         let mappers: Vec<String> = scenario

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tenure_config::ConfigError;
 use tenure_core::time::Span;
 use tenure_sim::emulation::EmulationError;
-use tenure_sim::scenario::ScenarioError;
 use tenure_sim::workload::WorkloadError;
 use thiserror::Error;
 
@@ -17,11 +17,11 @@ pub(crate) enum Error {
     /// The command line is wrong.
     #[error("{}", .0.render())]
     Usage(clap::Error),
-    /// A scenario file is wrong.
+    /// A file of configuration is wrong.
     #[error("{error}")]
-    Scenario {
+    Config {
         /// What is wrong, and where.
-        error: Box<ScenarioError>,
+        error: Box<ConfigError>,
         /// The text of the file.
         text: String,
     },
@@ -111,7 +111,7 @@ impl Error {
     /// What to do about it.
     pub(crate) fn help(&self) -> Option<String> {
         match self {
-            Self::Scenario { error, .. } => error.help.clone(),
+            Self::Config { error, .. } => error.help.clone(),
             Self::File { help, .. } => help.map(ToOwned::to_owned),
             Self::PastEnd { .. } => Some("choose a smaller `workload.offset`".to_owned()),
             Self::Incomplete { .. } => {

@@ -4,7 +4,7 @@ use std::{io, iter};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use serde::Serialize;
-use tenure_sim::scenario::{Place, ScenarioError};
+use tenure_config::{ConfigError, Place};
 
 use crate::Console;
 use crate::error::Error;
@@ -20,8 +20,8 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
     match error {
         Error::Usage(usage) if console.color => write!(console.err, "{}", usage.render().ansi()),
         Error::Usage(usage) => write!(console.err, "{}", usage.render()),
-        Error::Scenario { error, text } => {
-            writeln!(console.err, "{}", scenario(error, text, console.color))
+        Error::Config { error, text } => {
+            writeln!(console.err, "{}", config(error, text, console.color))
         }
         Error::File { .. }
         | Error::Workload(_)
@@ -60,7 +60,7 @@ fn renderer(color: bool) -> Renderer {
 }
 
 /// The error with the line it is in.
-fn scenario(error: &ScenarioError, text: &str, color: bool) -> String {
+fn config(error: &ConfigError, text: &str, color: bool) -> String {
     let title = Level::ERROR.primary_title(error.message.as_str());
     let group = match &error.place {
         Place::File { span, .. } => title.element(
@@ -109,7 +109,7 @@ impl Facts {
     fn of(error: &Error) -> Self {
         let mut facts = Self { message: error.to_string(), help: error.help(), ..Self::default() };
         match error {
-            Error::Scenario { error, .. } => {
+            Error::Config { error, .. } => {
                 facts.message.clone_from(&error.message);
                 facts.file = Some(error.file.clone());
                 match &error.place {

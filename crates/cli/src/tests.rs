@@ -263,7 +263,7 @@ fn the_scenarios_that_come_along_are_sound() {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let (name, text) = (path.display().to_string(), fs::read_to_string(&path).unwrap());
-        let source = tenure_sim::scenario::Source { name: &name, text: &text };
+        let source = tenure_config::Source { name: &name, text: &text };
         if let Err(error) = tenure_sim::scenario::parse(source, &[]) {
             panic!("{error}");
         }

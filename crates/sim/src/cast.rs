@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use tenure_config::PluginSpec;
 use tenure_core::actor::broker::Broker;
 use tenure_core::actor::outbox::{Outbox, Patience};
 use tenure_core::actor::service_manager::ServiceManager;
@@ -19,7 +20,7 @@ use tenure_core::time::Span;
 
 use crate::driver::NullDriver;
 use crate::random::Chance;
-use crate::scenario::{self, MapperSpec, Scenario};
+use crate::scenario::{self, Scenario};
 
 /// One actor of the cast with all that a shell keeps for it.
 pub(crate) struct Member {
@@ -202,7 +203,7 @@ fn mapper_defaults(scenario: &Scenario, manager: &scenario::ServiceManager) -> t
 type Build<M> = fn(&str, registry::Settings<'_, '_>) -> Result<Box<M>, MapperError>;
 
 fn build<M: ?Sized>(
-    spec: &MapperSpec,
+    spec: &PluginSpec,
     mut settings: toml::Table,
     build: Build<M>,
 ) -> Result<Box<M>, MapperError> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use tenure_config::RawPlugin;
 use tenure_core::identity::Scheme;
 use tenure_core::name::Name;
 use tenure_core::time::Span;
@@ -14,9 +15,6 @@ use crate::workload::Kind;
 
 /// Actors by their names.
 pub(super) type Actors<T> = BTreeMap<Spanned<Name>, T>;
-
-/// The settings of a mapper, its name among them.
-pub(super) type Mapper = Spanned<BTreeMap<String, Spanned<toml::Value>>>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -65,13 +63,13 @@ pub(super) struct Site {
     pub(super) setup: Option<Delay>,
     pub(super) teardown: Option<Delay>,
     pub(super) failure: Option<Spanned<f64>>,
-    pub(super) mapper: Option<Mapper>,
+    pub(super) mapper: Option<RawPlugin>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Broker {
-    pub(super) mapper: Option<Mapper>,
+    pub(super) mapper: Option<RawPlugin>,
 }
 
 #[derive(Deserialize)]
@@ -79,7 +77,7 @@ pub(super) struct Broker {
 pub(super) struct ServiceManager {
     pub(super) broker: Option<Spanned<Name>>,
     pub(super) resource: Option<Spanned<Name>>,
-    pub(super) mapper: Option<Mapper>,
+    pub(super) mapper: Option<RawPlugin>,
     pub(super) join: Option<Delay>,
     pub(super) leave: Option<Delay>,
     pub(super) leave_before: Option<Spanned<Span>>,

@@ -1,48 +1,19 @@
 //! Mappers as a scenario names them, and what is wrong when there is no such mapper.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use tenure_config::{ConfigError, PluginSpec, suggestion};
 use tenure_core::mapper::registry::MapperError;
 use tenure_core::name::Name;
 use tenure_core::time::Span;
 
 use tenure_core::actor::Role;
 
-use super::error::{Place, ScenarioError, in_plain_words, suggestion};
 use super::{Scenario, ServiceManager};
-
-/// A mapper by its name, with its settings.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MapperSpec {
-    /// The name.
-    pub name: String,
-    /// The settings, the name not among them.
-    pub settings: toml::Table,
-    pub(super) places: BTreeMap<String, Place>,
-}
-
-impl MapperSpec {
-    /// A mapper that the file does not choose.
-    pub(super) fn default(name: &str, settings: &[(&str, &str)]) -> Self {
-        let setting = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).into());
-        let settings = settings.iter().map(setting).collect();
-        Self { name: name.to_owned(), settings, places: BTreeMap::new() }
-    }
-
-    /// Where the name is written.
-    pub fn place(&self) -> &Place {
-        self.places.get("name").unwrap_or(&Place::Whole)
-    }
-
-    /// Where the value of a setting is written, or else the name.
-    pub fn place_of(&self, setting: &str) -> &Place {
-        self.places.get(setting).unwrap_or_else(|| self.place())
-    }
-}
 
 impl Scenario {
     /// Every mapper with the actor it decides for.
-    pub fn mappers(&self) -> impl Iterator<Item = (Role, &Name, &MapperSpec)> {
+    pub fn mappers(&self) -> impl Iterator<Item = (Role, &Name, &PluginSpec)> {
         let sites = self.sites.iter().map(|(name, site)| (Role::SiteAuthority, name, &site.mapper));
         let brokers =
             self.brokers.iter().map(|(name, broker)| (Role::Broker, name, &broker.mapper));
@@ -53,25 +24,18 @@ impl Scenario {
     }
 
     /// Why the mapper of an actor cannot be built, with the place where the file chooses it.
-    pub fn mapper_error(&self, role: Role, actor: &Name, cause: &MapperError) -> ScenarioError {
+    pub fn mapper_error(&self, role: Role, actor: &Name, cause: &MapperError) -> ConfigError {
         let spec = self.mappers().find(|(r, name, _)| (*r, *name) == (role, actor));
-        let place = |setting| spec.map_or(&Place::Whole, |(.., spec)| spec.place_of(setting));
+        let nowhere = PluginSpec::new("", &[]);
+        let spec = spec.map_or(&nowhere, |(.., spec)| spec);
         match cause {
             MapperError::Unknown { role, name, known } => {
-                let message = format!("there is no {role} mapper `{name}`");
-                let help = suggestion(name, known.iter().copied());
-                ScenarioError::at(&self.file, place("name"), message, help)
+                let what = format!("{role} mapper");
+                spec.unknown(&self.file, &what, name, known.iter().copied())
             }
             MapperError::Settings { name, cause } => {
-                // The message, then perhaps a line "in `key`"; or the key is what the message is about.
-                let cause = cause.to_string();
-                let message = cause.lines().next().unwrap_or_default();
-                let context = cause.lines().find(|line| line.starts_with("in `"));
-                let setting =
-                    context.unwrap_or(message).split(['`', '.']).nth(1).unwrap_or_default();
-                let (message, help) = in_plain_words(message);
-                let message = format!("mapper `{name}` of the {role} `{actor}`: {message}");
-                ScenarioError::at(&self.file, place(setting), message, help)
+                let whose = format!("mapper `{name}` of the {role} `{actor}`");
+                spec.bad_settings(&self.file, &whose, &cause.to_string())
             }
         }
     }
@@ -80,14 +44,14 @@ impl Scenario {
 impl Scenario {
     /// The first request of a `static` mapper that can never be met: nobody would want to learn that from
     /// the refusals of a month.
-    pub(super) fn impossible_request(&self) -> Result<(), ScenarioError> {
+    pub(super) fn impossible_request(&self) -> Result<(), ConfigError> {
         for manager in self.service_managers.values().filter(|m| m.mapper.name == "static") {
             let requests = manager.mapper.settings.get("requests").and_then(toml::Value::as_array);
             for (number, request) in (1..).zip(requests.into_iter().flatten()) {
                 if let Some((message, help)) = self.impossible(manager, request) {
                     let message = format!("request {number} can never be met: {message}");
                     let place = manager.mapper.place_of("requests");
-                    return Err(ScenarioError::at(&self.file, place, message, help));
+                    return Err(ConfigError::at(&self.file, place, message, help));
                 }
             }
         }

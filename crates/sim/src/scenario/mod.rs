@@ -2,11 +2,9 @@
 //!
 //! [`parse`] reads a TOML file, applies the overrides of a command line, and gives one [`Scenario`]
 //! for each point of its sweep, with every default filled in and everything checked. What is wrong is
-//! told by a [`ScenarioError`], with its place in the file.
+//! told by a [`ConfigError`], with its place in the file.
 
 mod delay;
-mod document;
-mod error;
 mod file;
 mod mapper;
 mod resolve;
@@ -14,70 +12,16 @@ mod resolve;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::str::FromStr;
 
-use serde::Deserialize as _;
+use tenure_config::{ConfigError, Override, PluginSpec, Source};
 use tenure_core::identity::Scheme;
 use tenure_core::name::Name;
 use tenure_core::resource::Attributes;
 use tenure_core::time::Span;
-use thiserror::Error;
-use toml::Spanned;
 
 pub use delay::Delay;
-pub use error::{Place, ScenarioError, suggestion};
-pub use mapper::MapperSpec;
 
 use crate::workload::{Kind, Wave};
-
-/// The text of a scenario file.
-#[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
-    /// The name of the file, for errors.
-    pub name: &'a str,
-    /// What is in it.
-    pub text: &'a str,
-}
-
-/// A value that holds in the place of the one in the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Override {
-    /// The dotted key.
-    pub key: String,
-    /// The value: TOML, or else plain text.
-    pub value: String,
-    /// The option of the command line that says so, for errors.
-    pub option: String,
-}
-
-impl Override {
-    /// The override that an option such as `--workload FILE` stands for. The value is text.
-    pub fn text(key: &str, value: &str, option: &str) -> Self {
-        let option = format!("{option} {value}");
-        Self { key: key.to_owned(), value: toml::Value::from(value).to_string(), option }
-    }
-}
-
-/// An override without a key.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{0}` sets nothing: write `key=value`, for example `message.loss=0.1`")]
-pub struct BadOverride(String);
-
-impl FromStr for Override {
-    type Err = BadOverride;
-
-    /// Reads `key=value`.
-    fn from_str(text: &str) -> Result<Self, BadOverride> {
-        match text.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
-            Some((key, value)) if !key.is_empty() => Ok(Self {
-                key: key.to_owned(),
-                value: value.to_owned(),
-                option: format!("--set {text}"),
-            }),
-            _ => Err(BadOverride(text.to_owned())),
-        }
-    }
-}
 
 /// One point of a sweep; a scenario without a sweep is a single one.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,14 +97,14 @@ pub struct Site {
     /// The probability that a setup fails.
     pub failure: f64,
     /// Chooses the units for a lease.
-    pub mapper: MapperSpec,
+    pub mapper: PluginSpec,
 }
 
 /// A broker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broker {
     /// Chooses which requests are met, and from which site.
-    pub mapper: MapperSpec,
+    pub mapper: PluginSpec,
 }
 
 /// A service manager: asks for units as its workload goes up and down.
@@ -171,7 +115,7 @@ pub struct ServiceManager {
     /// The type of units it asks for.
     pub resource: Name,
     /// Chooses what to ask for.
-    pub mapper: MapperSpec,
+    pub mapper: PluginSpec,
     /// How long a unit takes to join the service.
     pub join: Delay,
     /// How long a unit takes to leave the service.
@@ -211,15 +155,13 @@ pub struct LogFile {
 ///
 /// # Errors
 /// The first thing that is wrong, with its place and a help line.
-pub fn parse(source: Source<'_>, overrides: &[Override]) -> Result<Vec<Point>, ScenarioError> {
-    let (sources, points) = document::points(source, overrides)?;
+pub fn parse(source: Source<'_>, overrides: &[Override]) -> Result<Vec<Point>, ConfigError> {
+    let (sources, points) = tenure_config::points(source, overrides)?;
     let resolved = points.into_iter().map(|point| {
-        let table = Spanned::new(document::Sources::NOWHERE, point.table);
-        let file = file::File::deserialize(toml::de::Deserializer::from(table))
-            .map_err(|error| sources.toml_error(&error))?;
-        let scenario = resolve::resolve(file, &sources)?;
+        let swept = point.swept.clone();
+        let scenario = resolve::resolve(point.read(&sources)?, &sources)?;
         scenario.impossible_request()?;
-        Ok(Point { swept: point.swept, scenario })
+        Ok(Point { swept, scenario })
     });
     resolved.collect()
 }

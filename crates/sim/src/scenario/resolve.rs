@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use tenure_config::{ConfigError, PluginSpec, RawPlugin, Sources, suggestion};
 use tenure_core::actor::Role;
 use tenure_core::identity::Scheme;
 use tenure_core::message::Message;
@@ -11,12 +12,7 @@ use tenure_core::resource::{Attributes, Value};
 use tenure_core::time::Span;
 use toml::Spanned;
 
-use super::document::Sources;
-use super::error::suggestion;
-use super::{
-    Broker, Delay, LogFile, MapperSpec, Network, Scenario, ScenarioError, ServiceManager, Site,
-    Workload, file,
-};
+use super::{Broker, Delay, LogFile, Network, Scenario, ServiceManager, Site, Workload, file};
 use crate::workload::{Kind, Wave, WorkloadError};
 
 /// The most steps of one emulation.
@@ -31,7 +27,7 @@ const MAX_CAPACITY: u32 = 100_000;
 /// The type of units where none is named.
 const RESOURCE: &str = "node";
 
-type Checked<T> = Result<T, ScenarioError>;
+type Checked<T> = Result<T, ConfigError>;
 
 pub(super) fn resolve(file: file::File, sources: &Sources<'_>) -> Checked<Scenario> {
     let check = Check { sources, capacity: *file.capacity.get_ref() };
@@ -215,7 +211,7 @@ impl Check<'_> {
     }
 
     fn brokers(&self, brokers: file::Actors<file::Broker>) -> Checked<BTreeMap<Name, Broker>> {
-        let default = || MapperSpec::default("fcfs", &[("placement", "even")]);
+        let default = || PluginSpec::new("fcfs", &[("placement", "even")]);
         let mut resolved = BTreeMap::new();
         for (name, broker) in brokers {
             let mapper = self.mapper(broker.mapper, default())?;
@@ -253,7 +249,7 @@ impl Check<'_> {
             setup: site.setup.unwrap_or(Delay::ZERO),
             teardown: site.teardown.unwrap_or(Delay::ZERO),
             failure: self.probability("failure", site.failure)?,
-            mapper: self.mapper(site.mapper, MapperSpec::default("first-fit", &[]))?,
+            mapper: self.mapper(site.mapper, PluginSpec::new("first-fit", &[]))?,
         })
     }
 
@@ -343,7 +339,7 @@ impl Check<'_> {
         Ok(ServiceManager {
             broker,
             resource,
-            mapper: self.mapper(manager.mapper, MapperSpec::default("adaptive", &[]))?,
+            mapper: self.mapper(manager.mapper, PluginSpec::new("adaptive", &[]))?,
             join: manager.join.unwrap_or(Delay::ZERO),
             leave: manager.leave.unwrap_or(Delay::ZERO),
             leave_before,
@@ -389,24 +385,11 @@ impl Check<'_> {
         })
     }
 
-    fn mapper(&self, given: Option<file::Mapper>, default: MapperSpec) -> Checked<MapperSpec> {
-        let Some(given) = given else { return Ok(default) };
-        let mut places = BTreeMap::from([("name".to_owned(), self.sources.place(given.span()))]);
-        let mut settings = toml::Table::new();
-        for (key, value) in given.into_inner() {
-            places.insert(key.clone(), self.sources.place(value.span()));
-            settings.insert(key, value.into_inner());
+    fn mapper(&self, given: Option<RawPlugin>, default: PluginSpec) -> Checked<PluginSpec> {
+        match given {
+            Some(given) => PluginSpec::read(given, &default, "mapper", self.sources),
+            None => Ok(default),
         }
-        let name = match settings.remove("name") {
-            None => default.name,
-            Some(toml::Value::String(name)) => name,
-            Some(_) => {
-                let help = format!("write, for example, `name = \"{}\"`", default.name);
-                let (file, place) = (self.sources.name(), &places["name"]);
-                return Err(ScenarioError::at(file, place, "the name of a mapper is text", help));
-            }
-        };
-        Ok(MapperSpec { name, settings, places })
     }
 
     fn workload(&self, given: file::Workload) -> Checked<Workload> {

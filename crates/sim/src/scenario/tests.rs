@@ -1,3 +1,5 @@
+use tenure_config::Place;
+
 use super::*;
 
 /// The least a scenario says.
@@ -10,7 +12,7 @@ capacity = 5
 [service-manager.web]
 "#;
 
-fn parse_with(text: &str, overrides: &[&str]) -> Result<Vec<Point>, ScenarioError> {
+fn parse_with(text: &str, overrides: &[&str]) -> Result<Vec<Point>, ConfigError> {
     let overrides: Vec<Override> = overrides.iter().map(|text| text.parse().unwrap()).collect();
     parse(Source { name: "s.toml", text }, &overrides)
 }
@@ -286,6 +288,6 @@ fn a_mapper_knows_where_it_is_written() {
     let set = one(&text, &["site.alpha.mapper.name=even"]);
     let mapper = &set.sites[&name("alpha")].mapper;
     assert_eq!(mapper.name, "even");
-    let error = ScenarioError::at(&set.file, mapper.place(), "no mapper `even`", None);
+    let error = ConfigError::at(&set.file, mapper.place(), "no mapper `even`", None);
     assert_eq!(error.to_string(), "in --set site.alpha.mapper.name=even: no mapper `even`");
 }

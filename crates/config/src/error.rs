@@ -1,4 +1,4 @@
-//! What is wrong with a scenario, and where.
+//! What is wrong with a file, and where.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +11,7 @@ const ALIKE: f64 = 0.8;
 /// How many known words a help line lists.
 const LISTED: usize = 24;
 
-/// Where in its sources a scenario is wrong.
+/// Where in its sources a configuration is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In the file.
@@ -29,10 +29,10 @@ pub enum Place {
     Whole,
 }
 
-/// Why a scenario cannot be used.
+/// Why a configuration cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}: {message}", Where(file, place))]
-pub struct ScenarioError {
+pub struct ConfigError {
     /// The name of the file.
     pub file: String,
     /// Where it is wrong.
@@ -43,7 +43,7 @@ pub struct ScenarioError {
     pub help: Option<String>,
 }
 
-impl ScenarioError {
+impl ConfigError {
     /// An error at a place of `file`.
     pub fn at(
         file: &str,
@@ -87,7 +87,7 @@ pub fn suggestion<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -
 }
 
 /// What serde says, in words that name no type of Rust, with a help line.
-pub(super) fn in_plain_words(message: &str) -> (String, Option<String>) {
+pub fn in_plain_words(message: &str) -> (String, Option<String>) {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let first = quoted.next().unwrap_or_default();
     if message.starts_with("unknown field") {
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn an_error_says_where_it_is() {
-        let shown = |place| ScenarioError::at("a.toml", &place, "wrong", None).to_string();
+        let shown = |place| ConfigError::at("a.toml", &place, "wrong", None).to_string();
         assert_eq!(shown(Place::File { line: 3, column: 7, span: 30..34 }), "a.toml:3:7: wrong");
         assert_eq!(shown(Place::Override("--set term=12x".into())), "in --set term=12x: wrong");
         assert_eq!(shown(Place::Whole), "a.toml: wrong");

@@ -1,16 +1,16 @@
-//! The text of a scenario with its overrides and sweeps: one TOML table for each point.
+//! The text of a file with its overrides and sweeps: one TOML table for each point.
 //!
 //! Every value keeps the place it came from. An override has no place in the file, so it gets a span
 //! of its own beyond the end of the text, from which its option is found again.
 
 use std::ops::Range;
 
-use serde::Deserialize as _;
+use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{Place, ScenarioError, in_plain_words, suggestion};
-use super::{Override, Source};
+use crate::error::{ConfigError, Place, in_plain_words, suggestion};
+use crate::{Override, Source};
 
 /// The most points one sweep may have.
 const MAX_POINTS: usize = 1000;
@@ -22,17 +22,18 @@ type Bytes = Range<usize>;
 type Value<'a> = Spanned<DeValue<'a>>;
 
 /// What spans refer to: the file and the overrides.
-#[derive(Clone, Copy)]
-pub(super) struct Sources<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Sources<'a> {
     source: Source<'a>,
     overrides: &'a [Override],
 }
 
 impl<'a> Sources<'a> {
     /// The span of what is missing everywhere.
-    pub(super) const NOWHERE: Bytes = usize::MAX..usize::MAX;
+    pub const NOWHERE: Bytes = usize::MAX..usize::MAX;
 
-    pub(super) fn name(&self) -> &'a str {
+    /// The name of the file.
+    pub fn name(&self) -> &'a str {
         self.source.name
     }
 
@@ -41,7 +42,8 @@ impl<'a> Sources<'a> {
         start..start + 1
     }
 
-    pub(super) fn place(&self, span: Bytes) -> Place {
+    /// Where a span is.
+    pub fn place(&self, span: Bytes) -> Place {
         let text = self.source.text;
         let Some(before) = text.get(..span.start) else {
             let index = span.start.checked_sub(text.len() + 1);
@@ -54,17 +56,18 @@ impl<'a> Sources<'a> {
         Place::File { line, column, span }
     }
 
-    pub(super) fn error(
+    /// An error at a span.
+    pub fn error(
         &self,
         span: Bytes,
         message: impl Into<String>,
         help: impl Into<Option<String>>,
-    ) -> ScenarioError {
-        ScenarioError::at(self.source.name, &self.place(span), message, help)
+    ) -> ConfigError {
+        ConfigError::at(self.source.name, &self.place(span), message, help)
     }
 
-    /// An error of the parser or of serde, in the words of a scenario.
-    pub(super) fn toml_error(&self, error: &toml::de::Error) -> ScenarioError {
+    /// An error of the parser or of serde, in words that name no type of Rust.
+    pub fn toml_error(&self, error: &toml::de::Error) -> ConfigError {
         let span = error.span().unwrap_or(Self::NOWHERE);
         let (message, help) = in_plain_words(error.message());
         self.error(span, message, help)
@@ -86,16 +89,34 @@ struct Axis<'a> {
 }
 
 /// One point of a sweep, still as TOML.
-pub(super) struct RawPoint<'a> {
-    pub(super) swept: Vec<(String, String)>,
-    pub(super) table: DeTable<'a>,
+#[derive(Debug)]
+pub struct RawPoint<'a> {
+    /// The swept keys with their values here, in the order of the sweep.
+    pub swept: Vec<(String, String)>,
+    table: DeTable<'a>,
 }
 
-/// The points of a scenario in the order of its sweep, the first swept key varying slowest.
-pub(super) fn points<'a>(
+impl<'a> RawPoint<'a> {
+    /// What the point says, as a file of this kind.
+    ///
+    /// # Errors
+    /// The first key or value that such a file does not have.
+    pub fn read<T: Deserialize<'a>>(self, sources: &Sources<'_>) -> Result<T, ConfigError> {
+        let table = Spanned::new(Sources::NOWHERE, self.table);
+        T::deserialize(toml::de::Deserializer::from(table))
+            .map_err(|error| sources.toml_error(&error))
+    }
+}
+
+/// The points of a file in the order of its sweep, the first swept key varying slowest; a file
+/// without a sweep is a single one. A key that an override sets is not swept.
+///
+/// # Errors
+/// What is no TOML, no key, or no sweep.
+pub fn points<'a>(
     source: Source<'a>,
     overrides: &'a [Override],
-) -> Result<(Sources<'a>, Vec<RawPoint<'a>>), ScenarioError> {
+) -> Result<(Sources<'a>, Vec<RawPoint<'a>>), ConfigError> {
     let sources = Sources { source, overrides };
     let mut base =
         DeTable::parse(source.text).map_err(|error| sources.toml_error(&error))?.into_inner();
@@ -129,7 +150,7 @@ fn point<'a>(
     axes: &[Axis<'a>],
     choice: &[usize],
     sources: &Sources<'_>,
-) -> Result<RawPoint<'a>, ScenarioError> {
+) -> Result<RawPoint<'a>, ConfigError> {
     let mut table = base.clone();
     let mut swept = Vec::new();
     for (axis, &index) in axes.iter().zip(choice) {
@@ -151,7 +172,7 @@ fn setting<'a>(
     set: &'a Override,
     sources: &Sources<'_>,
     span: Bytes,
-) -> Result<Setting<'a>, ScenarioError> {
+) -> Result<Setting<'a>, ConfigError> {
     let path = path_of(&set.key).ok_or_else(|| {
         let message = format!("`{}` is not a key", set.key);
         let help = "write keys as in the file, with dots: `message.loss=0.1`".to_owned();
@@ -208,7 +229,7 @@ fn insert<'a>(
     table: &mut DeTable<'a>,
     setting: &Setting<'a>,
     sources: &Sources<'_>,
-) -> Result<(), ScenarioError> {
+) -> Result<(), ConfigError> {
     let Setting { path, span, value } = setting;
     if let [role, name, _, ..] = &path[..]
         && ACTORS.contains(&role.as_str())
@@ -248,7 +269,7 @@ fn collect<'a>(
     value: Value<'a>,
     axes: &mut Vec<Axis<'a>>,
     sources: &Sources<'_>,
-) -> Result<(), ScenarioError> {
+) -> Result<(), ConfigError> {
     let value = value.into_inner();
     if let DeValue::Table(table) = value {
         for (key, value) in table {
@@ -280,7 +301,7 @@ fn resweep<'a>(
     setting: Setting<'a>,
     axes: &mut Vec<Axis<'a>>,
     sources: &Sources<'_>,
-) -> Result<(), ScenarioError> {
+) -> Result<(), ConfigError> {
     let path = &setting.path[1..];
     if path.is_empty() {
         axes.clear();
@@ -296,7 +317,7 @@ fn resweep<'a>(
     Ok(())
 }
 
-fn check_axes(axes: &[Axis<'_>], sources: &Sources<'_>) -> Result<(), ScenarioError> {
+fn check_axes(axes: &[Axis<'_>], sources: &Sources<'_>) -> Result<(), ConfigError> {
     for (index, axis) in axes.iter().enumerate() {
         if axis.path[0] == "sweep" {
             return Err(sources.error(axis.span.clone(), "a sweep cannot be swept", None));
@@ -313,7 +334,7 @@ fn check_axes(axes: &[Axis<'_>], sources: &Sources<'_>) -> Result<(), ScenarioEr
 }
 
 /// For each point, which value of each axis it takes.
-fn choices(axes: &[Axis<'_>], sources: &Sources<'_>) -> Result<Vec<Vec<usize>>, ScenarioError> {
+fn choices(axes: &[Axis<'_>], sources: &Sources<'_>) -> Result<Vec<Vec<usize>>, ConfigError> {
     let points = axes.iter().fold(1_usize, |n, axis| n.saturating_mul(axis.values.len()));
     if points > MAX_POINTS {
         let span = axes.first().map_or(Sources::NOWHERE, |axis| axis.span.clone());
@@ -332,7 +353,7 @@ fn choices(axes: &[Axis<'_>], sources: &Sources<'_>) -> Result<Vec<Vec<usize>>, 
 }
 
 /// A value the way it is shown: text without its quotes, all else as TOML.
-fn text_of(value: &Value<'_>, sources: &Sources<'_>) -> Result<String, ScenarioError> {
+fn text_of(value: &Value<'_>, sources: &Sources<'_>) -> Result<String, ConfigError> {
     let value = toml::Value::deserialize(toml::de::ValueDeserializer::from(value.clone()))
         .map_err(|error| sources.toml_error(&error))?;
     Ok(value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned))
