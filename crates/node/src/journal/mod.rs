@@ -1,1 +1,63 @@
-//! Journals: one SQLite file for each actor.
+//! Journals: one SQLite file for each actor, and what is promised about it.
+//!
+//! What [`JournalFile::append`] has acknowledged survives the death of the process and of the machine, as
+//! far as the disk keeps what it said was synced. What is read back is what was appended, in order and
+//! without a gap, or an error that says where it is not. `docs/JOURNAL.md` has the format of the file
+//! and what happens under each fault.
+
+mod disk;
+mod error;
+mod file;
+mod lock;
+mod reader;
+mod rows;
+mod schema;
+mod writer;
+
+use std::fmt;
+
+use tenure_core::actor::Role;
+use tenure_core::codec::Hash;
+use tenure_core::identity::ActorId;
+use tenure_core::name::Name;
+
+pub use disk::{Disk, SystemDisk};
+pub use error::{Damage, JournalError};
+pub use file::JournalFile;
+pub use reader::Reader;
+pub use writer::Writer;
+
+/// Whose journal a file is: written into it when it is made, compared whenever it is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The actor's name.
+    pub name: Name,
+    /// Its role.
+    pub role: Role,
+    /// Its id.
+    pub id: ActorId,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}` ({})", self.role, self.name, self.id)
+    }
+}
+
+/// Where a journal ends. Two journals with the same head hold the same facts.
+///
+/// A journal that was put back from an old copy looks sound on its own. Only somebody who remembers a
+/// later head can tell, which is what heads are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The number of facts.
+    pub len: u64,
+    /// The hash of all of them, as [`tenure_core::journal::JournalDigest`] has it.
+    pub hash: Hash,
+}
+
+impl fmt::Display for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} facts, hash {}", self.len, self.hash)
+    }
+}

@@ -1,0 +1,58 @@
+//! What a journal asks of the disk beside what SQLite asks.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::Path;
+
+/// The disk under a journal. SQLite reaches it through the VFS that is named; the journal itself has two
+/// more questions. Tests put a faulty disk in its place, which loses whatever was not synced.
+pub trait Disk: Send {
+    /// The name of the SQLite VFS, or `None` for that of the system.
+    fn vfs(&self) -> Option<&str>;
+
+    /// Whether there is a file of this name.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+
+    /// Writes the whole content of a file over itself and syncs it, if there is such a file.
+    ///
+    /// After a failed sync a system may hold pages that it shows to readers, believes to be on the
+    /// disk, and never writes. What is read from such a file must not be trusted before this was done.
+    fn rewrite(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes it durable that a file of this name is there.
+    fn keep(&self, path: &Path) -> io::Result<()>;
+}
+
+/// The file system of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemDisk;
+
+impl Disk for SystemDisk {
+    fn vfs(&self) -> Option<&str> {
+        None
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists()
+    }
+
+    fn rewrite(&self, path: &Path) -> io::Result<()> {
+        let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut content = Vec::new();
+        file.read_to_end(&mut content)?;
+        file.rewind()?;
+        file.write_all(&content)?;
+        file.sync_all()
+    }
+
+    fn keep(&self, path: &Path) -> io::Result<()> {
+        match path.parent() {
+            Some(folder) if folder != Path::new("") => File::open(folder)?.sync_all(),
+            _ => File::open(".")?.sync_all(),
+        }
+    }
+}

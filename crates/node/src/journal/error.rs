@@ -1,0 +1,222 @@
+//! What can be wrong with a journal, where, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+use tenure_core::codec::DecodeError;
+use tenure_core::fact::BadFact;
+use thiserror::Error;
+
+use super::Owner;
+
+/// What is wrong with a fact in a journal.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Damage {
+    /// It is not there, but later ones are.
+    #[error("it is missing")]
+    Missing,
+    /// It is not what was written: its checksum is another.
+    #[error("it was changed: its checksum does not fit")]
+    Checksum,
+    /// It is whole, but it does not go on from the fact before: one of the two was replaced.
+    #[error("it does not go on from the one before: the hash does not fit")]
+    Chain,
+    /// A column of its row is not what it should be.
+    #[error("its row is malformed: {0}")]
+    Row(String),
+    /// It cannot be decoded.
+    #[error("{0}")]
+    Undecodable(#[from] DecodeError),
+    /// SQLite finds the file malformed.
+    #[error("SQLite cannot read it: {0}")]
+    File(String),
+}
+
+/// Why a journal cannot be opened, read or closed.
+#[derive(Debug, Error)]
+pub enum JournalError {
+    /// Another process has it, or this one has it open already.
+    #[error("{} is in use by {}", path.display(), holder(*pid))]
+    InUse {
+        /// The journal.
+        path: PathBuf,
+        /// The process that has it, as far as it said so.
+        pid: Option<u32>,
+    },
+    /// It is some other file.
+    #[error("{} is not a journal", .0.display())]
+    NotAJournal(PathBuf),
+    /// It is another actor's.
+    #[error("{} is the journal of {found}, not of {expected}", path.display())]
+    Foreign {
+        /// The journal.
+        path: PathBuf,
+        /// Whose it is.
+        found: Box<Owner>,
+        /// Whose it should be.
+        expected: Box<Owner>,
+    },
+    /// A newer version of this program made it.
+    #[error("{} has format {found}, and this program knows {known}", path.display())]
+    Newer {
+        /// The journal.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The newest known one.
+        known: i64,
+    },
+    /// A fact is damaged or missing.
+    #[error("{}: fact {position} is not to be trusted: {damage}", path.display())]
+    Damaged {
+        /// The journal.
+        path: PathBuf,
+        /// The position of the fact: those before it are sound.
+        position: u64,
+        /// What is wrong with it.
+        damage: Damage,
+    },
+    /// Facts that were there are gone from the end.
+    #[error("{}: {found} facts are there, but there were {expected}", path.display())]
+    CutShort {
+        /// The journal.
+        path: PathBuf,
+        /// How many there are.
+        found: u64,
+        /// How many there were at some time.
+        expected: u64,
+    },
+    /// The write-ahead log beside the journal is gone, and with it what was in it.
+    #[error(
+        "{} was not closed, and its write-ahead log {} is gone: facts may be missing",
+        path.display(), log.display()
+    )]
+    LogGone {
+        /// The journal.
+        path: PathBuf,
+        /// The file that should be there.
+        log: PathBuf,
+    },
+    /// A fact does not follow from those before it.
+    #[error("{}: fact {position} cannot be: {cause}", path.display())]
+    Refused {
+        /// The journal.
+        path: PathBuf,
+        /// The position of the fact.
+        position: u64,
+        /// Why the actor does not take it.
+        cause: BadFact,
+    },
+    /// There is no room left on the disk.
+    #[error("cannot {action} {}: the disk is full", path.display())]
+    DiskFull {
+        /// The journal.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+    },
+    /// The file, or its folder, may not be written.
+    #[error("cannot {action} {}: it is read-only", path.display())]
+    ReadOnly {
+        /// The journal.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+    },
+    /// SQLite or the system failed in another way.
+    #[error("cannot {action} {}: {cause}", path.display())]
+    Failed {
+        /// The journal.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// What SQLite or the system says.
+        cause: String,
+    },
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+}
+
+impl JournalError {
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::InUse { .. } => "stop that process first; two would write two different pasts",
+            Self::NotAJournal(_) => "check the path: a journal is made by the actor that it is of",
+            Self::Foreign { .. } => "check which file belongs to which actor",
+            Self::Newer { .. } => "use the newer program; a journal is never turned back",
+            Self::Damaged { .. } | Self::Refused { .. } => {
+                "keep the file; put back a copy that is sound, or read the facts before this one \
+                 with `tenure journal show`. An actor must not go on from a part of its past: its \
+                 peers hold promises made in the rest"
+            }
+            Self::CutShort { .. } => {
+                "keep the file, look for a copy with all facts; an actor must not go on from a part \
+                 of its past"
+            }
+            Self::LogGone { .. } => {
+                "put the log back beside the journal; the two are one and are copied together"
+            }
+            Self::DiskFull { .. } => "make room and open it again; nothing acknowledged is lost",
+            Self::ReadOnly { .. } => "give the process the right to write the file and its folder",
+            Self::Failed { .. } => "look for the cause in the system's log, then open it again",
+        }
+    }
+
+    /// The position of the fact that is to blame, if it is one: those before it are sound.
+    pub fn position(&self) -> Option<u64> {
+        match self {
+            Self::Damaged { position, .. } | Self::Refused { position, .. } => Some(*position),
+            Self::CutShort { found, .. } => Some(*found),
+            Self::InUse { .. }
+            | Self::NotAJournal(_)
+            | Self::Foreign { .. }
+            | Self::Newer { .. }
+            | Self::LogGone { .. }
+            | Self::DiskFull { .. }
+            | Self::ReadOnly { .. }
+            | Self::Failed { .. } => None,
+        }
+    }
+
+    /// What SQLite said while `action` was tried.
+    pub(super) fn sqlite(path: &Path, action: &'static str, cause: &rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match cause.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::DiskFull { path, action },
+            Some(ErrorCode::ReadOnly) => Self::ReadOnly { path, action },
+            Some(ErrorCode::NotADatabase) => Self::NotAJournal(path),
+            _ => Self::Failed { path, action, cause: cause.to_string() },
+        }
+    }
+
+    /// What the system said while `action` was tried.
+    pub(super) fn system(path: &Path, action: &'static str, cause: &io::Error) -> Self {
+        use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        let (path, kind) = (path.to_owned(), cause.kind());
+        if matches!(kind, StorageFull | QuotaExceeded) {
+            Self::DiskFull { path, action }
+        } else if matches!(kind, ReadOnlyFilesystem | PermissionDenied) {
+            Self::ReadOnly { path, action }
+        } else {
+            Self::Failed { path, action, cause: cause.to_string() }
+        }
+    }
+
+    /// What SQLite said while the fact at `position` was read.
+    pub(super) fn reading(path: &Path, position: u64, cause: &rusqlite::Error) -> Self {
+        match cause.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt) => {
+                Self::damaged(path, position, Damage::File(cause.to_string()))
+            }
+            _ => Self::sqlite(path, "read", cause),
+        }
+    }
+
+    pub(super) fn damaged(path: &Path, position: u64, damage: Damage) -> Self {
+        Self::Damaged { path: path.to_owned(), position, damage }
+    }
+}

@@ -1,0 +1,276 @@
+//! A journal that is open for writing.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+use tenure_core::codec::Hash;
+use tenure_core::fact::{BadFact, Entry};
+use tenure_core::journal::{AppendError, Row};
+
+use super::disk::{Disk, SystemDisk};
+use super::lock::Lock;
+use super::rows::{Tip, beside, checksum, scan};
+use super::schema::{self, Log, Mark};
+use super::{Damage, Head, JournalError, Owner, Writer};
+
+/// How much goes into the write-ahead log before it is copied into the journal: about as many bytes.
+/// More makes checkpoints rarer and longer, and what a recovery has to write again more.
+const CHECKPOINT_AFTER: u64 = 4 << 20;
+
+/// What a commit costs in the log beside the facts: the pages that it changes only in part.
+const COMMIT_OVERHEAD: u64 = 3 * 4096;
+
+/// One actor's journal, open for writing: one connection, one lock.
+///
+/// After the first error of [`append`](Self::append) nothing can be appended any more, and nothing is
+/// tried again: a failed sync may have lost what it did not write, so that only reading the file anew
+/// tells what is in it.
+#[derive(Debug)]
+pub struct JournalFile {
+    path: PathBuf,
+    connection: Connection,
+    tip: Tip,
+    /// Why nothing more may be appended.
+    broken: Option<AppendError>,
+    /// About how much is in the write-ahead log.
+    logged: u64,
+    /// What was last noted about it.
+    log: Log,
+    /// The last field, so that it is dropped after the connection.
+    _lock: Lock,
+}
+
+impl JournalFile {
+    /// Opens the journal at `path`, or makes it if it is not there, and checks every fact in it.
+    pub fn open(path: &Path, owner: &Owner) -> Result<Self, JournalError> {
+        Self::open_on(&SystemDisk, path, owner, &mut |_, _| Ok(()))
+    }
+
+    /// As [`open`](Self::open), handing each fact to `each` as it is read: an actor comes back in one
+    /// pass. Nothing may leave the actor before this has returned, since only then everything that was
+    /// read is sure to be durable.
+    pub fn recover(
+        path: &Path,
+        owner: &Owner,
+        each: impl FnMut(&Entry) -> Result<(), BadFact>,
+    ) -> Result<Self, JournalError> {
+        Self::recover_on(&SystemDisk, path, owner, each)
+    }
+
+    /// As [`recover`](Self::recover), on a disk of the caller's.
+    pub fn recover_on(
+        disk: &dyn Disk,
+        path: &Path,
+        owner: &Owner,
+        mut each: impl FnMut(&Entry) -> Result<(), BadFact>,
+    ) -> Result<Self, JournalError> {
+        Self::open_on(disk, path, owner, &mut |position, row| {
+            let entry = row
+                .decode()
+                .map_err(|cause| JournalError::damaged(path, position, Damage::from(cause)))?;
+            each(&entry).map_err(|cause| JournalError::Refused {
+                path: path.to_owned(),
+                position,
+                cause,
+            })
+        })
+    }
+
+    fn open_on(
+        disk: &dyn Disk,
+        path: &Path,
+        owner: &Owner,
+        each: &mut dyn FnMut(u64, &Row<'_>) -> Result<(), JournalError>,
+    ) -> Result<Self, JournalError> {
+        let lock = Lock::take(path)?;
+        schema::look_for_log(disk, path)?;
+        let system = |action| move |cause| JournalError::system(path, action, &cause);
+        disk.rewrite(&beside(path, "-wal")).map_err(system("write the log of"))?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let sqlite = |action| move |cause| JournalError::sqlite(path, action, &cause);
+        let mut connection = schema::connect(path, flags, disk.vfs()).map_err(sqlite("open"))?;
+        if schema::format_of(path, &connection)? < schema::newest() {
+            schema::migrate(path, &mut connection, owner)?;
+            disk.keep(path).map_err(system("write the folder of"))?;
+        }
+        schema::prepare_to_write(&connection).map_err(sqlite("write"))?;
+        let found = schema::owner_of(path, &connection)?;
+        if found != *owner {
+            let (found, expected) = (Box::new(found), Box::new(owner.clone()));
+            return Err(JournalError::Foreign { path: path.to_owned(), found, expected });
+        }
+        let mark = schema::mark_of(path, &connection)?;
+        let mut tip = Tip::default();
+        scan(path, &connection, &mut tip, u64::MAX, each)?;
+        schema::compare(path, &connection, &mark, tip.len)?;
+        let (path, log) = (path.to_owned(), mark.log);
+        let mut file = Self { path, connection, tip, broken: None, logged: 0, log, _lock: lock };
+        file.settle(Log::Begins).map_err(sqlite("write"))?;
+        file.mark(Log::Read).map_err(sqlite("write"))?;
+        Ok(file)
+    }
+
+    /// Reads the facts from `from` on, in order, checking each.
+    pub fn read(
+        &self,
+        from: u64,
+        mut each: impl FnMut(u64, Entry) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
+        scan(&self.path, &self.connection, &mut Tip::default(), self.tip.len, &mut |at, row| {
+            if at < from {
+                return Ok(());
+            }
+            let entry = row
+                .decode()
+                .map_err(|cause| JournalError::damaged(&self.path, at, Damage::from(cause)))?;
+            each(at, entry)
+        })?;
+        Ok(())
+    }
+
+    /// The number of facts.
+    pub fn len(&self) -> u64 {
+        self.tip.len
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.tip.len == 0
+    }
+
+    /// The hash of all facts, the same as of a journal in memory that holds them.
+    pub fn hash(&self) -> Hash {
+        self.tip.head().hash
+    }
+
+    /// Where it ends.
+    pub fn head(&self) -> Head {
+        self.tip.head()
+    }
+
+    /// Makes the facts durable at `expected`, all or none. On `Ok` they survive any crash.
+    pub fn append(&mut self, expected: u64, entries: &[Entry]) -> Result<(), AppendError> {
+        self.append_all(&[(expected, entries)])?;
+        self.checkpoint_if_due();
+        Ok(())
+    }
+
+    /// As [`append`](Self::append) for several appends in one transaction; all of them or none.
+    pub(super) fn append_all(&mut self, parts: &[(u64, &[Entry])]) -> Result<(), AppendError> {
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
+        }
+        let mut expected = self.tip.len;
+        for (position, entries) in parts {
+            if *position != expected {
+                return Err(self.fence(*position, expected));
+            }
+            expected += entries.len() as u64;
+        }
+        let before = self.tip.clone();
+        self.write(parts).map_err(|cause| {
+            self.tip = before;
+            let why = JournalError::sqlite(&self.path, "append to", &cause).to_string();
+            self.broken.insert(AppendError::Unknown(why)).clone()
+        })
+    }
+
+    fn fence(&mut self, expected: u64, found: u64) -> AppendError {
+        self.broken.insert(AppendError::Fenced { expected, found }).clone()
+    }
+
+    fn write(&mut self, parts: &[(u64, &[Entry])]) -> Result<(), rusqlite::Error> {
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let (mut body, mut bytes) = (Vec::new(), 0);
+        {
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO fact (position, time, kind, version, body, checksum, hash) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?;
+            for entry in parts.iter().flat_map(|(_, entries)| *entries) {
+                body.clear();
+                entry.fact.encode_into(&mut body);
+                let (kind, version) = entry.fact.kind();
+                let row = Row { at: entry.at, kind, version, body: &body };
+                let position = self.tip.len;
+                let sum = checksum(position, &row);
+                let hash = self.tip.add(&row).to_bytes();
+                let at = row.at.as_micros();
+                insert.execute(params![position as i64, at, kind, version, body, sum, hash])?;
+                bytes += (body.len() + kind.len() + hash.len()) as u64;
+            }
+        }
+        self.logged += bytes + COMMIT_OVERHEAD;
+        let log = if self.logged >= CHECKPOINT_AFTER { Log::Begins } else { Log::Read };
+        if log != self.log {
+            schema::set_mark(&transaction, &Mark { log, head: self.tip.head() })?;
+        }
+        transaction.commit()?;
+        self.log = log;
+        Ok(())
+    }
+
+    /// Copies the log into the journal if there is enough of it. What was appended is durable already;
+    /// if this fails, nothing more can be appended.
+    pub(super) fn checkpoint_if_due(&mut self) {
+        if self.logged < CHECKPOINT_AFTER || self.broken.is_some() {
+            return;
+        }
+        // A reader may be in the way; then the log grows until the next time.
+        match self.checkpoint("PASSIVE") {
+            Ok(()) => self.logged = 0,
+            Err(cause) => {
+                let why = JournalError::sqlite(&self.path, "checkpoint", &cause).to_string();
+                self.broken = Some(AppendError::Unknown(why));
+            }
+        }
+    }
+
+    fn checkpoint(&self, how: &str) -> Result<(), rusqlite::Error> {
+        let sql = format!("PRAGMA wal_checkpoint({how})");
+        self.connection.query_row(&sql, [], |_| Ok(()))
+    }
+
+    /// Notes where the journal ends.
+    fn mark(&mut self, log: Log) -> Result<(), rusqlite::Error> {
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        schema::set_mark(&transaction, &Mark { log, head: self.tip.head() })?;
+        transaction.commit()?;
+        self.log = log;
+        Ok(())
+    }
+
+    /// Notes where the journal ends, and brings all that is in the log into the journal.
+    fn settle(&mut self, log: Log) -> Result<(), rusqlite::Error> {
+        self.mark(log)?;
+        self.logged = 0;
+        self.checkpoint("TRUNCATE")
+    }
+
+    /// Closes the journal, so that it is one file again, and gives back the lock.
+    pub fn close(mut self) -> Result<(), JournalError> {
+        let path = self.path.clone();
+        if let Some(broken) = &self.broken {
+            let cause = broken.to_string();
+            return Err(JournalError::Failed { path, action: "close", cause });
+        }
+        let failed = |cause| JournalError::sqlite(&path, "close", &cause);
+        self.settle(Log::Closed).map_err(failed)?;
+        // The log is empty: SQLite may take it away.
+        let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        self.connection.set_db_config(keep, false).map_err(failed)?;
+        self.connection.close().map_err(|(_, cause)| failed(cause))
+    }
+
+    /// Moves the journal to a thread of its own.
+    pub fn into_writer(self) -> Result<Writer, JournalError> {
+        Writer::start(self)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,115 @@
+//! Facts as rows: their checksums, and the one loop that reads them and believes nothing.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use tenure_core::codec::Hash;
+use tenure_core::journal::{JournalHasher, Row};
+use tenure_core::time::Time;
+
+use super::{Damage, Head, JournalError};
+
+/// The name of a file that goes with a journal.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// The CRC-32C of a row and its position.
+pub(super) fn checksum(position: u64, row: &Row<'_>) -> u32 {
+    let mut head = [0; 18];
+    head[..8].copy_from_slice(&position.to_le_bytes());
+    head[8..16].copy_from_slice(&row.at.as_micros().to_le_bytes());
+    head[16..].copy_from_slice(&row.version.to_le_bytes());
+    let sum = crc32c::crc32c(&head);
+    let sum = crc32c::crc32c_append(sum, row.kind.as_bytes());
+    crc32c::crc32c_append(sum, row.body)
+}
+
+/// A journal's end while it is read or written: how many facts, and their hash so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tip {
+    /// The number of facts.
+    pub(super) len: u64,
+    hasher: JournalHasher,
+}
+
+impl Tip {
+    /// Takes in the next row and answers the hash of all up to it.
+    pub(super) fn add(&mut self, row: &Row<'_>) -> Hash {
+        self.hasher.add(row);
+        self.len += 1;
+        self.hasher.finish()
+    }
+
+    /// The end as others may see it.
+    pub(super) fn head(&self) -> Head {
+        Head { len: self.len, hash: self.hasher.finish() }
+    }
+}
+
+/// Reads up to `most` rows from `tip` on and checks each: its place, its checksum, and that the hash
+/// stored with it is that of all rows up to it. What is checked is handed on. Answers how many.
+pub(super) fn scan(
+    path: &Path,
+    connection: &Connection,
+    tip: &mut Tip,
+    most: u64,
+    each: &mut dyn FnMut(u64, &Row<'_>) -> Result<(), JournalError>,
+) -> Result<u64, JournalError> {
+    let (start, mut next) = (tip.len, tip.len);
+    let failed = |position, cause: &rusqlite::Error| JournalError::reading(path, position, cause);
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT position, time, kind, version, body, checksum, hash FROM fact \
+             WHERE position >= ?1 ORDER BY position LIMIT ?2",
+        )
+        .map_err(|cause| failed(start, &cause))?;
+    let limit = i64::try_from(most).unwrap_or(i64::MAX);
+    let mut rows = statement.query([start as i64, limit]).map_err(|cause| failed(start, &cause))?;
+    while let Some(row) = rows.next().map_err(|cause| failed(next, &cause))? {
+        let damaged = |damage| JournalError::damaged(path, next, damage);
+        let stored = Stored::of(row).map_err(|cause| damaged(Damage::Row(cause)))?;
+        if stored.position != next as i64 {
+            return Err(damaged(Damage::Missing));
+        }
+        if i64::from(checksum(next, &stored.row)) != stored.checksum {
+            return Err(damaged(Damage::Checksum));
+        }
+        if tip.add(&stored.row).to_bytes() != stored.hash {
+            return Err(damaged(Damage::Chain));
+        }
+        each(next, &stored.row)?;
+        next += 1;
+    }
+    Ok(next - start)
+}
+
+/// A row as it is in the file.
+struct Stored<'a> {
+    position: i64,
+    row: Row<'a>,
+    checksum: i64,
+    hash: &'a [u8],
+}
+
+impl<'a> Stored<'a> {
+    fn of(row: &'a rusqlite::Row<'_>) -> Result<Self, String> {
+        let read = || {
+            Ok(Self {
+                position: row.get(0)?,
+                row: Row {
+                    at: Time::from_micros(row.get(1)?),
+                    kind: row.get_ref(2)?.as_str()?,
+                    version: row.get(3)?,
+                    body: row.get_ref(4)?.as_blob()?,
+                },
+                checksum: row.get(5)?,
+                hash: row.get_ref(6)?.as_blob()?,
+            })
+        };
+        read().map_err(|cause: rusqlite::Error| cause.to_string())
+    }
+}

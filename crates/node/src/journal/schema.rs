@@ -1,0 +1,256 @@
+//! The tables of a journal, how a connection to it is set up, and whose it is.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior, params};
+use tenure_core::actor::Role;
+use tenure_core::codec::{self, Hash};
+use tenure_core::identity::ActorId;
+use tenure_core::name::Name;
+
+use super::disk::Disk;
+use super::rows::beside;
+use super::{Damage, Head, JournalError, Owner};
+
+/// `TNRJ`, by which a file is known to be a journal.
+pub(super) const APPLICATION_ID: i64 = 0x544e_524a;
+
+/// One step for each format: the first makes it, each later one lifts a file of the one before.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE owner (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        name TEXT NOT NULL,
+        role TEXT NOT NULL,
+        id BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE mark (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        log INTEGER NOT NULL,
+        len INTEGER NOT NULL,
+        hash BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE fact (
+        position INTEGER PRIMARY KEY,
+        time INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        body BLOB NOT NULL,
+        checksum INTEGER NOT NULL,
+        hash BLOB NOT NULL
+    ) STRICT;
+"];
+
+/// How long to wait for a reader that is in the way of a checkpoint.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The newest format.
+pub(super) fn newest() -> i64 {
+    MIGRATIONS.len() as i64
+}
+
+/// Connects to the file at `path`.
+pub(super) fn connect(
+    path: &Path,
+    flags: OpenFlags,
+    vfs: Option<&str>,
+) -> Result<Connection, rusqlite::Error> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = match vfs {
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
+        None => Connection::open_with_flags(path, flags)?,
+    };
+    connection.busy_timeout(PATIENCE)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    // A connection that is dropped may have failed; what it leaves in the log stays there.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    Ok(connection)
+}
+
+/// Fails if facts went into a log of the journal at `path` and the log is gone. Leaves no trace: opened
+/// in the usual way, an empty log would be made, which would then pass for the one that is gone.
+pub(super) fn look_for_log(disk: &dyn Disk, path: &Path) -> Result<(), JournalError> {
+    let log = beside(path, "-wal");
+    let exists =
+        |file| disk.exists(file).map_err(|cause| JournalError::system(path, "open", &cause));
+    if exists(&log)? || !exists(path)? {
+        return Ok(());
+    }
+    let connection = connect_to_file_alone(path, disk.vfs())
+        .map_err(|cause| JournalError::sqlite(path, "open", &cause))?;
+    let gone = format_of(path, &connection)? > 0 && mark_of(path, &connection)?.log == Log::Begins;
+    if gone { Err(JournalError::LogGone { path: path.to_owned(), log }) } else { Ok(()) }
+}
+
+/// Connects to the file at `path` as it is, without its log and without locks.
+fn connect_to_file_alone(path: &Path, vfs: Option<&str>) -> Result<Connection, rusqlite::Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => {
+                uri.push(char::from(*byte));
+            }
+            other => uri.push_str(&format!("%{other:02x}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    connect(Path::new(&uri), flags, vfs)
+}
+
+/// Sets up the connection that writes. The checkpoints are the journal's own, between two commits.
+pub(super) fn prepare_to_write(connection: &Connection) -> Result<(), rusqlite::Error> {
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(rusqlite::Error::InvalidParameterName(format!("journal_mode is {mode}")));
+    }
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)
+}
+
+/// Makes the tables in an empty file, or lifts those of an older format.
+pub(super) fn migrate(
+    path: &Path,
+    connection: &mut Connection,
+    owner: &Owner,
+) -> Result<(), JournalError> {
+    let format = format_of(path, connection)?;
+    let failed = |cause| JournalError::sqlite(path, "write", &cause);
+    let steps = usize::try_from(format).ok().and_then(|format| MIGRATIONS.get(format..));
+    for (step, sql) in (format..).zip(steps.unwrap_or_default()) {
+        let mut change = || {
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            transaction.execute_batch(sql)?;
+            if step == 0 {
+                found(&transaction, owner)?;
+            }
+            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+            transaction.pragma_update(None, "user_version", step + 1)?;
+            transaction.commit()
+        };
+        change().map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Writes the first rows of a new journal.
+fn found(connection: &Connection, owner: &Owner) -> Result<(), rusqlite::Error> {
+    connection.execute(
+        "INSERT INTO owner (one, name, role, id) VALUES (1, ?1, ?2, ?3)",
+        params![owner.name.as_str(), owner.role.to_string(), codec::encode(&owner.id)],
+    )?;
+    let empty = tenure_core::journal::JournalHasher::default().finish();
+    connection.execute(
+        "INSERT INTO mark (one, log, len, hash) VALUES (1, 0, 0, ?1)",
+        params![empty.to_bytes()],
+    )?;
+    Ok(())
+}
+
+/// The format of a file, 0 if it is empty; an error if it is no journal or too new.
+pub(super) fn format_of(path: &Path, connection: &Connection) -> Result<i64, JournalError> {
+    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    let asked = || {
+        let tables = "SELECT count(*) FROM sqlite_schema";
+        let tables: i64 = connection.query_row(tables, [], |row| row.get(0))?;
+        Ok((number("application_id")?, number("user_version")?, tables))
+    };
+    let (application, format, tables) =
+        asked().map_err(|cause: rusqlite::Error| JournalError::reading(path, 0, &cause))?;
+    match (application, format, tables) {
+        (0, 0, 0) => Ok(0),
+        (APPLICATION_ID, found, _) if found > newest() => {
+            Err(JournalError::Newer { path: path.to_owned(), found, known: newest() })
+        }
+        (APPLICATION_ID, format, _) if format > 0 => Ok(format),
+        _ => Err(JournalError::NotAJournal(path.to_owned())),
+    }
+}
+
+/// Whose journal it is.
+pub(super) fn owner_of(path: &Path, connection: &Connection) -> Result<Owner, JournalError> {
+    let row = connection
+        .query_row("SELECT name, role, id FROM owner WHERE one = 1", [], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?))
+        })
+        .optional()
+        .map_err(|cause| JournalError::reading(path, 0, &cause))?;
+    let owner = row.and_then(|(name, role, id)| {
+        let role = [Role::ServiceManager, Role::Broker, Role::SiteAuthority]
+            .into_iter()
+            .find(|known| known.to_string() == role)?;
+        let id: ActorId = codec::decode(&id).ok()?;
+        Some(Owner { name: Name::new(&name).ok()?, role, id })
+    });
+    owner.ok_or_else(|| JournalError::NotAJournal(path.to_owned()))
+}
+
+/// What is known about the write-ahead log. The word in the log itself is a later one than that in the
+/// journal: so a log that somebody else has copied into the journal is told from one that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Log {
+    /// The journal was closed: everything is in it.
+    Closed = 0,
+    /// From here on facts go into the log. Where this is the last word, the log must be there.
+    Begins = 1,
+    /// This is in the log: whoever reads it has read the log.
+    Read = 2,
+}
+
+/// What a journal says about itself.
+pub(super) struct Mark {
+    /// Where to look for what came after it.
+    pub(super) log: Log,
+    /// Where the journal ended at that time.
+    pub(super) head: Head,
+}
+
+/// Reads the mark.
+pub(super) fn mark_of(path: &Path, connection: &Connection) -> Result<Mark, JournalError> {
+    let row = connection
+        .query_row("SELECT log, len, hash FROM mark WHERE one = 1", [], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Vec<u8>>(2)?))
+        })
+        .optional()
+        .map_err(|cause| JournalError::reading(path, 0, &cause))?;
+    let mark = row.and_then(|(log, len, hash)| {
+        let log = [Log::Closed, Log::Begins, Log::Read].into_iter().find(|l| *l as i64 == log)?;
+        let hash = Hash::from_bytes(hash.try_into().ok()?);
+        Some(Mark { log, head: Head { len: u64::try_from(len).ok()?, hash } })
+    });
+    mark.ok_or_else(|| JournalError::NotAJournal(path.to_owned()))
+}
+
+/// Writes the mark.
+pub(super) fn set_mark(connection: &Connection, mark: &Mark) -> Result<(), rusqlite::Error> {
+    connection
+        .prepare_cached("UPDATE mark SET log = ?1, len = ?2, hash = ?3 WHERE one = 1")?
+        .execute(params![mark.log as i64, mark.head.len as i64, mark.head.hash.to_bytes()])?;
+    Ok(())
+}
+
+/// Compares the facts that were read, `found` of them, with what was noted before: none may be gone.
+pub(super) fn compare(
+    path: &Path,
+    connection: &Connection,
+    mark: &Mark,
+    found: u64,
+) -> Result<(), JournalError> {
+    let expected = mark.head.len;
+    if found < expected {
+        return Err(JournalError::CutShort { path: path.to_owned(), found, expected });
+    }
+    let Some(last) = expected.checked_sub(1) else { return Ok(()) };
+    let hash: Vec<u8> = connection
+        .query_row("SELECT hash FROM fact WHERE position = ?1", [last as i64], |row| row.get(0))
+        .map_err(|cause| JournalError::reading(path, last, &cause))?;
+    if hash != mark.head.hash.to_bytes() {
+        return Err(JournalError::damaged(path, last, Damage::Chain));
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! The journal thread: many appends share one sync.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use tenure_core::fact::Entry;
+use tenure_core::journal::AppendError;
+
+use super::{Head, JournalError, JournalFile};
+
+/// The most appends that wait for the thread. Whoever brings one more waits until there is room.
+const MAX_WAITING: usize = 4096;
+
+/// The most facts in one transaction, unless a single append has more.
+const MAX_GROUP: usize = 1024;
+
+type Done = Box<dyn FnOnce(Result<(), AppendError>) + Send>;
+
+/// Facts on their way into the journal.
+struct Append {
+    expected: u64,
+    entries: Vec<Entry>,
+    done: Done,
+}
+
+/// A journal on its own thread. Whatever waits when a transaction is over goes into the next one, so
+/// that the more there is to write the more share a sync; nothing waits for company.
+#[derive(Debug)]
+pub struct Writer {
+    /// `None` once it is closed.
+    queue: Option<SyncSender<Append>>,
+    thread: Option<JoinHandle<JournalFile>>,
+    head: Arc<Mutex<Head>>,
+}
+
+impl Writer {
+    pub(super) fn start(file: JournalFile) -> Result<Self, JournalError> {
+        let (queue, appends) = sync_channel(MAX_WAITING);
+        let (path, head) = (file.path().to_owned(), Arc::new(Mutex::new(file.head())));
+        let shared = Arc::clone(&head);
+        let thread = Builder::new()
+            .name("journal".to_owned())
+            .spawn(move || run(file, &appends, &shared))
+            .map_err(|cause| JournalError::system(&path, "start a thread for", &cause))?;
+        Ok(Self { queue: Some(queue), thread: Some(thread), head })
+    }
+
+    /// Where the journal ends, as far as it is durable.
+    pub fn head(&self) -> Head {
+        *lock(&self.head)
+    }
+
+    /// Queues facts to be appended at `expected`, all or none. `done` is called on the journal thread,
+    /// in the order of the appends: with `Ok` once they are durable, else with why they may not be. After
+    /// the first error every later append fails too, until the file is opened anew.
+    ///
+    /// Waits while 4,096 appends are queued; so `done` must not append, and must not wait for anything
+    /// that does. If the thread is gone, `done` is called at once, on the thread of the caller.
+    pub fn append(
+        &self,
+        expected: u64,
+        entries: Vec<Entry>,
+        done: impl FnOnce(Result<(), AppendError>) + Send + 'static,
+    ) {
+        let append = Append { expected, entries, done: Box::new(done) };
+        let Some(queue) = &self.queue else { return gone(append) };
+        if let Err(refused) = queue.send(append) {
+            gone(refused.0);
+        }
+    }
+
+    /// Writes what is queued, closes the journal and gives back its lock.
+    pub fn close(mut self) -> Result<(), JournalError> {
+        match self.finish() {
+            Some(file) => file.close(),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the thread write what is queued and end.
+    fn finish(&mut self) -> Option<JournalFile> {
+        self.queue = None;
+        let ended = self.thread.take()?.join();
+        ended.ok()
+    }
+}
+
+impl Drop for Writer {
+    /// Writes what is queued. The journal stays as after a crash: sound, with its log beside it.
+    fn drop(&mut self) {
+        drop(self.finish());
+    }
+}
+
+fn gone(append: Append) {
+    (append.done)(Err(AppendError::Unknown("the journal thread has ended".to_owned())));
+}
+
+fn run(mut file: JournalFile, appends: &Receiver<Append>, head: &Mutex<Head>) -> JournalFile {
+    while let Ok(first) = appends.recv() {
+        let mut size = first.entries.len();
+        let mut group = vec![first];
+        while size < MAX_GROUP {
+            let Ok(next) = appends.try_recv() else { break };
+            size += next.entries.len();
+            group.push(next);
+        }
+        write(&mut file, group, head);
+        file.checkpoint_if_due();
+    }
+    file
+}
+
+/// Writes a group in one transaction, as far as its appends go on from each other.
+fn write(file: &mut JournalFile, mut group: Vec<Append>, head: &Mutex<Head>) {
+    let mut expected = file.len();
+    let fits = |append: &Append| {
+        let here = expected;
+        expected += append.entries.len() as u64;
+        append.expected == here
+    };
+    let fitting = group.iter().map(fits).take_while(|fits| *fits).count();
+    let rest = group.split_off(fitting);
+    for group in [group, rest].into_iter().filter(|group| !group.is_empty()) {
+        let parts: Vec<_> = group.iter().map(|a| (a.expected, a.entries.as_slice())).collect();
+        let written = file.append_all(&parts);
+        if written.is_ok() {
+            *lock(head) = file.head();
+        }
+        for append in group {
+            (append.done)(written.clone());
+        }
+    }
+}
+
+/// What is behind the lock is whole at any time: nothing panics while it is held.
+fn lock(head: &Mutex<Head>) -> MutexGuard<'_, Head> {
+    head.lock().unwrap_or_else(PoisonError::into_inner)
+}

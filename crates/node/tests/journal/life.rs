@@ -1,0 +1,170 @@
+//! A journal from its making to its reading.
+
+use tenure_core::actor::Role;
+use tenure_core::codec::Hash;
+use tenure_core::fact::BadFact;
+use tenure_core::journal::AppendError;
+use tenure_node::journal::{Head, JournalError, JournalFile, Reader};
+
+use crate::parts::{Place, facts, guest, in_memory, owner, recovered};
+
+#[test]
+fn a_journal_comes_back_with_what_was_appended() {
+    let place = Place::new();
+    let mut file = place.open().unwrap();
+    assert!(file.is_empty());
+    file.append(0, &facts(0..3)).unwrap();
+    file.append(3, &[]).unwrap();
+    file.append(3, &facts(3..7)).unwrap();
+    file.close().unwrap();
+    assert_eq!(recovered(&place.path()), facts(0..7));
+}
+
+#[test]
+fn a_journal_that_was_dropped_and_not_closed_comes_back_too() {
+    let place = Place::new();
+    let mut file = place.open().unwrap();
+    file.append(0, &facts(0..5)).unwrap();
+    drop(file);
+    assert_eq!(recovered(&place.path()), facts(0..5));
+}
+
+#[test]
+fn the_hash_is_that_of_a_journal_in_memory() {
+    let place = Place::new();
+    let mut file = place.open().unwrap();
+    assert_eq!(file.hash(), in_memory(0).hash());
+    for len in 1..20 {
+        file.append(len - 1, &facts(len - 1..len)).unwrap();
+        assert_eq!(file.head(), Head { len, hash: in_memory(len).hash() });
+    }
+    let head = file.head();
+    drop(file);
+    assert_eq!(place.open().unwrap().head(), head);
+    assert_eq!(Reader::open(&place.path()).unwrap().read(|_, _| Ok(())).unwrap(), head);
+}
+
+#[test]
+fn a_closed_journal_is_one_file_and_its_lock() {
+    let place = Place::with(10);
+    let mut names: Vec<_> =
+        place.folder().read_dir().unwrap().map(|file| file.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["guest.journal", "guest.journal-lock"]);
+}
+
+#[test]
+fn facts_are_read_from_any_position_on() {
+    let place = Place::with(10);
+    let file = place.open().unwrap();
+    for from in [0, 4, 9, 10, 11] {
+        let mut entries = Vec::new();
+        let each = |position, entry| {
+            assert_eq!(position, from + entries.len() as u64);
+            entries.push(entry);
+            Ok(())
+        };
+        file.read(from, each).unwrap();
+        assert_eq!(entries, facts(from.min(10)..10));
+    }
+}
+
+#[test]
+fn a_journal_is_read_while_it_is_written() {
+    let place = Place::new();
+    let mut file = place.open().unwrap();
+    for position in 0..50 {
+        file.append(position, &facts(position..position + 1)).unwrap();
+        let reader = Reader::open(&place.path()).unwrap();
+        assert_eq!(*reader.owner(), guest());
+        let mut entries = Vec::new();
+        let head = reader.read(|_, entry| {
+            entries.push(entry);
+            Ok(())
+        });
+        assert_eq!(head.unwrap(), file.head());
+        assert_eq!(entries, facts(0..position + 1));
+    }
+    file.close().unwrap();
+}
+
+#[test]
+fn many_checkpoints_change_nothing() {
+    let place = Place::new();
+    let mut file = place.open().unwrap();
+    for position in (0..100_000).step_by(1000) {
+        file.append(position, &facts(position..position + 1000)).unwrap();
+    }
+    let head = file.head();
+    let log = place.beside("-wal").metadata().unwrap().len();
+    assert!(log < 16 << 20, "the log has grown to {log} bytes");
+    drop(file);
+    assert_eq!(place.open().unwrap().head(), head);
+    assert_eq!(head.hash, in_memory(100_000).hash());
+}
+
+#[test]
+fn an_append_elsewhere_than_at_the_end_is_fenced_and_ends_all_appending() {
+    let place = Place::new();
+    let mut file = place.open().unwrap();
+    file.append(0, &facts(0..2)).unwrap();
+    let fenced = Err(AppendError::Fenced { expected: 3, found: 2 });
+    assert_eq!(file.append(3, &facts(3..4)), fenced);
+    assert_eq!(file.append(2, &facts(2..3)), fenced);
+    drop(file);
+    assert_eq!(recovered(&place.path()), facts(0..2));
+}
+
+#[test]
+fn a_second_opening_is_refused_and_told_who_has_it() {
+    let place = Place::new();
+    let file = place.open().unwrap();
+    let error = place.open().unwrap_err();
+    let us = std::process::id();
+    assert!(matches!(&error, JournalError::InUse { pid: Some(pid), .. } if *pid == us), "{error}");
+    drop(file);
+    place.open().unwrap();
+}
+
+#[test]
+fn a_journal_of_somebody_else_is_refused() {
+    let place = Place::with(3);
+    for other in [
+        owner("other", Role::ServiceManager, 1),
+        owner("guest", Role::Broker, 1),
+        owner("guest", Role::ServiceManager, 2),
+    ] {
+        let error = JournalFile::open(&place.path(), &other).unwrap_err();
+        let JournalError::Foreign { found, expected, .. } = error else { panic!("{error}") };
+        assert_eq!((*found, *expected), (guest(), other));
+    }
+}
+
+#[test]
+fn a_fact_that_its_actor_refuses_is_named() {
+    let place = Place::with(5);
+    let mut taken = 0;
+    let refused = JournalFile::recover(&place.path(), &guest(), |_| {
+        taken += 1;
+        if taken == 4 { Err(BadFact::Foreign("some.kind")) } else { Ok(()) }
+    });
+    let error = refused.unwrap_err();
+    assert!(matches!(error, JournalError::Refused { position: 3, .. }), "{error}");
+    assert_eq!(error.position(), Some(3));
+}
+
+#[test]
+fn heads_tell_an_old_copy_from_the_journal() {
+    let place = Place::with(5);
+    let old = std::fs::read(place.path()).unwrap();
+    let mut file = place.open().unwrap();
+    file.append(5, &facts(5..6)).unwrap();
+    let told: Head = file.head();
+    file.close().unwrap();
+    std::fs::write(place.path(), old).unwrap();
+    // On its own the old copy is as good as any; who was told a later head knows better.
+    let back = place.open().unwrap();
+    assert!(back.len() < told.len);
+    let hash_of_then: Hash = in_memory(5).hash();
+    assert_eq!(back.hash(), hash_of_then);
+}

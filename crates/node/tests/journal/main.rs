@@ -1,0 +1,8 @@
+//! Journals as SQLite files: what is appended is read back, and whatever is wrong is said.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may panic as the test may")]
+
+mod damage;
+mod life;
+mod parts;
+mod writer;
