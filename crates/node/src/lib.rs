@@ -6,3 +6,5 @@ pub mod journal;
 pub mod clock;
 pub mod host;
 pub mod driver;
+pub mod transport;
+pub mod deployment;

@@ -1,1 +1,226 @@
-//! Hosts: one actix actor around the loop of each leasing actor.
+//! Hosts: one actix actor around each leasing actor.
+//!
+//! A host runs the loop that the core asks of every shell, in real time and with group commit:
+//!
+//! 1. what comes in waits in an inbox of bounded size; a *turn* hands all of it in, in a fixed order;
+//! 2. the turn's facts go to the journal's thread, and the next turn begins while they are being synced;
+//! 3. when they are durable, and not before, replies, messages, driver calls and answers to users leave.
+//!
+//! An actor that panics, or whose journal fails, *falls*: what it had in memory is dropped, and it rises
+//! again from its journal. actix would leave it dead.
+
+mod calls;
+mod handle;
+mod inbox;
+mod life;
+mod run;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix::{Actor as _, Addr, ArbiterHandle, Message, SpawnHandle};
+use tenure_core::actor::Seat;
+use tenure_core::actor::outbox::Patience;
+use tenure_core::effect::Done;
+use tenure_core::fact::Entry;
+use tenure_core::journal::AppendError;
+use tenure_core::mapper::registry::MapperError;
+use tenure_core::time::{Span, Time};
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+
+pub use calls::Driver;
+pub use handle::{Card, Committed, Facts, Handle, HostError};
+
+use self::calls::Calls;
+use self::inbox::Inbox;
+use self::life::{Held, Life, Task};
+use crate::clock::Clock;
+use crate::journal::{JournalError, Writer};
+use crate::transport::Transport;
+
+/// Builds an actor with its mapper and an empty past, the same each time: before each reading of the
+/// journal.
+pub type SeatMaker = Arc<dyn Fn() -> Result<Seat, MapperError> + Send + Sync>;
+
+/// What a host is given for its actor.
+#[derive(Clone)]
+pub struct Part {
+    /// Who it is.
+    pub card: Card,
+    /// Builds it.
+    pub seat: SeatMaker,
+    /// Where its journal is; made if it is not there.
+    pub journal: PathBuf,
+    /// What performs its steps; a broker has none.
+    pub driver: Option<Arc<Driver>>,
+    /// How it repeats messages.
+    pub patience: Patience,
+}
+
+/// How much of everything one host takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most inputs that wait. Beyond, messages are dropped, as they will be repeated, and users are
+    /// told that it is busy.
+    pub inbox: usize,
+    /// The most inputs of each kind in one turn.
+    pub turn: usize,
+    /// The most turns whose facts are being synced.
+    pub unsynced: usize,
+    /// The most driver calls at a time that begin a tenancy, and as many that end one.
+    pub calls: usize,
+    /// The most facts that wait for somebody who follows them.
+    pub behind: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { inbox: 4096, turn: 64, unsynced: 64, calls: 64, behind: 4096 }
+    }
+}
+
+/// Why a host cannot work.
+#[derive(Debug, Error)]
+pub enum Fall {
+    /// Its journal cannot be opened.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Its journal did not take facts.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// Its mapper cannot be built.
+    #[error(transparent)]
+    Mapper(#[from] MapperError),
+    /// Its actor panicked.
+    #[error("it panicked: {0}")]
+    Panic(String),
+}
+
+/// How a stop went.
+pub type Drained = Result<(), Arc<JournalError>>;
+
+/// A host: see the [module](self).
+pub struct Host {
+    part: Part,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+    transport: Arc<dyn Transport>,
+    /// Tells whoever started it how the first opening of the journal went.
+    ready: Option<oneshot::Sender<Result<(), Fall>>>,
+    /// Told when it has given up.
+    given_up: mpsc::UnboundedSender<(Card, Fall)>,
+    life: Option<(Life, Writer)>,
+    /// Counts lives, so that late news of one is not taken for news of the next.
+    lives: u64,
+    born: Instant,
+    /// Falls in a row.
+    falls: u32,
+    inbox: Inbox,
+    calls: Calls,
+    unsynced: usize,
+    /// Whether a turn is due, and whether it has been scheduled.
+    stirred: bool,
+    scheduled: bool,
+    timer: Option<(Time, SpawnHandle)>,
+    watchers: Vec<mpsc::Sender<(u64, Entry)>>,
+    draining: Option<oneshot::Sender<Drained>>,
+}
+
+/// What the hosts of a deployment share.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    pub(crate) limits: Limits,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) transport: Arc<dyn Transport>,
+    /// Told when a host has given up.
+    pub(crate) given_up: mpsc::UnboundedSender<(Card, Fall)>,
+}
+
+impl Host {
+    /// Starts a host on a thread of actix's. The receiver is told when it has read its journal.
+    pub(crate) fn start_on(
+        thread: &ArbiterHandle,
+        part: Part,
+        around: Surroundings,
+    ) -> (Addr<Self>, oneshot::Receiver<Result<(), Fall>>) {
+        let (ready, told) = oneshot::channel();
+        let host = Self::start_in_arbiter(thread, move |_| {
+            let Surroundings { limits, clock, transport, given_up } = around;
+            let calls = Calls::new(part.driver.clone(), limits.calls);
+            Self {
+                part,
+                limits,
+                clock,
+                transport,
+                ready: Some(ready),
+                given_up,
+                life: None,
+                lives: 0,
+                born: Instant::now(),
+                falls: 0,
+                inbox: Inbox::default(),
+                calls,
+                unsynced: 0,
+                stirred: false,
+                scheduled: false,
+                timer: None,
+                watchers: Vec::new(),
+                draining: None,
+            }
+        });
+        (host, told)
+    }
+}
+
+/// After so many falls in a row a host gives up.
+const MOST_FALLS: u32 = 6;
+
+/// A life that lasted so long was a good one: the count of falls starts anew.
+const GOOD_LIFE: Duration = Duration::from_secs(60);
+
+/// The pause before it rises for the first time; it doubles with each fall.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The longest that a host sleeps: a machine's clock may be set, and timers do not hear of it.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// A user's wish or a measurement.
+struct Asked(Task);
+
+/// Somebody wants to look at the actor; the answer is given when what was seen is durable.
+struct Look(Box<dyn FnOnce(&Seat) -> Held + Send>);
+
+/// Somebody wants to follow the facts.
+struct Watch(oneshot::Sender<Facts>);
+
+/// The host is to stop in good order.
+struct Drain(oneshot::Sender<Drained>);
+
+/// It is the actor's turn.
+struct TakeTurn;
+
+/// News from the journal's thread: the facts before `end` are durable, or it failed.
+struct Synced {
+    life: u64,
+    end: u64,
+    result: Result<(), AppendError>,
+}
+
+/// News from a driver's thread.
+struct Performed {
+    key: calls::Key,
+    done: Done,
+    after: Span,
+}
+
+macro_rules! messages {
+    ($($message:ty),*) => {
+        $(impl Message for $message {
+            type Result = ();
+        })*
+    };
+}
+
+messages!(Asked, Look, Watch, Drain, TakeTurn, Synced, Performed);

@@ -1,0 +1,143 @@
+//! Deployments: which actors this process runs, started, watched and stopped together.
+//!
+//! Where the settings come from is somebody else's business: a [`Deployment`] is made of what is already
+//! built. Start one inside a running `actix::System`.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use actix::Arbiter;
+use tenure_core::actor::Role;
+use tenure_core::name::Name;
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use crate::clock::Clock;
+use crate::host::{Card, Fall, Handle, Host, Limits, Part, Surroundings};
+use crate::journal::JournalError;
+use crate::transport::Exchange;
+
+/// Actors that run in one process.
+pub struct Deployment {
+    /// The actors. Each has its name for itself among those of its role.
+    pub parts: Vec<Part>,
+    /// The clock that all of them read.
+    pub clock: Arc<dyn Clock>,
+    /// On how many threads they work, beside those for journals and drivers. Actors on one thread talk
+    /// faster to each other; a mapper that takes its time holds up only those on its thread.
+    pub threads: NonZeroUsize,
+    /// How much each host takes.
+    pub limits: Limits,
+}
+
+/// Why a deployment did not start, or does not go on.
+#[derive(Debug, Error)]
+#[error("{} `{}`: {cause}", card.role, card.name)]
+pub struct Down {
+    /// Which actor it is.
+    pub card: Card,
+    /// Why it cannot work.
+    pub cause: Fall,
+}
+
+/// Why a deployment did not stop in good order. Nothing acknowledged is lost by that.
+#[derive(Debug, Error)]
+#[error("{} `{}`: {cause}", card.role, card.name)]
+pub struct BadStop {
+    /// Which actor it is.
+    pub card: Card,
+    /// What its journal says.
+    pub cause: Arc<JournalError>,
+}
+
+/// A deployment at work.
+pub struct Running {
+    handles: BTreeMap<(Role, Name), Handle>,
+    threads: Vec<Arbiter>,
+    given_up: mpsc::UnboundedReceiver<(Card, Fall)>,
+}
+
+impl Deployment {
+    /// Starts every actor, each from its journal.
+    ///
+    /// # Errors
+    /// The first actor that cannot start; the others are stopped again.
+    pub async fn start(self) -> Result<Running, Down> {
+        let exchange = Exchange::new();
+        let (tell, given_up) = mpsc::unbounded_channel();
+        let around = Surroundings {
+            limits: self.limits,
+            clock: self.clock,
+            transport: Arc::new(exchange.clone()),
+            given_up: tell,
+        };
+        let threads: Vec<Arbiter> =
+            (0..self.threads.get().min(self.parts.len())).map(|_| Arbiter::new()).collect();
+        let mut running = Running { handles: BTreeMap::new(), threads, given_up };
+        let mut starting = Vec::new();
+        for (index, part) in self.parts.into_iter().enumerate() {
+            let card = part.card.clone();
+            let thread = &running.threads[index % running.threads.len()];
+            let (host, ready) = Host::start_on(&thread.handle(), part, around.clone());
+            exchange.connect(card.id, host.clone().recipient());
+            let handle = Handle::new(card.clone(), host);
+            running.handles.insert((card.role, card.name.clone()), handle);
+            starting.push((card, ready));
+        }
+        for (card, ready) in starting {
+            if let Ok(Err(cause)) = ready.await {
+                drop(running.stop().await);
+                return Err(Down { card, cause });
+            }
+        }
+        Ok(running)
+    }
+}
+
+impl Running {
+    /// The actor of that role and name.
+    pub fn handle(&self, role: Role, name: &Name) -> Option<&Handle> {
+        self.handles.get(&(role, name.clone()))
+    }
+
+    /// All actors, by role and name.
+    pub fn handles(&self) -> impl Iterator<Item = &Handle> {
+        self.handles.values()
+    }
+
+    /// Waits until an actor has given up for good. The others go on.
+    pub async fn down(&mut self) -> Down {
+        match self.given_up.recv().await {
+            Some((card, cause)) => Down { card, cause },
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Stops all actors in good order: what they have decided is durable, their journals are closed, their
+    /// leases stay as they are.
+    ///
+    /// # Errors
+    /// The first journal that cannot be closed.
+    pub async fn stop(self) -> Result<(), BadStop> {
+        let mut stopped = Ok(());
+        for handle in self.handles.values() {
+            if let Err(cause) = handle.stop().await {
+                let card = handle.card().clone();
+                stopped = stopped.and(Err(BadStop { card, cause }));
+            }
+        }
+        stopped
+    }
+}
+
+impl Drop for Running {
+    /// Lets everything go as it is, as a crash would: what was decided and not synced may be lost, nothing
+    /// of it has left.
+    fn drop(&mut self) {
+        for thread in self.threads.drain(..) {
+            thread.stop();
+            drop(thread.join());
+        }
+    }
+}

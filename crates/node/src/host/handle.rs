@@ -1,0 +1,186 @@
+//! How the rest of the program talks to a host: commands, questions, measurements, facts as they come.
+
+use std::fmt;
+use std::sync::Arc;
+
+use actix::dev::ToEnvelope;
+use actix::prelude::SendError;
+use actix::{Addr, Handler, Message};
+use tenure_core::actor::{Role, Seat};
+use tenure_core::effect::{Command, Input};
+use tenure_core::fact::{Entry, Fact, service_manager};
+use tenure_core::identity::ActorId;
+use tenure_core::name::Name;
+use tenure_core::slice::LeaseId;
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+
+use super::life::Task;
+use super::{Asked, Drain, Drained, Host, Look, Watch};
+
+/// Reaches one host, from any thread.
+#[derive(Clone)]
+pub struct Handle {
+    card: Arc<Card>,
+    host: Addr<Host>,
+}
+
+/// Who an actor is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// Its name.
+    pub name: Name,
+    /// Its role.
+    pub role: Role,
+    /// Its id.
+    pub id: ActorId,
+}
+
+/// What an input changed, durably.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Committed {
+    /// The position of the first fact.
+    pub position: u64,
+    /// The facts; none if everything was as it was wanted already.
+    pub facts: Vec<Entry>,
+}
+
+impl Committed {
+    /// The lease that a service manager asked for by it. More parts of the same number follow if the
+    /// request is met by several tickets.
+    pub fn lease(&self) -> Option<LeaseId> {
+        self.facts.iter().find_map(|entry| {
+            let Fact::ServiceManager(service_manager::Fact::Asked(asked)) = &entry.fact else {
+                return None;
+            };
+            Some(LeaseId { number: asked.request.id.number, part: 0 })
+        })
+    }
+}
+
+/// Why a host did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum HostError {
+    /// The actor refused; nothing has changed.
+    #[error("{0}")]
+    Refused(String),
+    /// Too much is waiting already; nothing has changed, and it may be tried again later.
+    #[error("{0} is busy: try again later")]
+    Busy(Name),
+    /// The actor went down before an answer was durable. Only a look at it tells whether it has changed
+    /// anything.
+    #[error("{0} went down before it answered: look before you try again")]
+    Unknown(Name),
+    /// The host has stopped, or is about to; nothing has changed.
+    #[error("{0} has stopped")]
+    Stopped(Name),
+}
+
+/// The facts of an actor as they become durable.
+#[derive(Debug)]
+pub struct Facts {
+    /// The position of the first that will come; earlier ones are in the journal.
+    pub from: u64,
+    /// The facts with their positions. Ends when the host stops or falls, or the reader is too slow.
+    pub facts: mpsc::Receiver<(u64, Entry)>,
+}
+
+impl Handle {
+    pub(crate) fn new(card: Card, host: Addr<Host>) -> Self {
+        Self { card: Arc::new(card), host }
+    }
+
+    /// Who the actor is.
+    pub fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// Has the actor do what a user wants; answers when that is durable.
+    ///
+    /// # Errors
+    /// See [`HostError`]; only [`HostError::Unknown`] leaves open whether anything has changed.
+    pub async fn command(&self, command: Command) -> Result<Committed, HostError> {
+        self.input(Input::Command(command)).await
+    }
+
+    /// Tells the actor what was measured; answers when that is durable.
+    ///
+    /// # Errors
+    /// As [`command`](Self::command).
+    pub async fn observe(&self, signal: Name, value: i64) -> Result<Committed, HostError> {
+        self.input(Input::Observe { signal, value }).await
+    }
+
+    async fn input(&self, input: Input) -> Result<Committed, HostError> {
+        let (asker, told) = oneshot::channel();
+        self.send(Asked(Task { input, asker: Some(asker) }))?;
+        told.await.unwrap_or_else(|_| Err(self.lost()))
+    }
+
+    /// Looks at the actor. What is answered rests on durable facts alone: the answer is kept back until
+    /// all that the look has seen is durable.
+    ///
+    /// # Errors
+    /// As [`command`](Self::command); nothing changes anyway.
+    pub async fn query<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Seat) -> T + Send + 'static,
+    ) -> Result<T, HostError> {
+        let (tell, told) = oneshot::channel();
+        self.send(Look(Box::new(move |seat| {
+            let seen = look(seat);
+            Box::new(move || drop(tell.send(seen)))
+        })))?;
+        told.await.map_err(|_| self.lost())
+    }
+
+    /// Follows the facts of the actor from now on.
+    ///
+    /// # Errors
+    /// As [`command`](Self::command).
+    pub async fn facts(&self) -> Result<Facts, HostError> {
+        let (tell, told) = oneshot::channel();
+        self.send(Watch(tell))?;
+        told.await.map_err(|_| self.lost())
+    }
+
+    /// Stops the host: nothing new is taken in, what was decided is synced and leaves, the journal is closed.
+    /// Leases stay as they are.
+    ///
+    /// # Errors
+    /// If the journal cannot be closed; nothing acknowledged is lost by that.
+    pub async fn stop(&self) -> Drained {
+        let (tell, told) = oneshot::channel();
+        match self.host.try_send(Drain(tell)) {
+            Err(SendError::Full(drain)) => self.host.do_send(drain),
+            Err(SendError::Closed(_)) => return Ok(()),
+            Ok(()) => {}
+        }
+        told.await.unwrap_or(Ok(()))
+    }
+
+    fn send<M>(&self, message: M) -> Result<(), HostError>
+    where
+        M: Message<Result = ()> + Send + 'static,
+        Host: Handler<M>,
+        actix::Context<Host>: ToEnvelope<Host, M>,
+    {
+        let name = || self.card.name.clone();
+        self.host.try_send(message).map_err(|error| match error {
+            SendError::Full(_) => HostError::Busy(name()),
+            SendError::Closed(_) => HostError::Stopped(name()),
+        })
+    }
+
+    /// Why an answer did not come.
+    fn lost(&self) -> HostError {
+        let name = self.card.name.clone();
+        if self.host.connected() { HostError::Unknown(name) } else { HostError::Stopped(name) }
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({} `{}`)", self.card.role, self.card.name)
+    }
+}

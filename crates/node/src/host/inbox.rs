@@ -1,0 +1,72 @@
+//! What waits to be handed to an actor, in the order in which it will be.
+
+use std::collections::VecDeque;
+
+use tenure_core::effect::{Done, Input};
+use tenure_core::identity::ActorId;
+use tenure_core::message::{Sealed, Sequence};
+
+use super::handle::HostError;
+use super::life::Task;
+use crate::transport::Parcel;
+
+/// Inputs by kind. A turn takes drivers' answers by unit and epoch, then messages by sender and sequence, then
+/// what users want and what was measured, as it came.
+#[derive(Default)]
+pub(super) struct Inbox {
+    /// Whether the actor has yet to be told that a life begins.
+    begins: bool,
+    answers: VecDeque<Done>,
+    messages: VecDeque<(ActorId, Sequence, Sealed)>,
+    others: VecDeque<Task>,
+}
+
+impl Inbox {
+    /// A life begins: the actor hears of that before anything else.
+    pub(super) fn begin(&mut self) {
+        self.begins = true;
+    }
+
+    pub(super) fn answer(&mut self, done: Done) {
+        self.answers.push_back(done);
+    }
+
+    pub(super) fn message(&mut self, parcel: Parcel) {
+        self.messages.push_back((parcel.from, parcel.sequence, parcel.sealed));
+    }
+
+    pub(super) fn other(&mut self, task: Task) {
+        self.others.push_back(task);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.begins) + self.answers.len() + self.messages.len() + self.others.len()
+    }
+
+    /// The tasks of a turn, at most `most` of each kind; the rest stays.
+    pub(super) fn take(&mut self, most: usize) -> Vec<Task> {
+        let mut answers = first(&mut self.answers, most);
+        answers.sort_by_key(|done| (done.unit, done.epoch, done.step, done.lease));
+        let mut messages = first(&mut self.messages, most);
+        messages.sort_by_key(|&(from, sequence, _)| (from, sequence));
+        let others = first(&mut self.others, most);
+        let answers = answers.into_iter().map(|done| Task::plain(Input::Driver(done)));
+        let messages = messages.into_iter().map(|m| Task::plain(Input::Message(m.2)));
+        let start = std::mem::take(&mut self.begins).then(|| Task::plain(Input::Start));
+        start.into_iter().chain(answers).chain(messages).chain(others).collect()
+    }
+
+    /// Throws everything away: messages and drivers' answers come again, and who else waits for an answer
+    /// is told `why` there is none.
+    pub(super) fn refuse(&mut self, why: &HostError) {
+        for Task { asker, .. } in std::mem::take(self).others {
+            if let Some(asker) = asker {
+                drop(asker.send(Err(why.clone())));
+            }
+        }
+    }
+}
+
+fn first<T>(queue: &mut VecDeque<T>, most: usize) -> Vec<T> {
+    queue.drain(..most.min(queue.len())).collect()
+}

@@ -1,0 +1,259 @@
+//! One life of an actor in memory: from the reading of its journal to its stop, crash or fall.
+//!
+//! Pure but for the panics it catches. It hands inputs in, and keeps back what came of them until somebody
+//! says up to where the journal is durable. Inputs are handled while earlier facts are still being
+//! synced; what an input caused was worked out the moment it was handled, from no later fact.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tenure_core::actor::Seat;
+use tenure_core::actor::outbox::{Outbox, Outgoing, Patience};
+use tenure_core::driver::Call;
+use tenure_core::effect::{Effect, EffectId, Input, Output, Problem};
+use tenure_core::fact::{BadFact, Entry};
+use tenure_core::message::{Envelope, Sequence};
+use tenure_core::time::{Span, Time};
+use tokio::sync::oneshot;
+
+use super::handle::{Committed, HostError};
+
+/// An input with whom to tell what came of it, if anybody waits.
+pub(super) struct Task {
+    pub(super) input: Input,
+    pub(super) asker: Option<oneshot::Sender<Outcome>>,
+}
+
+/// What somebody outside is told about an input.
+pub(super) type Outcome = Result<Committed, HostError>;
+
+/// An answer to somebody outside, kept back until it is durable. Dropped if that never comes.
+pub(super) type Held = Box<dyn FnOnce() + Send>;
+
+/// What leaves an actor.
+pub(super) enum Departure {
+    /// A message, under the sender's number for it.
+    Message(Sequence, Outgoing),
+    /// A step on a unit.
+    Call(EffectId, Call),
+}
+
+/// What a turn gives the shell at once; the rest leaves by [`Life::durable`].
+#[derive(Default)]
+pub(super) struct Turn {
+    /// Where the facts belong.
+    pub(super) before: u64,
+    /// To be appended now.
+    pub(super) facts: Vec<Entry>,
+    /// What was wrong with the inputs.
+    pub(super) problems: Vec<Problem>,
+    /// Messages to be sent again: what they follow from is durable since long.
+    pub(super) repeated: Vec<Departure>,
+    /// How many inputs were handed in, the mapper's decision among them.
+    pub(super) inputs: usize,
+    /// Whether the mapper is to be asked again.
+    pub(super) again: bool,
+}
+
+/// What one call of an actor caused, until its facts are durable.
+struct Step {
+    end: u64,
+    facts: Vec<Entry>,
+    replies: Vec<Envelope>,
+    effects: Vec<(EffectId, Effect)>,
+    held: Vec<Held>,
+}
+
+/// How long a mapper that panicked is left alone.
+const MAPPER_REST: Span = Span::SECOND;
+
+pub(super) struct Life {
+    seat: Seat,
+    outbox: Outbox,
+    steps: VecDeque<Step>,
+    /// The facts before this position are durable.
+    durable: u64,
+    /// When the mapper may be asked again after it has panicked.
+    mapper_from: Option<Time>,
+}
+
+impl Life {
+    /// A life at its very beginning: the facts of the journal come by [`recall`](Self::recall).
+    pub(super) fn new(seat: Seat, patience: Patience) -> Self {
+        let outbox = Outbox::new(patience);
+        Self { seat, outbox, steps: VecDeque::new(), durable: 0, mapper_from: None }
+    }
+
+    /// Takes in a fact of the journal.
+    pub(super) fn recall(&mut self, entry: &Entry) -> Result<(), BadFact> {
+        self.seat.actor_mut().apply(entry)
+    }
+
+    /// The journal has been read: what is still owed may leave.
+    pub(super) fn recalled(&mut self) {
+        let position = self.position();
+        let effects = self.seat.actor().effects_after(0);
+        self.durable = position;
+        self.hold(Step { end: position, effects, ..Step::empty(position) });
+    }
+
+    pub(super) fn seat(&self) -> &Seat {
+        &self.seat
+    }
+
+    pub(super) fn position(&self) -> u64 {
+        self.seat.actor().position()
+    }
+
+    /// One turn: repeats what was not answered for too long, handles the tasks in their order, then what time
+    /// brought, then the mapper's decision if it is to be asked.
+    ///
+    /// # Panics
+    /// If the actor does. The life is then void.
+    pub(super) fn turn(&mut self, now: Time, mut tasks: Vec<Task>, consult: bool) -> Turn {
+        let mut turn = Turn { before: self.position(), ..Turn::default() };
+        if self.seat.actor().next_timeout().is_some_and(|due| due <= now) {
+            tasks.push(Task::plain(Input::Tick));
+        }
+        let actor = self.seat.actor();
+        let due = self.outbox.due(now, |id| actor.is_owed(id));
+        turn.repeated = due.into_iter().map(|(id, out)| Departure::Message(id, out)).collect();
+        if !tasks.is_empty() {
+            self.hand_in(now, tasks, &mut turn);
+        }
+        if consult && let Some(input) = self.consult(now, &mut turn) {
+            self.hand_in(now, vec![Task::plain(input)], &mut turn);
+        }
+        turn
+    }
+
+    fn hand_in(&mut self, now: Time, tasks: Vec<Task>, turn: &mut Turn) {
+        turn.inputs += tasks.len();
+        let before = self.position();
+        let mut out = Output::default();
+        let mut held: Vec<Held> = Vec::new();
+        for Task { input, asker } in tasks {
+            let (facts, problems) = (out.facts.len(), out.problems.len());
+            let position = self.position();
+            self.seat.actor_mut().handle(now, input, &mut out);
+            if let Some(asker) = asker {
+                let outcome = outcome(position, &out.facts[facts..], &out.problems[problems..]);
+                held.push(Box::new(move || drop(asker.send(outcome))));
+            }
+        }
+        let effects = self.seat.actor().effects_after(before);
+        turn.again = effects.iter().any(|(_, effect)| matches!(effect, Effect::Consult { .. }));
+        turn.facts.extend_from_slice(&out.facts);
+        turn.problems.append(&mut out.problems);
+        let Output { facts, replies, .. } = out;
+        self.hold(Step { end: self.position(), facts, replies, effects, held });
+    }
+
+    /// Asks the mapper. One that panics costs its round and some time, not the actor.
+    fn consult(&mut self, now: Time, turn: &mut Turn) -> Option<Input> {
+        if self.mapper_from.is_some_and(|from| now < from) {
+            return None;
+        }
+        self.mapper_from = None;
+        let asked = catch_unwind(AssertUnwindSafe(|| self.seat.consult(now)));
+        asked.unwrap_or_else(|_| {
+            self.mapper_from = Some(now.plus(MAPPER_REST));
+            turn.problems.push(Problem::BadChoice("the mapper panicked".to_owned()));
+            None
+        })
+    }
+
+    /// Keeps an answer back until everything that has been decided by now is durable.
+    pub(super) fn after_all(&mut self, held: Held) {
+        let end = self.position();
+        self.hold(Step { held: vec![held], ..Step::empty(end) });
+    }
+
+    fn hold(&mut self, step: Step) {
+        self.steps.push_back(step);
+    }
+
+    /// The facts before `end` are durable.
+    pub(super) fn durable(&mut self, end: u64) {
+        self.durable = self.durable.max(end);
+    }
+
+    /// Lets out what follows from durable facts, in the order in which it was decided: the facts to `watch`
+    /// with their positions, messages and calls to `depart`.
+    pub(super) fn release(
+        &mut self,
+        now: Time,
+        mut watch: impl FnMut(u64, &Entry, &Seat),
+        mut depart: impl FnMut(Departure),
+    ) {
+        while self.steps.front().is_some_and(|step| step.end <= self.durable) {
+            let Some(step) = self.steps.pop_front() else { return };
+            let first = step.end - step.facts.len() as u64;
+            for (position, entry) in (first..).zip(&step.facts) {
+                watch(position, entry, &self.seat);
+            }
+            for reply in &step.replies {
+                let outgoing = self.seal(reply);
+                depart(Departure::Message(reply.header.sequence, outgoing));
+            }
+            for (id, effect) in step.effects {
+                match effect {
+                    Effect::Send(envelope) => {
+                        let outgoing = self.seal(&envelope);
+                        self.outbox.sent(id, outgoing.clone(), now);
+                        depart(Departure::Message(id, outgoing));
+                    }
+                    Effect::Call(call) => depart(Departure::Call(id, call)),
+                    Effect::Consult { .. } => {}
+                }
+            }
+            step.held.into_iter().for_each(|held| held());
+        }
+    }
+
+    fn seal(&mut self, envelope: &Envelope) -> Outgoing {
+        let sealed = self.seat.actor_mut().seal(envelope);
+        Outgoing { to: envelope.header.to, kind: envelope.message.kind(), sealed }
+    }
+
+    /// When the next turn is due if nothing happens before.
+    pub(super) fn next_timeout(&mut self) -> Option<Time> {
+        let actor = self.seat.actor();
+        let repeat = self.outbox.next_timeout(|id| actor.is_owed(id));
+        [actor.next_timeout(), repeat, self.mapper_from].into_iter().flatten().min()
+    }
+
+    /// The position of the next fact to be shown to those who watch.
+    pub(super) fn released(&self) -> u64 {
+        self.steps.front().map_or(self.position(), |step| step.end - step.facts.len() as u64)
+    }
+}
+
+fn outcome(position: u64, facts: &[Entry], problems: &[Problem]) -> Outcome {
+    if problems.is_empty() {
+        return Ok(Committed { position, facts: facts.to_vec() });
+    }
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    Err(HostError::Refused(problems.join("; ")))
+}
+
+impl Task {
+    pub(super) fn plain(input: Input) -> Self {
+        Self { input, asker: None }
+    }
+}
+
+impl Step {
+    fn empty(end: u64) -> Self {
+        Self { end, facts: vec![], replies: vec![], effects: vec![], held: vec![] }
+    }
+}
+
+/// Runs `life`, and answers the words of its panic if it had one.
+pub(super) fn catching<T>(life: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(life)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        text.unwrap_or("a panic without words").to_owned()
+    })
+}

@@ -1,0 +1,343 @@
+//! What a host does with what it is told: turns, syncs, departures, falls.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix::{Actor, ActorContext as _, AsyncContext as _, Context, Handler};
+use tenure_core::actor::Seat;
+use tenure_core::actor::outbox::Outgoing;
+use tenure_core::fact::Entry;
+use tenure_core::journal::AppendError;
+use tenure_core::message::Sequence;
+use tenure_core::time::{Span, Time};
+use tokio::sync::mpsc;
+use tracing::{debug, error, info, warn};
+
+use super::handle::{Card, Facts, HostError};
+use super::life::{Departure, Life, catching};
+use super::{
+    Asked, Drain, FIRST_PAUSE, Fall, GOOD_LIFE, Host, LONGEST_SLEEP, Look, MOST_FALLS, Performed,
+    Synced, TakeTurn, Watch,
+};
+use crate::journal::{JournalFile, Owner};
+use crate::transport::Parcel;
+
+impl Actor for Host {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(self.limits.inbox);
+        let risen = self.rise(ctx);
+        match self.ready.take() {
+            Some(ready) => {
+                if risen.is_err() {
+                    ctx.stop();
+                }
+                drop(ready.send(risen));
+            }
+            None => drop(risen),
+        }
+    }
+}
+
+impl Host {
+    /// Reads the journal, takes up what is owed, and goes on.
+    fn rise(&mut self, ctx: &mut Context<Self>) -> Result<(), Fall> {
+        let Card { name, role, id } = self.part.card.clone();
+        let mut life = Life::new((self.part.seat)()?, self.part.patience);
+        let (mut facts, mut latest) = (0_u64, Time::MIN);
+        let owner = Owner { name, role, id };
+        let journal = JournalFile::recover(&self.part.journal, &owner, |entry| {
+            (facts, latest) = (facts + 1, entry.at);
+            life.recall(entry)
+        })?;
+        let writer = journal.into_writer()?;
+        self.clock.not_before(latest);
+        life.recalled();
+        (self.lives, self.born) = (self.lives + 1, Instant::now());
+        info!(actor = %self.part.card.name, facts, "ready");
+        self.life = Some((life, writer));
+        self.inbox.begin();
+        self.release(ctx);
+        self.stir(ctx);
+        Ok(())
+    }
+
+    /// Sees to it that there will be a turn.
+    fn stir(&mut self, ctx: &mut Context<Self>) {
+        self.stirred = true;
+        if !self.scheduled && self.unsynced < self.limits.unsynced {
+            self.scheduled = true;
+            ctx.notify(TakeTurn);
+        }
+    }
+
+    fn turn(&mut self, ctx: &mut Context<Self>) {
+        (self.scheduled, self.stirred) = (false, false);
+        let Some((life, writer)) = &mut self.life else { return };
+        if self.draining.is_some() {
+            return;
+        }
+        let now = self.clock.now();
+        let tasks = self.inbox.take(self.limits.turn);
+        let turn = match catching(|| life.turn(now, tasks, true)) {
+            Ok(turn) => turn,
+            Err(words) => return self.fall(ctx, Fall::Panic(words)),
+        };
+        for problem in &turn.problems {
+            debug!(actor = %self.part.card.name, %problem);
+        }
+        if !turn.facts.is_empty() {
+            self.unsynced += 1;
+            let (host, number, end) = (ctx.address(), self.lives, life.position());
+            writer.append(turn.before, turn.facts, move |result| {
+                host.do_send(Synced { life: number, end, result });
+            });
+        }
+        for departure in turn.repeated {
+            self.depart(departure);
+        }
+        self.release(ctx);
+        if turn.again || self.inbox.len() > 0 {
+            self.stir(ctx);
+        }
+    }
+
+    /// Lets out what may leave by now, and looks when the next turn is due.
+    fn release(&mut self, ctx: &mut Context<Self>) {
+        let Some((life, _)) = &mut self.life else { return };
+        let watchers = &mut self.watchers;
+        let mut departures = Vec::new();
+        let released = catching(|| {
+            let watch = |position, entry: &Entry, _: &Seat| {
+                watchers.retain(|watcher| watcher.try_send((position, entry.clone())).is_ok());
+            };
+            life.release(self.clock.now(), watch, |departure| departures.push(departure));
+        });
+        if let Err(words) = released {
+            return self.fall(ctx, Fall::Panic(words));
+        }
+        for departure in departures {
+            self.depart(departure);
+        }
+        self.call(ctx);
+        self.arm(ctx);
+    }
+
+    fn depart(&mut self, departure: Departure) {
+        match departure {
+            Departure::Message(sequence, outgoing) => self.send(sequence, outgoing),
+            Departure::Call(id, call) => self.calls.owe(id, call),
+        }
+    }
+
+    fn send(&self, sequence: Sequence, outgoing: Outgoing) {
+        let Outgoing { to, kind, sealed } = outgoing;
+        let from = self.part.card.id;
+        if !self.transport.send(Parcel { from, to, sequence, kind, sealed }) {
+            debug!(actor = %self.part.card.name, %to, kind, "a message was dropped");
+        }
+    }
+
+    /// Starts driver calls.
+    fn call(&mut self, ctx: &Context<Self>) {
+        let Some((life, _)) = self.life.as_ref().filter(|_| self.draining.is_none()) else {
+            return;
+        };
+        let (actor, host) = (life.seat().actor(), ctx.address());
+        self.calls.start(
+            |id| actor.is_owed(id),
+            move |key, done, after| host.do_send(Performed { key, done, after }),
+        );
+    }
+
+    /// Sets the timer for the next turn.
+    fn arm(&mut self, ctx: &mut Context<Self>) {
+        let Some((life, _)) = &mut self.life else { return };
+        let Some(next) = life.next_timeout() else { return };
+        if self.timer.is_some_and(|(at, _)| at <= next) {
+            return;
+        }
+        if let Some((_, handle)) = self.timer.take() {
+            ctx.cancel_future(handle);
+        }
+        let wait = self.clock.outside(next.since(self.clock.now())).min(LONGEST_SLEEP);
+        let handle = ctx.run_later(wait, |host, ctx| {
+            host.timer = None;
+            host.stir(ctx);
+        });
+        self.timer = Some((next, handle));
+    }
+
+    /// Drops what is in memory; rises in a while, or gives up.
+    fn fall(&mut self, ctx: &mut Context<Self>, cause: Fall) {
+        let Some((_, writer)) = self.life.take() else { return };
+        if let Err(error) = writer.close() {
+            warn!(actor = %self.part.card.name, %error, "the journal was not closed in good order");
+        }
+        self.unsynced = 0;
+        self.watchers.clear();
+        self.calls.clear();
+        self.inbox.refuse(&HostError::Busy(self.part.card.name.clone()));
+        self.falls = if self.born.elapsed() < GOOD_LIFE { self.falls } else { 0 };
+        self.fell(ctx, cause);
+    }
+
+    /// Plans the next try after a fall, or after a try that failed.
+    fn fell(&mut self, ctx: &mut Context<Self>, cause: Fall) {
+        self.falls += 1;
+        let fenced = matches!(cause, Fall::Append(AppendError::Fenced { .. }));
+        if fenced || self.falls > MOST_FALLS || self.draining.is_some() {
+            return self.give_up(ctx, cause);
+        }
+        let pause = FIRST_PAUSE * 2_u32.pow(self.falls - 1);
+        warn!(actor = %self.part.card.name, %cause, ?pause, "down; comes back from its journal");
+        ctx.run_later(pause, |host, ctx| {
+            if let Err(cause) = host.rise(ctx) {
+                host.fell(ctx, cause);
+            }
+        });
+    }
+
+    fn give_up(&mut self, ctx: &mut Context<Self>, cause: Fall) {
+        error!(actor = %self.part.card.name, %cause, "gives up");
+        self.inbox.refuse(&HostError::Stopped(self.part.card.name.clone()));
+        drop(self.given_up.send((self.part.card.clone(), cause)));
+        if let Some(stop) = self.draining.take() {
+            drop(stop.send(Ok(())));
+        }
+        ctx.stop();
+    }
+
+    /// Takes something into the inbox if there is room.
+    fn has_room(&self) -> bool {
+        self.draining.is_none() && self.inbox.len() < self.limits.inbox
+    }
+
+    /// Closes the journal once everything is synced.
+    fn drained(&mut self, ctx: &mut Context<Self>) {
+        if self.unsynced > 0 {
+            return;
+        }
+        let Some(stop) = self.draining.take() else { return };
+        let closed = self.life.take().map_or(Ok(()), |(_, writer)| writer.close());
+        info!(actor = %self.part.card.name, "stopped");
+        drop(stop.send(closed.map_err(Arc::new)));
+        ctx.stop();
+    }
+}
+
+impl Handler<Parcel> for Host {
+    type Result = ();
+
+    fn handle(&mut self, parcel: Parcel, ctx: &mut Self::Context) {
+        if self.has_room() {
+            self.inbox.message(parcel);
+            self.stir(ctx);
+        }
+    }
+}
+
+impl Handler<Asked> for Host {
+    type Result = ();
+
+    fn handle(&mut self, Asked(task): Asked, ctx: &mut Self::Context) {
+        let name = || self.part.card.name.clone();
+        let why = match (&self.draining, self.has_room()) {
+            (Some(_), _) => HostError::Stopped(name()),
+            (None, false) => HostError::Busy(name()),
+            (None, true) => {
+                self.inbox.other(task);
+                return self.stir(ctx);
+            }
+        };
+        if let Some(asker) = task.asker {
+            drop(asker.send(Err(why)));
+        }
+    }
+}
+
+impl Handler<Look> for Host {
+    type Result = ();
+
+    fn handle(&mut self, Look(look): Look, ctx: &mut Self::Context) {
+        let Some((life, _)) = &mut self.life else { return };
+        match catching(|| look(life.seat())) {
+            Ok(held) => life.after_all(held),
+            Err(words) => error!(actor = %self.part.card.name, words, "a question panicked"),
+        }
+        self.release(ctx);
+    }
+}
+
+impl Handler<Watch> for Host {
+    type Result = ();
+
+    fn handle(&mut self, Watch(tell): Watch, _: &mut Self::Context) {
+        let Some((life, _)) = &self.life else { return };
+        let (sender, facts) = mpsc::channel(self.limits.behind);
+        if tell.send(Facts { from: life.released(), facts }).is_ok() {
+            self.watchers.push(sender);
+        }
+    }
+}
+
+impl Handler<TakeTurn> for Host {
+    type Result = ();
+
+    fn handle(&mut self, _: TakeTurn, ctx: &mut Self::Context) {
+        self.turn(ctx);
+    }
+}
+
+impl Handler<Synced> for Host {
+    type Result = ();
+
+    fn handle(&mut self, Synced { life: number, end, result }: Synced, ctx: &mut Self::Context) {
+        if number != self.lives {
+            return;
+        }
+        let Some((life, _)) = &mut self.life else { return };
+        self.unsynced -= 1;
+        if let Err(cause) = result {
+            return self.fall(ctx, cause.into());
+        }
+        life.durable(end);
+        self.release(ctx);
+        if self.stirred {
+            self.stir(ctx);
+        }
+        self.drained(ctx);
+    }
+}
+
+impl Handler<Performed> for Host {
+    type Result = ();
+
+    fn handle(&mut self, performed: Performed, ctx: &mut Self::Context) {
+        let Performed { key, done, after } = performed;
+        let wait = self.clock.outside(after);
+        if wait > Duration::ZERO {
+            let now = Performed { key, done, after: Span::ZERO };
+            ctx.notify_later(now, wait);
+            return;
+        }
+        self.calls.answered(&key);
+        self.call(ctx);
+        // An answer that finds nobody is not lost: the step is owed still, and asked for again.
+        if self.life.is_some() && self.draining.is_none() {
+            self.inbox.answer(done);
+            self.stir(ctx);
+        }
+    }
+}
+
+impl Handler<Drain> for Host {
+    type Result = ();
+
+    fn handle(&mut self, Drain(stop): Drain, ctx: &mut Self::Context) {
+        self.draining = Some(stop);
+        self.inbox.refuse(&HostError::Stopped(self.part.card.name.clone()));
+        self.drained(ctx);
+    }
+}

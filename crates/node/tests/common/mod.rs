@@ -1,0 +1,263 @@
+//! A small deployment to test and to measure: a site, a broker, a guest, drivers that do nothing.
+
+use std::collections::BTreeMap;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::actor::broker::Broker;
+use tenure_core::actor::outbox::Patience;
+use tenure_core::actor::service_manager::ServiceManager;
+use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::actor::{Peer, Role, Seat, Setup};
+use tenure_core::driver::{Answer, Call, DriverError, GuestDriver, ResourceDriver, UnitId};
+use tenure_core::identity::{ActorId, Scheme, Signer};
+use tenure_core::lease::service_manager::State;
+use tenure_core::mapper::fcfs::Fcfs;
+use tenure_core::mapper::first_fit::FirstFit;
+use tenure_core::mapper::service_manager::{Ask, Decision, ServiceManagerMapper, View};
+use tenure_core::message::Item;
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::resource::{Attributes, Constraints};
+use tenure_core::slice::LeaseId;
+use tenure_core::time::{Span, Time};
+use tenure_node::clock::{Clock, WallClock};
+use tenure_node::deployment::{Deployment, Running};
+use tenure_node::host::{Card, Driver, Handle, Limits, Part, SeatMaker};
+
+/// Mostly too long: what is lost in one process is lost by a crash.
+const PATIENCE: Patience =
+    Patience { first: Span::from_micros(200_000), longest: Span::from_secs(5) };
+
+/// What is built.
+#[derive(Clone)]
+pub(crate) struct Plans {
+    /// Units at the site.
+    pub(crate) units: u32,
+    /// The bound on the difference of clocks.
+    pub(crate) margin: Span,
+    /// Whether signatures are made.
+    pub(crate) scheme: Scheme,
+    /// The site's driver.
+    pub(crate) site: Arc<dyn ResourceDriver>,
+    /// The guest's mapper.
+    pub(crate) guest: fn() -> Box<dyn ServiceManagerMapper>,
+    /// On how many threads.
+    pub(crate) threads: usize,
+}
+
+impl Default for Plans {
+    fn default() -> Self {
+        Self {
+            units: 4,
+            margin: Span::from_micros(1000),
+            scheme: Scheme::Ed25519,
+            site: Arc::new(Nothing),
+            guest: || Box::new(Idle),
+            threads: 2,
+        }
+    }
+}
+
+/// A mapper that wants nothing: the tests command.
+pub(crate) struct Idle;
+
+impl ServiceManagerMapper for Idle {
+    fn decide(&self, view: &View<'_>) -> Decision {
+        Decision { round: view.round(), ..Decision::default() }
+    }
+}
+
+/// A driver that has done everything at once.
+pub(crate) struct Nothing;
+
+impl ResourceDriver for Nothing {
+    fn perform(&self, _: &Call) -> Answer {
+        Answer { outcome: Ok(Properties::default()), after: Span::ZERO }
+    }
+
+    fn probe(&self, _: UnitId) -> Result<Properties, DriverError> {
+        Ok(Properties::default())
+    }
+}
+
+impl GuestDriver for Nothing {
+    fn perform(&self, call: &Call) -> Answer {
+        ResourceDriver::perform(self, call)
+    }
+
+    fn probe(&self, unit: UnitId) -> Result<Properties, DriverError> {
+        ResourceDriver::probe(self, unit)
+    }
+}
+
+/// A driver that is shared.
+struct Shared(Arc<dyn ResourceDriver>);
+
+impl ResourceDriver for Shared {
+    fn perform(&self, call: &Call) -> Answer {
+        self.0.perform(call)
+    }
+
+    fn probe(&self, unit: UnitId) -> Result<Properties, DriverError> {
+        self.0.probe(unit)
+    }
+}
+
+const ROLES: [(&str, Role); 3] =
+    [("broker", Role::Broker), ("guest", Role::ServiceManager), ("site", Role::SiteAuthority)];
+
+/// The type of all units.
+pub(crate) fn node() -> Name {
+    Name::literal("node")
+}
+
+fn signer(plans: &Plans, index: u8) -> Signer {
+    Signer::from_seed(plans.scheme, [index + 1; 32])
+}
+
+/// The parts of a deployment whose journals are in `folder`.
+pub(crate) fn parts(folder: &Path, plans: &Plans) -> Vec<Part> {
+    let ids: Vec<ActorId> = (0..3).map(|index| signer(plans, index).id()).collect();
+    let peers: BTreeMap<ActorId, Peer> = ids
+        .iter()
+        .zip(ROLES)
+        .map(|(&id, (name, role))| (id, Peer { name: Name::literal(name), role }))
+        .collect();
+    let part = |index: u8| {
+        let (name, role) = ROLES[usize::from(index)];
+        let setup = Setup {
+            name: Name::literal(name),
+            signer: signer(plans, index),
+            margin: plans.margin,
+            peers: peers.clone(),
+        };
+        let site: Box<dyn ResourceDriver> = Box::new(Shared(plans.site.clone()));
+        let driver = match role {
+            Role::Broker => None,
+            Role::SiteAuthority => Some(Arc::new(Driver::Site(site))),
+            Role::ServiceManager => Some(Arc::new(Driver::Guest(Box::new(Nothing)))),
+        };
+        Part {
+            card: Card { name: Name::literal(name), role, id: ids[usize::from(index)] },
+            seat: seat(setup, role, plans.clone(), ids[0]),
+            journal: folder.join(format!("{name}.journal")),
+            driver,
+            patience: PATIENCE,
+        }
+    };
+    (0..3).map(part).collect()
+}
+
+fn seat(setup: Setup, role: Role, plans: Plans, broker: ActorId) -> SeatMaker {
+    Arc::new(move || {
+        let setup = setup.clone();
+        Ok(match role {
+            Role::Broker => Seat::Broker(Box::new(Broker::new(setup)), Box::new(Fcfs::default())),
+            Role::ServiceManager => Seat::ServiceManager(
+                Box::new(ServiceManager::new(setup, Span::ZERO)),
+                (plans.guest)(),
+            ),
+            Role::SiteAuthority => {
+                let plan = plan(plans.units, broker);
+                Seat::SiteAuthority(
+                    Box::new(SiteAuthority::new(setup, plan)),
+                    Box::new(FirstFit {}),
+                )
+            }
+        })
+    })
+}
+
+fn plan(units: u32, broker: ActorId) -> Plan {
+    let stock = Stock { resource: node(), attributes: Attributes::default(), units };
+    let offer = Offer {
+        broker,
+        resource: node(),
+        units: NonZeroU32::new(units).expect("a site has units"),
+        length: Span::DAY.times(30),
+        renew_before: Span::DAY,
+    };
+    Plan { stock: vec![stock], offers: vec![offer] }
+}
+
+/// Starts the parts on the clock of the machine, and waits until the broker has something to sell.
+pub(crate) async fn start(folder: &Path, plans: &Plans) -> Running {
+    let running = start_with(parts(folder, plans), plans.threads, Limits::default()).await;
+    let broker = of(&running, Role::Broker);
+    let stocked = |seat: &Seat| match seat {
+        Seat::Broker(actor, _) => actor.ledger().accounts().next().is_some(),
+        Seat::ServiceManager(..) | Seat::SiteAuthority(..) => false,
+    };
+    while !broker.query(stocked).await.expect("the broker is there") {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    running
+}
+
+/// Starts these parts.
+pub(crate) async fn start_with(parts: Vec<Part>, threads: usize, limits: Limits) -> Running {
+    let clock: Arc<dyn Clock> = Arc::new(WallClock::new());
+    let threads = NonZeroUsize::new(threads).expect("at least one thread");
+    Deployment { parts, clock, threads, limits }.start().await.expect("it starts")
+}
+
+/// A handle by role.
+pub(crate) fn of(running: &Running, role: Role) -> Handle {
+    let mut all = running.handles().filter(|handle| handle.card().role == role);
+    all.next().expect("an actor of that role").clone()
+}
+
+/// The wish for `units` units for so long from now on.
+pub(crate) fn ask(units: u32, now: Time, duration: Span) -> Ask {
+    let units = NonZeroU32::new(units).expect("a wish for units");
+    Ask {
+        broker: None,
+        slice: Name::literal("default"),
+        items: vec![Item {
+            resource: node(),
+            units,
+            least: units,
+            requirements: Constraints::NONE,
+            extends: None,
+        }],
+        earliest: now,
+        latest: now.plus(Span::HOUR),
+        duration,
+        answer_by: now.plus(Span::HOUR),
+        properties: Properties::default(),
+        configuration: Properties::default(),
+        reason: "a test".to_owned(),
+    }
+}
+
+/// The time that the deployments of [`start`] go by.
+pub(crate) fn now() -> Time {
+    WallClock::new().now()
+}
+
+/// The word for the state of a guest's lease; empty if it is not known.
+pub(crate) async fn state(guest: &Handle, lease: LeaseId) -> String {
+    let word = guest.query(move |seat| {
+        let Seat::ServiceManager(actor, _) = seat else { return String::new() };
+        actor.lease(lease).map_or_else(String::new, |state: &State| state.word().to_owned())
+    });
+    word.await.unwrap_or_default()
+}
+
+/// Waits until a lease is in a state.
+///
+/// # Panics
+/// If it is closed instead.
+pub(crate) async fn until(guest: &Handle, lease: LeaseId, wanted: &str) {
+    loop {
+        let is = state(guest, lease).await;
+        if is == wanted {
+            return;
+        }
+        assert_ne!(is, "Closed", "lease {lease} was to be {wanted}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

@@ -1,0 +1,125 @@
+//! Hosts in real time on journals in files.
+
+mod common;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use common::{Plans, ask, now, of, parts, start, state, until};
+use tenure_core::actor::Role;
+use tenure_core::effect::Command;
+use tenure_core::mapper::service_manager::{Decision, ServiceManagerMapper, View};
+use tenure_core::slice::LeaseId;
+use tenure_core::time::Span;
+use tenure_node::clock::{Clock, WallClock};
+use tenure_node::deployment::Deployment;
+use tenure_node::host::{Facts, Fall, HostError, Limits};
+use tenure_node::journal::JournalError;
+
+#[test]
+fn a_lease_that_is_asked_for_becomes_active_and_closes() {
+    let folder = tempfile::tempdir().unwrap();
+    actix::System::new().block_on(async {
+        let running = start(folder.path(), &Plans::default()).await;
+        let guest = of(&running, Role::ServiceManager);
+        let asked = guest.command(Command::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
+        let lease = asked.lease().unwrap();
+        until(&guest, lease, "Active").await;
+        guest.command(Command::Close { lease }).await.unwrap();
+        until(&guest, lease, "Closed").await;
+        running.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_deployment_that_is_stopped_takes_up_every_lease_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let system = actix::System::new();
+    let lease = system.block_on(async {
+        let running = start(folder.path(), &Plans::default()).await;
+        let guest = of(&running, Role::ServiceManager);
+        let asked = guest.command(Command::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
+        let lease = asked.lease().unwrap();
+        until(&guest, lease, "Active").await;
+        running.stop().await.unwrap();
+        assert!(guest.command(Command::Close { lease }).await.is_err(), "it has stopped");
+        lease
+    });
+    system.block_on(async {
+        let running = start(folder.path(), &Plans::default()).await;
+        let guest = of(&running, Role::ServiceManager);
+        assert_eq!(state(&guest, lease).await, "Active");
+        guest.command(Command::Close { lease }).await.unwrap();
+        until(&guest, lease, "Closed").await;
+        running.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_command_that_cannot_be_carried_out_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    actix::System::new().block_on(async {
+        let running = start(folder.path(), &Plans::default()).await;
+        let guest = of(&running, Role::ServiceManager);
+        let lease = LeaseId { number: 7, part: 0 };
+        let refused = guest.command(Command::Close { lease }).await;
+        assert_eq!(refused, Err(HostError::Refused("there is no lease 7.0".to_owned())));
+        running.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_mapper_that_panics_costs_a_round_and_not_the_actor() {
+    struct Nervous;
+    impl ServiceManagerMapper for Nervous {
+        fn decide(&self, _: &View<'_>) -> Decision {
+            panic!("too much to decide")
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let plans = Plans { guest: || Box::new(Nervous), ..Plans::default() };
+    actix::System::new().block_on(async {
+        let running = start(folder.path(), &plans).await;
+        let guest = of(&running, Role::ServiceManager);
+        let asked = guest.command(Command::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
+        until(&guest, asked.lease().unwrap(), "Active").await;
+        running.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn whoever_follows_the_facts_sees_each_durable_one_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    actix::System::new().block_on(async {
+        let running = start(folder.path(), &Plans::default()).await;
+        let guest = of(&running, Role::ServiceManager);
+        let Facts { from, mut facts } = guest.facts().await.unwrap();
+        let asked = guest.command(Command::Ask(ask(1, now(), Span::HOUR))).await.unwrap();
+        let mut expected = from;
+        loop {
+            let (position, entry) = facts.recv().await.unwrap();
+            assert_eq!(position, expected);
+            expected += 1;
+            if position == asked.position {
+                assert_eq!(entry, asked.facts[0]);
+                break;
+            }
+        }
+        running.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn two_processes_cannot_have_one_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    actix::System::new().block_on(async {
+        let running = start(folder.path(), &Plans::default()).await;
+        let parts = parts(folder.path(), &Plans::default());
+        let clock: Arc<dyn Clock> = Arc::new(WallClock::new());
+        let second =
+            Deployment { parts, clock, threads: NonZeroUsize::MIN, limits: Limits::default() };
+        let down = second.start().await.err().unwrap();
+        assert!(matches!(down.cause, Fall::Journal(JournalError::InUse { .. })), "{down}");
+        running.stop().await.unwrap();
+    });
+}
