@@ -7,7 +7,7 @@
 use std::fmt;
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
-use serde::de::{DeserializeOwned, Visitor};
+use serde::de::{DeserializeOwned, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -110,13 +110,18 @@ fn decode_within<T: DeserializeOwned, const LIMIT: usize>(bytes: &[u8]) -> Resul
     Ok(value)
 }
 
-/// `N` bytes. Like every byte string they are encoded with their length in front.
+/// `N` bytes. Like every byte string they are encoded with their length in front; where a format is for
+/// people to read they are hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Blob<const N: usize>(pub [u8; N]);
 
 impl<const N: usize> Serialize for Blob<N> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(&self.0)
+        if serializer.is_human_readable() {
+            serializer.collect_str(&format_args!("{self:?}"))
+        } else {
+            serializer.serialize_bytes(&self.0)
+        }
     }
 }
 
@@ -134,9 +139,25 @@ impl<'de, const N: usize> Deserialize<'de> for Blob<N> {
             fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Blob<N>, E> {
                 bytes.try_into().map(Blob).map_err(|_| E::invalid_length(bytes.len(), &self))
             }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Blob<N>, E> {
+                let digit =
+                    |c: u8| (c as char).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                let pairs = text.as_bytes().chunks(2).map(|pair| match *pair {
+                    [high, low] => Some(digit(high)? << 4 | digit(low)?),
+                    _ => None,
+                });
+                let bytes: Option<Vec<u8>> = pairs.collect();
+                let bytes = bytes.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))?;
+                self.visit_bytes(&bytes)
+            }
         }
 
-        deserializer.deserialize_bytes(Bytes)
+        if deserializer.is_human_readable() {
+            deserializer.deserialize_str(Bytes)
+        } else {
+            deserializer.deserialize_bytes(Bytes)
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::identity::ActorId;
 use crate::name::Name;
 use crate::property::Properties;
-use crate::slice::LeaseId;
+use crate::slice::{LeaseId, SliceName};
 use crate::time::Span;
 
 /// A unit, by its site's number. Numbers are given once and never again.
@@ -89,6 +89,10 @@ pub struct Call {
     pub step: Step,
     /// The unit's type.
     pub resource: Name,
+    /// The guest it is done for. What follows is a name within this guest and says nothing without it.
+    pub guest: ActorId,
+    /// The guest's slice: units of one slice belong together, so they share names and addresses (S65).
+    pub slice: SliceName,
     /// The lease it is done for.
     pub lease: LeaseId,
     /// At the site the guest's configuration properties, at the guest the unit's properties.
@@ -118,8 +122,8 @@ pub trait ResourceDriver: Send + Sync {
     /// Does [`Step::Setup`] or [`Step::Teardown`].
     fn perform(&self, call: &Call) -> Answer;
 
-    /// Says how the unit is, without changing anything.
-    fn probe(&self, unit: UnitId) -> Result<Properties, DriverError>;
+    /// Says how a unit of a site is, without changing anything.
+    fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError>;
 }
 
 /// The guest's plug-in, called with the unit properties that the site handed out. The same promises, and
@@ -129,6 +133,7 @@ pub trait GuestDriver: Send + Sync {
     /// Does [`Step::Join`] or [`Step::Leave`].
     fn perform(&self, call: &Call) -> Answer;
 
-    /// Says how the guest's software on the unit is, without changing anything.
-    fn probe(&self, unit: UnitId) -> Result<Properties, DriverError>;
+    /// Says how the guest's software on a unit is, without changing anything. A guest has units of several
+    /// sites, each with numbers of its own.
+    fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError>;
 }

@@ -23,6 +23,11 @@ impl ActorId {
         Self(Hash::of("tenure actor id v1", &[&key.0.0]))
     }
 
+    /// All 64 hexadecimal digits.
+    pub fn to_hex(&self) -> String {
+        self.0.to_hex()
+    }
+
     /// Eight bytes of the id, as good as random.
     pub fn first_bytes(&self) -> [u8; 8] {
         let [a, b, c, d, e, f, g, h, ..] = self.0.to_bytes();

@@ -2,6 +2,7 @@
 
 use rand::RngExt as _;
 use tenure_core::driver::{Answer, Call, DriverError, GuestDriver, ResourceDriver, Step, UnitId};
+use tenure_core::identity::ActorId;
 use tenure_core::property::Properties;
 use tenure_core::time::Span;
 
@@ -59,7 +60,7 @@ impl ResourceDriver for NullDriver {
         self.answer(call)
     }
 
-    fn probe(&self, _: UnitId) -> Result<Properties, DriverError> {
+    fn probe(&self, _: ActorId, _: UnitId) -> Result<Properties, DriverError> {
         Ok(Properties::default())
     }
 }
@@ -69,7 +70,7 @@ impl GuestDriver for NullDriver {
         self.answer(call)
     }
 
-    fn probe(&self, _: UnitId) -> Result<Properties, DriverError> {
+    fn probe(&self, _: ActorId, _: UnitId) -> Result<Properties, DriverError> {
         Ok(Properties::default())
     }
 }

@@ -214,6 +214,8 @@ impl ServiceManager {
             epoch: leased.epoch,
             step,
             resource: lease.resource.clone(),
+            guest: self.base.id(),
+            slice: lease.slice.clone(),
             lease: id,
             properties: leased.properties.clone(),
         }))

@@ -2,15 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cause, Delegation, Duty, Lease, RefusedTicket, SiteAuthority, Timer, Unit};
+use super::{Cause, Delegation, Duty, Lease, RefusedTicket, Served, SiteAuthority, Timer, Unit};
 use crate::driver::{Epoch, UnitId};
 use crate::fact::BadFact;
 use crate::fact::site_authority::{Fact, LeaseClosed, Redeemed, Stocked, TicketSurrendered};
 use crate::lease::site_authority::{Event, State};
 use crate::lease::unit;
 use crate::planted::planted;
-use crate::property::Properties;
-use crate::slice::LeaseId;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::time::{Span, Term, Time};
@@ -95,8 +93,7 @@ impl SiteAuthority {
                 resource: fact.resource.clone(),
                 state: unit::State::Free,
                 epoch: Epoch::default(),
-                served: LeaseId { number: 0, part: 0 },
-                configuration: Properties::default(),
+                served: None,
             };
             self.units.insert(UnitId(number), unit);
         }
@@ -131,9 +128,13 @@ impl SiteAuthority {
             state: if due { State::Due } else { State::Early },
             tickets: vec![fact.ticket.clone()],
             term,
-            id: fact.lease,
+            served: Some(Served {
+                guest: fact.ticket.bottom().holder,
+                slice: fact.slice.clone(),
+                lease: fact.lease,
+                configuration: fact.configuration.clone(),
+            }),
             least: fact.least,
-            configuration: fact.configuration.clone(),
             failed: BTreeSet::new(),
             short_since: None,
             answered: BTreeMap::new(),
@@ -222,9 +223,8 @@ impl SiteAuthority {
             state: State::Closed { units: Default::default(), why: fact.why.clone() },
             tickets: vec![ticket.clone()],
             term: ticket.bottom().term,
-            id: LeaseId { number: 0, part: 0 },
+            served: None,
             least: ticket.bottom().units,
-            configuration: Properties::default(),
             failed: BTreeSet::new(),
             short_since: None,
             answered: BTreeMap::new(),
@@ -304,8 +304,7 @@ impl SiteAuthority {
         let to = unit.state.clone();
         if let unit::State::SettingUp { tenant } = &to {
             let lease = self.leases.get(tenant).ok_or_else(|| missing("tenant", tenant))?;
-            unit.served = lease.id;
-            unit.configuration = lease.configuration.clone();
+            unit.served = lease.served.clone();
         }
         if let Some(shelf) = self.stocks.get_mut(&unit.resource) {
             shelf.free.remove(&id);

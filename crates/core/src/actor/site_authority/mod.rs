@@ -28,7 +28,7 @@ use crate::name::Name;
 use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::resource::Attributes;
-use crate::slice::LeaseId;
+use crate::slice::{LeaseId, SliceName};
 use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{AccountId, LinkHash};
@@ -110,8 +110,16 @@ struct Unit {
     resource: Name,
     state: unit::State,
     epoch: Epoch,
-    /// The lease that the call now owed was made for.
-    served: LeaseId,
+    /// Whom the call now owed was made for; nobody before the first setup.
+    served: Option<Served>,
+}
+
+/// Whom a lease is for, as a driver is told.
+#[derive(Clone, Debug)]
+struct Served {
+    guest: ActorId,
+    slice: SliceName,
+    lease: LeaseId,
     configuration: Properties,
 }
 
@@ -126,9 +134,9 @@ struct Lease {
     /// Its own ticket, then its extensions.
     tickets: Vec<Ticket>,
     term: Term,
-    id: LeaseId,
+    /// Whom it is for; nobody, if all that is known of it is that its ticket came back unused.
+    served: Option<Served>,
     least: NonZeroU32,
-    configuration: Properties,
     /// Units that failed it: they are not tried for it again.
     failed: BTreeSet<UnitId>,
     /// Where it stands among those that lack units.
@@ -234,7 +242,7 @@ impl SiteAuthority {
                 resource: &lease.tickets[0].bottom().resource,
                 lacks: lease.lacks(),
                 term: lease.term,
-                configuration: &lease.configuration,
+                configuration: &lease.served.as_ref()?.configuration,
                 failed: &lease.failed,
             })
         })
@@ -307,7 +315,8 @@ impl Actor for SiteAuthority {
     fn unfinished(&self, most: usize) -> Vec<String> {
         let leases = self.leases.values().filter_map(|lease| {
             let word = lease.state.word();
-            (word != "Closed").then(|| format!("lease {} is {word}", lease.id))
+            let served = lease.served.as_ref().filter(|_| word != "Closed")?;
+            Some(format!("lease {} is {word}", served.lease))
         });
         let units = self.units.iter().filter_map(|(id, unit)| {
             let idle = matches!(unit.state, unit::State::Free | unit::State::Quarantined);

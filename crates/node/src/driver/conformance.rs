@@ -1,0 +1,226 @@
+//! Whether a driver keeps its promises: for those who write one.
+//!
+//! The driver is told every short story there is: its steps in every order, in epochs that rise and fall,
+//! each once or again, with the driver dropped and opened anew between them. Each story has a unit of its
+//! own.
+//!
+//! A driver must be opened on the same folder each time, and must be able to do what it is asked: a story
+//! expects the first call of an epoch to succeed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::thread;
+
+use tenure_core::driver::{
+    Answer, Call, DriverError, Epoch, GuestDriver, ResourceDriver, Step, UnitId,
+};
+use tenure_core::property::Properties;
+use thiserror::Error;
+
+/// A promise that a driver did not keep.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{promise}; the story was: {story}")]
+pub struct Broken {
+    /// What should have been.
+    pub promise: String,
+    /// What had been done, the last of it being where the promise was broken.
+    pub story: String,
+}
+
+/// What happens in a story.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Call(u64, Step),
+    Reopen,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(epoch, step) => write!(f, "{} in epoch {epoch}", step.word()),
+            Self::Reopen => f.write_str("dropped and opened anew"),
+        }
+    }
+}
+
+/// A driver of either side.
+enum Either {
+    Site(Box<dyn ResourceDriver>),
+    Guest(Box<dyn GuestDriver>),
+}
+
+impl Either {
+    fn perform(&self, call: &Call) -> Answer {
+        match self {
+            Self::Site(driver) => driver.perform(call),
+            Self::Guest(driver) => driver.perform(call),
+        }
+    }
+
+    fn probe(&self, call: &Call) -> Result<Properties, DriverError> {
+        match self {
+            Self::Site(driver) => driver.probe(call.site, call.unit),
+            Self::Guest(driver) => driver.probe(call.site, call.unit),
+        }
+    }
+}
+
+/// Tells a site's driver all stories of up to `length` events, and answers how many they were.
+///
+/// `sample` is a setup that the driver can do; its unit is the first of many that are used.
+///
+/// # Errors
+/// The first promise that was not kept.
+pub fn site(
+    open: impl Fn() -> Box<dyn ResourceDriver>,
+    sample: &Call,
+    length: usize,
+) -> Result<usize, Broken> {
+    let alphabet = [
+        Event::Call(1, Step::Setup),
+        Event::Call(2, Step::Teardown),
+        Event::Call(3, Step::Setup),
+        Event::Call(4, Step::Teardown),
+        Event::Reopen,
+    ];
+    tell_all(&|| Either::Site(open()), sample, &alphabet, length)
+}
+
+/// Tells a guest's driver all stories of up to `length` events, and calls join and leave at once.
+///
+/// `sample` is a join that the driver can do; its unit is the first of many that are used.
+///
+/// # Errors
+/// The first promise that was not kept.
+pub fn guest(
+    open: impl Fn() -> Box<dyn GuestDriver>,
+    sample: &Call,
+    length: usize,
+) -> Result<usize, Broken> {
+    let alphabet = [
+        Event::Call(1, Step::Join),
+        Event::Call(1, Step::Leave),
+        Event::Call(3, Step::Join),
+        Event::Call(3, Step::Leave),
+        Event::Reopen,
+    ];
+    let told = tell_all(&|| Either::Guest(open()), sample, &alphabet, length)?;
+    leave_during_join(&*open(), &on_unit(sample, told))?;
+    Ok(told + 1)
+}
+
+fn on_unit(sample: &Call, number: usize) -> Call {
+    let number = u32::try_from(number).unwrap_or(u32::MAX);
+    Call { unit: UnitId(sample.unit.0.saturating_add(number)), ..sample.clone() }
+}
+
+fn tell_all(
+    open: &dyn Fn() -> Either,
+    sample: &Call,
+    alphabet: &[Event],
+    length: usize,
+) -> Result<usize, Broken> {
+    let mut driver = open();
+    let mut told = 0;
+    let mut stories: Vec<Vec<Event>> = vec![Vec::new()];
+    for _ in 0..length {
+        let longer = |story: &Vec<Event>| {
+            let story = story.clone();
+            alphabet.iter().map(move |event| [story.as_slice(), &[*event]].concat())
+        };
+        stories = stories.iter().flat_map(longer).collect();
+    }
+    for story in &stories {
+        driver = tell(driver, open, &on_unit(sample, told), story)?;
+        told += 1;
+    }
+    Ok(told)
+}
+
+/// What a driver has said of one unit so far.
+#[derive(Default)]
+struct Past {
+    highest: Option<(u64, Step)>,
+    answers: BTreeMap<(u64, Step), Result<Properties, DriverError>>,
+}
+
+fn tell(
+    mut driver: Either,
+    open: &dyn Fn() -> Either,
+    sample: &Call,
+    story: &[Event],
+) -> Result<Either, Broken> {
+    let mut past = Past::default();
+    for (place, event) in story.iter().enumerate() {
+        match *event {
+            Event::Reopen => {
+                drop(driver);
+                driver = open();
+            }
+            Event::Call(epoch, step) => {
+                let call = Call { epoch: Epoch(epoch), step, ..sample.clone() };
+                past.check(&driver, &call).map_err(|promise| {
+                    let told: Vec<String> = story[..=place].iter().map(Event::to_string).collect();
+                    Broken { promise, story: told.join(", then ") }
+                })?;
+            }
+        }
+    }
+    Ok(driver)
+}
+
+impl Past {
+    fn check(&mut self, driver: &Either, call: &Call) -> Result<(), String> {
+        let name = (call.epoch.0, call.step);
+        let before = driver.probe(call);
+        let outcome = driver.perform(call).outcome;
+        if let Some(first) = self.answers.get(&name).filter(|_| self.is_present(call)) {
+            if *first != outcome {
+                return Err(format!("the same call has the same answer, not {outcome:?}"));
+            }
+        } else if self.highest.is_some_and(|highest| name < highest) {
+            if outcome.is_ok() {
+                return Err("a call below the highest seen is refused".to_owned());
+            }
+        } else {
+            if let Err(error) = &outcome {
+                return Err(format!("a call that is due succeeds, not: {error}"));
+            }
+            self.highest = Some(name);
+            self.answers.insert(name, outcome);
+            if matches!(call.step, Step::Setup | Step::Join)
+                && let Err(error) = driver.probe(call)
+            {
+                return Err(format!("what was set up can be probed, not: {error}"));
+            }
+            return Ok(());
+        }
+        let after = driver.probe(call);
+        if before != after {
+            return Err(format!(
+                "a call that is over changes nothing, not {before:?} to {after:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn is_present(&self, call: &Call) -> bool {
+        self.highest.is_some_and(|(epoch, _)| epoch == call.epoch.0)
+    }
+}
+
+fn leave_during_join(driver: &dyn GuestDriver, sample: &Call) -> Result<(), Broken> {
+    let join = Call { epoch: Epoch(1), step: Step::Join, ..sample.clone() };
+    let leave = Call { step: Step::Leave, ..join.clone() };
+    let left = thread::scope(|scope| {
+        scope.spawn(|| driver.perform(&join));
+        driver.perform(&leave).outcome
+    });
+    let broken = |promise: String| Broken { promise, story: "leave while join is at work".into() };
+    left.clone().map_err(|error| broken(format!("leave ends join, not: {error}")))?;
+    let again = driver.perform(&leave).outcome;
+    if again != left {
+        return Err(broken(format!("the same call has the same answer, not {again:?}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,351 @@
+//! The fence: the one place that decides whether a call may touch a unit.
+//!
+//! The calls of a unit have an order: by epoch, and within an epoch setup before teardown and join before
+//! leave. From that, everything follows.
+//!
+//! * A call below the highest seen is over. It is refused, or, if it is of the present epoch and has
+//!   ended, answered as it was.
+//! * A call above it raises the fence, durably, before anything is done; whatever is still at work on the
+//!   unit is asked to stop, and the new call begins when it has. So a leave ends a join, and a late
+//!   teardown never meets the successor's setup.
+//! * The same call again waits for the first and gives the same answer. If a crash cut the first off, it
+//!   is done again with [`Work::interrupted`] set, so that the driver finds out how far it got.
+//!
+//! One file per unit holds the highest epoch, how far its steps are, and a note of the driver's own.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tenure_core::driver::{
+    Answer, Call, DriverError, Epoch, GuestDriver, ResourceDriver, Step, UnitId,
+};
+use tenure_core::identity::ActorId;
+use tenure_core::property::Properties;
+use tenure_core::time::Span;
+
+use super::record::{Key, Progress, Record, Shelf, Tenant, create_folder};
+use super::stop::Stop;
+
+/// What one kind of driver does, once the fence has let a call through.
+///
+/// For one unit, `perform` is never called twice at a time. It should end soon after [`Work::stop`] is
+/// asked for, with an error: the next call of the unit waits for that.
+pub(crate) trait Deeds: Send + Sync {
+    /// Does the step; after an interruption, from wherever it stands.
+    fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError>;
+
+    /// Says how a unit is, without changing anything; without a record it was never touched.
+    fn probe(&self, key: Key, record: Option<&Record>) -> Result<Properties, DriverError>;
+}
+
+/// One step on one unit, let through by the fence.
+pub(crate) struct Work<'a> {
+    /// What is to be done.
+    pub(crate) call: &'a Call,
+    /// Whether this very step was begun before and cut off, nobody knows where.
+    pub(crate) interrupted: bool,
+    /// Asked for by a later call of the unit.
+    pub(crate) stop: &'a Stop,
+    fence: &'a Fence,
+}
+
+impl Work<'_> {
+    /// The unit.
+    pub(crate) fn key(&self) -> Key {
+        Key::of(self.call)
+    }
+
+    /// What was noted of the unit last, in whatever epoch.
+    pub(crate) fn note<T: DeserializeOwned>(&self) -> Result<Option<T>, DriverError> {
+        match self.fence.record(self.key())? {
+            Some(record) => noted(&record),
+            None => Ok(None),
+        }
+    }
+
+    /// Notes something of the unit, durably.
+    pub(crate) fn keep<T: Serialize>(&self, note: &T) -> Result<(), DriverError> {
+        self.fence.keep(self.key(), note)
+    }
+}
+
+/// The note in a record.
+pub(crate) fn noted<T: DeserializeOwned>(record: &Record) -> Result<Option<T>, DriverError> {
+    let note = record.note.clone().map(serde_json::from_value).transpose();
+    note.map_err(|error| {
+        DriverError(format!("the note on {} cannot be read: {error}", record.key.unit))
+    })
+}
+
+/// Guards the units of one driver.
+#[derive(Debug)]
+pub(crate) struct Fence {
+    shelf: Shelf,
+    units: Mutex<BTreeMap<Key, Arc<Unit>>>,
+    /// Keeps a second process from the folder, for as long as it is open.
+    _lock: Option<File>,
+}
+
+#[derive(Debug, Default)]
+struct Unit {
+    state: Mutex<State>,
+    /// Some work on the unit has ended.
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    loaded: bool,
+    record: Option<Record>,
+    /// The call that was begun and is not known to have ended.
+    interrupted: Option<Rank>,
+    running: Option<(Rank, Arc<Stop>)>,
+}
+
+/// Where a call stands among those of its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank(Epoch, Step);
+
+impl Fence {
+    /// A fence that survives nothing, for a driver that has nothing to protect.
+    pub(crate) fn in_memory() -> Self {
+        Self { shelf: Shelf::Memory, units: Mutex::default(), _lock: None }
+    }
+
+    /// A fence that is kept in a folder, one file per unit. Fails if another process has it open.
+    pub(crate) fn open(home: &Path) -> io::Result<Self> {
+        create_folder(home)?;
+        let path = home.join("lock");
+        let lock = File::options().create(true).append(true).open(&path)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+            rustix::io::Errno::WOULDBLOCK => io::Error::other(format!(
+                "{} is in use: another process runs this driver",
+                home.display()
+            )),
+            other => other.into(),
+        })?;
+        let shelf = Shelf::folder(home.join("units"))?;
+        Ok(Self { shelf, units: Mutex::default(), _lock: Some(lock) })
+    }
+
+    /// Does one call by the rules above.
+    pub(crate) fn perform(
+        &self,
+        deeds: &dyn Deeds,
+        call: &Call,
+    ) -> Result<Properties, DriverError> {
+        let (unit, rank) = (self.unit(Key::of(call)), Rank(call.epoch, call.step));
+        let mut state = self.loaded(&unit, Key::of(call))?;
+        loop {
+            if let Some(outcome) = state.settled(rank, call.unit) {
+                return outcome;
+            }
+            state.raise(&self.shelf, call)?;
+            let Some((busy, stop)) = &state.running else { break };
+            if *busy < rank {
+                stop.ask();
+            }
+            state = unit.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let stop = Arc::new(Stop::new().map_err(in_words)?);
+        let interrupted = state.interrupted.replace(rank) == Some(rank);
+        state.running = Some((rank, Arc::clone(&stop)));
+        drop(state);
+
+        let running = Running(&unit);
+        let outcome = deeds.perform(&Work { call, interrupted, stop: &stop, fence: self });
+        let outcome = hold(&unit.state).finish(&self.shelf, rank, outcome);
+        drop(running);
+        outcome
+    }
+
+    /// What is kept of a unit.
+    pub(crate) fn record(&self, key: Key) -> Result<Option<Record>, DriverError> {
+        let unit = self.unit(key);
+        let state = self.loaded(&unit, key)?;
+        Ok(state.record.clone())
+    }
+
+    /// Notes something of a unit that is known, durably.
+    pub(crate) fn keep<T: Serialize>(&self, key: Key, note: &T) -> Result<(), DriverError> {
+        let unit = self.unit(key);
+        let mut state = self.loaded(&unit, key)?;
+        let Some(record) = &state.record else {
+            return Err(DriverError(format!("{} was never touched", key.unit)));
+        };
+        let note = serde_json::to_value(note).map_err(in_words)?;
+        let record = Record { note: Some(note), ..record.clone() };
+        self.shelf.save(&record).map_err(in_words)?;
+        state.record = Some(record);
+        Ok(())
+    }
+
+    /// What is kept of all units.
+    pub(crate) fn records(&self) -> io::Result<Vec<Record>> {
+        self.shelf.all()
+    }
+
+    fn unit(&self, key: Key) -> Arc<Unit> {
+        Arc::clone(hold(&self.units).entry(key).or_default())
+    }
+
+    fn loaded<'a>(&self, unit: &'a Unit, key: Key) -> Result<MutexGuard<'a, State>, DriverError> {
+        let mut state = hold(&unit.state);
+        if !state.loaded {
+            let record = self.shelf.load(key).map_err(in_words)?;
+            if let Some(other) = record.as_ref().filter(|record| record.key != key) {
+                let Key { site, unit } = other.key;
+                return Err(DriverError(format!("the file of {unit} of {site} is in the way")));
+            }
+            state.interrupted = record.as_ref().and_then(|record| match record.newest()? {
+                (step, Progress::Begun) => Some(Rank(record.epoch, step)),
+                (_, Progress::Done(_) | Progress::Failed(_)) => None,
+            });
+            state.record = record;
+            state.loaded = true;
+        }
+        Ok(state)
+    }
+}
+
+impl State {
+    /// The answer to a call that needs nothing done.
+    fn settled(&self, rank: Rank, unit: UnitId) -> Option<Result<Properties, DriverError>> {
+        let record = self.record.as_ref()?;
+        let Rank(epoch, step) = rank;
+        if epoch < record.epoch {
+            let (old, new) = (epoch.0, record.epoch.0);
+            let why = format!("epoch {old} of {unit} is over: epoch {new} has begun");
+            return Some(Err(DriverError(why)));
+        }
+        if epoch > record.epoch {
+            return None;
+        }
+        match record.steps.get(&step) {
+            Some(Progress::Done(properties)) => Some(Ok(properties.clone())),
+            Some(Progress::Failed(error)) => Some(Err(error.clone())),
+            Some(Progress::Begun) | None => {
+                let (later, _) = record.steps.range(step..).find(|(later, _)| **later > step)?;
+                let why = format!("{} of {unit} is over: {} has begun", step.word(), later.word());
+                Some(Err(DriverError(why)))
+            }
+        }
+    }
+
+    /// Makes the call the highest seen, before anything is done for it.
+    fn raise(&mut self, shelf: &Shelf, call: &Call) -> Result<(), DriverError> {
+        let mut record = match &self.record {
+            Some(record) if record.epoch == call.epoch => {
+                if record.steps.contains_key(&call.step) {
+                    return Ok(());
+                }
+                Record { tenant: Tenant::of(call), ..record.clone() }
+            }
+            Some(record) => Record { note: record.note.clone(), ..Record::new(call) },
+            None => Record::new(call),
+        };
+        record.steps.insert(call.step, Progress::Begun);
+        shelf.save(&record).map_err(in_words)?;
+        self.record = Some(record);
+        Ok(())
+    }
+
+    /// Writes down how a call ended, unless a later one has taken the unit.
+    fn finish(
+        &mut self,
+        shelf: &Shelf,
+        rank: Rank,
+        outcome: Result<Properties, DriverError>,
+    ) -> Result<Properties, DriverError> {
+        let Rank(epoch, step) = rank;
+        let Some(record) = self.record.as_ref().filter(|record| record.epoch == epoch) else {
+            return outcome;
+        };
+        let mut record = record.clone();
+        record.steps.insert(
+            step,
+            match &outcome {
+                Ok(properties) => Progress::Done(properties.clone()),
+                Err(error) => Progress::Failed(error.clone()),
+            },
+        );
+        // What is not written down would be answered otherwise after a crash.
+        shelf.save(&record).map_err(in_words)?;
+        self.record = Some(record);
+        if self.interrupted == Some(rank) {
+            self.interrupted = None;
+        }
+        outcome
+    }
+}
+
+/// Gives the unit free when the work on it ends, however it does.
+struct Running<'a>(&'a Unit);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        hold(&self.0.state).running = None;
+        self.0.ended.notify_all();
+    }
+}
+
+/// A site's driver: its deeds behind the fence.
+pub(crate) struct Site<D> {
+    pub(crate) fence: Arc<Fence>,
+    pub(crate) deeds: D,
+}
+
+/// A guest's driver: its deeds behind the fence.
+pub(crate) struct Guest<D> {
+    pub(crate) fence: Arc<Fence>,
+    pub(crate) deeds: D,
+}
+
+impl<D: Deeds> ResourceDriver for Site<D> {
+    fn perform(&self, call: &Call) -> Answer {
+        let outcome = match call.step {
+            Step::Setup | Step::Teardown => self.fence.perform(&self.deeds, call),
+            Step::Join | Step::Leave => Err(not_ours(call.step)),
+        };
+        Answer { outcome, after: Span::ZERO }
+    }
+
+    fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
+        let key = Key { site, unit };
+        self.deeds.probe(key, self.fence.record(key)?.as_ref())
+    }
+}
+
+impl<D: Deeds> GuestDriver for Guest<D> {
+    fn perform(&self, call: &Call) -> Answer {
+        let outcome = match call.step {
+            Step::Join | Step::Leave => self.fence.perform(&self.deeds, call),
+            Step::Setup | Step::Teardown => Err(not_ours(call.step)),
+        };
+        Answer { outcome, after: Span::ZERO }
+    }
+
+    fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
+        let key = Key { site, unit };
+        self.deeds.probe(key, self.fence.record(key)?.as_ref())
+    }
+}
+
+fn not_ours(step: Step) -> DriverError {
+    DriverError(format!("{} is a step of the other side", step.word()))
+}
+
+fn in_words(error: impl ToString) -> DriverError {
+    DriverError(error.to_string())
+}
+
+/// Locks, also after somebody panicked with the lock in hand: what it guards is whole at every step.
+pub(crate) fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,190 @@
+//! What a driver remembers of a unit, so that it survives the driver: one small file per unit.
+//!
+//! A file is replaced as a whole and synced with its folder before anything is done that it speaks of.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tenure_core::driver::{Call, DriverError, Epoch, Step, UnitId};
+use tenure_core::identity::ActorId;
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::slice::{LeaseId, SliceName};
+
+/// A unit for ever: its site's number for it means nothing without the site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Key {
+    pub(crate) site: ActorId,
+    pub(crate) unit: UnitId,
+}
+
+impl Key {
+    pub(crate) fn of(call: &Call) -> Self {
+        Self { site: call.site, unit: call.unit }
+    }
+
+    /// A name for files and folders, told apart within one driver's folder.
+    pub(crate) fn file_name(self) -> String {
+        format!("{:016x}-{}", u64::from_be_bytes(self.site.first_bytes()), self.unit)
+    }
+}
+
+/// How far a step is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Progress {
+    /// It may have been begun, and nobody knows how it ended.
+    Begun,
+    /// It ended, and this is the answer, however often it is asked for.
+    Done(Properties),
+    /// It failed, for good.
+    Failed(DriverError),
+}
+
+/// What is kept of a unit: the highest epoch seen, and that epoch's steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Record {
+    pub(crate) key: Key,
+    pub(crate) epoch: Epoch,
+    pub(crate) steps: BTreeMap<Step, Progress>,
+    /// Whom the unit is for, as the last call said.
+    pub(crate) tenant: Tenant,
+    /// What the driver itself notes, in its own form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<serde_json::Value>,
+}
+
+/// The part of a call that says whom it is for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tenant {
+    pub(crate) guest: ActorId,
+    pub(crate) slice: SliceName,
+    pub(crate) lease: LeaseId,
+    pub(crate) resource: Name,
+    pub(crate) properties: Properties,
+}
+
+impl Record {
+    /// The record of a unit at its first call.
+    pub(crate) fn new(call: &Call) -> Self {
+        Self {
+            key: Key::of(call),
+            epoch: call.epoch,
+            steps: BTreeMap::new(),
+            tenant: Tenant::of(call),
+            note: None,
+        }
+    }
+
+    /// The newest step, which is the one that may have been cut off.
+    pub(crate) fn newest(&self) -> Option<(Step, &Progress)> {
+        self.steps.last_key_value().map(|(step, progress)| (*step, progress))
+    }
+}
+
+impl Tenant {
+    pub(crate) fn of(call: &Call) -> Self {
+        Self {
+            guest: call.guest,
+            slice: call.slice.clone(),
+            lease: call.lease,
+            resource: call.resource.clone(),
+            properties: call.properties.clone(),
+        }
+    }
+}
+
+/// Where records are kept: on disk, or nowhere for a driver that has nothing to protect.
+#[derive(Debug)]
+pub(crate) enum Shelf {
+    Memory,
+    Folder(PathBuf),
+}
+
+impl Shelf {
+    /// Opens the folder, creating it if it is not there.
+    pub(crate) fn folder(path: PathBuf) -> io::Result<Self> {
+        create_folder(&path)?;
+        Ok(Self::Folder(path))
+    }
+
+    /// The record of a unit, if one was kept.
+    pub(crate) fn load(&self, key: Key) -> io::Result<Option<Record>> {
+        let Self::Folder(folder) = self else { return Ok(None) };
+        read(&folder.join(key.file_name()).with_extension("json"))
+    }
+
+    /// Keeps a record; durable once this has returned.
+    pub(crate) fn save(&self, record: &Record) -> io::Result<()> {
+        let Self::Folder(folder) = self else { return Ok(()) };
+        write(&folder.join(record.key.file_name()).with_extension("json"), record)
+    }
+
+    /// All records that were kept.
+    pub(crate) fn all(&self) -> io::Result<Vec<Record>> {
+        let Self::Folder(folder) = self else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                found.extend(read(&path)?);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Reads a file of one JSON value; none if there is no such file.
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(about(path, error)),
+    };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| about(path, error.into()))
+}
+
+/// Replaces a file with one JSON value; durable once this has returned.
+pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+    replace(path, &serde_json::to_vec(value)?)
+}
+
+/// Replaces a file; durable once this has returned, and whoever reads it sees the old or the new.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let put = || {
+        let new = path.with_extension("new");
+        let mut file = File::create(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        sync_folder_of(path)
+    };
+    put().map_err(|error| about(path, error))
+}
+
+/// Makes a folder with those above it, and their names durable.
+pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+    if !path.is_dir() {
+        fs::create_dir_all(path).map_err(|error| about(path, error))?;
+        sync_folder_of(path)?;
+    }
+    Ok(())
+}
+
+fn sync_folder_of(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// An error that says which file it is about.
+pub(crate) fn about(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}

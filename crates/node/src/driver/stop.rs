@@ -1,0 +1,37 @@
+//! The word to stop: given by a later call of a unit, heard by whoever is at work on it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+/// Asks one piece of work to end early. Once given it stays given.
+///
+/// It is a file descriptor, so that work which waits for a program can wait for both.
+#[derive(Debug)]
+pub(crate) struct Stop(OwnedFd);
+
+impl Stop {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    /// Asks.
+    pub(crate) fn ask(&self) {
+        // Can fail only when the count is full, and then it was asked for long ago.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// Whether it was asked for.
+    pub(crate) fn is_asked(&self) -> bool {
+        let mut one = [PollFd::new(&self.0, PollFlags::IN)];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut one, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+}
+
+impl AsFd for Stop {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,257 @@
+use std::fs;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use tempfile::TempDir;
+use tenure_core::driver::{Call, DriverError, Epoch, Step};
+use tenure_core::property::Properties;
+
+use super::super::fence::{Deeds, Fence, Work, hold};
+use super::super::record::{Key, Record};
+use super::call;
+
+/// Writes down what it does, and does it when it is told to.
+struct Told {
+    deeds: Mutex<Vec<String>>,
+    begun: Sender<String>,
+    go: Mutex<Receiver<Result<Properties, DriverError>>>,
+}
+
+/// The other end: hears what was begun, and ends it.
+struct Teller {
+    begun: Receiver<String>,
+    go: Sender<Result<Properties, DriverError>>,
+}
+
+fn told() -> (Told, Teller) {
+    let (begun, heard) = channel();
+    let (go, going) = channel();
+    let told = Told { deeds: Mutex::default(), begun, go: Mutex::new(going) };
+    (told, Teller { begun: heard, go })
+}
+
+impl Teller {
+    /// Waits until something is begun, and says what.
+    fn hears(&self) -> String {
+        self.begun.recv().unwrap()
+    }
+
+    fn ends(&self, outcome: Result<Properties, DriverError>) {
+        self.go.send(outcome).unwrap();
+    }
+}
+
+impl Told {
+    fn deeds(&self) -> Vec<String> {
+        hold(&self.deeds).clone()
+    }
+}
+
+impl Deeds for Told {
+    fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError> {
+        let again = if work.interrupted { " again" } else { "" };
+        let name = format!("{} e{}{again}", work.call.step.word(), work.call.epoch.0);
+        hold(&self.deeds).push(format!("{name} begins"));
+        self.begun.send(name.clone()).unwrap();
+        let outcome = hold(&self.go).recv().unwrap();
+        let stopped = if work.stop.is_asked() { ", asked to stop" } else { "" };
+        hold(&self.deeds).push(format!("{name} ends{stopped}"));
+        outcome
+    }
+
+    fn probe(&self, _: Key, _: Option<&Record>) -> Result<Properties, DriverError> {
+        Ok(Properties::default())
+    }
+}
+
+fn done() -> Result<Properties, DriverError> {
+    Ok(Properties::default())
+}
+
+fn failed(why: &str) -> Result<Properties, DriverError> {
+    Err(DriverError(why.to_owned()))
+}
+
+fn fence(home: &TempDir) -> Fence {
+    Fence::open(home.path()).unwrap()
+}
+
+/// A call that ends as soon as it is begun, whatever it does.
+fn at_once(
+    fence: &Fence,
+    call: &Call,
+    outcome: Result<Properties, DriverError>,
+) -> (Result<Properties, DriverError>, Vec<String>) {
+    let (told, teller) = told();
+    teller.ends(outcome);
+    (fence.perform(&told, call), told.deeds())
+}
+
+#[test]
+fn a_late_teardown_does_not_touch_the_successor() {
+    let home = TempDir::new().unwrap();
+    let fence = fence(&home);
+    assert_eq!(at_once(&fence, &call(3, Step::Setup), done()).0, done());
+    let late = call(2, Step::Teardown);
+    let refused = failed("epoch 2 of u1 is over: epoch 3 has begun");
+    assert_eq!(at_once(&fence, &late, done()), (refused.clone(), Vec::new()));
+    drop(fence);
+    let reopened = Fence::open(home.path()).unwrap();
+    assert_eq!(at_once(&reopened, &late, done()), (refused, Vec::new()));
+}
+
+#[test]
+fn a_setup_begins_only_when_a_slower_teardown_has_ended() {
+    let home = TempDir::new().unwrap();
+    let fence = fence(&home);
+    let (told, teller) = told();
+    thread::scope(|scope| {
+        let late = scope.spawn(|| fence.perform(&told, &call(2, Step::Teardown)));
+        assert_eq!(teller.hears(), "teardown e2");
+        let next = scope.spawn(|| fence.perform(&told, &call(3, Step::Setup)));
+        // The fence is up as soon as the file says so: the setup is waiting from then on.
+        while fence.record(Key::of(&call(3, Step::Setup))).unwrap().unwrap().epoch < Epoch(3) {
+            thread::yield_now();
+        }
+        teller.ends(failed("stopped halfway"));
+        assert_eq!(teller.hears(), "setup e3");
+        teller.ends(done());
+        assert_eq!(late.join().unwrap(), failed("stopped halfway"));
+        assert_eq!(next.join().unwrap(), done());
+    });
+    let order = [
+        "teardown e2 begins",
+        "teardown e2 ends, asked to stop",
+        "setup e3 begins",
+        "setup e3 ends",
+    ];
+    assert_eq!(told.deeds(), order);
+    assert_eq!(at_once(&fence, &call(3, Step::Setup), failed("never asked")).0, done());
+}
+
+#[test]
+fn a_leave_ends_a_join_that_is_at_work() {
+    let home = TempDir::new().unwrap();
+    let fence = fence(&home);
+    let (told, teller) = told();
+    thread::scope(|scope| {
+        let join = scope.spawn(|| fence.perform(&told, &call(1, Step::Join)));
+        assert_eq!(teller.hears(), "join e1");
+        let leave = scope.spawn(|| fence.perform(&told, &call(1, Step::Leave)));
+        let key = Key::of(&call(1, Step::Leave));
+        while !fence.record(key).unwrap().unwrap().steps.contains_key(&Step::Leave) {
+            thread::yield_now();
+        }
+        teller.ends(failed("left"));
+        assert_eq!(teller.hears(), "leave e1");
+        teller.ends(done());
+        assert_eq!(join.join().unwrap(), failed("left"));
+        assert_eq!(leave.join().unwrap(), done());
+    });
+    assert_eq!(told.deeds()[1], "join e1 ends, asked to stop");
+}
+
+#[test]
+fn the_same_call_twice_at_a_time_is_done_once() {
+    let home = TempDir::new().unwrap();
+    let fence = fence(&home);
+    let (told, teller) = told();
+    thread::scope(|scope| {
+        let calls = [0, 1].map(|_| scope.spawn(|| fence.perform(&told, &call(1, Step::Setup))));
+        assert_eq!(teller.hears(), "setup e1");
+        teller.ends(failed("no room"));
+        for call in calls {
+            assert_eq!(call.join().unwrap(), failed("no room"));
+        }
+    });
+    assert_eq!(told.deeds().len(), 2);
+}
+
+#[test]
+fn a_step_that_was_cut_off_is_done_again_and_told_so() {
+    for step in [Step::Setup, Step::Teardown] {
+        let home = TempDir::new().unwrap();
+        let first = Arc::new(fence(&home));
+        let (told, teller) = told();
+        drop(teller);
+        // Nobody ends it, so it panics: as far as the file is concerned, a crash.
+        let crashed = Arc::clone(&first);
+        let result = thread::spawn(move || crashed.perform(&told, &call(1, step))).join();
+        assert!(result.is_err());
+
+        let again = format!("{} e1 again", step.word());
+        let deeds = vec![format!("{again} begins"), format!("{again} ends")];
+        let in_the_same_process = at_once(&first, &call(1, step), failed("still halfway"));
+        assert_eq!(in_the_same_process, (failed("still halfway"), deeds));
+        let settled = at_once(&first, &call(1, step), done());
+        assert_eq!(settled, (failed("still halfway"), Vec::new()));
+    }
+}
+
+#[test]
+fn a_step_that_was_cut_off_is_known_after_a_restart() {
+    let home = TempDir::new().unwrap();
+    let first = fence(&home);
+    let (told, teller) = told();
+    drop(teller);
+    let crashed = thread::spawn(move || first.perform(&told, &call(1, Step::Setup))).join();
+    assert!(crashed.is_err());
+    let second = fence(&home);
+    let (outcome, deeds) = at_once(&second, &call(1, Step::Setup), done());
+    assert_eq!((outcome, deeds[0].as_str()), (done(), "setup e1 again begins"));
+}
+
+#[test]
+fn what_cannot_be_written_down_is_not_begun() {
+    let home = TempDir::new().unwrap();
+    let fence = fence(&home);
+    let units = home.path().join("units");
+    fs::remove_dir(&units).unwrap();
+    let (outcome, deeds) = at_once(&fence, &call(1, Step::Setup), done());
+    assert!(outcome.is_err());
+    assert_eq!(deeds, Vec::<String>::new());
+    fs::create_dir(&units).unwrap();
+    let (outcome, deeds) = at_once(&fence, &call(1, Step::Setup), done());
+    assert_eq!((outcome, deeds[0].as_str()), (done(), "setup e1 begins"));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_stops_the_unit_and_no_other() {
+    let home = TempDir::new().unwrap();
+    let other = Call { unit: tenure_core::driver::UnitId(2), ..call(1, Step::Setup) };
+    at_once(&fence(&home), &call(1, Step::Setup), done()).0.unwrap();
+    let file = fs::read_dir(home.path().join("units")).unwrap().next().unwrap().unwrap().path();
+    fs::write(&file, "{").unwrap();
+    let fence = fence(&home);
+    let error = at_once(&fence, &call(2, Step::Teardown), done()).0.unwrap_err();
+    assert!(error.0.starts_with(&file.display().to_string()), "{error}");
+    assert_eq!(at_once(&fence, &other, done()).0, done());
+}
+
+#[test]
+fn a_folder_has_one_driver_at_a_time() {
+    let home = TempDir::new().unwrap();
+    let first = fence(&home);
+    let error = Fence::open(home.path()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        format!("{} is in use: another process runs this driver", home.path().display())
+    );
+    drop(first);
+    fence(&home);
+}
+
+#[test]
+fn a_file_half_written_by_a_crash_is_not_taken_for_one() {
+    let home = TempDir::new().unwrap();
+    at_once(&fence(&home), &call(3, Step::Setup), done()).0.unwrap();
+    let units = home.path().join("units");
+    let file = fs::read_dir(&units).unwrap().next().unwrap().unwrap().path();
+    fs::write(file.with_extension("new"), "{\"key\":").unwrap();
+    let fence = fence(&home);
+    assert_eq!(fence.records().unwrap().len(), 1);
+    assert_eq!(at_once(&fence, &call(3, Step::Setup), failed("never asked")).0, done());
+    assert!(Path::new(&units).is_dir());
+}

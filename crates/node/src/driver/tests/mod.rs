@@ -1,0 +1,50 @@
+//! The drivers, each on its own and all together.
+
+mod fence;
+mod registry;
+
+use std::path::Path;
+
+use serde_json::Value;
+use tenure_core::driver::{Call, Epoch, GuestDriver, ResourceDriver, Step, UnitId};
+use tenure_core::identity::{ActorId, PublicKey};
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::slice::LeaseId;
+
+use super::DriverSettingsError;
+
+/// Opens a site's driver by name.
+fn site(name: &str, home: &Path, settings: &Value) -> Result<Box<dyn ResourceDriver>, String> {
+    let mut settings = <dyn erased_serde::Deserializer<'_>>::erase(settings);
+    super::site(name, home, &mut settings).map_err(in_words)
+}
+
+/// Opens a guest's driver by name.
+fn guest(name: &str, home: &Path, settings: &Value) -> Result<Box<dyn GuestDriver>, String> {
+    let mut settings = <dyn erased_serde::Deserializer<'_>>::erase(settings);
+    super::guest(name, home, &mut settings).map_err(in_words)
+}
+
+fn in_words(error: DriverSettingsError) -> String {
+    error.to_string()
+}
+
+fn actor(number: u8) -> ActorId {
+    ActorId::of(&PublicKey::from_bytes([number; 32]))
+}
+
+/// A call on unit 1 of one site, for one guest.
+fn call(epoch: u64, step: Step) -> Call {
+    Call {
+        site: actor(1),
+        unit: UnitId(1),
+        epoch: Epoch(epoch),
+        step,
+        resource: Name::literal("node"),
+        guest: actor(2),
+        slice: Name::literal("cats"),
+        lease: LeaseId { number: 7, part: 0 },
+        properties: Properties::default(),
+    }
+}
