@@ -29,6 +29,7 @@ use tenure_core::identity::ActorId;
 use tenure_core::property::Properties;
 use tenure_core::time::Span;
 
+use super::child::starting;
 use super::record::{Key, Progress, Record, Shelf, Tenant, create_folder};
 use super::stop::Stop;
 
@@ -121,6 +122,8 @@ impl Fence {
     /// A fence that is kept in a folder, one file per unit. Fails if another process has it open.
     pub(crate) fn open(home: &Path) -> io::Result<Self> {
         create_folder(home)?;
+        // A child that is just being started still has a copy of whatever was open, locks too.
+        let _alone = starting();
         let path = home.join("lock");
         let lock = File::options().create(true).append(true).open(&path)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {

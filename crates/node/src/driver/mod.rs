@@ -4,15 +4,19 @@
 //! thread that may wait. What they share, the [fence], is written once: which call may touch a unit, and
 //! what is to be done with one that a crash cut off.
 
+mod child;
 pub mod conformance;
-#[cfg_attr(not(test), expect(dead_code, reason = "drivers that do something need the rest"))]
+mod exec;
 mod fence;
 mod null;
-#[cfg_attr(not(test), expect(dead_code, reason = "drivers that do something need the rest"))]
+mod process;
+mod program;
 mod record;
 mod registry;
-#[cfg_attr(not(test), expect(dead_code, reason = "drivers that do something need the rest"))]
+mod roster;
+mod run;
 mod stop;
+mod supervise;
 
 pub use registry::{DriverSettingsError, guest, site};
 

@@ -11,7 +11,7 @@ use tenure_core::driver::{GuestDriver, ResourceDriver};
 use tenure_core::mapper::registry::Settings;
 use thiserror::Error;
 
-use super::null;
+use super::{exec, null, process};
 
 /// Why there is no such driver.
 #[derive(Debug, Error)]
@@ -57,11 +57,16 @@ struct Known<D: ?Sized> {
     open: Builder<D>,
 }
 
-const SITE: &[Known<dyn ResourceDriver>] =
-    &[Known { name: "null", open: |home, settings| Ok(null::site(home, &read(settings)?)?) }];
+const SITE: &[Known<dyn ResourceDriver>] = &[
+    Known { name: "exec", open: |home, settings| Ok(exec::site(home, read(settings)?)?) },
+    Known { name: "null", open: |home, settings| Ok(null::site(home, &read(settings)?)?) },
+    Known { name: "process", open: |home, settings| Ok(process::site(home, read(settings)?)?) },
+];
 
-const GUEST: &[Known<dyn GuestDriver>] =
-    &[Known { name: "null", open: |home, settings| Ok(null::guest(home, &read(settings)?)?) }];
+const GUEST: &[Known<dyn GuestDriver>] = &[
+    Known { name: "exec", open: |home, settings| Ok(exec::guest(home, read(settings)?)?) },
+    Known { name: "null", open: |home, settings| Ok(null::guest(home, &read(settings)?)?) },
+];
 
 /// Opens a site's driver.
 ///

@@ -1,8 +1,10 @@
 //! The drivers, each on its own and all together.
 
 mod fence;
+mod process;
 mod registry;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -47,4 +49,11 @@ fn call(epoch: u64, step: Step) -> Call {
         lease: LeaseId { number: 7, part: 0 },
         properties: Properties::default(),
     }
+}
+
+/// A list of properties.
+fn with(pairs: &[(&'static str, &str)]) -> Properties {
+    let map: BTreeMap<Name, String> =
+        pairs.iter().map(|(key, value)| (Name::literal(key), (*value).to_owned())).collect();
+    Properties::try_from(map).unwrap()
 }

@@ -1,0 +1,287 @@
+//! `exec`: a program of the operator's, or of the guest's, for each step.
+//!
+//! What a step is about goes to the program's standard input as JSON, never into arguments or the
+//! environment, where a value could become an option or a command. What it says is believed only as far
+//! as its probe confirms it: a setup that exits with success and has set nothing up is a failure.
+//! After a crash nothing is repeated blindly: what is left of the old run is ended, and the probe decides.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tenure_core::codec::Hash;
+use tenure_core::driver::{DriverError, GuestDriver, ResourceDriver, Step};
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::time::Span;
+
+use super::child::{Process, Reach, end};
+use super::fence::{Deeds, Fence, Guest, Site, Work};
+use super::program::ProgramPath;
+use super::record::{Key, Record, Tenant};
+use super::run::Run;
+use super::stop::Stop;
+
+/// What a site's `exec` takes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SiteSettings {
+    setup: ProgramPath,
+    teardown: ProgramPath,
+    probe: ProgramPath,
+    /// The SHA-256 of each program that may run.
+    allow: Vec<Hash>,
+    #[serde(default)]
+    timeout: Timeout,
+    #[serde(default)]
+    output: Output,
+}
+
+/// What a guest's `exec` takes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GuestSettings {
+    join: ProgramPath,
+    leave: ProgramPath,
+    probe: ProgramPath,
+    allow: Vec<Hash>,
+    #[serde(default)]
+    timeout: Timeout,
+    #[serde(default)]
+    output: Output,
+}
+
+/// How long a program may run: ten minutes, if nothing else is said.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "Span")]
+struct Timeout(Duration);
+
+impl Default for Timeout {
+    fn default() -> Self {
+        Self(Duration::from_secs(600))
+    }
+}
+
+impl TryFrom<Span> for Timeout {
+    type Error = String;
+
+    fn try_from(span: Span) -> Result<Self, String> {
+        match u64::try_from(span.as_micros()) {
+            Ok(micros @ 1..) => Ok(Self(Duration::from_micros(micros))),
+            _ => Err(format!("a program needs some time, and {span} is none")),
+        }
+    }
+}
+
+/// How many bytes a program may write: 64 KiB, if nothing else is said.
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Output(usize);
+
+impl Default for Output {
+    fn default() -> Self {
+        Self(64 << 10)
+    }
+}
+
+/// The programs of either side.
+struct Exec {
+    home: PathBuf,
+    /// Setup or join, teardown or leave.
+    begin: ProgramPath,
+    end: ProgramPath,
+    probe: ProgramPath,
+    allow: Vec<Hash>,
+    timeout: Duration,
+    output: usize,
+}
+
+/// Opens a site's.
+pub(crate) fn site(home: &Path, settings: SiteSettings) -> io::Result<Box<dyn ResourceDriver>> {
+    let fence = Arc::new(Fence::open(home)?);
+    let SiteSettings { setup, teardown, probe, allow, timeout, output } = settings;
+    let (timeout, output) = (timeout.0, output.0);
+    let home = home.canonicalize()?;
+    let deeds = Exec { home, begin: setup, end: teardown, probe, allow, timeout, output };
+    Ok(Box::new(Site { fence, deeds }))
+}
+
+/// Opens a guest's.
+pub(crate) fn guest(home: &Path, settings: GuestSettings) -> io::Result<Box<dyn GuestDriver>> {
+    let fence = Arc::new(Fence::open(home)?);
+    let GuestSettings { join, leave, probe, allow, timeout, output } = settings;
+    let (timeout, output) = (timeout.0, output.0);
+    let home = home.canonicalize()?;
+    let deeds = Exec { home, begin: join, end: leave, probe, allow, timeout, output };
+    Ok(Box::new(Guest { fence, deeds }))
+}
+
+/// What a program reads.
+#[derive(Serialize)]
+struct Told<'a> {
+    version: u32,
+    step: &'a str,
+    site: String,
+    unit: u32,
+    epoch: u64,
+    guest: String,
+    slice: &'a str,
+    lease: String,
+    resource: &'a str,
+    properties: &'a Properties,
+}
+
+/// What a program answers: nothing, or this.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Said {
+    properties: BTreeMap<Name, String>,
+    state: Option<Standing>,
+}
+
+/// How a unit is, as its probe says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Standing {
+    /// Set up, or joined.
+    Up,
+    /// Clean, or left.
+    Down,
+    /// Neither: somewhere between.
+    Partial,
+}
+
+impl Standing {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Partial => "partial",
+        }
+    }
+}
+
+impl Deeds for Exec {
+    fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError> {
+        let mark = self.mark(work.key());
+        if let Some(before) = work.note::<Process>()? {
+            end(&mark, Some(&before), Reach::Group, Duration::ZERO).map_err(|error| {
+                DriverError(format!("what an earlier step has left cannot be ended: {error}"))
+            })?;
+        }
+        let tenant = Tenant::of(work.call);
+        let run = |program: &ProgramPath, step: &str| {
+            let (key, epoch) = (work.key(), work.call.epoch.0);
+            let about = About { key, epoch, step, tenant: &tenant };
+            self.run(program, &about, work.stop, |process| work.keep(process))
+        };
+        let probe = || self.standing(run(&self.probe, "probe")?);
+
+        let step = work.call.step;
+        let (program, due) = match step {
+            Step::Setup | Step::Join => (&self.begin, Standing::Up),
+            Step::Teardown | Step::Leave => (&self.end, Standing::Down),
+        };
+        if work.interrupted {
+            match (probe()?, due) {
+                ((standing, said), _) if standing == due => return Ok(said),
+                ((Standing::Partial, _), Standing::Up) => {
+                    let word = step.word();
+                    return Err(DriverError(format!(
+                        "{word} was cut off, and its probe says: partial"
+                    )));
+                }
+                _ => {}
+            }
+        }
+        let said = run(program, step.word())?;
+        let (standing, probed) = probe()?;
+        if standing != due {
+            let (word, standing) = (step.word(), standing.word());
+            return Err(DriverError(format!("{word} succeeded, but its probe says: {standing}")));
+        }
+        // The probe's properties are as good as those of the step, if the step has said none.
+        let said = if said.properties.is_empty() { probed } else { properties(said)? };
+        Ok(if due == Standing::Up { said } else { Properties::default() })
+    }
+
+    fn probe(&self, key: Key, record: Option<&Record>) -> Result<Properties, DriverError> {
+        let never = || DriverError(format!("{} was never touched", key.unit));
+        let Record { epoch, tenant, .. } = record.ok_or_else(never)?;
+        let about = About { key, epoch: epoch.0, step: "probe", tenant };
+        let stop = Stop::new().map_err(|error| DriverError(error.to_string()))?;
+        match self.standing(self.run(&self.probe, &about, &stop, |_| Ok(()))?)? {
+            (Standing::Up, properties) => Ok(properties),
+            (standing, _) => Err(DriverError(format!("{} is {}", key.unit, standing.word()))),
+        }
+    }
+}
+
+/// What a program is run about.
+struct About<'a> {
+    key: Key,
+    epoch: u64,
+    step: &'a str,
+    tenant: &'a Tenant,
+}
+
+impl Exec {
+    fn mark(&self, key: Key) -> String {
+        format!("{}:{}", self.home.display(), key.file_name())
+    }
+
+    fn run(
+        &self,
+        program: &ProgramPath,
+        about: &About<'_>,
+        stop: &Stop,
+        begun: impl FnOnce(&Process) -> Result<(), DriverError>,
+    ) -> Result<Said, DriverError> {
+        let About { key, epoch, step, tenant } = *about;
+        let told = Told {
+            version: 1,
+            step,
+            site: key.site.to_hex(),
+            unit: key.unit.0,
+            epoch,
+            guest: tenant.guest.to_hex(),
+            slice: tenant.slice.as_str(),
+            lease: tenant.lease.to_string(),
+            resource: tenant.resource.as_str(),
+            properties: &tenant.properties,
+        };
+        let said =
+            |error: serde_json::Error| DriverError(format!("the {step} program's answer: {error}"));
+        let input = serde_json::to_vec(&told).map_err(said)?;
+        let checked = program.check(&self.allow)?;
+        let run = Run {
+            name: &format!("the {step} program"),
+            command: &[OsStr::new(&checked.path)],
+            program: Some(checked.file),
+            folder: &self.home,
+            mark: &self.mark(key),
+            input: &input,
+            timeout: self.timeout,
+            output: self.output,
+        };
+        let output = run.finish(stop, begun)?;
+        if output.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Said::default());
+        }
+        serde_json::from_slice(&output).map_err(said)
+    }
+
+    fn standing(&self, said: Said) -> Result<(Standing, Properties), DriverError> {
+        let Some(standing) = said.state else {
+            return Err(DriverError("the probe program does not say its `state`".to_owned()));
+        };
+        Ok((standing, properties(said)?))
+    }
+}
+
+fn properties(said: Said) -> Result<Properties, DriverError> {
+    Properties::try_from(said.properties).map_err(|error| DriverError(error.to_string()))
+}

@@ -1,0 +1,210 @@
+//! Runs a program to its end: input and output at the same time, within a time, a size and a word to stop.
+
+use std::ffi::OsStr;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{OFlags, fcntl_setfl};
+use tenure_core::driver::DriverError;
+
+use super::child::{Gated, Launch, Process, Reach, end, wait_for};
+use super::stop::Stop;
+
+/// How much of what a program complains is kept: the end of it, where the cause is.
+const COMPLAINT: usize = 500;
+
+/// A program to run.
+pub(crate) struct Run<'a> {
+    /// What it is called in an error.
+    pub(crate) name: &'a str,
+    pub(crate) command: &'a [&'a OsStr],
+    /// The descriptor that the command is, if it is one.
+    pub(crate) program: Option<OwnedFd>,
+    pub(crate) folder: &'a Path,
+    pub(crate) mark: &'a str,
+    pub(crate) input: &'a [u8],
+    pub(crate) timeout: Duration,
+    /// The most bytes of output.
+    pub(crate) output: usize,
+}
+
+/// Why a program was ended before it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    Timeout,
+    TooMuch,
+    Stopped,
+}
+
+impl Run<'_> {
+    /// Runs it and answers its output. `begun` is told its name before the program itself begins.
+    pub(crate) fn finish(
+        self,
+        stop: &Stop,
+        begun: impl FnOnce(&Process) -> Result<(), DriverError>,
+    ) -> Result<Vec<u8>, DriverError> {
+        let Run { name, timeout, output: most, mark, .. } = self;
+        let said = |error: io::Error| DriverError(format!("{name} cannot be run: {error}"));
+        let launch = Launch {
+            command: self.command,
+            folder: self.folder,
+            mark,
+            input: None,
+            output: (Stdio::piped(), Stdio::piped()),
+        };
+        let Gated { mut child, process } = launch.start(self.program).map_err(said)?;
+        let held = begun(&process).and_then(|()| {
+            let mut talk = Talk::new(&mut child, self.input, most).map_err(said)?;
+            let cut = talk.hold(&process, stop, timeout).map_err(said)?;
+            Ok((talk, cut))
+        });
+        // One that waits at the gate goes away as it closes, and need not be killed.
+        drop(child.stdin.take());
+        end(mark, Some(&process), Reach::Group, Duration::ZERO).map_err(said)?;
+        let status = child.wait().map_err(said)?;
+        let (mut talk, cut) = held?;
+        // What was said before the end may still be in the pipe.
+        talk.read().map_err(said)?;
+        let why = match cut {
+            Some(Cut::Stopped) => "was ended, since a later step of the unit came".to_owned(),
+            Some(Cut::Timeout) => format!("took longer than {timeout:?}"),
+            _ if talk.said.len() > most => format!("wrote more than {most} bytes"),
+            _ if status.success() => return Ok(talk.said),
+            _ => format!("failed ({status})"),
+        };
+        Err(DriverError(format!("{name} {why}{}", talk.complaint())))
+    }
+}
+
+/// What goes in and comes out of a program, as much as is there at a time.
+struct Talk {
+    input: Option<ChildStdin>,
+    left: Vec<u8>,
+    output: Option<ChildStdout>,
+    said: Vec<u8>,
+    errors: Option<ChildStderr>,
+    complained: Vec<u8>,
+    most: usize,
+}
+
+impl Talk {
+    fn new(child: &mut Child, input: &[u8], most: usize) -> io::Result<Self> {
+        let talk = Self {
+            input: child.stdin.take(),
+            left: [b"go\n", input].concat(),
+            output: child.stdout.take(),
+            said: Vec::new(),
+            errors: child.stderr.take(),
+            complained: Vec::new(),
+            most,
+        };
+        for fd in [
+            talk.input.as_ref().map(AsFd::as_fd),
+            talk.output.as_ref().map(AsFd::as_fd),
+            talk.errors.as_ref().map(AsFd::as_fd),
+        ] {
+            fcntl_setfl(fd.ok_or(io::ErrorKind::BrokenPipe)?, OFlags::NONBLOCK)?;
+        }
+        Ok(talk)
+    }
+
+    /// Talks until the program ends or must be ended.
+    fn hold(
+        &mut self,
+        process: &Process,
+        stop: &Stop,
+        timeout: Duration,
+    ) -> io::Result<Option<Cut>> {
+        // None if it has gone already, and that is an end too.
+        let Some(watch) = process.watch() else { return Ok(None) };
+        let deadline = Instant::now() + timeout;
+        loop {
+            let mut fds =
+                vec![PollFd::new(&watch, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+            fds.extend(self.output.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+            fds.extend(self.errors.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+            fds.extend(self.input.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::OUT)));
+            wait_for(&mut fds, Some(deadline))?;
+            let ended = !fds[0].revents().is_empty();
+            drop(fds);
+            self.read()?;
+            self.write()?;
+            match () {
+                () if self.said.len() > self.most => return Ok(Some(Cut::TooMuch)),
+                () if ended => return Ok(None),
+                () if stop.is_asked() => return Ok(Some(Cut::Stopped)),
+                () if Instant::now() >= deadline => return Ok(Some(Cut::Timeout)),
+                () => {}
+            }
+        }
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        if let Some(pipe) = &mut self.output
+            && !take(pipe, |bytes| {
+                self.said.extend_from_slice(bytes);
+                self.said.len() <= self.most
+            })?
+        {
+            self.output = None;
+        }
+        if let Some(pipe) = &mut self.errors
+            && !take(pipe, |bytes| {
+                self.complained.extend_from_slice(bytes);
+                let surplus = self.complained.len().saturating_sub(COMPLAINT);
+                self.complained.drain(..surplus);
+                true
+            })?
+        {
+            self.errors = None;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        while let Some(pipe) = &mut self.input {
+            match pipe.write(&self.left) {
+                Ok(count) => drop(self.left.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A program need not read what it is told.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.left.clear(),
+                Err(error) => return Err(error),
+            }
+            if self.left.is_empty() {
+                self.input = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of what it complained of, on one line and harmless on a terminal.
+    fn complaint(&self) -> String {
+        let text = String::from_utf8_lossy(&self.complained);
+        let lines: Vec<&str> =
+            text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let line = lines.join("; ").escape_debug().to_string();
+        if line.is_empty() { line } else { format!(": {line}") }
+    }
+}
+
+/// Takes what is there to be read, as long as it is wanted; says whether more may come.
+fn take(pipe: &mut impl io::Read, mut wants_more: impl FnMut(&[u8]) -> bool) -> io::Result<bool> {
+    let mut bytes = [0; 8192];
+    // A bound, so that one who writes without end does not keep us from the clock.
+    for _ in 0..64 {
+        match pipe.read(&mut bytes) {
+            Ok(0) => return Ok(false),
+            Ok(count) if !wants_more(&bytes[..count]) => return Ok(false),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,310 @@
+//! Real processes; each test has a folder of its own, and ends what it started.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tenure_core::driver::{Call, DriverError, ResourceDriver, Step, UnitId};
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+
+use super::super::conformance;
+use super::{call, site, with};
+
+/// Opens the driver with a shell script for a program.
+fn running(home: &Path, script: &str) -> Box<dyn ResourceDriver> {
+    site("process", home, &shell(script)).unwrap()
+}
+
+fn shell(script: &str) -> Value {
+    json!({ "command": ["/bin/sh", "-c", script], "grace": 0 })
+}
+
+const SLEEP: &str = "while :; do sleep 3600; done";
+
+fn set_up(driver: &dyn ResourceDriver) -> Properties {
+    driver.perform(&call(1, Step::Setup)).outcome.unwrap()
+}
+
+fn tear_down(driver: &dyn ResourceDriver) {
+    driver.perform(&call(2, Step::Teardown)).outcome.unwrap();
+}
+
+fn get<'a>(properties: &'a Properties, key: &str) -> &'a str {
+    properties.get(key).unwrap()
+}
+
+fn pid(properties: &Properties) -> i32 {
+    get(properties, "unit.pid").parse().unwrap()
+}
+
+fn runs(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or_default().split_whitespace().next();
+    state.is_some_and(|state| state != "Z" && state != "X")
+}
+
+/// Waits for what a program writes into a file of its folder, as one word.
+fn written(path: &Path) -> String {
+    loop {
+        if let Ok(text) = fs::read_to_string(path)
+            && text.ends_with('\n')
+        {
+            return text.trim().to_owned();
+        }
+        thread::yield_now();
+    }
+}
+
+fn file(properties: &Properties, name: &str) -> PathBuf {
+    Path::new(get(properties, "unit.directory")).join(name)
+}
+
+#[test]
+fn process_keeps_the_promises_of_a_driver() {
+    let home = TempDir::new().unwrap();
+    let stories = conformance::site(|| running(home.path(), SLEEP), &call(1, Step::Setup), 3);
+    assert_eq!(stories, Ok(125));
+    let driver = running(home.path(), SLEEP);
+    for unit in (1..=125).map(UnitId) {
+        let teardown = Call { unit, ..call(9, Step::Teardown) };
+        driver.perform(&teardown).outcome.unwrap();
+    }
+    assert_eq!(fs::read_dir(home.path().join("folders")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_unit_has_a_name_an_address_a_folder_and_a_process() {
+    let home = TempDir::new().unwrap();
+    let settings = json!({ "domain": "cod.duke.edu", "port": 7000, "grace": 0 });
+    let driver = site("process", home.path(), &settings).unwrap();
+    let chosen = with(&[("host.prefix", "kittens"), ("subnet.name", "cats")]);
+    let setup = Call { properties: chosen, ..call(1, Step::Setup) };
+    let properties = driver.perform(&setup).outcome.unwrap();
+    assert_eq!(get(&properties, "host.name"), "kittens01.cats.cod.duke.edu");
+    assert_eq!(get(&properties, "host.privipaddr"), "127.0.0.1");
+    assert_eq!(get(&properties, "unit.port"), "7001");
+    assert!(runs(pid(&properties)));
+    assert_eq!(driver.probe(setup.site, setup.unit), Ok(properties));
+    let second = Call { unit: UnitId(2), ..call(1, Step::Setup) };
+    let second = driver.perform(&second).outcome.unwrap();
+    assert_eq!(get(&second, "host.name"), "cats02.cats.cod.duke.edu");
+    tear_down(&*driver);
+    driver.perform(&Call { unit: UnitId(2), ..call(2, Step::Teardown) }).outcome.unwrap();
+}
+
+#[test]
+fn a_host_name_that_is_none_is_refused() {
+    let home = TempDir::new().unwrap();
+    let driver = running(home.path(), SLEEP);
+    for (unit, prefix) in ["", "-x", "x.y", "a b", "Cats", "$(id)", "../x"].iter().enumerate() {
+        let unit = UnitId(u32::try_from(unit).unwrap());
+        let properties = with(&[("host.prefix", prefix)]);
+        let setup = Call { unit, properties, ..call(1, Step::Setup) };
+        let error = driver.perform(&setup).outcome.unwrap_err();
+        assert!(error.0.starts_with("property `host.prefix` is "), "{error}");
+    }
+}
+
+#[test]
+fn a_teardown_ends_also_what_has_fled_from_its_group() {
+    let home = TempDir::new().unwrap();
+    // A child, a grandchild that outlives its parent, and one in a session of its own.
+    let script = "
+        sleep 3600 & echo $! >child.new; mv child.new child
+        (sleep 3600 & echo $! >orphan.new; mv orphan.new orphan)
+        (setsid sh -c 'echo $$ >fled.new; mv fled.new fled; sleep 3600' &)
+        trap '' TERM
+        while :; do sleep 3600; done";
+    let driver = running(home.path(), script);
+    let properties = set_up(&*driver);
+    let family = ["child", "orphan", "fled"].map(|name| written(&file(&properties, name)));
+    let family: Vec<i32> = family.iter().map(|pid| pid.parse().unwrap()).collect();
+    assert!(family.iter().all(|pid| runs(*pid)));
+    tear_down(&*driver);
+    assert!(!runs(pid(&properties)));
+    assert!(family.iter().all(|pid| !runs(*pid)), "{family:?}");
+    assert!(!file(&properties, "").exists());
+}
+
+#[test]
+fn limits_hold_from_the_first_instruction_on() {
+    let home = TempDir::new().unwrap();
+    let settings = json!({
+        "command": ["/bin/sh", "-c", "ulimit -n >files; ulimit -v >memory; ulimit -c >core; sleep 3600"],
+        "limits": { "files": 33, "memory": 1 << 30 },
+        "grace": 0,
+    });
+    let driver = site("process", home.path(), &settings).unwrap();
+    let properties = set_up(&*driver);
+    assert_eq!(written(&file(&properties, "files")), "33");
+    assert_eq!(written(&file(&properties, "memory")), "1048576");
+    assert_eq!(written(&file(&properties, "core")), "0");
+    tear_down(&*driver);
+}
+
+#[test]
+fn the_environment_is_clean() {
+    let home = TempDir::new().unwrap();
+    let driver = running(home.path(), "env >env.new; mv env.new env; sleep 3600");
+    let properties = set_up(&*driver);
+    let text = loop {
+        if let Ok(text) = fs::read_to_string(file(&properties, "env")) {
+            break text;
+        }
+        thread::yield_now();
+    };
+    let mut names: Vec<&str> = text.lines().filter_map(|line| line.split('=').next()).collect();
+    // What a shell adds by itself.
+    names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name));
+    names.sort_unstable();
+    assert_eq!(names, ["PATH", "TENURE_UNIT"]);
+    tear_down(&*driver);
+}
+
+#[test]
+fn a_unit_goes_on_without_its_driver_and_is_taken_up_again() {
+    let home = TempDir::new().unwrap();
+    let first = running(home.path(), SLEEP);
+    let properties = set_up(&*first);
+    drop(first);
+    assert!(runs(pid(&properties)));
+    let second = running(home.path(), SLEEP);
+    assert_eq!(second.probe(call(1, Step::Setup).site, UnitId(1)), Ok(properties.clone()));
+    assert_eq!(set_up(&*second), properties);
+    tear_down(&*second);
+    assert!(!runs(pid(&properties)));
+}
+
+#[test]
+fn a_unit_that_died_while_nobody_looked_is_started_again() {
+    let home = TempDir::new().unwrap();
+    let first = running(home.path(), SLEEP);
+    let before = set_up(&*first);
+    drop(first);
+    kill(pid(&before));
+    let second = running(home.path(), SLEEP);
+    let after = healthy(&*second);
+    assert_ne!(pid(&before), pid(&after));
+    assert_eq!(get(&before, "host.name"), get(&after, "host.name"));
+    tear_down(&*second);
+}
+
+#[test]
+fn a_program_that_ends_is_started_again_with_all_that_it_left_ended() {
+    let home = TempDir::new().unwrap();
+    let script = "sleep 3600 & echo $! >>children; while :; do sleep 3600; done";
+    let driver = running(home.path(), script);
+    let before = set_up(&*driver);
+    let child: i32 = written(&file(&before, "children")).parse().unwrap();
+    kill(pid(&before));
+    let after = loop {
+        let after = healthy(&*driver);
+        if pid(&after) != pid(&before) {
+            break after;
+        }
+        thread::yield_now();
+    };
+    assert!(!runs(child));
+    tear_down(&*driver);
+    assert!(!runs(pid(&after)));
+}
+
+#[test]
+fn a_program_that_is_not_to_be_started_again_is_reported() {
+    let home = TempDir::new().unwrap();
+    let mut settings = shell("exit 7");
+    settings["restart"] = json!(false);
+    let driver = site("process", home.path(), &settings).unwrap();
+    set_up(&*driver);
+    let call = call(1, Step::Setup);
+    let error = loop {
+        match driver.probe(call.site, call.unit) {
+            Ok(_) => thread::yield_now(),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, DriverError("u1 does not run: it ended with exit code 7".to_owned()));
+    tear_down(&*driver);
+    assert_eq!(driver.probe(call.site, call.unit), Err(DriverError("u1 is not set up".to_owned())));
+}
+
+#[test]
+fn a_program_that_is_not_there_is_an_error() {
+    let home = TempDir::new().unwrap();
+    let settings = json!({ "command": ["/no/such/program"] });
+    let driver = site("process", home.path(), &settings).unwrap();
+    let error = driver.perform(&call(1, Step::Setup)).outcome.unwrap_err();
+    let expected = "cannot be started: no such program, or not to be executed (exit status: 127)";
+    assert_eq!(error.0, expected);
+    let relative = site("process", home.path(), &json!({ "command": ["sleep"] })).err().unwrap();
+    assert_eq!(relative, "driver `process`: the program `sleep` is not an absolute path");
+}
+
+#[test]
+fn the_processes_of_units_whose_setup_was_cut_off_are_found_by_the_teardown() {
+    let home = TempDir::new().unwrap();
+    let first = running(home.path(), SLEEP);
+    let properties = set_up(&*first);
+    drop(first);
+    // As a crash leaves it: begun, with a process that is noted.
+    let units = home.path().join("units");
+    let record = fs::read_dir(&units).unwrap().next().unwrap().unwrap().path();
+    let mut value: Value = serde_json::from_slice(&fs::read(&record).unwrap()).unwrap();
+    value["steps"]["Setup"] = json!("begun");
+    fs::write(&record, value.to_string()).unwrap();
+
+    let second = running(home.path(), SLEEP);
+    let same = set_up(&*second);
+    assert_eq!(same, properties, "a setup that had got as far as a program is not repeated");
+    drop(second);
+    fs::write(&record, value.to_string()).unwrap();
+    let third = running(home.path(), SLEEP);
+    tear_down(&*third);
+    assert!(!runs(pid(&properties)));
+}
+
+/// The unit's properties, once its program runs.
+fn healthy(driver: &dyn ResourceDriver) -> Properties {
+    let call = call(1, Step::Setup);
+    loop {
+        if let Ok(properties) = driver.probe(call.site, call.unit)
+            && runs(pid(&properties))
+        {
+            return properties;
+        }
+        thread::yield_now();
+    }
+}
+
+fn kill(pid: i32) {
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn names_in_a_slice_are_given_again_when_they_are_free() {
+    let home = TempDir::new().unwrap();
+    let driver = running(home.path(), SLEEP);
+    let setup = |unit, epoch, slice: &'static str| {
+        let slice = Name::literal(slice);
+        let call = Call { unit: UnitId(unit), slice, ..call(epoch, Step::Setup) };
+        let properties = driver.perform(&call).outcome.unwrap();
+        get(&properties, "host.name").to_owned()
+    };
+    let teardown = |unit, epoch| {
+        let call = Call { unit: UnitId(unit), ..call(epoch, Step::Teardown) };
+        driver.perform(&call).outcome.unwrap();
+    };
+    assert_eq!(setup(1, 1, "cats"), "cats01");
+    assert_eq!(setup(2, 1, "cats"), "cats02");
+    assert_eq!(setup(3, 1, "dogs.x"), "dogs-x01");
+    teardown(1, 2);
+    assert_eq!(setup(1, 3, "dogs.x"), "dogs-x02");
+    assert_eq!(setup(4, 1, "cats"), "cats01");
+    for (unit, epoch) in [(1, 4), (2, 2), (3, 2), (4, 2)] {
+        teardown(unit, epoch);
+    }
+}
