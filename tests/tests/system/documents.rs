@@ -118,7 +118,7 @@ fn the_scenarios_that_come_with_tenure_can_be_read() {
     for entry in fs::read_dir(root().join("config/emulations")).unwrap() {
         let path = entry.unwrap().path();
         let (name, text) = (path.display().to_string(), fs::read_to_string(&path).unwrap());
-        let source = tenure_sim::scenario::Source { name: &name, text: &text };
+        let source = tenure_config::Source { name: &name, text: &text };
         let points = tenure_sim::scenario::parse(source, &[]);
         assert!(points.is_ok_and(|points| !points.is_empty()), "{name} cannot be read");
     }

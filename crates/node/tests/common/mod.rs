@@ -78,7 +78,7 @@ impl ResourceDriver for Nothing {
         Answer { outcome: Ok(Properties::default()), after: Span::ZERO }
     }
 
-    fn probe(&self, _: UnitId) -> Result<Properties, DriverError> {
+    fn probe(&self, _: ActorId, _: UnitId) -> Result<Properties, DriverError> {
         Ok(Properties::default())
     }
 }
@@ -88,8 +88,8 @@ impl GuestDriver for Nothing {
         ResourceDriver::perform(self, call)
     }
 
-    fn probe(&self, unit: UnitId) -> Result<Properties, DriverError> {
-        ResourceDriver::probe(self, unit)
+    fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
+        ResourceDriver::probe(self, site, unit)
     }
 }
 
@@ -101,8 +101,8 @@ impl ResourceDriver for Shared {
         self.0.perform(call)
     }
 
-    fn probe(&self, unit: UnitId) -> Result<Properties, DriverError> {
-        self.0.probe(unit)
+    fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
+        self.0.probe(site, unit)
     }
 }
 
