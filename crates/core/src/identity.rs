@@ -177,6 +177,13 @@ impl Signer {
     }
 }
 
+impl PartialEq for Signer {
+    /// Two with the same public half have the same secret.
+    fn eq(&self, other: &Self) -> bool {
+        self.scheme() == other.scheme() && self.key() == other.key()
+    }
+}
+
 impl fmt::Debug for Signer {
     /// Shows the public half only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

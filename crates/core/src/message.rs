@@ -5,10 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
+use std::sync::{Arc, OnceLock};
 
 use crate::codec::{self, DecodeError};
 use crate::driver::{Epoch, UnitId};
-use crate::identity::{ActorId, PublicKey, Signature};
+use crate::identity::{ActorId, Label, PublicKey, Scheme, Signature};
 use crate::name::Name;
 use crate::notary::Notary;
 use crate::property::Properties;
@@ -260,13 +261,33 @@ pub struct Envelope {
 }
 
 /// A signed envelope: the bytes that travel. The signature covers all of them, so it may pass through
-/// anybody's hands.
+/// anybody's hands. Cheap to clone; clones share what was found out about the bytes, so that a message
+/// that is repeated is verified and decoded once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sealed {
+#[serde(transparent)]
+pub struct Sealed(Arc<Letter>);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Letter {
     bytes: Vec<u8>,
     key: PublicKey,
     signature: Signature,
+    /// Whether the signature holds, once it was checked.
+    #[serde(skip)]
+    holds: OnceLock<bool>,
+    /// What is inside, once somebody has peeked.
+    #[serde(skip)]
+    content: OnceLock<Result<Envelope, DecodeError>>,
 }
+
+impl PartialEq for Letter {
+    /// What was found out about a letter follows from the rest.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.bytes, self.key, self.signature) == (&other.bytes, other.key, other.signature)
+    }
+}
+
+impl Eq for Letter {}
 
 /// Why a sealed message was not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -290,18 +311,20 @@ impl Envelope {
     pub fn seal(&self, notary: &mut Notary) -> Sealed {
         let bytes = codec::encode(self);
         let (key, signature) = notary.sign_message(&bytes);
-        Sealed { bytes, key, signature }
+        let (holds, content) = (OnceLock::new(), OnceLock::new());
+        Sealed(Arc::new(Letter { bytes, key, signature, holds, content }))
     }
 }
 
 impl Sealed {
     /// Checks signature, sender and receiver, in this order, before anything inside is used.
     pub fn open(&self, notary: &mut Notary) -> Result<Envelope, OpenError> {
-        if !notary.checks_message(&self.key, &self.bytes, &self.signature) {
+        if !notary.checks_message(self) {
             return Err(OpenError::BadSignature);
         }
-        let envelope: Envelope = codec::decode(&self.bytes)?;
-        if envelope.header.from != ActorId::of(&self.key) {
+        let Letter { bytes, key, content, .. } = &*self.0;
+        let envelope = content.get().cloned().unwrap_or_else(|| codec::decode(bytes))?;
+        if envelope.header.from != ActorId::of(key) {
             return Err(OpenError::NotTheSender);
         }
         if envelope.header.to != notary.id() {
@@ -312,11 +335,20 @@ impl Sealed {
 
     /// The envelope inside, unchecked: to show it, never to act on it.
     pub fn peek(&self) -> Result<Envelope, DecodeError> {
-        codec::decode_trusted(&self.bytes)
+        let Letter { bytes, content, .. } = &*self.0;
+        content.get_or_init(|| codec::decode(bytes)).clone()
     }
 
     /// The signed bytes.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.0.bytes
+    }
+
+    /// Whether the signature is its key's on its bytes.
+    pub(crate) fn verifies(&self, scheme: Scheme) -> bool {
+        let Letter { bytes, key, signature, holds, .. } = &*self.0;
+        let check = || key.verifies(scheme, Label::Message, bytes, signature);
+        // Where nothing is signed there is nothing to remember.
+        if scheme == Scheme::None { check() } else { *holds.get_or_init(check) }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::identity::{ActorId, Label, Scheme, Signature, Signer};
+use crate::message::Sealed;
 use crate::planted::planted;
 use crate::ticket::link::{Link, LinkHash, SignedLink};
 use crate::ticket::receipt::{Receipt, Return};
@@ -69,15 +70,10 @@ impl Notary {
         (self.signer.key(), self.signer.sign(Label::Message, bytes))
     }
 
-    /// Checks the signature on the bytes of a message.
-    pub fn checks_message(
-        &mut self,
-        key: &crate::identity::PublicKey,
-        bytes: &[u8],
-        signature: &Signature,
-    ) -> bool {
+    /// Checks the signature on a message.
+    pub fn checks_message(&mut self, sealed: &Sealed) -> bool {
         self.checked += self.per_operation();
-        key.verifies(self.scheme(), Label::Message, bytes, signature)
+        sealed.verifies(self.scheme())
     }
 
     /// Checks a receipt's signature.
@@ -115,6 +111,13 @@ impl Notary {
 
     fn per_operation(&self) -> u64 {
         u64::from(self.scheme() == Scheme::Ed25519)
+    }
+}
+
+impl PartialEq for Notary {
+    /// Whether both sign for the same actor; what they remember decides nothing.
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
     }
 }
 

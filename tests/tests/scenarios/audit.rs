@@ -1,6 +1,5 @@
 //! The auditor of a script: shown everything that happens, it holds the actors to the laws of leasing.
 
-use tenure_core::codec::Hash;
 use tenure_core::identity::Scheme;
 use tenure_core::invariants::{Auditor, Bounds, Cast, Observation, Player as Member};
 use tenure_core::time::{Span, Time};
@@ -63,8 +62,7 @@ fn a_broken_law_stops_a_script() {
     let mut world = world.unwrap_or_else(|bad| panic!("{bad}"));
     assert_eq!(world.run(), Ok(()));
     let (actor, position) = (world.id(0), world.players[0].actor().position());
-    let [live, recovered] = ["before", "after"].map(|text| Hash::of(text, &[]));
-    let seen = Observation::Recovered { actor, position, live: Some(live), recovered };
+    let seen = Observation::Recovered { actor, position, same: Some(false) };
     world.audit.see(world.now, &seen);
     let bad = world.run().unwrap_err();
     assert!(bad.starts_with("a law is broken: S11 (replay determinism)"), "{bad}");

@@ -113,8 +113,8 @@ impl World {
         let before = digest(player.seat.actor_mut());
         player.seat.actor_mut().handle(now, input, &mut out);
         if out.facts.is_empty() {
-            let (actor, after) = (player.id, digest(player.seat.actor_mut()));
-            self.audit.see(self.now, &Observation::Unmoved { actor, before, after });
+            let (actor, same) = (player.id, digest(player.seat.actor_mut()) == before);
+            self.audit.see(self.now, &Observation::Unmoved { actor, same });
         }
         for problem in &out.problems {
             let problem = self.names.plain(&problem.to_string());
@@ -211,8 +211,9 @@ impl World {
         player.recover();
         player.up = true;
         let (actor, position) = (player.id, player.actor().position());
-        let (live, recovered) = (player.last_seen.take(), digest(player.seat.actor_mut()));
-        let seen = Observation::Recovered { actor, position, live, recovered };
+        let recovered = digest(player.seat.actor_mut());
+        let same = player.last_seen.take().map(|live| live == recovered);
+        let seen = Observation::Recovered { actor, position, same };
         self.audit.see(self.now, &seen);
         self.hand(who, Input::Start);
     }

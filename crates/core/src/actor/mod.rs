@@ -115,7 +115,7 @@ impl fmt::Display for Role {
 }
 
 /// What an actor is told when it is built, the same at every recovery.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// Its name.
     pub name: Name,
@@ -137,7 +137,7 @@ pub struct Peer {
 }
 
 /// What the three roles have in common.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Base {
     pub(crate) setup: Setup,
     pub(crate) notary: Notary,

@@ -40,6 +40,17 @@ impl Seat {
         }
     }
 
+    /// Whether two actors are the same to the last field of their state, so that they owe the same work in
+    /// the same bytes and go on alike. Their mappers are not looked at.
+    pub fn is_same_actor(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::ServiceManager(one, _), Self::ServiceManager(other, _)) => one == other,
+            (Self::Broker(one, _), Self::Broker(other, _)) => one == other,
+            (Self::SiteAuthority(one, _), Self::SiteAuthority(other, _)) => one == other,
+            (Self::ServiceManager(..) | Self::Broker(..) | Self::SiteAuthority(..), _) => false,
+        }
+    }
+
     /// What the actor is for.
     pub fn role(&self) -> Role {
         match self {

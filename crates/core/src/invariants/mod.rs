@@ -145,20 +145,18 @@ pub enum Observation<'a> {
         actor: ActorId,
         /// The number of facts it came back with.
         position: u64,
-        /// The [`digest`] of the actor that crashed, taken when all its facts were durable; `None` if
-        /// some were not, or nobody took it.
-        live: Option<Hash>,
-        /// The digest of the actor that came back.
-        recovered: Hash,
+        /// Whether it is the same as the one that crashed, as [`Seat::is_same_actor`] or [`digest`] tell;
+        /// `None` if not all facts of that one were durable, or nobody looked at it.
+        ///
+        /// [`Seat::is_same_actor`]: crate::actor::Seat::is_same_actor
+        same: Option<bool>,
     },
     /// An actor took an input and made no fact of it.
     Unmoved {
         /// Who.
         actor: ActorId,
-        /// Its digest before.
-        before: Hash,
-        /// Its digest after.
-        after: Hash,
+        /// Whether it is the same as before.
+        same: bool,
     },
     /// An actor is up and has nothing left to do: it was handed all that is due by its clock.
     Rested {

@@ -66,9 +66,8 @@ impl Check for Bench {
 
     fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
         match *seen {
-            Observation::Unmoved { before, after, .. } => tally.check(before == after, || {
-                let name = scene.name();
-                format!("{name} made no fact of an input and is another: {before}, {after}")
+            Observation::Unmoved { same, .. } => tally.check(same, || {
+                format!("{} made no fact of an input and is another", scene.name())
             }),
             Observation::Sent { envelope, .. } => {
                 let header = envelope.header;

@@ -7,7 +7,6 @@ use tenure_core::actor::broker::Broker;
 use tenure_core::actor::service_manager::ServiceManager;
 use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::actor::{Actor, Peer, Role, Seat, Setup};
-use tenure_core::codec::Hash;
 use tenure_core::driver::{Call, DriverError, Step};
 use tenure_core::effect::{Command, Done, Effect, EffectId, Input, Output, Problem};
 use tenure_core::fact::{Entry, Fact, service_manager};
@@ -133,8 +132,8 @@ pub(crate) enum What {
     Sent(Box<Envelope>, Sealed),
     Called(u8, Call),
     Crashed(u8),
-    Recovered(u8, u64, [Hash; 2]),
-    Unmoved(u8, [Hash; 2]),
+    Recovered(u8, u64, bool),
+    Unmoved(u8, bool),
     Rested(u8, Time),
 }
 
@@ -148,13 +147,11 @@ impl Shown {
             What::Sent(envelope, sealed) => Observation::Sent { envelope, sealed },
             What::Called(who, call) => Observation::Called { actor: id(*who), call },
             What::Crashed(who) => Observation::Crashed { actor: id(*who) },
-            What::Recovered(who, position, [live, recovered]) => {
-                let (actor, live) = (id(*who), Some(*live));
-                Observation::Recovered { actor, position: *position, live, recovered: *recovered }
+            What::Recovered(who, position, same) => {
+                let (actor, same) = (id(*who), Some(*same));
+                Observation::Recovered { actor, position: *position, same }
             }
-            What::Unmoved(who, [before, after]) => {
-                Observation::Unmoved { actor: id(*who), before: *before, after: *after }
-            }
+            What::Unmoved(who, same) => Observation::Unmoved { actor: id(*who), same: *same },
             What::Rested(who, clock) => Observation::Rested { actor: id(*who), clock: *clock },
         };
         auditor.observe(self.at, &seen)
@@ -275,7 +272,7 @@ impl World {
         match digest_before.filter(|_| out.facts.is_empty()) {
             Some(before) => {
                 let after = digest(self.actor_mut(who));
-                self.show(What::Unmoved(who, [before, after]));
+                self.show(What::Unmoved(who, before == after));
             }
             None => self.show(What::Durable(who, before, out.facts.clone())),
         }
@@ -489,7 +486,7 @@ impl World {
         self.show(What::Crashed(who));
         let mut seat = self.recovered(who);
         let recovered = digest(seat.actor_mut());
-        self.show(What::Recovered(who, seat.actor().position(), [live, recovered]));
+        self.show(What::Recovered(who, seat.actor().position(), live == recovered));
         let player = self.players.get_mut(&who).unwrap();
         (player.seat, player.started) = (seat, 0);
         self.answers.retain(|(to, _)| *to != who);

@@ -35,7 +35,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tenure_core::codec::Hash;
-use tenure_core::invariants::{self, Auditor, Bounds, Cast, Law, Observation, digest};
+use tenure_core::invariants::{self, Auditor, Bounds, Cast, Law, Observation};
 use tenure_core::time::{Span, Time};
 
 pub use fault::{Family, Fault};
@@ -188,17 +188,16 @@ impl World {
     /// One of the actors is built once more from the bytes of its journal: it must be the one that runs.
     fn read_a_journal(&mut self) -> Result<(), Violation> {
         let who = self.shell.below(self.players.len());
-        let mut again = self.players[who].read_again().map_err(|cause| {
+        let again = self.players[who].read_again().map_err(|cause| {
             self.stuck(format!("the journal of {} cannot be read: {cause}", self.players[who].name))
         })?;
-        let player = &mut self.players[who];
+        let player = &self.players[who];
         let id = player.id;
-        let Some(actor) = player.actor_mut() else { return Ok(()) };
+        let Some(seat) = &player.seat else { return Ok(()) };
         let seen = Observation::Recovered {
             actor: id,
             position: again.actor().position(),
-            live: Some(digest(actor)),
-            recovered: digest(again.actor_mut()),
+            same: Some(again.is_same_actor(seat)),
         };
         Ok(self.watch.auditor.observe(self.now, &seen)?)
     }

@@ -11,7 +11,7 @@ use tenure_core::identity::{ActorId, Signer};
 use tenure_core::journal::{AppendError, Journal as _, MemoryJournal};
 use tenure_core::message::Envelope;
 use tenure_core::name::Name;
-use tenure_core::time::Time;
+use tenure_core::time::{Span, Time};
 
 use super::clock::Clock;
 use super::fault::Fault;
@@ -47,6 +47,8 @@ pub(super) struct Player {
     pub(super) inbox: VecDeque<Input>,
     /// Steps that were appended and are not yet durable.
     pub(super) unsynced: Vec<Step>,
+    /// How late its timer for an instant goes off, as drawn last.
+    pub(super) late: Option<(Time, Span)>,
     /// Where it dies next.
     pub(super) trap: Option<Fault>,
     /// Whether a second instance has written to its journal.
@@ -54,6 +56,9 @@ pub(super) struct Player {
     /// How often it dies again as soon as it is back.
     pub(super) loops: u32,
 }
+
+/// An actor before an input: as it was, or none where that is what its journal folds to.
+pub(super) struct Before(Option<Box<Seat>>);
 
 /// What one input gave.
 pub(super) struct Step {
@@ -90,6 +95,7 @@ impl Player {
             busy: None,
             inbox: VecDeque::new(),
             unsynced: Vec::new(),
+            late: None,
             trap: None,
             loops: 0,
             doubled: false,
@@ -113,14 +119,23 @@ impl Player {
         self.seat.as_ref().map(Seat::actor)
     }
 
-    /// The actor, to be handed inputs, unless it is down.
-    pub(super) fn actor_mut(&mut self) -> Option<&mut dyn Actor> {
-        self.seat.as_mut().map(Seat::actor_mut)
-    }
-
     /// The time on its own clock, which does not go back while it runs.
     pub(super) fn time(&self, now: Time) -> Time {
         self.clock.read(now).max(self.told)
+    }
+
+    /// What it is, to be compared with later. Where no fact of this life waits for the disk it must be what
+    /// its journal folds to, and need not be copied.
+    pub(super) fn before(&self) -> Before {
+        let whole = self.unsynced.is_empty() && !self.doubled;
+        let copy = |seat| Box::new(twin(seat, (self.build)()));
+        Before(self.seat.as_ref().filter(|_| !whole).map(copy))
+    }
+
+    /// Whether it is as it was before an input that made no fact.
+    pub(super) fn is_as(&self, before: &Before) -> bool {
+        let before = before.0.as_deref().unwrap_or(&self.fold);
+        self.seat.as_ref().is_none_or(|seat| seat.is_same_actor(before))
     }
 
     /// Hands one input in; what comes of it waits to be appended.

@@ -205,7 +205,7 @@ impl World {
             }
         }
         self.players[who].rise();
-        self.watch.recovered(self.now, &mut self.players[who])?;
+        self.watch.recovered(self.now, &self.players[who])?;
         self.release(who)?;
         if self.players[who].seat.is_none() {
             return Ok(());

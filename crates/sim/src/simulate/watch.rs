@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::Role;
 use tenure_core::actor::outbox::Outgoing;
-use tenure_core::codec::Hash;
+use tenure_core::actor::{Role, Seat};
 use tenure_core::driver::Call;
 use tenure_core::effect::{Input, Problem};
 use tenure_core::fact::{Entry, Fact};
 use tenure_core::identity::ActorId;
-use tenure_core::invariants::{Auditor, Observation, digest};
+use tenure_core::invariants::{Auditor, Observation};
 use tenure_core::journal::Journal as _;
 use tenure_core::message::{Envelope, Message, Sealed};
 use tenure_core::name::Name;
@@ -17,7 +16,7 @@ use tenure_core::time::{Span, Time};
 
 use super::boundary;
 use super::fault::Fault;
-use super::player::Player;
+use super::player::{Before, Player};
 use super::trace::Trace;
 use super::transition::{Moves, Transition};
 use super::violation::Violation;
@@ -33,8 +32,8 @@ pub(super) struct Watch {
     margin: Span,
     pub(super) counts: Counts,
     inputs: u64,
-    /// The digests of those who died with all their facts durable.
-    live: BTreeMap<ActorId, Hash>,
+    /// Those who died with all their facts durable, as they were.
+    live: BTreeMap<ActorId, Seat>,
 }
 
 /// How often each thing happened.
@@ -97,11 +96,10 @@ impl Watch {
         *self.counts.points.entry(point).or_default() += 1;
     }
 
-    /// What an actor looks like before an input, if it is looked at.
-    pub(super) fn before(&mut self, player: &mut Player) -> Option<Hash> {
+    /// What an actor is before an input, if it is looked at.
+    pub(super) fn before(&mut self, player: &Player) -> Option<Before> {
         self.inputs += 1;
-        let looked_at = self.inputs.is_multiple_of(LOOK_EVERY);
-        player.actor_mut().filter(|_| looked_at).map(digest)
+        self.inputs.is_multiple_of(LOOK_EVERY).then(|| player.before())
     }
 
     pub(super) fn input(&mut self, now: Time, player: &Player, input: &Input) {
@@ -112,13 +110,11 @@ impl Watch {
     pub(super) fn unmoved(
         &mut self,
         now: Time,
-        player: &mut Player,
-        before: Option<Hash>,
+        player: &Player,
+        before: Option<Before>,
     ) -> Result<(), Violation> {
-        let id = player.id;
-        let (Some(before), Some(actor)) = (before, player.actor_mut()) else { return Ok(()) };
-        let after = digest(actor);
-        let seen = Observation::Unmoved { actor: id, before, after };
+        let Some(before) = before else { return Ok(()) };
+        let seen = Observation::Unmoved { actor: player.id, same: player.is_as(&before) };
         Ok(self.auditor.observe(now, &seen)?)
     }
 
@@ -259,23 +255,22 @@ impl Watch {
         self.trace.line(|| format!("{now} {} dies", player.name));
         let (id, durable) = (player.id, player.journal.len());
         let whole = !player.doubled;
-        let actor = player.actor_mut().filter(|actor| whole && actor.position() == durable);
-        match actor.map(digest) {
+        let seat = player.seat.take();
+        match seat.filter(|seat| whole && seat.actor().position() == durable) {
             Some(live) => self.live.insert(id, live),
             None => self.live.remove(&id),
         };
         Ok(self.auditor.observe(now, &Observation::Crashed { actor: id })?)
     }
 
-    pub(super) fn recovered(&mut self, now: Time, player: &mut Player) -> Result<(), Violation> {
+    pub(super) fn recovered(&mut self, now: Time, player: &Player) -> Result<(), Violation> {
         self.trace.line(|| format!("{now} {} is back", player.name));
         let id = player.id;
-        let Some(actor) = player.actor_mut() else { return Ok(()) };
+        let Some(seat) = &player.seat else { return Ok(()) };
         let seen = Observation::Recovered {
             actor: id,
-            position: actor.position(),
-            live: self.live.remove(&id),
-            recovered: digest(actor),
+            position: seat.actor().position(),
+            same: self.live.remove(&id).map(|live| live.is_same_actor(seat)),
         };
         Ok(self.auditor.observe(now, &seen)?)
     }

@@ -164,7 +164,11 @@ impl World {
         if self.healed || at < self.now || !self.setting.has(Family::LateTimer) {
             return Some(at);
         }
-        Some(at.plus(super::shell::lag(self.chance, who, at, self.setting.term)))
+        let (chance, term, late) = (self.chance, self.setting.term, &mut self.players[who].late);
+        let lag = late.filter(|(of, _)| *of == at).map(|(_, lag)| lag);
+        let lag = lag.unwrap_or_else(|| super::shell::lag(chance, who, at, term));
+        *late = Some((at, lag));
+        Some(at.plus(lag))
     }
 
     fn happens(&mut self, what: Due) -> Result<(), Violation> {

@@ -25,7 +25,7 @@ use crate::ticket::link::{AccountId, LinkHash};
 use crate::time::Time;
 
 /// A broker.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Broker {
     pub(crate) base: Base,
     pub(crate) rounds: Rounds,
@@ -47,7 +47,7 @@ pub struct Broker {
     timers: Timers<Timer>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Holding {
     ticket: Ticket,
     attributes: Attributes,
@@ -55,14 +55,14 @@ struct Holding {
 }
 
 /// A ticket that was cut.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Cut {
     request: RequestId,
     /// The fact by which its receipt was taken.
     credited: Option<Cause>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Record {
     state: State,
     came_at: u64,

@@ -27,7 +27,7 @@ use crate::ticket::link::LinkHash;
 use crate::time::{Span, Term, Time};
 
 /// A service manager.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ServiceManager {
     pub(crate) base: Base,
     pub(crate) rounds: Rounds,
@@ -51,7 +51,7 @@ pub struct ServiceManager {
 }
 
 /// A lease with what its state does not carry.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lease {
     pub(crate) state: State,
     pub(crate) resource: Name,

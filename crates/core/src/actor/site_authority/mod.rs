@@ -36,7 +36,7 @@ use crate::ticket::receipt::Receipt;
 use crate::time::{Span, Term, Time};
 
 /// What a site is told beside its [`Setup`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// What it has to lend.
     pub stock: Vec<Stock>,
@@ -45,7 +45,7 @@ pub struct Plan {
 }
 
 /// Units of one type.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Stock {
     /// The type.
     pub resource: Name,
@@ -56,7 +56,7 @@ pub struct Stock {
 }
 
 /// Units that are delegated to a broker, again and again before the delegation ends (S08).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
     /// The broker.
     pub broker: ActorId,
@@ -72,7 +72,7 @@ pub struct Offer {
 }
 
 /// A site authority.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SiteAuthority {
     pub(crate) base: Base,
     pub(crate) rounds: Rounds,
@@ -97,7 +97,7 @@ pub struct SiteAuthority {
 }
 
 /// The units of one type that are on no lease.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Shelf {
     attributes: Attributes,
     total: u32,
@@ -105,7 +105,7 @@ struct Shelf {
     cleaning: BTreeSet<UnitId>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Unit {
     resource: Name,
     state: unit::State,
@@ -123,12 +123,12 @@ struct Served {
     configuration: Properties,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Delegation {
     ticket: Ticket,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Lease {
     state: State,
     /// Its own ticket, then its extensions.
@@ -146,7 +146,7 @@ struct Lease {
     closed: Option<(Cause, Vec<Receipt>)>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct RefusedTicket {
     refusal: Refusal,
     cause: Cause,
