@@ -115,7 +115,7 @@ struct Unit {
 }
 
 /// Whom a lease is for, as a driver is told.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Served {
     guest: ActorId,
     slice: SliceName,
