@@ -1,4 +1,5 @@
-//! The cast of an emulation: the actors that a scenario names, with mappers and drivers.
+//! The cast of an emulation: the actors that a scenario names, with mappers and drivers. Public, so that
+//! another shell can play the same scenario.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -22,7 +23,21 @@ use crate::driver::NullDriver;
 use crate::random::Chance;
 use crate::scenario::{self, Scenario};
 
-/// One actor of the cast with all that a shell keeps for it.
+/// One actor of the cast, before anything has happened to it.
+pub struct Part {
+    /// Its name.
+    pub name: Name,
+    /// Its id.
+    pub id: ActorId,
+    /// The actor with its mapper.
+    pub seat: Seat,
+    /// Its driver; a broker has none.
+    pub driver: Option<Driver>,
+    /// How it repeats messages.
+    pub patience: Patience,
+}
+
+/// One actor of the cast with all that the emulator keeps for it.
 pub(crate) struct Member {
     pub(crate) name: Name,
     pub(crate) id: ActorId,
@@ -38,9 +53,27 @@ pub(crate) struct Member {
     pub(crate) inbox: Inbox,
 }
 
+impl From<Part> for Member {
+    fn from(Part { name, id, seat, driver, patience }: Part) -> Self {
+        Self {
+            name,
+            id,
+            seat,
+            journal: JournalDigest::default(),
+            outbox: Outbox::new(patience),
+            driver,
+            demand: Vec::new(),
+            started: 0,
+            inbox: Inbox::default(),
+        }
+    }
+}
+
 /// The driver of an actor that has one.
-pub(crate) enum Driver {
+pub enum Driver {
+    /// A site's.
     Site(Box<dyn ResourceDriver>),
+    /// A guest's.
     Guest(Box<dyn GuestDriver>),
 }
 
@@ -70,10 +103,11 @@ impl Inbox {
 const LONGEST_PAUSE: Span = Span::MINUTE;
 
 /// Builds every actor of the scenario, in the order of their names.
-pub(crate) fn assemble(
-    scenario: &Scenario,
-    chance: Chance,
-) -> Result<Vec<Member>, (Role, Name, MapperError)> {
+///
+/// # Errors
+/// The first mapper that does not exist or does not take its settings, with the actor whose it is.
+pub fn assemble(scenario: &Scenario) -> Result<Vec<Part>, (Role, Name, MapperError)> {
+    let chance = Chance::new(scenario.seed);
     let names = roll(scenario);
     let signers: BTreeMap<_, _> = names
         .iter()
@@ -87,7 +121,7 @@ pub(crate) fn assemble(
         .map(|((role, name), signer)| (signer.id(), Peer { name: name.clone(), role: *role }))
         .collect();
     let id_of = |role: Role, name: &Name| signers.get(&(role, name.clone())).map(Signer::id);
-    let mut members = Vec::new();
+    let mut parts = Vec::new();
     for (index, (name, role)) in names.iter().enumerate() {
         let signer = signers[&(*role, name.clone())].clone();
         let setup = Setup {
@@ -101,19 +135,9 @@ pub(crate) fn assemble(
             first: scenario.network.retry,
             longest: LONGEST_PAUSE.max(scenario.network.retry),
         };
-        members.push(Member {
-            name: name.clone(),
-            id: signer.id(),
-            seat,
-            journal: JournalDigest::default(),
-            outbox: Outbox::new(patience),
-            driver,
-            demand: Vec::new(),
-            started: 0,
-            inbox: Inbox::default(),
-        });
+        parts.push(Part { name: name.clone(), id: signer.id(), seat, driver, patience });
     }
-    Ok(members)
+    Ok(parts)
 }
 
 fn roll(scenario: &Scenario) -> Vec<(Name, Role)> {

@@ -22,7 +22,6 @@ use thiserror::Error;
 use crate::cast::{Member, assemble};
 use crate::metrics::Metrics;
 use crate::network::{Network, Parcel};
-use crate::random::Chance;
 use crate::report::{Report, Series, Verdict};
 use crate::scenario::Scenario;
 
@@ -102,6 +101,12 @@ pub struct Emulation {
     notes: BTreeMap<String, u64>,
 }
 
+/// When the run of a scenario that does not come to rest is called stalled.
+pub fn patience(scenario: &Scenario) -> Time {
+    let rest = scenario.term.times(3).plus(Span::DAY.times(7));
+    Time::ZERO.plus(scenario.horizon).plus(rest)
+}
+
 struct Arrival {
     member: usize,
     what: What,
@@ -115,9 +120,12 @@ enum What {
 impl Emulation {
     /// Sets the scene: every actor is built and started, no time has passed.
     pub fn new(scenario: &Scenario, inputs: &Inputs) -> Result<Self, EmulationError> {
-        let chance = Chance::new(scenario.seed);
-        let mut members = assemble(scenario, chance)
-            .map_err(|(role, name, cause)| EmulationError::Mapper { role, name, cause })?;
+        let parts = assemble(scenario).map_err(|(role, name, cause)| EmulationError::Mapper {
+            role,
+            name,
+            cause,
+        })?;
+        let mut members: Vec<Member> = parts.into_iter().map(Member::from).collect();
         for member in &mut members {
             if let Some(demand) = inputs.demand.get(&member.name) {
                 member.demand.clone_from(demand);
@@ -126,18 +134,17 @@ impl Emulation {
         let window =
             Term::lasting(Time::ZERO, scenario.horizon).map_err(|_| EmulationError::NoTime)?;
         let by_id = members.iter().enumerate().map(|(index, m)| (m.id, index)).collect();
-        let rest = scenario.term.times(3).plus(Span::DAY.times(7));
         let report = Report { term_s: scenario.term.as_secs_f64(), ..Report::default() };
         let mut emulation = Self {
             by_id,
-            network: Network::new(chance, &scenario.network),
+            network: Network::of(scenario),
             arrivals: BTreeMap::new(),
             sent: 0,
             now: Time::ZERO,
             next_step: 0,
             window,
             step: scenario.step,
-            patience: window.end().plus(rest),
+            patience: patience(scenario),
             metrics: Metrics::new(window, scenario.step, scenario.capacity),
             report,
             notes: BTreeMap::new(),

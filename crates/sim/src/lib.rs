@@ -6,9 +6,9 @@
 pub mod workload;
 pub mod scenario;
 mod random;
-mod network;
+pub mod network;
 mod driver;
-mod cast;
+pub mod cast;
 mod metrics;
 pub mod report;
 pub mod plot;

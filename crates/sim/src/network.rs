@@ -7,25 +7,34 @@ use tenure_core::message::Sequence;
 use tenure_core::time::{Span, Time};
 
 use crate::random::{Chance, Purpose};
-use crate::scenario;
+use crate::scenario::{self, Scenario};
 
 /// A network between the actors of one run.
 #[derive(Clone, Debug)]
-pub(crate) struct Network {
+pub struct Network {
     chance: Chance,
     faults: scenario::Network,
 }
 
-/// One message on its way, as far as its fate depends on it.
+/// One message on its way, as far as its fate depends on it. Actors are numbered by their names.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parcel {
-    pub(crate) from: usize,
-    pub(crate) to: usize,
-    pub(crate) sequence: Sequence,
-    pub(crate) kind: &'static str,
+pub struct Parcel {
+    /// Who sends it.
+    pub from: usize,
+    /// Who is to have it.
+    pub to: usize,
+    /// The sender's number for it.
+    pub sequence: Sequence,
+    /// The kind of message it is.
+    pub kind: &'static str,
 }
 
 impl Network {
+    /// The network of a scenario.
+    pub fn of(scenario: &Scenario) -> Self {
+        Self::new(Chance::new(scenario.seed), &scenario.network)
+    }
+
     pub(crate) fn new(chance: Chance, faults: &scenario::Network) -> Self {
         Self { chance, faults: faults.clone() }
     }
@@ -35,7 +44,7 @@ impl Network {
     /// A message takes as long however often it is sent, and its copy comes later than itself. So copies and
     /// answers to copies change nothing that the first ones have not: a run with them has the
     /// same facts as one without.
-    pub(crate) fn fate(&self, parcel: Parcel, now: Time) -> Vec<Span> {
+    pub fn fate(&self, parcel: Parcel, now: Time) -> Vec<Span> {
         let scenario::Network { delay, loss, duplicate, drop, retry } = &self.faults;
         if is_dropped(drop, parcel.kind) {
             return Vec::new();

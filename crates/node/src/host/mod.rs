@@ -9,7 +9,18 @@
 //! An actor that panics, or whose journal fails, *falls*: what it had in memory is dropped, and it rises
 //! again from its journal. actix would leave it dead.
 
+/// Makes types messages that are not answered: whoever waits for something sends along how to tell it.
+macro_rules! messages {
+    ($($message:ty),*) => {
+        $(impl actix::Message for $message {
+            type Result = ();
+        })*
+    };
+}
+use messages;
+
 mod calls;
+pub mod conductor;
 mod handle;
 mod inbox;
 mod life;
@@ -19,7 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use actix::{Actor as _, Addr, ArbiterHandle, Message, SpawnHandle};
+use actix::{Actor as _, Addr, ArbiterHandle, SpawnHandle};
 use tenure_core::actor::Seat;
 use tenure_core::actor::outbox::Patience;
 use tenure_core::effect::Done;
@@ -213,14 +224,6 @@ struct Performed {
     key: calls::Key,
     done: Done,
     after: Span,
-}
-
-macro_rules! messages {
-    ($($message:ty),*) => {
-        $(impl Message for $message {
-            type Result = ();
-        })*
-    };
 }
 
 messages!(Asked, Look, Watch, Drain, TakeTurn, Synced, Performed);
