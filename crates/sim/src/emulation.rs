@@ -11,6 +11,7 @@ use tenure_core::actor::Role;
 use tenure_core::actor::outbox::Outgoing;
 use tenure_core::driver::Call;
 use tenure_core::effect::{Done, Effect, Input, Output};
+use tenure_core::fact::Entry;
 use tenure_core::identity::ActorId;
 use tenure_core::journal::{AppendError, hash_of_run};
 use tenure_core::mapper::registry::MapperError;
@@ -31,6 +32,24 @@ pub struct Inputs {
     /// What each service manager needs, one value a step.
     pub demand: BTreeMap<Name, Vec<u32>>,
 }
+
+/// Facts that became durable in a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a> {
+    /// Whose they are.
+    pub name: &'a Name,
+    /// Its role.
+    pub role: Role,
+    /// Its id.
+    pub id: ActorId,
+    /// The position of the first of them in its journal.
+    pub position: u64,
+    /// The facts.
+    pub entries: &'a [Entry],
+}
+
+/// Whoever keeps the facts of a run; an error ends the run.
+pub type Keeper<'k> = Box<dyn FnMut(Kept<'_>) -> Result<(), AppendError> + 'k>;
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +101,7 @@ const MAX_ROUNDS: usize = 10_000;
 const MAX_PROBLEMS: usize = 20;
 
 /// A run.
-pub struct Emulation {
+pub struct Emulation<'k> {
     members: Vec<Member>,
     by_id: BTreeMap<ActorId, usize>,
     network: Network,
@@ -99,6 +118,7 @@ pub struct Emulation {
     report: Report,
     /// Why the actors refused inputs, by its text, with how often.
     notes: BTreeMap<String, u64>,
+    keeper: Keeper<'k>,
 }
 
 /// When the run of a scenario that does not come to rest is called stalled.
@@ -117,9 +137,20 @@ enum What {
     Message(ActorId, Sequence, Sealed),
 }
 
-impl Emulation {
-    /// Sets the scene: every actor is built and started, no time has passed.
+impl<'k> Emulation<'k> {
+    /// Sets the scene: every actor is built and started, no time has passed. Of the journals only the
+    /// hashes are kept.
     pub fn new(scenario: &Scenario, inputs: &Inputs) -> Result<Self, EmulationError> {
+        Self::kept_by(Box::new(|_| Ok(())), scenario, inputs)
+    }
+
+    /// As [`new`](Self::new), with somebody who keeps the facts: they are handed over in the order in
+    /// which they become durable, before anything follows from them.
+    pub fn kept_by(
+        keeper: Keeper<'k>,
+        scenario: &Scenario,
+        inputs: &Inputs,
+    ) -> Result<Self, EmulationError> {
         let parts = assemble(scenario).map_err(|(role, name, cause)| EmulationError::Mapper {
             role,
             name,
@@ -148,6 +179,7 @@ impl Emulation {
             metrics: Metrics::new(window, scenario.step, scenario.capacity),
             report,
             notes: BTreeMap::new(),
+            keeper,
             members,
         };
         for member in 0..emulation.members.len() {
@@ -296,10 +328,19 @@ impl Emulation {
         for input in inputs {
             member.seat.actor_mut().handle(self.now, input, &mut out);
         }
-        member.journal.append(before, &out.facts).map_err(|cause| {
-            let name = member.name.clone();
-            EmulationError::Journal { name, cause }
-        })?;
+        let kept = Kept {
+            name: &member.name,
+            role: member.seat.role(),
+            id: member.id,
+            position: before,
+            entries: &out.facts,
+        };
+        (self.keeper)(kept).and_then(|()| member.journal.append(before, &out.facts)).map_err(
+            |cause| {
+                let name = member.name.clone();
+                EmulationError::Journal { name, cause }
+            },
+        )?;
         for entry in &out.facts {
             self.metrics.observe(index, entry);
         }

@@ -4,8 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::Path;
 
-/// The disk under a journal. SQLite reaches it through the VFS that is named; the journal itself has two
-/// more questions. Tests put a faulty disk in its place, which loses whatever was not synced.
+/// The disk under a journal. SQLite reaches it through the VFS that is named; the journal itself asks
+/// a little more. Tests put a faulty disk in its place, which loses whatever was not synced.
 pub trait Disk: Send {
     /// The name of the SQLite VFS, or `None` for that of the system.
     fn vfs(&self) -> Option<&str>;
@@ -21,6 +21,12 @@ pub trait Disk: Send {
 
     /// Makes it durable that a file of this name is there.
     fn keep(&self, path: &Path) -> io::Result<()>;
+
+    /// About how many bytes go into the log before they are copied into the journal. More makes
+    /// checkpoints rarer and longer, and gives a recovery more to write again.
+    fn log_room(&self) -> u64 {
+        4 << 20
+    }
 }
 
 /// The file system of the machine.

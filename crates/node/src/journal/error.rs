@@ -182,6 +182,11 @@ impl JournalError {
         }
     }
 
+    /// Whether the disk is to blame, and not what is on it.
+    pub(super) fn is_of_the_disk(&self) -> bool {
+        matches!(self, Self::DiskFull { .. } | Self::ReadOnly { .. } | Self::Failed { .. })
+    }
+
     /// What SQLite said while `action` was tried.
     pub(super) fn sqlite(path: &Path, action: &'static str, cause: &rusqlite::Error) -> Self {
         let path = path.to_owned();

@@ -14,10 +14,6 @@ use super::rows::{Tip, beside, checksum, scan};
 use super::schema::{self, Log, Mark};
 use super::{Damage, Head, JournalError, Owner, Writer};
 
-/// How much goes into the write-ahead log before it is copied into the journal: about as many bytes.
-/// More makes checkpoints rarer and longer, and what a recovery has to write again more.
-const CHECKPOINT_AFTER: u64 = 4 << 20;
-
 /// What a commit costs in the log beside the facts: the pages that it changes only in part.
 const COMMIT_OVERHEAD: u64 = 3 * 4096;
 
@@ -35,6 +31,8 @@ pub struct JournalFile {
     broken: Option<AppendError>,
     /// About how much is in the write-ahead log.
     logged: u64,
+    /// When that is enough for a checkpoint.
+    log_room: u64,
     /// What was last noted about it.
     log: Log,
     /// The last field, so that it is dropped after the connection.
@@ -105,7 +103,9 @@ impl JournalFile {
         scan(path, &connection, &mut tip, u64::MAX, each)?;
         schema::compare(path, &connection, &mark, tip.len)?;
         let (path, log) = (path.to_owned(), mark.log);
-        let mut file = Self { path, connection, tip, broken: None, logged: 0, log, _lock: lock };
+        let (logged, log_room) = (0, disk.log_room());
+        let mut file =
+            Self { path, connection, tip, broken: None, logged, log_room, log, _lock: lock };
         file.settle(Log::Begins).map_err(sqlite("write"))?;
         file.mark(Log::Read).map_err(sqlite("write"))?;
         Ok(file)
@@ -203,7 +203,7 @@ impl JournalFile {
             }
         }
         self.logged += bytes + COMMIT_OVERHEAD;
-        let log = if self.logged >= CHECKPOINT_AFTER { Log::Begins } else { Log::Read };
+        let log = if self.logged >= self.log_room { Log::Begins } else { Log::Read };
         if log != self.log {
             schema::set_mark(&transaction, &Mark { log, head: self.tip.head() })?;
         }
@@ -215,7 +215,7 @@ impl JournalFile {
     /// Copies the log into the journal if there is enough of it. What was appended is durable already;
     /// if this fails, nothing more can be appended.
     pub(super) fn checkpoint_if_due(&mut self) {
-        if self.logged < CHECKPOINT_AFTER || self.broken.is_some() {
+        if self.logged < self.log_room || self.broken.is_some() {
             return;
         }
         // A reader may be in the way; then the log grows until the next time.

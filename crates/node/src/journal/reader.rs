@@ -7,7 +7,7 @@ use tenure_core::fact::Entry;
 use tenure_core::journal::Row;
 
 use super::disk::{Disk, SystemDisk};
-use super::rows::{Tip, scan};
+use super::rows::{Tip, beside, scan};
 use super::schema;
 use super::{Damage, Head, JournalError, Owner};
 
@@ -33,8 +33,21 @@ impl Reader {
     pub fn open_on(disk: &dyn Disk, path: &Path) -> Result<Self, JournalError> {
         schema::look_for_log(disk, path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-        let connection = schema::connect(path, flags, disk.vfs())
-            .map_err(|cause| JournalError::sqlite(path, "open", &cause))?;
+        let failed = |cause| JournalError::sqlite(path, "open", &cause);
+        let opened = schema::connect(path, flags, disk.vfs())
+            .map_err(failed)
+            .and_then(|connection| Self::of(path, connection));
+        // A journal that was closed can be read where not even an empty log can be made.
+        opened.or_else(|error| match disk.exists(&beside(path, "-wal")) {
+            Ok(false) if error.is_of_the_disk() => {
+                let alone = schema::connect_to_file_alone(path, disk.vfs()).map_err(failed)?;
+                Self::of(path, alone)
+            }
+            _ => Err(error),
+        })
+    }
+
+    fn of(path: &Path, connection: Connection) -> Result<Self, JournalError> {
         if schema::format_of(path, &connection)? == 0 {
             return Err(JournalError::NotAJournal(path.to_owned()));
         }

@@ -79,14 +79,23 @@ pub(super) fn look_for_log(disk: &dyn Disk, path: &Path) -> Result<(), JournalEr
     if exists(&log)? || !exists(path)? {
         return Ok(());
     }
-    let connection = connect_to_file_alone(path, disk.vfs())
-        .map_err(|cause| JournalError::sqlite(path, "open", &cause))?;
-    let gone = format_of(path, &connection)? > 0 && mark_of(path, &connection)?.log == Log::Begins;
-    if gone { Err(JournalError::LogGone { path: path.to_owned(), log }) } else { Ok(()) }
+    let begins = || {
+        let connection = connect_to_file_alone(path, disk.vfs())
+            .map_err(|cause| JournalError::sqlite(path, "open", &cause))?;
+        Ok(format_of(path, &connection)? > 0 && mark_of(path, &connection)?.log == Log::Begins)
+    };
+    // A file that cannot be read in this way may be in the making; to say so is up to the real opening.
+    match begins() {
+        Ok(true) => Err(JournalError::LogGone { path: path.to_owned(), log }),
+        Ok(false) | Err::<_, JournalError>(_) => Ok(()),
+    }
 }
 
 /// Connects to the file at `path` as it is, without its log and without locks.
-fn connect_to_file_alone(path: &Path, vfs: Option<&str>) -> Result<Connection, rusqlite::Error> {
+pub(super) fn connect_to_file_alone(
+    path: &Path,
+    vfs: Option<&str>,
+) -> Result<Connection, rusqlite::Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {

@@ -15,13 +15,20 @@ const MAX_WAITING: usize = 4096;
 /// The most facts in one transaction, unless a single append has more.
 const MAX_GROUP: usize = 1024;
 
-type Done = Box<dyn FnOnce(Result<(), AppendError>) + Send>;
+type Answer = Box<dyn FnOnce(Result<(), AppendError>) + Send>;
 
 /// Facts on their way into the journal.
 struct Append {
     expected: u64,
     entries: Vec<Entry>,
-    done: Done,
+    done: Answer,
+}
+
+/// What the thread has done so far.
+#[derive(Clone, Copy, Debug)]
+struct Done {
+    head: Head,
+    commits: u64,
 }
 
 /// A journal on its own thread. Whatever waits when a transaction is over goes into the next one, so
@@ -31,24 +38,30 @@ pub struct Writer {
     /// `None` once it is closed.
     queue: Option<SyncSender<Append>>,
     thread: Option<JoinHandle<JournalFile>>,
-    head: Arc<Mutex<Head>>,
+    done: Arc<Mutex<Done>>,
 }
 
 impl Writer {
     pub(super) fn start(file: JournalFile) -> Result<Self, JournalError> {
         let (queue, appends) = sync_channel(MAX_WAITING);
-        let (path, head) = (file.path().to_owned(), Arc::new(Mutex::new(file.head())));
-        let shared = Arc::clone(&head);
+        let path = file.path().to_owned();
+        let done = Arc::new(Mutex::new(Done { head: file.head(), commits: 0 }));
+        let shared = Arc::clone(&done);
         let thread = Builder::new()
             .name("journal".to_owned())
             .spawn(move || run(file, &appends, &shared))
             .map_err(|cause| JournalError::system(&path, "start a thread for", &cause))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread), head })
+        Ok(Self { queue: Some(queue), thread: Some(thread), done })
     }
 
     /// Where the journal ends, as far as it is durable.
     pub fn head(&self) -> Head {
-        *lock(&self.head)
+        lock(&self.done).head
+    }
+
+    /// How many transactions were made durable: each took one sync.
+    pub fn commits(&self) -> u64 {
+        lock(&self.done).commits
     }
 
     /// Queues facts to be appended at `expected`, all or none. `done` is called on the journal thread,
@@ -97,7 +110,7 @@ fn gone(append: Append) {
     (append.done)(Err(AppendError::Unknown("the journal thread has ended".to_owned())));
 }
 
-fn run(mut file: JournalFile, appends: &Receiver<Append>, head: &Mutex<Head>) -> JournalFile {
+fn run(mut file: JournalFile, appends: &Receiver<Append>, done: &Mutex<Done>) -> JournalFile {
     while let Ok(first) = appends.recv() {
         let mut size = first.entries.len();
         let mut group = vec![first];
@@ -106,14 +119,14 @@ fn run(mut file: JournalFile, appends: &Receiver<Append>, head: &Mutex<Head>) ->
             size += next.entries.len();
             group.push(next);
         }
-        write(&mut file, group, head);
+        write(&mut file, group, done);
         file.checkpoint_if_due();
     }
     file
 }
 
 /// Writes a group in one transaction, as far as its appends go on from each other.
-fn write(file: &mut JournalFile, mut group: Vec<Append>, head: &Mutex<Head>) {
+fn write(file: &mut JournalFile, mut group: Vec<Append>, done: &Mutex<Done>) {
     let mut expected = file.len();
     let fits = |append: &Append| {
         let here = expected;
@@ -126,7 +139,8 @@ fn write(file: &mut JournalFile, mut group: Vec<Append>, head: &Mutex<Head>) {
         let parts: Vec<_> = group.iter().map(|a| (a.expected, a.entries.as_slice())).collect();
         let written = file.append_all(&parts);
         if written.is_ok() {
-            *lock(head) = file.head();
+            let mut done = lock(done);
+            *done = Done { head: file.head(), commits: done.commits + 1 };
         }
         for append in group {
             (append.done)(written.clone());
@@ -135,6 +149,6 @@ fn write(file: &mut JournalFile, mut group: Vec<Append>, head: &Mutex<Head>) {
 }
 
 /// What is behind the lock is whole at any time: nothing panics while it is held.
-fn lock(head: &Mutex<Head>) -> MutexGuard<'_, Head> {
-    head.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(done: &Mutex<Done>) -> MutexGuard<'_, Done> {
+    done.lock().unwrap_or_else(PoisonError::into_inner)
 }

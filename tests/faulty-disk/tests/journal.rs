@@ -1,0 +1,292 @@
+//! The journal on a disk that fails and forgets: whatever happens, what was acknowledged is there.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use tenure_core::actor::Role;
+use tenure_core::driver::{Epoch, UnitId};
+use tenure_core::fact::{Entry, site_authority as site};
+use tenure_core::identity::{Scheme, Signer};
+use tenure_core::journal::JournalDigest;
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::time::Time;
+use tenure_faulty_disk::{Condition, Fault, FaultyDisk};
+use tenure_node::journal::{JournalError, JournalFile, Owner, Reader};
+
+/// How many facts each append of a life brings: small ones, and one that takes several pages.
+const APPENDS: [u64; 9] = [1, 1, 3, 1, 40, 2, 1, 9, 1];
+
+/// A journal on a faulty disk, and what its actor may rely on.
+struct Life {
+    disk: FaultyDisk,
+    /// Only the lock file is really there.
+    folder: TempDir,
+    /// Facts that were acknowledged, or read from an open journal.
+    known: u64,
+    /// Facts that were ever handed in, and where an append ended.
+    ends: Vec<u64>,
+}
+
+impl Life {
+    fn new() -> Self {
+        Self {
+            disk: FaultyDisk::new(0),
+            folder: tempfile::tempdir().unwrap(),
+            known: 0,
+            ends: vec![0],
+        }
+    }
+
+    /// Begins again with an empty disk.
+    fn reset(&mut self, seed: u64) {
+        self.disk.reset(seed);
+        (self.known, self.ends) = (0, vec![0]);
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("site.journal")
+    }
+
+    /// Opens the journal. What is in it must be the first facts, all that are known among them, and end
+    /// where an append has ended.
+    fn open(&mut self) -> Result<JournalFile, JournalError> {
+        let mut position = 0;
+        let file = JournalFile::recover_on(&self.disk, &self.path(), &owner(), |entry| {
+            assert_eq!(*entry, fact(position), "at {position}");
+            position += 1;
+            Ok(())
+        })?;
+        assert_eq!(file.len(), position);
+        assert!(position >= self.known, "{} facts were known, {position} are left", self.known);
+        assert!(self.ends.contains(&position), "an append was torn at {position}");
+        let mut digest = JournalDigest::default();
+        digest.append(0, &facts(0, position)).unwrap();
+        assert_eq!(file.hash(), digest.hash());
+        self.known = position;
+        // What was handed in and is not there now must never come.
+        self.ends = vec![position];
+        Ok(file)
+    }
+
+    fn append(&mut self, file: &mut JournalFile, count: u64) -> Result<(), String> {
+        let position = file.len();
+        self.ends.push(position + count);
+        file.append(position, &facts(position, count)).map_err(|error| error.to_string())?;
+        self.known = position + count;
+        Ok(())
+    }
+
+    /// Opens and appends on a sound disk, and closes or drops.
+    fn live_once(&mut self, close: bool) {
+        let mut file = self.open().unwrap();
+        for count in APPENDS {
+            self.append(&mut file, count).unwrap();
+        }
+        if close { file.close().unwrap() } else { drop(file) }
+    }
+
+    fn log(&self) -> PathBuf {
+        PathBuf::from(format!("{}-wal", self.path().display()))
+    }
+
+    /// Opens, appends and closes twice, once properly and once not.
+    fn live(&mut self) -> Result<(), String> {
+        for close in [false, true] {
+            let mut file = self.open().map_err(|error| error.to_string())?;
+            for count in APPENDS {
+                self.append(&mut file, count)?;
+            }
+            if close {
+                file.close().map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whatever happened before: the journal opens, takes facts, and loses none to a power cut.
+    fn goes_on(&mut self) {
+        let mut file = self.open().unwrap();
+        self.append(&mut file, 2).unwrap();
+        drop(file);
+        self.disk.cut_power();
+        let file = self.open().unwrap();
+        file.close().unwrap();
+        self.disk.cut_power();
+        self.open().unwrap();
+    }
+}
+
+fn owner() -> Owner {
+    let id = Signer::from_seed(Scheme::None, [1; 32]).id();
+    Owner { name: Name::literal("site"), role: Role::SiteAuthority, id }
+}
+
+/// The fact for a position, of a size that goes with it.
+fn fact(position: u64) -> Entry {
+    let words = "x".repeat(usize::try_from(position * 97 % 1500).unwrap());
+    let properties = BTreeMap::from([(Name::literal("host"), words)]);
+    let properties = Properties::try_from(properties).unwrap();
+    let (unit, epoch) = (UnitId(3), Epoch(position));
+    let fact = site::UnitSetUp { unit, epoch, properties }.into();
+    Entry { at: Time::from_secs(i64::try_from(position).unwrap()), fact }
+}
+
+fn facts(from: u64, count: u64) -> Vec<Entry> {
+    (from..from + count).map(fact).collect()
+}
+
+/// Runs a life for each operation that can fail, until none is left to fail.
+fn for_each_operation(for_ever: bool, seeds: u64, mut then: impl FnMut(&mut Life, u64)) {
+    let mut life = Life::new();
+    for seed in 0..seeds {
+        let mut after = 0;
+        loop {
+            life.reset(seed);
+            life.disk.arrange(Some(Fault { after, for_ever }));
+            let lived = life.live();
+            if !life.disk.has_struck() {
+                lived.unwrap();
+                break;
+            }
+            life.disk.arrange(None);
+            then(&mut life, after);
+            after += 1;
+        }
+        assert!(after > 300, "a life has only {after} operations");
+    }
+}
+
+#[test]
+fn an_operation_that_fails_once_loses_nothing() {
+    for_each_operation(false, 1, |life, _| life.goes_on());
+}
+
+#[test]
+fn a_disk_that_fails_for_ever_and_is_repaired_has_lost_nothing() {
+    for_each_operation(true, 1, |life, _| life.goes_on());
+}
+
+#[test]
+fn a_power_cut_at_any_operation_loses_nothing_that_was_acknowledged() {
+    for_each_operation(true, 2, |life, _| {
+        life.disk.cut_power();
+        life.goes_on();
+    });
+}
+
+#[test]
+fn a_power_cut_after_an_operation_that_failed_once_loses_nothing_that_was_acknowledged() {
+    for_each_operation(false, 2, |life, _| {
+        life.disk.cut_power();
+        life.goes_on();
+    });
+}
+
+#[test]
+fn a_power_cut_while_the_journal_comes_back_from_a_fault_loses_nothing_that_was_acknowledged() {
+    for for_ever in [false, true] {
+        for_each_operation(for_ever, 2, |life, after| {
+            // Each fault meets another operation of the way back.
+            let after = after * 7 % 80;
+            life.disk.arrange(Some(Fault { after, for_ever: true }));
+            let mut file = life.open();
+            if let Ok(file) = &mut file {
+                let _ = life.append(file, 5);
+            }
+            drop(file);
+            life.disk.cut_power();
+            life.goes_on();
+        });
+    }
+}
+
+/// A journal that was closed, or dropped with facts in its log.
+fn lived(close: bool) -> Life {
+    let mut life = Life::new();
+    life.live_once(close);
+    life
+}
+
+#[test]
+fn a_full_disk_refuses_facts_and_keeps_those_it_has() {
+    let mut life = lived(true);
+    let mut file = life.open().unwrap();
+    life.disk.set(Condition::Full);
+    let refused = (0..1000).find_map(|_| life.append(&mut file, 3).err()).unwrap();
+    assert!(refused.contains("the disk is full"), "{refused}");
+    // It is not tried again, though there is room.
+    life.disk.set(Condition::Sound);
+    assert_eq!(life.append(&mut file, 1), Err(refused));
+    drop(file);
+    life.goes_on();
+}
+
+#[test]
+fn a_journal_does_not_open_on_a_full_disk_and_says_so() {
+    let mut life = lived(true);
+    life.disk.set(Condition::Full);
+    let error = life.open().unwrap_err();
+    assert!(matches!(error, JournalError::DiskFull { .. }), "{error}");
+    life.disk.set(Condition::Sound);
+    life.goes_on();
+}
+
+#[test]
+fn a_read_only_disk_is_read_and_not_written() {
+    for close in [true, false] {
+        let mut life = lived(close);
+        life.disk.set(Condition::ReadOnly);
+        let error = life.open().unwrap_err();
+        assert!(matches!(error, JournalError::ReadOnly { .. }), "{error}");
+        let head = Reader::open_on(&life.disk, &life.path()).unwrap().read(|_, _| Ok(()));
+        assert_eq!(head.unwrap().len, life.known);
+        life.disk.set(Condition::Sound);
+        life.goes_on();
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_found_or_does_not_matter() {
+    let (mut life, mut found) = (Life::new(), 0);
+    for seed in 0..400 {
+        life.reset(seed);
+        life.live_once(true);
+        assert!(life.disk.flip_a_bit(&life.path()));
+        found += u32::from(life.open().is_err());
+    }
+    // Much of so small a file is room for more.
+    assert!(found > 200, "{found} of 400 flipped bits were found");
+}
+
+#[test]
+fn a_log_with_a_flipped_bit_leaves_whole_appends() {
+    let mut life = Life::new();
+    for seed in 0..200 {
+        life.reset(seed);
+        life.live_once(false);
+        assert!(life.disk.flip_a_bit(&life.log()));
+        // What is gone was acknowledged, which nobody but a peer can know.
+        (life.known, life.ends) = (0, ends_of_appends());
+        life.goes_on();
+    }
+}
+
+#[test]
+fn a_log_cut_anywhere_leaves_whole_appends() {
+    let mut life = lived(false);
+    let len = life.disk.len_of(&life.log()).unwrap();
+    for cut in (0..len).step_by(509) {
+        life.reset(0);
+        life.live_once(false);
+        life.disk.cut(&life.log(), cut);
+        (life.known, life.ends) = (0, ends_of_appends());
+        life.goes_on();
+    }
+}
+
+/// Where the appends of a life end.
+fn ends_of_appends() -> Vec<u64> {
+    (0..=APPENDS.len()).map(|appends| APPENDS[..appends].iter().sum()).collect()
+}
