@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -92,11 +92,6 @@ pub(crate) struct Gated {
 /// own child and no other.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// While this is held, no child of ours is between its fork and its program.
-pub(crate) fn starting() -> MutexGuard<'static, ()> {
-    hold(&STARTING)
-}
-
 impl Launch<'_> {
     /// Starts the program as far as the gate. `inherited` is the one descriptor it is to have.
     pub(crate) fn start(self, inherited: Option<OwnedFd>) -> io::Result<Gated> {
@@ -118,7 +113,7 @@ impl Launch<'_> {
             .stderr(self.output.1)
             .process_group(0);
         let mut child = {
-            let _alone = starting();
+            let _alone = hold(&STARTING);
             if let Some(inherited) = &inherited {
                 rustix::io::fcntl_setfd(inherited, rustix::io::FdFlags::empty())?;
             }
@@ -155,10 +150,16 @@ impl Gated {
             }
             let soon = Instant::now() + Duration::from_millis(1);
             if wait(&[watch.as_fd()], Some(soon))? == [true] {
+                let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+                let status = waitid(WaitId::PidFd(watch.as_fd()), look)?;
+                if !status.is_some_and(|status| matches!(status.exit_status(), Some(126 | 127))) {
+                    // It was quick. Whoever watches it will see how it ended.
+                    return Ok(self.process);
+                }
                 break;
             }
         }
-        // The shell has ended as a shell: it found no program.
+        // The shell says so when it finds no program.
         let status = self.child.wait()?;
         Err(io::Error::other(format!("no such program, or not to be executed ({status})")))
     }
@@ -207,6 +208,16 @@ impl Process {
     }
 }
 
+/// Finds processes that are alive, each with its start.
+pub(crate) type Finds<'a> = dyn Fn() -> BTreeSet<(i32, u64)> + 'a;
+
+/// Those of some numbers that are processes and alive, each with its start.
+pub(crate) fn found(pids: impl Iterator<Item = i32>) -> BTreeSet<(i32, u64)> {
+    let alive =
+        pids.filter_map(|pid| stat(pid).filter(|stat| !stat.dead).map(|stat| (pid, stat.start)));
+    alive.collect()
+}
+
 /// Ends everything that belongs to a mark, or to the process that carries it first, and waits until it is
 /// gone. Asks first, if there is time to.
 pub(crate) fn end(
@@ -215,10 +226,14 @@ pub(crate) fn end(
     reach: Reach,
     grace: Duration,
 ) -> io::Result<()> {
-    let members = || members(mark, first, reach);
+    end_all(&|| members(mark, first, reach), grace)
+}
+
+/// Ends processes until none can be found any more. Asks first, if there is time to.
+pub(crate) fn end_all(members: &Finds<'_>, grace: Duration) -> io::Result<()> {
     if grace > Duration::ZERO {
         signal(&members(), Signal::TERM);
-        gone(&members, Instant::now() + grace);
+        gone(members, Instant::now() + grace);
     }
     let deadline = Instant::now() + KILLED_WITHIN;
     loop {
@@ -234,7 +249,7 @@ pub(crate) fn end(
             return Ok(());
         }
         signal(&stopped, Signal::KILL);
-        if !gone(&members, deadline) && Instant::now() >= deadline {
+        if !gone(members, deadline) && Instant::now() >= deadline {
             let left: Vec<String> = members().iter().map(|(pid, _)| pid.to_string()).collect();
             let left = left.join(", ");
             return Err(io::Error::other(format!("still there after SIGKILL: process {left}")));
@@ -299,7 +314,7 @@ pub(crate) fn wait_for(fds: &mut [PollFd<'_>], until: Option<Instant>) -> io::Re
 }
 
 /// Waits until nobody is left, or the time is over; says whether nobody is.
-fn gone(members: &dyn Fn() -> BTreeSet<(i32, u64)>, until: Instant) -> bool {
+fn gone(members: &Finds<'_>, until: Instant) -> bool {
     loop {
         let found = members();
         let watches: Vec<OwnedFd> = found.iter().filter_map(|member| watch(*member)).collect();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tenure_core::codec::Hash;
 use tenure_core::driver::{DriverError, GuestDriver, ResourceDriver, Step};
 use tenure_core::name::Name;
@@ -25,6 +25,7 @@ use super::program::ProgramPath;
 use super::record::{Key, Record, Tenant};
 use super::run::Run;
 use super::stop::Stop;
+use super::told::Told;
 
 /// What a site's `exec` takes.
 #[derive(Clone, Debug, Deserialize)]
@@ -119,21 +120,6 @@ pub(crate) fn guest(home: &Path, settings: GuestSettings) -> io::Result<Box<dyn 
     Ok(Box::new(Guest { fence, deeds }))
 }
 
-/// What a program reads.
-#[derive(Serialize)]
-struct Told<'a> {
-    version: u32,
-    step: &'a str,
-    site: String,
-    unit: u32,
-    epoch: u64,
-    guest: String,
-    slice: &'a str,
-    lease: String,
-    resource: &'a str,
-    properties: &'a Properties,
-}
-
 /// What a program answers: nothing, or this.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -174,9 +160,8 @@ impl Deeds for Exec {
         }
         let tenant = Tenant::of(work.call);
         let run = |program: &ProgramPath, step: &str| {
-            let (key, epoch) = (work.key(), work.call.epoch.0);
-            let about = About { key, epoch, step, tenant: &tenant };
-            self.run(program, &about, work.stop, |process| work.keep(process))
+            let told = Told::about(work.key(), work.call.epoch, step, &tenant);
+            self.run(program, (work.key(), step), &told, work.stop, |process| work.keep(process))
         };
         let probe = || self.standing(run(&self.probe, "probe")?);
 
@@ -211,21 +196,14 @@ impl Deeds for Exec {
     fn probe(&self, key: Key, record: Option<&Record>) -> Result<Properties, DriverError> {
         let never = || DriverError(format!("{} was never touched", key.unit));
         let Record { epoch, tenant, .. } = record.ok_or_else(never)?;
-        let about = About { key, epoch: epoch.0, step: "probe", tenant };
+        let told = Told::about(key, *epoch, "probe", tenant);
         let stop = Stop::new().map_err(|error| DriverError(error.to_string()))?;
-        match self.standing(self.run(&self.probe, &about, &stop, |_| Ok(()))?)? {
+        let said = self.run(&self.probe, (key, "probe"), &told, &stop, |_| Ok(()))?;
+        match self.standing(said)? {
             (Standing::Up, properties) => Ok(properties),
             (standing, _) => Err(DriverError(format!("{} is {}", key.unit, standing.word()))),
         }
     }
-}
-
-/// What a program is run about.
-struct About<'a> {
-    key: Key,
-    epoch: u64,
-    step: &'a str,
-    tenant: &'a Tenant,
 }
 
 impl Exec {
@@ -236,26 +214,14 @@ impl Exec {
     fn run(
         &self,
         program: &ProgramPath,
-        about: &About<'_>,
+        (key, step): (Key, &str),
+        told: &Told,
         stop: &Stop,
         begun: impl FnOnce(&Process) -> Result<(), DriverError>,
     ) -> Result<Said, DriverError> {
-        let About { key, epoch, step, tenant } = *about;
-        let told = Told {
-            version: 1,
-            step,
-            site: key.site.to_hex(),
-            unit: key.unit.0,
-            epoch,
-            guest: tenant.guest.to_hex(),
-            slice: tenant.slice.as_str(),
-            lease: tenant.lease.to_string(),
-            resource: tenant.resource.as_str(),
-            properties: &tenant.properties,
-        };
         let said =
             |error: serde_json::Error| DriverError(format!("the {step} program's answer: {error}"));
-        let input = serde_json::to_vec(&told).map_err(said)?;
+        let input = serde_json::to_vec(told).map_err(said)?;
         let checked = program.check(&self.allow)?;
         let run = Run {
             name: &format!("the {step} program"),

@@ -18,6 +18,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
@@ -29,7 +31,6 @@ use tenure_core::identity::ActorId;
 use tenure_core::property::Properties;
 use tenure_core::time::Span;
 
-use super::child::starting;
 use super::record::{Key, Progress, Record, Shelf, Tenant, create_folder};
 use super::stop::Stop;
 
@@ -122,17 +123,7 @@ impl Fence {
     /// A fence that is kept in a folder, one file per unit. Fails if another process has it open.
     pub(crate) fn open(home: &Path) -> io::Result<Self> {
         create_folder(home)?;
-        // A child that is just being started still has a copy of whatever was open, locks too.
-        let _alone = starting();
-        let path = home.join("lock");
-        let lock = File::options().create(true).append(true).open(&path)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
-            rustix::io::Errno::WOULDBLOCK => io::Error::other(format!(
-                "{} is in use: another process runs this driver",
-                home.display()
-            )),
-            other => other.into(),
-        })?;
+        let lock = lock(home)?;
         let shelf = Shelf::folder(home.join("units"))?;
         Ok(Self { shelf, units: Mutex::default(), _lock: Some(lock) })
     }
@@ -296,6 +287,21 @@ impl Drop for Running<'_> {
         hold(&self.0.state).running = None;
         self.0.ended.notify_all();
     }
+}
+
+/// Takes a folder for this process. A child that is just being started, by us or by one that was killed,
+/// has a copy of whatever was open, locks too, until it becomes its program: that is waited for.
+fn lock(home: &Path) -> io::Result<File> {
+    let lock = File::options().create(true).append(true).open(home.join("lock"))?;
+    for _ in 0..100 {
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(lock),
+            Err(rustix::io::Errno::WOULDBLOCK) => thread::sleep(Duration::from_millis(10)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let home = home.display();
+    Err(io::Error::other(format!("{home} is in use: another process runs this driver")))
 }
 
 /// A site's driver: its deeds behind the fence.

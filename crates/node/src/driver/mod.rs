@@ -8,15 +8,20 @@ mod child;
 pub mod conformance;
 mod exec;
 mod fence;
+mod membership;
+mod netns;
 mod null;
 mod process;
 mod program;
+mod programs;
 mod record;
 mod registry;
 mod roster;
 mod run;
+mod start;
 mod stop;
 mod supervise;
+mod told;
 
 pub use registry::{DriverSettingsError, guest, site};
 

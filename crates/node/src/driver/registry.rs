@@ -11,7 +11,7 @@ use tenure_core::driver::{GuestDriver, ResourceDriver};
 use tenure_core::mapper::registry::Settings;
 use thiserror::Error;
 
-use super::{exec, null, process};
+use super::{exec, membership, netns, null, process, start};
 
 /// Why there is no such driver.
 #[derive(Debug, Error)]
@@ -59,13 +59,19 @@ struct Known<D: ?Sized> {
 
 const SITE: &[Known<dyn ResourceDriver>] = &[
     Known { name: "exec", open: |home, settings| Ok(exec::site(home, read(settings)?)?) },
+    Known { name: "netns", open: |home, settings| Ok(netns::site(home, read(settings)?)?) },
     Known { name: "null", open: |home, settings| Ok(null::site(home, &read(settings)?)?) },
     Known { name: "process", open: |home, settings| Ok(process::site(home, read(settings)?)?) },
 ];
 
 const GUEST: &[Known<dyn GuestDriver>] = &[
     Known { name: "exec", open: |home, settings| Ok(exec::guest(home, read(settings)?)?) },
+    Known {
+        name: "membership",
+        open: |home, settings| Ok(membership::guest(home, read(settings)?)?),
+    },
     Known { name: "null", open: |home, settings| Ok(null::guest(home, &read(settings)?)?) },
+    Known { name: "start", open: |home, settings| Ok(start::guest(home, read(settings)?)?) },
 ];
 
 /// Opens a site's driver.

@@ -1,6 +1,9 @@
 //! The drivers, each on its own and all together.
 
+mod exec;
 mod fence;
+mod guests;
+mod netns;
 mod process;
 mod registry;
 

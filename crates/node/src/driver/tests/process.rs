@@ -36,18 +36,18 @@ fn get<'a>(properties: &'a Properties, key: &str) -> &'a str {
     properties.get(key).unwrap()
 }
 
-fn pid(properties: &Properties) -> i32 {
+pub(super) fn pid(properties: &Properties) -> i32 {
     get(properties, "unit.pid").parse().unwrap()
 }
 
-fn runs(pid: i32) -> bool {
+pub(super) fn runs(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().unwrap_or_default().split_whitespace().next();
     state.is_some_and(|state| state != "Z" && state != "X")
 }
 
 /// Waits for what a program writes into a file of its folder, as one word.
-fn written(path: &Path) -> String {
+pub(super) fn written(path: &Path) -> String {
     loop {
         if let Ok(text) = fs::read_to_string(path)
             && text.ends_with('\n')
@@ -58,7 +58,7 @@ fn written(path: &Path) -> String {
     }
 }
 
-fn file(properties: &Properties, name: &str) -> PathBuf {
+pub(super) fn file(properties: &Properties, name: &str) -> PathBuf {
     Path::new(get(properties, "unit.directory")).join(name)
 }
 
@@ -222,13 +222,19 @@ fn a_program_that_is_not_to_be_started_again_is_reported() {
     let call = call(1, Step::Setup);
     let error = loop {
         match driver.probe(call.site, call.unit) {
-            Ok(_) => thread::yield_now(),
-            Err(error) => break error,
+            Err(error) if !error.0.ends_with("has just ended") => break error,
+            Ok(_) | Err(_) => thread::yield_now(),
         }
     };
-    assert_eq!(error, DriverError("u1 does not run: it ended with exit code 7".to_owned()));
+    assert_eq!(
+        error,
+        DriverError("the program of u1 does not run: it ended with exit code 7".to_owned())
+    );
     tear_down(&*driver);
-    assert_eq!(driver.probe(call.site, call.unit), Err(DriverError("u1 is not set up".to_owned())));
+    assert_eq!(
+        driver.probe(call.site, call.unit),
+        Err(DriverError("u1 has no program".to_owned()))
+    );
 }
 
 #[test]
@@ -282,6 +288,9 @@ fn healthy(driver: &dyn ResourceDriver) -> Properties {
 fn kill(pid: i32) {
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    while runs(pid.as_raw_pid()) {
+        thread::yield_now();
+    }
 }
 
 #[test]
@@ -307,4 +316,65 @@ fn names_in_a_slice_are_given_again_when_they_are_free() {
     for (unit, epoch) in [(1, 4), (2, 2), (3, 2), (4, 2)] {
         teardown(unit, epoch);
     }
+}
+
+/// Set for a test that is run as a process of its own: its driver's folder.
+const ALONE: &str = "TENURE_TEST_PROCESS_HOME";
+
+#[test]
+fn a_site_that_is_killed() {
+    let Ok(home) = std::env::var(ALONE) else {
+        eprintln!("nothing to do here: `a_killed_site_leaves_no_process_behind` runs this");
+        return;
+    };
+    let driver = running(Path::new(&home), SLEEP);
+    let properties = set_up(&*driver);
+    fs::write(Path::new(&home).join("ready.new"), format!("{}\n", pid(&properties))).unwrap();
+    fs::rename(Path::new(&home).join("ready.new"), Path::new(&home).join("ready")).unwrap();
+    // And on with units, without end, so that the kill comes at any point of a step.
+    for epoch in 1.. {
+        let unit = UnitId(2);
+        driver.perform(&Call { unit, ..call(2 * epoch, Step::Setup) }).outcome.unwrap();
+        driver.perform(&Call { unit, ..call(2 * epoch + 1, Step::Teardown) }).outcome.unwrap();
+    }
+}
+
+#[test]
+fn a_killed_site_leaves_no_process_behind() {
+    let mark_of = |home: &Path| format!("TENURE_UNIT={}:", home.canonicalize().unwrap().display());
+    for _ in 0..5 {
+        let home = TempDir::new().unwrap();
+        let mut alone = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["driver::tests::process::a_site_that_is_killed", "--exact"])
+            .env(ALONE, home.path())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let first: i32 = written(&home.path().join("ready")).parse().unwrap();
+        alone.kill().unwrap();
+        alone.wait().unwrap();
+        assert!(runs(first), "a unit outlives its site");
+
+        let driver = running(home.path(), SLEEP);
+        let same = driver.probe(call(1, Step::Setup).site, UnitId(1)).unwrap();
+        assert_eq!(pid(&same), first);
+        tear_down(&*driver);
+        let last = Call { unit: UnitId(2), ..call(u64::MAX, Step::Teardown) };
+        driver.perform(&last).outcome.unwrap();
+        drop(driver);
+        assert_eq!(marked(&mark_of(home.path())), Vec::<i32>::new());
+        assert_eq!(fs::read_dir(home.path().join("folders")).unwrap().count(), 0);
+    }
+}
+
+/// Every process whose environment has an entry that begins so.
+fn marked(mark: &str) -> Vec<i32> {
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(mark.as_bytes()))
+    })
+    .collect()
 }

@@ -1,0 +1,137 @@
+//! `membership`: a guest's driver that keeps a file of the units it has (S33).
+//!
+//! An application that reads a list of its hosts, such as a batch system or a load balancer, needs no
+//! more. The file is replaced as a whole, so whoever reads it sees one state or the next.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+use tenure_core::driver::{DriverError, GuestDriver, Step};
+use tenure_core::property::Properties;
+
+use super::fence::{Deeds, Fence, Guest, Work, hold};
+use super::record::{Key, Record, about, read, replace, write};
+use super::told::Told;
+
+/// What `membership` takes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
+    /// The file to keep.
+    file: MembersFile,
+    #[serde(default)]
+    format: Format,
+}
+
+/// An absolute path.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "PathBuf")]
+struct MembersFile(PathBuf);
+
+impl TryFrom<PathBuf> for MembersFile {
+    type Error = String;
+
+    fn try_from(path: PathBuf) -> Result<Self, String> {
+        if path.is_absolute() && path.file_name().is_some() {
+            Ok(Self(path))
+        } else {
+            Err(format!("`{}` is not the absolute path of a file", path.display()))
+        }
+    }
+}
+
+/// What a line of the file is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    /// A unit with all that is known of it, as one JSON object.
+    #[default]
+    Json,
+    /// Address and host name, as in `/etc/hosts`.
+    Hosts,
+}
+
+/// The units that have joined, in the order in which they did.
+struct Members {
+    settings: Settings,
+    /// The driver's own copy: the file is for others, and they may have lost it.
+    book: PathBuf,
+    members: Mutex<Vec<Member>>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Member {
+    key: Key,
+    properties: Properties,
+    line: String,
+}
+
+/// Opens the driver, and puts the file right.
+pub(crate) fn guest(home: &Path, settings: Settings) -> io::Result<Box<dyn GuestDriver>> {
+    let fence = Arc::new(Fence::open(home)?);
+    let book = home.join("members.json");
+    let members = Mutex::new(read(&book)?.unwrap_or_default());
+    let deeds = Members { settings, book, members };
+    deeds.publish(&hold(&deeds.members))?;
+    Ok(Box::new(Guest { fence, deeds }))
+}
+
+impl Deeds for Members {
+    fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError> {
+        let key = work.key();
+        let joins = match work.call.step {
+            Step::Join | Step::Setup => Some(self.line(work)?),
+            Step::Leave | Step::Teardown => None,
+        };
+        let mut members = hold(&self.members);
+        let mut changed = members.clone();
+        changed.retain(|member| member.key != key);
+        changed.extend(joins.map(|line| {
+            let properties = work.call.properties.clone();
+            Member { key, properties, line }
+        }));
+        let written = write(&self.book, &changed).and_then(|()| self.publish(&changed));
+        written.map_err(|error| DriverError(error.to_string()))?;
+        *members = changed;
+        Ok(Properties::default())
+    }
+
+    fn probe(&self, key: Key, _: Option<&Record>) -> Result<Properties, DriverError> {
+        let members = hold(&self.members);
+        let member = members.iter().find(|member| member.key == key);
+        let absent = || DriverError(format!("{} is no member", key.unit));
+        member.map(|member| member.properties.clone()).ok_or_else(absent)
+    }
+}
+
+impl Members {
+    fn line(&self, work: &Work<'_>) -> Result<String, DriverError> {
+        let call = work.call;
+        match self.settings.format {
+            Format::Json => {
+                let line = serde_json::to_string(&Told::of(call));
+                line.map_err(|error| DriverError(error.to_string()))
+            }
+            Format::Hosts => {
+                let word = |key: &str| {
+                    // What a site says goes into a file that others read: nothing but one word.
+                    let word = call.properties.get(key).filter(|text| {
+                        let plain = |c: char| c.is_ascii_alphanumeric() || ".:-".contains(c);
+                        !text.is_empty() && text.chars().all(plain)
+                    });
+                    word.ok_or_else(|| DriverError(format!("{} has no usable `{key}`", call.unit)))
+                };
+                Ok(format!("{} {}", word("host.privipaddr")?, word("host.name")?))
+            }
+        }
+    }
+
+    fn publish(&self, members: &[Member]) -> io::Result<()> {
+        let path = &self.settings.file.0;
+        let lines: String = members.iter().map(|member| format!("{}\n", member.line)).collect();
+        replace(path, lines.as_bytes()).map_err(|error| about(path, error))
+    }
+}

@@ -1,0 +1,362 @@
+//! `netns`: a unit is a Linux network namespace, wired to the site's bridge.
+//!
+//! It has a host name, and an address from the private subnet of its slice. What a guest runs on it, by
+//! `start` or `ip netns exec`, sees that network and no other. It needs root, and `ip` of iproute2.
+//!
+//! A bridge is one Ethernet: subnets keep slices apart as long as nobody who is root inside a
+//! namespace gives himself an address of another's.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tenure_core::driver::{DriverError, Epoch, ResourceDriver, Step};
+use tenure_core::property::Properties;
+
+use super::child::{end_all, found};
+use super::fence::{Deeds, Fence, Site, Work, hold, noted};
+use super::record::{Key, Record, about, create_folder, replace};
+use super::roster::{Place, Roster, host_name, list};
+use super::run::Run;
+use super::stop::Stop;
+
+/// How long one command may take. None of them waits for anything.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What `netns` takes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Settings {
+    /// The bridge of the site; made if it is not there.
+    bridge: Interface,
+    /// What the slices' subnets are cut from, as `172.16.0.0/16`.
+    network: Network,
+    /// The domain of the units' host names.
+    domain: Option<String>,
+    /// The most that a unit may receive, in megabits a second.
+    rate_mbit: Option<u32>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            bridge: Interface("tenure0".to_owned()),
+            network: Network { first: Ipv4Addr::new(172, 16, 0, 0), bits: 16 },
+            domain: None,
+            rate_mbit: None,
+        }
+    }
+}
+
+/// The name of an interface.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Interface(String);
+
+impl TryFrom<String> for Interface {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        // The kernel keeps 15 characters; what begins with `-` would be an option.
+        if (1..=15).contains(&name.len())
+            && name.chars().all(plain)
+            && !name.starts_with(['-', '.'])
+        {
+            Ok(Self(name))
+        } else {
+            Err(format!("`{}` is not the name of an interface", name.escape_debug()))
+        }
+    }
+}
+
+/// A range of IPv4 addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Network {
+    first: Ipv4Addr,
+    bits: u8,
+}
+
+impl TryFrom<String> for Network {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let parts = text.split_once('/');
+        let read = parts.and_then(|(first, bits)| Some((first.parse().ok()?, bits.parse().ok()?)));
+        match read {
+            Some((first, bits)) if bits <= Self::SUBNET => {
+                let network = Self { first, bits };
+                if u32::from(first) & network.rest() != 0 {
+                    return Err(format!(
+                        "`{text}` does not begin at the first address of its range"
+                    ));
+                }
+                Ok(network)
+            }
+            _ => Err(format!("`{text}` is not a network such as 172.16.0.0/16, of /24 or larger")),
+        }
+    }
+}
+
+impl Network {
+    /// The bits of a slice's subnet.
+    const SUBNET: u8 = 24;
+    /// Its mask.
+    const MASK: &str = "255.255.255.0";
+
+    fn rest(self) -> u32 {
+        u32::MAX.checked_shr(self.bits.into()).unwrap_or(0)
+    }
+
+    /// The address of a place, or why there is none left.
+    fn address(self, place: Place) -> Result<Ipv4Addr, DriverError> {
+        let Self { first, bits } = self;
+        if place.number > 254 {
+            return Err(DriverError(
+                "the subnet of the slice is full: it has 254 addresses".to_owned(),
+            ));
+        }
+        let offset = place.block.checked_mul(256).filter(|offset| *offset <= self.rest());
+        let Some(offset) = offset else {
+            return Err(DriverError(format!("no subnet is left in {first}/{bits}")));
+        };
+        Ok(Ipv4Addr::from(u32::from(first) + offset + place.number))
+    }
+}
+
+/// What is noted of a unit while something of it may exist.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Note {
+    epoch: Epoch,
+    address: Ipv4Addr,
+    properties: Properties,
+}
+
+/// The units of one site.
+struct Namespaces {
+    home: PathBuf,
+    settings: Settings,
+    roster: Roster,
+    ip: PathBuf,
+    /// `tc`, if units have limits.
+    tc: Option<PathBuf>,
+    /// The bridge is made once, by one of us.
+    bridge: Mutex<()>,
+}
+
+/// Opens the driver, or says what is missing.
+pub(crate) fn site(home: &Path, settings: Settings) -> io::Result<Box<dyn ResourceDriver>> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "needs root, to create network namespaces and interfaces: run the site as root, \
+             or lend units of the driver `process`",
+        ));
+    }
+    let ip = program("ip")?;
+    let tc = settings.rate_mbit.map(|_| program("tc")).transpose()?;
+    let fence = Fence::open(home)?;
+    let home = home.canonicalize()?;
+    let roster = Roster::open(&home)?;
+    let deeds = Namespaces { home, settings, roster, ip, tc, bridge: Mutex::new(()) };
+    Ok(Box::new(Site { fence: fence.into(), deeds }))
+}
+
+/// A command that runs another one inside a namespace.
+pub(crate) fn inside(namespace: &str, command: &[String]) -> Result<Vec<String>, DriverError> {
+    let Interface(namespace) = namespace.to_owned().try_into().map_err(DriverError)?;
+    let ip = program("ip").map_err(|error| DriverError(error.to_string()))?;
+    let mut words: Vec<String> = vec![ip.display().to_string()];
+    words.extend(["netns", "exec", &namespace].map(str::to_owned));
+    words.extend_from_slice(command);
+    Ok(words)
+}
+
+fn program(name: &str) -> io::Result<PathBuf> {
+    let folders = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+    let mut paths = folders.iter().map(|folder| Path::new(folder).join(name));
+    paths.find(|path| path.is_file()).ok_or_else(|| {
+        let why = format!("needs the program `{name}`: install the package iproute2");
+        io::Error::new(io::ErrorKind::NotFound, why)
+    })
+}
+
+impl Deeds for Namespaces {
+    fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError> {
+        let key = work.key();
+        let run = |program: &Path, words: &[&str]| self.run(program, words, work.stop);
+        if work.call.step != Step::Setup {
+            self.clean(key, &run)?;
+            self.roster.release(key)?;
+            return Ok(Properties::default());
+        }
+        let before = work.note::<Note>()?;
+        if let Some(note) = before.filter(|note| work.interrupted && note.epoch == work.call.epoch)
+            && self.look(key, &note, &run).is_ok()
+        {
+            return Ok(note.properties);
+        }
+        self.clean(key, &run)?;
+        let place = self.roster.take(work.call)?;
+        let host = host_name(work.call, place, self.settings.domain.as_deref())?;
+        let address = self.settings.network.address(place)?;
+        let properties = list([
+            ("host.name", Some(host.clone())),
+            ("host.privipaddr", Some(address.to_string())),
+            ("subnet.privnetmask", Some(Network::MASK.to_owned())),
+            ("unit.netns", Some(name(key))),
+        ])?;
+        let note = Note { epoch: work.call.epoch, address, properties };
+        work.keep(&note)?;
+        self.make(key, &note, &host, &run)?;
+        Ok(note.properties)
+    }
+
+    fn probe(&self, key: Key, record: Option<&Record>) -> Result<Properties, DriverError> {
+        let note = record.map(noted::<Note>).transpose()?.flatten();
+        let note = note.ok_or_else(|| DriverError(format!("{} was never set up", key.unit)))?;
+        let stop = Stop::new().map_err(|error| DriverError(error.to_string()))?;
+        self.look(key, &note, &|program, words| self.run(program, words, &stop))?;
+        Ok(note.properties)
+    }
+}
+
+/// Runs a command to its end.
+type Runs<'a> = dyn Fn(&Path, &[&str]) -> Result<String, DriverError> + 'a;
+
+/// A unit's namespace, and its interface at the bridge: the site, then the unit, within 15 characters.
+fn name(key: Key) -> String {
+    let site = u64::from_be_bytes(key.site.first_bytes()) >> 44;
+    format!("t{site:05x}{:x}", key.unit.0)
+}
+
+impl Namespaces {
+    fn run(&self, program: &Path, words: &[&str], stop: &Stop) -> Result<String, DriverError> {
+        let mut command = vec![program.as_os_str()];
+        command.extend(words.iter().map(OsStr::new));
+        let tool = program.file_name().unwrap_or_default().to_string_lossy();
+        let run = Run {
+            name: &format!("`{tool} {}`", words.join(" ")),
+            command: &command,
+            program: None,
+            folder: &self.home,
+            mark: &self.home.display().to_string(),
+            input: b"",
+            timeout: TIMEOUT,
+            output: 1 << 20,
+        };
+        let said = run.finish(stop, |_| Ok(()))?;
+        Ok(String::from_utf8_lossy(&said).into_owned())
+    }
+
+    /// Makes the namespace of a unit that has none.
+    fn make(&self, key: Key, note: &Note, host: &str, run: &Runs<'_>) -> Result<(), DriverError> {
+        let (name, Interface(bridge)) = (name(key), &self.settings.bridge);
+        let ip = |words: &[&str]| run(&self.ip, words);
+        {
+            let _alone = hold(&self.bridge);
+            if ip(&["-o", "link", "show"])?.lines().all(|line| !is_of(line, bridge)) {
+                ip(&["link", "add", "name", bridge, "type", "bridge"])?;
+            }
+            ip(&["link", "set", "dev", bridge, "up"])?;
+        }
+        let address = format!("{}/{}", note.address, Network::SUBNET);
+        ip(&["netns", "add", &name])?;
+        ip(&[
+            "link", "add", "name", &name, "type", "veth", "peer", "name", "eth0", "netns", &name,
+        ])?;
+        ip(&["link", "set", "dev", &name, "master", bridge, "up"])?;
+        ip(&["-n", &name, "address", "add", &address, "dev", "eth0"])?;
+        ip(&["-n", &name, "link", "set", "dev", "lo", "up"])?;
+        ip(&["-n", &name, "link", "set", "dev", "eth0", "up"])?;
+        if let (Some(tc), Some(rate)) = (&self.tc, self.settings.rate_mbit) {
+            let rate = format!("{rate}mbit");
+            let bucket = ["tbf", "rate", &rate, "burst", "64kb", "latency", "50ms"];
+            run(tc, &[&["qdisc", "add", "dev", &name, "root"], &bucket[..]].concat())?;
+        }
+        // `ip netns exec` puts these in the place of the machine's own.
+        let short = host.split('.').next().unwrap_or(host);
+        let hosts = format!("127.0.0.1 localhost\n{} {host} {short}\n", note.address);
+        let folder = names(&name);
+        create_folder(&folder)
+            .and_then(|()| replace(&folder.join("hosts"), hosts.as_bytes()))
+            .and_then(|()| replace(&folder.join("hostname"), format!("{host}\n").as_bytes()))
+            .map_err(|error| DriverError(error.to_string()))
+    }
+
+    /// Whether the namespace of a unit is as it was made.
+    fn look(&self, key: Key, note: &Note, run: &Runs<'_>) -> Result<(), DriverError> {
+        let (name, Interface(bridge)) = (name(key), &self.settings.bridge);
+        let wrong = |what: &str| DriverError(format!("{} has no {what}", key.unit));
+        let wired = run(&self.ip, &["-o", "link", "show", "master", bridge, "up"])?;
+        if wired.lines().all(|line| !is_of(line, &name)) {
+            return Err(wrong("interface at the bridge"));
+        }
+        let shown =
+            run(&self.ip, &["-n", &name, "-o", "-4", "address", "show", "dev", "eth0", "up"])?;
+        let address = format!("{}/{}", note.address, Network::SUBNET);
+        if shown.split_whitespace().all(|word| word != address) {
+            return Err(wrong(&format!("address {address}")));
+        }
+        if !names(&name).join("hostname").is_file() {
+            return Err(wrong("host name"));
+        }
+        Ok(())
+    }
+
+    /// Removes whatever there is of a unit, with what runs in it.
+    fn clean(&self, key: Key, run: &Runs<'_>) -> Result<(), DriverError> {
+        let name = name(key);
+        let ip = |words: &[&str]| run(&self.ip, words);
+        let spaces = ip(&["netns", "list"])?;
+        if spaces.lines().any(|line| line.split_whitespace().next() == Some(&name)) {
+            let failed = Mutex::new(None);
+            let inhabitants = || match ip(&["netns", "pids", &name]) {
+                Ok(pids) => found(pids.lines().filter_map(|pid| pid.trim().parse().ok())),
+                Err(error) => {
+                    *hold(&failed) = Some(error);
+                    BTreeSet::new()
+                }
+            };
+            end_all(&inhabitants, Duration::ZERO)
+                .map_err(|error| DriverError(error.to_string()))?;
+            if let Some(error) = hold(&failed).take() {
+                return Err(error);
+            }
+            ip(&["netns", "del", &name])?;
+        }
+        // Goes with its namespace, but in the kernel's own time.
+        if ip(&["-o", "link", "show"])?.lines().any(|line| is_of(line, &name))
+            && let Err(error) = ip(&["link", "del", "dev", &name])
+            && ip(&["-o", "link", "show"])?.lines().any(|line| is_of(line, &name))
+        {
+            return Err(error);
+        }
+        let folder = names(&name);
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(DriverError(about(&folder, error).to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The files that a namespace has in the place of those in `/etc`.
+fn names(namespace: &str) -> PathBuf {
+    Path::new("/etc/netns").join(namespace)
+}
+
+/// Whether a line of `ip -o link` is about an interface: `3: name@peer: <...`.
+fn is_of(line: &str, interface: &str) -> bool {
+    let name = line.split(": ").nth(1).and_then(|name| name.split('@').next());
+    name == Some(interface)
+}

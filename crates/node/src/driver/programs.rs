@@ -1,0 +1,205 @@
+//! One supervised program per unit: begun and ended by steps, taken up again by the next driver.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tenure_core::driver::{DriverError, Epoch};
+use tenure_core::time::Span;
+
+use super::child::{Process, Reach, end};
+use super::fence::{Fence, Work, noted};
+use super::record::{Key, Record, about, create_folder, write};
+use super::supervise::{Health, Limits, Noting, Plan, Supervisor};
+use super::told::Told;
+
+/// A program by an absolute path, and its arguments.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Vec<String>")]
+pub(crate) struct Command(pub(crate) Vec<String>);
+
+impl TryFrom<Vec<String>> for Command {
+    type Error = String;
+
+    fn try_from(words: Vec<String>) -> Result<Self, String> {
+        match words.first() {
+            Some(program) if Path::new(program).is_absolute() => Ok(Self(words)),
+            Some(program) => Err(format!("the program `{program}` is not an absolute path")),
+            None => Err("a command is a program and its arguments".to_owned()),
+        }
+    }
+}
+
+/// How long a program may take to end when it is asked to: two seconds, if nothing else is said.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "Span")]
+pub(crate) struct Grace(Duration);
+
+impl Default for Grace {
+    fn default() -> Self {
+        Self(Duration::from_secs(2))
+    }
+}
+
+impl TryFrom<Span> for Grace {
+    type Error = String;
+
+    fn try_from(span: Span) -> Result<Self, String> {
+        let micros = u64::try_from(span.as_micros());
+        let grace = micros.map(|micros| Self(Duration::from_micros(micros)));
+        grace.map_err(|_| format!("{span} is negative"))
+    }
+}
+
+/// What is noted of a unit while something of it may run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Note {
+    epoch: Epoch,
+    process: Process,
+}
+
+/// The programs of one driver.
+pub(crate) struct Programs {
+    home: PathBuf,
+    fence: Arc<Fence>,
+    supervisor: Supervisor,
+    limits: Limits,
+    restart: bool,
+    grace: Duration,
+}
+
+impl Programs {
+    /// Opens a driver's folder, with nothing supervised yet.
+    pub(crate) fn open(
+        home: &Path,
+        limits: Limits,
+        restart: bool,
+        grace: Grace,
+    ) -> io::Result<(Self, Arc<Fence>)> {
+        let fence = Arc::new(Fence::open(home)?);
+        let home = home.canonicalize()?;
+        for folder in ["folders", "logs", "inputs"] {
+            create_folder(&home.join(folder))?;
+        }
+        let supervisor = Supervisor::default();
+        let grace = grace.0;
+        let programs = Self { home, fence: Arc::clone(&fence), supervisor, limits, restart, grace };
+        Ok((programs, fence))
+    }
+
+    /// Begins a unit's program: in `folder`, or in one of its own. What ran for the unit before is ended,
+    /// except that a call which was cut off after it had begun this very program goes on with it.
+    pub(crate) fn begin(
+        &self,
+        work: &Work<'_>,
+        command: Vec<String>,
+        folder: Option<PathBuf>,
+    ) -> Result<Process, DriverError> {
+        let (key, epoch) = (work.key(), work.call.epoch);
+        let running = work.note::<Note>()?.filter(|note| {
+            work.interrupted && note.epoch == epoch && note.process.is_running_its_program()
+        });
+        if running.is_none() {
+            self.end(work)?;
+            create_folder(&self.folder(key)).map_err(in_words)?;
+            write(&self.input(key), &Told::of(work.call)).map_err(in_words)?;
+        }
+        self.keep(key, epoch, command, folder, running.map(|note| note.process))
+    }
+
+    /// Ends whatever runs for a unit, in whatever epoch it was begun, and removes what it wrote.
+    pub(crate) fn end(&self, work: &Work<'_>) -> Result<(), DriverError> {
+        let key = work.key();
+        self.supervisor.let_go(key);
+        let first = work.note::<Note>()?.map(|note| note.process);
+        end(&self.mark(key), first.as_ref(), Reach::All, self.grace).map_err(in_words)?;
+        let (folder, log, input) = (self.folder(key), self.log(key), self.input(key));
+        let removed = [
+            (&folder, fs::remove_dir_all(&folder)),
+            (&log, fs::remove_file(&log)),
+            (&input, fs::remove_file(&input)),
+        ];
+        for (path, removed) in removed {
+            match removed {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(in_words(about(path, error)));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up the program of a unit that an earlier driver has left, and starts it again if it is gone.
+    pub(crate) fn take_up(
+        &self,
+        record: &Record,
+        command: Vec<String>,
+        folder: Option<PathBuf>,
+    ) -> Result<(), DriverError> {
+        let Some(Note { epoch, process }) = noted(record)? else { return Ok(()) };
+        self.keep(record.key, epoch, command, folder, Some(process)).map(drop)
+    }
+
+    /// The process of a unit, or why there is none.
+    pub(crate) fn running(&self, key: Key) -> Result<Process, DriverError> {
+        match self.supervisor.health(key) {
+            Some(Health::Runs(process)) if process.is_alive() => Ok(process),
+            Some(Health::Runs(_)) => {
+                Err(DriverError(format!("the program of {} has just ended", key.unit)))
+            }
+            Some(Health::Ended(how)) => {
+                Err(DriverError(format!("the program of {} does not run: {how}", key.unit)))
+            }
+            None => Err(DriverError(format!("{} has no program", key.unit))),
+        }
+    }
+
+    /// The folder that a unit's program has to itself.
+    pub(crate) fn folder(&self, key: Key) -> PathBuf {
+        self.home.join("folders").join(key.file_name())
+    }
+
+    fn keep(
+        &self,
+        key: Key,
+        epoch: Epoch,
+        command: Vec<String>,
+        folder: Option<PathBuf>,
+        running: Option<Process>,
+    ) -> Result<Process, DriverError> {
+        let plan = Plan {
+            command,
+            folder: folder.unwrap_or_else(|| self.folder(key)),
+            mark: self.mark(key),
+            input: self.input(key),
+            log: self.log(key),
+            limits: self.limits.clone(),
+            restart: self.restart,
+        };
+        let fence = Arc::clone(&self.fence);
+        let note: Noting =
+            Box::new(move |process| fence.keep(key, &Note { epoch, process: process.clone() }));
+        self.supervisor.keep(key, plan, running, note)
+    }
+
+    fn mark(&self, key: Key) -> String {
+        format!("{}:{}", self.home.display(), key.file_name())
+    }
+
+    fn log(&self, key: Key) -> PathBuf {
+        self.home.join("logs").join(key.file_name())
+    }
+
+    fn input(&self, key: Key) -> PathBuf {
+        self.home.join("inputs").join(key.file_name())
+    }
+}
+
+fn in_words(error: io::Error) -> DriverError {
+    DriverError(error.to_string())
+}

@@ -1,0 +1,208 @@
+//! Real namespaces, all of them inside one that is made for the test: no interface and no file of the
+//! machine is touched.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tenure_core::driver::{Call, ResourceDriver, Step, UnitId};
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+
+use super::super::conformance;
+use super::process::{pid, runs};
+use super::{call, guest, site, with};
+
+/// Set inside.
+const INSIDE: &str = "TENURE_TEST_NETNS";
+
+/// Runs a test again in a network, a `/run` and an `/etc` of its own; false in there.
+fn outside(test: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
+        return false;
+    }
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: network namespaces need root");
+        return true;
+    }
+    if !["ip", "unshare"].iter().all(|program| Command::new(program).arg("-V").output().is_ok()) {
+        eprintln!("skipped: network namespaces need `ip` of iproute2 and `unshare` of util-linux");
+        return true;
+    }
+    let own = "mount -t tmpfs none /run && mount -t tmpfs none /etc && : >/etc/hosts >/etc/hostname && exec \"$@\"";
+    let output = Command::new("unshare")
+        .args(["--net", "--mount", "/bin/sh", "-c", own, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args([&format!("driver::tests::netns::{test}"), "--exact", "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let said =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success(), "{}\n{}", said[0], said[1]);
+    true
+}
+
+fn open(home: &Path, settings: &Value) -> Box<dyn ResourceDriver> {
+    site("netns", home, settings).unwrap()
+}
+
+/// Sets a unit up in a slice.
+fn set_up(driver: &dyn ResourceDriver, unit: u32, slice: &str) -> Properties {
+    let slice = Name::new(slice).unwrap();
+    let setup = Call { unit: UnitId(unit), slice, ..call(1, Step::Setup) };
+    driver.perform(&setup).outcome.unwrap()
+}
+
+fn tear_down(driver: &dyn ResourceDriver, unit: u32) {
+    driver.perform(&Call { unit: UnitId(unit), ..call(2, Step::Teardown) }).outcome.unwrap();
+}
+
+fn said(program: &str, words: &[&str]) -> String {
+    let output = Command::new(program).args(words).output().unwrap();
+    assert!(output.status.success(), "{program} {words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_unit_has_a_network_of_its_own() {
+    if outside("a_unit_has_a_network_of_its_own") {
+        return;
+    }
+    let home = TempDir::new().unwrap();
+    let settings = json!({ "network": "10.7.0.0/16", "domain": "cod.duke.edu", "rate_mbit": 10 });
+    let driver = open(home.path(), &settings);
+    let [first, second, other] =
+        [(1, "cats"), (2, "cats"), (3, "dogs")].map(|(unit, slice)| set_up(&*driver, unit, slice));
+    let get = |unit: &Properties, key: &str| unit.get(key).unwrap().to_owned();
+    assert_eq!(get(&first, "host.name"), "cats01.cats.cod.duke.edu");
+    assert_eq!(get(&first, "host.privipaddr"), "10.7.0.1");
+    assert_eq!(get(&first, "subnet.privnetmask"), "255.255.255.0");
+    assert_eq!(get(&second, "host.privipaddr"), "10.7.0.2");
+    assert_eq!(get(&other, "host.privipaddr"), "10.7.1.1");
+
+    let space = get(&first, "unit.netns");
+    let inside = |words: &[&str]| said("ip", &[&["netns", "exec", &space], words].concat());
+    let links = inside(&["ip", "-o", "link"]);
+    assert_eq!(links.lines().count(), 2, "{links}");
+    assert_eq!(inside(&["cat", "/etc/hostname"]), "cats01.cats.cod.duke.edu\n");
+    assert!(inside(&["cat", "/etc/hosts"]).ends_with("10.7.0.1 cats01.cats.cod.duke.edu cats01\n"));
+    assert!(inside(&["ip", "route", "get", "10.7.0.2"]).contains("dev eth0 src 10.7.0.1"));
+    assert!(said("tc", &["qdisc", "show", "dev", &space]).contains("tbf"));
+    // The other unit of the slice answers for its address; one of another slice is on no route.
+    let neighbour = "exec 3<>/dev/tcp/10.7.0.2/9";
+    let refused = Command::new("ip")
+        .args(["netns", "exec", &space, "bash", "-c", neighbour])
+        .output()
+        .unwrap();
+    let refused = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.contains("Connection refused"), "{refused}");
+    let beyond = Command::new("ip")
+        .args(["netns", "exec", &space, "ip", "route", "get", "10.7.1.1"])
+        .output()
+        .unwrap();
+    assert!(!beyond.status.success());
+
+    for unit in [1, 2, 3] {
+        assert!(driver.probe(call(1, Step::Setup).site, UnitId(unit)).is_ok());
+        tear_down(&*driver, unit);
+        assert!(driver.probe(call(1, Step::Setup).site, UnitId(unit)).is_err());
+    }
+    assert_eq!(said("ip", &["netns", "list"]), "");
+    assert_eq!(said("ip", &["-o", "link", "show", "type", "veth"]), "");
+    assert!(std::fs::read_dir("/etc/netns").unwrap().next().is_none());
+}
+
+#[test]
+fn netns_keeps_the_promises_of_a_driver() {
+    if outside("netns_keeps_the_promises_of_a_driver") {
+        return;
+    }
+    let home = TempDir::new().unwrap();
+    let settings = json!({});
+    let stories = conformance::site(|| open(home.path(), &settings), &call(1, Step::Setup), 2);
+    assert_eq!(stories, Ok(25));
+}
+
+#[test]
+fn a_teardown_ends_what_runs_in_the_namespace() {
+    if outside("a_teardown_ends_what_runs_in_the_namespace") {
+        return;
+    }
+    let (home, at_guest) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let driver = open(home.path(), &json!({}));
+    let unit = set_up(&*driver, 1, "cats");
+    // A guest that never leaves.
+    let settings = json!({
+        "command": ["/bin/sh", "-c", "while :; do sleep 3600; done"], "restart": false, "grace": 0
+    });
+    let start = guest("start", at_guest.path(), &settings).unwrap();
+    let join = Call { properties: unit.clone(), ..call(1, Step::Join) };
+    let program = pid(&start.perform(&join).outcome.unwrap());
+    let space = unit.get("unit.netns").unwrap();
+    // `ip` becomes the program once it has entered the namespace.
+    while !said("ip", &["netns", "pids", space]).lines().any(|pid| pid == program.to_string()) {
+        std::thread::yield_now();
+    }
+    tear_down(&*driver, 1);
+    assert!(!runs(program));
+    start.perform(&call(1, Step::Leave)).outcome.unwrap();
+}
+
+#[test]
+fn a_setup_that_was_cut_off_is_looked_at() {
+    if outside("a_setup_that_was_cut_off_is_looked_at") {
+        return;
+    }
+    let home = TempDir::new().unwrap();
+    let unit = set_up(&*open(home.path(), &json!({})), 1, "cats");
+    let cut_off = || {
+        let units = home.path().join("units");
+        let record = std::fs::read_dir(&units).unwrap().next().unwrap().unwrap().path();
+        let mut value: Value = serde_json::from_slice(&std::fs::read(&record).unwrap()).unwrap();
+        value["steps"]["Setup"] = json!("begun");
+        std::fs::write(&record, value.to_string()).unwrap();
+    };
+    let space = unit.get("unit.netns").unwrap();
+    let identity = || said("ip", &["-n", space, "-o", "link", "show", "dev", "eth0"]);
+    let made = identity();
+    cut_off();
+    assert_eq!(set_up(&*open(home.path(), &json!({})), 1, "cats"), unit);
+    assert_eq!(identity(), made, "what is whole is left alone");
+    cut_off();
+    said("ip", &["-n", space, "address", "flush", "dev", "eth0"]);
+    let driver = open(home.path(), &json!({}));
+    assert_eq!(set_up(&*driver, 1, "cats"), unit);
+    assert_ne!(identity(), made, "what is not is made anew");
+    tear_down(&*driver, 1);
+}
+
+#[test]
+fn settings_that_name_no_interface_or_network_are_refused() {
+    let home = TempDir::new().unwrap();
+    let refused = |settings: Value| site("netns", home.path(), &settings).err().unwrap();
+    for bridge in ["-x", "a b", "longer-than-fifteen", ""] {
+        let error = refused(json!({ "bridge": bridge }));
+        assert_eq!(error, format!("driver `netns`: `{bridge}` is not the name of an interface"));
+    }
+    for network in ["10.0.0.0", "10.0.0.0/25", "10.0.0.1/24", "fe80::/64"] {
+        let error = refused(json!({ "network": network }));
+        assert!(error.starts_with(&format!("driver `netns`: `{network}` ")), "{error}");
+    }
+}
+
+#[test]
+fn a_subnet_has_an_end() {
+    if outside("a_subnet_has_an_end") {
+        return;
+    }
+    let home = TempDir::new().unwrap();
+    let driver = open(home.path(), &json!({ "network": "10.7.0.0/24" }));
+    set_up(&*driver, 1, "cats");
+    let slice = Name::literal("dogs");
+    let setup = Call { unit: UnitId(2), slice, properties: with(&[]), ..call(1, Step::Setup) };
+    let error = driver.perform(&setup).outcome.unwrap_err();
+    assert_eq!(error.0, "no subnet is left in 10.7.0.0/24");
+    tear_down(&*driver, 1);
+}

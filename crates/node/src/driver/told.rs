@@ -1,0 +1,46 @@
+//! What a program is told of a step, as JSON: the one form of it, for all drivers.
+
+use serde::Serialize;
+use tenure_core::driver::{Call, Epoch};
+use tenure_core::property::Properties;
+
+use super::record::{Key, Tenant};
+
+/// A step on a unit.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Told {
+    /// Of this form.
+    version: u32,
+    step: String,
+    site: String,
+    unit: u32,
+    epoch: u64,
+    guest: String,
+    slice: String,
+    lease: String,
+    resource: String,
+    properties: Properties,
+}
+
+impl Told {
+    /// A call, in its words.
+    pub(crate) fn of(call: &Call) -> Self {
+        Self::about(Key::of(call), call.epoch, call.step.word(), &Tenant::of(call))
+    }
+
+    /// Any step on a unit, also one that no call names.
+    pub(crate) fn about(key: Key, epoch: Epoch, step: &str, tenant: &Tenant) -> Self {
+        Self {
+            version: 1,
+            step: step.to_owned(),
+            site: key.site.to_hex(),
+            unit: key.unit.0,
+            epoch: epoch.0,
+            guest: tenant.guest.to_hex(),
+            slice: tenant.slice.to_string(),
+            lease: tenant.lease.to_string(),
+            resource: tenant.resource.to_string(),
+            properties: tenant.properties.clone(),
+        }
+    }
+}
