@@ -25,5 +25,10 @@ mod told;
 
 pub use registry::{DriverSettingsError, guest, site};
 
+/// The code in docs/DRIVERS.md works.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/DRIVERS.md")]
+struct Documented;
+
 #[cfg(test)]
 mod tests;

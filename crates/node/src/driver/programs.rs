@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tenure_core::driver::{DriverError, Epoch};
 use tenure_core::time::Span;
 
-use super::child::{Process, Reach, end};
+use super::child::{Process, Reach, end, reap};
 use super::fence::{Fence, Work, noted};
 use super::record::{Key, Record, about, create_folder, write};
 use super::supervise::{Health, Limits, Noting, Plan, Supervisor};
@@ -115,8 +116,13 @@ impl Programs {
     pub(crate) fn end(&self, work: &Work<'_>) -> Result<(), DriverError> {
         let key = work.key();
         self.supervisor.let_go(key);
-        let first = work.note::<Note>()?.map(|note| note.process);
-        end(&self.mark(key), first.as_ref(), Reach::All, self.grace).map_err(in_words)?;
+        // What has no note has never begun.
+        if let Some(Note { process, .. }) = work.note()? {
+            end(&self.mark(key), Some(&process), Reach::All, self.grace).map_err(in_words)?;
+            if let Some(watch) = process.watch() {
+                reap(watch.as_fd());
+            }
+        }
         let (folder, log, input) = (self.folder(key), self.log(key), self.input(key));
         let removed = [
             (&folder, fs::remove_dir_all(&folder)),

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -126,14 +127,17 @@ impl Shelf {
         write(&folder.join(record.key.file_name()).with_extension("json"), record)
     }
 
-    /// All records that were kept.
+    /// All records that were kept. One that cannot be read holds up its own unit only, when that is called.
     pub(crate) fn all(&self) -> io::Result<Vec<Record>> {
         let Self::Folder(folder) = self else { return Ok(Vec::new()) };
         let mut found = Vec::new();
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "json") {
-                found.extend(read(&path)?);
+                match read(&path) {
+                    Ok(record) => found.extend(record),
+                    Err(error) => tracing::error!("a unit is left alone: {error}"),
+                }
             }
         }
         Ok(found)
@@ -168,10 +172,11 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     put().map_err(|error| about(path, error))
 }
 
-/// Makes a folder with those above it, and their names durable.
+/// Makes a folder, for us alone, with those above it, and its name durable.
 pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
     if !path.is_dir() {
-        fs::create_dir_all(path).map_err(|error| about(path, error))?;
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(|error| about(path, error))?;
         sync_folder_of(path)?;
     }
     Ok(())

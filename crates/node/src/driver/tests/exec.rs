@@ -121,6 +121,26 @@ fn exec_keeps_the_promises_of_a_driver() {
 }
 
 #[test]
+fn the_program_that_comes_with_tenure_lends_folders() {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/drivers/folder");
+    let program = program.canonicalize().unwrap();
+    let mut place = Place::site();
+    place.allow(&fs::read(&program).unwrap());
+    for step in ["setup", "teardown", "probe"] {
+        place.settings[step] = json!(program);
+    }
+    // Names that a careless program would take for those that it was told.
+    let properties = with(&[("unit", "9"), ("step", "teardown"), ("a", "\",\"unit\":9,\"")]);
+    let setup = Call { properties, ..call(1, Step::Setup) };
+    let unit = place.open().perform(&setup).outcome.unwrap();
+    let folder = place.home.path().canonicalize().unwrap().join("lent/1");
+    assert_eq!(unit.get("unit.directory"), folder.to_str());
+    assert!(folder.is_dir());
+    place.open().perform(&call(2, Step::Teardown)).outcome.unwrap();
+    assert!(!folder.exists());
+}
+
+#[test]
 fn a_unit_has_the_properties_that_its_program_says() {
     let place = Place::site();
     let driver = place.open();

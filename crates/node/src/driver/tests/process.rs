@@ -124,7 +124,10 @@ fn a_teardown_ends_also_what_has_fled_from_its_group() {
     let family: Vec<i32> = family.iter().map(|pid| pid.parse().unwrap()).collect();
     assert!(family.iter().all(|pid| runs(*pid)));
     tear_down(&*driver);
-    assert!(!runs(pid(&properties)));
+    assert!(
+        !Path::new(&format!("/proc/{}", pid(&properties))).exists(),
+        "not even a zombie is left"
+    );
     assert!(family.iter().all(|pid| !runs(*pid)), "{family:?}");
     assert!(!file(&properties, "").exists());
 }
@@ -316,6 +319,27 @@ fn names_in_a_slice_are_given_again_when_they_are_free() {
     for (unit, epoch) in [(1, 4), (2, 2), (3, 2), (4, 2)] {
         teardown(unit, epoch);
     }
+}
+
+#[test]
+fn a_unit_whose_file_is_broken_does_not_hold_up_the_others() {
+    let home = TempDir::new().unwrap();
+    let driver = running(home.path(), SLEEP);
+    let properties = set_up(&*driver);
+    let broken = Call { unit: UnitId(2), ..call(1, Step::Setup) };
+    driver.perform(&broken).outcome.unwrap();
+    driver.perform(&Call { unit: UnitId(2), ..call(2, Step::Teardown) }).outcome.unwrap();
+    drop(driver);
+    let files = fs::read_dir(home.path().join("units")).unwrap().flatten();
+    let file = files
+        .map(|file| file.path())
+        .find(|file| file.to_string_lossy().ends_with("-u2.json"))
+        .unwrap();
+    fs::write(file, "{").unwrap();
+    let driver = running(home.path(), SLEEP);
+    assert_eq!(driver.probe(call(1, Step::Setup).site, UnitId(1)), Ok(properties));
+    assert!(driver.perform(&Call { unit: UnitId(2), ..call(3, Step::Setup) }).outcome.is_err());
+    tear_down(&*driver);
 }
 
 /// Set for a test that is run as a process of its own: its driver's folder.
