@@ -23,6 +23,9 @@ fn outside(test: &str) -> bool {
         return false;
     }
     if !rustix::process::geteuid().is_root() {
+        let home = TempDir::new().unwrap();
+        let error = site("netns", home.path(), &json!({})).err().unwrap();
+        assert!(error.starts_with("driver `netns`: needs root, "), "{error}");
         eprintln!("skipped: network namespaces need root");
         return true;
     }
