@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use crate::clock::Clock;
 use crate::host::{Card, Fall, Handle, Host, Limits, Part, Surroundings};
 use crate::journal::JournalError;
+use crate::metrics::Metrics;
 use crate::transport::Exchange;
 
 /// Actors that run in one process.
@@ -55,6 +56,7 @@ pub struct BadStop {
 pub struct Running {
     handles: BTreeMap<(Role, Name), Handle>,
     threads: Vec<Arbiter>,
+    metrics: Metrics,
     given_up: mpsc::UnboundedReceiver<(Card, Fall)>,
 }
 
@@ -66,15 +68,17 @@ impl Deployment {
     pub async fn start(self) -> Result<Running, Down> {
         let exchange = Exchange::new();
         let (tell, given_up) = mpsc::unbounded_channel();
+        let metrics = Metrics::new();
         let around = Surroundings {
             limits: self.limits,
             clock: self.clock,
             transport: Arc::new(exchange.clone()),
+            metrics: metrics.clone(),
             given_up: tell,
         };
         let threads: Vec<Arbiter> =
             (0..self.threads.get().min(self.parts.len())).map(|_| Arbiter::new()).collect();
-        let mut running = Running { handles: BTreeMap::new(), threads, given_up };
+        let mut running = Running { handles: BTreeMap::new(), threads, metrics, given_up };
         let mut starting = Vec::new();
         for (index, part) in self.parts.into_iter().enumerate() {
             let card = part.card.clone();
@@ -104,6 +108,11 @@ impl Running {
     /// All actors, by role and name.
     pub fn handles(&self) -> impl Iterator<Item = &Handle> {
         self.handles.values()
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// Waits until an actor has given up for good. The others go on.

@@ -7,4 +7,5 @@ pub mod clock;
 pub mod host;
 pub mod driver;
 pub mod transport;
+pub mod metrics;
 pub mod deployment;

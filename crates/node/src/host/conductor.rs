@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use actix::{Actor, Addr, AsyncContext as _, Context, Handler};
 use tenure_core::actor::Role;
@@ -229,7 +230,7 @@ impl Conductor {
                 Left::Performed(done, after) => self.arrive(index, after, What::Answer(done)),
             }
         }
-        Ok(played.inputs > 0)
+        Ok(played.busy)
     }
 
     /// Puts a message on its way. One without delay arrives in the next round.
@@ -293,7 +294,7 @@ struct Close(oneshot::Sender<Result<Hash, JournalError>>);
 #[derive(Default)]
 struct Played {
     left: Vec<Left>,
-    inputs: usize,
+    busy: bool,
     next: Option<Time>,
     idle: bool,
 }
@@ -380,15 +381,15 @@ impl Handler<Round> for Paced {
             Departure::Call(..) => None,
         });
         self.played.left.extend(repeated);
-        self.played.inputs = turn.inputs;
+        self.played.busy = turn.inputs.iter().any(|&of_kind| of_kind > 0);
         self.tell = Some(tell);
         if turn.facts.is_empty() {
             return self.release();
         }
         let Some(writer) = &self.writer else { return };
-        let (host, end) = (ctx.address(), self.life.position());
+        let (host, end, since) = (ctx.address(), self.life.position(), Instant::now());
         writer.append(turn.before, turn.facts, move |result| {
-            host.do_send(Synced { life: 0, end, result });
+            host.do_send(Synced { life: 0, end, since, result });
         });
     }
 }

@@ -17,6 +17,7 @@ use tenure_core::time::{Span, Time};
 use tokio::sync::oneshot;
 
 use super::handle::{Committed, HostError};
+use crate::metrics::{KINDS, kind};
 
 /// An input with whom to tell what came of it, if anybody waits.
 pub(super) struct Task {
@@ -49,8 +50,8 @@ pub(super) struct Turn {
     pub(super) problems: Vec<Problem>,
     /// Messages to be sent again: what they follow from is durable since long.
     pub(super) repeated: Vec<Departure>,
-    /// How many inputs were handed in, the mapper's decision among them.
-    pub(super) inputs: usize,
+    /// How many inputs of each kind were handed in, time and the mapper's decision among them.
+    pub(super) inputs: [u64; KINDS],
     /// Whether the mapper is to be asked again.
     pub(super) again: bool,
 }
@@ -128,13 +129,13 @@ impl Life {
     }
 
     fn hand_in(&mut self, now: Time, tasks: Vec<Task>, turn: &mut Turn) {
-        turn.inputs += tasks.len();
         let before = self.position();
         let mut out = Output::default();
         let mut held: Vec<Held> = Vec::new();
         for Task { input, asker } in tasks {
             let (facts, problems) = (out.facts.len(), out.problems.len());
             let position = self.position();
+            turn.inputs[kind(&input)] += 1;
             self.seat.actor_mut().handle(now, input, &mut out);
             if let Some(asker) = asker {
                 let outcome = outcome(position, &out.facts[facts..], &out.problems[problems..]);

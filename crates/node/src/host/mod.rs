@@ -25,6 +25,7 @@ mod handle;
 mod inbox;
 mod life;
 mod run;
+mod trail;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,8 +48,10 @@ pub use handle::{Card, Committed, Facts, Handle, HostError};
 use self::calls::Calls;
 use self::inbox::Inbox;
 use self::life::{Held, Life, Task};
+use self::trail::Trail;
 use crate::clock::Clock;
 use crate::journal::{JournalError, Writer};
+use crate::metrics::{HostMetrics, Metrics};
 use crate::transport::Transport;
 
 /// Builds an actor with its mapper and an empty past, the same each time: before each reading of the
@@ -118,6 +121,9 @@ pub struct Host {
     limits: Limits,
     clock: Arc<dyn Clock>,
     transport: Arc<dyn Transport>,
+    metrics: HostMetrics,
+    /// Tells what each fact is about, where logs want to know.
+    trail: Option<Trail>,
     /// Tells whoever started it how the first opening of the journal went.
     ready: Option<oneshot::Sender<Result<(), Fall>>>,
     /// Told when it has given up.
@@ -145,6 +151,7 @@ pub(crate) struct Surroundings {
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) metrics: Metrics,
     /// Told when a host has given up.
     pub(crate) given_up: mpsc::UnboundedSender<(Card, Fall)>,
 }
@@ -158,13 +165,16 @@ impl Host {
     ) -> (Addr<Self>, oneshot::Receiver<Result<(), Fall>>) {
         let (ready, told) = oneshot::channel();
         let host = Self::start_in_arbiter(thread, move |_| {
-            let Surroundings { limits, clock, transport, given_up } = around;
+            let Surroundings { limits, clock, transport, metrics, given_up } = around;
+            let metrics = metrics.of(&part.card);
             let calls = Calls::new(part.driver.clone(), limits.calls);
             Self {
                 part,
                 limits,
                 clock,
                 transport,
+                metrics,
+                trail: None,
                 ready: Some(ready),
                 given_up,
                 life: None,
@@ -216,6 +226,8 @@ struct TakeTurn;
 struct Synced {
     life: u64,
     end: u64,
+    /// When they were handed over.
+    since: Instant,
     result: Result<(), AppendError>,
 }
 

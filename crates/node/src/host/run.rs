@@ -11,10 +11,11 @@ use tenure_core::journal::AppendError;
 use tenure_core::message::Sequence;
 use tenure_core::time::{Span, Time};
 use tokio::sync::mpsc;
-use tracing::{debug, error, info, warn};
+use tracing::{Level, debug, enabled, error, info, warn};
 
 use super::handle::{Card, Facts, HostError};
 use super::life::{Departure, Life, catching};
+use super::trail::Trail;
 use super::{
     Asked, Drain, FIRST_PAUSE, Fall, GOOD_LIFE, Host, LONGEST_SLEEP, Look, MOST_FALLS, Performed,
     Synced, TakeTurn, Watch,
@@ -47,8 +48,10 @@ impl Host {
         let mut life = Life::new((self.part.seat)()?, self.part.patience);
         let (mut facts, mut latest) = (0_u64, Time::MIN);
         let owner = Owner { name, role, id };
+        let mut trail = enabled!(Level::DEBUG).then(|| Trail::new(id));
         let journal = JournalFile::recover(&self.part.journal, &owner, |entry| {
             (facts, latest) = (facts + 1, entry.at);
+            trail.as_mut().map(|trail| trail.follow(&entry.fact));
             life.recall(entry)
         })?;
         let writer = journal.into_writer()?;
@@ -56,7 +59,7 @@ impl Host {
         life.recalled();
         (self.lives, self.born) = (self.lives + 1, Instant::now());
         info!(actor = %self.part.card.name, facts, "ready");
-        self.life = Some((life, writer));
+        (self.life, self.trail) = (Some((life, writer)), trail);
         self.inbox.begin();
         self.release(ctx);
         self.stir(ctx);
@@ -87,11 +90,14 @@ impl Host {
         for problem in &turn.problems {
             debug!(actor = %self.part.card.name, %problem);
         }
+        self.metrics.handled(&turn.inputs);
+        self.metrics.repeated.inc_by(turn.repeated.len() as u64);
         if !turn.facts.is_empty() {
             self.unsynced += 1;
             let (host, number, end) = (ctx.address(), self.lives, life.position());
+            let since = Instant::now();
             writer.append(turn.before, turn.facts, move |result| {
-                host.do_send(Synced { life: number, end, result });
+                host.do_send(Synced { life: number, end, since, result });
             });
         }
         for departure in turn.repeated {
@@ -106,10 +112,16 @@ impl Host {
     /// Lets out what may leave by now, and looks when the next turn is due.
     fn release(&mut self, ctx: &mut Context<Self>) {
         let Some((life, _)) = &mut self.life else { return };
-        let watchers = &mut self.watchers;
+        let Self { watchers, metrics, trail, part, .. } = self;
         let mut departures = Vec::new();
         let released = catching(|| {
-            let watch = |position, entry: &Entry, _: &Seat| {
+            let watch = |position, entry: &Entry, seat: &Seat| {
+                metrics.fact(entry, seat);
+                if let Some(trail) = trail {
+                    let (request, kind) = (trail.follow(&entry.fact), entry.fact.kind().0);
+                    let request = request.map(tracing::field::display);
+                    debug!(actor = %part.card.name, request, position, kind, "fact");
+                }
                 watchers.retain(|watcher| watcher.try_send((position, entry.clone())).is_ok());
             };
             life.release(self.clock.now(), watch, |departure| departures.push(departure));
@@ -117,7 +129,9 @@ impl Host {
         if let Err(words) = released {
             return self.fall(ctx, Fall::Panic(words));
         }
+        self.metrics.inbox.set(i64::try_from(self.inbox.len()).unwrap_or(i64::MAX));
         for departure in departures {
+            self.metrics.sent.inc_by(u64::from(matches!(departure, Departure::Message(..))));
             self.depart(departure);
         }
         self.call(ctx);
@@ -135,6 +149,7 @@ impl Host {
         let Outgoing { to, kind, sealed } = outgoing;
         let from = self.part.card.id;
         if !self.transport.send(Parcel { from, to, sequence, kind, sealed }) {
+            self.metrics.dropped.inc();
             debug!(actor = %self.part.card.name, %to, kind, "a message was dropped");
         }
     }
@@ -186,6 +201,7 @@ impl Host {
     /// Plans the next try after a fall, or after a try that failed.
     fn fell(&mut self, ctx: &mut Context<Self>, cause: Fall) {
         self.falls += 1;
+        self.metrics.falls.inc();
         let fenced = matches!(cause, Fall::Append(AppendError::Fenced { .. }));
         if fenced || self.falls > MOST_FALLS || self.draining.is_some() {
             return self.give_up(ctx, cause);
@@ -234,6 +250,8 @@ impl Handler<Parcel> for Host {
         if self.has_room() {
             self.inbox.message(parcel);
             self.stir(ctx);
+        } else {
+            self.metrics.refused.inc();
         }
     }
 }
@@ -293,7 +311,8 @@ impl Handler<TakeTurn> for Host {
 impl Handler<Synced> for Host {
     type Result = ();
 
-    fn handle(&mut self, Synced { life: number, end, result }: Synced, ctx: &mut Self::Context) {
+    fn handle(&mut self, synced: Synced, ctx: &mut Self::Context) {
+        let Synced { life: number, end, since, result } = synced;
         if number != self.lives {
             return;
         }
@@ -303,6 +322,7 @@ impl Handler<Synced> for Host {
             return self.fall(ctx, cause.into());
         }
         life.durable(end);
+        self.metrics.synced(since);
         self.release(ctx);
         if self.stirred {
             self.stir(ctx);
@@ -322,6 +342,7 @@ impl Handler<Performed> for Host {
             ctx.notify_later(now, wait);
             return;
         }
+        self.metrics.called(done.outcome.is_ok());
         self.calls.answered(&key);
         self.call(ctx);
         // An answer that finds nobody is not lost: the step is owed still, and asked for again.

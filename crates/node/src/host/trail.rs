@@ -1,0 +1,106 @@
+//! Which request a fact is about: one id that follows a lease through the logs of all its actors.
+
+use std::collections::BTreeMap;
+
+use tenure_core::driver::UnitId;
+use tenure_core::fact::{Fact, broker, service_manager, site_authority};
+use tenure_core::identity::ActorId;
+use tenure_core::slice::RequestId;
+use tenure_core::ticket::link::LinkHash;
+
+/// What one actor's facts so far are about.
+pub(super) struct Trail {
+    actor: ActorId,
+    /// At a site, the request behind each lease, and the lease each unit was last put on.
+    leases: BTreeMap<LinkHash, RequestId>,
+    units: BTreeMap<UnitId, LinkHash>,
+}
+
+impl Trail {
+    pub(super) fn new(actor: ActorId) -> Self {
+        Self { actor, leases: BTreeMap::new(), units: BTreeMap::new() }
+    }
+
+    /// Takes in the next fact; answers the request it is about, if it is about one.
+    pub(super) fn follow(&mut self, fact: &Fact) -> Option<RequestId> {
+        match fact {
+            Fact::ServiceManager(fact) => {
+                Some(RequestId { origin: self.actor, number: of_guest(fact)? })
+            }
+            Fact::Broker(fact) => of_broker(fact),
+            Fact::SiteAuthority(fact) => self.of_site(fact),
+        }
+    }
+
+    fn of_site(&mut self, fact: &site_authority::Fact) -> Option<RequestId> {
+        use site_authority::Fact as F;
+        let lease = match fact {
+            F::Redeemed(fact) => {
+                let link = fact.ticket.bottom();
+                let request = RequestId { origin: link.holder, number: fact.lease.number };
+                self.leases.insert(link.hash(), request);
+                link.hash()
+            }
+            F::UnitsAssigned(fact) => {
+                self.units.extend(fact.units.iter().map(|&unit| (unit, fact.lease)));
+                fact.lease
+            }
+            F::LeaseForgotten(fact) => return self.leases.remove(&fact.lease),
+            F::LeaseExtended(fact) => fact.lease,
+            F::CameDue(fact) => fact.lease,
+            F::LeaseActivated(fact) => fact.lease,
+            F::LeaseClosed(fact) => fact.lease,
+            F::UnitSetUp(fact) => *self.units.get(&fact.unit)?,
+            F::UnitSetupFailed(fact) => *self.units.get(&fact.unit)?,
+            F::UnitTornDown(fact) => *self.units.get(&fact.unit)?,
+            F::UnitTeardownFailed(fact) => *self.units.get(&fact.unit)?,
+            F::UnitReset(fact) => *self.units.get(&fact.unit)?,
+            F::Stocked(_)
+            | F::DelegationIssued(_)
+            | F::DelegationAcknowledged(_)
+            | F::TicketRefused(_)
+            | F::TicketSurrendered(_)
+            | F::MapperAnswered(_)
+            | F::Woken(_) => return None,
+        };
+        self.leases.get(&lease).copied()
+    }
+}
+
+fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
+    use broker::Fact as F;
+    match fact {
+        F::Requested(fact) => Some(fact.request.id),
+        F::TicketsCut(fact) => Some(fact.request),
+        F::RequestRefused(fact) => Some(fact.request),
+        F::RequestForgotten(fact) => Some(fact.request),
+        F::DelegationTaken(_) | F::ReceiptTaken(_) | F::MapperAnswered(_) | F::Woken(_) => None,
+    }
+}
+
+/// The number of the request that a fact of a service manager is about.
+fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
+    use service_manager::Fact as F;
+    Some(match fact {
+        F::Asked(fact) => fact.request.id.number,
+        F::Granted(fact) => fact.number,
+        F::UnwantedGranted(fact) => fact.number,
+        F::AskRefused(fact) => fact.number,
+        F::GaveUp(fact) => fact.number,
+        F::Leased(fact) => fact.lease.number,
+        F::RedeemRefused(fact) => fact.lease.number,
+        F::Joined(fact) => fact.lease.number,
+        F::ExtensionAsked(fact) => fact.lease.number,
+        F::ExtensionGranted(fact) => fact.lease.number,
+        F::ExtensionDenied(fact) => fact.lease.number,
+        F::Extended(fact) => fact.lease.number,
+        F::LeaveBegun(fact) => fact.lease.number,
+        F::Left(fact) => fact.lease.number,
+        F::CloseBegun(fact) => fact.lease.number,
+        F::SiteClosed(fact) => fact.lease.number,
+        F::Credited(fact) => fact.lease.number,
+        F::TermOver(fact) => fact.lease.number,
+        F::LeaseForgotten(fact) => fact.lease.number,
+        F::SignalObserved(_) | F::MapperAnswered(_) | F::Woken(_) => return None,
+    })
+}

@@ -1,0 +1,206 @@
+//! What is counted while a deployment runs, as text that Prometheus reads.
+
+use std::array;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+use tenure_core::actor::Seat;
+use tenure_core::effect::Input;
+use tenure_core::fact::{Entry, Fact, service_manager};
+use tenure_core::lease::service_manager::State;
+
+use crate::host::Card;
+
+type Labels = Vec<(&'static str, String)>;
+type Counters = Family<Labels, Counter>;
+type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
+
+/// The figures of all hosts of a deployment.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    families: Families,
+}
+
+#[derive(Clone)]
+struct Families {
+    inputs: Counters,
+    facts: Counters,
+    messages: Counters,
+    calls: Counters,
+    falls: Counters,
+    inbox: Family<Labels, Gauge>,
+    append: Histograms,
+    active: Histograms,
+}
+
+/// From a tenth of a millisecond to about three seconds.
+fn short() -> Histogram {
+    Histogram::new(exponential_buckets(0.0001, 2.0, 16))
+}
+
+/// From a millisecond to about nine hours.
+fn long() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 26))
+}
+
+impl Metrics {
+    /// Figures that are all zero.
+    pub(crate) fn new() -> Self {
+        let families = Families {
+            inputs: Counters::default(),
+            facts: Counters::default(),
+            messages: Counters::default(),
+            calls: Counters::default(),
+            falls: Counters::default(),
+            inbox: Family::default(),
+            append: Histograms::new_with_constructor(short),
+            active: Histograms::new_with_constructor(long),
+        };
+        let mut all = Registry::with_prefix("tenure");
+        let f = families.clone();
+        all.register("inputs", "Inputs that an actor has handled", f.inputs);
+        all.register("facts", "Facts that became durable", f.facts);
+        all.register("messages", "Messages by what became of them", f.messages);
+        all.register("driver_calls", "Steps on units by how they ended", f.calls);
+        all.register("falls", "Times an actor had to come back from its journal", f.falls);
+        all.register("inbox", "Inputs that wait for an actor", f.inbox);
+        let help = "From the handing over of facts until they are durable";
+        all.register_with_unit("append", help, Unit::Seconds, f.append);
+        let help = "From a request until its lease is active at the guest";
+        all.register_with_unit("request_to_active", help, Unit::Seconds, f.active);
+        Self { registry: Arc::new(all), families }
+    }
+
+    /// All figures, in the text format of OpenMetrics.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing into a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+
+    /// The figures of one host.
+    pub(crate) fn of(&self, card: &Card) -> HostMetrics {
+        let f = &self.families;
+        let labels = || vec![("actor", card.name.to_string()), ("role", card.role.to_string())];
+        let with = |key: &'static str, value: &str| {
+            let mut labels = labels();
+            labels.push((key, value.to_owned()));
+            labels
+        };
+        let message = |fate| f.messages.get_or_create_owned(&with("fate", fate));
+        let call = |outcome| f.calls.get_or_create_owned(&with("outcome", outcome));
+        let inputs =
+            array::from_fn(|kind| f.inputs.get_or_create_owned(&with("kind", WORDS[kind])));
+        HostMetrics {
+            inputs,
+            facts: f.facts.get_or_create_owned(&labels()),
+            sent: message("sent"),
+            repeated: message("repeated"),
+            dropped: message("dropped"),
+            refused: message("refused"),
+            done: call("done"),
+            failed: call("failed"),
+            falls: f.falls.get_or_create_owned(&labels()),
+            inbox: f.inbox.get_or_create_owned(&labels()),
+            append: f.append.get_or_create_owned(&labels()),
+            active: f.active.get_or_create_owned(&labels()),
+            asked: BTreeMap::new(),
+        }
+    }
+}
+
+/// The number of kinds of inputs.
+pub(crate) const KINDS: usize = 7;
+
+/// The words for the kinds of inputs, by their numbers.
+const WORDS: [&str; KINDS] =
+    ["start", "message", "tick", "driver", "observation", "command", "decision"];
+
+/// The number of the kind of an input.
+pub(crate) fn kind(input: &Input) -> usize {
+    match input {
+        Input::Start => 0,
+        Input::Message(_) => 1,
+        Input::Tick => 2,
+        Input::Driver(_) => 3,
+        Input::Observe { .. } => 4,
+        Input::Command(_) => 5,
+        Input::Decision(_) => 6,
+    }
+}
+
+/// The figures of one host.
+pub(crate) struct HostMetrics {
+    inputs: [Counter; KINDS],
+    facts: Counter,
+    /// Messages sent for the first time.
+    pub(crate) sent: Counter,
+    /// Messages sent again.
+    pub(crate) repeated: Counter,
+    /// Messages that got nowhere.
+    pub(crate) dropped: Counter,
+    /// Messages that came when there was no room.
+    pub(crate) refused: Counter,
+    done: Counter,
+    failed: Counter,
+    /// Times it fell.
+    pub(crate) falls: Counter,
+    /// What waits.
+    pub(crate) inbox: Gauge,
+    append: Histogram,
+    active: Histogram,
+    /// When the requests were made that are not active yet.
+    asked: BTreeMap<u64, Instant>,
+}
+
+impl HostMetrics {
+    /// So many inputs of each kind were handled.
+    pub(crate) fn handled(&self, inputs: &[u64; KINDS]) {
+        for (counter, &more) in self.inputs.iter().zip(inputs) {
+            counter.inc_by(more);
+        }
+    }
+
+    /// Appended facts became durable.
+    pub(crate) fn synced(&self, since: Instant) {
+        self.append.observe(since.elapsed().as_secs_f64());
+    }
+
+    /// A driver has answered.
+    pub(crate) fn called(&self, well: bool) {
+        if well {
+            self.done.inc()
+        } else {
+            self.failed.inc()
+        };
+    }
+
+    /// A fact is durable.
+    pub(crate) fn fact(&mut self, entry: &Entry, seat: &Seat) {
+        use service_manager::Fact as Guest;
+        self.facts.inc();
+        let (Fact::ServiceManager(fact), Seat::ServiceManager(actor, _)) = (&entry.fact, seat)
+        else {
+            return;
+        };
+        if let Guest::Asked(fact) = fact {
+            self.asked.insert(fact.request.id.number, Instant::now());
+        } else if let Guest::LeaseForgotten(service_manager::LeaseForgotten { lease }) = fact {
+            self.asked.remove(&lease.number);
+        } else if let Guest::Joined(service_manager::Joined { lease, .. }) = fact
+            && matches!(actor.lease(*lease), Some(State::Active { .. }))
+            && let Some(since) = self.asked.remove(&lease.number)
+        {
+            self.active.observe(since.elapsed().as_secs_f64());
+        }
+    }
+}
