@@ -33,6 +33,7 @@ pub struct Metrics {
 struct Families {
     inputs: Counters,
     facts: Counters,
+    syncs: Counters,
     messages: Counters,
     calls: Counters,
     falls: Counters,
@@ -57,6 +58,7 @@ impl Metrics {
         let families = Families {
             inputs: Counters::default(),
             facts: Counters::default(),
+            syncs: Counters::default(),
             messages: Counters::default(),
             calls: Counters::default(),
             falls: Counters::default(),
@@ -68,6 +70,7 @@ impl Metrics {
         let f = families.clone();
         all.register("inputs", "Inputs that an actor has handled", f.inputs);
         all.register("facts", "Facts that became durable", f.facts);
+        all.register("syncs", "Commits of a journal, each synced once", f.syncs);
         all.register("messages", "Messages by what became of them", f.messages);
         all.register("driver_calls", "Steps on units by how they ended", f.calls);
         all.register("falls", "Times an actor had to come back from its journal", f.falls);
@@ -103,6 +106,8 @@ impl Metrics {
         HostMetrics {
             inputs,
             facts: f.facts.get_or_create_owned(&labels()),
+            syncs: f.syncs.get_or_create_owned(&labels()),
+            commits: 0,
             sent: message("sent"),
             repeated: message("repeated"),
             dropped: message("dropped"),
@@ -142,6 +147,9 @@ pub(crate) fn kind(input: &Input) -> usize {
 pub(crate) struct HostMetrics {
     inputs: [Counter; KINDS],
     facts: Counter,
+    syncs: Counter,
+    /// The commits of this life's journal that are counted already.
+    commits: u64,
     /// Messages sent for the first time.
     pub(crate) sent: Counter,
     /// Messages sent again.
@@ -170,8 +178,15 @@ impl HostMetrics {
         }
     }
 
-    /// Appended facts became durable.
-    pub(crate) fn synced(&self, since: Instant) {
+    /// A life begins, with a journal that has made no commit yet.
+    pub(crate) fn begins(&mut self) {
+        self.commits = 0;
+    }
+
+    /// Appended facts became durable, by the last of so many commits.
+    pub(crate) fn synced(&mut self, since: Instant, commits: u64) {
+        self.syncs.inc_by(commits.saturating_sub(self.commits));
+        self.commits = commits;
         self.append.observe(since.elapsed().as_secs_f64());
     }
 

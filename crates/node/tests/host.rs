@@ -123,3 +123,24 @@ fn two_processes_cannot_have_one_journal() {
         running.stop().await.unwrap();
     });
 }
+
+#[test]
+fn what_happens_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    actix::System::new().block_on(async {
+        let running = start(folder.path(), &Plans::default()).await;
+        let guest = of(&running, Role::ServiceManager);
+        let asked = guest.command(Command::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
+        until(&guest, asked.lease().unwrap(), "Active").await;
+        let text = running.metrics().text();
+        for line in [
+            "tenure_inputs_total{actor=\"guest\",role=\"service manager\",kind=\"command\"} 1\n",
+            "tenure_driver_calls_total{actor=\"site\",role=\"site authority\",outcome=\"done\"} 2\n",
+            "tenure_falls_total{actor=\"broker\",role=\"broker\"} 0\n",
+            "tenure_request_to_active_seconds_count{actor=\"guest\",role=\"service manager\"} 1\n",
+        ] {
+            assert!(text.contains(line), "no {line} in {text}");
+        }
+        running.stop().await.unwrap();
+    });
+}

@@ -59,6 +59,7 @@ impl Host {
         life.recalled();
         (self.lives, self.born) = (self.lives + 1, Instant::now());
         info!(actor = %self.part.card.name, facts, "ready");
+        self.metrics.begins();
         (self.life, self.trail) = (Some((life, writer)), trail);
         self.inbox.begin();
         self.release(ctx);
@@ -316,13 +317,13 @@ impl Handler<Synced> for Host {
         if number != self.lives {
             return;
         }
-        let Some((life, _)) = &mut self.life else { return };
+        let Some((life, writer)) = &mut self.life else { return };
         self.unsynced -= 1;
         if let Err(cause) = result {
             return self.fall(ctx, cause.into());
         }
         life.durable(end);
-        self.metrics.synced(since);
+        self.metrics.synced(since, writer.commits());
         self.release(ctx);
         if self.stirred {
             self.stir(ctx);

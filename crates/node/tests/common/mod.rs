@@ -1,5 +1,7 @@
 //! A small deployment to test and to measure: a site, a broker, a guest, drivers that do nothing.
 
+#![allow(dead_code, reason = "each test uses a part of it")]
+
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
