@@ -10,6 +10,8 @@ mod experiment;
 mod faults;
 #[path = "system/simulate.rs"]
 mod simulate;
+#[path = "system/deployment.rs"]
+mod deployment;
 #[path = "system/documents.rs"]
 mod documents;
 #[path = "system/laws.rs"]

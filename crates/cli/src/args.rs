@@ -11,6 +11,11 @@ use tenure_core::time::Span;
 use tenure_sim::simulate::Family;
 use tenure_sim::workload::parse_span;
 
+use crate::journal::JournalCommand;
+use crate::live::args::{
+    BrokerCommand, ConfigCommand, DevArgs, Door, LeaseCommand, SiteCommand, SliceCommand,
+    TicketCommand, UpArgs,
+};
 use crate::workload::ShowArgs;
 
 /// Lend machines of several owners, for a while, to people who need them.
@@ -21,15 +26,69 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 ok, 1 error, 2 usage\n\n\
+const EXIT_CODES: &str = "\
+    Exit codes: 0 ok, 1 error, 2 usage; of a live deployment 3 no such thing, or can never be met, \
+    75 busy, 77 denied, 124 timed out\n\n\
     TENURE_LOG=info tells on standard error what goes on; NO_COLOR is honoured";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run two sites, a broker and two service managers in this process
+    Dev(DevArgs),
+    /// Run the actors of a configuration in this process
+    Up(UpArgs),
+    /// Ask for units, keep them, give them back
+    Lease {
+        #[command(subcommand)]
+        command: LeaseCommand,
+    },
+    /// Look at slices: named groups of leases
+    Slice {
+        #[command(subcommand)]
+        command: SliceCommand,
+    },
+    /// Look at sites and their units
+    Site {
+        #[command(subcommand)]
+        command: SiteCommand,
+    },
+    /// Look at brokers and what they can sell
+    Broker {
+        #[command(subcommand)]
+        command: BrokerCommand,
+    },
+    /// Look at tickets
+    Ticket {
+        #[command(subcommand)]
+        command: TicketCommand,
+    },
+    /// Say what is wrong with a deployment, if anything is
+    Doctor(Door),
+    /// Check configurations
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages into a folder
+    Man {
+        /// The folder; made if it is not there
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// Run a deployment in virtual time, once for each point of its sweep
     Emulate(EmulateArgs),
     /// Run drawn deployments in virtual time, under everything that can go wrong
     Simulate(SimulateArgs),
+    /// Look into the journals of actors, live or not
+    Journal {
+        #[command(subcommand)]
+        command: JournalCommand,
+    },
     /// Look at logs of demand
     Workload {
         #[command(subcommand)]
@@ -70,6 +129,10 @@ pub(crate) struct EmulateArgs {
     /// Write the results into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+
+    /// Keep the journals of all actors in this folder, for `tenure journal`
+    #[arg(long, value_name = "DIR")]
+    pub(crate) journals: Option<PathBuf>,
 
     /// How many runs go on at the same time [default: as many as there are processors]
     #[arg(long, value_name = "N")]

@@ -47,7 +47,7 @@ pub(crate) fn emulate(args: &EmulateArgs, console: &mut Console<'_>) -> Result<(
     let threads = args
         .threads
         .map_or_else(|| thread::available_parallelism().map_or(1, Into::into), Into::into);
-    let runs = run_all(&points, &logs, threads, console.terminal)?;
+    let runs = run_all(&points, &logs, threads, args.journals.as_deref(), console.terminal)?;
     if let Some(dir) = &args.out {
         save::save(dir, &points, &runs)?;
     }

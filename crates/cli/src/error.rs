@@ -4,12 +4,30 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tenure_config::ConfigError;
+use tenure_core::invariants::Violation;
 use tenure_core::time::Span;
+use tenure_node::api::client::ClientError;
+use tenure_node::api::{Code, LeaseName, LeaseView};
+use tenure_node::journal::JournalError;
+use tenure_node::run::RunError;
 use tenure_sim::emulation::EmulationError;
 use tenure_sim::workload::WorkloadError;
 use thiserror::Error;
 
 use crate::workload::ShowError;
+
+/// Something went wrong.
+const FAILED: u8 = 1;
+/// The command line is wrong.
+const USAGE: u8 = 2;
+/// There is no such thing, or it can never be had.
+const NO_SUCH: u8 = 3;
+/// Not now; it may be tried again (EX_TEMPFAIL of sysexits.h).
+const BUSY: u8 = 75;
+/// Not for this asker (EX_NOPERM of sysexits.h).
+const DENIED: u8 = 77;
+/// Waited for in vain, as timeout(1) says it.
+const TIMED_OUT: u8 = 124;
 
 /// Why a command failed.
 #[derive(Debug, Error)]
@@ -83,9 +101,38 @@ pub(crate) enum Error {
     /// So many seeds should have reached more.
     #[error("{} points of behaviour were never reached: {}", .0.len(), .0.join(", "))]
     Unreached(Vec<&'static str>),
+    /// A journal cannot be read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Journals break a law of leasing.
+    #[error("the journals break a law of leasing: {0}")]
+    Violated(Box<Violation>),
     /// A log cannot be shown.
     #[error(transparent)]
     Show(#[from] ShowError),
+    /// A deployment does not run, or does not go on.
+    #[error(transparent)]
+    Run(Box<RunError>),
+    /// A deployment does not answer, or says no.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// What is asked makes no sense.
+    #[error("{0}")]
+    Wrong(String),
+    /// A lease was waited for and did not come.
+    #[error("{} was not granted: {}", .0.lease, why(.0))]
+    NotGranted(Box<LeaseView>),
+    /// A lease was waited for in vain.
+    #[error("{lease} was not settled within {after}; it goes on")]
+    TimedOut {
+        /// The lease.
+        lease: LeaseName,
+        /// How long it was waited for.
+        after: Span,
+    },
+    /// Something is wrong with a deployment.
+    #[error("{}", .0.join("\n"))]
+    Ill(Vec<String>),
     /// The output cannot be written.
     #[error("cannot write: {0}")]
     Write(#[from] io::Error),
@@ -95,7 +142,56 @@ fn of_run(swept: &str) -> String {
     if swept.is_empty() { String::new() } else { format!(" (in the run {swept})") }
 }
 
+/// Why a lease is over.
+fn why(lease: &LeaseView) -> String {
+    match (&lease.refusal, &lease.outcome) {
+        (Some(refusal), _) => refusal.message.clone(),
+        (None, Some(outcome)) => outcome.clone(),
+        (None, None) => "it is over".to_owned(),
+    }
+}
+
 impl Error {
+    /// What the process ends with.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Wrong(_) => USAGE,
+            Self::TimedOut { .. } | Self::Client(ClientError::TimedOut(_)) => TIMED_OUT,
+            Self::NotGranted(lease) => match lease.refusal.as_ref().map(|r| r.outlook.as_str()) {
+                Some("never") => NO_SUCH,
+                Some("later") => BUSY,
+                Some("denied") => DENIED,
+                _ => FAILED,
+            },
+            Self::Client(ClientError::Refused(no)) => match no.code {
+                Code::NoSuch => NO_SUCH,
+                Code::Busy => BUSY,
+                Code::Denied => DENIED,
+                Code::Usage => USAGE,
+                Code::Failed => FAILED,
+            },
+            Self::Client(
+                ClientError::NobodyThere { .. }
+                | ClientError::Broken { .. }
+                | ClientError::Strange(_),
+            )
+            | Self::Config { .. }
+            | Self::File { .. }
+            | Self::Workload(_)
+            | Self::PastEnd { .. }
+            | Self::Emulation { .. }
+            | Self::Incomplete { .. }
+            | Self::Broken { .. }
+            | Self::Unreached(_)
+            | Self::Show(_)
+            | Self::Run(_)
+            | Self::Journal(_)
+            | Self::Violated(_)
+            | Self::Ill(_)
+            | Self::Write(_) => FAILED,
+        }
+    }
+
     /// A file that cannot be read.
     pub(crate) fn reading(path: &Path, source: io::Error, help: &'static str) -> Self {
         let missing = source.kind() == io::ErrorKind::NotFound;
@@ -118,8 +214,24 @@ impl Error {
                 Some("the verdict and the problems of each run are in `-o json`".to_owned())
             }
             Self::Broken { again, .. } => Some(format!("to see it again: {again}")),
+            Self::Journal(error) => Some(error.help().to_owned()),
+            Self::Violated(_) => Some("docs/INVARIANTS.md says what each law asks for".to_owned()),
             Self::Usage(_) => Some("see `tenure --help`".to_owned()),
-            Self::Workload(_)
+            Self::Client(ClientError::NobodyThere { .. }) => Some(
+                "start one with `tenure dev`, or name its data folder with `--data`".to_owned(),
+            ),
+            Self::Client(ClientError::Refused(no)) => no.help.clone(),
+            Self::NotGranted(lease) => {
+                Some(format!("`tenure lease why {}` says more", lease.lease))
+            }
+            Self::TimedOut { lease, .. } => {
+                Some(format!("`tenure lease why {lease}` tells what it waits for"))
+            }
+            Self::Run(error) => error.help(),
+            Self::Client(_)
+            | Self::Wrong(_)
+            | Self::Ill(_)
+            | Self::Workload(_)
             | Self::Emulation { .. }
             | Self::Unreached(_)
             | Self::Show(_)

@@ -2,12 +2,18 @@
 //!
 //! Standard output carries data and nothing else. What went wrong goes to standard error, as text or,
 //! where JSON was asked for, as one JSON object. The exit code is 0 when all went well, 1 after an
-//! error (a run that did not complete is one), 2 when the command line is wrong.
+//! error (a run that did not complete is one), 2 when the command line is wrong; a live deployment can say
+//! no in more ways, each with a code of its own.
 
 mod args;
 mod demand;
 mod emulate;
 mod error;
+mod live;
+mod manual;
+mod journal;
+mod keep;
+mod moment;
 mod progress;
 mod render;
 mod run;
@@ -29,10 +35,6 @@ use error::Error;
 
 /// All went well.
 const OK: u8 = 0;
-/// Something went wrong.
-const FAILED: u8 = 1;
-/// The command line is wrong.
-const USAGE: u8 = 2;
 
 /// Where a command writes.
 struct Console<'a> {
@@ -99,27 +101,39 @@ pub fn run(
 fn run_on(args: impl IntoIterator<Item = OsString>, console: &mut Console<'_>) -> u8 {
     let args: Vec<OsString> = args.into_iter().collect();
     console.json = args::asks_for_json(&args);
-    let (result, usage) = match Cli::try_parse_from(args) {
-        Ok(cli) => (dispatch(&cli, console), false),
+    let result = match Cli::try_parse_from(args) {
+        Ok(cli) => dispatch(&cli, console),
         Err(answer) if !answer.use_stderr() => {
-            (write!(console.out, "{}", answer.render()).map_err(Error::Write), false)
+            write!(console.out, "{}", answer.render()).map_err(Error::Write)
         }
-        Err(wrong) => (Err(Error::Usage(wrong)), true),
+        Err(wrong) => Err(Error::Usage(wrong)),
     };
     match result {
         Ok(()) => OK,
         Err(error) => {
             // Nobody is left to tell when standard error is gone too.
             let _ = render::error(&error, console);
-            if usage { USAGE } else { FAILED }
+            error.exit_code()
         }
     }
 }
 
 fn dispatch(cli: &Cli, console: &mut Console<'_>) -> Result<(), Error> {
     match &cli.command {
+        Command::Dev(args) => live::dev(args, console),
+        Command::Up(args) => live::up(args, console),
+        Command::Lease { command } => live::lease(command, console),
+        Command::Slice { command } => live::slice(command, console),
+        Command::Site { command } => live::site(command, console),
+        Command::Broker { command } => live::broker(command, console),
+        Command::Ticket { command } => live::ticket(command, console),
+        Command::Doctor(door) => live::doctor(door, console),
+        Command::Config { command } => live::config(command, console),
+        Command::Completions { shell } => manual::completions(*shell, console),
+        Command::Man { folder } => manual::pages(folder, console),
         Command::Emulate(args) => emulate::emulate(args, console),
         Command::Simulate(args) => simulate::simulate(args, console),
+        Command::Journal { command } => journal::run(command, console),
         Command::Workload { command: WorkloadCommand::Show(args) } => {
             Ok(workload::show(args, console.out)?)
         }

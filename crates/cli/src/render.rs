@@ -30,7 +30,15 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::Incomplete { .. }
         | Error::Broken { .. }
         | Error::Unreached(_)
+        | Error::Journal(_)
+        | Error::Violated(_)
         | Error::Show(_)
+        | Error::Run(_)
+        | Error::Client(_)
+        | Error::Wrong(_)
+        | Error::NotGranted(_)
+        | Error::TimedOut { .. }
+        | Error::Ill(_)
         | Error::Write(_) => {
             let title = Level::ERROR.primary_title(error.to_string());
             let text = report(Group::with_title(title), error.help(), console.color);
@@ -132,7 +140,15 @@ impl Facts {
             | Error::Incomplete { .. }
             | Error::Broken { .. }
             | Error::Unreached(_)
+            | Error::Journal(_)
+            | Error::Violated(_)
             | Error::Show(_)
+            | Error::Run(_)
+            | Error::Client(_)
+            | Error::Wrong(_)
+            | Error::NotGranted(_)
+            | Error::TimedOut { .. }
+            | Error::Ill(_)
             | Error::Write(_) => {}
         }
         facts

@@ -1,6 +1,7 @@
 //! The runs of a sweep, on several threads, and what came out of each.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -8,12 +9,13 @@ use std::time::Instant;
 
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use tenure_core::time::{Span, Time};
-use tenure_sim::emulation::{Emulation, Inputs, Progress as Reached};
+use tenure_sim::emulation::{Emulation, Inputs, Kept, Progress as Reached};
 use tenure_sim::report::{Report, Series, Verdict};
 use tenure_sim::scenario::{Point, Scenario};
 
 use crate::demand::Logs;
 use crate::error::Error;
+use crate::keep::Journals;
 use crate::progress::Progress;
 
 /// What came out of one run; serialised, it is the JSON form with stable keys.
@@ -63,11 +65,13 @@ impl Serialize for Swept {
     }
 }
 
-/// Runs every point, at most `threads` at the same time; the results are in the order of the points.
+/// Runs every point, at most `threads` at the same time; the results are in the order of the points. The
+/// journals are kept in the folder `journals`, for several points in one folder each.
 pub(crate) fn run_all(
     points: &[Point],
     logs: &Logs,
     threads: usize,
+    journals: Option<&Path>,
     terminal: bool,
 ) -> Result<Vec<Run>, Error> {
     let seconds = points.iter().map(|point| seconds(&point.scenario)).sum();
@@ -79,7 +83,11 @@ pub(crate) fn run_all(
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(point) = points.get(index) else { return };
-            let result = run(point, logs, &progress);
+            let folder = journals.map(|folder| match points {
+                [_] => folder.to_owned(),
+                _ => folder.join(format!("run-{}", index + 1)),
+            });
+            let result = run(point, logs, folder, &progress);
             *results[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         }
     };
@@ -94,14 +102,21 @@ pub(crate) fn run_all(
     done.filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
 
-fn run(point: &Point, logs: &Logs, progress: &Progress) -> Result<Run, Error> {
+fn run(
+    point: &Point,
+    logs: &Logs,
+    folder: Option<PathBuf>,
+    progress: &Progress,
+) -> Result<Run, Error> {
     let Point { swept, scenario } = point;
     let swept = Swept(swept.clone());
     let inputs = Inputs { demand: logs.demand(scenario) };
     let mut progress = progress.of_run(seconds(scenario));
     tracing::info!(run = %swept, horizon = %scenario.horizon, "starts");
     let start = Instant::now();
-    let mut emulation = Emulation::new(scenario, &inputs)
+    let mut journals = folder.map(Journals::in_folder).transpose()?;
+    let keep = |kept: Kept<'_>| journals.as_mut().map_or(Ok(()), |journals| journals.keep(&kept));
+    let mut emulation = Emulation::kept_by(Box::new(keep), scenario, &inputs)
         .map_err(|source| Error::Emulation { swept: swept.to_string(), source })?;
     let failure = loop {
         match emulation.step() {
@@ -121,6 +136,9 @@ fn run(point: &Point, logs: &Logs, progress: &Progress) -> Result<Run, Error> {
     }
     let (verdict, facts) = (report.verdict.word(), report.facts);
     tracing::info!(run = %swept, verdict, facts, wall_s, "ends");
+    let series = emulation.series();
+    drop(emulation);
+    journals.map_or(Ok(()), Journals::close)?;
     for note in &report.notes {
         tracing::debug!(run = %swept, note, "an actor refused an input");
     }
@@ -130,7 +148,7 @@ fn run(point: &Point, logs: &Logs, progress: &Progress) -> Result<Run, Error> {
         report,
         wall_s,
         overhead_ms_per_tick: overhead(wall_s, scenario.horizon),
-        series: emulation.series(),
+        series,
     })
 }
 

@@ -18,10 +18,10 @@ term = ["15m", "30m", "1h"]
 "#;
 
 /// A folder that is gone when the test is over.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(test: &str, files: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(test: &str, files: &[(&str, &str)]) -> Self {
         let folder = env::temp_dir().join(format!("tenure-{}-{test}", process::id()));
         fs::create_dir_all(&folder).unwrap();
         for (name, text) in files {
@@ -30,7 +30,7 @@ impl Folder {
         Self(folder)
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }
 }
@@ -42,7 +42,7 @@ impl Drop for Folder {
 }
 
 /// The exit code, standard output and standard error of a command.
-fn tenure(args: &[&str]) -> (u8, String, String) {
+pub(crate) fn tenure(args: &[&str]) -> (u8, String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let args = ["tenure"].iter().chain(args).map(OsString::from);
     let code = crate::run(args, &mut out, &mut err);

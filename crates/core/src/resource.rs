@@ -123,6 +123,11 @@ impl Constraints {
         self.0.is_superset(&parent.0)
     }
 
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Constraint> {
+        self.0.iter()
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -2,6 +2,7 @@
 //!
 //! Nothing is acknowledged before it is durable, so that a process may die at any instant.
 
+mod lock;
 pub mod journal;
 pub mod clock;
 pub mod host;
@@ -9,3 +10,6 @@ pub mod driver;
 pub mod transport;
 pub mod metrics;
 pub mod deployment;
+pub mod config;
+pub mod api;
+pub mod run;

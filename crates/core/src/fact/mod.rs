@@ -61,6 +61,13 @@ macro_rules! facts {
                 }
             }
 
+            /// The body, for formats that people read.
+            pub fn body(&self) -> &dyn erased_serde::Serialize {
+                match self {
+                    $(Self::$name(fact) => fact,)*
+                }
+            }
+
             /// Reads a body back; `None` if this role knows no such kind.
             pub fn decode(
                 kind: &str,
@@ -130,6 +137,15 @@ impl Fact {
             Self::ServiceManager(fact) => fact.encode_into(bytes),
             Self::Broker(fact) => fact.encode_into(bytes),
             Self::SiteAuthority(fact) => fact.encode_into(bytes),
+        }
+    }
+
+    /// The body, for formats that people read.
+    pub fn body(&self) -> &dyn erased_serde::Serialize {
+        match self {
+            Self::ServiceManager(fact) => fact.body(),
+            Self::Broker(fact) => fact.body(),
+            Self::SiteAuthority(fact) => fact.body(),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::property::Properties;
 use crate::resource::Constraints;
 use crate::time::{Span, Time};
 
-/// Makes the listed requests, and nothing else. What was asked for is remembered in the memo, so no
+/// Makes the listed requests, and nothing else; without a list it leaves the asking to users. What was asked for is remembered in the memo, so no
 /// request is made twice.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, from = "Listed")]
@@ -25,6 +25,7 @@ pub struct StaticList {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Listed {
+    #[serde(default)]
     requests: Vec<Wish>,
 }
 

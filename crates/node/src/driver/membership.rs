@@ -19,8 +19,8 @@ use super::told::Told;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// The file to keep.
-    file: MembersFile,
+    /// The file to keep: `members` in the driver's own folder unless set.
+    file: Option<MembersFile>,
     #[serde(default)]
     format: Format,
 }
@@ -55,7 +55,8 @@ enum Format {
 
 /// The units that have joined, in the order in which they did.
 struct Members {
-    settings: Settings,
+    format: Format,
+    file: PathBuf,
     /// The driver's own copy: the file is for others, and they may have lost it.
     book: PathBuf,
     members: Mutex<Vec<Member>>,
@@ -74,7 +75,8 @@ pub(crate) fn guest(home: &Path, settings: Settings) -> io::Result<Box<dyn Guest
     let fence = Arc::new(Fence::open(home)?);
     let book = home.join("members.json");
     let members = Mutex::new(read(&book)?.unwrap_or_default());
-    let deeds = Members { settings, book, members };
+    let file = settings.file.map_or_else(|| home.join("members"), |file| file.0);
+    let deeds = Members { format: settings.format, file, book, members };
     deeds.publish(&hold(&deeds.members))?;
     Ok(Box::new(Guest { fence, deeds }))
 }
@@ -110,7 +112,7 @@ impl Deeds for Members {
 impl Members {
     fn line(&self, work: &Work<'_>) -> Result<String, DriverError> {
         let call = work.call;
-        match self.settings.format {
+        match self.format {
             Format::Json => {
                 let line = serde_json::to_string(&Told::of(call));
                 line.map_err(|error| DriverError(error.to_string()))
@@ -130,7 +132,7 @@ impl Members {
     }
 
     fn publish(&self, members: &[Member]) -> io::Result<()> {
-        let path = &self.settings.file.0;
+        let path = &self.file;
         let lines: String = members.iter().map(|member| format!("{}\n", member.line)).collect();
         replace(path, lines.as_bytes()).map_err(|error| about(path, error))
     }

@@ -9,10 +9,10 @@ use tenure_core::fact::{BadFact, Entry};
 use tenure_core::journal::{AppendError, Row};
 
 use super::disk::{Disk, SystemDisk};
-use super::lock::Lock;
 use super::rows::{Tip, beside, checksum, scan};
 use super::schema::{self, Log, Mark};
 use super::{Damage, Head, JournalError, Owner, Writer};
+use crate::lock::{Lock, LockError};
 
 /// What a commit costs in the log beside the facts: the pages that it changes only in part.
 const COMMIT_OVERHEAD: u64 = 3 * 4096;
@@ -81,7 +81,10 @@ impl JournalFile {
         owner: &Owner,
         each: &mut dyn FnMut(u64, &Row<'_>) -> Result<(), JournalError>,
     ) -> Result<Self, JournalError> {
-        let lock = Lock::take(path)?;
+        let lock = Lock::take(&beside(path, "-lock")).map_err(|error| match error {
+            LockError::Held(pid) => JournalError::InUse { path: path.to_owned(), pid },
+            LockError::System(cause) => JournalError::system(path, "lock", &cause),
+        })?;
         schema::look_for_log(disk, path)?;
         let system = |action| move |cause| JournalError::system(path, action, &cause);
         disk.rewrite(&beside(path, "-wal")).map_err(system("write the log of"))?;

@@ -8,7 +8,6 @@
 mod disk;
 mod error;
 mod file;
-mod lock;
 mod reader;
 mod rows;
 mod schema;

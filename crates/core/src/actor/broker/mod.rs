@@ -2,6 +2,9 @@
 
 mod apply;
 mod handle;
+mod survey;
+
+pub use survey::{HoldingSurvey, RequestSurvey};
 
 use std::collections::BTreeMap;
 
@@ -124,6 +127,11 @@ impl Broker {
     /// The request that a ticket was cut for, while it is remembered.
     pub fn request_of(&self, ticket: LinkHash) -> Option<RequestId> {
         self.cut.get(&ticket).map(|cut| cut.request)
+    }
+
+    /// All requests that are remembered.
+    pub fn requests(&self) -> impl Iterator<Item = (RequestId, &State)> {
+        self.requests.iter().map(|(&id, record)| (id, &record.state))
     }
 
     /// Where a request is in its life.

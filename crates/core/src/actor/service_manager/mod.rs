@@ -3,6 +3,9 @@
 mod apply;
 mod commands;
 mod handle;
+mod survey;
+
+pub use survey::LeaseSurvey;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;

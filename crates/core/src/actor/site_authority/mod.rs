@@ -7,7 +7,10 @@
 mod apply;
 mod books;
 mod handle;
+mod survey;
 mod redeem;
+
+pub use survey::{SiteLeaseSurvey, UnitSurvey};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -222,6 +225,15 @@ impl SiteAuthority {
     /// The units, each with its state and epoch.
     pub fn units(&self) -> impl Iterator<Item = (UnitId, &unit::State, Epoch)> {
         self.units.iter().map(|(&id, unit)| (id, &unit.state, unit.epoch))
+    }
+
+    /// All leases that are remembered and were somebody's: the guest's name for each, its term, the
+    /// ticket it began with, and where it is in its life.
+    pub fn leases(&self) -> impl Iterator<Item = (LeaseId, Term, &Ticket, &State)> {
+        self.leases.values().filter_map(|lease| {
+            let id = lease.served.as_ref()?.lease;
+            Some((id, lease.term, &lease.tickets[0], &lease.state))
+        })
     }
 
     /// Where a lease is in its life.

@@ -1,0 +1,82 @@
+//! A list of things with the same columns, for people and for programs.
+
+use std::io::{self, Write};
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{ContentArrangement, Table};
+use serde_json::{Map, Value};
+
+/// Rows under a title; the keys of the JSON form are the columns.
+pub(super) struct Listing {
+    pub(super) title: &'static str,
+    columns: &'static [&'static str],
+    rows: Vec<Vec<Value>>,
+}
+
+impl Listing {
+    pub(super) fn new(title: &'static str, columns: &'static [&'static str]) -> Self {
+        Self { title, columns, rows: Vec::new() }
+    }
+
+    pub(super) fn add<const N: usize>(&mut self, row: [Value; N]) {
+        self.rows.push(row.into());
+    }
+
+    /// One object a row.
+    pub(super) fn json(&self) -> Value {
+        let object = |row: &Vec<Value>| {
+            let pairs = self.columns.iter().zip(row);
+            Value::Object(pairs.map(|(&key, value)| (key.to_owned(), value.clone())).collect())
+        };
+        self.rows.iter().map(object).collect()
+    }
+
+    /// A table, or that there is nothing.
+    pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.rows.is_empty() {
+            return writeln!(out, "no {}", self.title);
+        }
+        let mut table = Table::new();
+        table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(self.columns.iter().map(|column| column.replace('_', " ")));
+        for row in &self.rows {
+            table.add_row(row.iter().map(text));
+        }
+        for line in table.lines() {
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints lists one after another, or as one object with a key for each beside those of `about`.
+pub(super) fn print(
+    about: Map<String, Value>,
+    lists: &[Listing],
+    json: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if json {
+        let mut all = about;
+        all.extend(lists.iter().map(|list| (list.title.replace(' ', "_"), list.json())));
+        serde_json::to_writer_pretty(&mut *out, &all)?;
+        writeln!(out)?;
+    } else {
+        for (key, value) in &about {
+            writeln!(out, "{:<8} {}", key.replace('_', " "), text(value))?;
+        }
+        for list in lists {
+            writeln!(out)?;
+            list.print(out)?;
+        }
+    }
+    out.flush()
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}

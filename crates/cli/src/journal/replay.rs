@@ -1,0 +1,201 @@
+//! `tenure journal replay`: how things stood at an actor.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use serde_json::{Map, Value};
+use tenure_core::actor::broker::Broker;
+use tenure_core::actor::service_manager::ServiceManager;
+use tenure_core::actor::site_authority::{Plan, SiteAuthority};
+use tenure_core::actor::{Actor, Role, Setup};
+use tenure_core::driver::UnitId;
+use tenure_core::identity::{Scheme, Signer};
+use tenure_core::lease::{broker, service_manager as guest};
+use tenure_core::message::Request;
+use tenure_core::ticket::Ticket;
+use tenure_core::time::{Span, Term, Time};
+use tenure_node::journal::{JournalError, Owner, Reader};
+
+use super::ReplayArgs;
+use super::listing::{self, Listing};
+use crate::args::SummaryFormat;
+use crate::error::Error;
+use crate::moment;
+
+/// An actor that takes in facts and says nothing: it has no key to sign with.
+enum Silent {
+    Guest(ServiceManager),
+    Broker(Broker),
+    Site(SiteAuthority),
+}
+
+impl Silent {
+    fn new(owner: &Owner) -> Self {
+        let signer = Signer::from_seed(Scheme::None, [0; 32]);
+        let name = owner.name.clone();
+        let setup = Setup { name, signer, margin: Span::ZERO, peers: BTreeMap::new() };
+        match owner.role {
+            Role::ServiceManager => Self::Guest(ServiceManager::new(setup, Span::ZERO)),
+            Role::Broker => Self::Broker(Broker::new(setup)),
+            Role::SiteAuthority => Self::Site(SiteAuthority::new(setup, Plan::default())),
+        }
+    }
+
+    fn actor(&mut self) -> &mut dyn Actor {
+        match self {
+            Self::Guest(actor) => actor,
+            Self::Broker(actor) => actor,
+            Self::Site(actor) => actor,
+        }
+    }
+
+    fn lists(&self, all: bool) -> Vec<Listing> {
+        match self {
+            Self::Guest(actor) => vec![leases_of_guest(actor, all)],
+            Self::Broker(actor) => vec![requests(actor, all)],
+            Self::Site(actor) => vec![leases_of_site(actor, all), units(actor)],
+        }
+    }
+}
+
+/// Folds the facts up to the moment that `args` name, and prints what the actor then knows.
+pub(super) fn replay(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), Error> {
+    let reader = Reader::open(&args.path)?;
+    let owner = reader.owner().clone();
+    let (mut silent, mut last, mut facts) = (Silent::new(&owner), None, 0_u64);
+    reader.read(|position, entry| {
+        if args.at.is_some_and(|at| entry.at > at) {
+            return Ok(());
+        }
+        (last, facts) = (Some(entry.at), position + 1);
+        silent.actor().apply(&entry).map_err(|cause| JournalError::Refused {
+            path: args.path.clone(),
+            position,
+            cause,
+        })
+    })?;
+    let json = args.output == SummaryFormat::Json;
+    let mut about = Map::new();
+    let mut tell = |key: &str, value: Value| about.insert(key.to_owned(), value);
+    if json {
+        tell("version", 1.into());
+    }
+    tell("actor", format!("{} {}", owner.role, owner.name).into());
+    tell("facts", facts.into());
+    tell("last", last.map(moment::show).into());
+    Ok(listing::print(about, &silent.lists(args.all), json, out)?)
+}
+
+fn term(term: Option<Term>) -> [Value; 2] {
+    let show = |time: fn(&Term) -> Time| term.as_ref().map(|term| moment::show(time(term))).into();
+    [show(|term| term.start()), show(|term| term.end())]
+}
+
+/// Units and type of a request: of all its items, which are mostly one.
+fn of_request(request: &Request) -> [Value; 2] {
+    let units: u64 = request.items.iter().map(|item| u64::from(item.units.get())).sum();
+    let resources: Vec<&str> = request.items.iter().map(|item| item.resource.as_str()).collect();
+    [units.into(), resources.join(" ").into()]
+}
+
+fn of_ticket(ticket: &Ticket) -> [Value; 2] {
+    let link = ticket.bottom();
+    [link.units.get().into(), link.resource.as_str().into()]
+}
+
+fn of_tickets(tickets: &[(u16, Ticket)]) -> [Value; 2] {
+    let units: u64 = tickets.iter().map(|(_, ticket)| u64::from(ticket.bottom().units.get())).sum();
+    let resource = tickets.first().map(|(_, ticket)| ticket.bottom().resource.as_str());
+    [units.into(), resource.into()]
+}
+
+fn leases_of_guest(actor: &ServiceManager, all: bool) -> Listing {
+    let columns = &["lease", "slice", "state", "units", "resource", "start", "end"];
+    let mut list = Listing::new("leases", columns);
+    let slices = actor.slices();
+    let slice_of = |id| {
+        let of = slices.iter().find(|(_, leases)| leases.contains(&id));
+        Value::from(of.map(|(slice, _)| slice.as_str()))
+    };
+    for (id, state) in actor.leases() {
+        let ([units, resource], held) = match state {
+            guest::State::Asking { request, .. } => (of_request(request), None),
+            guest::State::Redeeming { ticket } => (of_ticket(ticket), Some(ticket.bottom().term)),
+            guest::State::Joining { held }
+            | guest::State::Active { held }
+            | guest::State::Leaving { held, .. } => {
+                let [_, resource] =
+                    held.tickets.first().map_or([Value::Null, Value::Null], of_ticket);
+                ([held.units.len().into(), resource], Some(held.term))
+            }
+            guest::State::Closing { tickets } => {
+                let of = tickets.first().map_or([Value::Null, Value::Null], of_ticket);
+                (of, tickets.first().map(|ticket| ticket.bottom().term))
+            }
+            guest::State::GivenUp { .. } | guest::State::Crediting { .. } => {
+                ([Value::Null, Value::Null], None)
+            }
+            guest::State::Closed { .. } if !all => continue,
+            guest::State::Closed { .. } => ([Value::Null, Value::Null], None),
+        };
+        let [start, end] = term(held);
+        let (name, word) = (id.to_string(), state.word());
+        list.add([name.into(), slice_of(id), word.into(), units, resource, start, end]);
+    }
+    list
+}
+
+fn requests(actor: &Broker, all: bool) -> Listing {
+    let columns = &["request", "state", "units", "resource", "start", "end"];
+    let mut list = Listing::new("requests", columns);
+    for (id, state) in actor.requests() {
+        let ([units, resource], sold) = match state {
+            broker::State::Open { request } => (of_request(request), None),
+            broker::State::Granted { tickets, .. } => {
+                (of_tickets(tickets), tickets.first().map(|(_, ticket)| ticket.bottom().term))
+            }
+            broker::State::Returned { .. } | broker::State::Refused { .. } if !all => continue,
+            broker::State::Returned { tickets } => (of_tickets(tickets), None),
+            broker::State::Refused { .. } => ([Value::Null, Value::Null], None),
+        };
+        let [start, end] = term(sold);
+        list.add([id.to_string().into(), state.word().into(), units, resource, start, end]);
+    }
+    list
+}
+
+fn leases_of_site(actor: &SiteAuthority, all: bool) -> Listing {
+    let columns = &["lease", "ticket", "state", "units", "resource", "on", "start", "end"];
+    let mut list = Listing::new("leases", columns);
+    for (id, held, ticket, state) in actor.leases() {
+        if state.word() == "Closed" && !all {
+            continue;
+        }
+        let [units, resource] = of_ticket(ticket);
+        let on: Vec<String> = state.units().iter().map(UnitId::to_string).collect();
+        let ([start, end], ticket) = (term(Some(held)), ticket.hash().to_string());
+        let (id, word) = (id.to_string(), state.word());
+        list.add([
+            id.into(),
+            ticket.into(),
+            word.into(),
+            units,
+            resource,
+            on.join(" ").into(),
+            start,
+            end,
+        ]);
+    }
+    list
+}
+
+fn units(actor: &SiteAuthority) -> Listing {
+    let mut list = Listing::new("units", &["unit", "state", "epoch", "lease"]);
+    let names: BTreeMap<_, _> =
+        actor.leases().map(|(id, _, ticket, _)| (ticket.hash(), id.to_string())).collect();
+    for (unit, state, epoch) in actor.units() {
+        let lease = state.tenant().and_then(|tenant| names.get(&tenant).cloned());
+        list.add([unit.to_string().into(), state.word().into(), epoch.0.into(), lease.into()]);
+    }
+    list
+}

@@ -1,0 +1,77 @@
+//! What `tenure emulate --journals DIR` keeps: the journal of each actor, as a live one would have it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tenure_core::actor::Role;
+use tenure_core::fact::Entry;
+use tenure_core::identity::ActorId;
+use tenure_core::journal::AppendError;
+use tenure_node::journal::{JournalFile, Owner};
+use tenure_sim::emulation::Kept;
+
+use crate::error::Error;
+
+/// How many facts are written at once. Nothing waits for them, so that they need not be durable one by
+/// one.
+const BATCH: usize = 4096;
+
+/// The journals of one run.
+pub(crate) struct Journals {
+    folder: PathBuf,
+    files: BTreeMap<ActorId, (JournalFile, Vec<Entry>)>,
+}
+
+impl Journals {
+    /// Journals in `folder`, which is made.
+    pub(crate) fn in_folder(folder: PathBuf) -> Result<Self, Error> {
+        fs::create_dir_all(&folder).map_err(|source| Error::writing(&folder, source))?;
+        Ok(Self { folder, files: BTreeMap::new() })
+    }
+
+    /// Takes facts in.
+    pub(crate) fn keep(&mut self, kept: &Kept<'_>) -> Result<(), AppendError> {
+        let unknown = |error: Error| AppendError::Unknown(error.to_string());
+        if !self.files.contains_key(&kept.id) {
+            let file = self.make(kept).map_err(unknown)?;
+            self.files.insert(kept.id, (file, Vec::new()));
+        }
+        let Some((file, waiting)) = self.files.get_mut(&kept.id) else { return Ok(()) };
+        waiting.extend_from_slice(kept.entries);
+        if waiting.len() >= BATCH { write(file, waiting) } else { Ok(()) }
+    }
+
+    fn make(&self, kept: &Kept<'_>) -> Result<JournalFile, Error> {
+        let role = match kept.role {
+            Role::ServiceManager => "service-manager",
+            Role::Broker => "broker",
+            Role::SiteAuthority => "site",
+        };
+        let path = self.folder.join(format!("{role}.{}.journal", kept.name));
+        let owner = Owner { name: kept.name.clone(), role: kept.role, id: kept.id };
+        let file = JournalFile::open(&path, &owner)?;
+        if file.is_empty() { Ok(file) } else { Err(already_there(&path)) }
+    }
+
+    /// Writes what is left and closes the journals.
+    pub(crate) fn close(self) -> Result<(), Error> {
+        for (mut file, mut waiting) in self.files.into_values() {
+            write(&mut file, &mut waiting)
+                .map_err(|error| Error::writing(&self.folder, io::Error::other(error)))?;
+            file.close()?;
+        }
+        Ok(())
+    }
+}
+
+fn write(file: &mut JournalFile, waiting: &mut Vec<Entry>) -> Result<(), AppendError> {
+    file.append(file.len(), waiting)?;
+    waiting.clear();
+    Ok(())
+}
+
+fn already_there(path: &Path) -> Error {
+    Error::writing(path, io::Error::new(io::ErrorKind::AlreadyExists, "it holds another run"))
+}

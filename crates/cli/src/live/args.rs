@@ -1,0 +1,300 @@
+//! The words of the commands on a live deployment.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand, ValueEnum};
+use tenure_config::Override;
+use tenure_core::driver::UnitId;
+use tenure_core::name::Name;
+use tenure_core::time::Span;
+use tenure_node::api::LeaseName;
+
+/// Which deployment is meant, and how its answers are printed.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Door {
+    /// The data folder of the deployment
+    #[arg(long, value_name = "DIR", env = "TENURE_DATA", default_value = "tenure-data")]
+    pub(crate) data: PathBuf,
+
+    /// How results are printed
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// A table
+    #[default]
+    Table,
+    /// One JSON value
+    Json,
+    /// One JSON value a line for each row
+    Jsonl,
+    /// A header row, then the rows
+    Csv,
+}
+
+/// Run two sites, a broker and two service managers in this process.
+///
+/// Units are processes of this machine. One of the service managers is yours, the other's demand goes up
+/// and down by itself. Everything is kept in the data folder: stop it, or kill it, and start it again,
+/// and every lease is taken up where it was.
+#[derive(Args, Debug)]
+pub(crate) struct DevArgs {
+    /// Where keys, journals and units are kept; made if it is not there
+    #[arg(long, value_name = "DIR", env = "TENURE_DATA", default_value = "tenure-data")]
+    pub(crate) data: PathBuf,
+
+    /// Set a key of the configuration [may be repeated]
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<Override>,
+}
+
+/// Run the actors of a configuration in this process.
+#[derive(Args, Debug)]
+pub(crate) struct UpArgs {
+    /// The configuration, in TOML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+
+    /// Where keys, journals and units are kept; made if it is not there
+    #[arg(long, value_name = "DIR", env = "TENURE_DATA", default_value = "tenure-data")]
+    pub(crate) data: PathBuf,
+
+    /// Set a key of the configuration [may be repeated]
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<Override>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Check a configuration without running it
+    Check {
+        /// The configuration, in TOML
+        #[arg(value_name = "FILE")]
+        config: PathBuf,
+        /// Set a key of it [may be repeated]
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<Override>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LeaseCommand {
+    /// Ask for units
+    Request(RequestArgs),
+    /// List leases
+    List {
+        #[command(flatten)]
+        door: Door,
+        /// Those that are over too, as long as they are remembered
+        #[arg(long)]
+        all: bool,
+        /// Of this slice only
+        #[arg(long, value_name = "SLICE")]
+        slice: Option<Name>,
+        /// Of this service manager only
+        #[arg(long = "as", value_name = "NAME")]
+        manager: Option<Name>,
+    },
+    /// Show a lease and its units
+    Show {
+        #[command(flatten)]
+        door: Door,
+        /// The lease: 3, 3.1 or guest/3.1
+        lease: LeaseName,
+    },
+    /// Keep a lease for longer
+    Extend {
+        #[command(flatten)]
+        door: Door,
+        /// The lease: 3, 3.1 or guest/3.1
+        lease: LeaseName,
+        /// How much longer
+        #[arg(long = "for", value_name = "TIME", value_parser = Span::from_str)]
+        duration: Span,
+    },
+    /// Give a lease back
+    Close {
+        #[command(flatten)]
+        door: Door,
+        /// The lease: 3, 3.1 or guest/3.1
+        lease: LeaseName,
+        /// Wait until it is over
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
+    /// Follow leases as they change, until interrupted
+    Watch {
+        #[command(flatten)]
+        door: Door,
+        /// The lease; all of them unless set
+        lease: Option<LeaseName>,
+    },
+    /// Say why a lease is as it is
+    Why {
+        #[command(flatten)]
+        door: Door,
+        /// The lease: 3, 3.1 or guest/3.1
+        lease: LeaseName,
+    },
+}
+
+/// Whether a command waits for what it began.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct WaitArgs {
+    /// Wait until what was asked for is there, or is refused
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// How long to wait at most, by this machine's clock
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = Span::from_str)]
+    pub(crate) timeout: Span,
+}
+
+/// Ask for units.
+///
+/// The command ends when the wish is durable; with --wait when the units are there. A request that several
+/// sites meet together becomes a lease for each of them: 3.0, 3.1, and so on.
+#[derive(Args, Debug)]
+#[command(after_help = REQUESTS)]
+pub(crate) struct RequestArgs {
+    #[command(flatten)]
+    pub(crate) door: Door,
+
+    /// How many units
+    pub(crate) units: NonZeroU32,
+
+    /// The type of the units
+    #[arg(default_value = "node")]
+    pub(crate) resource: Name,
+
+    /// For how long
+    #[arg(long = "for", value_name = "TIME", value_parser = Span::from_str)]
+    pub(crate) duration: Span,
+
+    /// How few units would do [default: all of them]
+    #[arg(long, value_name = "N")]
+    pub(crate) least: Option<NonZeroU32>,
+
+    /// What a unit must be like: key=value, key=2..8, key=a|b [may be repeated]
+    #[arg(long = "where", value_name = "KEY=VALUE")]
+    pub(crate) requirements: Vec<String>,
+
+    /// When to start at the earliest, from now
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = Span::from_str)]
+    pub(crate) after: Span,
+
+    /// How much later than that it may start
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = Span::from_str)]
+    pub(crate) slack: Span,
+
+    /// The slice that the lease belongs to
+    #[arg(long, value_name = "SLICE", default_value = "main")]
+    pub(crate) slice: Name,
+
+    /// A property for the site's driver [may be repeated]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = property)]
+    pub(crate) property: Vec<(Name, String)>,
+
+    /// The service manager that asks
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) manager: Option<Name>,
+
+    /// The broker to ask
+    #[arg(long, value_name = "NAME")]
+    pub(crate) broker: Option<Name>,
+
+    /// Names the wish: asking twice under one id asks once
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
+
+    /// Why, for the journal
+    #[arg(long, value_name = "TEXT", default_value = "a user's wish")]
+    pub(crate) reason: String,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+}
+
+const REQUESTS: &str = "\
+Examples:
+  tenure lease request 2 --for 10m --wait
+  tenure lease request 4 node --least 2 --for 2h --slack 1h --where speed=2..8
+  tenure lease request 1 --for 1h --id nightly-2026-11-21
+
+Exit codes: 0 ok, 1 error, 2 usage, 3 can never be met, 75 busy, 77 denied, 124 timed out";
+
+fn property(text: &str) -> Result<(Name, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write key=value")?;
+    Ok((Name::new(key).map_err(|error| error.to_string())?, value.to_owned()))
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SliceCommand {
+    /// List the slices with what they hold
+    List {
+        #[command(flatten)]
+        door: Door,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SiteCommand {
+    /// List the sites with what they have
+    List {
+        #[command(flatten)]
+        door: Door,
+    },
+    /// Show the units of a site
+    Show {
+        #[command(flatten)]
+        door: Door,
+        /// The site
+        site: Name,
+    },
+    /// Say that a quarantined unit was put right
+    Reset {
+        #[command(flatten)]
+        door: Door,
+        /// The unit: alpha/u3
+        #[arg(value_parser = unit)]
+        unit: (Name, UnitId),
+    },
+}
+
+fn unit(text: &str) -> Result<(Name, UnitId), String> {
+    let bad = || "write the site and the number of the unit: alpha/u3".to_owned();
+    let (site, unit) = text.split_once('/').ok_or_else(bad)?;
+    let number = unit.strip_prefix('u').unwrap_or(unit).parse().map_err(|_| bad())?;
+    Ok((Name::new(site).map_err(|error| error.to_string())?, UnitId(number)))
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BrokerCommand {
+    /// List the brokers with what they can sell
+    List {
+        #[command(flatten)]
+        door: Door,
+    },
+    /// Show what a broker can sell, and the requests it remembers
+    Show {
+        #[command(flatten)]
+        door: Door,
+        /// The broker
+        broker: Name,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TicketCommand {
+    /// Show the links of a ticket in hand, each with whether its signature holds
+    Show {
+        #[command(flatten)]
+        door: Door,
+        /// The beginning of its hash, as `tenure lease show` prints it
+        hash: String,
+    },
+}

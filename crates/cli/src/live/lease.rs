@@ -1,0 +1,249 @@
+//! `tenure lease`.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tenure_core::property::Properties;
+use tenure_core::time::Span;
+use tenure_node::api::client::{Client, ClientError};
+use tenure_node::api::{LeaseName, LeaseUnitView, LeaseView, Request, WhyView, Wish};
+
+use super::args::{Door, LeaseCommand, Output, RequestArgs, WaitArgs};
+use super::{ask, connect, print, roughly};
+use crate::Console;
+use crate::error::Error;
+
+/// `tenure lease ...`
+pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result<(), Error> {
+    match command {
+        LeaseCommand::Request(args) => request(args, console),
+        LeaseCommand::List { door, all, slice, manager } => {
+            let (manager, slice) = (manager.clone(), slice.clone());
+            let leases = Request::Leases { manager, slice, all: *all };
+            list(&ask::<Vec<LeaseView>>(&door.data, &leases)?, door.output, console)
+        }
+        LeaseCommand::Show { door, lease } => show(door, lease, console),
+        LeaseCommand::Extend { door, lease, duration } => {
+            let request = Request::Extend { lease: lease.clone(), duration: *duration };
+            list(&ask::<Vec<LeaseView>>(&door.data, &request)?, door.output, console)
+        }
+        LeaseCommand::Close { door, lease, wait } => {
+            let mut client = connect(&door.data)?;
+            let mut leases: Vec<LeaseView> =
+                client.ask(&Request::Close { lease: lease.clone() })?;
+            if wait.wait {
+                leases = until(&mut client, lease, wait.timeout, is_over)?;
+            }
+            list(&leases, door.output, console)
+        }
+        LeaseCommand::Watch { door, lease } => watch(door, lease.clone(), console),
+        LeaseCommand::Why { door, lease } => why(door, lease, console),
+    }
+}
+
+fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
+    let configuration: BTreeMap<_, _> = args.property.iter().cloned().collect();
+    let configuration =
+        Properties::try_from(configuration).map_err(|error| Error::Wrong(error.to_string()))?;
+    let wish = Wish {
+        manager: args.manager.clone(),
+        broker: args.broker.clone(),
+        id: args.id.clone(),
+        slice: args.slice.clone(),
+        resource: args.resource.clone(),
+        units: args.units,
+        least: args.least,
+        requirements: args.requirements.clone(),
+        duration: args.duration,
+        after: args.after,
+        slack: args.slack,
+        configuration,
+        reason: args.reason.clone(),
+    };
+    let mut client = connect(&args.door.data)?;
+    let view: LeaseView = client.ask(&Request::Ask(Box::new(wish)))?;
+    let WaitArgs { wait, timeout } = args.wait;
+    if !wait {
+        return list(&[view], args.door.output, console);
+    }
+    let request = LeaseName { part: None, ..name_of(&view)? };
+    let leases = until(&mut client, &request, timeout, is_settled)?;
+    list(&leases, args.door.output, console)?;
+    match leases.iter().find(|lease| lease.state == "closed") {
+        Some(refused) => Err(Error::NotGranted(Box::new(refused.clone()))),
+        None => Ok(()),
+    }
+}
+
+fn name_of(view: &LeaseView) -> Result<LeaseName, Error> {
+    view.lease.parse().map_err(|_| Error::Wrong(format!("`{}` names no lease", view.lease)))
+}
+
+/// Whether its request has come to something: its units are in use, or it is over.
+fn is_settled(lease: &LeaseView) -> bool {
+    !matches!(lease.state.as_str(), "asking" | "given-up" | "redeeming" | "joining")
+}
+
+fn is_over(lease: &LeaseView) -> bool {
+    lease.state == "closed"
+}
+
+/// Follows the leases of a name until all of them are as they are wanted.
+fn until(
+    client: &mut Client,
+    lease: &LeaseName,
+    timeout: Span,
+    wanted: fn(&LeaseView) -> bool,
+) -> Result<Vec<LeaseView>, Error> {
+    let patience = Duration::from_micros(u64::try_from(timeout.as_micros()).unwrap_or_default());
+    let began = Instant::now();
+    let mut leases = BTreeMap::new();
+    let mut next = client.ask(&Request::Watch { lease: Some(lease.clone()) });
+    loop {
+        if let Err(ClientError::TimedOut(_)) = next {
+            return Err(Error::TimedOut { lease: lease.clone(), after: timeout });
+        }
+        let view: LeaseView = next?;
+        leases.insert(view.lease.clone(), view);
+        if leases.values().all(wanted) {
+            // Several tickets become several leases, and each is told of by itself.
+            let all: Vec<LeaseView> =
+                Client::connect(client.path())?.ask(&Request::Lease { lease: lease.clone() })?;
+            if all.iter().all(wanted) {
+                return Ok(all);
+            }
+        }
+        next = client.next(Some(patience.saturating_sub(began.elapsed())));
+    }
+}
+
+fn show(door: &Door, lease: &LeaseName, console: &mut Console<'_>) -> Result<(), Error> {
+    let leases: Vec<LeaseView> = ask(&door.data, &Request::Lease { lease: lease.clone() })?;
+    if door.output != Output::Table {
+        return list(&leases, door.output, console);
+    }
+    for (nth, lease) in leases.iter().enumerate() {
+        if nth > 0 {
+            writeln!(console.out)?;
+        }
+        for (key, value) in facts(lease) {
+            writeln!(console.out, "{key:<10} {value}")?;
+        }
+        if !lease.in_hand.is_empty() {
+            writeln!(console.out, "\n{}", print::table(&lease.in_hand))?;
+        }
+    }
+    Ok(())
+}
+
+/// What is shown of one lease.
+fn facts(lease: &LeaseView) -> Vec<(&'static str, String)> {
+    let mut facts = vec![
+        ("lease", lease.lease.clone()),
+        ("slice", lease.slice.clone()),
+        ("state", state(lease)),
+        ("units", format!("{} {}", lease.units, lease.resource)),
+        ("site", lease.site.clone().unwrap_or_else(|| "-".to_owned())),
+        ("from", lease.start.clone()),
+        ("until", format!("{} ({})", lease.end, left(lease))),
+    ];
+    if let Some(refusal) = &lease.refusal {
+        facts.push(("refusal", refusal.message.clone()));
+    }
+    for ticket in &lease.tickets {
+        facts.push(("ticket", ticket.clone()));
+    }
+    facts
+}
+
+/// The state with what is under way or how it went.
+fn state(lease: &LeaseView) -> String {
+    match (&lease.outcome, &lease.extension) {
+        (Some(outcome), _) => format!("{} ({outcome})", lease.state),
+        (None, Some(extension)) => format!("{} (extension: {extension})", lease.state),
+        (None, None) => lease.state.clone(),
+    }
+}
+
+fn left(lease: &LeaseView) -> String {
+    if lease.left_s < 0.0 {
+        format!("{} ago", roughly(-lease.left_s))
+    } else {
+        format!("{} left", roughly(lease.left_s))
+    }
+}
+
+fn list(leases: &[LeaseView], output: Output, console: &mut Console<'_>) -> Result<(), Error> {
+    let empty = "no leases; ask for one: tenure lease request 2 --for 10m --wait";
+    print::rows(leases, output, empty, console)
+}
+
+fn watch(door: &Door, lease: Option<LeaseName>, console: &mut Console<'_>) -> Result<(), Error> {
+    let mut client = connect(&door.data)?;
+    let mut view: LeaseView = client.ask(&Request::Watch { lease })?;
+    loop {
+        if door.output == Output::Table {
+            let refusal = view.refusal.as_ref().map(|refusal| format!(": {}", refusal.message));
+            let site = view.site.as_deref().unwrap_or("-");
+            writeln!(
+                console.out,
+                "{:<12} {:<28} {:>3} {} at {site}, {}{}",
+                view.lease,
+                state(&view),
+                view.units,
+                view.resource,
+                left(&view),
+                refusal.unwrap_or_default()
+            )?;
+            console.out.flush()?;
+        } else {
+            print::line(&view, console)?;
+        }
+        view = client.next(None)?;
+    }
+}
+
+fn why(door: &Door, lease: &LeaseName, console: &mut Console<'_>) -> Result<(), Error> {
+    let whys: Vec<WhyView> = ask(&door.data, &Request::Why { lease: lease.clone() })?;
+    if door.output != Output::Table {
+        return Ok(print::json(&whys, console)?);
+    }
+    for why in &whys {
+        writeln!(console.out, "{} is {}: {}", why.lease.lease, state(&why.lease), why.reason)?;
+        for finding in why.findings.iter().filter(|finding| finding.says != why.reason) {
+            writeln!(console.out, "  {:<12} {}", finding.actor, finding.says)?;
+        }
+        if let Some(help) = &why.help {
+            writeln!(console.out, "help: {help}")?;
+        }
+    }
+    Ok(())
+}
+
+impl print::Row for LeaseView {
+    const COLUMNS: &'static [&'static str] =
+        &["lease", "slice", "state", "units", "type", "site", "left", "why"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.lease.clone(),
+            self.slice.clone(),
+            state(self),
+            self.units.to_string(),
+            self.resource.clone(),
+            self.site.clone().unwrap_or_else(|| "-".to_owned()),
+            roughly(self.left_s),
+            self.refusal.as_ref().map_or_else(String::new, |refusal| refusal.code.clone()),
+        ]
+    }
+}
+
+impl print::Row for LeaseUnitView {
+    const COLUMNS: &'static [&'static str] = &["unit", "epoch", "use", "properties"];
+
+    fn cells(&self) -> Vec<String> {
+        let properties = self.properties.iter().map(|(key, value)| format!("{key}={value}"));
+        let properties = properties.collect::<Vec<_>>().join(" ");
+        vec![self.unit.clone(), self.epoch.to_string(), self.usage.clone(), properties]
+    }
+}

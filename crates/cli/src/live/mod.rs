@@ -1,0 +1,67 @@
+//! The commands on a live deployment: running one, and talking to one through its socket.
+
+pub(crate) mod args;
+mod actors;
+mod doctor;
+mod lease;
+mod print;
+mod up;
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use tenure_node::api::Request;
+use tenure_node::api::client::Client;
+use tenure_node::run::SOCKET;
+
+use crate::error::Error;
+
+pub(crate) use actors::{broker, site, slice, ticket};
+pub(crate) use doctor::doctor;
+pub(crate) use lease::lease;
+pub(crate) use up::{config, dev, up};
+
+/// Connects to the deployment that keeps its data in `data`.
+fn connect(data: &Path) -> Result<Client, Error> {
+    Ok(Client::connect(&data.join(SOCKET))?)
+}
+
+/// Asks the deployment in `data` one thing.
+fn ask<T: DeserializeOwned>(data: &Path, request: &Request) -> Result<T, Error> {
+    Ok(connect(data)?.ask(request)?)
+}
+
+/// A length of time as people say it: the two largest parts.
+fn roughly(seconds: f64) -> String {
+    if seconds < 0.0 {
+        return format!("-{}", roughly(-seconds));
+    }
+    let whole = seconds.round().max(0.0) as u64;
+    let (days, hours) = (whole / 86_400, whole / 3600 % 24);
+    let (minutes, seconds) = (whole / 60 % 60, whole % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m{seconds}s"),
+        (0, ..) => format!("{hours}h{minutes}m"),
+        _ => format!("{days}d{hours}h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_rough() {
+        for (seconds, text) in [
+            (0.2, "0s"),
+            (59.4, "59s"),
+            (61.0, "1m1s"),
+            (7260.0, "2h1m"),
+            (90_000.0, "1d1h"),
+            (-5.0, "-5s"),
+        ] {
+            assert_eq!(roughly(seconds), text);
+        }
+    }
+}

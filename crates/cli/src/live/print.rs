@@ -1,0 +1,74 @@
+//! Tables of what a deployment answers, and the same as JSON and CSV.
+
+use std::io;
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{ContentArrangement, Table};
+use serde::Serialize;
+
+use super::args::Output;
+use crate::Console;
+use crate::error::Error;
+
+/// Something that is one row of a table.
+pub(crate) trait Row: Serialize {
+    /// The names of the columns.
+    const COLUMNS: &'static [&'static str];
+
+    /// What stands in them.
+    fn cells(&self) -> Vec<String>;
+}
+
+/// Prints rows in the way that was asked for. `empty` is said in the place of an empty table.
+pub(crate) fn rows<R: Row>(
+    rows: &[R],
+    output: Output,
+    empty: &str,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    match output {
+        Output::Table if rows.is_empty() => writeln!(console.out, "{empty}")?,
+        Output::Table => writeln!(console.out, "{}", table(rows))?,
+        Output::Json => json(&rows, console)?,
+        Output::Jsonl => rows.iter().try_for_each(|row| line(row, console))?,
+        Output::Csv => csv(rows, console)?,
+    }
+    Ok(console.out.flush()?)
+}
+
+/// Prints one JSON value.
+pub(crate) fn json(value: &impl Serialize, console: &mut Console<'_>) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *console.out, value)?;
+    writeln!(console.out)
+}
+
+/// Prints one JSON value on one line.
+pub(crate) fn line(value: &impl Serialize, console: &mut Console<'_>) -> io::Result<()> {
+    serde_json::to_writer(&mut *console.out, value)?;
+    writeln!(console.out)?;
+    console.out.flush()
+}
+
+/// A table without lines, to be read by people.
+pub(crate) fn table<R: Row>(rows: &[R]) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(R::COLUMNS.iter().map(|column| column.to_uppercase()));
+    table.add_rows(rows.iter().map(Row::cells));
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((if index == 0 { 0 } else { 2 }, 0));
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
+fn csv<R: Row>(rows: &[R], console: &mut Console<'_>) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(&mut *console.out);
+    writer.write_record(R::COLUMNS)?;
+    for row in rows {
+        writer.write_record(row.cells())?;
+    }
+    writer.flush()
+}

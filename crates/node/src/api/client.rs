@@ -1,0 +1,105 @@
+//! The other side of the socket: asks, and reads answers.
+
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use super::{Answer, ApiError, Request};
+
+/// A connection to a deployment.
+#[derive(Debug)]
+pub struct Client {
+    stream: BufReader<UnixStream>,
+    path: PathBuf,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// Nobody listens.
+    #[error("no deployment listens at {}: {cause}", .path.display())]
+    NobodyThere {
+        /// The socket.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// The connection broke; what was asked for may have happened all the same.
+    #[error("the connection to {} broke: {cause}", .path.display())]
+    Broken {
+        /// The socket.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// No answer came in time; what was asked for may still happen.
+    #[error("no answer came within {}", .0.as_secs_f64())]
+    TimedOut(Duration),
+    /// The deployment said no.
+    #[error(transparent)]
+    Refused(#[from] ApiError),
+    /// The answer is not one that this program knows: the deployment runs another version.
+    #[error("the answer makes no sense to this version of the program: {0}")]
+    Strange(serde_json::Error),
+}
+
+impl Client {
+    /// Connects to the socket at `path`.
+    ///
+    /// # Errors
+    /// [`ClientError::NobodyThere`].
+    pub fn connect(path: &Path) -> Result<Self, ClientError> {
+        let nobody = |cause| ClientError::NobodyThere { path: path.to_owned(), cause };
+        let stream = UnixStream::connect(path).map_err(nobody)?;
+        Ok(Self { stream: BufReader::new(stream), path: path.to_owned() })
+    }
+
+    /// The socket.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Asks, and reads the first answer.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
+        let broken = |cause| ClientError::Broken { path: self.path.clone(), cause };
+        let mut line = serde_json::to_vec(request).map_err(ClientError::Strange)?;
+        line.push(b'\n');
+        self.stream.get_mut().write_all(&line).map_err(broken)?;
+        self.next(None)
+    }
+
+    /// Reads the next answer to what was asked last, and waits for it no longer than `patience`.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn next<T: DeserializeOwned>(
+        &mut self,
+        patience: Option<Duration>,
+    ) -> Result<T, ClientError> {
+        let broken = |cause| ClientError::Broken { path: self.path.clone(), cause };
+        // The system takes no pause of zero.
+        let pause = patience.map(|patience| patience.max(Duration::from_millis(1)));
+        self.stream.get_mut().set_read_timeout(pause).map_err(broken)?;
+        let mut line = String::new();
+        match self.stream.read_line(&mut line) {
+            Ok(0) => Err(broken(io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) => match serde_json::from_str(&line).map_err(ClientError::Strange)? {
+                Answer::Ok(value) => serde_json::from_value(value).map_err(ClientError::Strange),
+                Answer::Error(error) => Err(error.into()),
+            },
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
+            {
+                Err(ClientError::TimedOut(patience.unwrap_or_default()))
+            }
+            Err(error) => Err(broken(error)),
+        }
+    }
+}

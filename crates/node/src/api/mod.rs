@@ -1,0 +1,282 @@
+//! The door for users: requests and answers, one JSON object a line, over a Unix socket.
+//!
+//! A connection is taken from the user who runs the deployment, and from root; the kernel says who it is.
+//! Whoever asks for something that changes is answered when it is durable.
+//! Times are RFC 3339 in UTC, lengths of time text such as `2h`, hashes hexadecimal.
+
+pub mod client;
+mod follow;
+mod server;
+mod view;
+mod wish;
+mod why;
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use tenure_core::driver::UnitId;
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::slice::LeaseId;
+use tenure_core::time::Span;
+use thiserror::Error;
+
+pub use server::{Deck, serve};
+pub use view::{
+    ActorView, BrokerView, DelegationView, LeaseUnitView, LeaseView, LinkView, RefusalView,
+    RequestView, SiteView, SliceView, StatusView, TicketView, UnitView,
+};
+pub use why::{Finding, WhyView};
+
+/// The version of requests and answers.
+pub const VERSION: u32 = 1;
+
+/// The longest request, in bytes.
+pub const MAX_REQUEST: usize = 1 << 20;
+
+/// What can be asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum Request {
+    /// How the deployment is: a [`StatusView`].
+    Status,
+    /// A lease: one [`LeaseView`], in which it waits for its broker.
+    Ask(Box<Wish>),
+    /// More time for a lease, or all parts of a request: a list of [`LeaseView`].
+    Extend {
+        /// Which.
+        lease: LeaseName,
+        /// How much longer.
+        duration: Span,
+    },
+    /// A lease, or all parts of a request, given back: a list of [`LeaseView`].
+    Close {
+        /// Which.
+        lease: LeaseName,
+    },
+    /// The leases: a list of [`LeaseView`].
+    Leases {
+        /// Of this service manager only.
+        manager: Option<Name>,
+        /// Of this slice only.
+        slice: Option<Name>,
+        /// Those that are over too, as long as they are remembered.
+        all: bool,
+    },
+    /// One lease, or all parts of a request: a list of [`LeaseView`].
+    Lease {
+        /// Which.
+        lease: LeaseName,
+    },
+    /// The same, now and again whenever something changes: one [`LeaseView`] a line, without an end.
+    Watch {
+        /// Which; all of them unless set.
+        lease: Option<LeaseName>,
+    },
+    /// Why a lease, or each part of a request, is as it is: a list of [`WhyView`].
+    Why {
+        /// Which.
+        lease: LeaseName,
+    },
+    /// The slices: a list of [`SliceView`].
+    Slices,
+    /// The sites, or one: a list of [`SiteView`].
+    Sites {
+        /// This one only.
+        site: Option<Name>,
+    },
+    /// The brokers, or one: a list of [`BrokerView`].
+    Brokers {
+        /// This one only.
+        broker: Option<Name>,
+    },
+    /// A quarantined unit was put right: its [`SiteView`].
+    Reset {
+        /// The site.
+        site: Name,
+        /// The unit.
+        unit: UnitId,
+    },
+    /// A ticket of a service manager's: a [`TicketView`].
+    Ticket {
+        /// The beginning of its hash.
+        hash: String,
+    },
+}
+
+/// What somebody wants to lease.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Wish {
+    /// The service manager that asks; may be left out if there is only one without a demand of its own.
+    pub manager: Option<Name>,
+    /// Whom it asks; its first broker unless set.
+    pub broker: Option<Name>,
+    /// Names the wish: who wishes again under the same id gets the same lease.
+    pub id: Option<String>,
+    /// The slice.
+    pub slice: Name,
+    /// The type.
+    pub resource: Name,
+    /// How many units.
+    pub units: NonZeroU32,
+    /// How few would do.
+    pub least: Option<NonZeroU32>,
+    /// What the type's attributes must be, each as `key=value`.
+    #[serde(default)]
+    pub requirements: Vec<String>,
+    /// For how long.
+    pub duration: Span,
+    /// When it starts at the earliest, from now on.
+    #[serde(default)]
+    pub after: Span,
+    /// How much later than that it may start.
+    #[serde(default)]
+    pub slack: Span,
+    /// For the site's driver.
+    #[serde(default)]
+    pub configuration: Properties,
+    /// Why, in the user's words.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// Names a lease, or all parts of a request: `guest/3`, `guest/3.1`, and `3` where only one service
+/// manager can be meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct LeaseName {
+    /// The service manager.
+    pub manager: Option<Name>,
+    /// The number of the request.
+    pub number: u64,
+    /// The part of it; all of them unless set.
+    pub part: Option<u16>,
+}
+
+impl LeaseName {
+    /// Whether a lease of the right service manager is meant.
+    pub fn means(&self, id: LeaseId) -> bool {
+        self.number == id.number && self.part.is_none_or(|part| part == id.part)
+    }
+}
+
+/// Text that names no lease.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{0}` names no lease: write `3`, `3.1` or `guest/3.1`")]
+pub struct BadLeaseName(String);
+
+impl FromStr for LeaseName {
+    type Err = BadLeaseName;
+
+    fn from_str(text: &str) -> Result<Self, BadLeaseName> {
+        let bad = || BadLeaseName(text.to_owned());
+        let (manager, id) = match text.split_once('/') {
+            Some((manager, id)) => (Some(Name::new(manager).map_err(|_| bad())?), id),
+            None => (None, text),
+        };
+        let (number, part) = match id.split_once('.') {
+            Some((number, part)) => (number, Some(part.parse().map_err(|_| bad())?)),
+            None => (id, None),
+        };
+        Ok(Self { manager, number: number.parse().map_err(|_| bad())?, part })
+    }
+}
+
+impl fmt::Display for LeaseName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(manager) = &self.manager {
+            write!(f, "{manager}/")?;
+        }
+        write!(f, "{}", self.number)?;
+        self.part.map_or(Ok(()), |part| write!(f, ".{part}"))
+    }
+}
+
+impl TryFrom<String> for LeaseName {
+    type Error = BadLeaseName;
+
+    fn try_from(text: String) -> Result<Self, BadLeaseName> {
+        text.parse()
+    }
+}
+
+impl From<LeaseName> for String {
+    fn from(name: LeaseName) -> Self {
+        name.to_string()
+    }
+}
+
+/// One line of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// What was asked for.
+    Ok(serde_json::Value),
+    /// Why not.
+    Error(ApiError),
+}
+
+/// Why something was not done.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[error("{message}")]
+pub struct ApiError {
+    /// What kind of no it is.
+    pub code: Code,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+/// Kinds of no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Code {
+    /// There is no such thing, and can never be.
+    NoSuch,
+    /// Not now; later perhaps.
+    Busy,
+    /// Not to this asker.
+    Denied,
+    /// What was asked makes no sense.
+    Usage,
+    /// It went wrong; it may have happened all the same.
+    Failed,
+}
+
+impl ApiError {
+    fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), help: None }
+    }
+
+    fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_named_as_it_is_printed() {
+        for text in ["3", "3.1", "guest/3", "guest/3.1"] {
+            assert_eq!(text.parse::<LeaseName>().unwrap().to_string(), text);
+        }
+        for text in ["", "x", "3.", "guest/", "/3", "Guest/3", "3.1.2", "3.99999"] {
+            assert!(text.parse::<LeaseName>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn requests_are_plain_json() {
+        let request = Request::Extend { lease: "guest/3".parse().unwrap(), duration: Span::HOUR };
+        let text = serde_json::to_string(&request).unwrap();
+        assert_eq!(text, r#"{"do":"extend","lease":"guest/3","duration":"1h"}"#);
+        assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), request);
+    }
+}

@@ -1,0 +1,558 @@
+//! The side of the socket that answers.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use serde::Serialize;
+use tenure_core::actor::broker::Broker;
+use tenure_core::actor::service_manager::ServiceManager;
+use tenure_core::actor::site_authority::SiteAuthority;
+use tenure_core::actor::{Role, Seat};
+use tenure_core::effect::Command;
+use tenure_core::identity::ActorId;
+use tenure_core::lease::service_manager::State;
+use tenure_core::name::Name;
+use tenure_core::slice::LeaseId;
+use tenure_core::ticket::Ticket;
+use tenure_core::time::Time;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Mutex, mpsc};
+use tracing::{debug, warn};
+
+use super::view::{self, LeaseView, Names};
+use super::{Answer, ApiError, Code, LeaseName, MAX_REQUEST, Request, VERSION, follow, why, wish};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::deployment::Running;
+use crate::host::{Handle, HostError};
+
+/// The most leases that one answer lists.
+const MOST: usize = 10_000;
+
+/// What the door opens onto: the actors of a deployment, and what is said of them all.
+pub struct Deck {
+    config: Config,
+    data: PathBuf,
+    clock: Arc<dyn Clock>,
+    handles: BTreeMap<Name, Handle>,
+    names: Names,
+    /// The leases that were asked for under an id, so that none is asked for twice.
+    asked: Mutex<wish::Asked>,
+}
+
+type Told<T> = Result<T, ApiError>;
+
+impl Deck {
+    /// The deck of a deployment that keeps its data in `data`.
+    pub fn new(running: &Running, config: Config, data: PathBuf, clock: Arc<dyn Clock>) -> Self {
+        let handles = running.handles().map(|handle| (handle.card().name.clone(), handle.clone()));
+        let handles: BTreeMap<Name, Handle> = handles.collect();
+        let names = handles.values().map(|handle| (handle.card().id, handle.card().name.clone()));
+        Self { config, data, clock, names: names.collect(), asked: Mutex::default(), handles }
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(super) fn asked(&self) -> &Mutex<wish::Asked> {
+        &self.asked
+    }
+
+    /// The journal of an actor.
+    pub(super) fn journal(&self, name: &Name) -> PathBuf {
+        self.data.join("journals").join(format!("{name}.db"))
+    }
+
+    pub(super) fn name(&self, id: ActorId) -> String {
+        view::name(&self.names, id)
+    }
+
+    pub(super) fn id(&self, name: &Name) -> Option<ActorId> {
+        self.handles.get(name).map(|handle| handle.card().id)
+    }
+
+    pub(super) fn handle_of(&self, id: ActorId) -> Option<&Handle> {
+        self.handles.get(self.names.get(&id)?)
+    }
+
+    /// The actor of that name and role.
+    pub(super) fn actor(&self, role: Role, name: &Name) -> Told<&Handle> {
+        let of_role = || self.of_role(role).map(|handle| handle.card().name.as_str());
+        self.handles.get(name).filter(|handle| handle.card().role == role).ok_or_else(|| {
+            let help = tenure_config::suggestion(name.as_str(), of_role());
+            ApiError::new(Code::NoSuch, format!("no {role} `{name}`")).help(help)
+        })
+    }
+
+    fn of_role(&self, role: Role) -> impl Iterator<Item = &Handle> {
+        self.handles.values().filter(move |handle| handle.card().role == role)
+    }
+
+    /// The actors of a role, or the one that is named.
+    fn chosen(&self, role: Role, name: Option<&Name>) -> Told<Vec<&Handle>> {
+        match name {
+            Some(name) => Ok(vec![self.actor(role, name)?]),
+            None => Ok(self.of_role(role).collect()),
+        }
+    }
+
+    pub(super) async fn look<T: Send + 'static>(
+        &self,
+        handle: &Handle,
+        look: impl FnOnce(&Seat) -> T + Send + 'static,
+    ) -> Told<T> {
+        handle.query(look).await.map_err(|error| refused(&error))
+    }
+
+    pub(super) async fn guest<T: Send + 'static>(
+        &self,
+        name: &Name,
+        look: impl FnOnce(&ServiceManager) -> Option<T> + Send + 'static,
+    ) -> Told<Option<T>> {
+        let handle = self.actor(Role::ServiceManager, name)?;
+        self.look(handle, move |seat| match seat {
+            Seat::ServiceManager(guest, _) => look(guest),
+            Seat::Broker(..) | Seat::SiteAuthority(..) => None,
+        })
+        .await
+    }
+
+    async fn site<T: Send + 'static>(
+        &self,
+        handle: &Handle,
+        look: impl FnOnce(&SiteAuthority) -> T + Send + 'static,
+    ) -> Told<Option<T>> {
+        self.look(handle, move |seat| match seat {
+            Seat::SiteAuthority(site, _) => Some(look(site)),
+            Seat::ServiceManager(..) | Seat::Broker(..) => None,
+        })
+        .await
+    }
+
+    async fn broker<T: Send + 'static>(
+        &self,
+        handle: &Handle,
+        look: impl FnOnce(&Broker) -> T + Send + 'static,
+    ) -> Told<Option<T>> {
+        self.look(handle, move |seat| match seat {
+            Seat::Broker(broker, _) => Some(look(broker)),
+            Seat::ServiceManager(..) | Seat::SiteAuthority(..) => None,
+        })
+        .await
+    }
+
+    /// The leases of a service manager that are wanted, in order.
+    async fn leases_of(
+        &self,
+        manager: &Name,
+        wanted: impl Fn(LeaseId, &Name, bool) -> bool + Send + 'static,
+    ) -> Told<Vec<LeaseView>> {
+        let (name, names, now) = (manager.clone(), self.names.clone(), self.now());
+        let leases = self.guest(manager, move |guest| {
+            let leases = guest.survey().filter(|lease| {
+                wanted(lease.id, lease.slice, matches!(lease.state, State::Closed { .. }))
+            });
+            let views = leases.map(|lease| view::lease(&name, &names, &lease, now));
+            Some(views.take(MOST).collect())
+        });
+        Ok(leases.await?.unwrap_or_default())
+    }
+
+    pub(super) async fn lease(&self, manager: &Name, id: LeaseId) -> Told<LeaseView> {
+        let leases = self.leases_of(manager, move |lease, _, _| lease == id).await?;
+        leases.into_iter().next().ok_or_else(|| no_lease(&format!("{manager}/{id}")))
+    }
+
+    /// The leases of a name: all parts of a request, unless one is named.
+    async fn named(&self, lease: &LeaseName) -> Told<Vec<LeaseView>> {
+        let manager = self.manager_of(lease).await?;
+        let name = lease.clone();
+        let leases = self.leases_of(&manager, move |id, _, _| name.means(id)).await?;
+        if leases.is_empty() { Err(no_lease(&lease.to_string())) } else { Ok(leases) }
+    }
+
+    /// The leases of a name, with their service manager; those that are over only if all are.
+    async fn parts(&self, lease: &LeaseName) -> Told<(Name, Vec<LeaseId>)> {
+        let manager = self.manager_of(lease).await?;
+        let name = lease.clone();
+        let found = self.guest(&manager, move |guest| {
+            let meant = guest.survey().filter(|lease| name.means(lease.id));
+            let (over, open): (Vec<_>, Vec<_>) =
+                meant.partition(|lease| matches!(lease.state, State::Closed { .. }));
+            let parts = if open.is_empty() { over } else { open };
+            Some(parts.into_iter().map(|lease| lease.id).collect::<Vec<_>>())
+        });
+        let parts = found.await?.unwrap_or_default();
+        if parts.is_empty() { Err(no_lease(&lease.to_string())) } else { Ok((manager, parts)) }
+    }
+
+    /// Has something done to each part of a request; answers how they are then.
+    async fn each(
+        &self,
+        lease: &LeaseName,
+        command: impl Fn(LeaseId) -> Command,
+    ) -> Told<Vec<LeaseView>> {
+        let (manager, parts) = self.parts(lease).await?;
+        let mut views = Vec::new();
+        for id in parts {
+            self.command(&manager, command(id)).await?;
+            views.push(self.lease(&manager, id).await?);
+        }
+        Ok(views)
+    }
+
+    /// The service manager that a lease's name means: the one it says, or the only one with such a lease.
+    async fn manager_of(&self, lease: &LeaseName) -> Told<Name> {
+        if let Some(name) = &lease.manager {
+            return Ok(self.actor(Role::ServiceManager, name)?.card().name.clone());
+        }
+        let mut having = Vec::new();
+        for handle in self.of_role(Role::ServiceManager) {
+            let (name, wanted) = (&handle.card().name, lease.clone());
+            let has = self
+                .guest(name, move |guest| Some(guest.survey().any(|lease| wanted.means(lease.id))));
+            if has.await?.unwrap_or_default() {
+                having.push(name.clone());
+            }
+        }
+        // A user means what users asked for, not what a made-up demand did.
+        let managers = &self.config.service_managers;
+        let asked = |name: &&Name| managers.get(*name).is_some_and(|m| m.demand.is_none());
+        match (&having[..], &having.iter().filter(asked).collect::<Vec<_>>()[..]) {
+            ([], _) => Err(no_lease(&lease.to_string())),
+            ([name], _) => Ok(name.clone()),
+            (_, [name]) => Ok((*name).clone()),
+            (several, _) => {
+                let names: Vec<String> =
+                    several.iter().map(|name| format!("{name}/{lease}")).collect();
+                let message = format!("several service managers have a lease {lease}");
+                Err(ApiError::new(Code::Usage, message)
+                    .help(format!("write {}", names.join(" or "))))
+            }
+        }
+    }
+
+    async fn answer(&self, request: Request) -> Told<serde_json::Value> {
+        match request {
+            Request::Status => json(&self.status().await),
+            Request::Ask(wish) => json(&wish::ask(self, *wish).await?),
+            Request::Extend { lease, duration } => {
+                json(&self.each(&lease, |lease| Command::Extend { lease, duration }).await?)
+            }
+            Request::Close { lease } => {
+                json(&self.each(&lease, |lease| Command::Close { lease }).await?)
+            }
+            Request::Leases { manager, slice, all } => {
+                let mut leases = Vec::new();
+                for handle in self.chosen(Role::ServiceManager, manager.as_ref())? {
+                    let slice = slice.clone();
+                    let wanted = move |_: LeaseId, of: &Name, over: bool| {
+                        (all || !over) && slice.as_ref().is_none_or(|slice| slice == of)
+                    };
+                    leases.extend(self.leases_of(&handle.card().name, wanted).await?);
+                }
+                json(&leases)
+            }
+            Request::Lease { lease } => json(&self.named(&lease).await?),
+            Request::Why { lease } => {
+                let (manager, ids) = self.parts(&lease).await?;
+                let mut whys = Vec::new();
+                for id in ids {
+                    whys.push(why::why(self, &manager, id).await?);
+                }
+                json(&whys)
+            }
+            Request::Slices => {
+                let mut slices = Vec::new();
+                for handle in self.of_role(Role::ServiceManager) {
+                    let name = handle.card().name.clone();
+                    let of = self.guest(&handle.card().name, move |g| Some(view::slices(&name, g)));
+                    slices.extend(of.await?.unwrap_or_default());
+                }
+                json(&slices)
+            }
+            Request::Sites { site } => json(&self.sites(site.as_ref()).await?),
+            Request::Brokers { broker } => json(&self.brokers(broker.as_ref()).await?),
+            Request::Reset { site, unit } => {
+                let handle = self.actor(Role::SiteAuthority, &site)?;
+                let reset = handle.command(Command::Reset { unit }).await;
+                reset.map_err(|error| refused(&error))?;
+                json(&self.sites(Some(&site)).await?.pop())
+            }
+            Request::Ticket { hash } => json(&self.ticket(hash).await?),
+            Request::Watch { .. } => {
+                Err(ApiError::new(Code::Usage, "a watch has no single answer"))
+            }
+        }
+    }
+
+    pub(super) async fn command(&self, manager: &Name, command: Command) -> Told<Option<LeaseId>> {
+        let handle = self.actor(Role::ServiceManager, manager)?;
+        let committed = handle.command(command).await.map_err(|error| refused(&error))?;
+        Ok(committed.lease())
+    }
+
+    async fn status(&self) -> view::StatusView {
+        let mut actors = Vec::new();
+        for handle in self.handles.values() {
+            let card = handle.card();
+            let seen = handle.query(|seat| (seat.actor().position(), seat.actor().unfinished(100)));
+            let (down, (facts, open)) = match seen.await {
+                Ok(seen) => (None, seen),
+                Err(error) => (Some(error.to_string()), (0, Vec::new())),
+            };
+            actors.push(view::ActorView {
+                name: card.name.to_string(),
+                role: view::role(card.role),
+                id: card.id.to_string(),
+                down,
+                facts,
+                open,
+            });
+        }
+        view::StatusView {
+            version: VERSION,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            data: self.data.display().to_string(),
+            now: view::time(self.now()),
+            speed: self.config.speed.get(),
+            actors,
+        }
+    }
+
+    async fn sites(&self, site: Option<&Name>) -> Told<Vec<view::SiteView>> {
+        let mut sites = Vec::new();
+        for handle in self.chosen(Role::SiteAuthority, site)? {
+            let (card, names) = (handle.card().clone(), self.names.clone());
+            let look = move |site: &SiteAuthority| view::site((&card.name, card.id), site, &names);
+            sites.extend(self.site(handle, look).await?);
+        }
+        Ok(sites)
+    }
+
+    async fn brokers(&self, broker: Option<&Name>) -> Told<Vec<view::BrokerView>> {
+        let mut brokers = Vec::new();
+        for handle in self.chosen(Role::Broker, broker)? {
+            let (card, names, now) = (handle.card().clone(), self.names.clone(), self.now());
+            let look = move |b: &Broker| view::broker((&card.name, card.id), b, &names, now);
+            brokers.extend(self.broker(handle, look).await?);
+        }
+        Ok(brokers)
+    }
+
+    /// The ticket in a service manager's hands whose hash begins so.
+    async fn ticket(&self, hash: String) -> Told<view::TicketView> {
+        for handle in self.of_role(Role::ServiceManager) {
+            let (manager, names, hash) =
+                (handle.card().name.clone(), self.names.clone(), hash.clone());
+            let found = self.guest(&handle.card().name, move |guest| {
+                let tickets = guest.survey().flat_map(|lease| {
+                    let held = tickets_of(lease.state).into_iter();
+                    held.map(move |ticket| (lease.id, ticket)).collect::<Vec<_>>()
+                });
+                let mut found =
+                    tickets.filter(|(_, ticket)| ticket.hash().to_hex().starts_with(&hash));
+                let (id, ticket) = found.next()?;
+                Some(view::ticket(ticket, Some(view::lease_name(manager.as_str(), id)), &names))
+            });
+            if let Some(found) = found.await? {
+                return Ok(found);
+            }
+        }
+        let help = "`tenure lease show` names the tickets of a lease";
+        Err(ApiError::new(Code::NoSuch, format!("no ticket in hand begins with {hash}")).help(help))
+    }
+
+    /// Every change of the leases that are meant, as it becomes durable: first how they are now.
+    async fn watch(&self, lease: Option<LeaseName>, out: &mut OwnedWriteHalf) -> Result<(), Ended> {
+        let managers = match &lease {
+            Some(lease) => vec![self.manager_of(lease).await?],
+            None => self.of_role(Role::ServiceManager).map(|h| h.card().name.clone()).collect(),
+        };
+        let (tell, mut told) = mpsc::channel(1024);
+        for manager in &managers {
+            let handle = self.actor(Role::ServiceManager, manager)?;
+            let mut facts = handle.facts().await.map_err(|error| refused(&error))?.facts;
+            let (manager, tell) = (manager.clone(), tell.clone());
+            tokio::task::spawn_local(async move {
+                while let Some((_, entry)) = facts.recv().await {
+                    let number = follow::number_of(&entry.fact);
+                    if number.is_some() && tell.send((manager.clone(), number)).await.is_err() {
+                        return;
+                    }
+                }
+                // The host fell or stopped: what follows is not known.
+                drop(tell.send((manager, None)).await);
+            });
+        }
+        drop(tell);
+        let mut shown: BTreeMap<String, LeaseView> = BTreeMap::new();
+        let mut due: Vec<(Name, Option<u64>)> = managers.into_iter().map(|m| (m, None)).collect();
+        loop {
+            for (manager, number) in due {
+                let wanted = lease.clone();
+                let meant = move |id: LeaseId, _: &Name, over: bool| {
+                    number.is_none_or(|number| id.number == number)
+                        && wanted.as_ref().map_or(!over || number.is_some(), |name| name.means(id))
+                };
+                for view in self.leases_of(&manager, meant).await? {
+                    let same =
+                        |old: &LeaseView| LeaseView { left_s: view.left_s, ..old.clone() } == view;
+                    if !shown.get(&view.lease).is_some_and(same) {
+                        write(out, &Answer::Ok(json(&view)?)).await?;
+                        shown.insert(view.lease.clone(), view);
+                    }
+                }
+            }
+            match told.recv().await {
+                Some((manager, Some(number))) => due = vec![(manager, Some(number))],
+                Some((manager, None)) => {
+                    let message = format!("{manager} went down or fell behind");
+                    return Err(ApiError::new(Code::Failed, message).help("watch again").into());
+                }
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// The tickets that a lease holds.
+fn tickets_of(state: &State) -> Vec<&Ticket> {
+    match (state.held(), state) {
+        (Some(held), _) => held.tickets.iter().collect(),
+        (None, State::Closing { tickets }) => tickets.iter().collect(),
+        (None, state) => view::ticket_of(state).into_iter().collect(),
+    }
+}
+
+fn no_lease(name: &str) -> ApiError {
+    ApiError::new(Code::NoSuch, format!("no lease {name}"))
+        .help("`tenure lease list --all` lists all that are remembered")
+}
+
+pub(super) fn refused(error: &HostError) -> ApiError {
+    let code = match error {
+        HostError::Refused(_) => Code::Usage,
+        HostError::Busy(_) => Code::Busy,
+        HostError::Unknown(_) | HostError::Stopped(_) => Code::Failed,
+    };
+    ApiError::new(code, error.to_string())
+}
+
+fn json(value: &impl Serialize) -> Told<serde_json::Value> {
+    serde_json::to_value(value).map_err(|error| ApiError::new(Code::Failed, error.to_string()))
+}
+
+/// Why a conversation ends.
+enum Ended {
+    Gone(io::Error),
+    Told(ApiError),
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
+        Self::Gone(error)
+    }
+}
+
+impl From<ApiError> for Ended {
+    fn from(error: ApiError) -> Self {
+        Self::Told(error)
+    }
+}
+
+/// Takes connections for as long as it is polled. Runs on a thread of its own kind: a `LocalSet` or an
+/// actix system.
+///
+/// # Errors
+/// If the socket takes no more connections.
+pub async fn serve(listener: UnixListener, deck: Rc<Deck>) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let deck = Rc::clone(&deck);
+        tokio::task::spawn_local(async move {
+            if let Err(error) = converse(stream, &deck).await {
+                debug!("a connection ended: {error}");
+            }
+        });
+    }
+}
+
+async fn converse(stream: UnixStream, deck: &Deck) -> io::Result<()> {
+    let peer = stream.peer_cred()?.uid();
+    let own = rustix::process::geteuid().as_raw();
+    let (read, mut write_half) = stream.into_split();
+    if peer != own && peer != 0 {
+        warn!("user {peer} was turned away: the deployment is user {own}'s");
+        let message = format!("this deployment is user {own}'s, not user {peer}'s");
+        return write(&mut write_half, &Answer::Error(ApiError::new(Code::Denied, message))).await;
+    }
+    let mut reader = BufReader::new(read);
+    while let Some(line) = request_line(&mut reader).await? {
+        match serde_json::from_slice(&line) {
+            Ok(Request::Watch { lease }) => return watched(deck, lease, reader, write_half).await,
+            Ok(request) => {
+                let answer = deck.answer(request).await;
+                write(&mut write_half, &answer.map_or_else(Answer::Error, Answer::Ok)).await?;
+            }
+            Err(error) => {
+                let message = format!("the request makes no sense: {error}");
+                let no = ApiError::new(Code::Usage, message).help("see docs/API.md");
+                write(&mut write_half, &Answer::Error(no)).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A watch ends when whoever watches hangs up.
+async fn watched(
+    deck: &Deck,
+    lease: Option<LeaseName>,
+    mut reader: BufReader<OwnedReadHalf>,
+    mut out: OwnedWriteHalf,
+) -> io::Result<()> {
+    let mut rest = [0; 1];
+    let ended = tokio::select! {
+        biased;
+        ended = deck.watch(lease, &mut out) => ended,
+        _ = reader.read(&mut rest) => return Ok(()),
+    };
+    match ended {
+        Ok(()) => Ok(()),
+        Err(Ended::Gone(error)) => Err(error),
+        Err(Ended::Told(error)) => write(&mut out, &Answer::Error(error)).await,
+    }
+}
+
+/// The next line, `None` at the end. One that is too long ends the conversation.
+async fn request_line(reader: &mut BufReader<OwnedReadHalf>) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let most = u64::try_from(MAX_REQUEST).unwrap_or(u64::MAX);
+    reader.take(most).read_until(b'\n', &mut line).await?;
+    match line.last() {
+        None => Ok(None),
+        Some(b'\n') => Ok(Some(line)),
+        Some(_) if line.len() == MAX_REQUEST => {
+            Err(io::Error::new(io::ErrorKind::InvalidData, "a request is too long"))
+        }
+        Some(_) => Ok(Some(line)),
+    }
+}
+
+async fn write(out: &mut OwnedWriteHalf, answer: &Answer) -> io::Result<()> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    out.write_all(&line).await
+}

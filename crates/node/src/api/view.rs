@@ -1,0 +1,583 @@
+//! What users see of actors: plain values, with names in the place of ids.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, SecondsFormat};
+use serde::{Deserialize, Serialize};
+use tenure_core::actor::Role;
+use tenure_core::actor::broker::{Broker, HoldingSurvey, RequestSurvey};
+use tenure_core::actor::service_manager::{LeaseSurvey, ServiceManager};
+use tenure_core::actor::site_authority::{SiteAuthority, SiteLeaseSurvey};
+use tenure_core::identity::ActorId;
+use tenure_core::lease::service_manager::{Extension, Outcome, State, Use};
+use tenure_core::lease::{broker, unit};
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::refusal::{Outlook, Refusal};
+use tenure_core::slice::LeaseId;
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::SignedLink;
+use tenure_core::time::{Term, Time};
+
+/// The names of actors by their ids.
+pub(super) type Names = BTreeMap<ActorId, Name>;
+
+/// How a deployment is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StatusView {
+    /// The version of these answers.
+    pub version: u32,
+    /// The version of the program.
+    pub program: String,
+    /// The process.
+    pub pid: u32,
+    /// Where the deployment keeps its data.
+    pub data: String,
+    /// The time on its clock.
+    pub now: String,
+    /// How much faster than the wall's that runs.
+    pub speed: u32,
+    /// Its actors.
+    pub actors: Vec<ActorView>,
+}
+
+/// An actor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ActorView {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub role: String,
+    /// Its id.
+    pub id: String,
+    /// What is wrong with it, if it is not at work.
+    pub down: Option<String>,
+    /// How many facts its journal holds.
+    pub facts: u64,
+    /// What it has not yet brought to an end: at most a hundred lines.
+    pub open: Vec<String>,
+}
+
+/// A lease as its service manager knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeaseView {
+    /// Its name: service manager, number of the request, part of it.
+    pub lease: String,
+    /// Its slice.
+    pub slice: String,
+    /// Where it is in its life: asking, given-up, redeeming, joining, active, leaving, closing, crediting, closed.
+    pub state: String,
+    /// The type of its units.
+    pub resource: String,
+    /// How many it has or wants.
+    pub units: u32,
+    /// How few will do.
+    pub least: u32,
+    /// From when.
+    pub start: String,
+    /// Until when.
+    pub end: String,
+    /// Seconds until its end, from now; negative after it.
+    pub left_s: f64,
+    /// The site, once there is a ticket.
+    pub site: Option<String>,
+    /// How far an extension is, if one is under way: asking, redeeming.
+    pub extension: Option<String>,
+    /// How it went, if it is over: ended, given-back, refused, unanswered.
+    pub outcome: Option<String>,
+    /// Who said no, and why, if somebody did.
+    pub refusal: Option<RefusalView>,
+    /// The units in hand.
+    pub in_hand: Vec<LeaseUnitView>,
+    /// The hashes of its tickets: its own, then those of its extensions.
+    pub tickets: Vec<String>,
+}
+
+/// A unit in a guest's hands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeaseUnitView {
+    /// Its name: site and number.
+    pub unit: String,
+    /// The fencing number of this tenancy.
+    pub epoch: u64,
+    /// What the guest does with it: joining, joined, unusable, leaving, left.
+    #[serde(rename = "use")]
+    pub usage: String,
+    /// What the site's driver says about it.
+    pub properties: BTreeMap<String, String>,
+}
+
+/// Why something was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusalView {
+    /// A stable word.
+    pub code: String,
+    /// In a sentence.
+    pub message: String,
+    /// Whether it can ever be had: never, later, denied.
+    pub outlook: String,
+}
+
+/// A slice of a service manager.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SliceView {
+    /// The service manager.
+    pub manager: String,
+    /// Its name.
+    pub slice: String,
+    /// The leases in it that are not over.
+    pub leases: u32,
+    /// Those of them that are active.
+    pub active: u32,
+    /// The units in hand.
+    pub units: u32,
+}
+
+/// A site.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SiteView {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: String,
+    /// Its units.
+    pub units: Vec<UnitView>,
+    /// What it has out.
+    pub delegations: Vec<DelegationView>,
+    /// The leases that are not over.
+    pub leases: Vec<SiteLeaseView>,
+}
+
+/// A unit at its site.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UnitView {
+    /// Its name: site and number.
+    pub unit: String,
+    /// Its type.
+    pub resource: String,
+    /// Where it is in its life: free, setting-up, ready, abandoned, tearing-down, quarantined.
+    pub state: String,
+    /// Its fencing number.
+    pub epoch: u64,
+    /// The lease it is on.
+    pub lease: Option<String>,
+    /// What its driver said about it.
+    pub properties: BTreeMap<String, String>,
+}
+
+/// A lease at its site.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SiteLeaseView {
+    /// Its name at its holder.
+    pub lease: String,
+    /// Its name here: the hash of its first ticket.
+    pub ticket: String,
+    /// Where it is in its life: early, due, priming, active.
+    pub state: String,
+    /// The type of its units.
+    pub resource: String,
+    /// How many units it is for.
+    pub units: u32,
+    /// How many of them it lacks.
+    pub lacks: u32,
+    /// From when.
+    pub start: String,
+    /// Until when.
+    pub end: String,
+}
+
+/// Units that a site delegated to a broker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DelegationView {
+    /// The site.
+    pub site: String,
+    /// The broker.
+    pub broker: String,
+    /// The type.
+    pub resource: String,
+    /// How many.
+    pub units: u32,
+    /// How many are not sold now; at a broker only.
+    pub free: Option<i64>,
+    /// What they are like; at a broker only.
+    pub attributes: BTreeMap<String, String>,
+    /// From when.
+    pub start: String,
+    /// Until when.
+    pub end: String,
+    /// The hash of its newest generation.
+    pub ticket: String,
+}
+
+/// A broker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BrokerView {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: String,
+    /// What it can sell from.
+    pub delegations: Vec<DelegationView>,
+    /// The requests it remembers.
+    pub requests: Vec<RequestView>,
+}
+
+/// A request at a broker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RequestView {
+    /// Its name: service manager and number.
+    pub request: String,
+    /// Where it is in its life: open, granted, returned, refused.
+    pub state: String,
+    /// When it is of no more use to its asker.
+    pub answer_by: String,
+    /// Why it was refused, if it was.
+    pub refusal: Option<RefusalView>,
+}
+
+/// A ticket, root first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TicketView {
+    /// The hash of its bottom link.
+    pub ticket: String,
+    /// The lease it is for, where that is known.
+    pub lease: Option<String>,
+    /// Its links.
+    pub links: Vec<LinkView>,
+}
+
+/// A link of a ticket.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkView {
+    /// Its hash.
+    pub hash: String,
+    /// Who handed it on.
+    pub issuer: String,
+    /// To whom.
+    pub holder: String,
+    /// The type.
+    pub resource: String,
+    /// How many units.
+    pub units: u32,
+    /// From when.
+    pub start: String,
+    /// Until when.
+    pub end: String,
+    /// Its conditions.
+    pub constraints: Vec<String>,
+    /// Whether its signature is its issuer's.
+    pub signed: bool,
+}
+
+/// RFC 3339 in UTC, to the millisecond.
+pub(super) fn time(time: Time) -> String {
+    DateTime::from_timestamp_micros(time.as_micros())
+        .map_or_else(|| time.to_string(), |at| at.to_rfc3339_opts(SecondsFormat::Millis, true))
+}
+
+/// A word of a machine's as users see it: `SettingUp` is `setting-up`.
+pub(super) fn plain(word: &str) -> String {
+    let word = word.split(['+', '(']).next().unwrap_or_default();
+    let mut plain = String::new();
+    for (nth, letter) in word.chars().enumerate() {
+        if letter.is_ascii_uppercase() && nth > 0 {
+            plain.push('-');
+        }
+        plain.push(letter.to_ascii_lowercase());
+    }
+    plain
+}
+
+pub(super) fn name(names: &Names, id: ActorId) -> String {
+    names.get(&id).map_or_else(|| id.to_string(), ToString::to_string)
+}
+
+fn properties(properties: &Properties) -> BTreeMap<String, String> {
+    properties.iter().map(|(key, value)| (key.to_string(), value.to_owned())).collect()
+}
+
+impl RefusalView {
+    pub(super) fn of(refusal: &Refusal) -> Self {
+        Self {
+            code: refusal.word().to_owned(),
+            message: in_words(refusal),
+            outlook: match refusal.outlook() {
+                Outlook::Never => "never",
+                Outlook::Later => "later",
+                Outlook::Denied => "denied",
+            }
+            .to_owned(),
+        }
+    }
+}
+
+/// What a refusal says, with its instants as dates.
+fn in_words(refusal: &Refusal) -> String {
+    let span = |term: &Term| (time(term.start()), time(term.end()));
+    match refusal {
+        Refusal::Busy { resource, asked, free, earliest } => {
+            let hint = earliest.map(|at| format!("; from {} on they would be", time(at)));
+            let hint = hint.unwrap_or_default();
+            format!("{asked} units of `{resource}` were asked for, {free} are free{hint}")
+        }
+        Refusal::TooLate(at) => format!("too late: it had to be asked for before {}", time(*at)),
+        Refusal::Undecided(at) => format!("no decision was taken by {}", time(*at)),
+        Refusal::NotExtendable(term) => {
+            let (start, end) = span(term);
+            format!("no lease of yours here ends at {start} and could go on until {end}")
+        }
+        Refusal::Conflict(evidence) => {
+            let (links, at) = (evidence.links.len(), time(evidence.at));
+            format!("{links} links were cut from a ticket that does not cover them at {at}")
+        }
+        Refusal::Oversold { links, at } => {
+            let at = time(*at);
+            format!("{links} tickets, too many to show, use up what this one was cut from at {at}")
+        }
+        Refusal::NoSuchType { .. }
+        | Refusal::NoMatch { .. }
+        | Refusal::TooMany { .. }
+        | Refusal::TermTooShort { .. }
+        | Refusal::Ticket(_)
+        | Refusal::Constraint(_)
+        | Refusal::Closed
+        | Refusal::UnitsDiffer { .. }
+        | Refusal::SetupFailed { .. }
+        | Refusal::Malformed(_)
+        | Refusal::Forbidden
+        | Refusal::Overloaded => refusal.to_string(),
+    }
+}
+
+/// The name of a lease.
+pub(super) fn lease_name(manager: &str, id: LeaseId) -> String {
+    format!("{manager}/{id}")
+}
+
+/// A lease at the time `now`.
+pub(super) fn lease(
+    manager: &Name,
+    names: &Names,
+    lease: &LeaseSurvey<'_>,
+    now: Time,
+) -> LeaseView {
+    let held = lease.state.held();
+    let site = ticket_of(lease.state).map(Ticket::site);
+    let site_name = site.map(|site| name(names, site));
+    let units = held.into_iter().flat_map(|held| held.units.values());
+    let units = units.map(|(unit, usage)| LeaseUnitView {
+        unit: format!("{}/{}", site_name.as_deref().unwrap_or("?"), unit.unit),
+        epoch: unit.epoch.0,
+        usage: use_word(*usage).to_owned(),
+        properties: properties(&unit.properties),
+    });
+    let extension = held.and_then(|held| match held.extension {
+        Extension::None => None,
+        Extension::Asking { .. } => Some("asking".to_owned()),
+        Extension::Redeeming { .. } => Some("redeeming".to_owned()),
+    });
+    let outcome = if let State::Closed { outcome } = lease.state { Some(outcome) } else { None };
+    LeaseView {
+        lease: lease_name(manager.as_str(), lease.id),
+        slice: lease.slice.to_string(),
+        state: plain(lease.state.word()),
+        resource: lease.resource.to_string(),
+        units: lease.units,
+        least: lease.least,
+        start: time(lease.term.start()),
+        end: time(lease.term.end()),
+        left_s: lease.term.end().since(now).as_secs_f64(),
+        site: site_name.clone(),
+        extension,
+        outcome: outcome.map(|outcome| outcome_word(outcome).to_owned()),
+        refusal: outcome.and_then(|outcome| match outcome {
+            Outcome::Refused(refusal) => Some(RefusalView::of(refusal)),
+            Outcome::Ended | Outcome::GivenBack | Outcome::Unanswered => None,
+        }),
+        in_hand: units.collect(),
+        tickets: lease.tickets.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// The first ticket of a lease, if it has one.
+pub(super) fn ticket_of(state: &State) -> Option<&Ticket> {
+    match state {
+        State::Redeeming { ticket } => Some(ticket),
+        State::Closing { tickets } => tickets.first(),
+        State::Joining { held } | State::Active { held } | State::Leaving { held, .. } => {
+            held.tickets.first()
+        }
+        State::Asking { .. }
+        | State::GivenUp { .. }
+        | State::Crediting { .. }
+        | State::Closed { .. } => None,
+    }
+}
+
+fn use_word(usage: Use) -> &'static str {
+    match usage {
+        Use::Joining => "joining",
+        Use::Joined => "joined",
+        Use::Unusable => "unusable",
+        Use::Leaving => "leaving",
+        Use::Left => "left",
+    }
+}
+
+fn outcome_word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ended => "ended",
+        Outcome::GivenBack => "given-back",
+        Outcome::Refused(_) => "refused",
+        Outcome::Unanswered => "unanswered",
+    }
+}
+
+pub(super) fn slices(manager: &Name, actor: &ServiceManager) -> Vec<SliceView> {
+    let mut slices: BTreeMap<&Name, SliceView> = BTreeMap::new();
+    for lease in actor.survey() {
+        let empty = || SliceView {
+            manager: manager.to_string(),
+            slice: lease.slice.to_string(),
+            leases: 0,
+            active: 0,
+            units: 0,
+        };
+        let slice = slices.entry(lease.slice).or_insert_with(empty);
+        slice.leases += u32::from(!matches!(lease.state, State::Closed { .. }));
+        slice.active += u32::from(matches!(lease.state, State::Active { .. }));
+        let units = lease.state.held().map_or(0, |held| held.units.len());
+        slice.units += u32::try_from(units).unwrap_or(u32::MAX);
+    }
+    slices.into_values().collect()
+}
+
+pub(super) fn site(card: (&Name, ActorId), actor: &SiteAuthority, names: &Names) -> SiteView {
+    let (site, id) = card;
+    let lease_of = |lease: &SiteLeaseSurvey<'_>| {
+        let holder = name(names, lease.holder);
+        lease.id.map_or_else(|| holder.clone(), |id| lease_name(&holder, id))
+    };
+    let tenant = |state: &unit::State| {
+        let lease = actor.lease_survey_of(state.tenant()?)?;
+        Some(lease_of(&lease))
+    };
+    let units = actor.unit_survey().map(|unit| UnitView {
+        unit: format!("{site}/{}", unit.id),
+        resource: unit.resource.to_string(),
+        state: plain(unit.state.word()),
+        epoch: unit.epoch.0,
+        lease: tenant(unit.state),
+        properties: unit.state.properties().map(properties).unwrap_or_default(),
+    });
+    let open = actor.lease_survey().filter(|lease| lease.state.word() != "Closed");
+    let leases = open.map(|lease| SiteLeaseView {
+        lease: lease_of(&lease),
+        ticket: lease.ticket.to_string(),
+        state: plain(lease.state.word()),
+        resource: lease.resource.to_string(),
+        units: lease.units,
+        lacks: lease.lacks,
+        start: time(lease.term.start()),
+        end: time(lease.term.end()),
+    });
+    let delegations = actor.delegations().map(|ticket| delegation(ticket, names));
+    SiteView {
+        name: site.to_string(),
+        id: id.to_string(),
+        units: units.collect(),
+        delegations: delegations.collect(),
+        leases: leases.collect(),
+    }
+}
+
+fn delegation(ticket: &Ticket, names: &Names) -> DelegationView {
+    let link = ticket.bottom();
+    DelegationView {
+        site: name(names, ticket.site()),
+        broker: name(names, link.holder),
+        resource: link.resource.to_string(),
+        units: link.units.get(),
+        free: None,
+        attributes: BTreeMap::new(),
+        start: time(link.term.start()),
+        end: time(link.term.end()),
+        ticket: ticket.hash().to_string(),
+    }
+}
+
+fn holding(holding: &HoldingSurvey<'_>, names: &Names, now: Time) -> DelegationView {
+    let link = holding.ticket.bottom();
+    let whole = if link.term.contains(now) { i64::from(link.units.get()) } else { 0 };
+    let attributes = holding.attributes.iter();
+    DelegationView {
+        free: Some(holding.free.map_or(whole, |calendar| calendar.free_at(now))),
+        attributes: attributes.map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+        ..delegation(holding.ticket, names)
+    }
+}
+
+fn request(request: &RequestSurvey<'_>, names: &Names) -> RequestView {
+    RequestView {
+        request: format!("{}/{}", name(names, request.id.origin), request.id.number),
+        state: plain(request.state.word()),
+        answer_by: time(request.answer_by),
+        refusal: match request.state {
+            broker::State::Refused { refusal } => Some(RefusalView::of(refusal)),
+            broker::State::Open { .. }
+            | broker::State::Granted { .. }
+            | broker::State::Returned { .. } => None,
+        },
+    }
+}
+
+pub(super) fn broker(
+    card: (&Name, ActorId),
+    actor: &Broker,
+    names: &Names,
+    now: Time,
+) -> BrokerView {
+    BrokerView {
+        name: card.0.to_string(),
+        id: card.1.to_string(),
+        delegations: actor.holdings().map(|held| holding(&held, names, now)).collect(),
+        requests: actor.request_survey().map(|asked| request(&asked, names)).collect(),
+    }
+}
+
+pub(super) fn ticket(ticket: &Ticket, lease: Option<String>, names: &Names) -> TicketView {
+    let links = ticket.links().iter().map(|link| self::link(link, names));
+    TicketView { ticket: ticket.hash().to_hex(), lease, links: links.collect() }
+}
+
+fn link(link: &SignedLink, names: &Names) -> LinkView {
+    LinkView {
+        hash: link.hash().to_hex(),
+        issuer: name(names, link.issuer),
+        holder: name(names, link.holder),
+        resource: link.resource.to_string(),
+        units: link.units.get(),
+        start: time(link.term.start()),
+        end: time(link.term.end()),
+        constraints: link.constraints.iter().map(ToString::to_string).collect(),
+        signed: link.verifies(tenure_core::identity::Scheme::Ed25519),
+    }
+}
+
+/// What an actor is for, in a word.
+pub(super) fn role(role: Role) -> String {
+    role.to_string().replace(' ', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_times_are_plain() {
+        assert_eq!(plain("SettingUp"), "setting-up");
+        assert_eq!(plain("TearingDown+next"), "tearing-down");
+        assert_eq!(plain("Leaving(end)"), "leaving");
+        assert_eq!(time(Time::from_micros(1_795_000_000_123_456)), "2026-11-18T11:06:40.123Z");
+    }
+}

@@ -1,0 +1,247 @@
+//! From a configuration to actors: keys, seats, journals, drivers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use erased_serde::Deserializer;
+use tenure_config::{ConfigError, PluginSpec};
+use tenure_core::actor::broker::Broker;
+use tenure_core::actor::outbox::Patience;
+use tenure_core::actor::service_manager::ServiceManager;
+use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::actor::{Peer, Role, Seat, Setup};
+use tenure_core::identity::{ActorId, Signer};
+use tenure_core::mapper::registry::{self, MapperError};
+use tenure_core::name::Name;
+use tenure_core::time::Span;
+use thiserror::Error;
+
+use super::keys::{self, KeyError};
+use super::{Config, Site};
+use crate::clock::{Clock, FastClock, WallClock};
+use crate::deployment::Deployment;
+use crate::driver::{self, DriverSettingsError};
+use crate::host::{Card, Driver, Limits, Part, SeatMaker};
+
+/// The longest pause between two sendings of a message.
+const LONGEST_PAUSE: Span = Span::MINUTE;
+
+/// Why a configuration makes no deployment.
+#[derive(Debug, Error)]
+pub enum AssemblyError {
+    /// A mapper or a driver that does not exist, or settings that it does not take.
+    #[error(transparent)]
+    Config(Box<ConfigError>),
+    /// An actor has no key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A driver cannot work here.
+    #[error("{role} `{name}`: {cause}")]
+    Driver {
+        /// The role of the actor.
+        role: Role,
+        /// The actor.
+        name: Name,
+        /// Why not.
+        cause: DriverSettingsError,
+    },
+    /// The data folder cannot be made.
+    #[error("the data folder {}: {cause}", .path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+}
+
+/// Who takes part, with their secrets.
+struct Roll {
+    signers: BTreeMap<Name, (Role, Signer)>,
+    peers: BTreeMap<ActorId, Peer>,
+}
+
+impl Roll {
+    fn id(&self, name: &Name) -> Option<ActorId> {
+        self.signers.get(name).map(|(_, signer)| signer.id())
+    }
+}
+
+impl Config {
+    /// Builds every actor. Keys, journals and what drivers remember are kept in the folder `data`, which is
+    /// made if it is not there.
+    ///
+    /// # Errors
+    /// The first thing that is missing or wrong; nothing has been started.
+    pub fn assemble(&self, data: &Path) -> Result<Deployment, AssemblyError> {
+        let journals = data.join("journals");
+        fs::create_dir_all(&journals)
+            .map_err(|cause| AssemblyError::Folder { path: journals.clone(), cause })?;
+        let roll = self.roll(data)?;
+        let mut parts = Vec::new();
+        for (name, (role, signer)) in &roll.signers {
+            let card = Card { name: name.clone(), role: *role, id: signer.id() };
+            let seat = self.seat(name, &roll)?;
+            let patience = Patience { first: self.retry, longest: LONGEST_PAUSE.max(self.retry) };
+            let journal = journals.join(format!("{name}.db"));
+            let driver = self.driver(name, &data.join("drivers").join(name.as_str()))?;
+            parts.push(Part { card, seat, journal, driver: driver.map(Arc::new), patience });
+        }
+        let clock: Arc<dyn Clock> = match self.speed.get() {
+            1 => Arc::new(WallClock::new()),
+            factor => Arc::new(FastClock::new(factor)),
+        };
+        Ok(Deployment { parts, clock, threads: NonZeroUsize::MIN, limits: Limits::default() })
+    }
+
+    fn roll(&self, data: &Path) -> Result<Roll, KeyError> {
+        let sites = self.sites.keys().map(|name| (name, Role::SiteAuthority));
+        let brokers = self.brokers.keys().map(|name| (name, Role::Broker));
+        let managers = self.service_managers.keys().map(|name| (name, Role::ServiceManager));
+        let mut roll = Roll { signers: BTreeMap::new(), peers: BTreeMap::new() };
+        for (name, role) in sites.chain(brokers).chain(managers) {
+            let signer = keys::signer(&data.join("keys").join(name.as_str()))?;
+            roll.peers.insert(signer.id(), Peer { name: name.clone(), role });
+            roll.signers.insert(name.clone(), (role, signer));
+        }
+        Ok(roll)
+    }
+
+    /// What builds an actor, tried once so that what is wrong with its mapper is told at its place.
+    fn seat(&self, name: &Name, roll: &Roll) -> Result<SeatMaker, AssemblyError> {
+        let (role, signer) = &roll.signers[name];
+        let setup = Setup {
+            name: name.clone(),
+            signer: signer.clone(),
+            margin: self.margin,
+            peers: self.peers_of(name, roll),
+        };
+        let (spec, maker): (_, SeatMaker) = match role {
+            Role::SiteAuthority => {
+                let site = self.sites[name].clone();
+                let (spec, plan) = (site.mapper.clone(), plan(&site, roll));
+                let maker = move || {
+                    let mapper = build(&site.mapper, registry::site_authority)?;
+                    let actor = SiteAuthority::new(setup.clone(), plan.clone());
+                    Ok(Seat::SiteAuthority(Box::new(actor), mapper))
+                };
+                (spec, Arc::new(maker))
+            }
+            Role::Broker => {
+                let spec = self.brokers[name].mapper.clone();
+                let mapper = spec.clone();
+                let maker = move || {
+                    let mapper = build(&mapper, registry::broker)?;
+                    Ok(Seat::Broker(Box::new(Broker::new(setup.clone())), mapper))
+                };
+                (spec, Arc::new(maker))
+            }
+            Role::ServiceManager => {
+                let manager = self.service_managers[name].clone();
+                let spec = manager.mapper.clone();
+                let maker = move || {
+                    let mapper = build(&manager.mapper, registry::service_manager)?;
+                    let actor = ServiceManager::new(setup.clone(), manager.leave_before);
+                    Ok(Seat::ServiceManager(Box::new(actor), mapper))
+                };
+                (spec, Arc::new(maker))
+            }
+        };
+        maker().map_err(|cause| self.mapper_error(&spec, (*role, name), &cause))?;
+        Ok(maker)
+    }
+
+    /// A service manager knows the brokers that it may ask; everybody else knows everybody.
+    fn peers_of(&self, name: &Name, roll: &Roll) -> BTreeMap<ActorId, Peer> {
+        let mut peers = roll.peers.clone();
+        if let Some(manager) = self.service_managers.get(name) {
+            peers.retain(|_, peer| {
+                peer.role != Role::Broker || manager.brokers.contains(&peer.name)
+            });
+        }
+        peers
+    }
+
+    fn driver(&self, name: &Name, home: &Path) -> Result<Option<Driver>, AssemblyError> {
+        let (role, spec) = match (self.sites.get(name), self.service_managers.get(name)) {
+            (Some(site), _) => (Role::SiteAuthority, &site.driver),
+            (None, Some(manager)) => (Role::ServiceManager, &manager.driver),
+            (None, None) => return Ok(None),
+        };
+        let settings = toml::Value::Table(spec.settings.clone());
+        let mut settings = <dyn Deserializer<'_>>::erase(settings);
+        let built = match role {
+            Role::SiteAuthority => driver::site(&spec.name, home, &mut settings).map(Driver::Site),
+            Role::ServiceManager | Role::Broker => {
+                driver::guest(&spec.name, home, &mut settings).map(Driver::Guest)
+            }
+        };
+        let refused = |error| match error {
+            DriverSettingsError::Unknown { side, name, known } => {
+                let what = format!("{side} driver");
+                AssemblyError::from(spec.unknown(&self.file, &what, &name, known))
+            }
+            DriverSettingsError::Settings { name: driver, cause } => {
+                let whose = format!("driver `{driver}` of the {role} `{name}`");
+                AssemblyError::from(spec.bad_settings(&self.file, &whose, &cause.to_string()))
+            }
+            cause @ DriverSettingsError::Open { .. } => {
+                AssemblyError::Driver { role, name: name.clone(), cause }
+            }
+        };
+        built.map(Some).map_err(refused)
+    }
+
+    fn mapper_error(
+        &self,
+        spec: &PluginSpec,
+        (role, actor): (Role, &Name),
+        cause: &MapperError,
+    ) -> AssemblyError {
+        AssemblyError::from(match cause {
+            MapperError::Unknown { role, name, known } => {
+                spec.unknown(&self.file, &format!("{role} mapper"), name, known.iter().copied())
+            }
+            MapperError::Settings { name, cause } => {
+                let whose = format!("mapper `{name}` of the {role} `{actor}`");
+                spec.bad_settings(&self.file, &whose, &cause.to_string())
+            }
+        })
+    }
+}
+
+impl From<ConfigError> for AssemblyError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(Box::new(error))
+    }
+}
+
+/// What a site has and delegates.
+fn plan(site: &Site, roll: &Roll) -> Plan {
+    let stock = Stock {
+        resource: site.resource.clone(),
+        attributes: site.attributes.clone(),
+        units: site.units,
+    };
+    let offers = site.brokers.iter().filter_map(|(broker, &units)| {
+        Some(Offer {
+            broker: roll.id(broker)?,
+            resource: site.resource.clone(),
+            units,
+            length: site.delegation,
+            renew_before: Span::from_micros(site.delegation.as_micros() / 2),
+        })
+    });
+    Plan { stock: vec![stock], offers: offers.collect() }
+}
+
+type Build<M> = fn(&str, registry::Settings<'_, '_>) -> Result<Box<M>, MapperError>;
+
+fn build<M: ?Sized>(spec: &PluginSpec, build: Build<M>) -> Result<Box<M>, MapperError> {
+    let settings = toml::Value::Table(spec.settings.clone());
+    build(&spec.name, &mut <dyn Deserializer<'_>>::erase(settings))
+}

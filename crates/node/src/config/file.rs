@@ -1,0 +1,64 @@
+//! What a configuration file may say, before defaults and checks.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use serde::Deserialize;
+use tenure_config::RawPlugin;
+use tenure_core::name::Name;
+use tenure_core::time::Span;
+use toml::Spanned;
+
+/// Actors by their names.
+pub(super) type Actors<T> = BTreeMap<Spanned<Name>, T>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct File {
+    pub(super) margin: Option<Spanned<Span>>,
+    pub(super) retry: Option<Spanned<Span>>,
+    pub(super) speed: Option<NonZeroU32>,
+    #[serde(default)]
+    pub(super) site: Actors<Site>,
+    #[serde(default)]
+    pub(super) broker: Actors<Broker>,
+    #[serde(default)]
+    pub(super) service_manager: Actors<ServiceManager>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Site {
+    pub(super) units: Spanned<u32>,
+    pub(super) resource: Option<Name>,
+    #[serde(default)]
+    pub(super) attributes: BTreeMap<Name, Spanned<toml::Value>>,
+    pub(super) brokers: Option<Spanned<Vec<Spanned<Name>>>>,
+    pub(super) delegation: Option<Spanned<Span>>,
+    pub(super) driver: Option<RawPlugin>,
+    pub(super) mapper: Option<RawPlugin>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Broker {
+    pub(super) mapper: Option<RawPlugin>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct ServiceManager {
+    pub(super) brokers: Option<Spanned<Vec<Spanned<Name>>>>,
+    pub(super) leave_before: Option<Spanned<Span>>,
+    pub(super) driver: Option<RawPlugin>,
+    pub(super) mapper: Option<RawPlugin>,
+    pub(super) demand: Option<Demand>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Demand {
+    pub(super) signal: Option<Name>,
+    pub(super) values: Spanned<Vec<i64>>,
+    pub(super) every: Spanned<Span>,
+}

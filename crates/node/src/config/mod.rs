@@ -1,0 +1,297 @@
+//! The configuration of a live deployment: which actors this process runs, and with what.
+//!
+//! The words are those of a scenario. What is wrong is told with its place in the file.
+
+mod assemble;
+mod file;
+mod keys;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+
+use tenure_config::{ConfigError, Override, PluginSpec, RawPlugin, Source, Sources, suggestion};
+use tenure_core::name::Name;
+use tenure_core::resource::{Attributes, Value};
+use tenure_core::time::Span;
+use toml::Spanned;
+
+pub use assemble::AssemblyError;
+
+/// A deployment as its file has it, with every default filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The name of the file.
+    pub file: String,
+    /// The bound on the difference of two actors' clocks.
+    pub margin: Span,
+    /// How long a sender waits before it sends a message for the second time.
+    pub retry: Span,
+    /// How much faster than the wall's the clock of the deployment runs.
+    pub speed: NonZeroU32,
+    /// The sites.
+    pub sites: BTreeMap<Name, Site>,
+    /// The brokers.
+    pub brokers: BTreeMap<Name, Broker>,
+    /// The service managers.
+    pub service_managers: BTreeMap<Name, ServiceManager>,
+}
+
+/// A site: units of one type, lent to brokers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Site {
+    /// How many units it has.
+    pub units: u32,
+    /// Their type.
+    pub resource: Name,
+    /// What they are like.
+    pub attributes: Attributes,
+    /// How many it delegates to each broker.
+    pub brokers: BTreeMap<Name, NonZeroU32>,
+    /// For how long at a time.
+    pub delegation: Span,
+    /// Sets units up and cleans them.
+    pub driver: PluginSpec,
+    /// Chooses the units for a lease.
+    pub mapper: PluginSpec,
+}
+
+/// A broker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Broker {
+    /// Chooses which requests are met, and from which site.
+    pub mapper: PluginSpec,
+}
+
+/// A service manager.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServiceManager {
+    /// The brokers it may ask; the first is asked unless a request names another.
+    pub brokers: Vec<Name>,
+    /// How long before the end of a lease its units are left.
+    pub leave_before: Span,
+    /// What it does with its units.
+    pub driver: PluginSpec,
+    /// Asks by itself.
+    pub mapper: PluginSpec,
+    /// What is measured in the place of a real demand.
+    pub demand: Option<Demand>,
+}
+
+/// A made-up demand: the values in turn, again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// The signal.
+    pub signal: Name,
+    /// Its values; at least one.
+    pub values: Vec<i64>,
+    /// How long each of them holds.
+    pub every: Span,
+}
+
+type Checked<T> = Result<T, ConfigError>;
+
+/// Reads a configuration.
+///
+/// # Errors
+/// The first thing that is wrong, with its place and a help line.
+pub fn parse(source: Source<'_>, overrides: &[Override]) -> Checked<Config> {
+    let (sources, points) = tenure_config::points(source, overrides)?;
+    let mut points = points.into_iter();
+    let point = points.next().filter(|point| point.swept.is_empty());
+    let Some(point) = point.filter(|_| points.next().is_none()) else {
+        let message = "a live deployment runs once, so nothing of it can be swept";
+        let help = "remove `sweep`; `tenure emulate` sweeps scenarios".to_owned();
+        return Err(sources.error(Sources::NOWHERE, message, help));
+    };
+    Check { sources: &sources }.config(point.read(&sources)?)
+}
+
+struct Check<'a> {
+    sources: &'a Sources<'a>,
+}
+
+impl Check<'_> {
+    fn config(&self, file: file::File) -> Checked<Config> {
+        let margin = self.positive("margin", file.margin.as_ref(), Span::SECOND)?;
+        let retry = self.positive("retry", file.retry.as_ref(), Span::SECOND.times(2))?;
+        self.names(&file)?;
+        let mut config = Config {
+            file: self.sources.name().to_owned(),
+            margin,
+            retry,
+            speed: file.speed.unwrap_or(NonZeroU32::MIN),
+            sites: BTreeMap::new(),
+            brokers: BTreeMap::new(),
+            service_managers: BTreeMap::new(),
+        };
+        for (name, broker) in file.broker {
+            let mapper = self.plugin(broker.mapper, PluginSpec::new("fcfs", &[]), "mapper")?;
+            config.brokers.insert(name.into_inner(), Broker { mapper });
+        }
+        for (name, site) in file.site {
+            let site = self.site(site, &config.brokers)?;
+            config.sites.insert(name.into_inner(), site);
+        }
+        for (name, manager) in file.service_manager {
+            let manager = self.service_manager(manager, &config.brokers)?;
+            config.service_managers.insert(name.into_inner(), manager);
+        }
+        Ok(config)
+    }
+
+    fn refuse<T>(
+        &self,
+        place: std::ops::Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Checked<T> {
+        Err(self.sources.error(place, message, help.into()))
+    }
+
+    fn positive(&self, key: &str, span: Option<&Spanned<Span>>, default: Span) -> Checked<Span> {
+        let Some(given) = span else { return Ok(default) };
+        let value = *given.get_ref();
+        if !value.is_positive() {
+            let help = "write a length of time above zero, such as \"1h\"";
+            return self.refuse(given.span(), format!("`{key}` must not be {value}"), help);
+        }
+        Ok(value)
+    }
+
+    /// Names tell actors apart, whatever their roles: in journals, keys and commands.
+    fn names(&self, file: &file::File) -> Checked<()> {
+        let mut seen = BTreeSet::new();
+        let roles = [
+            file.site.keys().collect::<Vec<_>>(),
+            file.broker.keys().collect(),
+            file.service_manager.keys().collect(),
+        ];
+        for name in roles.iter().flatten() {
+            if !seen.insert(name.get_ref()) {
+                let message = format!("two actors are named `{}`", name.get_ref());
+                return self.refuse(name.span(), message, "give each actor a name of its own");
+            }
+        }
+        let missing = ["site", "broker", "service-manager"].iter().zip(&roles);
+        match missing.clone().find(|(_, names)| names.is_empty()) {
+            Some((role, _)) => {
+                let message = format!("there is no {}", role.replace('-', " "));
+                self.refuse(
+                    Sources::NOWHERE,
+                    message,
+                    format!("write, for example, `[{role}.one]`"),
+                )
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn site(&self, site: file::Site, brokers: &BTreeMap<Name, Broker>) -> Checked<Site> {
+        let units = *site.units.get_ref();
+        if units == 0 {
+            return self.refuse(site.units.span(), "a site without units lends none", "add units");
+        }
+        let named = self.brokers(site.brokers, brokers)?;
+        let count = u32::try_from(named.len()).unwrap_or(u32::MAX);
+        let shares = (0..count).map(|nth| units / count + u32::from(nth < units % count));
+        let shares = named.into_iter().zip(shares);
+        let shares = shares.filter_map(|(broker, units)| Some((broker, NonZeroU32::new(units)?)));
+        Ok(Site {
+            units,
+            resource: site.resource.unwrap_or_else(|| Name::literal("node")),
+            attributes: self.attributes(site.attributes)?,
+            brokers: shares.collect(),
+            delegation: self.positive(
+                "delegation",
+                site.delegation.as_ref(),
+                Span::DAY.times(30),
+            )?,
+            driver: self.plugin(site.driver, PluginSpec::new("null", &[]), "driver")?,
+            mapper: self.plugin(site.mapper, PluginSpec::new("first-fit", &[]), "mapper")?,
+        })
+    }
+
+    fn service_manager(
+        &self,
+        manager: file::ServiceManager,
+        brokers: &BTreeMap<Name, Broker>,
+    ) -> Checked<ServiceManager> {
+        let leave_before = manager.leave_before.map_or(Ok(Span::SECOND), |span| {
+            if *span.get_ref() < Span::ZERO {
+                let message = format!("`leave-before` must not be {}", span.get_ref());
+                return self.refuse(span.span(), message, "write at least \"0s\"");
+            }
+            Ok(*span.get_ref())
+        })?;
+        let demand = manager.demand.map(|demand| self.demand(demand)).transpose()?;
+        Ok(ServiceManager {
+            brokers: self.brokers(manager.brokers, brokers)?,
+            leave_before,
+            driver: self.plugin(manager.driver, PluginSpec::new("null", &[]), "driver")?,
+            mapper: self.plugin(manager.mapper, PluginSpec::new("static", &[]), "mapper")?,
+            demand,
+        })
+    }
+
+    fn demand(&self, demand: file::Demand) -> Checked<Demand> {
+        if demand.values.get_ref().is_empty() {
+            let help = "write at least one, such as `values = [2]`";
+            return self.refuse(demand.values.span(), "a demand without values", help);
+        }
+        Ok(Demand {
+            signal: demand.signal.unwrap_or_else(|| Name::literal("demand")),
+            every: self.positive("every", Some(&demand.every), Span::MINUTE)?,
+            values: demand.values.into_inner(),
+        })
+    }
+
+    /// The brokers that are named, or all of them.
+    fn brokers(
+        &self,
+        named: Option<Spanned<Vec<Spanned<Name>>>>,
+        known: &BTreeMap<Name, Broker>,
+    ) -> Checked<Vec<Name>> {
+        let Some(named) = named else { return Ok(known.keys().cloned().collect()) };
+        let mut brokers = Vec::new();
+        for name in named.into_inner() {
+            if !known.contains_key(name.get_ref()) {
+                let help = suggestion(name.get_ref().as_str(), known.keys().map(Name::as_str));
+                return self.refuse(name.span(), format!("no broker `{}`", name.get_ref()), help);
+            }
+            brokers.push(name.into_inner());
+        }
+        Ok(brokers)
+    }
+
+    fn attributes(&self, given: BTreeMap<Name, Spanned<toml::Value>>) -> Checked<Attributes> {
+        let mut attributes = Attributes::default();
+        for (key, value) in given {
+            let (place, help) = (value.span(), "write a whole number, true or false, or text");
+            let value = match value.into_inner() {
+                toml::Value::Boolean(flag) => Value::Flag(flag),
+                toml::Value::Integer(number) => Value::Number(number),
+                toml::Value::String(text) => Value::Text(text),
+                toml::Value::Float(_)
+                | toml::Value::Datetime(_)
+                | toml::Value::Array(_)
+                | toml::Value::Table(_) => {
+                    return self.refuse(place, format!("`{key}` has no such values"), help);
+                }
+            };
+            attributes.insert(key, value);
+        }
+        Ok(attributes)
+    }
+
+    fn plugin(
+        &self,
+        given: Option<RawPlugin>,
+        default: PluginSpec,
+        what: &str,
+    ) -> Checked<PluginSpec> {
+        match given {
+            Some(given) => PluginSpec::read(given, &default, what, self.sources),
+            None => Ok(default),
+        }
+    }
+}

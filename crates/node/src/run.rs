@@ -1,0 +1,212 @@
+//! A deployment from its start to its stop: actors, made-up demands, the door, signals.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, process};
+
+use tenure_core::actor::Seat;
+use thiserror::Error;
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{info, warn};
+
+use crate::api::{self, Deck};
+use crate::clock::Clock;
+use crate::config::{AssemblyError, Config, Demand};
+use crate::deployment::{BadStop, Down, Running};
+use crate::host::{Fall, Handle};
+use crate::lock::{Lock, LockError};
+
+/// The name of the socket within the data folder.
+pub const SOCKET: &str = "tenure.sock";
+
+/// How often, and how many times, brokers are looked at before commands are taken.
+const LOOK: Duration = Duration::from_millis(20);
+const MOST_LOOKS: u32 = 250;
+
+/// Why a deployment did not run, or does not go on.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// It cannot be built.
+    #[error(transparent)]
+    Assembly(#[from] AssemblyError),
+    /// An actor does not start, or has given up.
+    #[error(transparent)]
+    Down(Box<Down>),
+    /// A journal was not closed in good order.
+    #[error(transparent)]
+    Stop(Box<BadStop>),
+    /// The socket cannot be opened.
+    #[error("the socket {}: {cause}", .path.display())]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// Another process runs on the same data.
+    #[error("{} is in use{}", .data.display(), by(*.pid))]
+    InUse {
+        /// The data folder.
+        data: PathBuf,
+        /// The process, as far as it said so.
+        pid: Option<u32>,
+    },
+    /// The data folder cannot be used.
+    #[error("the data folder {}: {cause}", .data.display())]
+    Folder {
+        /// The data folder.
+        data: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// Signals cannot be heard.
+    #[error("signals cannot be heard: {0}")]
+    Signals(io::Error),
+}
+
+fn by(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" by process {pid}"))
+}
+
+impl RunError {
+    /// What to do about it.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::Socket { path, .. } if path.as_os_str().len() > 100 => Some(
+                "choose a data folder with a shorter path: a socket's is at most 107 bytes"
+                    .to_owned(),
+            ),
+            Self::Down(down) => match &down.cause {
+                Fall::Journal(error) => Some(error.help().to_owned()),
+                Fall::Append(_) | Fall::Mapper(_) | Fall::Panic(_) => None,
+            },
+            Self::InUse { .. } => {
+                Some("stop that process first, or choose another folder with `--data`".to_owned())
+            }
+            Self::Folder { .. }
+            | Self::Assembly(_)
+            | Self::Stop(_)
+            | Self::Socket { .. }
+            | Self::Signals(_) => None,
+        }
+    }
+}
+
+impl From<Down> for RunError {
+    fn from(down: Down) -> Self {
+        Self::Down(Box::new(down))
+    }
+}
+
+impl From<BadStop> for RunError {
+    fn from(stop: BadStop) -> Self {
+        Self::Stop(Box::new(stop))
+    }
+}
+
+/// Runs a deployment that keeps its data in the folder `data`, until the process is told to stop by
+/// SIGTERM or SIGINT; leases live on, and the next start takes them up where they were. `ready` is called
+/// once commands are taken.
+///
+/// # Errors
+/// See [`RunError`]. If an actor gives up the others are stopped in good order.
+pub fn run(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), RunError> {
+    actix::System::new().block_on(live(config, data, ready))
+}
+
+async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), RunError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
+    let _lock = lock(data)?;
+    let deployment = config.assemble(data)?;
+    let clock = Arc::clone(&deployment.clock);
+    let mut running = deployment.start().await?;
+    let socket = data.join(SOCKET);
+    let listener = match listen(&socket) {
+        Ok(listener) => listener,
+        Err(cause) => {
+            running.stop().await?;
+            return Err(RunError::Socket { path: socket, cause });
+        }
+    };
+    for (name, manager) in &config.service_managers {
+        let handle = running.handles().find(|handle| handle.card().name == *name);
+        if let (Some(demand), Some(handle)) = (manager.demand.clone(), handle) {
+            actix::spawn(follow(handle.clone(), demand, Arc::clone(&clock)));
+        }
+    }
+    let deck = Deck::new(&running, config.clone(), data.to_owned(), clock);
+    let served = actix::spawn(api::serve(listener, Rc::new(deck)));
+    delegated(config, &running).await;
+    info!(pid = process::id(), socket = %socket.display(), "ready");
+    ready();
+    let down = tokio::select! {
+        _ = terminate.recv() => None,
+        _ = interrupt.recv() => None,
+        down = running.down() => Some(down),
+    };
+    served.abort();
+    drop(fs::remove_file(&socket));
+    let stopped = running.stop().await;
+    match down {
+        Some(down) => Err(down.into()),
+        None => Ok(stopped?),
+    }
+}
+
+/// Keeps other processes away from a data folder, which is made if it is not there.
+fn lock(data: &Path) -> Result<Lock, RunError> {
+    let folder = |cause| RunError::Folder { data: data.to_owned(), cause };
+    fs::create_dir_all(data).map_err(folder)?;
+    Lock::take(&data.join("lock")).map_err(|error| match error {
+        LockError::Held(pid) => RunError::InUse { data: data.to_owned(), pid },
+        LockError::System(cause) => folder(cause),
+    })
+}
+
+/// Waits a while until the brokers hold what the sites delegate: at the very first start a request could
+/// come before, and be told that there is nothing.
+async fn delegated(config: &Config, running: &Running) {
+    for _ in 0..MOST_LOOKS {
+        let mut held = 0;
+        for handle in running.handles() {
+            let holdings = handle.query(|seat| match seat {
+                Seat::Broker(broker, _) => broker.holdings().count(),
+                Seat::ServiceManager(..) | Seat::SiteAuthority(..) => 0,
+            });
+            held += holdings.await.unwrap_or_default();
+        }
+        if held >= config.sites.values().map(|site| site.brokers.len()).sum() {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    warn!("the brokers do not hold everything yet that the sites delegate");
+}
+
+/// Opens the socket for its owner alone. One that a killed process left behind is removed: the data folder
+/// is locked by now, so nobody else can be listening.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(_) | Ok(()) => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Tells a service manager of a made-up demand.
+async fn follow(handle: Handle, demand: Demand, clock: Arc<dyn Clock>) {
+    for value in demand.values.iter().cycle() {
+        if let Err(error) = handle.observe(demand.signal.clone(), *value).await {
+            warn!("the demand of {}: {error}", handle.card().name);
+        }
+        tokio::time::sleep(clock.outside(demand.every)).await;
+    }
+}

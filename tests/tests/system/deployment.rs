@@ -1,0 +1,285 @@
+//! A live deployment by its commands: a real process, its socket, its signals.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tenure_tests::{root, tenure};
+
+/// `tenure dev` in a folder of its own. Stopped when the test is over.
+struct Deployment {
+    data: TempDir,
+    process: Child,
+}
+
+impl Deployment {
+    fn start() -> Self {
+        let data = tempfile::tempdir().expect("a folder");
+        let process = run(data.path());
+        Self { data, process }
+    }
+
+    /// Runs a command on it.
+    fn tenure(&self, line: &str) -> Output {
+        tenure_on(self.data.path(), line)
+    }
+
+    /// Runs a command that must go well, and reads its JSON.
+    #[track_caller]
+    fn json(&self, line: &str) -> Value {
+        let output = self.tenure(&format!("{line} -o json"));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "tenure {line}: {error}");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// Ends the process by a signal and waits until it is gone.
+    fn end(&mut self, signal: &str) -> Option<i32> {
+        let pid = self.process.id().to_string();
+        let kill = Command::new("kill").args([signal, &pid]).status();
+        assert!(kill.is_ok_and(|status| status.success()), "kill {signal}");
+        self.process.wait().expect("its end").code()
+    }
+
+    fn restart(&mut self) {
+        self.process = run(self.data.path());
+    }
+}
+
+impl Drop for Deployment {
+    fn drop(&mut self) {
+        // Its units are processes too: given back, they are cleaned up.
+        for site in
+            self.tenure("lease list --as guest -o jsonl").stdout.lines().map_while(Result::ok)
+        {
+            let lease: Value = serde_json::from_str(&site).unwrap_or_default();
+            if let Some(name) = lease["lease"].as_str() {
+                drop(self.tenure(&format!("lease close {name} --wait")));
+            }
+        }
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// Starts `tenure dev` and waits until it says that it takes commands.
+fn run(data: &Path) -> Child {
+    let quiet = "service-manager.load.demand.values=[0]";
+    let mut process = Command::new(tenure())
+        .args(["dev", "--set", quiet, "--data"])
+        .arg(data)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("tenure dev");
+    let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
+    let ready = lines.map_while(Result::ok).any(|line| line.contains("leases live on"));
+    assert!(ready, "tenure dev ended before it was ready");
+    process
+}
+
+fn tenure_on(data: &Path, line: &str) -> Output {
+    let output = Command::new(tenure()).args(line.split(' ')).arg("--data").arg(data).output();
+    output.expect("the command runs")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The units of a lease with their epochs and processes.
+fn units(lease: &Value) -> Vec<(String, u64, String)> {
+    let units = lease["in_hand"].as_array().expect("units").iter();
+    units
+        .map(|unit| {
+            let pid = unit["properties"]["unit.pid"].as_str().unwrap_or_default();
+            let name = unit["unit"].as_str().unwrap_or_default();
+            (name.to_owned(), unit["epoch"].as_u64().unwrap_or_default(), pid.to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn a_lease_is_asked_for_kept_for_longer_and_given_back() {
+    let deployment = Deployment::start();
+    let leases = deployment.json("lease request 2 --for 10m --wait");
+    assert_eq!(leases[0]["state"], "active");
+    let held = units(&leases[0]);
+    assert!(!held.is_empty());
+    for (unit, _, pid) in &held {
+        assert!(Path::new("/proc").join(pid).exists(), "unit {unit} is process {pid}");
+    }
+    let left = leases[0]["left_s"].as_f64().unwrap_or_default();
+    deployment.json("lease extend guest/1 --for 1h");
+    let over = deployment.json("lease close guest/1 --wait");
+    assert!(over.as_array().is_some_and(|all| all.iter().all(|l| l["outcome"] == "given-back")));
+    assert!((500.0..600.0).contains(&left), "{left}");
+    // The ticket of an extension that came too late may still be on its way back.
+    let left = deployment.json("lease list --as guest");
+    let gone = |lease: &Value| !lease["lease"].as_str().unwrap_or_default().starts_with("guest/1.");
+    assert!(left.as_array().is_some_and(|left| left.iter().all(gone)), "{left}");
+    let why = deployment.json("lease why guest/1");
+    assert_eq!(why[0]["reason"], "it was given back before its end");
+}
+
+#[test]
+fn whoever_is_killed_takes_up_its_leases_where_they_were() {
+    let mut deployment = Deployment::start();
+    let before = deployment.json("lease request 3 --for 1h --id once --wait");
+    let unanswered = deployment.json("lease request 1 --for 1h --id twice");
+    assert_eq!(deployment.end("-KILL"), None);
+    deployment.restart();
+    let again = deployment.json("lease request 3 --for 1h --id once --wait");
+    assert_eq!(again[0]["lease"], before[0]["lease"]);
+    assert_eq!(units(&again[0]), units(&before[0]), "the same units, not set up anew");
+    let again = deployment.json("lease request 1 --for 1h --id twice --wait");
+    assert_eq!(again[0]["lease"], unanswered[0]["lease"]);
+    assert_eq!(again[0]["state"], "active");
+    assert_eq!(deployment.end("-TERM"), Some(0));
+    deployment.restart();
+    assert_eq!(deployment.json("lease list --as guest").as_array().map(Vec::len), {
+        let parts = before.as_array().map_or(0, Vec::len) + again.as_array().map_or(0, Vec::len);
+        Some(parts)
+    });
+}
+
+#[test]
+fn a_no_has_a_code_a_reason_and_a_way_on() {
+    let deployment = Deployment::start();
+    for (line, code, reason, help) in [
+        ("lease request 99 --for 1h --wait", 3, "more than the 6 that exist", "tenure lease why"),
+        ("lease request 1 gpu --for 1h --wait", 3, "no site offers `gpu`", "tenure lease why"),
+        ("lease request 1 --for 1h --after 1h --wait --timeout 1s", 124, "not settled", "why"),
+        ("lease request 1 --for 1h --where speed", 2, "no requirement", "speed=2..8"),
+        ("lease request 1 --for 1h --broker exchang", 3, "no broker", "did you mean `exchange`"),
+        ("lease show guest/77", 3, "no lease", "tenure lease list --all"),
+        ("site show gamma", 3, "no site", "known: alpha, beta"),
+        ("ticket show ffff", 3, "no ticket", "tenure lease show"),
+    ] {
+        let output = deployment.tenure(line);
+        let error = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{line}: {error}");
+        assert!(error.contains(reason) && error.contains(help), "{line}: {error}");
+    }
+    deployment.json("lease request 5 --for 1h --wait");
+    let busy = deployment.tenure("lease request 1 --for 1h --wait");
+    assert_eq!(busy.status.code(), Some(75), "{}", stderr(&busy));
+    // The same in JSON.
+    let output = deployment.tenure("lease show guest/77 -o json");
+    let error: Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    assert_eq!(error["error"]["message"], "no lease guest/77");
+}
+
+/// The commands of a document's `console` blocks, each with the output that it shows and the exit code.
+fn sessions(document: &str) -> Vec<(String, String, i32)> {
+    let text = std::fs::read_to_string(root().join(document)).expect(document);
+    let mut commands: Vec<(String, String, i32)> = Vec::new();
+    let mut inside = false;
+    for line in text.lines() {
+        if let Some(language) = line.strip_prefix("```") {
+            inside = language == "console";
+        } else if let (true, Some(command)) = (inside, line.strip_prefix("$ tenure ")) {
+            commands.push((command.to_owned(), String::new(), 0));
+        } else if let (true, Some((_, output, code))) = (inside, commands.last_mut()) {
+            match line.strip_prefix("? ") {
+                Some(number) => *code = number.parse().expect("an exit code"),
+                None => {
+                    output.push_str(line);
+                    output.push('\n');
+                }
+            }
+        }
+    }
+    commands
+}
+
+/// Text without what differs from one run to the next: numbers, hashes, folders.
+fn in_general(text: &str) -> String {
+    let plain = |word: &str| {
+        let word = word.split_once("unit.directory=").map_or(word, |_| "unit.directory=#");
+        let counts =
+            word.chars().all(|c| c.is_ascii_hexdigit()) && word.chars().any(|c| c.is_ascii_digit());
+        let word = if counts { "#" } else { word };
+        let mut shown = String::new();
+        for letter in word.chars() {
+            match letter {
+                '0'..='9' if shown.ends_with('#') => {}
+                '0'..='9' => shown.push('#'),
+                letter => shown.push(letter),
+            }
+        }
+        // Lengths of time have one part or two.
+        ["#h#m", "#m#s", "#h", "#m", "#s"]
+            .iter()
+            .fold(shown, |shown, length| if shown == *length { "#time".to_owned() } else { shown })
+    };
+    let lines =
+        text.lines().map(|line| line.split_whitespace().map(plain).collect::<Vec<_>>().join(" "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[track_caller]
+fn is_true(document: &str) {
+    let deployment = Deployment::start();
+    let data = deployment.data.path().display().to_string();
+    let commands = sessions(document);
+    assert!(commands.len() > 2, "{document} shows no commands");
+    for (command, shown, code) in commands {
+        let output = deployment.tenure(&command);
+        assert_eq!(output.status.code(), Some(code), "{command}: {}", stderr(&output));
+        let printed = String::from_utf8_lossy(&output.stdout).replace(&data, "tenure-data");
+        assert_eq!(in_general(&printed), in_general(&shown), "tenure {command}\n{printed}");
+    }
+}
+
+#[test]
+fn the_first_screen_of_the_readme_is_true() {
+    is_true("README.md");
+}
+
+#[test]
+fn the_tutorial_is_true() {
+    is_true("docs/TUTORIAL.md");
+}
+
+#[test]
+fn where_nobody_runs_a_command_says_how_to_start_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = tenure_on(folder.path(), "lease list");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("tenure dev"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_second_process_on_the_same_data_is_turned_away() {
+    let deployment = Deployment::start();
+    let output = deployment.tenure("dev");
+    assert_eq!(output.status.code(), Some(1));
+    let (error, pid) = (stderr(&output), deployment.process.id().to_string());
+    assert!(error.contains(&pid), "{error} does not name process {pid}");
+    assert_eq!(deployment.json("lease list"), Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_wrong_configuration_is_pointed_at() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("live.toml");
+    for (text, place, help) in [
+        ("[site.a]\nunit = 3\n", ":2:1", "did you mean `units`"),
+        (
+            "[site.a]\nunits = 3\n[broker.b]\n",
+            "there is no service manager",
+            "[service-manager.one]",
+        ),
+        ("[site.a]\nunits = 0\n[broker.b]\n[service-manager.c]\n", ":2:9", "add units"),
+        ("[site.a]\nunits = 1\n[broker.a]\n[service-manager.c]\n", "two actors", "name of its own"),
+    ] {
+        std::fs::write(&file, text).expect("a file");
+        let output = Command::new(tenure()).args(["config", "check"]).arg(&file).output();
+        let output = output.expect("the command runs");
+        let error = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(place) && error.contains(help), "{text}: {error}");
+    }
+}
