@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
-use crate::codec::{self, DecodeError};
+use crate::codec::{self, DecodeError, Hash};
 use crate::driver::{Epoch, UnitId};
 use crate::identity::{ActorId, Label, PublicKey, Scheme, Signature};
 use crate::name::Name;
@@ -233,9 +233,21 @@ impl Sequence {
     pub const ANSWER: u32 = u32::MAX;
     /// The index of an answer that no fact caused.
     pub const VOLATILE: u32 = u32::MAX - 1;
-    /// The index of an answer that several facts caused together, the last of which it names: it says
-    /// more than the answer that each of them caused alone.
-    pub const JOINT: u32 = u32::MAX - 2;
+    /// The least index of an answer that several facts caused together; owed work stays below.
+    const JOINT: u32 = 1 << 31;
+
+    /// The index of an answer that several facts caused together, the last of which it names. They may
+    /// be asked about in any company and order, so it is told apart by a digest of what it says.
+    pub fn joint(message: &Message) -> u32 {
+        let [a, b, c, d, ..] =
+            Hash::of("tenure joint answer v1", &[&codec::encode(message)]).to_bytes();
+        (Self::JOINT | u32::from_le_bytes([a, b, c, d])).min(Self::VOLATILE - 1)
+    }
+
+    /// Whether it is the number of an answer that facts stand behind, one or several.
+    pub fn binds_an_answer(self) -> bool {
+        self.index >= Self::JOINT && self.index != Self::VOLATILE
+    }
 }
 
 /// Who says something to whom, and because of what.

@@ -205,7 +205,9 @@ impl Base {
 
     /// The envelope of an answer that several facts gave together, the last of them at `cause`.
     pub(crate) fn joint_answer(&self, to: ActorId, cause: Cause, message: Message) -> Envelope {
-        let sequence = Sequence { position: cause.position, index: Sequence::JOINT };
+        let index =
+            if planted!(OneNumberForTwo) { Sequence::ANSWER } else { Sequence::joint(&message) };
+        let sequence = Sequence { position: cause.position, index };
         self.envelope(to, (sequence, cause.at), message)
     }
 

@@ -7,7 +7,7 @@ use crate::codec::{self, Hash};
 use crate::driver::{Call, Epoch, Step, UnitId};
 use crate::fact::{broker, service_manager, site_authority};
 use crate::identity::ActorId;
-use crate::message::{Envelope, Message, Sealed, Sequence};
+use crate::message::{Envelope, Message, Sealed};
 use crate::ticket::Ticket;
 
 pub(super) const LAW: Law = Law {
@@ -125,7 +125,7 @@ impl Bench {
         tally: &mut Tally,
     ) -> Verdict {
         let header = envelope.header;
-        if !matches!(header.sequence.index, Sequence::ANSWER | Sequence::JOINT) {
+        if !header.sequence.binds_an_answer() {
             return Ok(());
         }
         let Some(question) = question(&envelope.message) else { return Ok(()) };
