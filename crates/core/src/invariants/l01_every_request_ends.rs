@@ -1,10 +1,12 @@
 //! L1: whoever asks is answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::{Books, Subject};
-use super::{Bounds, Change, Check, Law, Scene, Tally, Verdict};
+use super::books::{Books, GuestBooks, Subject};
+use super::{Bounds, Change, Check, Law, Observation, Scene, Tally, Verdict};
 use crate::identity::ActorId;
+use crate::lease::service_manager::State;
+use crate::message::Message;
 use crate::slice::LeaseId;
 use crate::time::{Span, Time};
 
@@ -13,10 +15,25 @@ pub(super) const LAW: Law = Law {
     name: "every request ends",
     statement: "Once the faults have stopped, every lease that was asked for of honest actors is active or \
                 over within the bound, counted from when its term may begin at the latest and its answer \
-                is due.",
+                is due. A guest at rest has asked for whatever it waits for, and by its own clock it \
+                waits for tickets until its request's last word and no longer.",
     source: "termination after stabilisation; Shirako S49, AVE A09",
-    on: "facts of guests, in true time",
+    on: "facts of guests, in true time; guests at rest and what they send",
 };
+
+/// The least lease, to search from.
+const FIRST: LeaseId = LeaseId { number: 0, part: 0 };
+
+/// The kind of message that a guest in a state waits to have answered.
+fn question(word: &str) -> Option<&'static str> {
+    match word {
+        "Asking" | "GivenUp" | "Joining+asking" | "Active+asking" => Some("request"),
+        "Redeeming" | "Joining+redeeming" | "Active+redeeming" => Some("redeem"),
+        "Closing" => Some("close"),
+        "Crediting" => Some("credit"),
+        _ => None,
+    }
+}
 
 #[derive(Default)]
 pub(super) struct Bench {
@@ -24,11 +41,17 @@ pub(super) struct Bench {
     healed: Option<(Time, Span)>,
     /// The leases that wait, and since when.
     waiting: BTreeMap<(ActorId, LeaseId), Time>,
+    /// The leases of each guest for which a question is to be sent.
+    unasked: BTreeMap<ActorId, BTreeMap<LeaseId, &'static str>>,
+    /// The leases that wait for tickets, by the last word of their requests.
+    by_last_word: BTreeSet<(ActorId, Time, LeaseId)>,
 }
 
 impl Check for Bench {
     fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> Verdict {
         let Subject::Lease(guest, lease) = change.subject else { return Ok(()) };
+        self.asks(guest, lease, change);
+        self.waits_for_tickets(scene.books, guest, lease);
         let waits = ["Asking", "GivenUp", "Redeeming", "Joining"];
         let word = change.to.split('+').next().unwrap_or_default();
         if waits.contains(&word) {
@@ -38,6 +61,20 @@ impl Check for Bench {
         match self.waiting.remove(&(guest, lease)) {
             Some(since) => self.in_time(scene.books, scene.now, ((guest, lease), since), tally),
             None => Ok(()),
+        }
+    }
+
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+        match *seen {
+            Observation::Sent { envelope, .. } => {
+                let Some(guest) = scene.books.guests.get(&scene.actor) else { return Ok(()) };
+                let lease = lease_of(guest, &envelope.message);
+                let unasked = self.unasked.get_mut(&scene.actor);
+                lease.and_then(|lease| unasked?.remove(&lease));
+                Ok(())
+            }
+            Observation::Rested { actor, clock } => self.rests(scene, actor, clock, tally),
+            _ => Ok(()),
         }
     }
 
@@ -52,7 +89,68 @@ impl Check for Bench {
     }
 }
 
+/// The lease that a guest sends a question for.
+fn lease_of(guest: &GuestBooks, message: &Message) -> Option<LeaseId> {
+    let of_ticket = |hash| guest.tickets.get(hash).copied();
+    match message {
+        Message::Request(request) => guest.requests.get(&request.id.number).map(|asked| asked.2),
+        Message::Redeem { ticket, .. } => of_ticket(&ticket.hash()),
+        Message::Close { tickets } => of_ticket(&tickets.first()?.hash()),
+        Message::Credit { receipts } => of_ticket(&receipts.first()?.what.link),
+        _ => None,
+    }
+}
+
 impl Bench {
+    /// A lease comes to wait for an answer, or no longer does.
+    fn asks(&mut self, guest: ActorId, lease: LeaseId, change: &Change) {
+        let unasked = self.unasked.entry(guest).or_default();
+        match question(change.to) {
+            // A wish is given up after it was asked for, if only by the lease that was to be extended.
+            Some(_) if change.to == "GivenUp" => {}
+            Some(question) if self::question(change.from) == Some(question) => {}
+            Some(question) => {
+                unasked.insert(lease, question);
+            }
+            None => {
+                unasked.remove(&lease);
+            }
+        }
+    }
+
+    fn waits_for_tickets(&mut self, books: &Books, guest: ActorId, id: LeaseId) {
+        let Some(record) = books.guests.get(&guest) else { return };
+        let Some(lease) = record.leases.get(&id) else { return };
+        let Some((_, request, _)) = record.requests.get(&lease.number) else { return };
+        let waits = matches!(lease.state, State::Asking { .. } | State::GivenUp { .. });
+        let key = (guest, request.last_word(), id);
+        if waits {
+            self.by_last_word.insert(key);
+        } else {
+            self.by_last_word.remove(&key);
+        }
+    }
+
+    fn rests(
+        &self,
+        scene: &Scene<'_>,
+        guest: ActorId,
+        clock: Time,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let unasked = self.unasked.get(&guest).and_then(BTreeMap::first_key_value);
+        tally.check(unasked.is_none(), || {
+            let (name, (lease, question)) = (scene.name(), unasked.unwrap_or((&FIRST, &"question")));
+            format!("{name} rests without a `{question}` for lease {lease}, for which it waits")
+        })?;
+        let next = self.by_last_word.range((guest, Time::MIN, FIRST)..).next();
+        let Some(&(_, last, lease)) = next.filter(|next| next.0 == guest) else { return Ok(()) };
+        tally.check(clock < last, || {
+            let name = scene.name();
+            format!("{name} rests at {clock} and waits for lease {lease}, as it may until {last}")
+        })
+    }
+
     fn in_time(
         &self,
         books: &Books,

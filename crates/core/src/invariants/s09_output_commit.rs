@@ -139,8 +139,9 @@ fn site_says(site: &SiteBooks, to: ActorId, message: &Message, binding: bool) ->
         }
         Message::Closed { ticket, receipts, .. } => {
             let lease = site.by_ticket.get(ticket).and_then(|lease| site.leases.get(lease));
-            let over = lease.is_some_and(|lease| matches!(lease.state, AtSite::Closed { .. }));
-            (over || !binding) && receipts.iter().all(|receipt| site.vouches(receipt))
+            // Of what it never took, or has forgotten, it may say that it is over.
+            let over = lease.map_or(!binding, |lease| matches!(lease.state, AtSite::Closed { .. }));
+            over && receipts.iter().all(|receipt| site.vouches(receipt))
         }
         _ => false,
     }

@@ -31,6 +31,8 @@ pub(super) enum Act {
     BurstEnds(Span),
     /// A family strikes.
     Strike(Family),
+    /// A dishonest guest closes a lease of its own, and does not tell its actor.
+    Betray(usize, LeaseId),
 }
 
 /// Where crashes strike.
@@ -128,6 +130,10 @@ impl World {
             }
             Act::Strike(family) if !goes_on(family, self.healed) => Ok(()),
             Act::Strike(family) => self.strike(family),
+            Act::Betray(who, lease) => {
+                self.betray(who, lease);
+                Ok(())
+            }
         }
     }
 

@@ -4,9 +4,11 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
-use tenure_core::actor::Role;
+use tenure_core::actor::{Role, Seat};
 use tenure_core::codec;
+use tenure_core::fact::{Fact, service_manager};
 use tenure_core::identity::{ActorId, Scheme};
+use tenure_core::lease::service_manager::State;
 use tenure_core::message::{Envelope, Header, Item, Message, Request, Sealed, Sequence};
 use tenure_core::name::Name;
 use tenure_core::notary::Notary;
@@ -18,9 +20,10 @@ use tenure_core::ticket::link::{Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::time::{Span, Term, Time};
 
+use super::act::Act;
 use super::fault::{Family, Fault};
 use super::violation::Violation;
-use super::world::World;
+use super::world::{Event, World};
 
 /// How much of what they saw the dishonest keep.
 const KEPT: usize = 24;
@@ -65,6 +68,9 @@ impl World {
             }
         } else if let Message::Redeem { ticket, .. } = &envelope.message {
             keep(&mut loot.tickets, ticket.clone());
+        } else if let Message::Granted { tickets, .. } = &envelope.message {
+            let Some((_, ticket)) = tickets.first().cloned() else { return };
+            self.intercept(ticket);
         } else if let Message::Closed { receipts, .. } = &envelope.message {
             receipts.iter().for_each(|receipt| keep(&mut loot.receipts, receipt.clone()));
         }
@@ -72,13 +78,17 @@ impl World {
 
     /// Says something in somebody's name, beside what its actor says.
     fn utter(&mut self, who: usize, to: ActorId, message: Message) {
+        let kind = message.kind();
+        let (sequence, sealed) = self.forged_envelope(who, to, message);
+        self.transmit(who, sequence, to, kind, &sealed);
+    }
+
+    fn forged_envelope(&mut self, who: usize, to: ActorId, message: Message) -> (Sequence, Sealed) {
         self.loot.serial += 1;
         let sequence = Sequence { position: (1 << 40) + self.loot.serial, index: 0 };
         let header = Header { from: self.players[who].id, to, sequence, at: self.now };
-        let kind = message.kind();
         let mut notary = Notary::new(self.players[who].signer.clone());
-        let sealed = Envelope { header, message }.seal(&mut notary);
-        self.transmit(who, sequence, to, kind, &sealed);
+        (sequence, Envelope { header, message }.seal(&mut notary))
     }
 
     /// Sends bytes of somebody's making.
@@ -215,14 +225,12 @@ impl World {
             return Ticket::root_of(signed);
         }
         // The site's own key and signature, on other words.
-        let mut bytes = real.bottom().as_bytes()[..96].to_vec();
-        bytes.extend_from_slice(&signed.as_bytes()[96..]);
-        SignedLink::read(&bytes).map_or(Ticket::root_of(signed), Ticket::root_of)
+        Ticket::root_of(reworded(real.bottom(), &signed).unwrap_or(signed))
     }
 
     pub(super) fn guest_crime(&mut self) -> Result<(), Violation> {
         let Some(who) = self.crook(Role::ServiceManager) else { return Ok(()) };
-        match self.dice(Family::GuestCrime).below(8) {
+        match self.dice(Family::GuestCrime).below(13) {
             0 => self.redeem_again(who),
             1 => self.redeem_stolen(who),
             2 => self.close_others(who),
@@ -230,6 +238,9 @@ impl World {
             4 => self.flood(who),
             5 => self.split(who),
             6 => self.false_receipt(who),
+            7 | 10 | 11 => self.poach(who),
+            8 => self.regroup(who),
+            9 => self.falsify(who),
             _ => self.ask_oddly(who),
         }
         Ok(())
@@ -243,6 +254,22 @@ impl World {
     }
 
     fn show(&mut self, who: usize, ticket: Ticket) {
+        let (to, redeem) = (ticket.site(), self.redeem(ticket));
+        self.utter(who, to, redeem);
+    }
+
+    /// A ticket that its site gets at the very instant at which the ticket's term begins.
+    fn show_at_the_start(&mut self, who: usize, ticket: Ticket) {
+        let (site, start) = (ticket.site(), ticket.bottom().term.start());
+        let Some(&to) = self.by_id.get(&site) else { return };
+        let redeem = self.redeem(ticket);
+        let (_, sealed) = self.forged_envelope(who, site, redeem);
+        if let Some(at) = self.players[to].clock.when(start) {
+            self.later(at, Event::Message { to, sealed, edge: true });
+        }
+    }
+
+    fn redeem(&mut self, ticket: Ticket) -> Message {
         let dice = self.dice(Family::GuestCrime);
         let lease = LeaseId { number: dice.count(1, 300).into(), part: 0 };
         let least = if dice.percent(20) {
@@ -251,9 +278,8 @@ impl World {
             NonZeroU32::MIN
         };
         let slice = Name::literal("other");
-        let to = ticket.site();
         let configuration = Properties::default();
-        self.utter(who, to, Message::Redeem { ticket, lease, slice, least, configuration });
+        Message::Redeem { ticket, lease, slice, least, configuration }
     }
 
     fn redeem_again(&mut self, who: usize) {
@@ -268,6 +294,133 @@ impl World {
         let Some(ticket) = self.ticket(|holder| holder != me) else { return };
         self.watch.fault(Fault::Stolen);
         self.show(who, ticket);
+    }
+
+    /// A ticket on its way to its holder, shown by the dishonest guest at once.
+    fn intercept(&mut self, ticket: Ticket) {
+        let Some(who) = self.crook(Role::ServiceManager) else { return };
+        if ticket.bottom().holder != self.players[who].id && self.strikes(Family::GuestCrime, 10) {
+            self.watch.fault(Fault::Intercepts);
+            self.show(who, ticket);
+        }
+    }
+
+    /// With the help of the dishonest broker, the dishonest guest extends the lease of another, or its own
+    /// with a gap between the terms or when it is over.
+    fn poach(&mut self, who: usize) {
+        let Some(broker) = self.crook(Role::Broker) else { return };
+        let (me, now) = (self.players[who].id, self.now);
+        let dice = self.dice(Family::GuestCrime);
+        let (own, late) = (dice.percent(50), dice.percent(50));
+        let tickets: Vec<Ticket> = self.loot.tickets.iter().cloned().collect();
+        let runs = |ticket: &&Ticket| {
+            let link = ticket.bottom();
+            (link.holder == me) == own && link.term.contains(now)
+        };
+        let running: Vec<&Ticket> = tickets.iter().filter(runs).collect();
+        let Some(lease) = self.dice(Family::GuestCrime).pick(&running).copied() else { return };
+        let gap = if own && !late { self.setting.margin } else { Span::ZERO };
+        let (link, extends) = (lease.bottom(), Some(lease.hash()));
+        let from = link.term.end().plus(gap);
+        let Ok(term) = Term::lasting(from, self.setting.margin.times(3)) else { return };
+        let fits = |parent: &&Ticket| {
+            let over = parent.bottom();
+            parent.site() == lease.site()
+                && over.resource == link.resource
+                && over.units >= link.units
+                && over.term.encloses(term)
+        };
+        let Some(parent) = self.loot.delegations.iter().rfind(fits).cloned() else { return };
+        self.loot.serial += 1;
+        let next = Link {
+            parent: Some(parent.hash()),
+            issuer: self.players[broker].id,
+            holder: me,
+            constraints: parent.bottom().constraints.clone(),
+            delegation: None,
+            serial: (1 << 40) + self.loot.serial,
+            term,
+            extends,
+            ..(**link).clone()
+        };
+        self.watch.fault(Fault::Poaches);
+        let next = parent.with(SignedLink::sign(next, &self.players[broker].signer));
+        if own && late { self.show_at_the_start(who, next) } else { self.show(who, next) }
+    }
+
+    /// A fact of its actor's that tempts the dishonest guest to close a lease unheard: at once, so that the
+    /// site's answer crosses with others, or as the term ends.
+    pub(super) fn tempt(&mut self, who: usize, fact: &Fact) {
+        use service_manager::Fact as F;
+        let Fact::ServiceManager(fact) = fact else { return };
+        let lease = if let F::Leased(fact) = fact {
+            fact.lease
+        } else if let F::ExtensionAsked(fact) = fact {
+            fact.lease
+        } else if let F::ExtensionGranted(fact) = fact {
+            fact.lease
+        } else if let F::LeaveBegun(fact) = fact {
+            fact.lease
+        } else {
+            return;
+        };
+        if self.players[who].honest || !self.strikes(Family::GuestCrime, 10) {
+            return;
+        }
+        let at_the_end = self.dice(Family::GuestCrime).percent(50);
+        let end = self.held_by(who, lease).iter().map(|ticket| ticket.bottom().term.end()).max();
+        let at = end.filter(|_| at_the_end).unwrap_or(self.now);
+        self.later(at, Event::Act(Act::Betray(who, lease)));
+    }
+
+    pub(super) fn betray(&mut self, who: usize, lease: LeaseId) {
+        let tickets = self.held_by(who, lease);
+        let Some(first) = tickets.first() else { return };
+        self.watch.fault(Fault::Betrays);
+        let to = first.site();
+        self.utter(who, to, Message::Close { tickets });
+    }
+
+    /// The tickets that a guest holds a lease by.
+    fn held_by(&self, who: usize, lease: LeaseId) -> Vec<Ticket> {
+        let Seat::ServiceManager(guest, _) = &self.players[who].fold else { return Vec::new() };
+        let held = guest.lease(lease).and_then(State::held);
+        held.map(|held| held.tickets.clone()).unwrap_or_default()
+    }
+
+    /// A ticket of its own with more units than its broker has signed.
+    fn falsify(&mut self, who: usize) {
+        let me = self.players[who].id;
+        let Some(ticket) = self.ticket(|holder| holder == me) else { return };
+        // Where nothing is signed, nothing can be forged.
+        if self.setting.scheme == Scheme::None {
+            return;
+        }
+        let mut link: Link = (**ticket.bottom()).clone();
+        link.units = link.units.saturating_add(1);
+        let signed = SignedLink::sign(link, &self.players[who].signer);
+        let Some(link) = reworded(ticket.bottom(), &signed) else { return };
+        let mut links = ticket.links().to_vec();
+        links.pop();
+        links.push(link);
+        let Ok(forged) = Ticket::try_from(links) else { return };
+        self.watch.fault(Fault::Falsifies);
+        self.show(who, forged);
+    }
+
+    /// Closes two leases of its own, first together and then each by itself.
+    fn regroup(&mut self, who: usize) {
+        let me = self.players[who].id;
+        let Some(one) = self.ticket(|holder| holder == me) else { return };
+        let Some(other) = self.ticket(|holder| holder == me) else { return };
+        if one.site() != other.site() || one == other {
+            return;
+        }
+        self.watch.fault(Fault::Regroups);
+        for tickets in [vec![one.clone(), other.clone()], vec![other], vec![one]] {
+            let to = tickets[0].site();
+            self.utter(who, to, Message::Close { tickets });
+        }
     }
 
     fn close_others(&mut self, who: usize) {
@@ -400,6 +553,13 @@ impl World {
             properties: Properties::default(),
         }
     }
+}
+
+/// The words of one link under the key and signature of another.
+fn reworded(real: &SignedLink, words: &SignedLink) -> Option<SignedLink> {
+    let mut bytes = real.as_bytes()[..96].to_vec();
+    bytes.extend_from_slice(&words.as_bytes()[96..]);
+    SignedLink::read(&bytes).ok()
 }
 
 /// Whether the time has come when the dishonest are all that is wrong.

@@ -124,6 +124,7 @@ faults! {
         Fails = "driver fails",
         Hangs = "driver hangs",
         Outlasts = "driver outlasts the term",
+        AtTheEnd = "driver answers as the term ends",
         SaysFailed = "driver says failed, though done",
         SaysDone = "driver says done, though not",
         Twice = "driver answers twice",
@@ -134,6 +135,7 @@ faults! {
         MapperLate = "mapper late",
         MapperDead = "mapper dead",
         Nonsense = "mapper talks nonsense",
+        Greedy = "mapper sells the same to everybody",
         OldRound = "mapper answers an old round",
     }
     /// One broker breaks the rules.
@@ -150,7 +152,12 @@ faults! {
     GuestCrime = "dishonest guest" {
         RedeemsTwice = "guest redeems twice",
         Stolen = "guest shows a stolen ticket",
+        Intercepts = "guest shows a ticket before its holder",
+        Poaches = "guest extends what it may not",
         ClosesOthers = "guest closes another's lease",
+        Betrays = "guest closes its own lease unheard",
+        Falsifies = "guest forges",
+        Regroups = "guest closes leases together and apart",
         Alters = "guest sends altered bytes",
         Floods = "guest floods",
         Splits = "guest splits a used ticket",

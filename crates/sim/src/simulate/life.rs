@@ -112,6 +112,7 @@ impl World {
 
     /// What comes of facts outside: guests go on, operators repair.
     pub(super) fn follow_up(&mut self, who: usize, entry: &Entry) {
+        self.tempt(who, &entry.fact);
         if let Fact::ServiceManager(service_manager::Fact::Leased(fact)) = &entry.fact {
             self.live_with(who, fact.lease, fact.term);
         } else if let Fact::ServiceManager(service_manager::Fact::Extended(fact)) = &entry.fact {

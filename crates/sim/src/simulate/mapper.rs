@@ -10,7 +10,7 @@ use tenure_core::mapper::broker::{Choice, Verdict};
 use tenure_core::mapper::service_manager::{Ask, Extend};
 use tenure_core::mapper::site_authority::Assignment;
 use tenure_core::mapper::{Decision, broker, service_manager, site_authority};
-use tenure_core::message::Item;
+use tenure_core::message::{Item, Request};
 use tenure_core::name::Name;
 use tenure_core::property::Properties;
 use tenure_core::resource::Constraints;
@@ -32,18 +32,19 @@ impl World {
             return self.later(now, Event::Decision { to: who, decision });
         }
         let dice = self.dice(Family::Mapper);
-        let (fault, after) = match dice.below(10) {
-            0..4 => (Fault::MapperLate, dice.scaled(Span::SECOND, term)),
-            4 => (Fault::MapperDead, dice.span(term, term.times(4))),
-            5..8 => (Fault::Nonsense, Span::from_micros(1)),
-            _ => (Fault::OldRound, Span::from_micros(1)),
+        let (fault, first, after) = match dice.below(12) {
+            0..4 => (Fault::MapperLate, None, dice.scaled(Span::SECOND, term)),
+            4 => (Fault::MapperDead, None, dice.span(term, term.times(4))),
+            kind => {
+                let (fault, first) = match (kind, self.greedy(who)) {
+                    (5 | 6, Some(greedy)) => (Fault::Greedy, greedy),
+                    (7 | 8, _) => (Fault::OldRound, older(&decision)),
+                    _ => (Fault::Nonsense, self.nonsense(who, &decision)),
+                };
+                (fault, Some(first), Span::from_micros(1))
+            }
         };
         self.watch.fault(fault);
-        let first = if fault == Fault::Nonsense {
-            Some(self.nonsense(who, &decision))
-        } else {
-            (fault == Fault::OldRound).then(|| older(&decision))
-        };
         if let Some(decision) = first {
             self.later(now, Event::Decision { to: who, decision });
         }
@@ -53,6 +54,30 @@ impl World {
     /// Everybody's mapper is asked once more about what is open.
     pub(super) fn ask_mappers(&mut self) {
         (0..self.players.len()).for_each(|who| self.consult(who));
+    }
+
+    /// A broker's mapper that gives everybody the first units there are, whoever has them already.
+    fn greedy(&self, who: usize) -> Option<Input> {
+        let player = &self.players[who];
+        let Some(Seat::Broker(actor, _)) = &player.seat else { return None };
+        let view = actor.view(player.time(self.now))?;
+        let sources = view.sources();
+        let grant = |request: &Request| {
+            let term = Term::lasting(view.first_start(request), request.duration).ok()?;
+            let part = |item: &Item| {
+                let units = item.units.get();
+                let enough = |source: &&broker::Source<'_>| {
+                    *source.resource == item.resource && units <= source.units
+                };
+                Some(vec![(sources.iter().find(enough)?.account, units)])
+            };
+            let parts = request.items.iter().map(part).collect::<Option<_>>()?;
+            let verdict = Verdict::Grant { term, parts };
+            Some(Choice { request: request.id, verdict, reason: "everybody".to_owned() })
+        };
+        let choices = view.open_requests().filter_map(grant).collect();
+        let (round, memo, wake) = (view.round(), None, None);
+        Some(Input::Decision(Decision::Broker(broker::Decision { round, choices, memo, wake })))
     }
 
     /// A decision that makes no sense, for this round or a foreign one.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use tenure_core::actor::Seat;
 use tenure_core::driver::{Answer, Call, DriverError, Epoch, ResourceDriver as _, Step, UnitId};
 use tenure_core::effect::{Done, Effect};
 use tenure_core::identity::ActorId;
@@ -57,7 +58,34 @@ impl World {
             Err(DriverError("an epoch that is over".to_owned()))
         };
         let answer = (after, done(call, outcome));
-        if self.strikes(Family::Driver, 22) { self.misbehave(call, answer) } else { vec![answer] }
+        if !self.strikes(Family::Driver, 25) {
+            return vec![answer];
+        }
+        match self.time_to_the_end(who, call) {
+            Some(left) if self.dice(Family::Driver).percent(15) => {
+                self.watch.fault(Fault::AtTheEnd);
+                vec![(left, answer.1)]
+            }
+            _ => self.misbehave(call, answer),
+        }
+    }
+
+    /// How long until a clock shows the end of the lease that a call is for, or when its guest lets go of
+    /// it: to the instant, or just before or after.
+    fn time_to_the_end(&mut self, who: usize, call: &Call) -> Option<Span> {
+        let end = match self.players[who].seat.as_ref()? {
+            Seat::SiteAuthority(site, _) => {
+                let (_, unit, _) = site.units().find(|(unit, ..)| *unit == call.unit)?;
+                site.claims().entered(unit.tenant()?)?.1.term.end()
+            }
+            Seat::ServiceManager(guest, _) => {
+                guest.lease(call.lease)?.held()?.term.end().minus(self.setting.margin)
+            }
+            Seat::Broker(..) => return None,
+        };
+        let beside = Span::from_micros(self.dice(Family::Driver).between(-1, 1));
+        let at = self.players[who].clock.when(end.plus(beside))?;
+        (at > self.now).then(|| at.since(self.now))
     }
 
     fn misbehave(&mut self, call: &Call, (after, answer): (Span, Done)) -> Vec<(Span, Done)> {

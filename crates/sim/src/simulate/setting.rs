@@ -122,7 +122,10 @@ impl Setting {
         let longest = if shrunk { Span::HOUR } else { Span::HOUR.times(12) };
         let term = dice.scaled(Span::MINUTE.times(12), longest);
         let mut families = families(dice);
-        let scheme = if dice.percent(3) { Scheme::Ed25519 } else { Scheme::None };
+        // Signatures take time, and matter where somebody is dishonest.
+        let crooks = [Family::BrokerCrime, Family::GuestCrime];
+        let signed = if crooks.iter().any(|crook| families.contains(crook)) { 12 } else { 2 };
+        let scheme = if dice.percent(signed) { Scheme::Ed25519 } else { Scheme::None };
         families.retain(|family| !options.without.contains(family));
         let brokers = brokers(dice, &families);
         let guests = guests(dice, &families, term);

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use tenure_core::actor::Actor;
 use tenure_core::driver::Call;
 use tenure_core::effect::{Done, Effect, EffectId, Input};
 use tenure_core::identity::ActorId;
+use tenure_core::invariants::Observation;
 use tenure_core::message::{Envelope, Sealed, Sequence};
 use tenure_core::time::{Span, Time};
 
@@ -248,7 +250,18 @@ impl World {
             }
             self.sync(who)?;
         }
-        Ok(())
+        self.rests(who)
+    }
+
+    /// Somebody who has done all that is due by its clock, and has nothing to wait for at its disk, rests.
+    pub(super) fn rests(&mut self, who: usize) -> Result<(), Violation> {
+        let player = &self.players[who];
+        let (actor, clock) = (player.id, player.time(self.now));
+        let due = |seat: &dyn Actor| seat.next_timeout().is_some_and(|due| due <= clock);
+        if !player.listens() || !player.unsynced.is_empty() || player.actor().is_none_or(due) {
+            return Ok(());
+        }
+        Ok(self.watch.auditor.observe(self.now, &Observation::Rested { actor, clock })?)
     }
 
     /// One input: its facts are appended, not yet durable, and nothing leaves.
