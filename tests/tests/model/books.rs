@@ -3,17 +3,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_core::fact::{Entry, Fact, broker, site_authority};
+use tenure_core::fact::{Entry, Fact, broker, service_manager, site_authority};
+use tenure_core::message::Message;
+use tenure_core::slice::RequestId;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{AccountId, LinkHash, SignedLink};
+use tenure_core::ticket::receipt::Receipt;
 use tenure_core::time::{Term, Time};
+
+/// A link, with the part of its term that did not come back.
+type Out = (AccountId, SignedLink, Option<Term>);
 
 /// What an actor's facts say about links and leases.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Books {
     delegated: BTreeMap<AccountId, Vec<SignedLink>>,
-    /// Each link that was cut or claimed, with the part of its term that did not come back.
-    links: BTreeMap<LinkHash, (AccountId, SignedLink, Option<Term>)>,
+    /// Each link that was cut or claimed.
+    links: BTreeMap<LinkHash, Out>,
+    /// Each link that was cut and sent, and of which these books know nothing.
+    lost: BTreeMap<LinkHash, Out>,
+    /// The numbers of a guest's requests, and the tickets that came of them.
+    asked: BTreeSet<u64>,
+    granted: BTreeSet<LinkHash>,
+    /// The tickets that a broker cut for a request that it remembers.
+    remembered: BTreeMap<RequestId, Vec<LinkHash>>,
+    /// The leases that went active at a site.
+    activated: BTreeSet<LinkHash>,
+    /// The tickets that were taken back: at the site, by its receipts, in the credit of their broker.
+    returned: BTreeSet<LinkHash>,
     /// The tickets of each lease that a site ever had.
     leases: BTreeMap<LinkHash, Vec<Ticket>>,
     broken: BTreeSet<&'static str>,
@@ -24,7 +41,7 @@ impl Books {
     pub(crate) fn read(&mut self, facts: &[Entry]) {
         for Entry { at, fact } in facts {
             match fact {
-                Fact::ServiceManager(_) => {}
+                Fact::ServiceManager(fact) => self.guest(fact),
                 Fact::Broker(fact) => self.broker(*at, fact),
                 Fact::SiteAuthority(fact) => self.site(*at, fact),
             }
@@ -34,10 +51,41 @@ impl Books {
 
     /// Takes in the tickets that were sent by somebody who then lost these books: they are out.
     pub(crate) fn read_sent(&mut self, lost: &Self) {
-        for (&hash, link) in &lost.links {
-            self.links.entry(hash).or_insert_with(|| link.clone());
-        }
+        let unknown = |(hash, _): &(&LinkHash, &Out)| !self.links.contains_key(hash);
+        let sent = lost.links.iter().chain(&lost.lost).filter(unknown);
+        let sent: Vec<_> = sent.map(|(&hash, link)| (hash, link.clone())).collect();
+        self.lost.extend(sent);
         self.conservation();
+    }
+
+    /// S9: whether a message follows from the facts.
+    pub(crate) fn imply(&self, message: &Message) -> bool {
+        let delegated =
+            |wanted: &dyn Fn(&SignedLink) -> bool| self.delegated.values().flatten().any(wanted);
+        let held = |ticket: &Ticket| self.granted.contains(&ticket.hash());
+        let signed = |receipt: &Receipt| self.returned.contains(&receipt.what.link);
+        match message {
+            Message::Delegate { ticket, .. } => delegated(&|link| link == ticket.bottom()),
+            Message::Delegated { generation, .. } => delegated(&|link| {
+                link.delegation.is_some_and(|taken| taken.generation == *generation)
+            }),
+            Message::Request(request) => self.asked.contains(&request.id.number),
+            Message::Granted { tickets, .. } => {
+                tickets.iter().all(|(_, ticket)| self.links.contains_key(&ticket.hash()))
+            }
+            Message::Redeem { ticket, .. } => held(ticket),
+            Message::Leased { ticket, .. } => self.activated.contains(&self.lease_of(*ticket)),
+            Message::Close { tickets } => tickets.iter().all(held),
+            Message::Closed { receipts, .. } | Message::Credit { receipts } => {
+                receipts.iter().all(signed)
+            }
+            // Of a ticket that is forgotten there is nothing left to credit.
+            Message::Credited { tickets } => tickets.iter().all(|hash| {
+                let remembered = self.remembered.values().flatten().any(|cut| cut == hash);
+                !remembered || self.returned.contains(hash)
+            }),
+            Message::Refused { .. } => true,
+        }
     }
 
     /// The laws that the facts break.
@@ -58,19 +106,47 @@ impl Books {
         self.leases.iter().find(of).map_or(ticket, |(&lease, _)| lease)
     }
 
+    fn guest(&mut self, fact: &service_manager::Fact) {
+        use service_manager::Fact as F;
+        let all = |tickets: &[(u16, Ticket)]| tickets.iter().map(|(_, t)| t.hash()).collect();
+        let granted: Vec<LinkHash> = match fact {
+            F::Asked(fact) => {
+                self.asked.insert(fact.request.id.number);
+                Vec::new()
+            }
+            F::ExtensionAsked(fact) => {
+                self.asked.insert(fact.request.id.number);
+                Vec::new()
+            }
+            F::Granted(fact) => all(&fact.tickets),
+            F::UnwantedGranted(fact) => all(&fact.tickets),
+            F::ExtensionGranted(fact) => vec![fact.ticket.hash()],
+            F::SiteClosed(fact) => {
+                self.returned.extend(fact.receipts.iter().map(|receipt| receipt.what.link));
+                Vec::new()
+            }
+            _ => Vec::new(),
+        };
+        self.granted.extend(granted);
+    }
+
     fn broker(&mut self, at: Time, fact: &broker::Fact) {
         match fact {
             broker::Fact::DelegationTaken(fact) => self.open(&fact.ticket),
             broker::Fact::TicketsCut(fact) => {
+                let hashes = fact.tickets.iter().map(|(_, ticket)| ticket.hash()).collect();
+                self.remembered.insert(fact.request, hashes);
                 fact.tickets.iter().for_each(|(_, ticket)| self.enter(ticket));
             }
             broker::Fact::ReceiptTaken(fact) => {
                 let what = &fact.receipt.what;
                 self.give_back(what.link, what.term.start().max(at));
             }
+            broker::Fact::RequestForgotten(fact) => {
+                self.remembered.remove(&fact.request);
+            }
             broker::Fact::Requested(_)
             | broker::Fact::RequestRefused(_)
-            | broker::Fact::RequestForgotten(_)
             | broker::Fact::MapperAnswered(_)
             | broker::Fact::Woken(_) => {}
         }
@@ -94,11 +170,12 @@ impl Books {
                 let hashes: Vec<LinkHash> = tickets.map(Ticket::hash).collect();
                 hashes.into_iter().for_each(|hash| self.give_back(hash, at));
             }
-            // S4: the end is looked at again after every wait.
-            F::LeaseActivated(fact)
-                if self.leases.get(&fact.lease).is_none_or(|tickets| at >= end(tickets)) =>
-            {
-                self.broken.insert("S4");
+            F::LeaseActivated(fact) => {
+                self.activated.insert(fact.lease);
+                // S4: the end is looked at again after every wait.
+                if self.leases.get(&fact.lease).is_none_or(|tickets| at >= end(tickets)) {
+                    self.broken.insert("S4");
+                }
             }
             _ => {}
         }
@@ -127,6 +204,7 @@ impl Books {
     }
 
     fn give_back(&mut self, hash: LinkHash, from: Time) {
+        self.returned.insert(hash);
         if let Some((_, _, kept)) = self.links.get_mut(&hash) {
             *kept = kept.and_then(|term| term.until(from));
         }
@@ -137,7 +215,7 @@ impl Books {
         let kept = |(account, link, kept): &(AccountId, SignedLink, Option<Term>)| {
             Some((*account, link.units.get(), (*kept)?))
         };
-        let kept: Vec<_> = self.links.values().filter_map(kept).collect();
+        let kept: Vec<_> = self.links.values().chain(self.lost.values()).filter_map(kept).collect();
         for &(account, _, term) in &kept {
             let at = term.start();
             let running = kept.iter().filter(|k| k.0 == account && k.2.contains(at));

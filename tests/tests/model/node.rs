@@ -35,8 +35,8 @@ pub(crate) struct Node {
     /// The driver calls that were started for it. Each may be answered at any time, more than once.
     pub(crate) called: BTreeSet<u32>,
     pub(crate) books: Books,
-    /// The law that it broke in what it just did, if it did.
-    pub(crate) breach: Option<&'static str>,
+    /// Whether it refused a fact of its own.
+    pub(crate) panicked: bool,
     pub(crate) summary: Summary,
 }
 
@@ -50,7 +50,7 @@ impl Node {
             said: BTreeSet::new(),
             called: BTreeSet::new(),
             books: Books::default(),
-            breach: None,
+            panicked: false,
             summary: Summary::default(),
         }
     }
@@ -129,9 +129,6 @@ impl Node {
     ) -> Option<Self> {
         let lost = self.step(now, input, case, registry)?;
         let mut next = self.clone();
-        if lost.journal.len() > self.journal.len() && lost.said != self.said {
-            next.breach = Some("S9");
-        }
         next.books.read_sent(&lost.books);
         next.said = lost.said;
         next.called = lost.called;

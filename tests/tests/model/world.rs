@@ -84,7 +84,7 @@ struct Book {
 struct Post {
     from: usize,
     to: usize,
-    kind: &'static str,
+    message: Message,
     sealed: Sealed,
 }
 
@@ -113,9 +113,9 @@ impl Registry for Mutex<Mail> {
             }
         }
         let number = u32::try_from(mail.messages.len()).unwrap();
-        let (kind, sealed) = (envelope.message.kind(), from.actor_mut().seal(envelope));
+        let (message, sealed) = (envelope.message.clone(), from.actor_mut().seal(envelope));
         let (from, to) = (cast::who(header.from), cast::who(header.to));
-        mail.messages.push(Arc::new(Post { from, to, kind, sealed }));
+        mail.messages.push(Arc::new(Post { from, to, message, sealed }));
         mail.message_numbers.insert(key, number);
         number
     }
@@ -155,7 +155,8 @@ impl World {
     /// The number of a node: an old one if it is one that was reached before.
     fn number(&self, mut node: Node) -> u32 {
         let text = node.player.identity();
-        let broken = node.books.broken().iter().copied().chain(node.breach).collect();
+        let panic = node.panicked.then_some("no panic");
+        let broken = node.books.broken().iter().copied().chain(panic).collect();
         let key = (node.who, text, node.said.clone(), node.called.clone(), broken);
         if let Some(&number) = self.book.read().unwrap().numbers.get(&key) {
             return number;
@@ -174,8 +175,12 @@ impl World {
     fn summarize(&self, node: &mut Node, text: &str) {
         let mail = self.mail.lock().unwrap();
         let mut summary = Summary::of(node.who, &node.player, &node.books, &mail.keys);
-        for &message in &node.said {
-            summary.mail[mail.messages[message as usize].to].push(message);
+        for &number in &node.said {
+            let post = &mail.messages[number as usize];
+            summary.mail[post.to].push(number);
+            if !node.books.imply(&post.message) {
+                summary.broken.insert("S9");
+            }
         }
         drop(mail);
         let recovered = node.recovered(&self.case);
@@ -183,14 +188,14 @@ impl World {
         if recovered.identity() != text || owed(&recovered) != owed(&node.player) {
             summary.broken.insert("S11");
         }
-        summary.broken.extend(node.breach);
+        summary.broken.extend(node.panicked.then_some("no panic"));
         node.summary = summary;
     }
 
     /// What may be told to an actor in a state.
     fn inputs(&self, state: &State, nodes: &[Arc<Node>; 4], who: usize, inputs: &mut Vec<What>) {
         let node = &nodes[who];
-        if node.breach == Some("no panic") {
+        if node.panicked {
             return;
         }
         let trouble = state.now <= self.case.trouble_until;
@@ -241,7 +246,7 @@ impl World {
         let node = self.node(number);
         let told = catch_unwind(AssertUnwindSafe(|| self.tell(&node, clock, what)));
         // An actor that panics over a fact of its own is out of the game.
-        let fallen = || Node { breach: Some("no panic"), ..Node::clone(&node) };
+        let fallen = || Node { panicked: true, ..Node::clone(&node) };
         let to = self.number(told.unwrap_or_else(|_| Some(fallen()))?);
         (to != number).then_some(to)
     }
@@ -364,7 +369,7 @@ impl World {
         let told = match what {
             What::Hear(message) | What::HearAndCrash(message) => {
                 let message = Arc::clone(&self.mail.lock().unwrap().messages[message as usize]);
-                format!("hears `{}` from {}", message.kind, NAMES[message.from])
+                format!("hears `{}` from {}", message.message.kind(), NAMES[message.from])
             }
             What::Done(call, well) => {
                 let mail = self.mail.lock().unwrap();
@@ -399,7 +404,7 @@ impl Model for World {
         let mut heard = 0;
         while heard < self.mail.lock().unwrap().messages.len() {
             let message = Arc::clone(&self.mail.lock().unwrap().messages[heard]);
-            if matches!(message.kind, "delegate" | "delegated") {
+            if matches!(message.message.kind(), "delegate" | "delegated") {
                 tell(message.to, Input::Message(message.sealed.clone()));
             }
             heard += 1;
