@@ -330,3 +330,18 @@ fn what_comes_back_is_answered_under_another_number_in_other_company_and_order()
         assert_eq!(numbers.insert(answer.header.sequence, answer), None, "{places:?}");
     }
 }
+
+#[test]
+fn a_ticket_that_is_refused_is_not_said_to_be_closed_with_the_others() {
+    let mut world = Scene::default().open();
+    let held = world.delegation();
+    let own = cut(&held, BROKER, GUEST, 1, term(0, HOUR), 901);
+    let others = cut(&held, BROKER, RIVAL, 1, term(0, HOUR), 902);
+    let mut answer = |tickets: &[&Ticket]| {
+        let close = Message::Close { tickets: tickets.iter().copied().cloned().collect() };
+        world.deliver(SITE, &letter(GUEST, SITE, close)).replies.last().unwrap().clone()
+    };
+    let (together, alone) = (answer(&[&others, &own]), answer(&[&own]));
+    assert!(matches!(&alone.message, Message::Closed { ticket, .. } if *ticket == own.hash()));
+    assert_eq!(together, alone);
+}

@@ -76,15 +76,15 @@ impl SiteAuthority {
 
     /// Takes tickets back, redeemed or not: the first names the lease, the others are its extensions.
     pub(super) fn close(&mut self, now: Time, from: ActorId, tickets: &[Ticket], out: &mut Output) {
-        let Some(first) = tickets.first() else {
+        if tickets.is_empty() {
             return out.problems.push(crate::actor::dropped("close", "it names no ticket"));
-        };
+        }
         if tickets.len() > MAX_TICKETS {
             let cause =
                 format!("{} tickets are more than the {MAX_TICKETS} allowed", tickets.len());
             return out.problems.push(crate::actor::dropped("close", cause));
         }
-        // Each by itself: one that is refused keeps no other from coming back.
+        // Each by itself: one that is refused keeps no other from coming back, and is as good as not named.
         let (mut taken, mut refused) = (Vec::new(), None);
         for ticket in tickets {
             match self.take_back(now, from, ticket, out) {
@@ -100,7 +100,7 @@ impl SiteAuthority {
                     self.refuse(now, from, hash, refusal, out);
                 }
             }
-            Some(_) | None => self.answer_close(now, from, first.hash(), &taken, out),
+            Some(_) | None => self.answer_close(now, from, &taken, out),
         }
     }
 
@@ -155,14 +155,8 @@ impl SiteAuthority {
     }
 
     /// One answer for all tickets of a close, the same however often it is asked for.
-    fn answer_close(
-        &self,
-        now: Time,
-        from: ActorId,
-        first: LinkHash,
-        taken: &[LinkHash],
-        out: &mut Output,
-    ) {
+    fn answer_close(&self, now: Time, from: ActorId, taken: &[LinkHash], out: &mut Output) {
+        let Some(&first) = taken.first() else { return };
         let mut seen = BTreeSet::new();
         let known = taken.iter().filter_map(|ticket| self.by_ticket.get(ticket).copied());
         let leases: Vec<LinkHash> = known.filter(|lease| seen.insert(*lease)).collect();
