@@ -27,7 +27,7 @@ pub const MAX_DEPTH: usize = 8;
 ///
 /// Tickets are not secrets: only the bottom holder can redeem one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<SignedLink>", into = "Vec<SignedLink>")]
+#[serde(try_from = "Vec<SignedLink>")]
 pub struct Ticket(Vec<SignedLink>);
 
 /// Why a ticket is void.
@@ -169,12 +169,6 @@ impl TryFrom<Vec<SignedLink>> for Ticket {
             1..=MAX_DEPTH => Ok(Self(links)),
             n => Err(TicketFault::ChainTooLong(u32::try_from(n).unwrap_or(u32::MAX))),
         }
-    }
-}
-
-impl From<Ticket> for Vec<SignedLink> {
-    fn from(ticket: Ticket) -> Self {
-        ticket.0
     }
 }
 
