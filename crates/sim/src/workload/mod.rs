@@ -17,7 +17,7 @@ mod swf;
 mod wave;
 
 use std::borrow::Cow;
-use std::io::Read;
+use std::io::{self, BufRead, BufReader, Read as _};
 
 use flate2::read::MultiGzDecoder;
 use tenure_core::time::Span;
@@ -34,6 +34,9 @@ use swf::Job;
 
 /// The most bytes a log may inflate to: a small file must not be able to fill the memory.
 const MAX_INFLATED: u64 = 2 << 30;
+
+/// How many bytes are inflated at a time.
+const CHUNK: usize = 1 << 16;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
@@ -70,7 +73,7 @@ impl Log {
             if column.is_some() {
                 return Err(WorkloadError::ColumnNotUsed { kind });
             }
-            let (summary, jobs) = swf::parse(&inflate(file, bytes)?, kind, start);
+            let (summary, jobs) = read(file, bytes, |text| swf::parse(text, kind, start))?;
             Ok((summary, Entries::Jobs(jobs)))
         };
         let (summary, entries) = match kind {
@@ -129,22 +132,35 @@ impl Log {
     }
 }
 
+/// The whole text of a log.
 fn inflate<'a>(file: &str, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, WorkloadError> {
     if !bytes.starts_with(&GZIP_MAGIC) {
         return Ok(Cow::Borrowed(bytes));
     }
-    // The trailer tells how much there is: of one member, below 4 GiB, and if it tells the truth.
-    let told = bytes.last_chunk().map_or(0, |size| u32::from_le_bytes(*size) as usize);
-    let mut plain = Vec::with_capacity(told.min(bytes.len().saturating_mul(32)) + 1);
-    MultiGzDecoder::new(bytes)
-        .take(MAX_INFLATED + 1)
-        .read_to_end(&mut plain)
-        .map_err(|error| WorkloadError::unreadable(file, format!("bad gzip data: {error}")))?;
-    if plain.len() as u64 > MAX_INFLATED {
+    let mut plain = Vec::new();
+    read(file, bytes, |text| text.read_to_end(&mut plain))?;
+    Ok(Cow::Owned(plain))
+}
+
+/// Reads the text of a log as it is inflated, if it is packed: it need not be in memory as a whole.
+fn read<T>(
+    file: &str,
+    bytes: &[u8],
+    take: impl FnOnce(&mut dyn BufRead) -> io::Result<T>,
+) -> Result<T, WorkloadError> {
+    let bad = |error| WorkloadError::unreadable(file, format!("bad gzip data: {error}"));
+    if !bytes.starts_with(&GZIP_MAGIC) {
+        let mut plain = bytes;
+        return take(&mut plain).map_err(bad);
+    }
+    let plain = MultiGzDecoder::new(bytes).take(MAX_INFLATED + 1);
+    let mut plain = BufReader::with_capacity(CHUNK, plain);
+    let taken = take(&mut plain).map_err(bad)?;
+    if plain.get_ref().limit() == 0 {
         let cause = format!("it inflates to more than {MAX_INFLATED} bytes");
         return Err(WorkloadError::unreadable(file, cause));
     }
-    Ok(Cow::Owned(plain))
+    Ok(taken)
 }
 
 #[cfg(test)]

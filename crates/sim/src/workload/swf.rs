@@ -3,6 +3,8 @@
 //! The format is that of the Parallel Workloads Archive. Used are field 2 (submit time), 3 (wait),
 //! 4 (run time), 5 (processors allocated) and 8 (processors requested); -1 means unknown.
 
+use std::io::{self, BufRead};
+
 use tenure_core::time::Span;
 
 use super::kind::Kind;
@@ -10,8 +12,6 @@ use super::number::{ONE, millionths, quote, refusal};
 use super::summary::{Damage, Machine, Summary};
 
 const FIELDS: usize = 18;
-/// A line is rarely shorter, in bytes.
-const LINE: usize = 60;
 const SUBMIT: usize = 2;
 const WAIT: usize = 3;
 const RUN_TIME: usize = 4;
@@ -45,10 +45,19 @@ enum Line {
 /// What is wrong with a line: the field to blame, if it is one, and the cause.
 type Fault = (Option<usize>, String);
 
-pub(super) fn parse(text: &[u8], kind: Kind, start: Start) -> (Summary, Vec<Job>) {
+pub(super) fn parse(
+    text: &mut dyn BufRead,
+    kind: Kind,
+    start: Start,
+) -> io::Result<(Summary, Vec<Job>)> {
     let mut summary = Summary::new(kind);
-    let mut jobs = Vec::with_capacity(text.len() / LINE);
-    for (line, number) in text.split(|&byte| byte == b'\n').zip(1..) {
+    let (mut jobs, mut line, mut number) = (Vec::new(), Vec::new(), 0);
+    loop {
+        line.clear();
+        if text.read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        number += 1;
         let line = line.trim_ascii();
         if line.is_empty() {
             continue;
@@ -75,7 +84,7 @@ pub(super) fn parse(text: &[u8], kind: Kind, start: Start) -> (Summary, Vec<Job>
     let micros = |time: Option<i64>| Span::from_micros(time.unwrap_or_default());
     summary.first = micros(jobs.iter().map(|job| job.start).min());
     summary.last = micros(jobs.iter().map(|job| job.end).max());
-    (summary, jobs)
+    Ok((summary, jobs))
 }
 
 /// Keeps `Key: value` if the key is one we know; the first of a key counts.
@@ -189,7 +198,7 @@ mod tests {
     }
 
     fn read(text: &str, start: Start) -> (Summary, Vec<Job>) {
-        parse(text.as_bytes(), Kind::SwfInUse, start)
+        parse(&mut text.as_bytes(), Kind::SwfInUse, start).unwrap()
     }
 
     fn spans(jobs: &[Job]) -> Vec<(i64, i64, u32)> {
