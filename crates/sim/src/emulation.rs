@@ -118,6 +118,8 @@ pub struct Emulation<'k> {
     report: Report,
     /// Why the actors refused inputs, by its text, with how often.
     notes: BTreeMap<String, u64>,
+    /// Room for what an actor gives out, kept from one input to the next.
+    out: Output,
     keeper: Keeper<'k>,
 }
 
@@ -179,6 +181,7 @@ impl<'k> Emulation<'k> {
             metrics: Metrics::new(window, scenario.step, scenario.capacity),
             report,
             notes: BTreeMap::new(),
+            out: Output::default(),
             keeper,
             members,
         };
@@ -324,7 +327,7 @@ impl<'k> Emulation<'k> {
         }
         let member = &mut self.members[index];
         let before = member.seat.actor().position();
-        let mut out = Output::default();
+        let mut out = std::mem::take(&mut self.out);
         for input in inputs {
             member.seat.actor_mut().handle(self.now, input, &mut out);
         }
@@ -344,13 +347,15 @@ impl<'k> Emulation<'k> {
         for entry in &out.facts {
             self.metrics.observe(index, entry);
         }
-        for problem in out.problems {
+        for problem in out.problems.drain(..) {
             *self.notes.entry(problem.to_string()).or_default() += 1;
         }
-        for reply in out.replies {
+        for reply in out.replies.drain(..) {
             let outgoing = self.seal(index, &reply);
             self.send(index, reply.header.sequence, outgoing);
         }
+        out.facts.clear();
+        self.out = out;
         self.start_effects(index);
         Ok(())
     }
