@@ -64,6 +64,12 @@ pub(crate) enum Command {
     },
     /// Say what is wrong with a deployment, if anything is
     Doctor(Door),
+    /// Print counters and histograms of a deployment, in the format of Prometheus
+    Metrics {
+        /// The data folder of the deployment
+        #[arg(long, value_name = "DIR", env = "TENURE_DATA", default_value = "tenure-data")]
+        data: PathBuf,
+    },
     /// Check configurations
     Config {
         #[command(subcommand)]

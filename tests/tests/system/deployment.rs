@@ -1,5 +1,6 @@
 //! A live deployment by its commands: a real process, its socket, its signals.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -43,6 +44,36 @@ impl Deployment {
         self.process.wait().expect("its end").code()
     }
 
+    /// The leases that are not over.
+    fn leases(&self) -> Vec<Value> {
+        let leases = self.tenure("lease list -o json").stdout;
+        serde_json::from_slice(&leases).unwrap_or_default()
+    }
+
+    /// The units in the hands of leases with their processes, each as often as it is.
+    fn held(&self) -> Vec<(String, String)> {
+        let leases = self.leases();
+        let units = leases.iter().flat_map(units);
+        units.map(|(unit, _, pid)| (unit, pid)).collect()
+    }
+
+    /// Gives every lease back.
+    fn close_all(&self) {
+        for lease in self.leases() {
+            let name = lease["lease"].as_str().unwrap_or_default();
+            drop(self.tenure(&format!("lease close {name} --wait")));
+        }
+    }
+
+    /// Whether no unit is leased or on its way back, now or soon.
+    fn is_clean(&self) -> bool {
+        (0..1000).any(|_| {
+            let sites = self.tenure("site list -o json").stdout;
+            let sites: Vec<Value> = serde_json::from_slice(&sites).unwrap_or_default();
+            sites.iter().all(|site| site["units"] == site["free"])
+        })
+    }
+
     fn restart(&mut self) {
         self.process = run(self.data.path());
     }
@@ -51,14 +82,8 @@ impl Deployment {
 impl Drop for Deployment {
     fn drop(&mut self) {
         // Its units are processes too: given back, they are cleaned up.
-        for site in
-            self.tenure("lease list --as guest -o jsonl").stdout.lines().map_while(Result::ok)
-        {
-            let lease: Value = serde_json::from_str(&site).unwrap_or_default();
-            if let Some(name) = lease["lease"].as_str() {
-                drop(self.tenure(&format!("lease close {name} --wait")));
-            }
-        }
+        self.close_all();
+        self.is_clean();
         drop(self.process.kill());
         drop(self.process.wait());
     }
@@ -142,6 +167,55 @@ fn whoever_is_killed_takes_up_its_leases_where_they_were() {
         let parts = before.as_array().map_or(0, Vec::len) + again.as_array().map_or(0, Vec::len);
         Some(parts)
     });
+}
+
+/// How often the process is killed, unless `TENURE_KILLS` asks for more.
+const KILLS: usize = 4;
+
+#[test]
+fn killed_again_and_again_it_loses_nothing_that_it_has_acknowledged() {
+    let kills = std::env::var("TENURE_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(KILLS);
+    let mut deployment = Deployment::start();
+    let mut pids = BTreeSet::new();
+    for kill in 0..kills {
+        // Leases live and die: two are asked for under an id, and one is given back again.
+        let acknowledged: Vec<(String, String)> = (0..2)
+            .map(|wish| {
+                let id = format!("{kill}-{wish}");
+                let leases = deployment.json(&format!("lease request 1 --for 10m --id {id}"));
+                (id, leases[0]["lease"].as_str().expect("a name").to_owned())
+            })
+            .collect();
+        deployment.json(&format!("lease close {}", acknowledged[0].1));
+        // Something is under way when the process dies; whether it comes to anything is left open.
+        let mut asker = Command::new(tenure())
+            .args(["lease", "request", "1", "--for", "10m", "--wait", "--data"])
+            .arg(deployment.data.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a request");
+        if kill % 2 == 0 {
+            drop(asker.wait());
+        }
+        pids.extend(deployment.held().into_iter().map(|(_, pid)| pid));
+        deployment.end("-KILL");
+        drop(asker.wait());
+        deployment.restart();
+        for (id, lease) in &acknowledged {
+            let again = deployment.json(&format!("lease request 1 --for 10m --id {id}"));
+            assert_eq!(again[0]["lease"], lease.as_str(), "kill {kill}: wish {id}");
+        }
+        let held = deployment.held();
+        let units: BTreeSet<&String> = held.iter().map(|(unit, _)| unit).collect();
+        assert_eq!(units.len(), held.len(), "kill {kill}: a unit is in two leases: {held:?}");
+        pids.extend(held.into_iter().map(|(_, pid)| pid));
+        deployment.close_all();
+    }
+    assert!(deployment.is_clean(), "units never came back: {}", deployment.json("site list"));
+    let lives = |pid: &&String| !pid.is_empty() && Path::new("/proc").join(pid).exists();
+    let left: Vec<&String> = pids.iter().filter(lives).collect();
+    assert!(left.is_empty(), "processes of leases that are over: {left:?}");
 }
 
 #[test]

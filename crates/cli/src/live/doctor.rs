@@ -1,9 +1,11 @@
-//! `tenure doctor`: what is wrong, if anything is, and what to do about it.
+//! `tenure doctor`: what is wrong, if anything is, and what to do about it. `tenure metrics`.
+
+use std::path::Path;
 
 use tenure_node::api::{ActorView, Request, SiteView, StatusView};
 
 use super::args::{Door, Output};
-use super::{connect, print};
+use super::{ask, connect, print};
 use crate::Console;
 use crate::error::Error;
 
@@ -45,6 +47,12 @@ pub(crate) fn doctor(door: &Door, console: &mut Console<'_>) -> Result<(), Error
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(Error::Ill(wrong)) }
+}
+
+/// `tenure metrics`
+pub(crate) fn metrics(data: &Path, console: &mut Console<'_>) -> Result<(), Error> {
+    let text: String = ask(data, &Request::Metrics)?;
+    Ok(write!(console.out, "{text}")?)
 }
 
 impl print::Row for ActorView {

@@ -17,7 +17,7 @@ use tenure_node::run::SOCKET;
 use crate::error::Error;
 
 pub(crate) use actors::{broker, site, slice, ticket};
-pub(crate) use doctor::doctor;
+pub(crate) use doctor::{doctor, metrics};
 pub(crate) use lease::lease;
 pub(crate) use up::{config, dev, up};
 

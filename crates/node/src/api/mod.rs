@@ -42,6 +42,8 @@ pub const MAX_REQUEST: usize = 1 << 20;
 pub enum Request {
     /// How the deployment is: a [`StatusView`].
     Status,
+    /// Counters and histograms of all actors: text in the format of Prometheus.
+    Metrics,
     /// A lease: one [`LeaseView`], in which it waits for its broker.
     Ask(Box<Wish>),
     /// More time for a lease, or all parts of a request: a list of [`LeaseView`].

@@ -30,6 +30,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::deployment::Running;
 use crate::host::{Handle, HostError};
+use crate::metrics::Metrics;
 
 /// The most leases that one answer lists.
 const MOST: usize = 10_000;
@@ -41,6 +42,7 @@ pub struct Deck {
     clock: Arc<dyn Clock>,
     handles: BTreeMap<Name, Handle>,
     names: Names,
+    metrics: Metrics,
     /// The leases that were asked for under an id, so that none is asked for twice.
     asked: Mutex<wish::Asked>,
 }
@@ -53,7 +55,15 @@ impl Deck {
         let handles = running.handles().map(|handle| (handle.card().name.clone(), handle.clone()));
         let handles: BTreeMap<Name, Handle> = handles.collect();
         let names = handles.values().map(|handle| (handle.card().id, handle.card().name.clone()));
-        Self { config, data, clock, names: names.collect(), asked: Mutex::default(), handles }
+        Self {
+            config,
+            data,
+            clock,
+            names: names.collect(),
+            metrics: running.metrics().clone(),
+            asked: Mutex::default(),
+            handles,
+        }
     }
 
     pub(super) fn now(&self) -> Time {
@@ -245,6 +255,7 @@ impl Deck {
     async fn answer(&self, request: Request) -> Told<serde_json::Value> {
         match request {
             Request::Status => json(&self.status().await),
+            Request::Metrics => json(&self.metrics.text()),
             Request::Ask(wish) => json(&wish::ask(self, *wish).await?),
             Request::Extend { lease, duration } => {
                 json(&self.each(&lease, |lease| Command::Extend { lease, duration }).await?)
