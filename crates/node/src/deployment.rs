@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::clock::Clock;
 use crate::host::{Card, Fall, Handle, Host, Limits, Part, Surroundings};
-use crate::journal::JournalError;
+use crate::journal::{Disk, JournalError, SystemDisk};
 use crate::metrics::Metrics;
 use crate::transport::Exchange;
 
@@ -66,6 +66,14 @@ impl Deployment {
     /// # Errors
     /// The first actor that cannot start; the others are stopped again.
     pub async fn start(self) -> Result<Running, Down> {
+        self.start_on(Arc::new(SystemDisk)).await
+    }
+
+    /// As [`start`](Self::start), with the journals on a disk of the caller's.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_on(self, disk: Arc<dyn Disk + Sync>) -> Result<Running, Down> {
         let exchange = Exchange::new();
         let (tell, given_up) = mpsc::unbounded_channel();
         let metrics = Metrics::new();
@@ -74,6 +82,7 @@ impl Deployment {
             clock: self.clock,
             transport: Arc::new(exchange.clone()),
             metrics: metrics.clone(),
+            disk,
             given_up: tell,
         };
         let threads: Vec<Arbiter> =

@@ -50,7 +50,7 @@ use self::inbox::Inbox;
 use self::life::{Held, Life, Task};
 use self::trail::Trail;
 use crate::clock::Clock;
-use crate::journal::{JournalError, Writer};
+use crate::journal::{Disk, JournalError, Writer};
 use crate::metrics::{HostMetrics, Metrics};
 use crate::transport::Transport;
 
@@ -122,6 +122,7 @@ pub struct Host {
     clock: Arc<dyn Clock>,
     transport: Arc<dyn Transport>,
     metrics: HostMetrics,
+    disk: Arc<dyn Disk + Sync>,
     /// Tells what each fact is about, where logs want to know.
     trail: Option<Trail>,
     /// Tells whoever started it how the first opening of the journal went.
@@ -152,6 +153,8 @@ pub(crate) struct Surroundings {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) metrics: Metrics,
+    /// Where the journals are.
+    pub(crate) disk: Arc<dyn Disk + Sync>,
     /// Told when a host has given up.
     pub(crate) given_up: mpsc::UnboundedSender<(Card, Fall)>,
 }
@@ -165,7 +168,7 @@ impl Host {
     ) -> (Addr<Self>, oneshot::Receiver<Result<(), Fall>>) {
         let (ready, told) = oneshot::channel();
         let host = Self::start_in_arbiter(thread, move |_| {
-            let Surroundings { limits, clock, transport, metrics, given_up } = around;
+            let Surroundings { limits, clock, transport, metrics, disk, given_up } = around;
             let metrics = metrics.of(&part.card);
             let calls = Calls::new(part.driver.clone(), limits.calls);
             Self {
@@ -174,6 +177,7 @@ impl Host {
                 clock,
                 transport,
                 metrics,
+                disk,
                 trail: None,
                 ready: Some(ready),
                 given_up,

@@ -49,7 +49,7 @@ impl Host {
         let (mut facts, mut latest) = (0_u64, Time::MIN);
         let owner = Owner { name, role, id };
         let mut trail = enabled!(Level::DEBUG).then(|| Trail::new(id));
-        let journal = JournalFile::recover(&self.part.journal, &owner, |entry| {
+        let journal = JournalFile::recover_on(&*self.disk, &self.part.journal, &owner, |entry| {
             (facts, latest) = (facts + 1, entry.at);
             trail.as_mut().map(|trail| trail.follow(&entry.fact));
             life.recall(entry)

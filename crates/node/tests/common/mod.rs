@@ -26,8 +26,9 @@ use tenure_core::resource::{Attributes, Constraints};
 use tenure_core::slice::LeaseId;
 use tenure_core::time::{Span, Time};
 use tenure_node::clock::{Clock, WallClock};
-use tenure_node::deployment::{Deployment, Running};
-use tenure_node::host::{Card, Driver, Handle, Limits, Part, SeatMaker};
+use tenure_node::deployment::{Deployment, Down, Running};
+use tenure_node::host::{Card, Driver, Handle, HostError, Limits, Part, SeatMaker};
+use tenure_node::journal::{Disk, SystemDisk};
 
 /// Mostly too long: what is lost in one process is lost by a crash.
 const PATIENCE: Patience =
@@ -187,23 +188,28 @@ fn plan(units: u32, broker: ActorId) -> Plan {
 
 /// Starts the parts on the clock of the machine, and waits until the broker has something to sell.
 pub(crate) async fn start(folder: &Path, plans: &Plans) -> Running {
-    let running = start_with(parts(folder, plans), plans.threads, Limits::default()).await;
+    start_on(folder, plans, Arc::new(SystemDisk)).await.expect("it starts")
+}
+
+/// As [`start`], with the journals on a disk of the test's.
+pub(crate) async fn start_on(
+    folder: &Path,
+    plans: &Plans,
+    disk: Arc<dyn Disk + Sync>,
+) -> Result<Running, Down> {
+    let clock: Arc<dyn Clock> = Arc::new(WallClock::new());
+    let threads = NonZeroUsize::new(plans.threads).expect("at least one thread");
+    let (parts, limits) = (parts(folder, plans), Limits::default());
+    let running = Deployment { parts, clock, threads, limits }.start_on(disk).await?;
     let broker = of(&running, Role::Broker);
     let stocked = |seat: &Seat| match seat {
         Seat::Broker(actor, _) => actor.ledger().accounts().next().is_some(),
         Seat::ServiceManager(..) | Seat::SiteAuthority(..) => false,
     };
-    while !broker.query(stocked).await.expect("the broker is there") {
+    while !matches!(broker.query(stocked).await, Ok(true) | Err(HostError::Stopped(_))) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    running
-}
-
-/// Starts these parts.
-pub(crate) async fn start_with(parts: Vec<Part>, threads: usize, limits: Limits) -> Running {
-    let clock: Arc<dyn Clock> = Arc::new(WallClock::new());
-    let threads = NonZeroUsize::new(threads).expect("at least one thread");
-    Deployment { parts, clock, threads, limits }.start().await.expect("it starts")
+    Ok(running)
 }
 
 /// A handle by role.

@@ -1,0 +1,249 @@
+//! A live deployment on a disk that fails and forgets: its hosts are dropped at any point, the power is
+//! cut, and they come back from their journals, again and again.
+
+#[path = "../../../crates/node/tests/common/mod.rs"]
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{Plans, ask, now, of, parts, start_on, state};
+use tenure_core::actor::Role;
+use tenure_core::driver::{Answer, Call, DriverError, Epoch, ResourceDriver, Step, UnitId};
+use tenure_core::effect::Command;
+use tenure_core::fact::Entry;
+use tenure_core::identity::ActorId;
+use tenure_core::invariants::{Cast, Player, audit_journals};
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::slice::LeaseId;
+use tenure_core::time::Span;
+use tenure_faulty_disk::{Fault, FaultyDisk};
+use tenure_node::deployment::Running;
+use tenure_node::host::{Card, Committed, Facts, Fall, Handle, HostError, Part};
+use tenure_node::journal::{JournalFile, Owner};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+/// A driver that remembers who has each unit, beyond all crashes, and what went wrong.
+#[derive(Default)]
+struct Yard {
+    units: Mutex<BTreeMap<UnitId, (Epoch, Option<LeaseId>)>>,
+    wrongs: Mutex<Vec<String>>,
+}
+
+impl ResourceDriver for Yard {
+    fn perform(&self, call: &Call) -> Answer {
+        let mut units = self.units.lock().unwrap();
+        let (epoch, tenant) = units.entry(call.unit).or_default();
+        let taken = tenant.is_some_and(|tenant| tenant != call.lease);
+        if call.epoch < *epoch || (call.step == Step::Setup && taken) {
+            let wrong = format!(
+                "{:?} of {} in {:?} for {}: it is in {epoch:?}, {tenant:?} has it",
+                call.step, call.unit, call.epoch, call.lease
+            );
+            self.wrongs.lock().unwrap().push(wrong);
+        }
+        *epoch = call.epoch.max(*epoch);
+        *tenant = (call.step == Step::Setup).then_some(call.lease);
+        Answer { outcome: Ok(Properties::default()), after: Span::ZERO }
+    }
+
+    fn probe(&self, _: ActorId, _: UnitId) -> Result<Properties, DriverError> {
+        Ok(Properties::default())
+    }
+}
+
+/// Numbers as good as random, the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % most
+    }
+}
+
+/// What was acknowledged: the lease, and the facts behind it.
+type Acknowledged = BTreeMap<LeaseId, Committed>;
+
+/// Guests ask, and close half of what they asked for before, until the deployment crashes after so many
+/// facts. Answers how often one of its actors fell before.
+async fn live_and_crash(running: Running, dice: &mut Dice, known: &mut Acknowledged) -> u64 {
+    let guest = of(&running, Role::ServiceManager);
+    let (seen, mut facts) = unbounded_channel();
+    for handle in running.handles() {
+        actix::spawn(follow(handle.clone(), seen.clone()));
+    }
+    drop(seen);
+    let (told, mut heard) = unbounded_channel();
+    for _ in 0..1 + dice.below(3) {
+        actix::spawn(use_up(guest.clone(), Dice(dice.below(1000)), told.clone()));
+    }
+    for _ in 0..dice.below(120) {
+        if facts.recv().await.is_none() {
+            break;
+        }
+    }
+    let text = running.metrics().text();
+    let falls = text.lines().filter(|line| line.starts_with("tenure_falls_total"));
+    let falls = falls.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
+    drop(running);
+    drop(told);
+    while let Some(committed) = heard.recv().await {
+        known.insert(committed.lease().unwrap(), committed);
+    }
+    falls
+}
+
+/// Hands on the facts of an actor, over all its falls, until it is gone.
+async fn follow(handle: Handle, seen: UnboundedSender<Entry>) {
+    loop {
+        match handle.facts().await {
+            Ok(Facts { mut facts, .. }) => {
+                while let Some((_, entry)) = facts.recv().await {
+                    drop(seen.send(entry));
+                }
+            }
+            Err(HostError::Stopped(_)) => return,
+            Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+        }
+    }
+}
+
+/// Asks and closes until the service manager is gone.
+async fn use_up(guest: Handle, mut dice: Dice, told: UnboundedSender<Committed>) {
+    loop {
+        let wish = ask(1 + dice.below(2) as u32, now(), Span::HOUR);
+        let committed = match guest.command(Command::Ask(wish)).await {
+            Ok(committed) => committed,
+            Err(HostError::Stopped(_)) => return,
+            Err(_) => {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                continue;
+            }
+        };
+        let lease = committed.lease().unwrap();
+        told.send(committed).unwrap();
+        if dice.below(2) == 0 {
+            drop(guest.command(Command::Close { lease }).await);
+        }
+    }
+}
+
+/// Closes every lease and waits until it is over.
+async fn wind_up(guest: &Handle, known: &Acknowledged) {
+    for &lease in known.keys() {
+        while !matches!(state(guest, lease).await.as_str(), "Closed" | "") {
+            drop(guest.command(Command::Close { lease }).await);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+fn journals(folder: &Path, plans: &Plans, disk: &FaultyDisk) -> BTreeMap<ActorId, Vec<Entry>> {
+    let read = |part: Part| {
+        let Card { name, role, id } = part.card;
+        let mut entries = Vec::new();
+        let file =
+            JournalFile::recover_on(disk, &part.journal, &Owner { name, role, id }, |entry| {
+                entries.push(entry.clone());
+                Ok(())
+            });
+        file.unwrap().close().unwrap();
+        (id, entries)
+    };
+    parts(folder, plans).into_iter().map(read).collect()
+}
+
+fn cast(folder: &Path, plans: &Plans) -> Cast {
+    let player = |part: Part| {
+        let Card { name, role, id } = part.card;
+        (id, Player { name, role, honest: true })
+    };
+    Cast {
+        players: parts(folder, plans).into_iter().map(player).collect(),
+        scheme: plans.scheme,
+        margin: plans.margin,
+        clocks_hold: true,
+    }
+}
+
+/// Starts the deployment; if a fault keeps it from starting, on a disk that is repaired.
+async fn start_anyhow(folder: &Path, plans: &Plans, disk: &FaultyDisk) -> Running {
+    match start_on(folder, plans, Arc::new(disk.clone())).await {
+        Ok(running) => running,
+        Err(_) => {
+            disk.arrange(None);
+            start_on(folder, plans, Arc::new(disk.clone())).await.expect("the disk is sound")
+        }
+    }
+}
+
+/// Twelve lives, each ended by a power cut, and then everything is wound up and looked at. `faults` says after
+/// how many operations one fails. Answers how often actors fell.
+fn survive(seed: u64, faults: Option<u64>) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    let (disk, yard) = (FaultyDisk::new(seed), Arc::new(Yard::default()));
+    let plans = Plans { units: 6, site: yard.clone(), ..Plans::default() };
+    let (mut dice, mut known) = (Dice(seed), Acknowledged::new());
+    let system = actix::System::new();
+    let mut falls = 0;
+    for _ in 0..12 {
+        let fault = faults.map(|most| Fault { after: dice.below(most), for_ever: false });
+        disk.arrange(fault);
+        falls += system.block_on(async {
+            let running = start_anyhow(folder.path(), &plans, &disk).await;
+            live_and_crash(running, &mut dice, &mut known).await
+        });
+        disk.cut_power();
+    }
+    assert!(!known.is_empty(), "seed {seed}: nothing was acknowledged");
+    system.block_on(async {
+        let running = start_anyhow(folder.path(), &plans, &disk).await;
+        wind_up(&of(&running, Role::ServiceManager), &known).await;
+        running.stop().await.unwrap();
+    });
+    let journals = journals(folder.path(), &plans, &disk);
+    let guest = journals.values().find(|facts| facts[0].fact.kind().0 == "service-manager.woken");
+    for (lease, Committed { position, facts }) in &known {
+        let first = usize::try_from(*position).unwrap();
+        assert_eq!(&guest.unwrap()[first..first + facts.len()], facts, "seed {seed}: {lease}");
+    }
+    let slices = journals.iter().map(|(&id, facts)| (id, facts.as_slice())).collect();
+    audit_journals(&cast(folder.path(), &plans), &slices)
+        .unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+    assert_eq!(*yard.wrongs.lock().unwrap(), Vec::<String>::new(), "seed {seed}");
+    falls
+}
+
+#[test]
+fn whenever_the_power_is_cut_nothing_acknowledged_is_lost_and_no_unit_is_in_two_hands() {
+    for seed in 0..4 {
+        assert_eq!(survive(seed, None), 0, "nobody falls on a sound disk");
+    }
+}
+
+#[test]
+fn actors_whose_disk_fails_once_fall_and_come_back_with_all_they_have_acknowledged() {
+    let falls: u64 = (10..14).map(|seed| survive(seed, Some(800))).sum();
+    assert!(falls > 0, "no fault has struck a life");
+}
+
+#[test]
+fn an_actor_whose_disk_is_broken_for_good_gives_up_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let (disk, plans) = (FaultyDisk::new(7), Plans::default());
+    actix::System::new().block_on(async {
+        let mut running = start_anyhow(folder.path(), &plans, &disk).await;
+        disk.arrange(Some(Fault { after: 0, for_ever: true }));
+        let guest = of(&running, Role::ServiceManager);
+        let lost = guest.command(Command::Ask(ask(1, now(), Span::HOUR))).await;
+        assert_eq!(lost, Err(HostError::Unknown(Name::literal("guest"))));
+        let down = running.down().await;
+        assert_eq!(down.card.role, Role::ServiceManager);
+        assert!(matches!(down.cause, Fall::Journal(_)), "{down}");
+        assert!(matches!(guest.query(|_| ()).await, Err(HostError::Stopped(_))));
+    });
+}
