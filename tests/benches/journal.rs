@@ -29,17 +29,26 @@ const WRITTEN: usize = 20_000;
 /// How often each thing is measured.
 const ROUNDS: usize = 7;
 
-fn main() {
-    let facts = emulated(RECOVERED);
-    let bytes: usize = facts.iter().map(|entry| encoded(entry).len()).sum();
-    println!("{} facts of a site, {} bytes each", facts.len(), bytes / facts.len());
-    let folder = tempfile::tempdir_in(".").expect("a folder for the journals");
-    write(folder.path(), &facts[..WRITTEN]);
-    recover(folder.path(), &facts);
+/// The facts of one actor.
+struct Actors {
+    owner: Owner,
+    facts: Vec<Entry>,
 }
 
-/// The first facts of a site in a long emulation.
-fn emulated(count: usize) -> Vec<Entry> {
+fn main() {
+    let actors = emulated(RECOVERED);
+    for Actors { owner, facts } in &actors {
+        let bytes: usize = facts.iter().map(|entry| encoded(entry).len()).sum();
+        println!("{}: {} facts, {} bytes each", owner.name, facts.len(), bytes / facts.len());
+    }
+    let folder = tempfile::tempdir_in(".").expect("a folder for the journals");
+    let guest = actors.iter().find(|actor| actor.owner.role == Role::ServiceManager);
+    write(folder.path(), &guest.expect("a guest").facts[..WRITTEN]);
+    recover(folder.path(), &actors);
+}
+
+/// The first facts of all actors in a long emulation, so many together.
+fn emulated(count: usize) -> Vec<Actors> {
     let text = include_str!("../../config/emulations/lease-term.toml");
     let sets = ["sweep.term=[\"1h\"]", "horizon=3650d", "signatures=none"];
     let sets: Vec<Override> = sets.iter().map(|set| set.parse().expect("an override")).collect();
@@ -49,24 +58,25 @@ fn emulated(count: usize) -> Vec<Entry> {
     let wave = |k: i64| u32::try_from(60 + (k * 37 % 67) - k % 11).unwrap_or(60);
     let demand = scenario.service_managers.keys();
     let demand = demand.map(|name| (name.clone(), (0..steps).map(wave).collect())).collect();
-    let mut facts = Vec::new();
-    let site = scenario.sites.keys().next().expect("a site").clone();
+    let mut actors: Vec<Actors> = Vec::new();
     let done = std::cell::Cell::new(0);
     {
         let keeper = |kept: tenure_sim::emulation::Kept<'_>| {
-            if *kept.name == site && kept.role == Role::SiteAuthority {
-                facts.extend_from_slice(kept.entries);
-                done.set(facts.len());
-            }
+            let owner = Owner { name: kept.name.clone(), role: kept.role, id: kept.id };
+            let at = actors.iter().position(|actor| actor.owner == owner).unwrap_or_else(|| {
+                actors.push(Actors { owner, facts: Vec::new() });
+                actors.len() - 1
+            });
+            actors[at].facts.extend_from_slice(kept.entries);
+            done.set(done.get() + kept.entries.len());
             Ok(())
         };
         let inputs = Inputs { demand };
         let mut run = Emulation::kept_by(Box::new(keeper), scenario, &inputs).expect("a run");
         while done.get() < count && run.step().expect("a step") != Progress::Done {}
     }
-    assert!(facts.len() >= count, "the emulation ends after {} facts", facts.len());
-    facts.truncate(count);
-    facts
+    assert!(done.get() >= count, "the emulation ends after {} facts", done.get());
+    actors
 }
 
 fn encoded(entry: &Entry) -> Vec<u8> {
@@ -84,6 +94,7 @@ fn owner() -> Owner {
 /// Facts a second through the journal thread with so many appends under way, and through bare SQLite
 /// in transactions of the size that came of it.
 fn write(folder: &Path, facts: &[Entry]) {
+    println!("\nfacts of the guest, one an append");
     println!(
         "\nunder way  facts a sync  journal facts/s           SQLite facts/s            ratio"
     );
@@ -189,39 +200,44 @@ fn blank(role: Role) -> Box<dyn Actor> {
     }
 }
 
-fn recover(folder: &Path, facts: &[Entry]) {
-    let path = folder.join("long.journal");
-    let mut file = JournalFile::open(&path, &owner()).expect("a journal");
-    for (position, facts) in (0..).step_by(1000).zip(facts.chunks(1000)) {
-        file.append(position, facts).expect("durable");
+/// How long all actors take to come back, one after another on one core.
+fn recover(folder: &Path, actors: &[Actors]) {
+    let path = |owner: &Owner| folder.join(format!("{}.journal", owner.name));
+    let (mut count, mut size) = (0, 0);
+    for Actors { owner, facts } in actors {
+        let mut file = JournalFile::open(&path(owner), owner).expect("a journal");
+        for (position, facts) in (0..).step_by(1000).zip(facts.chunks(1000)) {
+            file.append(position, facts).expect("durable");
+        }
+        file.close().expect("closed");
+        count += facts.len();
+        size += path(owner).metadata().expect("a file").len();
     }
-    file.close().expect("closed");
-    let size = path.metadata().expect("a file").len();
-    println!("\na journal of {} facts has {} MiB", facts.len(), size >> 20);
-    let timed = |what: &str, mut run: Box<dyn FnMut() + '_>| {
+    println!("\n{count} facts in {} journals of {} MiB", actors.len(), size >> 20);
+    let timed = |what: &str, run: &dyn Fn(&Actors)| {
         let mut seconds: Vec<f64> = (0..ROUNDS)
             .map(|_| {
                 let start = Instant::now();
-                run();
+                actors.iter().for_each(run);
                 start.elapsed().as_secs_f64()
             })
             .collect();
         let (least, median, most) = spread(&mut seconds);
-        println!("{what:<45} {median:>6.2} s ({least:.2} {most:.2})");
+        println!("{what:<35} {median:>6.2} s ({least:.2} {most:.2})");
     };
-    let fold = || {
-        let mut actor = blank(Role::SiteAuthority);
+    timed("fold facts in memory", &|Actors { owner, facts }| {
+        let mut actor = blank(owner.role);
         facts.iter().for_each(|entry| actor.apply(entry).expect("it follows"));
-    };
-    timed("fold facts in memory", Box::new(fold));
-    let open = || drop(JournalFile::open(&path, &owner()).expect("a journal"));
-    timed("open: read, checksum, hash", Box::new(open));
-    let decode = || drop(JournalFile::recover(&path, &owner(), |_| Ok(())).expect("a journal"));
-    timed("open and decode", Box::new(decode));
-    let recover = || {
-        let mut actor = blank(Role::SiteAuthority);
-        let file = JournalFile::recover(&path, &owner(), |entry| actor.apply(entry));
+    });
+    timed("open: read, checksum, hash", &|Actors { owner, .. }| {
+        drop(JournalFile::open(&path(owner), owner).expect("a journal"));
+    });
+    timed("open and decode", &|Actors { owner, .. }| {
+        drop(JournalFile::recover(&path(owner), owner, |_| Ok(())).expect("a journal"));
+    });
+    timed("recover: open, decode and fold", &|Actors { owner, .. }| {
+        let mut actor = blank(owner.role);
+        let file = JournalFile::recover(&path(owner), owner, |entry| actor.apply(entry));
         drop(file.expect("a journal"));
-    };
-    timed("recover: open, decode and fold", Box::new(recover));
+    });
 }

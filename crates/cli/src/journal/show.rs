@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Map, Value, json};
 use tenure_core::fact::{Entry, Fact};
 use tenure_core::ticket::Ticket;
-use tenure_core::time::Time;
+use tenure_core::time::{Term, Time};
 use tenure_node::journal::Reader;
 
 use super::ShowArgs;
@@ -162,6 +162,12 @@ fn shorten(value: &mut Value) {
             {
                 *value = moment::show(time).into();
             }
+            if key == "term"
+                && let Ok(term) = serde_json::from_value::<Term>(value.clone())
+            {
+                let (start, end) = (moment::show(term.start()), moment::show(term.end()));
+                *value = json!({ "start": start, "end": end });
+            }
             shorten(value);
         }),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -208,7 +214,8 @@ fn object(fields: &Map<String, Value>) -> String {
         let text = phrase(value);
         (!text.is_empty()).then(|| format!("{key} {text}"))
     };
-    format!("{{{}}}", fields.iter().filter_map(field).collect::<Vec<_>>().join(", "))
+    let fields: Vec<String> = fields.iter().filter_map(field).collect();
+    if fields.is_empty() { String::new() } else { format!("{{{}}}", fields.join(", ")) }
 }
 
 fn is_hex(text: &str) -> bool {

@@ -1,5 +1,10 @@
 //! A journal from its making to its reading.
 
+use std::env;
+use std::io::{self, BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
 use tenure_core::actor::Role;
 use tenure_core::codec::Hash;
 use tenure_core::fact::BadFact;
@@ -124,6 +129,40 @@ fn a_second_opening_is_refused_and_told_who_has_it() {
     assert!(matches!(&error, JournalError::InUse { pid: Some(pid), .. } if *pid == us), "{error}");
     drop(file);
     place.open().unwrap();
+}
+
+/// The other process of the next test: holds the journal that it is told of until it is killed.
+#[test]
+fn holder() {
+    let Some(path) = env::var_os(HELD) else { return };
+    let mut file = JournalFile::open(Path::new(&path), &guest()).unwrap();
+    file.append(0, &facts(0..3)).unwrap();
+    println!("held");
+    io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+/// Tells `holder` which journal to hold.
+const HELD: &str = "TENURE_TEST_HELD";
+
+#[test]
+fn a_second_process_is_refused_until_the_first_is_killed() {
+    let place = Place::new();
+    let mut other = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "life::holder", "--nocapture"])
+        .env(HELD, place.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("held")), "it ended before it had the journal");
+    let error = place.open().unwrap_err();
+    let id = other.id();
+    assert!(matches!(&error, JournalError::InUse { pid: Some(pid), .. } if *pid == id), "{error}");
+    assert_eq!(Reader::open(&place.path()).unwrap().read(|_, _| Ok(())).unwrap().len, 3);
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_eq!(recovered(&place.path()), facts(0..3));
 }
 
 #[test]
