@@ -1,7 +1,7 @@
 //! Drivers: what a site does to its units, and a guest to those it leases.
 //!
 //! All of them are blocking: the host runs [`perform`](tenure_core::driver::ResourceDriver::perform) on a
-//! thread that may wait. What they share, the [fence], is written once: which call may touch a unit, and
+//! thread that may wait. What they share, the fence, is written once: which call may touch a unit, and
 //! what is to be done with one that a crash cut off.
 
 mod child;
