@@ -243,11 +243,6 @@ impl Sequence {
             Hash::of("tenure joint answer v1", &[&codec::encode(message)]).to_bytes();
         (Self::JOINT | u32::from_le_bytes([a, b, c, d])).min(Self::VOLATILE - 1)
     }
-
-    /// Whether it is the number of an answer that facts stand behind, one or several.
-    pub fn binds_an_answer(self) -> bool {
-        self.index >= Self::JOINT && self.index != Self::VOLATILE
-    }
 }
 
 /// Who says something to whom, and because of what.
