@@ -113,6 +113,15 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Whether a process is there and not merely waiting for its parent, which after a kill is the system's
+/// first process, to take note of its end.
+fn lives(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state follows the name, which is in brackets.
+    let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+    !pid.is_empty() && !matches!(state, None | Some('Z' | 'X'))
+}
+
 /// The units of a lease with their epochs and processes.
 fn units(lease: &Value) -> Vec<(String, u64, String)> {
     let units = lease["in_hand"].as_array().expect("units").iter();
@@ -213,8 +222,7 @@ fn killed_again_and_again_it_loses_nothing_that_it_has_acknowledged() {
         deployment.close_all();
     }
     assert!(deployment.is_clean(), "units never came back: {}", deployment.json("site list"));
-    let lives = |pid: &&String| !pid.is_empty() && Path::new("/proc").join(pid).exists();
-    let left: Vec<&String> = pids.iter().filter(lives).collect();
+    let left: Vec<&String> = pids.iter().filter(|pid| lives(pid)).collect();
     assert!(left.is_empty(), "processes of leases that are over: {left:?}");
 }
 

@@ -537,10 +537,13 @@ pub(super) fn broker(
     names: &Names,
     now: Time,
 ) -> BrokerView {
+    let mut delegations: Vec<DelegationView> =
+        actor.holdings().map(|held| holding(&held, names, now)).collect();
+    delegations.sort_by(|a, b| (&a.site, &a.resource).cmp(&(&b.site, &b.resource)));
     BrokerView {
         name: card.0.to_string(),
         id: card.1.to_string(),
-        delegations: actor.holdings().map(|held| holding(&held, names, now)).collect(),
+        delegations,
         requests: actor.request_survey().map(|asked| request(&asked, names)).collect(),
     }
 }
