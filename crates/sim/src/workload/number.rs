@@ -14,31 +14,40 @@ pub(super) const LIMIT: i64 = 1_000_000_000_000;
 /// How much of a bad field an error repeats.
 const QUOTED: usize = 24;
 
+/// The first field of `text`, its value in millionths as [`millionths`] has it, and what comes behind.
+/// Nearly every field is a few digits, perhaps with a sign before: these are read while their end is
+/// looked for.
+pub(super) fn first_number(text: &[u8]) -> (&[u8], Option<i64>, &[u8]) {
+    let sign = usize::from(text.first() == Some(&b'-'));
+    let (mut value, mut end) = (0, sign);
+    while let Some(digit) = text.get(end).copied().and_then(digit) {
+        if end - sign == MOST_DIGITS {
+            break;
+        }
+        value = value * 10 + digit;
+        end += 1;
+    }
+    if end > sign && text.get(end).is_none_or(u8::is_ascii_whitespace) {
+        let value = if sign == 1 { -value } else { value };
+        return (&text[..end], Some(value * ONE), &text[end..]);
+    }
+    let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+    let (field, rest) = text.split_at(end);
+    (field, millionths(field), rest)
+}
+
+/// The most digits of a number before its point.
+const MOST_DIGITS: usize = 12;
+
 /// A number in millionths, exact to the sixth decimal; `None` if it is none or beyond the limit.
 pub(super) fn millionths(text: &[u8]) -> Option<i64> {
-    whole_number(text).or_else(|| plain_decimal(text)).or_else(|| {
+    plain_decimal(text).or_else(|| {
         let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
         (value.abs() <= LIMIT as f64).then(|| (value * ONE as f64).round() as i64)
     })
 }
 
-/// What nearly every field is: up to twelve digits, perhaps a sign before.
-fn whole_number(text: &[u8]) -> Option<i64> {
-    let (sign, digits) = match text {
-        [b'-', digits @ ..] => (-ONE, digits),
-        digits => (ONE, digits),
-    };
-    if digits.is_empty() || digits.len() > 12 {
-        return None;
-    }
-    let mut value = 0;
-    for &byte in digits {
-        value = value * 10 + digit(byte)?;
-    }
-    Some(sign * value)
-}
-
-/// The same with decimals behind.
+/// Digits, perhaps with a sign before and decimals behind.
 fn plain_decimal(text: &[u8]) -> Option<i64> {
     let (sign, digits) = match text {
         [b'-', digits @ ..] => (-1, digits),
@@ -48,7 +57,7 @@ fn plain_decimal(text: &[u8]) -> Option<i64> {
         Some(point) => (&digits[..point], &digits[point + 1..]),
         None => (digits, &digits[..0]),
     };
-    if whole.is_empty() || whole.len() > 12 {
+    if whole.is_empty() || whole.len() > MOST_DIGITS {
         return None;
     }
     let mut value = 0;
@@ -110,7 +119,21 @@ pub fn parse_span(text: &str) -> Result<Span, WorkloadError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn the_first_of_several_numbers_is_read_as_if_it_stood_alone(
+            field in "[-+]?[0-9]{0,14}[.ex-]?[0-9]{0,3}",
+            rest in "([ \t][0-9 x]{0,5})?",
+        ) {
+            let text = format!("{field}{rest}");
+            let expected = (field.as_bytes(), millionths(field.as_bytes()), rest.as_bytes());
+            prop_assert_eq!(first_number(text.as_bytes()), expected);
+        }
+    }
 
     #[test]
     fn numbers_are_exact_to_the_sixth_decimal() {

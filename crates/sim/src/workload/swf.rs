@@ -8,7 +8,7 @@ use std::io::{self, BufRead};
 use tenure_core::time::Span;
 
 use super::kind::Kind;
-use super::number::{ONE, millionths, quote, refusal};
+use super::number::{ONE, first_number, quote, refusal};
 use super::summary::{Damage, Machine, Summary};
 
 const FIELDS: usize = 18;
@@ -138,25 +138,28 @@ fn job(line: &[u8], start: Start) -> Result<Line, Fault> {
 /// The fields of a line as they stand and in millionths; a wrong count is blamed before a field.
 fn fields(line: &[u8]) -> Result<([&[u8]; FIELDS], [i64; FIELDS]), Fault> {
     let mut raw: [&[u8]; FIELDS] = [&[]; FIELDS];
-    let mut count = 0;
-    let mut rest = line;
-    while let Some(start) = rest.iter().position(|byte| !byte.is_ascii_whitespace()) {
-        rest = &rest[start..];
-        let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
-        if let Some(place) = raw.get_mut(count) {
-            *place = &rest[..end];
+    let mut values = [0; FIELDS];
+    let (mut count, mut bad) = (0, None);
+    let mut rest = line.trim_ascii_start();
+    while !rest.is_empty() {
+        let (field, value, after) = first_number(rest);
+        if let (Some(place), Some(number)) = (raw.get_mut(count), values.get_mut(count)) {
+            *place = field;
+            match value {
+                Some(value) => *number = value,
+                None => bad = bad.or(Some(count)),
+            }
         }
-        rest = &rest[end..];
+        rest = after.trim_ascii_start();
         count += 1;
     }
     if count != FIELDS {
         return Err((None, format!("field count is {count}, not {FIELDS}")));
     }
-    let mut values = [0; FIELDS];
-    for (number, (value, field)) in values.iter_mut().zip(raw).enumerate() {
-        *value = millionths(field).ok_or_else(|| (Some(number + 1), refusal(field)))?;
+    match bad {
+        Some(place) => Err((Some(place + 1), refusal(raw[place]))),
+        None => Ok((raw, values)),
     }
-    Ok((raw, values))
 }
 
 /// The processors of all jobs with start <= t_k < end, for the first `steps` steps.
