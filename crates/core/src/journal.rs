@@ -21,6 +21,9 @@ pub enum AppendError {
     /// It is not known whether the facts are durable: the actor must stop and read the journal again.
     #[error("it is not known whether the facts are in the journal: {0}")]
     Unknown(String),
+    /// As unknown as that, because there is no room left.
+    #[error("it is not known whether the facts are in the journal: {0}")]
+    Full(String),
 }
 
 /// An append-only list of one actor's facts.

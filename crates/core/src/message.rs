@@ -340,6 +340,11 @@ impl Sealed {
         Ok(envelope)
     }
 
+    /// Whether the key that comes with it is the one that `actor` is named after.
+    pub(crate) fn is_signed_by(&self, actor: ActorId) -> bool {
+        ActorId::of(&self.0.key) == actor
+    }
+
     /// The envelope inside, unchecked: to show it, never to act on it.
     pub fn peek(&self) -> Result<Envelope, DecodeError> {
         let Letter { bytes, content, .. } = &*self.0;

@@ -1,11 +1,16 @@
-//! How many durable signed lives of leases one process gets through, and how soon a lease is active.
+//! How many durable signed lives of leases one process gets through, how soon a lease is active, and what a
+//! live lease takes.
 //!
 //! ```text
-//! cargo run --release -p tenure-node --example lives -- [SECONDS] [LIVES AT A TIME] [THREADS]
+//! cargo run --release -p tenure-node --example lives -- full [SECONDS]
+//! cargo run --release -p tenure-node --example lives -- paced LIVES-PER-SECOND [SECONDS]
+//! cargo run --release -p tenure-node --example lives -- hold LEASES
 //! ```
 //!
-//! A guest asks for a unit, has it joined, gives it back, and asks for the next. Site, broker and guest
-//! sync all of it; drivers do nothing. Prints one line of JSON.
+//! In a life a guest asks for a unit, has it joined, and gives it back. Site, broker and guest sign and sync
+//! all of it; drivers do nothing. `full` keeps 64 lives under way; `paced` begins one at fixed instants,
+//! however long the others take; `hold` begins leases that stay, and starts the deployment anew with them.
+//! Each prints one line of JSON.
 
 #![allow(clippy::print_stdout, reason = "it is what the example is for")]
 #![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
@@ -15,18 +20,29 @@ mod common;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::env;
+use std::hint::black_box;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use common::{Plans, ask, now, of, start};
 use tenure_core::actor::Role;
 use tenure_core::effect::Command;
 use tenure_core::fact::{Entry, Fact, service_manager};
+use tenure_core::identity::{Label, Scheme, Signer};
 use tenure_core::slice::LeaseId;
 use tenure_core::time::Span;
+use tenure_node::deployment::Running;
 use tenure_node::host::Handle;
 use tokio::sync::oneshot;
+
+/// How many lives are under way at full load.
+const AT_A_TIME: usize = 64;
+/// Units that are cleaned or yet to be credited are not there for the next: enough of them.
+const UNITS: u32 = 4096;
+/// The leases of one request where many are to be had.
+const ITEMS: usize = 10;
 
 /// Who waits for a fact about a lease.
 type Waiting = Rc<RefCell<BTreeMap<LeaseId, oneshot::Sender<()>>>>;
@@ -42,46 +58,111 @@ struct Tally {
 }
 
 fn main() {
-    let mut args = env::args().skip(1).map(|arg| arg.parse::<usize>().unwrap());
-    let seconds = args.next().unwrap_or(10);
-    let at_a_time = args.next().unwrap_or(64);
-    let threads = args.next().unwrap_or(2);
-    let folder = tempfile::tempdir().unwrap();
-    let units = u32::try_from(at_a_time).unwrap() * 4;
-    let plans = Plans { units, threads, ..Plans::default() };
-    actix::System::new().block_on(async {
-        let running = start(folder.path(), &plans).await;
-        let guest = of(&running, Role::ServiceManager);
-        let tally = Tally::default();
-        actix::spawn(listen(guest.clone(), tally.clone()));
-        let began = Instant::now();
-        let lives: Vec<_> = (0..at_a_time)
-            .map(|_| actix::spawn(live_on(guest.clone(), tally.clone())))
-            .collect();
-        tokio::time::sleep(Duration::from_secs(seconds as u64)).await;
-        let (count, took) = (tally.lives.get(), began.elapsed().as_secs_f64());
-        tally.over.set(true);
-        for life in lives {
-            life.await.unwrap();
+    let mut args = env::args().skip(1);
+    let mode = args.next().unwrap_or_else(|| "full".to_owned());
+    let mut number = || args.next().map(|arg| arg.parse::<u32>().unwrap());
+    let folder = tempfile::tempdir_in(".").unwrap();
+    let system = actix::System::new();
+    match mode.as_str() {
+        "full" => system.block_on(live(folder.path(), None, number().unwrap_or(10))),
+        "paced" => {
+            let rate = number().unwrap();
+            system.block_on(live(folder.path(), Some(rate), number().unwrap_or(10)));
         }
-        let text = running.metrics().text();
-        let sum = |name: &str| -> f64 {
-            let of_all = text.lines().filter(|line| line.starts_with(name));
-            of_all.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
-        };
-        let per_sync = sum("tenure_facts_total") / sum("tenure_syncs_total");
-        let mut micros = tally.micros.borrow().clone();
-        micros.sort_unstable();
-        let at = |percent: usize| micros[(micros.len() - 1) * percent / 100] as f64 / 1000.0;
-        println!(
-            "{{\"at_a_time\": {at_a_time}, \"threads\": {threads}, \"lives_per_s\": {:.0}, \
-             \"request_to_active_ms\": {{\"p50\": {:.1}, \"p99\": {:.1}}}, \"facts_per_sync\": {per_sync:.1}}}",
-            count as f64 / took,
-            at(50),
-            at(99),
-        );
-        running.stop().await.unwrap();
-    });
+        "hold" => system.block_on(hold(folder.path(), number().unwrap_or(100_000))),
+        other => panic!("`{other}` is none of full, paced, hold"),
+    }
+}
+
+/// Lives for so long: as many as possible, or so many a second.
+async fn live(folder: &Path, rate: Option<u32>, seconds: u32) {
+    let plans = Plans { units: UNITS, ..Plans::default() };
+    let running = start(folder, &plans).await;
+    let guest = of(&running, Role::ServiceManager);
+    let tally = Tally::default();
+    actix::spawn(listen(guest.clone(), tally.clone()));
+    let (began, before) = (Instant::now(), signatures(&running).await);
+    let deadline = began + Duration::from_secs(seconds.into());
+    let mut lives = Vec::new();
+    if let Some(rate) = rate {
+        let mut beat = tokio::time::interval(Duration::from_secs(1) / rate);
+        while Instant::now() < deadline {
+            beat.tick().await;
+            lives.push(actix::spawn(once(guest.clone(), tally.clone())));
+        }
+    } else {
+        lives.extend((0..AT_A_TIME).map(|_| actix::spawn(live_on(guest.clone(), tally.clone()))));
+        tokio::time::sleep_until(deadline.into()).await;
+    }
+    let (count, took) = (tally.lives.get() as f64, began.elapsed().as_secs_f64());
+    let (made, checked) = signatures(&running).await;
+    tally.over.set(true);
+    for life in lives {
+        life.await.unwrap();
+    }
+    let (made, checked) = ((made - before.0) as f64 / count, (checked - before.1) as f64 / count);
+    let (sign, check) = signature_micros();
+    let mut micros = tally.micros.borrow().clone();
+    micros.sort_unstable();
+    let at = |percent: usize| micros[(micros.len() - 1) * percent / 100] as f64 / 1000.0;
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let load = rate.map_or_else(|| "null".to_owned(), |rate| rate.to_string());
+    println!(
+        "{{\"paced_per_s\": {load}, \"lives_per_s\": {:.0}, \"p50_ms\": {:.1}, \"p99_ms\": {:.1}, \
+         \"facts_per_sync\": {:.1}, \"signed_per_life\": {made:.1}, \"checked_per_life\": {checked:.1}, \
+         \"sign_us\": {sign:.1}, \"check_us\": {check:.1}, \"cores\": {cores}, \
+         \"signatures_alone_per_s\": {:.0}}}",
+        count / took,
+        at(50),
+        at(99),
+        sum(&running, "tenure_facts_total") / sum(&running, "tenure_syncs_total"),
+        cores as f64 * 1e6 / (made * sign + checked * check),
+    );
+    running.stop().await.unwrap();
+}
+
+/// Begins so many leases of a unit each, and comes back with them.
+async fn hold(folder: &Path, leases: u32) {
+    let plans = Plans { units: leases, ..Plans::default() };
+    let idle = resident();
+    let running = start(folder, &plans).await;
+    let guest = of(&running, Role::ServiceManager);
+    let mut facts = guest.facts().await.unwrap().facts;
+    let began = Instant::now();
+    let asking = actix::spawn(ask_for_all(guest.clone(), leases));
+    let mut active = 0;
+    while active < leases {
+        let (_, entry) = facts.recv().await.expect("the guest keeps pace");
+        active += u32::from(matches!(
+            entry.fact,
+            Fact::ServiceManager(service_manager::Fact::Joined(_))
+        ));
+    }
+    asking.await.unwrap();
+    let (took, held) = (began.elapsed().as_secs_f64(), resident());
+    let facts = sum(&running, "tenure_facts_total");
+    running.stop().await.unwrap();
+    let began = Instant::now();
+    let running = start(folder, &plans).await;
+    for handle in running.handles() {
+        handle.query(|_| ()).await.unwrap();
+    }
+    println!(
+        "{{\"leases\": {leases}, \"facts\": {facts:.0}, \"begun_in_s\": {took:.1}, \
+         \"resident_mib\": {:.0}, \"bytes_per_lease\": {:.0}, \"restart_s\": {:.2}}}",
+        held as f64 / f64::from(1 << 20),
+        (held - idle) as f64 / f64::from(leases),
+        began.elapsed().as_secs_f64(),
+    );
+    running.stop().await.unwrap();
+}
+
+async fn ask_for_all(guest: Handle, leases: u32) {
+    for _ in 0..leases as usize / ITEMS {
+        let mut wish = ask(1, now(), Span::DAY);
+        wish.items = vec![wish.items[0].clone(); ITEMS];
+        guest.command(Command::Ask(wish)).await.unwrap();
+    }
 }
 
 /// Wakes who waits for a lease to be active or closed.
@@ -106,17 +187,65 @@ fn wake(waiting: &Waiting, lease: LeaseId) {
 /// One lease after the other.
 async fn live_on(guest: Handle, tally: Tally) {
     while !tally.over.get() {
-        let began = Instant::now();
-        let asked = guest.command(Command::Ask(ask(1, now(), Span::HOUR))).await.unwrap();
-        let lease = asked.lease().unwrap();
-        let (told, active) = oneshot::channel();
-        tally.active.borrow_mut().insert(lease, told);
-        active.await.unwrap();
-        tally.micros.borrow_mut().push(began.elapsed().as_micros());
-        let (told, closed) = oneshot::channel();
-        tally.closed.borrow_mut().insert(lease, told);
-        guest.command(Command::Close { lease }).await.unwrap();
-        closed.await.unwrap();
-        tally.lives.set(tally.lives.get() + 1);
+        once(guest.clone(), tally.clone()).await;
     }
+}
+
+/// One life.
+async fn once(guest: Handle, tally: Tally) {
+    let began = Instant::now();
+    let asked = guest.command(Command::Ask(ask(1, now(), Span::HOUR))).await.unwrap();
+    let lease = asked.lease().unwrap();
+    let (told, active) = oneshot::channel();
+    tally.active.borrow_mut().insert(lease, told);
+    active.await.unwrap();
+    tally.micros.borrow_mut().push(began.elapsed().as_micros());
+    let (told, closed) = oneshot::channel();
+    tally.closed.borrow_mut().insert(lease, told);
+    guest.command(Command::Close { lease }).await.unwrap();
+    closed.await.unwrap();
+    tally.lives.set(tally.lives.get() + 1);
+}
+
+/// Signatures made and checked by all actors.
+async fn signatures(running: &Running) -> (u64, u64) {
+    let mut all = (0, 0);
+    for handle in running.handles() {
+        let (made, checked) = handle.query(|seat| seat.actor().signatures()).await.unwrap();
+        all = (all.0 + made, all.1 + checked);
+    }
+    all
+}
+
+/// How long it takes one core to sign a message, and to check that.
+fn signature_micros() -> (f64, f64) {
+    const TIMES: u32 = 2000;
+    let signer = Signer::from_seed(Scheme::Ed25519, [1; 32]);
+    let bytes = [7; 512];
+    let signature = signer.sign(Label::Message, &bytes);
+    let each = |what: &dyn Fn()| {
+        let began = Instant::now();
+        (0..TIMES).for_each(|_| what());
+        began.elapsed().as_secs_f64() * 1e6 / f64::from(TIMES)
+    };
+    let sign = each(&|| drop(black_box(signer.sign(Label::Message, black_box(&bytes)))));
+    let key = signer.key();
+    let check = each(&|| {
+        assert!(key.verifies(Scheme::Ed25519, Label::Message, black_box(&bytes), &signature));
+    });
+    (sign, check)
+}
+
+/// The sum of a figure over all actors.
+fn sum(running: &Running, name: &str) -> f64 {
+    let text = running.metrics().text();
+    let of_all = text.lines().filter(|line| line.starts_with(name));
+    of_all.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+/// The memory of this process that is in use, in bytes.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }

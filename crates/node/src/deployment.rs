@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::host::{Card, Fall, Handle, Host, Limits, Part, Surroundings};
 use crate::journal::{Disk, JournalError, SystemDisk};
 use crate::metrics::Metrics;
-use crate::transport::Exchange;
+use crate::transport::{Exchange, Line};
 
 /// Actors that run in one process.
 pub struct Deployment {
@@ -93,7 +93,9 @@ impl Deployment {
             let card = part.card.clone();
             let thread = &running.threads[index % running.threads.len()];
             let (host, ready) = Host::start_on(&thread.handle(), part, around.clone());
-            exchange.connect(card.id, host.clone().recipient());
+            let line =
+                Line { parcels: host.clone().recipient(), greetings: host.clone().recipient() };
+            exchange.connect(card.id, line);
             let handle = Handle::new(card.clone(), host);
             running.handles.insert((card.role, card.name.clone()), handle);
             starting.push((card, ready));

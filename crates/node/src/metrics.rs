@@ -38,6 +38,7 @@ struct Families {
     calls: Counters,
     falls: Counters,
     inbox: Family<Labels, Gauge>,
+    full: Family<Labels, Gauge>,
     append: Histograms,
     active: Histograms,
 }
@@ -63,6 +64,7 @@ impl Metrics {
             calls: Counters::default(),
             falls: Counters::default(),
             inbox: Family::default(),
+            full: Family::default(),
             append: Histograms::new_with_constructor(short),
             active: Histograms::new_with_constructor(long),
         };
@@ -75,6 +77,8 @@ impl Metrics {
         all.register("driver_calls", "Steps on units by how they ended", f.calls);
         all.register("falls", "Times an actor had to come back from its journal", f.falls);
         all.register("inbox", "Inputs that wait for an actor", f.inbox);
+        let help = "1 while an actor lives on its reserve since its disk is full, else 0";
+        all.register("disk_full", help, f.full);
         let help = "From the handing over of facts until they are durable";
         all.register_with_unit("append", help, Unit::Seconds, f.append);
         let help = "From a request until its lease is active at the guest";
@@ -116,6 +120,7 @@ impl Metrics {
             failed: call("failed"),
             falls: f.falls.get_or_create_owned(&labels()),
             inbox: f.inbox.get_or_create_owned(&labels()),
+            full: f.full.get_or_create_owned(&labels()),
             append: f.append.get_or_create_owned(&labels()),
             active: f.active.get_or_create_owned(&labels()),
             asked: BTreeMap::new(),
@@ -164,6 +169,8 @@ pub(crate) struct HostMetrics {
     pub(crate) falls: Counter,
     /// What waits.
     pub(crate) inbox: Gauge,
+    /// Whether it lives on its reserve.
+    pub(crate) full: Gauge,
     append: Histogram,
     active: Histogram,
     /// When the requests were made that are not active yet.

@@ -83,6 +83,11 @@ impl RunError {
             ),
             Self::Down(down) => match &down.cause {
                 Fall::Journal(error) => Some(error.help().to_owned()),
+                Fall::RolledBack { .. } => Some(
+                    "an actor must not go on from a part of its past; where the newest journal is \
+                     lost for good, give the actor a new key and so a new name to its peers"
+                        .to_owned(),
+                ),
                 Fall::Append(_) | Fall::Mapper(_) | Fall::Panic(_) => None,
             },
             Self::InUse { .. } => {

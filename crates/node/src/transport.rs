@@ -28,16 +28,52 @@ impl actix::Message for Parcel {
     type Result = ();
 }
 
+/// What hosts say to each other about their journals, beside what their actors say.
+#[derive(Clone, Debug)]
+pub struct Greeting {
+    /// Who says it.
+    pub from: ActorId,
+    /// To whom.
+    pub to: ActorId,
+    /// What.
+    pub says: Says,
+}
+
+/// The words of a [`Greeting`].
+#[derive(Clone, Debug)]
+pub enum Says {
+    /// "I am back: what is the last that you have heard of me?"
+    Hello,
+    /// "This is." Signed by whoever asked, or nothing yet.
+    Heard(Option<Sealed>),
+}
+
+impl actix::Message for Greeting {
+    type Result = ();
+}
+
 /// Carries messages. It may lose them: whoever needs an answer sends again.
 pub trait Transport: Send + Sync {
     /// Takes a parcel on its way, without waiting. Answers whether it got anywhere.
     fn send(&self, parcel: Parcel) -> bool;
+
+    /// As [`send`](Self::send), for a greeting.
+    fn greet(&self, greeting: Greeting) -> bool;
 }
 
 /// The transport between the actors of one process.
 #[derive(Clone, Default)]
 pub struct Exchange {
-    lines: Arc<RwLock<BTreeMap<ActorId, Recipient<Parcel>>>>,
+    lines: Arc<RwLock<BTreeMap<ActorId, Line>>>,
+}
+
+/// What reaches one actor.
+#[derive(Clone)]
+pub struct Line {
+    /// Takes its messages.
+    pub parcels: Recipient<Parcel>,
+    /// Takes its greetings.
+    pub greetings: Recipient<Greeting>,
 }
 
 impl Exchange {
@@ -47,7 +83,7 @@ impl Exchange {
     }
 
     /// Brings what is for `id` to `line` from now on.
-    pub fn connect(&self, id: ActorId, line: Recipient<Parcel>) {
+    pub fn connect(&self, id: ActorId, line: Line) {
         self.lines.write().unwrap_or_else(PoisonError::into_inner).insert(id, line);
     }
 }
@@ -60,6 +96,11 @@ impl Transport for Exchange {
             debug!(to = %parcel.to, kind = parcel.kind, "nobody has that id: dropped");
             return false;
         };
-        line.try_send(parcel).is_ok()
+        line.parcels.try_send(parcel).is_ok()
+    }
+
+    fn greet(&self, greeting: Greeting) -> bool {
+        let lines = self.lines.read().unwrap_or_else(PoisonError::into_inner);
+        lines.get(&greeting.to).is_some_and(|line| line.greetings.try_send(greeting).is_ok())
     }
 }

@@ -38,6 +38,8 @@ pub enum Condition {
     Sound,
     /// Nothing that takes more room.
     Full,
+    /// Nothing by which all files together would take more than so many bytes.
+    Room(usize),
     /// Nothing that changes it.
     ReadOnly,
 }
@@ -121,8 +123,22 @@ impl Image {
         match self.condition {
             Condition::ReadOnly => Err(Failure::ReadOnly),
             Condition::Full if grows => Err(Failure::Full),
-            Condition::Full | Condition::Sound => Ok(()),
+            Condition::Room(most) if grows && self.used_but(name) + end > most => {
+                Err(Failure::Full)
+            }
+            Condition::Full | Condition::Room(_) | Condition::Sound => Ok(()),
         }
+    }
+
+    /// How many bytes all files take.
+    pub(crate) fn used(&self) -> usize {
+        self.used_but("")
+    }
+
+    /// How many bytes all files but this one take.
+    fn used_but(&self, name: &str) -> usize {
+        let others = self.files.iter().filter(|(other, _)| other.as_str() != name);
+        others.map(|(_, file)| file.seen.len()).sum()
     }
 
     pub(crate) fn arrange(&mut self, fault: Option<Fault>) {

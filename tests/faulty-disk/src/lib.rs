@@ -78,6 +78,11 @@ impl FaultyDisk {
         self.image().len_of(&name(path))
     }
 
+    /// How many bytes all files take together.
+    pub fn used(&self) -> usize {
+        self.image().used()
+    }
+
     /// Fills the disk up, makes it read-only, or sound again.
     pub fn set(&self, condition: Condition) {
         self.image().set(condition);
@@ -119,6 +124,35 @@ impl Disk for FaultyDisk {
 
     fn keep(&self, _: &Path) -> io::Result<()> {
         self.image().sync_folder().map_err(|failure| failed(&failure))
+    }
+
+    fn reserve(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        let (mut image, name) = (self.image(), name(path));
+        let len = usize::try_from(bytes).map_err(io::Error::other)?;
+        if image.len_of(&name).is_some_and(|there| there >= len) {
+            return Ok(());
+        }
+        let made = image
+            .open(&name, true)
+            .and_then(|()| image.write(&name, 0, &vec![0; len]).and_then(|()| image.sync(&name)));
+        image.close(&name);
+        made.map_err(|failure| {
+            // Nothing is there if it could not even be made.
+            let _ = image.remove(&name);
+            failed(&failure)
+        })
+    }
+
+    fn release(&self, path: &Path) -> io::Result<bool> {
+        let (mut image, name) = (self.image(), name(path));
+        if image.len_of(&name).is_none() {
+            return Ok(false);
+        }
+        image.remove(&name).map(|()| true).map_err(|failure| failed(&failure))
+    }
+
+    fn reserve_room(&self) -> u64 {
+        1 << 20
     }
 
     fn log_room(&self) -> u64 {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Plans, ask, now, of, parts, start_on, state};
+use common::{Plans, ask, now, of, parts, start_on, state, until};
 use tenure_core::actor::Role;
 use tenure_core::driver::{Answer, Call, DriverError, Epoch, ResourceDriver, Step, UnitId};
 use tenure_core::effect::Command;
@@ -20,7 +20,7 @@ use tenure_core::name::Name;
 use tenure_core::property::Properties;
 use tenure_core::slice::LeaseId;
 use tenure_core::time::Span;
-use tenure_faulty_disk::{Fault, FaultyDisk};
+use tenure_faulty_disk::{Condition, Fault, FaultyDisk};
 use tenure_node::deployment::Running;
 use tenure_node::host::{Card, Committed, Facts, Fall, Handle, HostError, Part};
 use tenure_node::journal::{JournalFile, Owner};
@@ -229,6 +229,70 @@ fn whenever_the_power_is_cut_nothing_acknowledged_is_lost_and_no_unit_is_in_two_
 fn actors_whose_disk_fails_once_fall_and_come_back_with_all_they_have_acknowledged() {
     let falls: u64 = (10..14).map(|seed| survive(seed, Some(800))).sum();
     assert!(falls > 0, "no fault has struck a life");
+}
+
+/// Asks again and again until something else than `Unknown` or `Busy` comes of it.
+async fn ask_until_told(guest: &Handle, duration: Span) -> Result<LeaseId, HostError> {
+    loop {
+        match guest.command(Command::Ask(ask(1, now(), duration))).await {
+            Ok(committed) => return Ok(committed.lease().unwrap()),
+            Err(HostError::Unknown(_) | HostError::Busy(_)) => {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            Err(other) => return Err(other),
+        }
+    }
+}
+
+#[test]
+fn on_a_full_disk_nothing_begins_and_what_has_begun_comes_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (disk, plans) = (FaultyDisk::new(20), Plans { units: 60, ..Plans::default() });
+    actix::System::new().block_on(async {
+        let running = start_anyhow(folder.path(), &plans, &disk).await;
+        let guest = of(&running, Role::ServiceManager);
+        let kept = ask_until_told(&guest, Span::HOUR).await.unwrap();
+        let expires = ask_until_told(&guest, Span::from_secs(2)).await.unwrap();
+        until(&guest, kept, "Active").await;
+        until(&guest, expires, "Active").await;
+        disk.set(Condition::Room(disk.used() + (64 << 10)));
+        let mut begun = Vec::new();
+        let full = loop {
+            match ask_until_told(&guest, Span::HOUR).await {
+                Ok(lease) => begun.push(lease),
+                Err(full) => break full,
+            }
+        };
+        assert_eq!(full, HostError::DiskFull(Name::literal("guest")));
+        assert!(running.metrics().text().contains("tenure_disk_full{actor=\"guest\""));
+        let close = |lease| guest.command(Command::Close { lease });
+        for lease in begun.into_iter().chain([kept]) {
+            if state(&guest, lease).await != "Active" {
+                continue;
+            }
+            while !matches!(state(&guest, lease).await.as_str(), "Closed" | "") {
+                // Somebody may fall on the way, for want of room.
+                drop(close(lease).await);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        while !matches!(state(&guest, expires).await.as_str(), "Closed" | "") {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(ask_until_told(&guest, Span::HOUR).await, Err(full));
+        disk.set(Condition::Sound);
+        let after = loop {
+            if let Ok(lease) = ask_until_told(&guest, Span::HOUR).await {
+                break lease;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        };
+        until(&guest, after, "Active").await;
+        running.stop().await.unwrap();
+    });
+    let journals = journals(folder.path(), &plans, &disk);
+    let slices = journals.iter().map(|(&id, facts)| (id, facts.as_slice())).collect();
+    audit_journals(&cast(folder.path(), &plans), &slices).unwrap();
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! start the effects, wait. Nothing an actor does leaves it before its cause is durable.
 
 pub mod broker;
+pub mod heard;
 pub mod outbox;
 mod owed;
 pub mod rounds;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use seat::Seat;
 
+use self::heard::{Heard, Word};
 use crate::effect::{Effect, EffectId, Input, Output, Problem};
 use crate::fact::{BadFact, Entry, Fact};
 use crate::identity::{ActorId, Signer};
@@ -99,6 +101,17 @@ pub trait Actor: fmt::Debug {
     /// Signatures made and checked since the actor was built.
     fn signatures(&self) -> (u64, u64);
 
+    /// The latest words of the actor's peers since it was built. They decide nothing here; a shell keeps
+    /// them, to tell a peer that comes back with less than it had.
+    fn heard(&self) -> &Heard;
+
+    /// How many facts the journal of this actor held at least when it signed a message; nothing if it did
+    /// not sign it. With fewer facts now, its journal is older than its word.
+    fn said(&mut self, sealed: &Sealed) -> Option<u64>;
+
+    /// The actors it deals with.
+    fn peers(&self) -> &BTreeMap<ActorId, Peer>;
+
     /// What is still going on: leases that are not over, requests that are not decided, work that is
     /// owed. Empty when nothing is; else one line each, at most `most`.
     fn unfinished(&self, most: usize) -> Vec<String>;
@@ -143,12 +156,13 @@ pub(crate) struct Base {
     pub(crate) notary: Notary,
     /// The number of facts applied.
     pub(crate) position: u64,
+    pub(crate) heard: Heard,
 }
 
 impl Base {
     pub(crate) fn new(setup: Setup) -> Self {
         let notary = Notary::new(setup.signer.clone());
-        Self { setup, notary, position: 0 }
+        Self { setup, notary, position: 0, heard: Heard::default() }
     }
 
     pub(crate) fn id(&self) -> ActorId {
@@ -182,7 +196,13 @@ impl Base {
 
     /// Opens a message. What cannot be opened is noted and not answered: its sender is not known.
     pub(crate) fn open(&mut self, sealed: &Sealed, out: &mut Output) -> Option<Envelope> {
-        sealed.open(&mut self.notary).map_err(|e| out.problems.push(Problem::Unopened(e))).ok()
+        let opened = sealed.open(&mut self.notary);
+        let envelope = opened.map_err(|e| out.problems.push(Problem::Unopened(e))).ok()?;
+        let from = envelope.header.from;
+        if self.setup.peers.contains_key(&from) {
+            self.heard.hear(from, Word::of(&envelope, sealed));
+        }
+        Some(envelope)
     }
 
     /// The envelope of owed work.

@@ -455,7 +455,7 @@ fn no_lease(name: &str) -> ApiError {
 pub(super) fn refused(error: &HostError) -> ApiError {
     let code = match error {
         HostError::Refused(_) => Code::Usage,
-        HostError::Busy(_) => Code::Busy,
+        HostError::Busy(_) | HostError::DiskFull(_) => Code::Busy,
         HostError::Unknown(_) | HostError::Stopped(_) => Code::Failed,
     };
     ApiError::new(code, error.to_string())

@@ -67,6 +67,10 @@ pub enum HostError {
     /// Too much is waiting already; nothing has changed, and it may be tried again later.
     #[error("{0} is busy: try again later")]
     Busy(Name),
+    /// Its disk is full: it begins nothing new until there is room. Nothing has changed, and it may be tried
+    /// again then.
+    #[error("{0} has no room left on its disk: it begins nothing new until there is")]
+    DiskFull(Name),
     /// The actor went down before an answer was durable. Only a look at it tells whether it has changed
     /// anything.
     #[error("{0} went down before it answered: look before you try again")]

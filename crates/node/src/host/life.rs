@@ -102,6 +102,10 @@ impl Life {
         &self.seat
     }
 
+    pub(super) fn seat_mut(&mut self) -> &mut Seat {
+        &mut self.seat
+    }
+
     pub(super) fn position(&self) -> u64 {
         self.seat.actor().position()
     }

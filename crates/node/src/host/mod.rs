@@ -21,21 +21,26 @@ use messages;
 
 mod calls;
 pub mod conductor;
+mod greeting;
 mod handle;
 mod inbox;
 mod life;
+mod room;
 mod run;
 mod trail;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::{Actor as _, Addr, ArbiterHandle, SpawnHandle};
 use tenure_core::actor::Seat;
+use tenure_core::actor::heard::Heard;
 use tenure_core::actor::outbox::Patience;
 use tenure_core::effect::Done;
 use tenure_core::fact::Entry;
+use tenure_core::identity::ActorId;
 use tenure_core::journal::AppendError;
 use tenure_core::mapper::registry::MapperError;
 use tenure_core::time::{Span, Time};
@@ -48,9 +53,10 @@ pub use handle::{Card, Committed, Facts, Handle, HostError};
 use self::calls::Calls;
 use self::inbox::Inbox;
 use self::life::{Held, Life, Task};
+use self::room::Room;
 use self::trail::Trail;
 use crate::clock::Clock;
-use crate::journal::{Disk, JournalError, Writer};
+use crate::journal::{Disk, JournalError, Reserve, Writer};
 use crate::metrics::{HostMetrics, Metrics};
 use crate::transport::Transport;
 
@@ -107,6 +113,19 @@ pub enum Fall {
     /// Its mapper cannot be built.
     #[error(transparent)]
     Mapper(#[from] MapperError),
+    /// Its journal was put back from an older copy: a peer holds its own word for more.
+    #[error(
+        "its journal holds {holds} facts, but {peer} has its own signature on what it said when there were \
+         {said}: an older copy was put back. Put back the journal with all its facts"
+    )]
+    RolledBack {
+        /// Who holds its word.
+        peer: String,
+        /// How many facts there were when it gave its word.
+        said: u64,
+        /// How many there are.
+        holds: u64,
+    },
     /// Its actor panicked.
     #[error("it panicked: {0}")]
     Panic(String),
@@ -123,6 +142,9 @@ pub struct Host {
     transport: Arc<dyn Transport>,
     metrics: HostMetrics,
     disk: Arc<dyn Disk + Sync>,
+    /// What is kept back for a full disk, and whether it is.
+    reserve: Reserve,
+    room: Room,
     /// Tells what each fact is about, where logs want to know.
     trail: Option<Trail>,
     /// Tells whoever started it how the first opening of the journal went.
@@ -144,6 +166,12 @@ pub struct Host {
     timer: Option<(Time, SpawnHandle)>,
     watchers: Vec<mpsc::Sender<(u64, Entry)>>,
     draining: Option<oneshot::Sender<Drained>>,
+    /// Peers that have yet to say what they have heard of this actor: nothing is done before.
+    awaited: BTreeSet<ActorId>,
+    /// Peers that asked before the journal was read.
+    greeted_early: BTreeSet<ActorId>,
+    /// What peers have said, as the journal keeps it.
+    words: Heard,
 }
 
 /// What the hosts of a deployment share.
@@ -171,6 +199,7 @@ impl Host {
             let Surroundings { limits, clock, transport, metrics, disk, given_up } = around;
             let metrics = metrics.of(&part.card);
             let calls = Calls::new(part.driver.clone(), limits.calls);
+            let reserve = Reserve::of(&part.journal);
             Self {
                 part,
                 limits,
@@ -178,6 +207,8 @@ impl Host {
                 transport,
                 metrics,
                 disk,
+                reserve,
+                room: Room::Enough,
                 trail: None,
                 ready: Some(ready),
                 given_up,
@@ -193,6 +224,9 @@ impl Host {
                 timer: None,
                 watchers: Vec::new(),
                 draining: None,
+                awaited: BTreeSet::new(),
+                greeted_early: BTreeSet::new(),
+                words: Heard::default(),
             }
         });
         (host, told)

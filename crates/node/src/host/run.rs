@@ -15,12 +15,13 @@ use tracing::{Level, debug, enabled, error, info, warn};
 
 use super::handle::{Card, Facts, HostError};
 use super::life::{Departure, Life, catching};
+use super::room::{Room, input_begins, message_begins};
 use super::trail::Trail;
 use super::{
     Asked, Drain, FIRST_PAUSE, Fall, GOOD_LIFE, Host, LONGEST_SLEEP, Look, MOST_FALLS, Performed,
     Synced, TakeTurn, Watch,
 };
-use crate::journal::{JournalFile, Owner};
+use crate::journal::{JournalError, JournalFile, Owner};
 use crate::transport::Parcel;
 
 impl Actor for Host {
@@ -42,8 +43,18 @@ impl Actor for Host {
 }
 
 impl Host {
-    /// Reads the journal, takes up what is owed, and goes on.
+    /// Reads the journal, takes up what is owed, and goes on; if the disk is full, on what was kept back.
     fn rise(&mut self, ctx: &mut Context<Self>) -> Result<(), Fall> {
+        let risen = self.rise_once(ctx);
+        match risen {
+            Err(Fall::Journal(JournalError::DiskFull { .. })) if self.use_reserve(ctx) => {
+                self.rise_once(ctx)
+            }
+            risen => risen,
+        }
+    }
+
+    fn rise_once(&mut self, ctx: &mut Context<Self>) -> Result<(), Fall> {
         let Card { name, role, id } = self.part.card.clone();
         let mut life = Life::new((self.part.seat)()?, self.part.patience);
         let (mut facts, mut latest) = (0_u64, Time::MIN);
@@ -62,13 +73,15 @@ impl Host {
         self.metrics.begins();
         (self.life, self.trail) = (Some((life, writer)), trail);
         self.inbox.begin();
+        self.keep_room(ctx);
+        self.greet(ctx);
         self.release(ctx);
         self.stir(ctx);
         Ok(())
     }
 
     /// Sees to it that there will be a turn.
-    fn stir(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn stir(&mut self, ctx: &mut Context<Self>) {
         self.stirred = true;
         if !self.scheduled && self.unsynced < self.limits.unsynced {
             self.scheduled = true;
@@ -79,12 +92,14 @@ impl Host {
     fn turn(&mut self, ctx: &mut Context<Self>) {
         (self.scheduled, self.stirred) = (false, false);
         let Some((life, writer)) = &mut self.life else { return };
-        if self.draining.is_some() {
+        if self.draining.is_some() || !self.awaited.is_empty() {
             return;
         }
         let now = self.clock.now();
         let tasks = self.inbox.take(self.limits.turn);
-        let turn = match catching(|| life.turn(now, tasks, true)) {
+        // What a mapper decides begins something.
+        let consult = self.room == Room::Enough;
+        let turn = match catching(|| life.turn(now, tasks, consult)) {
             Ok(turn) => turn,
             Err(words) => return self.fall(ctx, Fall::Panic(words)),
         };
@@ -111,8 +126,11 @@ impl Host {
     }
 
     /// Lets out what may leave by now, and looks when the next turn is due.
-    fn release(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn release(&mut self, ctx: &mut Context<Self>) {
         let Some((life, _)) = &mut self.life else { return };
+        if !self.awaited.is_empty() {
+            return;
+        }
         let Self { watchers, metrics, trail, part, .. } = self;
         let mut departures = Vec::new();
         let released = catching(|| {
@@ -186,13 +204,14 @@ impl Host {
     }
 
     /// Drops what is in memory; rises in a while, or gives up.
-    fn fall(&mut self, ctx: &mut Context<Self>, cause: Fall) {
+    pub(super) fn fall(&mut self, ctx: &mut Context<Self>, cause: Fall) {
         let Some((_, writer)) = self.life.take() else { return };
         if let Err(error) = writer.close() {
             warn!(actor = %self.part.card.name, %error, "the journal was not closed in good order");
         }
         self.unsynced = 0;
         self.watchers.clear();
+        self.awaited.clear();
         self.calls.clear();
         self.inbox.refuse(&HostError::Busy(self.part.card.name.clone()));
         self.falls = if self.born.elapsed() < GOOD_LIFE { self.falls } else { 0 };
@@ -203,8 +222,12 @@ impl Host {
     fn fell(&mut self, ctx: &mut Context<Self>, cause: Fall) {
         self.falls += 1;
         self.metrics.falls.inc();
-        let fenced = matches!(cause, Fall::Append(AppendError::Fenced { .. }));
-        if fenced || self.falls > MOST_FALLS || self.draining.is_some() {
+        let hopeless =
+            matches!(cause, Fall::Append(AppendError::Fenced { .. }) | Fall::RolledBack { .. });
+        if matches!(cause, Fall::Append(AppendError::Full(_))) {
+            self.use_reserve(ctx);
+        }
+        if hopeless || self.falls > MOST_FALLS || self.draining.is_some() {
             return self.give_up(ctx, cause);
         }
         let pause = FIRST_PAUSE * 2_u32.pow(self.falls - 1);
@@ -226,8 +249,8 @@ impl Host {
         ctx.stop();
     }
 
-    /// Takes something into the inbox if there is room.
-    fn has_room(&self) -> bool {
+    /// Whether the inbox takes one more.
+    fn takes_more(&self) -> bool {
         self.draining.is_none() && self.inbox.len() < self.limits.inbox
     }
 
@@ -248,7 +271,8 @@ impl Handler<Parcel> for Host {
     type Result = ();
 
     fn handle(&mut self, parcel: Parcel, ctx: &mut Self::Context) {
-        if self.has_room() {
+        let begins = message_begins(parcel.kind);
+        if self.takes_more() && (self.room == Room::Enough || !begins) {
             self.inbox.message(parcel);
             self.stir(ctx);
         } else {
@@ -262,9 +286,11 @@ impl Handler<Asked> for Host {
 
     fn handle(&mut self, Asked(task): Asked, ctx: &mut Self::Context) {
         let name = || self.part.card.name.clone();
-        let why = match (&self.draining, self.has_room()) {
+        let begins = input_begins(&task.input) && self.room == Room::Short;
+        let why = match (&self.draining, self.takes_more()) {
             (Some(_), _) => HostError::Stopped(name()),
             (None, false) => HostError::Busy(name()),
+            (None, true) if begins => HostError::DiskFull(name()),
             (None, true) => {
                 self.inbox.other(task);
                 return self.stir(ctx);

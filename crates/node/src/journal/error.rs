@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use tenure_core::codec::DecodeError;
 use tenure_core::fact::BadFact;
+use tenure_core::journal::AppendError;
 use thiserror::Error;
 
 use super::Owner;
@@ -195,6 +196,14 @@ impl JournalError {
             Some(ErrorCode::ReadOnly) => Self::ReadOnly { path, action },
             Some(ErrorCode::NotADatabase) => Self::NotAJournal(path),
             _ => Self::Failed { path, action, cause: cause.to_string() },
+        }
+    }
+
+    /// What it means for facts that were to be appended.
+    pub(super) fn of_append(self) -> AppendError {
+        match self {
+            Self::DiskFull { .. } => AppendError::Full(self.to_string()),
+            _ => AppendError::Unknown(self.to_string()),
         }
     }
 

@@ -174,8 +174,8 @@ impl JournalFile {
         let before = self.tip.clone();
         self.write(parts).map_err(|cause| {
             self.tip = before;
-            let why = JournalError::sqlite(&self.path, "append to", &cause).to_string();
-            self.broken.insert(AppendError::Unknown(why)).clone()
+            let why = JournalError::sqlite(&self.path, "append to", &cause);
+            self.broken.insert(why.of_append()).clone()
         })
     }
 
@@ -225,8 +225,8 @@ impl JournalFile {
         match self.checkpoint("PASSIVE") {
             Ok(()) => self.logged = 0,
             Err(cause) => {
-                let why = JournalError::sqlite(&self.path, "checkpoint", &cause).to_string();
-                self.broken = Some(AppendError::Unknown(why));
+                let why = JournalError::sqlite(&self.path, "checkpoint", &cause);
+                self.broken = Some(why.of_append());
             }
         }
     }

@@ -9,6 +9,7 @@ mod disk;
 mod error;
 mod file;
 mod reader;
+mod reserve;
 mod rows;
 mod schema;
 mod writer;
@@ -24,6 +25,7 @@ pub use disk::{Disk, SystemDisk};
 pub use error::{Damage, JournalError};
 pub use file::JournalFile;
 pub use reader::Reader;
+pub use reserve::Reserve;
 pub use writer::Writer;
 
 /// Whose journal a file is: written into it when it is made, compared whenever it is opened.

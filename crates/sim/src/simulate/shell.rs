@@ -83,7 +83,7 @@ impl World {
                     self.watch.fault(Fault::Fenced);
                     return self.crash(who);
                 }
-                Err(AppendError::Unknown(_)) => return self.crash(who),
+                Err(AppendError::Unknown(_) | AppendError::Full(_)) => return self.crash(who),
             }
             for (sent, reply) in step.replies.into_iter().enumerate() {
                 if sent > 0 && self.springs(who, Fault::AmidSends) {

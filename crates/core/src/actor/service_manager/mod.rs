@@ -10,10 +10,11 @@ pub use survey::LeaseSurvey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
+use super::heard::{self, Heard};
 use super::owed::Owed;
 use super::rounds::Rounds;
 use super::timers::Timers;
-use super::{Actor, Base, Setup, at_most};
+use super::{Actor, Base, Peer, Setup, at_most};
 use crate::calendar::Calendar;
 use crate::driver::{Call, Step, UnitId};
 use crate::effect::{Effect, EffectId, Input, Output, Problem};
@@ -274,6 +275,18 @@ impl Actor for ServiceManager {
 
     fn signatures(&self) -> (u64, u64) {
         (self.base.notary.made(), self.base.notary.checked())
+    }
+
+    fn heard(&self) -> &Heard {
+        &self.base.heard
+    }
+
+    fn said(&mut self, sealed: &Sealed) -> Option<u64> {
+        heard::said_by(self.base.id(), sealed, &mut self.base.notary)
+    }
+
+    fn peers(&self) -> &BTreeMap<ActorId, Peer> {
+        &self.base.setup.peers
     }
 
     fn unfinished(&self, most: usize) -> Vec<String> {

@@ -15,10 +15,11 @@ pub use survey::{SiteLeaseSurvey, UnitSurvey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
+use super::heard::{self, Heard};
 use super::owed::Owed;
 use super::rounds::Rounds;
 use super::timers::Timers;
-use super::{Actor, Base, Cause, Setup, at_most};
+use super::{Actor, Base, Cause, Peer, Setup, at_most};
 use crate::driver::{Epoch, UnitId};
 use crate::effect::{Command, Effect, EffectId, Input, Output, Problem};
 use crate::fact::{BadFact, Entry, Fact};
@@ -322,6 +323,18 @@ impl Actor for SiteAuthority {
 
     fn signatures(&self) -> (u64, u64) {
         (self.base.notary.made(), self.base.notary.checked())
+    }
+
+    fn heard(&self) -> &Heard {
+        &self.base.heard
+    }
+
+    fn said(&mut self, sealed: &Sealed) -> Option<u64> {
+        heard::said_by(self.base.id(), sealed, &mut self.base.notary)
+    }
+
+    fn peers(&self) -> &BTreeMap<ActorId, Peer> {
+        &self.base.setup.peers
     }
 
     fn unfinished(&self, most: usize) -> Vec<String> {

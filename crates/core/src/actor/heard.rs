@@ -1,0 +1,71 @@
+//! The latest word of each peer: by it a peer whose journal was put back from an older copy is found out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::identity::ActorId;
+use crate::message::{Envelope, Sealed, Sequence};
+use crate::notary::Notary;
+
+/// Of each known peer the message that says most about the length of its journal. Nothing is decided by
+/// it; two actors are equal whatever they have heard.
+#[derive(Clone, Default)]
+pub struct Heard(BTreeMap<ActorId, Word>);
+
+/// A message, signed by a peer, that bears witness to the length of its journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// How many facts the peer's journal held at least when it was sent.
+    pub len: u64,
+    /// What was sent.
+    pub sealed: Sealed,
+}
+
+impl Word {
+    /// What an opened message says about its sender's journal: nothing leaves before its cause is durable
+    /// (S9), so the fact that it names was there.
+    pub fn of(envelope: &Envelope, sealed: &Sealed) -> Self {
+        let Sequence { position, index } = envelope.header.sequence;
+        // What no fact stands behind names the position of the next one.
+        let len = position.saturating_add(u64::from(index != Sequence::VOLATILE));
+        Self { len, sealed: sealed.clone() }
+    }
+}
+
+/// How many facts the journal of `actor` held at least when it signed this; nothing if it did not.
+pub(super) fn said_by(actor: ActorId, sealed: &Sealed, notary: &mut Notary) -> Option<u64> {
+    let envelope = sealed.peek().ok().filter(|_| notary.checks_message(sealed))?;
+    let own = envelope.header.from == actor && sealed.is_signed_by(actor);
+    own.then(|| Word::of(&envelope, sealed).len)
+}
+
+impl Heard {
+    /// Takes in a word of a peer.
+    pub fn hear(&mut self, peer: ActorId, word: Word) {
+        if self.0.get(&peer).is_none_or(|known| known.len < word.len) {
+            self.0.insert(peer, word);
+        }
+    }
+
+    /// The word that says most about a peer's journal.
+    pub fn of(&self, peer: ActorId) -> Option<&Word> {
+        self.0.get(&peer)
+    }
+
+    /// All of them.
+    pub fn words(&self) -> impl Iterator<Item = (ActorId, &Word)> {
+        self.0.iter().map(|(&peer, word)| (peer, word))
+    }
+}
+
+impl PartialEq for Heard {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Heard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Heard")
+    }
+}

@@ -1,0 +1,97 @@
+//! What a host asks its peers before it does anything: whether they have heard more of its actor than its
+//! journal holds. Then the journal was put back from an older copy, and whatever the actor did from it would
+//! deny what it has said.
+//!
+//! A peer answers with the latest message that the actor itself has signed, so that nobody is stopped by a
+//! lie. A peer that does not answer is not waited for long.
+
+use std::time::Duration;
+
+use actix::{AsyncContext as _, Context, Handler};
+use tenure_core::identity::ActorId;
+use tenure_core::message::Sealed;
+use tracing::{debug, info};
+
+use super::{Fall, Host};
+use crate::transport::{Greeting, Says};
+
+/// How long a host waits for its peers to answer its greeting.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Host {
+    /// Asks all peers within reach what they have heard; until they have answered nothing else is done.
+    pub(super) fn greet(&mut self, ctx: &mut Context<Self>) {
+        let Some((life, _)) = &self.life else { return };
+        let peers: Vec<ActorId> = life.seat().actor().peers().keys().copied().collect();
+        self.awaited = peers.into_iter().filter(|&peer| self.say(peer, Says::Hello)).collect();
+        if !self.awaited.is_empty() {
+            let life = self.lives;
+            ctx.run_later(PATIENCE, move |host, ctx| host.impatient(life, ctx));
+        }
+        for peer in std::mem::take(&mut self.greeted_early) {
+            self.tell(peer);
+        }
+    }
+
+    fn say(&self, to: ActorId, says: Says) -> bool {
+        self.transport.greet(Greeting { from: self.part.card.id, to, says })
+    }
+
+    /// Tells a peer the last that was heard of it.
+    fn tell(&mut self, peer: ActorId) {
+        let Some((life, _)) = &self.life else {
+            self.greeted_early.insert(peer);
+            return;
+        };
+        let heard = life.seat().actor().heard().of(peer);
+        let kept = self.words.of(peer);
+        let longest = heard.into_iter().chain(kept).max_by_key(|word| word.len);
+        self.say(peer, Says::Heard(longest.map(|word| word.sealed.clone())));
+    }
+
+    /// A peer has answered.
+    fn told(&mut self, peer: ActorId, word: Option<&Sealed>, ctx: &mut Context<Self>) {
+        let Some((life, _)) = &mut self.life else { return };
+        if !self.awaited.remove(&peer) {
+            return;
+        }
+        let holds = life.position();
+        let actor = life.seat_mut().actor_mut();
+        let said = word.and_then(|word| actor.said(word)).unwrap_or(0);
+        if said > holds {
+            let peer =
+                actor.peers().get(&peer).map_or_else(|| peer.to_string(), |p| p.name.to_string());
+            return self.fall(ctx, Fall::RolledBack { peer, said, holds });
+        }
+        self.go_on(ctx);
+    }
+
+    fn impatient(&mut self, life: u64, ctx: &mut Context<Self>) {
+        if life != self.lives || self.awaited.is_empty() {
+            return;
+        }
+        let (actor, silent) = (&self.part.card.name, self.awaited.len());
+        info!(%actor, silent, "goes on without having heard from all peers");
+        self.awaited.clear();
+        self.go_on(ctx);
+    }
+
+    fn go_on(&mut self, ctx: &mut Context<Self>) {
+        if self.awaited.is_empty() {
+            debug!(actor = %self.part.card.name, "nobody knows of more than the journal holds");
+            self.release(ctx);
+            self.stir(ctx);
+        }
+    }
+}
+
+impl Handler<Greeting> for Host {
+    type Result = ();
+
+    fn handle(&mut self, greeting: Greeting, ctx: &mut Self::Context) {
+        match greeting.says {
+            Says::Hello => self.tell(greeting.from),
+            Says::Heard(word) => self.told(greeting.from, word.as_ref(), ctx),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What a host does while its disk has no room: what has begun ends, and nothing begins.
+//!
+//! Beside each journal some room is kept back. When the disk is full it is given back, and the journal goes
+//! on in it: leases are closed, expire and are cleaned up, which takes facts as well. Requests, tickets to be
+//! redeemed and measurements wait until the disk has room for a reserve again.
+
+use actix::{AsyncContext as _, Context};
+use tenure_core::effect::{Command, Input};
+use tracing::{debug, info, warn};
+
+use super::{Host, LONGEST_SLEEP};
+use crate::journal::JournalError;
+
+/// Whether a host has room to begin something new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// As far as is known.
+    Enough,
+    /// It lives on its reserve.
+    Short,
+}
+
+/// Whether a message of this kind begins something new at its receiver. Told by what is written on the
+/// outside: whoever lies about that only has a message taken in that is refused or answered anyway.
+pub(super) fn message_begins(kind: &str) -> bool {
+    matches!(kind, "request" | "redeem" | "delegate")
+}
+
+/// Whether what a user or a measurement asks for begins something new.
+pub(super) fn input_begins(input: &Input) -> bool {
+    match input {
+        Input::Command(command) => match command {
+            Command::Ask(_) | Command::Extend { .. } => true,
+            Command::Close { .. } | Command::Reset { .. } | Command::Stock { .. } => false,
+        },
+        Input::Observe { .. } => true,
+        Input::Start | Input::Message(_) | Input::Tick | Input::Driver(_) | Input::Decision(_) => {
+            false
+        }
+    }
+}
+
+impl Host {
+    /// The journal has been opened: keeps room back for it.
+    pub(super) fn keep_room(&mut self, ctx: &mut Context<Self>) {
+        if self.room == Room::Short {
+            return;
+        }
+        match self.reserve.keep(&*self.disk) {
+            Ok(()) => {}
+            Err(JournalError::DiskFull { .. }) => self.become_short(ctx),
+            // A disk that does not do even this will say more when it is written to.
+            Err(error) => {
+                warn!(actor = %self.part.card.name, %error, "no room is kept back for a full disk");
+            }
+        }
+    }
+
+    /// Gives the reserve back to a full disk, and lives on it. Answers whether there was any.
+    pub(super) fn use_reserve(&mut self, ctx: &mut Context<Self>) -> bool {
+        let given = self.reserve.give_back(&*self.disk).unwrap_or_else(|error| {
+            warn!(actor = %self.part.card.name, %error, "the room that was kept back cannot be used");
+            false
+        });
+        if given {
+            self.become_short(ctx);
+        }
+        given
+    }
+
+    fn become_short(&mut self, ctx: &mut Context<Self>) {
+        warn!(actor = %self.part.card.name, "the disk is full: nothing new begins until there is room");
+        self.room = Room::Short;
+        self.metrics.full.set(1);
+        ctx.run_later(LONGEST_SLEEP, Self::look_for_room);
+    }
+
+    /// Looks now and then whether the disk has room again.
+    fn look_for_room(&mut self, ctx: &mut Context<Self>) {
+        if let Err(error) = self.reserve.regain(&*self.disk) {
+            debug!(actor = %self.part.card.name, %error, "still no room");
+            ctx.run_later(LONGEST_SLEEP, Self::look_for_room);
+            return;
+        }
+        info!(actor = %self.part.card.name, "the disk has room again");
+        self.room = Room::Enough;
+        self.metrics.full.set(0);
+        self.stir(ctx);
+    }
+}
