@@ -4,6 +4,7 @@
 //! shows a key that hashes to it, and signs with it, is that actor. Every signed input carries a label,
 //! so that bytes signed as one thing can never be shown as another.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
@@ -191,23 +192,54 @@ impl fmt::Debug for Signer {
     }
 }
 
-impl PublicKey {
-    /// Whether `signature` is this key's on `bytes` under `label`. Strict: weak keys, malleated
+/// Checks signatures. It remembers the keys that signed something good as points of the curve, which a
+/// key must be turned into before each check; what it remembers only saves work.
+#[derive(Clone)]
+pub struct Verifier {
+    scheme: Scheme,
+    points: BTreeMap<PublicKey, VerifyingKey>,
+}
+
+impl Verifier {
+    /// The most keys that are remembered: more than one actor has peers, and few enough to be nothing.
+    const MAX_KEYS: usize = 1024;
+
+    /// A verifier that has seen no key yet.
+    pub fn new(scheme: Scheme) -> Self {
+        Self { scheme, points: BTreeMap::new() }
+    }
+
+    /// The scheme in force.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Whether `signature` is that of `key` on `bytes` under `label`. Strict: weak keys, malleated
     /// signatures and points that are not canonical fail. Under [`Scheme::None`] everything passes.
     pub fn verifies(
-        &self,
-        scheme: Scheme,
+        &mut self,
+        key: &PublicKey,
         label: Label,
         bytes: &[u8],
         signature: &Signature,
     ) -> bool {
-        match scheme {
-            Scheme::None => true,
-            Scheme::Ed25519 => VerifyingKey::from_bytes(&self.0.0).is_ok_and(|key| {
-                let signature = ed25519_dalek::Signature::from_bytes(&signature.0.0);
-                key.verify_strict(&label.input(bytes), &signature).is_ok()
-            }),
+        if self.scheme == Scheme::None {
+            return true;
         }
+        let signature = ed25519_dalek::Signature::from_bytes(&signature.0.0);
+        let input = label.input(bytes);
+        if let Some(point) = self.points.get(key) {
+            return point.verify_strict(&input, &signature).is_ok();
+        }
+        let point = VerifyingKey::from_bytes(&key.0.0);
+        let Some(point) = point.ok().filter(|p| p.verify_strict(&input, &signature).is_ok()) else {
+            return false;
+        };
+        if self.points.len() >= Self::MAX_KEYS {
+            self.points.pop_first();
+        }
+        self.points.insert(*key, point);
+        true
     }
 }
 
@@ -220,13 +252,16 @@ mod tests {
         let signer = Signer::from_seed(Scheme::Ed25519, [7; 32]);
         let other = Signer::from_seed(Scheme::Ed25519, [8; 32]);
         let signature = signer.sign(Label::Link, b"forty nodes");
-        let check = |key: PublicKey, label, bytes: &[u8]| {
-            key.verifies(Scheme::Ed25519, label, bytes, &signature)
-        };
-        assert!(check(signer.key(), Label::Link, b"forty nodes"));
-        assert!(!check(signer.key(), Label::Receipt, b"forty nodes"));
-        assert!(!check(signer.key(), Label::Link, b"fifty nodes"));
-        assert!(!check(other.key(), Label::Link, b"forty nodes"));
+        let mut verifier = Verifier::new(Scheme::Ed25519);
+        let mut check =
+            |key: PublicKey, label, bytes: &[u8]| verifier.verifies(&key, label, bytes, &signature);
+        // The second time the key is known.
+        for _ in 0..2 {
+            assert!(!check(signer.key(), Label::Receipt, b"forty nodes"));
+            assert!(!check(signer.key(), Label::Link, b"fifty nodes"));
+            assert!(!check(other.key(), Label::Link, b"forty nodes"));
+            assert!(check(signer.key(), Label::Link, b"forty nodes"));
+        }
     }
 
     #[test]
@@ -234,12 +269,25 @@ mod tests {
         let weak = PublicKey(Blob([0; 32]));
         let mut forged = [0; 64];
         forged[0] = 1;
-        assert!(!weak.verifies(
-            Scheme::Ed25519,
-            Label::Link,
-            b"any",
-            &Signature::from_bytes(forged)
-        ));
+        let mut verifier = Verifier::new(Scheme::Ed25519);
+        assert!(!verifier.verifies(&weak, Label::Link, b"any", &Signature::from_bytes(forged)));
+    }
+
+    #[test]
+    fn a_verifier_forgets_keys_beyond_its_limit_and_judges_as_before() {
+        let mut verifier = Verifier::new(Scheme::Ed25519);
+        let signers = (0..=Verifier::MAX_KEYS).map(|number| {
+            let mut seed = [0; 32];
+            seed[..8].copy_from_slice(&(number as u64).to_le_bytes());
+            Signer::from_seed(Scheme::Ed25519, seed)
+        });
+        let signed: Vec<_> = signers.map(|s| (s.key(), s.sign(Label::Link, b"a node"))).collect();
+        for _ in 0..2 {
+            for (key, signature) in &signed {
+                assert!(verifier.verifies(key, Label::Link, b"a node", signature));
+                assert!(verifier.points.len() <= Verifier::MAX_KEYS);
+            }
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::codec::{self, DecodeError, Hash};
 use crate::driver::{Epoch, UnitId};
-use crate::identity::{ActorId, Label, PublicKey, Scheme, Signature};
+use crate::identity::{ActorId, Label, PublicKey, Scheme, Signature, Verifier};
 use crate::name::Name;
 use crate::notary::Notary;
 use crate::property::Properties;
@@ -357,10 +357,10 @@ impl Sealed {
     }
 
     /// Whether the signature is its key's on its bytes.
-    pub(crate) fn verifies(&self, scheme: Scheme) -> bool {
+    pub(crate) fn verifies(&self, verifier: &mut Verifier) -> bool {
         let Letter { bytes, key, signature, holds, .. } = &*self.0;
-        let check = || key.verifies(scheme, Label::Message, bytes, signature);
         // Where nothing is signed there is nothing to remember.
-        if scheme == Scheme::None { check() } else { *holds.get_or_init(check) }
+        verifier.scheme() == Scheme::None
+            || *holds.get_or_init(|| verifier.verifies(key, Label::Message, bytes, signature))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::identity::{ActorId, Label, Scheme, Signature, Signer};
+use crate::identity::{ActorId, Label, Scheme, Signature, Signer, Verifier};
 use crate::message::Sealed;
 use crate::planted::planted;
 use crate::ticket::link::{Link, LinkHash, SignedLink};
@@ -18,6 +18,7 @@ pub struct Notary {
     id: ActorId,
     /// Delegations verified before: they head every ticket cut from them.
     known: BTreeMap<LinkHash, SignedLink>,
+    verifier: Verifier,
     made: u64,
     checked: u64,
 }
@@ -28,8 +29,8 @@ const MAX_KNOWN: usize = 1024;
 impl Notary {
     /// The notary of the actor that owns `signer`.
     pub fn new(signer: Signer) -> Self {
-        let id = signer.id();
-        Self { signer, id, known: BTreeMap::new(), made: 0, checked: 0 }
+        let (id, verifier) = (signer.id(), Verifier::new(signer.scheme()));
+        Self { signer, id, known: BTreeMap::new(), verifier, made: 0, checked: 0 }
     }
 
     /// The actor it signs for.
@@ -73,13 +74,13 @@ impl Notary {
     /// Checks the signature on a message.
     pub fn checks_message(&mut self, sealed: &Sealed) -> bool {
         self.checked += self.per_operation();
-        sealed.verifies(self.scheme())
+        sealed.verifies(&mut self.verifier)
     }
 
     /// Checks a receipt's signature.
     pub fn checks_receipt(&mut self, receipt: &Receipt) -> bool {
         self.checked += self.per_operation();
-        receipt.verifies(self.scheme())
+        receipt.verifies(&mut self.verifier)
     }
 
     /// Checks a whole ticket: first its shape, which costs nothing, then each signature from the root
@@ -96,7 +97,7 @@ impl Notary {
                 continue;
             }
             self.checked += self.per_operation();
-            if !link.verifies(self.scheme()) && !planted!(SignatureNotChecked) {
+            if !link.verifies(&mut self.verifier) && !planted!(SignatureNotChecked) {
                 return Err(TicketFault::BadSignature(depth));
             }
             if link.delegation.is_some() {

@@ -23,8 +23,8 @@ pub(super) const LAW: Law = Law {
 
 #[derive(Default)]
 pub(super) struct Bench {
-    /// The bytes of each answer, by sender, receiver and what it answers.
-    answers: BTreeMap<(ActorId, ActorId, Hash), Hash>,
+    /// Each answer as it left first, by sender, receiver and what it answers.
+    answers: BTreeMap<(ActorId, ActorId, Hash), Sealed>,
     /// The last call of each step, and the life of the caller in which it was made.
     called: BTreeMap<(ActorId, ActorId, UnitId, Step), (Epoch, u32)>,
     /// How often each actor has come back.
@@ -134,9 +134,9 @@ impl Bench {
             return Ok(());
         }
         let Some(question) = question(&envelope.message) else { return Ok(()) };
-        let bytes = Hash::of("sent", &[sealed.bytes()]);
-        let first = *self.answers.entry((header.from, header.to, question)).or_insert(bytes);
-        tally.check(first == bytes, || {
+        let key = (header.from, header.to, question);
+        let first = self.answers.entry(key).or_insert_with(|| sealed.clone());
+        tally.check(first == sealed, || {
             let (name, to) = (scene.name(), scene.books.name(header.to));
             format!("{name} gives {to} two different `{}` for one question", envelope.message.kind())
         })

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::books::{BrokerBooks, GuestBooks, SiteBooks};
 use super::{Check, Law, Observation, Scene, Tally, Verdict};
-use crate::codec::{self, Hash};
 use crate::driver::{Call, Step};
 use crate::identity::ActorId;
 use crate::lease::broker::State as AtBroker;
@@ -28,8 +27,8 @@ pub(super) const LAW: Law = Law {
 
 #[derive(Default)]
 pub(super) struct Bench {
-    /// The bytes of every message, by sender and number.
-    sent: BTreeMap<(ActorId, Sequence), Hash>,
+    /// Every message as it left first, by sender and number.
+    sent: BTreeMap<(ActorId, Sequence), Sealed>,
 }
 
 impl Check for Bench {
@@ -58,9 +57,8 @@ impl Bench {
         if sequence.index == Sequence::VOLATILE {
             return Ok(());
         }
-        let bytes = Hash::of("sealed", &[&codec::encode(sealed)]);
-        let first = *self.sent.entry((scene.actor, sequence)).or_insert(bytes);
-        tally.check(first == bytes, || {
+        let first = self.sent.entry((scene.actor, sequence)).or_insert_with(|| sealed.clone());
+        tally.check(first == sealed, || {
             let (name, kind) = (scene.name(), envelope.message.kind());
             format!("message {sequence:?} of {name}, a `{kind}`, was sent before with other bytes")
         })

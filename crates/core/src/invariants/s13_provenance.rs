@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Check, Law, Observation, Scene, Tally, Verdict};
 use crate::actor::Role;
 use crate::fact::{service_manager, site_authority};
+use crate::identity::Verifier;
 use crate::lease::service_manager::Extension;
 use crate::message::Message;
 use crate::ticket::link::{LinkHash, SignedLink};
@@ -27,6 +28,7 @@ pub(super) struct Bench {
     shown: BTreeSet<LinkHash>,
     /// Links whose signature was found good before.
     good: BTreeMap<LinkHash, SignedLink>,
+    verifier: Option<Verifier>,
 }
 
 impl Check for Bench {
@@ -123,7 +125,8 @@ impl Bench {
         if self.good.get(&link.hash()) == Some(link) {
             return true;
         }
-        let good = link.verifies(scene.books.cast.scheme);
+        let scheme = scene.books.cast.scheme;
+        let good = link.verifies(self.verifier.get_or_insert_with(|| Verifier::new(scheme)));
         if good {
             self.good.insert(link.hash(), link.clone());
         }

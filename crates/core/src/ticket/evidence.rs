@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::Ticket;
 use super::link::{LinkHash, SignedLink};
 use super::receipt::Receipt;
-use crate::identity::{ActorId, Scheme};
+use crate::identity::{ActorId, Scheme, Verifier};
 use crate::time::Time;
 
 /// The links that exceed their parent at an instant.
@@ -56,6 +56,7 @@ impl Evidence {
     /// The issuer that this evidence convicts, once `receipts` have been heard in its favour.
     pub fn convicts(&self, scheme: Scheme, receipts: &[Receipt]) -> Result<ActorId, EvidenceFault> {
         let first = self.parents.first().ok_or(EvidenceFault::NotOneTicket)?;
+        let mut verifier = Verifier::new(scheme);
         for parent in &self.parents {
             let same = parent.bottom().account() == first.bottom().account()
                 && parent.bottom().holder == first.bottom().holder;
@@ -63,7 +64,7 @@ impl Evidence {
                 return Err(EvidenceFault::NotOneTicket);
             }
             let sound = parent.check_shape(parent.site(), parent.bottom().holder).is_ok()
-                && parent.links().iter().all(|link| link.verifies(scheme));
+                && parent.links().iter().all(|link| link.verifies(&mut verifier));
             if !sound {
                 return Err(EvidenceFault::Invalid(parent.hash()));
             }
@@ -73,8 +74,9 @@ impl Evidence {
             if self.links[..place].iter().any(|other| other.hash() == link.hash()) {
                 return Err(EvidenceFault::Repeated(link.hash()));
             }
-            self.check_link(scheme, link)?;
-            let excused = receipts.iter().any(|r| r.excuses(scheme, first.site(), link, self.at));
+            self.check_link(&mut verifier, link)?;
+            let site = first.site();
+            let excused = receipts.iter().any(|r| r.excuses(&mut verifier, site, link, self.at));
             sum += if excused { 0 } else { u64::from(link.units.get()) };
         }
         let limits = self.parents.iter().map(|parent| u64::from(parent.bottom().units.get()));
@@ -86,13 +88,13 @@ impl Evidence {
     }
 
     /// The link is cut from one of the parents, and runs at the instant.
-    fn check_link(&self, scheme: Scheme, link: &SignedLink) -> Result<(), EvidenceFault> {
+    fn check_link(&self, verifier: &mut Verifier, link: &SignedLink) -> Result<(), EvidenceFault> {
         let parent = self
             .parents
             .iter()
             .find(|parent| link.parent == Some(parent.hash()))
             .ok_or(EvidenceFault::NotOneTicket)?;
-        if !link.verifies(scheme) || link.follows(Some(parent.bottom())).is_err() {
+        if !link.verifies(verifier) || link.follows(Some(parent.bottom())).is_err() {
             return Err(EvidenceFault::Invalid(link.hash()));
         }
         if !link.term.contains(self.at) {

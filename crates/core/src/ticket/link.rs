@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::LinkFault;
 use crate::codec::{self, DecodeError, Hash};
-use crate::identity::{ActorId, Label, PublicKey, Scheme, Signature, Signer};
+use crate::identity::{ActorId, Label, PublicKey, Signature, Signer, Verifier};
 use crate::name::Name;
 use crate::planted::planted;
 use crate::resource::Constraints;
@@ -190,10 +190,10 @@ impl SignedLink {
     }
 
     /// Whether the key is the issuer's and the signature the key's.
-    pub fn verifies(&self, scheme: Scheme) -> bool {
+    pub fn verifies(&self, verifier: &mut Verifier) -> bool {
         let Inner { bytes, key, signature, link, .. } = &*self.0;
         ActorId::of(key) == link.issuer
-            && key.verifies(scheme, Label::Link, &bytes[BODY..], signature)
+            && verifier.verifies(key, Label::Link, &bytes[BODY..], signature)
     }
 
     /// The account that the children of this link are charged to.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::link::{LinkHash, SignedLink};
 use crate::codec;
-use crate::identity::{ActorId, Label, PublicKey, Scheme, Signature, Signer};
+use crate::identity::{ActorId, Label, PublicKey, Signature, Signer, Verifier};
 use crate::time::{Term, Time};
 
 /// What a receipt says. Only the issuer of the link may credit it, once for each (link, number).
@@ -44,22 +44,24 @@ impl Receipt {
 
     /// Whether the site named in it signed it. The bytes checked are the one canonical encoding, which
     /// is also the only one that can be received.
-    pub fn verifies(&self, scheme: Scheme) -> bool {
-        ActorId::of(&self.key) == self.what.site
-            && self.key.verifies(
-                scheme,
-                Label::Receipt,
-                &codec::encode(&self.what),
-                &self.signature,
-            )
+    pub fn verifies(&self, verifier: &mut Verifier) -> bool {
+        let Self { what, key, signature } = self;
+        ActorId::of(key) == what.site
+            && verifier.verifies(key, Label::Receipt, &codec::encode(what), signature)
     }
 
     /// Whether this shows that `link`, whole, was back at `site` by `at`.
-    pub fn excuses(&self, scheme: Scheme, site: ActorId, link: &SignedLink, at: Time) -> bool {
+    pub fn excuses(
+        &self,
+        verifier: &mut Verifier,
+        site: ActorId,
+        link: &SignedLink,
+        at: Time,
+    ) -> bool {
         self.what.site == site
             && self.what.link == link.hash()
             && self.what.units == link.units
             && self.what.term.contains(at)
-            && self.verifies(scheme)
+            && self.verifies(verifier)
     }
 }

@@ -2,7 +2,7 @@
 
 use tenure_core::codec::{self, DecodeError, MAX_BYTES};
 use tenure_core::effect::Problem;
-use tenure_core::identity::{ActorId, Label, PublicKey, Signature};
+use tenure_core::identity::{ActorId, Label, PublicKey, Signature, Verifier};
 use tenure_core::message::{Envelope, Header, Message, OpenError, Sealed, Sequence};
 use tenure_core::name::Name;
 use tenure_core::property::Properties;
@@ -154,7 +154,7 @@ fn a_signature_on_a_receipt_or_a_message_is_void_on_a_link() {
     for (label, holds) in [(Label::Link, true), (Label::Receipt, false), (Label::Message, false)] {
         let signature = signer(BROKER).sign(label, &body);
         let link = SignedLink::read(&assemble(&signer(BROKER).key(), &signature, &body)).unwrap();
-        assert_eq!(link.verifies(ED25519), holds, "{label:?}");
+        assert_eq!(link.verifies(&mut Verifier::new(ED25519)), holds, "{label:?}");
     }
 }
 
@@ -165,7 +165,7 @@ fn a_signature_on_a_link_or_a_message_is_void_on_a_receipt() {
         let signature = signer(SITE).sign(label, &codec::encode(&what));
         let bytes = codec::encode(&(&what, signer(SITE).key(), signature));
         let receipt: Receipt = codec::decode(&bytes).unwrap();
-        assert_eq!(receipt.verifies(ED25519), holds, "{label:?}");
+        assert_eq!(receipt.verifies(&mut Verifier::new(ED25519)), holds, "{label:?}");
     }
 }
 
@@ -186,7 +186,8 @@ fn every_flipped_bit_of_a_receipt_makes_it_unreadable_or_void() {
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
-        let passes = codec::decode::<Receipt>(&flipped).is_ok_and(|r| r.verifies(ED25519));
+        let passes = codec::decode::<Receipt>(&flipped)
+            .is_ok_and(|r| r.verifies(&mut Verifier::new(ED25519)));
         assert!(!passes, "bit {bit} can be flipped");
     }
 }
@@ -239,7 +240,10 @@ fn no_weak_key_can_issue_a_link() {
             forged[..32].copy_from_slice(point);
             let forged = Signature::from_bytes(forged);
             let bytes = assemble(&key, &forged, &codec::encode(&link));
-            assert!(!SignedLink::read(&bytes).unwrap().verifies(ED25519), "{key:?}");
+            assert!(
+                !SignedLink::read(&bytes).unwrap().verifies(&mut Verifier::new(ED25519)),
+                "{key:?}"
+            );
         }
     }
 }
@@ -257,14 +261,14 @@ fn a_signature_shifted_by_the_order_of_the_group_is_void() {
         (*byte, carry) = (sum as u8, sum >> 8);
     }
     assert_eq!(carry, 0);
-    assert!(!SignedLink::read(&bytes).unwrap().verifies(ED25519));
+    assert!(!SignedLink::read(&bytes).unwrap().verifies(&mut Verifier::new(ED25519)));
 }
 
 #[test]
 fn a_receipt_in_the_name_of_a_site_by_somebody_else_is_void() {
     let what = returned(SITE, ticket().bottom(), at(150));
-    assert!(Receipt::sign(what.clone(), &signer(SITE)).verifies(ED25519));
-    assert!(!Receipt::sign(what, &signer(GUEST)).verifies(ED25519));
+    assert!(Receipt::sign(what.clone(), &signer(SITE)).verifies(&mut Verifier::new(ED25519)));
+    assert!(!Receipt::sign(what, &signer(GUEST)).verifies(&mut Verifier::new(ED25519)));
 }
 
 #[test]

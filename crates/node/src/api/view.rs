@@ -8,7 +8,7 @@ use tenure_core::actor::Role;
 use tenure_core::actor::broker::{Broker, HoldingSurvey, RequestSurvey};
 use tenure_core::actor::service_manager::{LeaseSurvey, ServiceManager};
 use tenure_core::actor::site_authority::{SiteAuthority, SiteLeaseSurvey};
-use tenure_core::identity::ActorId;
+use tenure_core::identity::{ActorId, Scheme, Verifier};
 use tenure_core::lease::service_manager::{Extension, Outcome, State, Use};
 use tenure_core::lease::{broker, unit};
 use tenure_core::name::Name;
@@ -563,7 +563,7 @@ fn link(link: &SignedLink, names: &Names) -> LinkView {
         start: time(link.term.start()),
         end: time(link.term.end()),
         constraints: link.constraints.iter().map(ToString::to_string).collect(),
-        signed: link.verifies(tenure_core::identity::Scheme::Ed25519),
+        signed: link.verifies(&mut Verifier::new(Scheme::Ed25519)),
     }
 }
 
