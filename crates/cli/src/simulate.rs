@@ -57,7 +57,7 @@ pub(crate) fn simulate(args: &SimulateArgs, console: &mut Console<'_>) -> Result
         .take(SHOWN)
         .map(|(&seed, violation)| Failure::of(seed, violation, &options))
         .collect();
-    let summary = Summary::new(args, &total, &failures, start.elapsed().as_secs_f64());
+    let summary = Summary::new(args, &options, &total, &failures, start.elapsed().as_secs_f64());
     match args.output {
         SummaryFormat::Table => summary.print(console.out)?,
         SummaryFormat::Json => {
@@ -129,14 +129,84 @@ impl Total {
 impl Failure {
     fn of(seed: u64, violation: &Violation, asked: &Options) -> Self {
         let (least, outcome) = simulate::shrink(seed, violation, asked);
-        let mut again = format!("tenure simulate --seeds 1 --start {seed}");
-        for family in &least.without {
-            again.push_str(&format!(" --without '{family}'"));
-        }
-        if let Some(until) = least.until {
-            again.push_str(&format!(" --until {}us", until.as_micros()));
-        }
         let violation = outcome.violation.unwrap_or_else(|| violation.clone());
-        Self { seed, violation, again, trace: outcome.trace }
+        Self { seed, violation, again: again(seed, &least), trace: outcome.trace }
+    }
+}
+
+/// The command that runs a seed once more.
+fn again(seed: u64, options: &Options) -> String {
+    let mut again = format!("tenure simulate --seeds 1 --start {seed}");
+    for family in &options.without {
+        again.push_str(&format!(" --without '{family}'"));
+    }
+    if let Some(until) = options.until {
+        again.push_str(&format!(" --until {}us", until.as_micros()));
+    }
+    again
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use tenure_sim::simulate::Family;
+
+    use super::*;
+
+    /// Ten seeds from 40 on, of which 41, 43, 45, 47 and 49 have failed.
+    fn half_broken() -> (SimulateArgs, Total) {
+        let args = SimulateArgs {
+            seeds: NonZeroU64::new(10).unwrap(),
+            start: 40,
+            jobs: None,
+            without: Vec::new(),
+            until: None,
+            output: SummaryFormat::Table,
+        };
+        let broken = |seed| {
+            let what = format!("lease {seed}.0 is lost");
+            (seed, Violation::Stuck { at: Time::from_secs(7), what })
+        };
+        let broken = [41, 43, 45, 47, 49].map(broken).into();
+        (args, Total { broken, ..Total::default() })
+    }
+
+    #[test]
+    fn every_seed_that_failed_is_told_with_its_law_its_fault_and_its_command() {
+        let (args, total) = half_broken();
+        let options = Options::default();
+        let failure = |(&seed, violation): (&u64, &Violation)| Failure {
+            seed,
+            violation: violation.clone(),
+            again: format!("shrunk {seed}"),
+            trace: vec![format!("step of {seed}")],
+        };
+        let told: Vec<Failure> = total.broken.iter().take(SHOWN).map(failure).collect();
+        let summary = Summary::new(&args, &options, &total, &told, 0.0);
+        let mut out = Vec::new();
+        summary.print(&mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        for seed in [41, 43, 45, 47, 49] {
+            assert!(
+                out.contains(&format!("seed {seed}, L1 at 7s: lease {seed}.0 is lost")),
+                "{out}"
+            );
+        }
+        for seed in [47, 49] {
+            let again = format!("again: tenure simulate --seeds 1 --start {seed}\n");
+            assert!(out.contains(&again), "{out}");
+        }
+        assert!(out.contains("step of 45") && !out.contains("step of 47"), "{out}");
+    }
+
+    #[test]
+    fn the_command_for_a_seed_names_what_was_left_out() {
+        let without = [Family::ALL[0]].into();
+        let until = Some(Time::from_secs(3));
+        let again = again(5, &Options { without, until, traced: false });
+        let family = Family::ALL[0];
+        let wanted = format!("--seeds 1 --start 5 --without '{family}' --until 3000000us");
+        assert!(again.ends_with(&wanted), "{again}");
     }
 }

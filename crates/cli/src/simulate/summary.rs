@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use tenure_sim::simulate::coverage;
+use tenure_sim::simulate::{Options, Violation, coverage};
 
-use super::{Failure, Total};
+use super::{Failure, Total, again};
 use crate::args::SimulateArgs;
 
 /// The width of a terminal that lists are made for.
@@ -32,9 +32,12 @@ pub(super) struct Summary {
     pub(super) unreached: Vec<&'static str>,
     /// How often each law was checked.
     checks: BTreeMap<String, u64>,
+    /// The first seeds that failed, shrunk and with their traces.
     failures: Vec<Broken>,
-    /// How many seeds failed; only the first of them are in `failures`.
+    /// How many seeds failed.
     broken: usize,
+    /// The seeds that failed beside those in `failures`, as they ran.
+    others: Vec<Other>,
     hash: String,
     wall_s: f64,
 }
@@ -58,9 +61,20 @@ struct Broken {
     trace: Vec<String>,
 }
 
+/// A seed that broke a law and is told in a line.
+#[derive(Serialize)]
+struct Other {
+    seed: u64,
+    law: &'static str,
+    at_s: f64,
+    what: String,
+    again: String,
+}
+
 impl Summary {
     pub(super) fn new(
         args: &SimulateArgs,
+        options: &Options,
         total: &Total,
         failures: &[Failure],
         wall_s: f64,
@@ -98,6 +112,12 @@ impl Summary {
             checks: words(total.checks.iter().map(|(&law, &count)| (law, count))),
             failures: failures.iter().map(Broken::of).collect(),
             broken: total.broken.len(),
+            others: total
+                .broken
+                .iter()
+                .skip(failures.len())
+                .map(|b| Other::of(b, options))
+                .collect(),
             hash: total.hash().to_hex(),
             wall_s,
         }
@@ -127,6 +147,9 @@ impl Summary {
             }
             writeln!(out, "  again: {}\n", failure.again)?;
         }
+        for Other { seed, law, at_s, what, again } in &self.others {
+            writeln!(out, "seed {seed}, {law} at {at_s}s: {what}\n  again: {again}\n")?;
+        }
         let Self { seeds, start, leases, messages, facts, .. } = self;
         let faults: u64 = self.faults.values().sum();
         let checks: u64 = self.checks.values().sum();
@@ -152,6 +175,18 @@ impl Broken {
             what: failure.violation.what().to_owned(),
             again: failure.again.clone(),
             trace: failure.trace.clone(),
+        }
+    }
+}
+
+impl Other {
+    fn of((&seed, violation): (&u64, &Violation), options: &Options) -> Self {
+        Self {
+            seed,
+            law: violation.law(),
+            at_s: violation.at().as_secs_f64(),
+            what: violation.what().to_owned(),
+            again: again(seed, options),
         }
     }
 }

@@ -312,6 +312,11 @@ impl Cast {
         self.players.get(&actor).map_or_else(|| actor.to_string(), |p| p.name.to_string())
     }
 
+    /// Whether anybody is not honest.
+    fn has_crooks(&self) -> bool {
+        self.players.values().any(|player| !player.honest)
+    }
+
     fn honest(&self, actor: ActorId) -> bool {
         self.players.get(&actor).is_some_and(|player| player.honest)
     }

@@ -12,7 +12,8 @@ pub(super) const LAW: Law = Law {
     name: "joint legality",
     statement: "The states of a lease at its guest, of the request at the broker that cut its first ticket, \
                 and of that ticket at its site are together one of the triples that the model check \
-                reaches.",
+                reaches. Where somebody is dishonest, a ticket that is over may be credited before its \
+                holder knows.",
     source: "refinement, agreement; Shirako S44, S45",
     on: "facts of all three, in the order in which they happened, after each input, while the clocks keep \
          to the margin",
@@ -76,12 +77,25 @@ impl Check for Bench {
         }
         for (guest, lease) in touched {
             let Some(triple) = triple(scene.books, guest, lease) else { continue };
-            tally.check(triple == [NOTHING; 3] || self.legal.contains(&triple), || {
+            tally.check(triple == [NOTHING; 3] || self.allows(scene.books, triple), || {
                 let (name, [g, b, s]) = (scene.books.name(guest), triple);
                 format!("lease {lease} of {name} is {g}, its request {b}, its ticket {s}")
             })?;
         }
         Ok(())
+    }
+}
+
+impl Bench {
+    fn allows(&self, books: &Books, triple: Triple<'_>) -> bool {
+        self.legal.contains(&triple) || books.cast.has_crooks() && self.was_credited(triple)
+    }
+
+    /// A receipt is its site's word, whoever shows it. A crook that reads others' messages can have it
+    /// credited before the holder has heard that the ticket came back.
+    fn was_credited(&self, [guest, broker, site]: Triple<'_>) -> bool {
+        let over = [NOTHING, "Closed"].contains(&site);
+        broker == "Returned" && over && self.legal.contains(&[guest, "Granted", site])
     }
 }
 

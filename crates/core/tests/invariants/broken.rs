@@ -21,7 +21,7 @@ use crate::common::world::What;
 use crate::common::{
     BROKER, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, id, notary, part, signer, term, units,
 };
-use crate::lives::{Tape, honest};
+use crate::lives::{Tape, credit_at_once, honest};
 
 /// A change of an honest life, the law that it breaks, and words of what is said about it.
 struct Crime {
@@ -217,12 +217,7 @@ const CRIMES: &[Crime] = &[
     crime(
         "S12",
         "lease 1.0 of rival is Closing, its request Returned, its ticket Closed",
-        |tape| {
-            let closed = tape.nth(SITE, "site.lease-closed", 0);
-            let taken = tape.nth(BROKER, "broker.receipt-taken", 0);
-            let taken = tape.shown.remove(taken);
-            tape.shown.insert(closed + 1, taken);
-        },
+        credit_at_once,
     ),
     crime("S13", "with a link that broker never signed", |tape| {
         let link: Link = (**cut(tape).tickets[0].1.bottom()).clone();

@@ -13,7 +13,7 @@ use crate::common::world::{Scene, World, cast};
 use crate::common::{
     BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, cut, id, letter, redeem, term, wish,
 };
-use crate::lives::{Tape, honest};
+use crate::lives::{Tape, credit_at_once, honest};
 
 /// A broker that sells what it does not have, beside its honest trade, and a guest that hands on parts
 /// of what it bought, too many of them.
@@ -64,6 +64,17 @@ fn an_honest_life_keeps_all_laws() {
 #[test]
 fn whatever_the_dishonest_do_the_honest_keep_all_laws() {
     counts(&among_thieves());
+}
+
+/// A receipt is good whoever shows it, and a thief may be quicker than the holder.
+#[test]
+fn a_thief_may_have_a_ticket_credited_before_its_holder_knows_that_it_is_over() {
+    let mut tape = honest();
+    credit_at_once(&mut tape);
+    let mut thief = tape.cast.players[&id(RIVAL)].clone();
+    thief.honest = false;
+    tape.cast.players.insert(id(STRANGER), thief);
+    counts(&tape);
 }
 
 #[test]
