@@ -45,7 +45,10 @@ pub enum JournalError {
         /// The process that has it, as far as it said so.
         pid: Option<u32>,
     },
-    /// It is some other file.
+    /// There is no such file.
+    #[error("there is no journal {}", .0.display())]
+    Missing(PathBuf),
+    /// It is some other file, or a folder.
     #[error("{} is not a journal", .0.display())]
     NotAJournal(PathBuf),
     /// It is another actor's.
@@ -146,6 +149,10 @@ impl JournalError {
     pub fn help(&self) -> &'static str {
         match self {
             Self::InUse { .. } => "stop that process first; two would write two different pasts",
+            Self::Missing(_) => {
+                "check the path: `tenure emulate --journals DIR` makes journals, and a live \
+                 deployment keeps them in its data folder"
+            }
             Self::NotAJournal(_) => "check the path: a journal is made by the actor that it is of",
             Self::Foreign { .. } => "check which file belongs to which actor",
             Self::Newer { .. } => "use the newer program; a journal is never turned back",
@@ -173,6 +180,7 @@ impl JournalError {
             Self::Damaged { position, .. } | Self::Refused { position, .. } => Some(*position),
             Self::CutShort { found, .. } => Some(*found),
             Self::InUse { .. }
+            | Self::Missing(_)
             | Self::NotAJournal(_)
             | Self::Foreign { .. }
             | Self::Newer { .. }
@@ -183,11 +191,6 @@ impl JournalError {
         }
     }
 
-    /// Whether the disk is to blame, and not what is on it.
-    pub(super) fn is_of_the_disk(&self) -> bool {
-        matches!(self, Self::DiskFull { .. } | Self::ReadOnly { .. } | Self::Failed { .. })
-    }
-
     /// What SQLite said while `action` was tried.
     pub(super) fn sqlite(path: &Path, action: &'static str, cause: &rusqlite::Error) -> Self {
         let path = path.to_owned();
@@ -195,15 +198,17 @@ impl JournalError {
             Some(ErrorCode::DiskFull) => Self::DiskFull { path, action },
             Some(ErrorCode::ReadOnly) => Self::ReadOnly { path, action },
             Some(ErrorCode::NotADatabase) => Self::NotAJournal(path),
+            Some(ErrorCode::CannotOpen) if path.is_dir() => Self::NotAJournal(path),
             _ => Self::Failed { path, action, cause: cause.to_string() },
         }
     }
 
     /// What it means for facts that were to be appended.
     pub(super) fn of_append(self) -> AppendError {
-        match self {
-            Self::DiskFull { .. } => AppendError::Full(self.to_string()),
-            _ => AppendError::Unknown(self.to_string()),
+        if matches!(self, Self::DiskFull { .. }) {
+            AppendError::Full(self.to_string())
+        } else {
+            AppendError::Unknown(self.to_string())
         }
     }
 

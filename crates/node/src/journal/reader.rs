@@ -1,5 +1,7 @@
 //! Reading a journal without writing to it, be it in use or not.
 
+use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
@@ -15,44 +17,61 @@ use super::{Damage, Head, JournalError, Owner};
 /// log of the writer from being emptied.
 const CHUNK: u64 = 10_000;
 
-/// A journal that is open for reading alone. The actor may go on writing it.
-#[derive(Debug)]
-pub struct Reader {
+/// How the file is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    /// There is no log: the file is all there is.
+    File,
+    /// There is a log, and nobody has the two open: they are read without a file that others would share.
+    Pair,
+    /// As any other process that has it open.
+    Shared,
+}
+
+impl Sight {
+    /// Chosen so that reading makes no new file: SQLite makes the log, and what its users share, if they
+    /// are not there, and a connection that may not write never takes them away again.
+    fn of(disk: &dyn Disk, path: &Path) -> Result<Self, JournalError> {
+        let system = |cause| JournalError::system(path, "open", &cause);
+        let exists = |ending| disk.exists(&beside(path, ending)).map_err(system);
+        Ok(match (exists("-wal")?, exists("-shm")?) {
+            (false, _) => Self::File,
+            (true, false) if disk.vfs().is_none() => Self::Pair,
+            (true, _) => Self::Shared,
+        })
+    }
+}
+
+/// A journal that is open for reading alone. The actor may go on writing it. No file is made or changed,
+/// but for what those share who have the journal open.
+pub struct Reader<'d> {
+    disk: &'d dyn Disk,
     path: PathBuf,
-    connection: Connection,
+    view: RefCell<(Sight, Connection)>,
     owner: Owner,
 }
 
-impl Reader {
+impl Reader<'static> {
     /// Opens the journal at `path`, whosever it is.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         Self::open_on(&SystemDisk, path)
     }
+}
 
-    /// As [`open`](Self::open), on a disk of the caller's.
-    pub fn open_on(disk: &dyn Disk, path: &Path) -> Result<Self, JournalError> {
+impl<'d> Reader<'d> {
+    /// As [`open`](Reader::open), on a disk of the caller's.
+    pub fn open_on(disk: &'d dyn Disk, path: &Path) -> Result<Self, JournalError> {
+        let exists = disk.exists(path);
+        if !exists.map_err(|cause| JournalError::system(path, "open", &cause))? {
+            return Err(JournalError::Missing(path.to_owned()));
+        }
         schema::look_for_log(disk, path)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-        let failed = |cause| JournalError::sqlite(path, "open", &cause);
-        let opened = schema::connect(path, flags, disk.vfs())
-            .map_err(failed)
-            .and_then(|connection| Self::of(path, connection));
-        // A journal that was closed can be read where not even an empty log can be made.
-        opened.or_else(|error| match disk.exists(&beside(path, "-wal")) {
-            Ok(false) if error.is_of_the_disk() => {
-                let alone = schema::connect_to_file_alone(path, disk.vfs()).map_err(failed)?;
-                Self::of(path, alone)
-            }
-            _ => Err(error),
-        })
-    }
-
-    fn of(path: &Path, connection: Connection) -> Result<Self, JournalError> {
+        let (sight, connection) = look(disk, path)?;
         if schema::format_of(path, &connection)? == 0 {
             return Err(JournalError::NotAJournal(path.to_owned()));
         }
         let owner = schema::owner_of(path, &connection)?;
-        Ok(Self { path: path.to_owned(), connection, owner })
+        Ok(Self { disk, path: path.to_owned(), view: RefCell::new((sight, connection)), owner })
     }
 
     /// Whose journal it is.
@@ -77,11 +96,51 @@ impl Reader {
         &self,
         mut each: impl FnMut(u64, &Row<'_>) -> Result<(), JournalError>,
     ) -> Result<Head, JournalError> {
-        let mut tip = Tip::default();
-        // What was noted is older than what is read next, so the facts that it counts are there.
-        let mark = schema::mark_of(&self.path, &self.connection)?;
-        while scan(&self.path, &self.connection, &mut tip, CHUNK, &mut each)? > 0 {}
-        schema::compare(&self.path, &self.connection, &mark, tip.len)?;
-        Ok(tip.head())
+        let (mut tip, path, stopped) = (Tip::default(), &self.path, Cell::new(false));
+        let mut each =
+            |position, row: &Row<'_>| each(position, row).inspect_err(|_| stopped.set(true));
+        loop {
+            let read = {
+                let (_, connection) = &*self.view.borrow();
+                // What was noted is older than what is read next, so the facts that it counts are there.
+                schema::mark_of(path, connection).and_then(|mark| {
+                    while scan(path, connection, &mut tip, CHUNK, &mut each)? > 0 {}
+                    schema::compare(path, connection, &mark, tip.len)
+                })
+            };
+            // Every fact so far went on from the one before, so that another look goes on from there.
+            if stopped.get() || !self.look_again()? {
+                return read.map(|()| tip.head());
+            }
+        }
+    }
+
+    /// Looks anew if somebody has opened the journal for writing since: what was seen may have been
+    /// changed meanwhile. Answers whether it did.
+    fn look_again(&self) -> Result<bool, JournalError> {
+        let mut view = self.view.borrow_mut();
+        if view.0 == Sight::Shared || Sight::of(self.disk, &self.path)? == view.0 {
+            return Ok(false);
+        }
+        *view = look(self.disk, &self.path)?;
+        Ok(true)
+    }
+}
+
+fn look(disk: &dyn Disk, path: &Path) -> Result<(Sight, Connection), JournalError> {
+    let sight = Sight::of(disk, path)?;
+    let connection = match sight {
+        Sight::File => schema::connect_to_file_alone(path, disk.vfs()),
+        Sight::Pair => schema::connect_to_pair(path),
+        Sight::Shared => schema::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, disk.vfs()),
+    };
+    connection
+        .map(|connection| (sight, connection))
+        .map_err(|cause| JournalError::sqlite(path, "open", &cause))
+}
+
+impl fmt::Debug for Reader<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("path", &self.path).field("owner", &self.owner).finish()
     }
 }

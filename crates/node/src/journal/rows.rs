@@ -51,7 +51,8 @@ impl Tip {
 }
 
 /// Reads up to `most` rows from `tip` on and checks each: its place, its checksum, and that the hash
-/// stored with it is that of all rows up to it. What is checked is handed on. Answers how many.
+/// stored with it is that of all rows up to it. What is checked is handed on, and what was taken is in
+/// `tip`. Answers how many.
 pub(super) fn scan(
     path: &Path,
     connection: &Connection,
@@ -78,10 +79,12 @@ pub(super) fn scan(
         if i64::from(checksum(next, &stored.row)) != stored.checksum {
             return Err(damaged(Damage::Checksum));
         }
-        if tip.add(&stored.row).to_bytes() != stored.hash {
+        let mut after = tip.clone();
+        if after.add(&stored.row).to_bytes() != stored.hash {
             return Err(damaged(Damage::Chain));
         }
         each(next, &stored.row)?;
+        *tip = after;
         next += 1;
     }
     Ok(next - start)

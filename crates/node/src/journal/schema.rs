@@ -110,6 +110,14 @@ pub(super) fn connect_to_file_alone(
     connect(Path::new(&uri), flags, vfs)
 }
 
+/// Connects to a file and its log that nobody has open: what would be in a file for all who share them is
+/// kept in memory, and nothing is locked.
+pub(super) fn connect_to_pair(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, Some("unix-none"))?;
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    Ok(connection)
+}
+
 /// Sets up the connection that writes. The checkpoints are the journal's own, between two commits.
 pub(super) fn prepare_to_write(connection: &Connection) -> Result<(), rusqlite::Error> {
     let mode: String =

@@ -1,13 +1,15 @@
 //! A journal from its making to its reading.
 
 use std::env;
+use std::ffi::OsString;
+use std::fs;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tenure_core::actor::Role;
 use tenure_core::codec::Hash;
-use tenure_core::fact::BadFact;
+use tenure_core::fact::{BadFact, Entry};
 use tenure_core::journal::AppendError;
 use tenure_node::journal::{Head, JournalError, JournalFile, Reader};
 
@@ -52,10 +54,7 @@ fn the_hash_is_that_of_a_journal_in_memory() {
 #[test]
 fn a_closed_journal_is_one_file_and_its_lock() {
     let place = Place::with(10);
-    let mut names: Vec<_> =
-        place.folder().read_dir().unwrap().map(|file| file.unwrap().file_name()).collect();
-    names.sort();
-    assert_eq!(names, ["guest.journal", "guest.journal-lock"]);
+    assert_eq!(files(&place), ["guest.journal", "guest.journal-lock"]);
 }
 
 #[test]
@@ -91,6 +90,75 @@ fn a_journal_is_read_while_it_is_written() {
         assert_eq!(entries, facts(0..position + 1));
     }
     file.close().unwrap();
+}
+
+/// The names of all files beside the journal.
+fn files(place: &Place) -> Vec<OsString> {
+    let mut names: Vec<_> =
+        place.folder().read_dir().unwrap().map(|file| file.unwrap().file_name()).collect();
+    names.sort();
+    names
+}
+
+fn read(reader: &Reader<'_>) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let read = reader.read(|_, entry| {
+        entries.push(entry);
+        Ok(())
+    });
+    read.unwrap();
+    entries
+}
+
+#[test]
+fn a_reader_leaves_no_file_behind() {
+    let closed = Place::with(10);
+    let unclosed = Place::new();
+    let mut file = unclosed.open().unwrap();
+    file.append(0, &facts(0..10)).unwrap();
+    // As after a power cut: the log is there, what its users share is not.
+    let cut = Place::new();
+    for ending in ["", "-wal"] {
+        fs::copy(unclosed.beside(ending), cut.beside(ending)).unwrap();
+    }
+    for place in [&closed, &unclosed, &cut] {
+        let before = files(place);
+        let reader = Reader::open(&place.path()).unwrap();
+        assert_eq!(read(&reader), facts(0..10));
+        assert_eq!(files(place), before);
+        drop(reader);
+        assert_eq!(files(place), before);
+    }
+    file.append(10, &facts(10..12)).unwrap();
+    assert_eq!(recovered(&cut.path()), facts(0..10));
+}
+
+#[test]
+fn a_writer_that_begins_beside_a_reader_is_noticed() {
+    let closed = Place::with(10);
+    let cut = Place::new();
+    let other = Place::with(4);
+    let mut file = other.open().unwrap();
+    file.append(4, &facts(4..10)).unwrap();
+    for ending in ["", "-wal"] {
+        fs::copy(other.beside(ending), cut.beside(ending)).unwrap();
+    }
+    for place in [&closed, &cut] {
+        let reader = Reader::open(&place.path()).unwrap();
+        let mut file = place.open().unwrap();
+        for position in (10..20_000).step_by(10) {
+            file.append(position, &facts(position..position + 10)).unwrap();
+        }
+        assert_eq!(read(&reader), facts(0..20_000));
+        let error =
+            reader.read(|position, _| Err(JournalError::Missing(position.to_string().into())));
+        assert!(matches!(error, Err(JournalError::Missing(at)) if at == Path::new("0")));
+        file.append(20_000, &facts(20_000..20_001)).unwrap();
+        assert_eq!(read(&reader).len(), 20_001);
+        drop(reader);
+        file.close().unwrap();
+        assert_eq!(recovered(&place.path()), facts(0..20_001));
+    }
 }
 
 #[test]
@@ -195,12 +263,12 @@ fn a_fact_that_its_actor_refuses_is_named() {
 #[test]
 fn heads_tell_an_old_copy_from_the_journal() {
     let place = Place::with(5);
-    let old = std::fs::read(place.path()).unwrap();
+    let old = fs::read(place.path()).unwrap();
     let mut file = place.open().unwrap();
     file.append(5, &facts(5..6)).unwrap();
     let told: Head = file.head();
     file.close().unwrap();
-    std::fs::write(place.path(), old).unwrap();
+    fs::write(place.path(), old).unwrap();
     // On its own the old copy is as good as any; who was told a later head knows better.
     let back = place.open().unwrap();
     assert!(back.len() < told.len);
