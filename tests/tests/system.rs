@@ -16,3 +16,5 @@ mod deployment;
 mod documents;
 #[path = "system/laws.rs"]
 mod laws;
+#[path = "system/fork.rs"]
+mod fork;

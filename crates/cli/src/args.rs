@@ -216,11 +216,11 @@ pub(crate) enum Format {
     /// A table with a summary below
     #[default]
     Table,
-    /// One JSON object: {"runs": [...]}
+    /// One JSON object
     Json,
-    /// One JSON object a line for each run
+    /// One JSON object a line for each run, fact or difference
     Jsonl,
-    /// A header row, then a row for each run
+    /// A header row, then a row for each of them
     Csv,
 }
 

@@ -104,6 +104,17 @@ pub(crate) enum Error {
     /// A journal cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// A folder without journals.
+    #[error("there are no journals in {}", .0.display())]
+    NoJournals(PathBuf),
+    /// A deployment cannot go on from its journals as it is asked to.
+    #[error("{message}")]
+    Fork {
+        /// Why not.
+        message: String,
+        /// What to do about it.
+        help: String,
+    },
     /// Journals break a law of leasing.
     #[error("the journals break a law of leasing: {0}")]
     Violated(Box<Violation>),
@@ -186,6 +197,8 @@ impl Error {
             | Self::Show(_)
             | Self::Run(_)
             | Self::Journal(_)
+            | Self::NoJournals(_)
+            | Self::Fork { .. }
             | Self::Violated(_)
             | Self::Ill(_)
             | Self::Write(_) => FAILED,
@@ -215,6 +228,12 @@ impl Error {
             }
             Self::Broken { again, .. } => Some(format!("to see it again: {again}")),
             Self::Journal(error) => Some(error.help().to_owned()),
+            Self::Fork { help, .. } => Some(help.clone()),
+            Self::NoJournals(_) => Some(
+                "name a folder that `tenure emulate --journals` has filled, of a sweep one of the \
+                 folders `run-1`, `run-2`, ... in it, or the data folder of a live deployment"
+                    .to_owned(),
+            ),
             Self::Violated(_) => Some("docs/INVARIANTS.md says what each law asks for".to_owned()),
             Self::Usage(_) => Some("see `tenure --help`".to_owned()),
             Self::Client(ClientError::NobodyThere { .. }) => Some(

@@ -1,6 +1,8 @@
 //! `tenure journal`: whether journals are whole, what is in them, how things stood.
 
+mod fork;
 mod listing;
+mod paths;
 mod replay;
 mod show;
 mod subject;
@@ -12,6 +14,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
+use tenure_config::Override;
 use tenure_core::name::Name;
 use tenure_core::slice::LeaseId;
 use tenure_core::time::{Span, Time};
@@ -22,14 +25,13 @@ use crate::args::{Format, SummaryFormat};
 use crate::error::Error;
 use crate::moment;
 
+// Each is described where its words are, so that its help has all of it.
 #[derive(Debug, Subcommand)]
 pub(crate) enum JournalCommand {
-    /// Check that journals are whole and keep the laws of leasing
     Verify(VerifyArgs),
-    /// Show the facts of a journal
     Show(ShowArgs),
-    /// Show how things stood at its actor, now or at a moment of the past
     Replay(ReplayArgs),
+    Fork(ForkArgs),
 }
 
 /// Check that journals are whole and keep the laws of leasing.
@@ -40,7 +42,7 @@ pub(crate) enum JournalCommand {
 #[derive(Args, Debug)]
 #[command(after_help = VERIFIED)]
 pub(crate) struct VerifyArgs {
-    /// The journals
+    /// The journals, or folders with all that are in them
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 
@@ -56,17 +58,19 @@ pub(crate) struct VerifyArgs {
 const VERIFIED: &str = "\
 Examples:
   tenure journal verify guest.journal
-  tenure journal verify data/*.journal -o json
+  tenure journal verify tenure-data -o json
 
 Exit codes: 0 ok, 1 a journal is damaged or a law is broken, 2 usage";
 
-/// Show the facts of a journal.
+/// Show the facts of journals.
+///
+/// Those of several journals are shown by their times.
 #[derive(Args, Debug)]
 #[command(after_help = SHOWN)]
 pub(crate) struct ShowArgs {
-    /// The journal
-    #[arg(value_name = "PATH")]
-    path: PathBuf,
+    /// The journals, or folders with all that are in them
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
 
     /// Only facts about this lease, such as 7.0, or about request 7 and all its leases
     #[arg(long, value_name = "ID")]
@@ -97,19 +101,20 @@ const SHOWN: &str = "\
 Examples:
   tenure journal show guest.journal --lease 7.0
   tenure journal show alpha.journal --from 1d --to 1d1h --kind unit
+  tenure journal show tenure-data --lease 7
   tenure journal show broker.journal -o jsonl
 
 Exit codes: 0 ok, 1 error, 2 usage";
 
-/// Show how things stood at its actor, now or at a moment of the past.
+/// Show how things stood at actors, now or at a moment of the past.
 ///
-/// The facts up to that moment are folded as the actor itself does when it comes back.
+/// The facts up to that moment are folded as an actor itself does when it comes back.
 #[derive(Args, Debug)]
 #[command(after_help = REPLAYED)]
 pub(crate) struct ReplayArgs {
-    /// The journal
-    #[arg(value_name = "PATH")]
-    path: PathBuf,
+    /// The journals, or folders with all that are in them
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
 
     /// The moment; facts of this very instant count [default: all facts]
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
@@ -127,7 +132,62 @@ pub(crate) struct ReplayArgs {
 const REPLAYED: &str = "\
 Examples:
   tenure journal replay guest.journal
-  tenure journal replay alpha.journal --at 2026-11-21T10:00:00Z
+  tenure journal replay tenure-data --at 2026-11-21T10:00:00Z
+
+Exit codes: 0 ok, 1 error, 2 usage";
+
+/// Go on from a moment of the past under other mappers, and show what would have ended differently.
+///
+/// Every actor's facts up to the moment are folded. From there the whole deployment goes on in virtual time,
+/// once with the mappers as they were and once with those that `--set` names. Both are told what the
+/// journals have from outside after that moment: the signals that were measured, and what users and operators
+/// wanted, at the same instants. What mappers ask for, brokers grant and sites assign is decided anew.
+///
+/// What the journals do not hold is the time that messages and drivers take. Of an emulation it is drawn as
+/// the scenario says, which `tenure emulate --journals` keeps beside the journals; with nothing changed
+/// the run repeats itself, fact for fact. Of a live deployment each driver call that was recorded takes
+/// as long and ends as it did, and any other the middle of the times of its step at its actor; messages take
+/// the middle of the times from one journal to the other, or `--delay`. Crashes and restarts are left
+/// out.
+#[derive(Args, Debug)]
+#[command(after_help = FORKED)]
+pub(crate) struct ForkArgs {
+    /// The folder with the journals of all actors, the data folder of a live deployment, or the journals
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+
+    /// The moment of the fork; facts of this very instant count [default: when every broker had something
+    /// to sell]
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    at: Option<Time>,
+
+    /// Set a key of a mapper, in the words of the scenario or configuration [may be repeated; without it
+    /// nothing is changed]
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Override>,
+
+    /// The scenario of an emulation [default: what was kept beside its journals]
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
+
+    /// The configuration of a live deployment [default: what was kept in its data folder]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// How long messages take in a live deployment [default: as measured]
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    delay: Option<Span>,
+
+    /// How the differences are printed
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+const FORKED: &str = "\
+Examples:
+  tenure journal fork journals --set broker.exchange.mapper.name=priority
+  tenure journal fork journals --at 12h --set service-manager.web.mapper.give-back=true
+  tenure journal fork tenure-data --set 'broker.exchange.mapper={ placement = \"even\" }' -o json
 
 Exit codes: 0 ok, 1 error, 2 usage";
 
@@ -172,5 +232,6 @@ pub(crate) fn run(command: &JournalCommand, console: &mut Console<'_>) -> Result
         JournalCommand::Verify(args) => verify::verify(args, console.out),
         JournalCommand::Show(args) => show::show(args, console.out),
         JournalCommand::Replay(args) => replay::replay(args, console.out),
+        JournalCommand::Fork(args) => fork::fork(args, console),
     }
 }

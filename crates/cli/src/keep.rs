@@ -18,6 +18,11 @@ use crate::error::Error;
 /// one.
 const BATCH: usize = 4096;
 
+/// The name of the file beside the journals that says what was emulated.
+pub(crate) const SCENARIO: &str = "scenario.toml";
+
+const HEADER: &str = "# What was emulated, with all that options and a sweep have set.\n\n";
+
 /// The journals of one run.
 pub(crate) struct Journals {
     folder: PathBuf,
@@ -25,9 +30,16 @@ pub(crate) struct Journals {
 }
 
 impl Journals {
-    /// Journals in `folder`, which is made.
-    pub(crate) fn in_folder(folder: PathBuf) -> Result<Self, Error> {
+    /// Journals in `folder`, which is made. What is emulated is kept beside them, so that whoever goes on
+    /// from them has no other scenario.
+    pub(crate) fn in_folder(folder: PathBuf, scenario: &str) -> Result<Self, Error> {
         fs::create_dir_all(&folder).map_err(|source| Error::writing(&folder, source))?;
+        let path = folder.join(SCENARIO);
+        if path.exists() {
+            return Err(already_there(&path));
+        }
+        fs::write(&path, format!("{HEADER}{scenario}"))
+            .map_err(|source| Error::writing(&path, source))?;
         Ok(Self { folder, files: BTreeMap::new() })
     }
 

@@ -31,6 +31,8 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::Broken { .. }
         | Error::Unreached(_)
         | Error::Journal(_)
+        | Error::NoJournals(_)
+        | Error::Fork { .. }
         | Error::Violated(_)
         | Error::Show(_)
         | Error::Run(_)
@@ -141,6 +143,8 @@ impl Facts {
             | Error::Broken { .. }
             | Error::Unreached(_)
             | Error::Journal(_)
+            | Error::NoJournals(_)
+            | Error::Fork { .. }
             | Error::Violated(_)
             | Error::Show(_)
             | Error::Run(_)

@@ -108,13 +108,13 @@ fn run(
     folder: Option<PathBuf>,
     progress: &Progress,
 ) -> Result<Run, Error> {
-    let Point { swept, scenario } = point;
+    let Point { swept, scenario, text } = point;
     let swept = Swept(swept.clone());
     let inputs = Inputs { demand: logs.demand(scenario) };
     let mut progress = progress.of_run(seconds(scenario));
     tracing::info!(run = %swept, horizon = %scenario.horizon, "starts");
     let start = Instant::now();
-    let mut journals = folder.map(Journals::in_folder).transpose()?;
+    let mut journals = folder.map(|folder| Journals::in_folder(folder, text)).transpose()?;
     let keep = |kept: Kept<'_>| journals.as_mut().map_or(Ok(()), |journals| journals.keep(&kept));
     let mut emulation = Emulation::kept_by(Box::new(keep), scenario, &inputs)
         .map_err(|source| Error::Emulation { swept: swept.to_string(), source })?;

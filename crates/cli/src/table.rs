@@ -130,7 +130,7 @@ fn cell(value: &Value, shape: Shape) -> String {
 }
 
 fn summary(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
-    let Some(Point { swept, scenario }) = points.first() else { return Ok(()) };
+    let Some(Point { swept, scenario, .. }) = points.first() else { return Ok(()) };
     let mut line = |label: &str, text: &str| writeln!(out, "{label:<9} {text}");
     line("scenario", &scenario.file)?;
     line("settings", &settings(scenario, swept))?;

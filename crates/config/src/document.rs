@@ -97,6 +97,18 @@ pub struct RawPoint<'a> {
 }
 
 impl<'a> RawPoint<'a> {
+    /// The point as a file of its own: TOML with every override and swept value in its place.
+    ///
+    /// # Errors
+    /// What cannot be written as TOML.
+    pub fn text(&self, sources: &Sources<'_>) -> Result<String, ConfigError> {
+        let table = Spanned::new(Sources::NOWHERE, self.table.clone());
+        let table = toml::Table::deserialize(toml::de::Deserializer::from(table))
+            .map_err(|error| sources.toml_error(&error))?;
+        toml::to_string(&table)
+            .map_err(|error| sources.error(Sources::NOWHERE, error.to_string(), None))
+    }
+
     /// What the point says, as a file of this kind.
     ///
     /// # Errors
@@ -106,6 +118,15 @@ impl<'a> RawPoint<'a> {
         T::deserialize(toml::de::Deserializer::from(table))
             .map_err(|error| sources.toml_error(&error))
     }
+}
+
+/// The file with all that overrides say, as TOML: that of its first point, if it has a sweep.
+///
+/// # Errors
+/// As of [`points`].
+pub fn text_of_first(source: Source<'_>, overrides: &[Override]) -> Result<String, ConfigError> {
+    let (sources, points) = points(source, overrides)?;
+    points.first().map_or_else(|| Ok(String::new()), |point| point.text(&sources))
 }
 
 /// The points of a file in the order of its sweep, the first swept key varying slowest; a file

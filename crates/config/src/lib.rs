@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-pub use document::{RawPoint, Sources, points};
+pub use document::{RawPoint, Sources, points, text_of_first};
 pub use error::{ConfigError, Place, in_plain_words, suggestion};
 pub use plugin::{PluginSpec, RawPlugin};
 

@@ -133,10 +133,8 @@ async fn hold(folder: &Path, leases: u32) {
     let mut active = 0;
     while active < leases {
         let (_, entry) = facts.recv().await.expect("the guest keeps pace");
-        active += u32::from(matches!(
-            entry.fact,
-            Fact::ServiceManager(service_manager::Fact::Joined(_))
-        ));
+        active +=
+            u32::from(matches!(entry.fact, Fact::ServiceManager(service_manager::Fact::Joined(_))));
     }
     asking.await.unwrap();
     let (took, held) = (began.elapsed().as_secs_f64(), resident());

@@ -20,6 +20,7 @@ use tenure_core::name::Name;
 use tenure_core::time::Span;
 
 use crate::driver::NullDriver;
+use crate::fork::Script;
 use crate::random::Chance;
 use crate::scenario::{self, Scenario};
 
@@ -47,6 +48,8 @@ pub(crate) struct Member {
     pub(crate) driver: Option<Driver>,
     /// What a service manager needs, one value a step.
     pub(crate) demand: Vec<u32>,
+    /// What it is told from outside, as it was recorded.
+    pub(crate) script: Script,
     /// Effects before this position were started.
     pub(crate) started: u64,
     /// What arrives in the round to come.
@@ -63,6 +66,7 @@ impl From<Part> for Member {
             outbox: Outbox::new(patience),
             driver,
             demand: Vec::new(),
+            script: Script::default(),
             started: 0,
             inbox: Inbox::default(),
         }

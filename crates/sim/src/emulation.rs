@@ -5,6 +5,8 @@
 //! messages by sender and sequence, then what was measured, then timers, and last the mapper's
 //! decision. What an actor decides leaves it only when its facts are in its journal.
 
+mod resume;
+
 use std::collections::BTreeMap;
 
 use tenure_core::actor::Role;
@@ -123,6 +125,37 @@ pub struct Emulation<'k> {
     keeper: Keeper<'k>,
 }
 
+/// What a run has beside its actors.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// What becomes of messages.
+    pub network: Network,
+    /// From when to when guests want anything and figures are taken.
+    pub window: Term,
+    /// How long each value of the demand holds.
+    pub step: Span,
+    /// When a run that does not come to rest is called stalled.
+    pub patience: Time,
+    /// The units of all sites together.
+    pub capacity: u32,
+    /// The length of the leases that mappers ask for.
+    pub term: Span,
+}
+
+impl Stage {
+    /// That of a scenario.
+    ///
+    /// # Errors
+    /// If the scenario's window is empty.
+    pub fn of(scenario: &Scenario) -> Result<Self, EmulationError> {
+        let window =
+            Term::lasting(Time::ZERO, scenario.horizon).map_err(|_| EmulationError::NoTime)?;
+        let Scenario { step, capacity, term, .. } = *scenario;
+        let (network, patience) = (Network::of(scenario), patience(scenario));
+        Ok(Self { network, window, step, patience, capacity, term })
+    }
+}
+
 /// When the run of a scenario that does not come to rest is called stalled.
 pub fn patience(scenario: &Scenario) -> Time {
     let rest = scenario.term.times(3).plus(Span::DAY.times(7));
@@ -164,31 +197,33 @@ impl<'k> Emulation<'k> {
                 member.demand.clone_from(demand);
             }
         }
-        let window =
-            Term::lasting(Time::ZERO, scenario.horizon).map_err(|_| EmulationError::NoTime)?;
-        let by_id = members.iter().enumerate().map(|(index, m)| (m.id, index)).collect();
-        let report = Report { term_s: scenario.term.as_secs_f64(), ..Report::default() };
-        let mut emulation = Self {
-            by_id,
-            network: Network::of(scenario),
-            arrivals: BTreeMap::new(),
-            sent: 0,
-            now: Time::ZERO,
-            next_step: 0,
-            window,
-            step: scenario.step,
-            patience: patience(scenario),
-            metrics: Metrics::new(window, scenario.step, scenario.capacity),
-            report,
-            notes: BTreeMap::new(),
-            out: Output::default(),
-            keeper,
-            members,
-        };
+        let mut emulation = Self::on(Stage::of(scenario)?, members, keeper);
         for member in 0..emulation.members.len() {
             emulation.hand_in(member, vec![Input::Start])?;
         }
         Ok(emulation)
+    }
+
+    /// A run in which nobody has been handed anything.
+    pub(crate) fn on(stage: Stage, members: Vec<Member>, keeper: Keeper<'k>) -> Self {
+        let Stage { network, window, step, patience, capacity, term } = stage;
+        Self {
+            by_id: members.iter().enumerate().map(|(index, m)| (m.id, index)).collect(),
+            network,
+            arrivals: BTreeMap::new(),
+            sent: 0,
+            now: window.start(),
+            next_step: 0,
+            window,
+            step,
+            patience,
+            metrics: Metrics::new(window, step, capacity),
+            report: Report { term_s: term.as_secs_f64(), ..Report::default() },
+            notes: BTreeMap::new(),
+            out: Output::default(),
+            keeper,
+            members,
+        }
     }
 
     /// Handles the next instant at which anything is due.
@@ -243,7 +278,9 @@ impl<'k> Emulation<'k> {
             let resend = member.outbox.next_timeout(|id| actor.is_owed(id));
             [actor.next_timeout(), resend].into_iter().flatten().min()
         });
-        members.chain(arrival).chain(measured).min().map(|next| next.max(self.now))
+        let next = members.chain(arrival).chain(measured).min();
+        let told = self.members.iter().filter_map(|member| member.script.next());
+        next.into_iter().chain(told).min().map(|next| next.max(self.now))
     }
 
     fn next_measurement(&self) -> Option<Time> {
@@ -299,12 +336,12 @@ impl<'k> Emulation<'k> {
 
     /// What an actor is handed in this round, in its order.
     fn inputs(
-        &self,
+        &mut self,
         index: usize,
         mut inbox: crate::cast::Inbox,
         measured: Option<usize>,
     ) -> Vec<Input> {
-        let member = &self.members[index];
+        let member = &mut self.members[index];
         inbox.answers.sort_by_key(|done| (done.unit, done.epoch, done.step, done.lease));
         inbox.messages.sort_by_key(|(from, sequence, _)| (*from, *sequence));
         let answers = inbox.answers.into_iter().map(Input::Driver);
@@ -314,6 +351,7 @@ impl<'k> Emulation<'k> {
             let (signal, value) = (Name::literal("demand"), i64::from(value));
             inputs.push(Input::Observe { signal, value });
         }
+        inputs.extend(member.script.due(self.now));
         if member.seat.actor().next_timeout().is_some_and(|due| due <= self.now) {
             inputs.push(Input::Tick);
         }
@@ -346,6 +384,7 @@ impl<'k> Emulation<'k> {
         )?;
         for entry in &out.facts {
             self.metrics.observe(index, entry);
+            member.script.observe(entry);
         }
         for problem in out.problems.drain(..) {
             *self.notes.entry(problem.to_string()).or_default() += 1;

@@ -13,4 +13,5 @@ mod metrics;
 pub mod report;
 pub mod plot;
 pub mod emulation;
+pub mod fork;
 pub mod simulate;

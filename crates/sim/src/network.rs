@@ -7,7 +7,7 @@ use tenure_core::message::Sequence;
 use tenure_core::time::{Span, Time};
 
 use crate::random::{Chance, Purpose};
-use crate::scenario::{self, Scenario};
+use crate::scenario::{self, Delay, Scenario};
 
 /// A network between the actors of one run.
 #[derive(Clone, Debug)]
@@ -33,6 +33,13 @@ impl Network {
     /// The network of a scenario.
     pub fn of(scenario: &Scenario) -> Self {
         Self::new(Chance::new(scenario.seed), &scenario.network)
+    }
+
+    /// One that takes the same time for each message and loses none; senders wait for `retry`.
+    pub fn steady(delay: Span, retry: Span) -> Self {
+        let delay = Delay::uniform(delay, delay);
+        let (loss, duplicate, drop) = (0.0, 0.0, BTreeSet::new());
+        Self::new(Chance::new(0), &scenario::Network { delay, loss, duplicate, drop, retry })
     }
 
     pub(crate) fn new(chance: Chance, faults: &scenario::Network) -> Self {

@@ -49,6 +49,12 @@ impl Listing {
     }
 }
 
+/// One object with the keys of `about`, and a key for each list.
+pub(super) fn object(mut about: Map<String, Value>, lists: &[Listing]) -> Value {
+    about.extend(lists.iter().map(|list| (list.title.replace(' ', "_"), list.json())));
+    Value::Object(about)
+}
+
 /// Prints lists one after another, or as one object with a key for each beside those of `about`.
 pub(super) fn print(
     about: Map<String, Value>,
@@ -57,9 +63,7 @@ pub(super) fn print(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     if json {
-        let mut all = about;
-        all.extend(lists.iter().map(|list| (list.title.replace(' ', "_"), list.json())));
-        serde_json::to_writer_pretty(&mut *out, &all)?;
+        serde_json::to_writer_pretty(&mut *out, &object(about, lists))?;
         writeln!(out)?;
     } else {
         for (key, value) in &about {

@@ -1,9 +1,10 @@
 //! `tenure journal replay`: how things stood at an actor.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, Write};
+use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tenure_core::actor::broker::Broker;
 use tenure_core::actor::service_manager::ServiceManager;
 use tenure_core::actor::site_authority::{Plan, SiteAuthority};
@@ -18,6 +19,7 @@ use tenure_node::journal::{JournalError, Owner, Reader};
 
 use super::ReplayArgs;
 use super::listing::{self, Listing};
+use super::paths;
 use crate::args::SummaryFormat;
 use crate::error::Error;
 use crate::moment;
@@ -58,9 +60,31 @@ impl Silent {
     }
 }
 
-/// Folds the facts up to the moment that `args` name, and prints what the actor then knows.
+/// Folds the facts up to the moment that `args` name, and prints what each actor then knows.
 pub(super) fn replay(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), Error> {
-    let reader = Reader::open(&args.path)?;
+    let json = args.output == SummaryFormat::Json;
+    let paths = paths::journals(&args.paths)?;
+    let mut states = paths.iter().map(|path| state(path, args)).collect::<Result<Vec<_>, _>>()?;
+    if json && let [(about, _)] = &mut states[..] {
+        about.insert("version".to_owned(), 1.into());
+    } else if json {
+        let actors = states.into_iter().map(|(about, lists)| listing::object(about, &lists));
+        let all = json!({ "version": 1, "actors": actors.collect::<Value>() });
+        serde_json::to_writer_pretty(&mut *out, &all).map_err(io::Error::from)?;
+        return Ok(writeln!(out)?);
+    }
+    for (nth, (about, lists)) in states.into_iter().enumerate() {
+        if nth > 0 {
+            writeln!(out)?;
+        }
+        listing::print(about, &lists, json, out)?;
+    }
+    Ok(())
+}
+
+/// What an actor knows.
+fn state(path: &Path, args: &ReplayArgs) -> Result<(Map<String, Value>, Vec<Listing>), Error> {
+    let reader = Reader::open(path)?;
     let owner = reader.owner().clone();
     let (mut silent, mut last, mut facts) = (Silent::new(&owner), None, 0_u64);
     reader.read(|position, entry| {
@@ -69,21 +93,17 @@ pub(super) fn replay(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), Error
         }
         (last, facts) = (Some(entry.at), position + 1);
         silent.actor().apply(&entry).map_err(|cause| JournalError::Refused {
-            path: args.path.clone(),
+            path: path.to_owned(),
             position,
             cause,
         })
     })?;
-    let json = args.output == SummaryFormat::Json;
     let mut about = Map::new();
     let mut tell = |key: &str, value: Value| about.insert(key.to_owned(), value);
-    if json {
-        tell("version", 1.into());
-    }
     tell("actor", format!("{} {}", owner.role, owner.name).into());
     tell("facts", facts.into());
     tell("last", last.map(moment::show).into());
-    Ok(listing::print(about, &silent.lists(args.all), json, out)?)
+    Ok((about, silent.lists(args.all)))
 }
 
 fn term(term: Option<Term>) -> [Value; 2] {

@@ -1,58 +1,103 @@
 //! `tenure journal show`: the facts of a journal, one line each.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use tenure_core::fact::{Entry, Fact};
+use tenure_core::name::Name;
 use tenure_core::ticket::Ticket;
 use tenure_core::time::{Term, Time};
-use tenure_node::journal::Reader;
+use tenure_node::journal::{JournalError, Reader};
 
 use super::ShowArgs;
+use super::paths;
 use super::subject::{Subject, Subjects, tickets};
 use crate::args::Format;
 use crate::error::Error;
 use crate::moment;
 
 /// A fact that is shown.
-struct Shown<'a> {
+struct Shown {
+    actor: Name,
     position: u64,
-    entry: &'a Entry,
+    entry: Entry,
     subject: Subject,
 }
 
-/// Prints the facts that `args` ask for, in their order.
+/// Prints the facts that `args` ask for: of one journal in their order, of several by their times.
 pub(super) fn show(args: &ShowArgs, out: &mut dyn Write) -> Result<(), Error> {
-    let reader = Reader::open(&args.path)?;
-    let (mut subjects, mut first, mut failed) = (Subjects::default(), true, None);
-    begin(args.output, out)?;
-    reader.read(|position, entry| {
-        let subject = subjects.next(&entry.fact);
-        let shown = Shown { position, entry: &entry, subject };
-        if failed.is_none() && shown.is_wanted(args) {
-            failed = shown.print(args.output, std::mem::take(&mut first), out).err();
+    let paths = paths::journals(&args.paths)?;
+    let form = Form { format: args.output, several: paths.len() > 1 };
+    let (mut first, mut failed) = (true, None);
+    form.begin(out)?;
+    let mut print = |shown: &Shown| {
+        if failed.is_none() {
+            failed = shown.print(form, std::mem::take(&mut first), out).err();
         }
-        Ok(())
-    })?;
+    };
+    if let [path] = &paths[..] {
+        wanted(path, args, |shown| print(&shown))?;
+    } else {
+        let mut all = Vec::new();
+        for path in &paths {
+            wanted(path, args, |shown| all.push(shown))?;
+        }
+        all.sort_by_key(|shown| shown.entry.at);
+        all.iter().for_each(print);
+    }
     failed.map_or(Ok(()), Err)?;
-    if args.output == Format::Json {
+    if form.format == Format::Json {
         writeln!(out, "\n]}}")?;
     }
     Ok(out.flush()?)
 }
 
-fn begin(format: Format, out: &mut dyn Write) -> io::Result<()> {
-    match format {
-        Format::Table => {
-            writeln!(out, "{:>8}  {:<20}  {:<8} {:<38} what", "fact", "time", "lease", "kind")
+/// Hands on the facts of a journal that `args` ask for.
+fn wanted(path: &Path, args: &ShowArgs, mut each: impl FnMut(Shown)) -> Result<(), JournalError> {
+    let reader = Reader::open(path)?;
+    let mut subjects = Subjects::default();
+    let read = reader.read(|position, entry| {
+        let subject = subjects.next(&entry.fact);
+        let shown = Shown { actor: reader.owner().name.clone(), position, entry, subject };
+        if shown.is_wanted(args) {
+            each(shown);
         }
-        Format::Json => writeln!(out, "{{\"version\": 1, \"facts\": ["),
-        Format::Jsonl => Ok(()),
-        Format::Csv => writeln!(out, "position,time,kind,lease,slice,what"),
+        Ok(())
+    });
+    read.map(|_| ())
+}
+
+/// How facts are printed, and whether it has to be said whose they are.
+#[derive(Clone, Copy)]
+struct Form {
+    format: Format,
+    several: bool,
+}
+
+impl Form {
+    fn begin(self, out: &mut dyn Write) -> io::Result<()> {
+        match self.format {
+            Format::Table => {
+                let actor = self.actor("actor");
+                writeln!(
+                    out,
+                    "{:>8}  {:<20}  {actor}{:<8} {:<38} what",
+                    "fact", "time", "lease", "kind"
+                )
+            }
+            Format::Json => writeln!(out, "{{\"version\": 1, \"facts\": ["),
+            Format::Jsonl => Ok(()),
+            Format::Csv => writeln!(out, "position,time,kind,lease,slice,what,actor"),
+        }
+    }
+
+    fn actor(self, name: &str) -> String {
+        if self.several { format!("{name:<12} ") } else { String::new() }
     }
 }
 
-impl Shown<'_> {
+impl Shown {
     fn is_wanted(&self, args: &ShowArgs) -> bool {
         let Subject { number, part, slice } = &self.subject;
         let (kind, _) = self.entry.fact.kind();
@@ -63,13 +108,15 @@ impl Shown<'_> {
             && args.kind.as_ref().is_none_or(|wanted| kind.contains(wanted.as_str()))
     }
 
-    fn print(&self, format: Format, first: bool, out: &mut dyn Write) -> io::Result<()> {
+    fn print(&self, form: Form, first: bool, out: &mut dyn Write) -> io::Result<()> {
+        let format = form.format;
         let (kind, _) = self.entry.fact.kind();
         let (at, lease) = (moment::show(self.entry.at), self.lease().unwrap_or_default());
         match format {
             Format::Table => {
                 let words = words(&body(&self.entry.fact));
-                let line = format!("{:>8}  {at:<20}  {lease:<8} {kind:<38} {words}", self.position);
+                let (position, actor) = (self.position, form.actor(self.actor.as_str()));
+                let line = format!("{position:>8}  {at:<20}  {actor}{lease:<8} {kind:<38} {words}");
                 writeln!(out, "{}", line.trim_end())
             }
             Format::Json | Format::Jsonl => {
@@ -84,7 +131,8 @@ impl Shown<'_> {
                 let slice = self.subject.slice.as_ref().map_or("", |slice| slice.as_str());
                 let position = self.position.to_string();
                 let words = words(&body(&self.entry.fact));
-                row.write_record([&position, &at, kind, &lease, slice, &words])?;
+                let actor = self.actor.as_str();
+                row.write_record([&position, &at, kind, &lease, slice, &words, actor])?;
                 row.flush()
             }
         }
@@ -100,6 +148,7 @@ impl Shown<'_> {
     fn json(&self) -> Value {
         let (kind, version) = self.entry.fact.kind();
         json!({
+            "actor": self.actor,
             "position": self.position,
             "micros": self.entry.at.as_micros(),
             "time": moment::show(self.entry.at),

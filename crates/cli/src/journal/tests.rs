@@ -1,5 +1,6 @@
 //! The commands on the journals of an emulation.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -146,7 +147,7 @@ fn what_is_no_journal_is_an_error_and_not_touched() {
     let folder = Folder::new("no-journal", &[("s.toml", SCENARIO)]);
     let path = folder.path("s.toml");
     let missing = folder.path("missing.journal");
-    for (path, what) in [(&path, "is not a journal"), (&missing, "cannot open")] {
+    for (path, what) in [(&path, "is not a journal"), (&missing, "there is no journal")] {
         for command in ["show", "replay", "verify"] {
             let (code, _, err) = tenure(&["journal", command, path]);
             assert_eq!(code, 1);
@@ -155,6 +156,40 @@ fn what_is_no_journal_is_an_error_and_not_touched() {
     }
     assert_eq!(fs::read_to_string(PathBuf::from(&path)).unwrap(), SCENARIO);
     assert!(!PathBuf::from(&missing).exists());
+}
+
+#[test]
+fn a_folder_stands_for_the_journals_in_it() {
+    let (folder, hash) = emulated("folder");
+    let journals = folder.path("journals");
+    let json = |args: &[&str]| -> Value {
+        let (code, out, err) = tenure(&[&["journal"], args, &[&journals, "-o", "json"]].concat());
+        assert_eq!((code, err.as_str()), (0, ""));
+        serde_json::from_str(&out).unwrap()
+    };
+    assert_eq!(json(&["verify"])["hash"], hash);
+    let states = json(&["replay", "--at", "1h"]);
+    let actors: Vec<&str> =
+        states["actors"].as_array().unwrap().iter().map(|a| a["actor"].as_str().unwrap()).collect();
+    assert_eq!(actors, ["broker exchange", "service manager web", "site authority alpha"]);
+    let shown = json(&["show", "--lease", "1"]);
+    let shown = shown["facts"].as_array().unwrap();
+    assert!(shown.is_sorted_by_key(|fact| fact["micros"].as_i64().unwrap()));
+    let whose: BTreeSet<&str> = shown.iter().map(|fact| fact["actor"].as_str().unwrap()).collect();
+    assert_eq!(whose, BTreeSet::from(["alpha", "exchange", "web"]));
+    let (_, table, _) = tenure(&["journal", "show", &journals, "--lease", "1"]);
+    assert!(table.lines().next().unwrap().contains("actor"), "{table}");
+    let names = |folder: &str| fs::read_dir(folder).unwrap().count();
+    let before = names(&journals);
+    assert_eq!(tenure(&["journal", "replay", &journals]).0, 0);
+    assert_eq!(names(&journals), before);
+    let empty = folder.path("empty");
+    fs::create_dir(&empty).unwrap();
+    for command in ["show", "replay", "verify"] {
+        let (code, _, err) = tenure(&["journal", command, &empty]);
+        assert_eq!(code, 1);
+        assert!(err.contains("there are no journals in") && err.contains("help:"), "{err}");
+    }
 }
 
 #[test]

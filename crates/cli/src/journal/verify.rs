@@ -14,16 +14,17 @@ use tenure_node::journal::{Head, JournalError, Owner, Reader};
 
 use super::VerifyArgs;
 use super::listing::{self, Listing};
+use super::paths;
 use super::subject::tickets;
 use crate::args::SummaryFormat;
 use crate::error::Error;
 use crate::moment;
 
 /// A journal that is whole.
-struct Whole {
-    owner: Owner,
+pub(super) struct Whole {
+    pub(super) owner: Owner,
     head: Head,
-    facts: Vec<Entry>,
+    pub(super) facts: Vec<Entry>,
 }
 
 /// Checks the journals of `args`, prints what was found, and fails if anything is wrong.
@@ -31,7 +32,7 @@ pub(super) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<(), Error
     let columns = &["path", "role", "name", "facts", "first", "last", "hash", "verdict"];
     let mut list = Listing::new("journals", columns);
     let (mut whole, mut failed) = (Vec::new(), None);
-    for path in &args.paths {
+    for path in &paths::journals(&args.paths)? {
         match read(path) {
             Ok(journal) => {
                 list.add(row(path, &journal));
@@ -78,7 +79,8 @@ pub(super) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<(), Error
     audit.map(|_| ()).map_err(|violation| Error::Violated(Box::new(violation)))
 }
 
-fn read(path: &Path) -> Result<Whole, JournalError> {
+/// Reads and checks a journal.
+pub(super) fn read(path: &Path) -> Result<Whole, JournalError> {
     let reader = Reader::open(path)?;
     let mut facts = Vec::new();
     let head = reader.read(|_, entry| {

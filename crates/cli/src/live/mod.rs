@@ -19,7 +19,7 @@ use crate::error::Error;
 pub(crate) use actors::{broker, site, slice, ticket};
 pub(crate) use doctor::{doctor, metrics};
 pub(crate) use lease::lease;
-pub(crate) use up::{config, dev, up};
+pub(crate) use up::{CONFIG, config, dev, up};
 
 /// Connects to the deployment that keeps its data in `data`.
 fn connect(data: &Path) -> Result<Client, Error> {

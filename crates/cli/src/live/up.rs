@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use tenure_config::{Override, Source};
+use tenure_config::{Override, Source, text_of_first};
 use tenure_node::config::{AssemblyError, Config, parse};
 use tenure_node::run::{RunError, run};
 
@@ -13,6 +13,11 @@ use crate::error::Error;
 
 /// What `tenure dev` runs.
 const DEV: &str = include_str!("../../../../config/dev.toml");
+
+/// The name of the file in a data folder that says what the deployment last ran with.
+pub(crate) const CONFIG: &str = "config.toml";
+
+const HEADER: &str = "# What this deployment last ran with, with all that options have set.\n\n";
 
 /// `tenure dev`
 pub(crate) fn dev(args: &DevArgs, console: &mut Console<'_>) -> Result<(), Error> {
@@ -50,8 +55,12 @@ fn start(
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let config = checked(name, text, set)?;
+    let kept = text_of_first(Source { name, text }, set)
+        .map_err(|error| Error::Config { error: Box::new(error), text: text.to_owned() })?;
     let mut told = Ok(());
-    let ran = run(&config, data, || told = welcome(&config, data, console));
+    let ran = run(&config, data, || {
+        told = keep(&kept, data).and_then(|()| welcome(&config, data, console));
+    });
     told?;
     match ran {
         Err(RunError::Assembly(AssemblyError::Config(error))) => {
@@ -59,6 +68,12 @@ fn start(
         }
         ran => ran.map_err(|error| Error::Run(Box::new(error))),
     }
+}
+
+/// Keeps what a deployment runs with beside its journals, for whoever looks at them later.
+fn keep(config: &str, data: &Path) -> Result<(), Error> {
+    let path = data.join(CONFIG);
+    fs::write(&path, format!("{HEADER}{config}")).map_err(|source| Error::writing(&path, source))
 }
 
 /// Who takes part, in a sentence.

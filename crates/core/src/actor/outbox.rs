@@ -32,31 +32,32 @@ pub struct Outgoing {
 
 /// The messages of one actor that wait for an answer.
 #[derive(Clone, Debug)]
-pub struct Outbox {
+pub struct Outbox<M = Outgoing> {
     patience: Patience,
-    waiting: BTreeMap<EffectId, (Outgoing, Span)>,
+    waiting: BTreeMap<EffectId, (M, Span)>,
     by_time: BTreeSet<(Time, EffectId)>,
 }
 
-impl Outbox {
+impl<M: Clone> Outbox<M> {
     /// An empty outbox.
     pub fn new(patience: Patience) -> Self {
         Self { patience, waiting: BTreeMap::new(), by_time: BTreeSet::new() }
     }
 
+    /// An empty outbox that repeats in the same way.
+    pub fn alike<N: Clone>(&self) -> Outbox<N> {
+        Outbox::new(self.patience)
+    }
+
     /// Takes in a message that is being sent now.
-    pub fn sent(&mut self, id: EffectId, message: Outgoing, now: Time) {
+    pub fn sent(&mut self, id: EffectId, message: M, now: Time) {
         let pause = self.patience.first;
         self.waiting.insert(id, (message, pause));
         self.by_time.insert((now.plus(pause), id));
     }
 
     /// The messages to repeat now: due, and still owed.
-    pub fn due(
-        &mut self,
-        now: Time,
-        is_owed: impl Fn(EffectId) -> bool,
-    ) -> Vec<(EffectId, Outgoing)> {
+    pub fn due(&mut self, now: Time, is_owed: impl Fn(EffectId) -> bool) -> Vec<(EffectId, M)> {
         let mut due = Vec::new();
         while let Some(&(time, id)) = self.by_time.first() {
             if time > now {

@@ -81,7 +81,7 @@ impl Config {
         let journals = data.join("journals");
         fs::create_dir_all(&journals)
             .map_err(|cause| AssemblyError::Folder { path: journals.clone(), cause })?;
-        let roll = self.roll(data)?;
+        let roll = self.roll(data, keys::signer)?;
         let mut parts = Vec::new();
         for (name, (role, signer)) in &roll.signers {
             let card = Card { name: name.clone(), role: *role, id: signer.id() };
@@ -98,13 +98,30 @@ impl Config {
         Ok(Deployment { parts, clock, threads: NonZeroUsize::MIN, limits: Limits::default() })
     }
 
-    fn roll(&self, data: &Path) -> Result<Roll, KeyError> {
+    /// What builds each actor, with the keys in the folder `data`. Nothing is made or changed there.
+    ///
+    /// # Errors
+    /// The first key that is missing, or mapper that is wrong.
+    pub fn seats(&self, data: &Path) -> Result<Vec<(Card, SeatMaker)>, AssemblyError> {
+        let roll = self.roll(data, keys::existing)?;
+        let seats = roll.signers.iter().map(|(name, (role, signer))| {
+            let card = Card { name: name.clone(), role: *role, id: signer.id() };
+            Ok((card, self.seat(name, &roll)?))
+        });
+        seats.collect()
+    }
+
+    fn roll(
+        &self,
+        data: &Path,
+        key: fn(&Path) -> Result<Signer, KeyError>,
+    ) -> Result<Roll, KeyError> {
         let sites = self.sites.keys().map(|name| (name, Role::SiteAuthority));
         let brokers = self.brokers.keys().map(|name| (name, Role::Broker));
         let managers = self.service_managers.keys().map(|name| (name, Role::ServiceManager));
         let mut roll = Roll { signers: BTreeMap::new(), peers: BTreeMap::new() };
         for (name, role) in sites.chain(brokers).chain(managers) {
-            let signer = keys::signer(&data.join("keys").join(name.as_str()))?;
+            let signer = key(&data.join("keys").join(name.as_str()))?;
             roll.peers.insert(signer.id(), Peer { name: name.clone(), role });
             roll.signers.insert(name.clone(), (role, signer));
         }

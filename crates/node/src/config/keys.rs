@@ -35,12 +35,16 @@ pub enum KeyError {
 /// The secret in the file at `path`, which is made, with a new secret from the system's source of
 /// randomness, if it is not there.
 pub(super) fn signer(path: &Path) -> Result<Signer, KeyError> {
+    if !path.exists() {
+        make(path).map_err(|cause| KeyError::File { path: path.to_owned(), cause })?;
+    }
+    existing(path)
+}
+
+/// The secret in the file at `path`, which must be there.
+pub(super) fn existing(path: &Path) -> Result<Signer, KeyError> {
     let failed = |cause| KeyError::File { path: path.to_owned(), cause };
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => make(path).map_err(failed)?,
-        Err(error) => return Err(failed(error)),
-    };
+    let text = fs::read_to_string(path).map_err(failed)?;
     let mode = fs::metadata(path).map_err(failed)?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(KeyError::Open { path: path.to_owned(), mode });
@@ -50,7 +54,7 @@ pub(super) fn signer(path: &Path) -> Result<Signer, KeyError> {
 }
 
 /// Written aside and renamed, so that a crash leaves a whole key or none.
-fn make(path: &Path) -> io::Result<String> {
+fn make(path: &Path) -> io::Result<()> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(io::Error::other)?;
     let text: String = seed.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -62,8 +66,7 @@ fn make(path: &Path) -> io::Result<String> {
     writeln!(file, "{text}")?;
     file.sync_all()?;
     fs::rename(&aside, path)?;
-    File::open(folder)?.sync_all()?;
-    Ok(text)
+    File::open(folder)?.sync_all()
 }
 
 fn decode(text: &str) -> Option<[u8; 32]> {

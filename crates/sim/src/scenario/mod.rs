@@ -30,6 +30,8 @@ pub struct Point {
     pub swept: Vec<(String, String)>,
     /// What is emulated.
     pub scenario: Scenario,
+    /// A file that says the same without a sweep and without options.
+    pub text: String,
 }
 
 /// A deployment and what happens to it.
@@ -158,10 +160,10 @@ pub struct LogFile {
 pub fn parse(source: Source<'_>, overrides: &[Override]) -> Result<Vec<Point>, ConfigError> {
     let (sources, points) = tenure_config::points(source, overrides)?;
     let resolved = points.into_iter().map(|point| {
-        let swept = point.swept.clone();
+        let (swept, text) = (point.swept.clone(), point.text(&sources)?);
         let scenario = resolve::resolve(point.read(&sources)?, &sources)?;
         scenario.impossible_request()?;
-        Ok(Point { swept, scenario })
+        Ok(Point { swept, scenario, text })
     });
     resolved.collect()
 }

@@ -1,0 +1,289 @@
+//! A run that goes on from journals.
+//!
+//! What is volatile in a run follows from its facts: a message was sent, and a driver called, when the fact
+//! that owes it was decided, and every draw of chance has a name. So what was on its way at an instant
+//! is worked out from when it left.
+
+use std::collections::BTreeMap;
+
+use tenure_core::actor::outbox::{Outbox, Outgoing};
+use tenure_core::driver::Call;
+use tenure_core::effect::{Done, Effect, EffectId, Input, Output};
+use tenure_core::fact::{Entry, Fact, service_manager as sm};
+use tenure_core::message::{Envelope, Sequence};
+use tenure_core::name::Name;
+use tenure_core::time::{Span, Time};
+
+use super::{Emulation, EmulationError, What};
+use crate::cast::Member;
+use crate::fork::{ForkError, may_be_a_wish};
+use crate::network::Parcel;
+
+/// How much of the past is kept at least before that which nobody waits for is dropped.
+const MANY: usize = 4096;
+
+/// What a member has begun.
+struct Begun {
+    /// Messages by their numbers, with each time at which they were sent.
+    sent: BTreeMap<EffectId, (Box<Envelope>, Vec<Time>)>,
+    /// Calls of its driver, with when they were made.
+    called: Vec<(EffectId, Call, Time)>,
+    /// Says when messages were repeated.
+    outbox: Outbox<()>,
+    /// How much is kept before it is looked through.
+    room: usize,
+}
+
+/// A message that is owed and has arrived before.
+struct Asked {
+    from: usize,
+    to: usize,
+    outgoing: Outgoing,
+    arrived: Vec<Time>,
+}
+
+impl Emulation<'_> {
+    /// Goes on at `at` from the facts of each member. If they are of an `emulated` run on this very stage,
+    /// what was on its way then arrives to the instant; else everything owed is sent anew, as after a
+    /// crash.
+    pub(crate) fn resume(
+        &mut self,
+        pasts: &[&[Entry]],
+        at: Time,
+        emulated: bool,
+    ) -> Result<(), ForkError> {
+        self.now = at;
+        // Needs are told by scripts.
+        self.next_step = usize::MAX;
+        let mut asked = Vec::new();
+        for (index, past) in pasts.iter().enumerate() {
+            let Begun { sent, called, .. } = self.recall(index, past)?;
+            self.members[index].started = past.len() as u64;
+            for (id, call, since) in called {
+                if self.members[index].seat.actor().is_owed(id) {
+                    self.call_since(index, call, since);
+                }
+            }
+            if emulated {
+                asked.extend(self.sent_since(index, sent));
+            } else {
+                self.send_anew(index, sent);
+            }
+        }
+        for asked in asked {
+            self.answers_since(&asked)?;
+        }
+        Ok(self.instant()?)
+    }
+
+    /// How many wishes of users there was no lease for.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.members.iter().map(|member| member.script.dropped()).sum()
+    }
+
+    /// The requests of users by their service managers and numbers here, with those that they were recorded
+    /// under.
+    pub(crate) fn users(&self) -> BTreeMap<(Name, u64), u64> {
+        let of = |member: &Member| {
+            let name = member.name.clone();
+            let users: Vec<_> = member.script.users().collect();
+            users.into_iter().map(move |(here, recorded)| ((name.clone(), here), recorded))
+        };
+        self.members.iter().flat_map(of).collect()
+    }
+
+    /// Takes in the facts of a member, and answers what it has begun.
+    fn recall(&mut self, index: usize, past: &[Entry]) -> Result<Begun, ForkError> {
+        let outbox = self.members[index].outbox.alike();
+        let (sent, called) = (BTreeMap::new(), Vec::new());
+        let mut begun = Begun { sent, called, outbox, room: MANY };
+        let mut start = 0;
+        while let Some(first) = past.get(start) {
+            self.repeat_until(index, &mut begun, first.at);
+            let end = end_of_call(past, start);
+            self.apply(index, start, &past[start..end])?;
+            let actor = self.members[index].seat.actor();
+            for (id, effect) in actor.effects_after(start as u64) {
+                match effect {
+                    Effect::Send(envelope) => {
+                        begun.outbox.sent(id, (), first.at);
+                        begun.sent.insert(id, (envelope, vec![first.at]));
+                    }
+                    Effect::Call(call) => begun.called.push((id, call, first.at)),
+                    Effect::Consult { .. } => {}
+                }
+            }
+            if begun.sent.len() + begun.called.len() > begun.room {
+                self.forget(index, &mut begun);
+            }
+            start = end;
+        }
+        self.repeat_until(index, &mut begun, self.now);
+        self.forget(index, &mut begun);
+        Ok(begun)
+    }
+
+    fn apply(&mut self, index: usize, start: usize, facts: &[Entry]) -> Result<(), ForkError> {
+        let member = &mut self.members[index];
+        for (position, entry) in (start as u64..).zip(facts) {
+            let applied = member.seat.actor_mut().apply(entry);
+            applied.map_err(|cause| {
+                let name = member.name.clone();
+                ForkError::BadFact { name, position, cause }
+            })?;
+            self.metrics.observe(index, entry);
+        }
+        let appended = member.journal.append(start as u64, facts);
+        Ok(appended.map_err(|cause| {
+            let name = member.name.clone();
+            EmulationError::Journal { name, cause }
+        })?)
+    }
+
+    /// Notes what a member has sent again up to `until`, before what it decided then.
+    fn repeat_until(&self, index: usize, begun: &mut Begun, until: Time) {
+        let actor = self.members[index].seat.actor();
+        let Begun { sent, outbox, .. } = begun;
+        while let Some(at) = outbox.next_timeout(|id| actor.is_owed(id)).filter(|at| *at <= until) {
+            for (id, ()) in outbox.due(at, |id| actor.is_owed(id)) {
+                sent.entry(id).and_modify(|(_, times)| times.push(at));
+            }
+        }
+    }
+
+    /// Drops what is owed no more and has arrived.
+    fn forget(&self, index: usize, begun: &mut Begun) {
+        let actor = self.members[index].seat.actor();
+        begun.called.retain(|(id, ..)| actor.is_owed(*id));
+        begun.sent.retain(|id, (envelope, times)| {
+            let to = self.by_id.get(&envelope.header.to);
+            let parcel = to.map(|&to| parcel(index, to, *id, envelope.message.kind()));
+            let flies = |parcel| {
+                let mut arrivals = times.iter().flat_map(|at| self.arrivals_of(parcel, *at));
+                arrivals.any(|at| at > self.now)
+            };
+            actor.is_owed(*id) || parcel.is_some_and(flies)
+        });
+        begun.room = MANY + 2 * (begun.sent.len() + begun.called.len());
+    }
+
+    /// When the copies arrive of what is sent at `sent`.
+    fn arrivals_of(&self, parcel: Parcel, sent: Time) -> impl Iterator<Item = Time> {
+        self.network.fate(parcel, sent).into_iter().map(move |takes| sent.plus(takes))
+    }
+
+    /// A driver was called at `since`.
+    fn call_since(&mut self, index: usize, call: Call, since: Time) {
+        let Some(driver) = &self.members[index].driver else { return };
+        let answer = driver.perform(&call);
+        let Call { unit, epoch, step, lease, .. } = call;
+        let done = Done { unit, epoch, step, lease, outcome: answer.outcome };
+        let left = since.plus(answer.after).since(self.now).max(Span::ZERO);
+        self.arrive(index, left, What::Answer(done));
+    }
+
+    /// Sends what is owed as if for the first time.
+    fn send_anew(&mut self, index: usize, sent: BTreeMap<EffectId, (Box<Envelope>, Vec<Time>)>) {
+        for (id, (envelope, _)) in sent {
+            if self.members[index].seat.actor().is_owed(id) {
+                let outgoing = self.seal(index, &envelope);
+                self.members[index].outbox.sent(id, outgoing.clone(), self.now);
+                self.send(index, id, outgoing);
+            }
+        }
+    }
+
+    /// Brings messages where they are by now: repeated as often as they were, arrived or on their way.
+    /// Answers those that are owed and have arrived.
+    fn sent_since(
+        &mut self,
+        index: usize,
+        sent: BTreeMap<EffectId, (Box<Envelope>, Vec<Time>)>,
+    ) -> Vec<Asked> {
+        let now = self.now;
+        let mut sendings = Vec::new();
+        for (id, (envelope, times)) in sent {
+            let outgoing = self.seal(index, &envelope);
+            let Member { seat, outbox, .. } = &mut self.members[index];
+            if let Some(first) = times.first().filter(|_| seat.actor().is_owed(id)) {
+                outbox.sent(id, outgoing.clone(), *first);
+            }
+            sendings.extend(times.into_iter().map(|at| (id, outgoing.clone(), at)));
+        }
+        let Member { seat, outbox, .. } = &mut self.members[index];
+        let actor = seat.actor();
+        while let Some(at) = outbox.next_timeout(|id| actor.is_owed(id)).filter(|at| *at <= now) {
+            outbox.due(at, |id| actor.is_owed(id));
+        }
+        let mut asked: BTreeMap<EffectId, Asked> = BTreeMap::new();
+        for (id, outgoing, at) in sendings {
+            let Some(&to) = self.by_id.get(&outgoing.to) else { continue };
+            let arrivals: Vec<Time> =
+                self.arrivals_of(parcel(index, to, id, outgoing.kind), at).collect();
+            for arrival in arrivals {
+                if arrival > now {
+                    let what = What::Message(self.members[index].id, id, outgoing.sealed.clone());
+                    self.arrive(to, arrival.since(now), what);
+                } else if self.members[index].seat.actor().is_owed(id) {
+                    let new = || {
+                        let outgoing = outgoing.clone();
+                        Asked { from: index, to, outgoing, arrived: Vec::new() }
+                    };
+                    asked.entry(id).or_insert_with(new).arrived.push(arrival);
+                }
+            }
+        }
+        asked.into_values().collect()
+    }
+
+    /// Has the answer to a message on its way, if it was given and has not arrived: whoever is asked again
+    /// gives the same answer, and says with it when its cause became a fact.
+    fn answers_since(&mut self, asked: &Asked) -> Result<(), ForkError> {
+        let Asked { from, to, outgoing, arrived } = asked;
+        let (mut out, answerer) = (Output::default(), &mut self.members[*to]);
+        let again = Input::Message(outgoing.sealed.clone());
+        answerer.seat.actor_mut().handle(self.now, again, &mut out);
+        if !out.facts.is_empty() {
+            return Err(ForkError::Unlike { name: answerer.name.clone() });
+        }
+        let first = arrived.iter().min().copied().unwrap_or(self.now);
+        for reply in &out.replies {
+            let Sequence { index, .. } = reply.header.sequence;
+            if index == Sequence::VOLATILE || reply.header.to != self.members[*from].id {
+                continue;
+            }
+            let caused = Some(reply.header.at).filter(|at| *at >= first);
+            let repeated = arrived.iter().copied().filter(|at| *at > reply.header.at);
+            let sealed = self.seal(*to, reply);
+            for at in caused.into_iter().chain(repeated) {
+                let parcel = parcel(*to, *from, reply.header.sequence, sealed.kind);
+                let flying: Vec<Time> =
+                    self.arrivals_of(parcel, at).filter(|at| *at > self.now).collect();
+                for arrival in flying {
+                    let sender = self.members[*to].id;
+                    let what = What::Message(sender, reply.header.sequence, sealed.sealed.clone());
+                    self.arrive(*from, arrival.since(self.now), what);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn parcel(from: usize, to: usize, sequence: Sequence, kind: &'static str) -> Parcel {
+    Parcel { from, to, sequence, kind }
+}
+
+/// Where the facts end that were decided with the one at `start`, before anything left: those of one
+/// instant, but for what a service manager's mapper decided, which comes after all else.
+fn end_of_call(past: &[Entry], start: usize) -> usize {
+    let at = past[start].at;
+    let of_instant = past[start..].iter().take_while(|entry| entry.at == at).count();
+    let facts = &past[start..start + of_instant];
+    let answered =
+        |entry: &Entry| matches!(&entry.fact, Fact::ServiceManager(sm::Fact::MapperAnswered(_)));
+    let Some(answer) = facts.iter().position(answered) else { return start + of_instant };
+    let wishes =
+        facts[..answer].iter().rev().take_while(|entry| may_be_a_wish(&entry.fact)).count();
+    if wishes < answer { start + answer - wishes } else { start + answer + 1 }
+}

@@ -1,0 +1,307 @@
+//! What actors were told from outside, as their journals have it, and as a branch is told it again.
+
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "facts that nobody outside has brought about are none of a script's"
+)]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
+
+use tenure_core::actor::Seat;
+use tenure_core::driver::UnitId;
+use tenure_core::effect::{Command, Input};
+use tenure_core::fact::{BadFact, Entry, Fact, service_manager as sm, site_authority as site};
+use tenure_core::lease::service_manager::Then;
+use tenure_core::mapper::Decision;
+use tenure_core::mapper::service_manager::Ask;
+use tenure_core::message::Item;
+use tenure_core::name::Name;
+use tenure_core::slice::LeaseId;
+use tenure_core::time::{Span, Time};
+
+/// One thing that an actor was told.
+#[derive(Clone, Debug)]
+pub(super) enum Told {
+    /// A signal was measured.
+    Observe { signal: Name, value: i64 },
+    /// A user asked for units; the request got this number.
+    Ask(Box<Ask>, u64),
+    /// A user wanted to keep a lease.
+    Extend { lease: LeaseId, duration: Span },
+    /// A user gave a lease back; the whole request, if it was its only lease.
+    Close { lease: LeaseId, whole: bool },
+    /// An operator put a unit right.
+    Reset { unit: UnitId },
+    /// An operator brought units.
+    Stock { resource: Name, units: NonZeroU32 },
+}
+
+/// What an actor of a branch is told, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    lines: VecDeque<(Time, Told)>,
+    /// Requests of users that have just been handed in, by their recorded numbers.
+    asking: VecDeque<(u64, Vec<Item>)>,
+    /// The numbers that requests of users have in this branch, by those that were recorded.
+    numbers: BTreeMap<u64, u64>,
+    /// How many leases requests have become in this branch.
+    parts: BTreeMap<u64, u16>,
+    /// Requests up to this number were made before the fork.
+    known: u64,
+    /// Wishes about leases that are not there.
+    dropped: u64,
+}
+
+impl Script {
+    /// A script for an actor whose requests up to the number `known` were made before.
+    pub(super) fn new(lines: Vec<(Time, Told)>, known: u64) -> Self {
+        Self { lines: lines.into(), known, ..Self::default() }
+    }
+
+    /// When the next line is due.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.lines.front().map(|(at, _)| *at)
+    }
+
+    /// The lines that are due, as inputs.
+    pub(crate) fn due(&mut self, now: Time) -> Vec<Input> {
+        self.asking.clear();
+        let mut inputs = Vec::new();
+        while self.next().is_some_and(|at| at <= now) {
+            let told = self.lines.pop_front();
+            inputs.extend(told.into_iter().flat_map(|(_, told)| self.inputs(told)));
+        }
+        inputs
+    }
+
+    fn inputs(&mut self, told: Told) -> Vec<Input> {
+        let command = match told {
+            Told::Observe { signal, value } => return vec![Input::Observe { signal, value }],
+            Told::Ask(ask, number) => {
+                self.asking.push_back((number, ask.items.clone()));
+                Command::Ask(*ask)
+            }
+            Told::Extend { lease, duration } => match self.here(lease) {
+                Some(lease) => Command::Extend { lease, duration },
+                None => return Vec::new(),
+            },
+            Told::Close { lease, whole } => {
+                let Some(LeaseId { number, part }) = self.here(lease) else { return Vec::new() };
+                let parts = self.parts.get(&number).copied().filter(|_| whole);
+                let parts = parts.map_or(part..=part, |parts| 0..=parts.saturating_sub(1));
+                let close = |part| Command::Close { lease: LeaseId { number, part } };
+                return parts.map(close).map(Input::Command).collect();
+            }
+            Told::Reset { unit } => Command::Reset { unit },
+            Told::Stock { resource, units } => Command::Stock { resource, units },
+        };
+        vec![Input::Command(command)]
+    }
+
+    /// The lease that a user means. One that a mapper asked for after the fork has no namesake here.
+    fn here(&mut self, lease: LeaseId) -> Option<LeaseId> {
+        let before = (lease.number <= self.known).then_some(lease.number);
+        let number = before.or_else(|| self.numbers.get(&lease.number).copied());
+        self.dropped += u64::from(number.is_none());
+        number.map(|number| LeaseId { number, ..lease })
+    }
+
+    /// Learns which number a user's request has got, and what it has become.
+    pub(crate) fn observe(&mut self, entry: &Entry) {
+        if let Some((number, parts)) = granted(&entry.fact) {
+            self.parts.insert(number, parts);
+        }
+        let Fact::ServiceManager(sm::Fact::Asked(fact)) = &entry.fact else { return };
+        while let Some((number, items)) = self.asking.pop_front() {
+            if items == fact.request.items {
+                self.numbers.insert(number, fact.request.id.number);
+                return;
+            }
+        }
+    }
+
+    /// The numbers that requests of users were recorded under, by those that they have here.
+    pub(crate) fn users(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.numbers.iter().map(|(&recorded, &here)| (here, recorded))
+    }
+
+    /// How many wishes there was no lease for.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+/// How many leases a request has become, if this is the fact that says so.
+fn granted(fact: &Fact) -> Option<(u64, u16)> {
+    match fact {
+        Fact::ServiceManager(sm::Fact::Granted(fact)) => {
+            Some((fact.number, u16::try_from(fact.tickets.len()).unwrap_or(u16::MAX)))
+        }
+        _ => None,
+    }
+}
+
+/// What is known of the requests in a journal while it is read.
+#[derive(Default)]
+struct Known {
+    answer_by: BTreeMap<u64, Time>,
+    parts: BTreeMap<u64, u16>,
+}
+
+impl Known {
+    fn close(&self, lease: LeaseId) -> Told {
+        Told::Close { lease, whole: self.parts.get(&lease.number).is_none_or(|parts| *parts <= 1) }
+    }
+}
+
+/// What the actor was told after its first `cut` facts. With `users`, wishes are told apart from what its
+/// mapper decided; else there were none.
+pub(super) fn told(
+    seat: &mut Seat,
+    facts: &[Entry],
+    cut: usize,
+    users: bool,
+) -> Result<Vec<(Time, Told)>, (u64, BadFact)> {
+    let mut told = Vec::new();
+    let mut known = Known::default();
+    let mut position = 0;
+    while position < facts.len() {
+        let run = if users { run_of_wishes(&facts[position..]) } else { 0 };
+        let of_mapper = match run {
+            0 => 0,
+            _ => decided(seat, facts, position, run).map_err(|(at, bad)| (at as u64, bad))?,
+        };
+        // What a user wanted, then what the mapper decided, or else the one fact that is neither.
+        let by_users = run - of_mapper;
+        for (nth, entry) in facts[position..].iter().take(run.max(1)).enumerate() {
+            let index = position + nth;
+            if let Fact::ServiceManager(sm::Fact::Asked(fact)) = &entry.fact {
+                known.answer_by.insert(fact.request.id.number, fact.request.answer_by);
+            }
+            known.parts.extend(granted(&entry.fact));
+            if index >= cut {
+                let wish = (nth < by_users).then(|| wish(entry, &known)).flatten();
+                told.extend(wish.or_else(|| other(&entry.fact)).map(|line| (entry.at, line)));
+            }
+            // Those that were tried as a user's are applied already.
+            if index as u64 >= seat.actor().position() {
+                let applied = seat.actor_mut().apply(entry);
+                applied.map_err(|cause| (index as u64, cause))?;
+            }
+        }
+        position += run.max(1);
+    }
+    Ok(told)
+}
+
+/// How many facts from the first on may be wishes, of a user or the mapper, of one instant.
+fn run_of_wishes(facts: &[Entry]) -> usize {
+    let Some(first) = facts.first() else { return 0 };
+    facts.iter().take_while(|entry| entry.at == first.at && may_be_a_wish(&entry.fact)).count()
+}
+
+/// Whether a fact may be what a service manager's mapper or its user wanted.
+pub(crate) fn may_be_a_wish(fact: &Fact) -> bool {
+    let Fact::ServiceManager(fact) = fact else { return false };
+    match fact {
+        sm::Fact::Asked(_)
+        | sm::Fact::ExtensionAsked(_)
+        | sm::Fact::GaveUp(_)
+        | sm::Fact::CloseBegun(_) => true,
+        sm::Fact::LeaveBegun(fact) => fact.then == Then::Close,
+        _ => false,
+    }
+}
+
+/// How many of the `run` facts from `position` on its mapper has decided: the last ones, as many as it would
+/// have, if its round ends with them.
+fn decided(
+    seat: &mut Seat,
+    facts: &[Entry],
+    position: usize,
+    run: usize,
+) -> Result<usize, (usize, BadFact)> {
+    let end = position + run;
+    let at = facts[position].at;
+    let answered = facts.get(end).is_some_and(|entry| {
+        entry.at == at && matches!(&entry.fact, Fact::ServiceManager(sm::Fact::MapperAnswered(_)))
+    });
+    if !answered {
+        return Ok(0);
+    }
+    for start in position..end {
+        if would_decide(seat, at, &facts[start..end]) {
+            return Ok(end - start);
+        }
+        let applied = seat.actor_mut().apply(&facts[start]);
+        applied.map_err(|cause| (start, cause))?;
+    }
+    // All were users' if the mapper wants nothing; else it was another mapper then, and they were its own.
+    Ok(if would_decide(seat, at, &[]) { 0 } else { run })
+}
+
+/// Whether the mapper would want, as things stand, just as many leases and extensions as the facts have.
+fn would_decide(seat: &Seat, at: Time, facts: &[Entry]) -> bool {
+    let Some(Input::Decision(Decision::ServiceManager(decision))) = seat.consult(at) else {
+        return false;
+    };
+    let count = |wanted: fn(&sm::Fact) -> bool| {
+        let of = |entry: &&Entry| matches!(&entry.fact, Fact::ServiceManager(fact) if wanted(fact));
+        facts.iter().filter(of).count()
+    };
+    let asks = count(|fact| matches!(fact, sm::Fact::Asked(_)));
+    let extensions = count(|fact| matches!(fact, sm::Fact::ExtensionAsked(_)));
+    asks == decision.asks.len()
+        && extensions == decision.extensions.len()
+        && facts.len() - asks - extensions == decision.closes.len()
+}
+
+/// A fact as a user's wish; what only time has brought is none.
+fn wish(entry: &Entry, known: &Known) -> Option<Told> {
+    let Fact::ServiceManager(fact) = &entry.fact else { return None };
+    match fact {
+        sm::Fact::Asked(fact) => {
+            let (request, fact) = (fact.request.clone(), fact.clone());
+            let ask = Ask {
+                broker: Some(fact.broker),
+                slice: fact.slice,
+                items: request.items,
+                earliest: request.earliest,
+                latest: request.latest,
+                duration: request.duration,
+                answer_by: request.answer_by,
+                properties: request.properties,
+                configuration: fact.configuration,
+                reason: fact.reason,
+            };
+            Some(Told::Ask(Box::new(ask), request.id.number))
+        }
+        sm::Fact::ExtensionAsked(fact) => {
+            Some(Told::Extend { lease: fact.lease, duration: fact.request.duration })
+        }
+        sm::Fact::GaveUp(fact) => {
+            let early = known.answer_by.get(&fact.number).is_some_and(|by| entry.at < *by);
+            let lease = LeaseId { number: fact.number, part: 0 };
+            early.then(|| known.close(lease))
+        }
+        sm::Fact::CloseBegun(fact) => Some(known.close(fact.lease)),
+        sm::Fact::LeaveBegun(fact) => Some(known.close(fact.lease)),
+        _ => None,
+    }
+}
+
+/// What else comes from outside, and leaves no doubt about it.
+fn other(fact: &Fact) -> Option<Told> {
+    match fact {
+        Fact::ServiceManager(sm::Fact::SignalObserved(fact)) => {
+            Some(Told::Observe { signal: fact.signal.clone(), value: fact.value })
+        }
+        Fact::SiteAuthority(site::Fact::UnitReset(fact)) => Some(Told::Reset { unit: fact.unit }),
+        Fact::SiteAuthority(site::Fact::Stocked(fact)) => {
+            let units = NonZeroU32::new(fact.units)?;
+            Some(Told::Stock { resource: fact.resource.clone(), units })
+        }
+        _ => None,
+    }
+}
