@@ -95,6 +95,8 @@ pub enum Label {
     Link,
     /// A message between two actors.
     Message,
+    /// The root over several messages.
+    Batch,
     /// A site's word that units came back.
     Receipt,
 }
@@ -104,6 +106,7 @@ impl Label {
         match self {
             Self::Link => "tenure link v1",
             Self::Message => "tenure message v1",
+            Self::Batch => "tenure batch v1",
             Self::Receipt => "tenure receipt v1",
         }
     }

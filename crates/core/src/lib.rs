@@ -13,6 +13,7 @@ pub mod slice;
 pub mod identity;
 pub mod ticket;
 pub mod notary;
+pub mod batch;
 pub mod message;
 pub mod refusal;
 pub mod fact;

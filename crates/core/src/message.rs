@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
+use crate::batch::{self, Path};
 use crate::codec::{self, DecodeError, Hash};
 use crate::driver::{Epoch, UnitId};
 use crate::identity::{ActorId, Label, PublicKey, Scheme, Signature, Verifier};
@@ -279,6 +280,8 @@ struct Letter {
     bytes: Vec<u8>,
     key: PublicKey,
     signature: Signature,
+    /// From the message to what the signature is on.
+    path: Path,
     /// Whether the signature holds, once it was checked.
     #[serde(skip)]
     holds: OnceLock<bool>,
@@ -290,11 +293,20 @@ struct Letter {
 impl PartialEq for Letter {
     /// What was found out about a letter follows from the rest.
     fn eq(&self, other: &Self) -> bool {
-        (&self.bytes, self.key, self.signature) == (&other.bytes, other.key, other.signature)
+        let parts = |letter: &Self| (letter.key, letter.signature);
+        parts(self) == parts(other) && (&self.bytes, &self.path) == (&other.bytes, &other.path)
     }
 }
 
 impl Eq for Letter {}
+
+/// A signature on several messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub(crate) key: PublicKey,
+    pub(crate) root: Hash,
+    pub(crate) signature: Signature,
+}
 
 /// Why a sealed message was not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -318,12 +330,35 @@ impl Envelope {
     pub fn seal(&self, notary: &mut Notary) -> Sealed {
         let bytes = codec::encode(self);
         let (key, signature) = notary.sign_message(&bytes);
-        let (holds, content) = (OnceLock::new(), OnceLock::new());
-        Sealed(Arc::new(Letter { bytes, key, signature, holds, content }))
+        Sealed::new(bytes, key, signature, Path::default())
+    }
+
+    /// Signs what leaves together, all of it by one signature; in the order of the envelopes.
+    pub fn seal_all(envelopes: &[&Self], notary: &mut Notary) -> Vec<Sealed> {
+        if envelopes.len() < 2 || notary.scheme() == Scheme::None {
+            return envelopes.iter().map(|alone| alone.seal(notary)).collect();
+        }
+        envelopes
+            .chunks(batch::MAX_LEAVES)
+            .flat_map(|some| Self::seal_batch(some, notary))
+            .collect()
+    }
+
+    fn seal_batch(envelopes: &[&Self], notary: &mut Notary) -> Vec<Sealed> {
+        let messages: Vec<_> = envelopes.iter().map(|envelope| codec::encode(envelope)).collect();
+        let (root, paths) = batch::tree(&messages);
+        let (key, signature) = notary.sign_batch(root);
+        let seal = |(bytes, path)| Sealed::new(bytes, key, signature, path);
+        messages.into_iter().zip(paths).map(seal).collect()
     }
 }
 
 impl Sealed {
+    fn new(bytes: Vec<u8>, key: PublicKey, signature: Signature, path: Path) -> Self {
+        let (holds, content) = (OnceLock::new(), OnceLock::new());
+        Self(Arc::new(Letter { bytes, key, signature, path, holds, content }))
+    }
+
     /// Checks signature, sender and receiver, in this order, before anything inside is used.
     pub fn open(&self, notary: &mut Notary) -> Result<Envelope, OpenError> {
         if !notary.checks_message(self) {
@@ -356,7 +391,14 @@ impl Sealed {
         &self.0.bytes
     }
 
-    /// Whether the signature is its key's on its bytes.
+    /// What the signature is on, if it is on more than this message.
+    pub(crate) fn batch(&self) -> Option<Batch> {
+        let Letter { bytes, key, signature, path, .. } = &*self.0;
+        let batch = || Batch { key: *key, root: path.root(bytes), signature: *signature };
+        (!path.is_alone()).then(batch)
+    }
+
+    /// Whether the signature is its key's on its bytes, which were signed alone.
     pub(crate) fn verifies(&self, verifier: &mut Verifier) -> bool {
         let Letter { bytes, key, signature, holds, .. } = &*self.0;
         // Where nothing is signed there is nothing to remember.

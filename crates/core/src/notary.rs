@@ -1,10 +1,11 @@
 //! The notary of one actor: signs in its name, checks what others signed, and counts both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use crate::identity::{ActorId, Label, Scheme, Signature, Signer, Verifier};
-use crate::message::Sealed;
+use crate::codec::Hash;
+use crate::identity::{ActorId, Label, PublicKey, Scheme, Signature, Signer, Verifier};
+use crate::message::{Batch, Sealed};
 use crate::planted::planted;
 use crate::ticket::link::{Link, LinkHash, SignedLink};
 use crate::ticket::receipt::{Receipt, Return};
@@ -19,6 +20,8 @@ pub struct Notary {
     /// Delegations verified before: they head every ticket cut from them.
     known: BTreeMap<LinkHash, SignedLink>,
     verifier: Verifier,
+    /// The signatures on several messages that held of late, the last first.
+    batches: VecDeque<Batch>,
     made: u64,
     checked: u64,
 }
@@ -26,11 +29,22 @@ pub struct Notary {
 /// The most delegations whose verification is remembered.
 const MAX_KNOWN: usize = 1024;
 
+/// The most signatures on several messages that are remembered: what left together comes together.
+const MAX_BATCHES: usize = 64;
+
 impl Notary {
     /// The notary of the actor that owns `signer`.
     pub fn new(signer: Signer) -> Self {
         let (id, verifier) = (signer.id(), Verifier::new(signer.scheme()));
-        Self { signer, id, known: BTreeMap::new(), verifier, made: 0, checked: 0 }
+        Self {
+            signer,
+            id,
+            known: BTreeMap::new(),
+            verifier,
+            batches: VecDeque::new(),
+            made: 0,
+            checked: 0,
+        }
     }
 
     /// The actor it signs for.
@@ -66,15 +80,35 @@ impl Notary {
     }
 
     /// Signs the bytes of a message; answers the signature with the key to check it by.
-    pub fn sign_message(&mut self, bytes: &[u8]) -> (crate::identity::PublicKey, Signature) {
+    pub fn sign_message(&mut self, bytes: &[u8]) -> (PublicKey, Signature) {
+        self.sign(Label::Message, bytes)
+    }
+
+    /// As [`sign_message`](Self::sign_message), for the root over several messages.
+    pub fn sign_batch(&mut self, root: Hash) -> (PublicKey, Signature) {
+        self.sign(Label::Batch, &root.to_bytes())
+    }
+
+    fn sign(&mut self, label: Label, bytes: &[u8]) -> (PublicKey, Signature) {
         self.made += self.per_operation();
-        (self.signer.key(), self.signer.sign(Label::Message, bytes))
+        (self.signer.key(), self.signer.sign(label, bytes))
     }
 
     /// Checks the signature on a message.
     pub fn checks_message(&mut self, sealed: &Sealed) -> bool {
+        let batch = sealed.batch();
+        if batch.is_some_and(|batch| self.batches.contains(&batch)) {
+            return true;
+        }
         self.checked += self.per_operation();
-        sealed.verifies(&mut self.verifier)
+        let Some(batch) = batch else { return sealed.verifies(&mut self.verifier) };
+        let Batch { key, root, signature } = &batch;
+        let holds = self.verifier.verifies(key, Label::Batch, &root.to_bytes(), signature);
+        if holds {
+            self.batches.truncate(MAX_BATCHES - 1);
+            self.batches.push_front(batch);
+        }
+        holds
     }
 
     /// Checks a receipt's signature.

@@ -98,6 +98,9 @@ pub trait Actor: fmt::Debug {
     /// Signs an envelope of this actor's.
     fn seal(&mut self, envelope: &Envelope) -> Sealed;
 
+    /// Signs envelopes that leave together, all of them by one signature; in their order.
+    fn seal_all(&mut self, envelopes: &[&Envelope]) -> Vec<Sealed>;
+
     /// Signatures made and checked since the actor was built.
     fn signatures(&self) -> (u64, u64);
 

@@ -6,6 +6,7 @@ mod look;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use tenure_core::batch::Path;
 use tenure_core::codec;
 use tenure_core::identity::{ActorId, Scheme, Signer};
 use tenure_core::mapper::service_manager::Ask;
@@ -193,7 +194,7 @@ pub(crate) fn request(from: u8, number: u64, n: u32, start: i64, secs: i64) -> R
 /// Bytes that their sender signed as a message, whatever they are.
 pub(crate) fn seal_bytes(who: u8, bytes: Vec<u8>) -> Sealed {
     let (key, signature) = notary(who).sign_message(&bytes);
-    codec::decode(&codec::encode(&(bytes, key, signature))).unwrap()
+    codec::decode(&codec::encode(&(bytes, key, signature, Path::default()))).unwrap()
 }
 
 /// One message of every kind, all about one ticket.

@@ -1,5 +1,6 @@
 //! Encoding and signatures: one spelling, one purpose, bounded work.
 
+use tenure_core::batch::Path;
 use tenure_core::codec::{self, DecodeError, MAX_BYTES};
 use tenure_core::effect::Problem;
 use tenure_core::identity::{ActorId, Label, PublicKey, Signature, Verifier};
@@ -144,7 +145,7 @@ fn a_chain_of_ten_thousand_links_is_too_long_to_be_read_at_all() {
     let bytes = codec::encode(&chain);
     assert_eq!(codec::decode::<Ticket>(&bytes), Err(too_long(bytes.len())));
     let (key, signature) = notary(GUEST).sign_message(&bytes);
-    let sealed = codec::encode(&(bytes, key, signature));
+    let sealed = codec::encode(&(bytes, key, signature, Path::default()));
     assert_eq!(codec::decode::<Sealed>(&sealed), Err(too_long(sealed.len())));
 }
 
@@ -172,9 +173,10 @@ fn a_signature_on_a_link_or_a_message_is_void_on_a_receipt() {
 #[test]
 fn a_signature_on_a_link_or_a_receipt_is_void_on_a_message() {
     let bytes = codec::encode(&envelope(id(GUEST), id(SITE), redeem(&ticket())));
-    for (label, holds) in [(Label::Message, true), (Label::Link, false), (Label::Receipt, false)] {
+    let others = [Label::Link, Label::Receipt, Label::Batch].map(|label| (label, false));
+    for (label, holds) in [(Label::Message, true)].into_iter().chain(others) {
         let signature = signer(GUEST).sign(label, &bytes);
-        let sealed = codec::encode(&(&bytes, signer(GUEST).key(), signature));
+        let sealed = codec::encode(&(&bytes, signer(GUEST).key(), signature, Path::default()));
         let sealed: Sealed = codec::decode(&sealed).unwrap();
         assert_eq!(sealed.open(&mut notary(SITE)).is_ok(), holds, "{label:?}");
     }

@@ -1,9 +1,11 @@
 //! A site that is lied to: forged, stolen, repeated and late messages change nothing.
 
+use tenure_core::batch::Path;
 use tenure_core::codec;
 use tenure_core::driver::Step;
 use tenure_core::effect::{Output, Problem};
-use tenure_core::message::{Message, OpenError, Sealed, Subject};
+use tenure_core::identity::{PublicKey, Signature};
+use tenure_core::message::{Envelope, Message, OpenError, Sealed, Subject};
 use tenure_core::refusal::Refusal;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::{Ticket, TicketFault};
@@ -71,7 +73,7 @@ fn an_envelope_with_the_right_key_and_somebody_elses_signature_is_dropped() {
     let (mut world, ticket) = unshown();
     let bytes = codec::encode(&envelope(id(GUEST), id(SITE), redeem(&ticket)));
     let (_, signature) = notary(STRANGER).sign_message(&bytes);
-    let forged = codec::encode(&(bytes, signer(GUEST).key(), signature));
+    let forged = codec::encode(&(bytes, signer(GUEST).key(), signature, Path::default()));
     let forged: Sealed = codec::decode(&forged).unwrap();
     assert_eq!(unopened(&mut world, &forged), OpenError::BadSignature);
 }
@@ -351,4 +353,45 @@ fn an_early_ticket_is_held_until_its_start_and_not_a_microsecond_less() {
     assert_eq!((world.at_site(ticket.hash()), world.calls.len()), ("Early", 0));
     world.advance(600);
     assert_eq!((world.at_site(ticket.hash()), world.calls.len()), ("Active", 2));
+}
+
+/// What two guests say to the site, signed together by one of them.
+fn signed_together(ticket: &Ticket) -> Vec<Sealed> {
+    let first = envelope(id(GUEST), id(SITE), redeem(ticket));
+    let second = envelope(id(GUEST), id(SITE), Message::Close { tickets: vec![ticket.clone()] });
+    Envelope::seal_all(&[&first, &second, &first], &mut notary(GUEST))
+}
+
+#[test]
+fn each_of_several_messages_under_one_signature_stands_alone() {
+    let (_, ticket) = unshown();
+    let mut site = notary(SITE);
+    for sealed in signed_together(&ticket) {
+        assert_eq!(sealed.open(&mut notary(SITE)).unwrap(), sealed.peek().unwrap());
+        assert!(sealed.open(&mut site).is_ok());
+    }
+    assert_eq!(site.checked(), 1, "one signature is checked once");
+}
+
+#[test]
+fn no_bit_of_a_message_under_a_common_signature_can_be_changed_or_exchanged() {
+    let (_, ticket) = unshown();
+    let sealed = signed_together(&ticket);
+    let mut site = notary(SITE);
+    assert!(sealed[0].open(&mut site).is_ok());
+    // Also where the signature is known to hold for others.
+    let bytes = codec::encode(&sealed[1]);
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let opened = codec::decode::<Sealed>(&flipped).map(|sealed| sealed.open(&mut site));
+        assert!(!matches!(opened, Ok(Ok(_))), "bit {bit}");
+    }
+    type Parts = (Vec<u8>, PublicKey, Signature, Path);
+    let parts = |sealed: &Sealed| codec::decode::<Parts>(&codec::encode(sealed)).unwrap();
+    let (bytes, key, signature, _) = parts(&sealed[0]);
+    let (.., path) = parts(&sealed[1]);
+    let exchanged = codec::encode(&(bytes, key, signature, path));
+    let exchanged: Sealed = codec::decode(&exchanged).unwrap();
+    assert_eq!(exchanged.open(&mut site), Err(OpenError::BadSignature));
 }

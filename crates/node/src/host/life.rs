@@ -191,20 +191,23 @@ impl Life {
         mut watch: impl FnMut(u64, &Entry, &Seat),
         mut depart: impl FnMut(Departure),
     ) {
-        while self.steps.front().is_some_and(|step| step.end <= self.durable) {
-            let Some(step) = self.steps.pop_front() else { return };
+        let ripe = self.steps.partition_point(|step| step.end <= self.durable);
+        let steps: Vec<Step> = self.steps.drain(..ripe).collect();
+        for step in &steps {
             let first = step.end - step.facts.len() as u64;
             for (position, entry) in (first..).zip(&step.facts) {
                 watch(position, entry, &self.seat);
             }
-            for reply in &step.replies {
-                let outgoing = self.seal(reply);
+        }
+        let mut letters = self.seal(&steps).into_iter();
+        for step in steps {
+            for (reply, outgoing) in step.replies.iter().zip(&mut letters) {
                 depart(Departure::Message(reply.header.sequence, outgoing));
             }
             for (id, effect) in step.effects {
                 match effect {
-                    Effect::Send(envelope) => {
-                        let outgoing = self.seal(&envelope);
+                    Effect::Send(_) => {
+                        let Some(outgoing) = letters.next() else { continue };
                         self.outbox.sent(id, outgoing.clone(), now);
                         depart(Departure::Message(id, outgoing));
                     }
@@ -216,9 +219,19 @@ impl Life {
         }
     }
 
-    fn seal(&mut self, envelope: &Envelope) -> Outgoing {
-        let sealed = self.seat.actor_mut().seal(envelope);
-        Outgoing { to: envelope.header.to, kind: envelope.message.kind(), sealed }
+    /// Signs all that leaves with these steps, in the order in which it does.
+    fn seal(&mut self, steps: &[Step]) -> Vec<Outgoing> {
+        let envelopes: Vec<&Envelope> = steps.iter().flat_map(Step::envelopes).collect();
+        if envelopes.is_empty() {
+            return Vec::new();
+        }
+        let sealed = self.seat.actor_mut().seal_all(&envelopes);
+        let outgoing = |(envelope, sealed): (&Envelope, _)| Outgoing {
+            to: envelope.header.to,
+            kind: envelope.message.kind(),
+            sealed,
+        };
+        envelopes.into_iter().zip(sealed).map(outgoing).collect()
     }
 
     /// When the next turn is due if nothing happens before.
@@ -249,6 +262,15 @@ impl Task {
 }
 
 impl Step {
+    /// What it sends: its replies, then what is owed.
+    fn envelopes(&self) -> impl Iterator<Item = &Envelope> {
+        let owed = self.effects.iter().filter_map(|(_, effect)| match effect {
+            Effect::Send(envelope) => Some(&**envelope),
+            Effect::Call(_) | Effect::Consult { .. } => None,
+        });
+        self.replies.iter().chain(owed)
+    }
+
     fn empty(end: u64) -> Self {
         Self { end, facts: vec![], replies: vec![], effects: vec![], held: vec![] }
     }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 use tenure_core::actor::{Role, Seat};
+use tenure_core::batch::Path;
 use tenure_core::codec;
 use tenure_core::fact::{Fact, service_manager};
 use tenure_core::identity::{ActorId, Scheme};
@@ -97,7 +98,9 @@ impl World {
         let sequence = Sequence { position: (1 << 40) + self.loot.serial, index: 0 };
         let mut notary = Notary::new(self.players[who].signer.clone());
         let (key, signature) = notary.sign_message(&bytes);
-        if let Ok(sealed) = codec::decode::<Sealed>(&codec::encode(&(bytes, key, signature))) {
+        if let Ok(sealed) =
+            codec::decode::<Sealed>(&codec::encode(&(bytes, key, signature, Path::default())))
+        {
             self.transmit(who, sequence, to, "garbage", &sealed);
         }
     }

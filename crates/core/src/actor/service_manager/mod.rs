@@ -273,6 +273,10 @@ impl Actor for ServiceManager {
         envelope.seal(&mut self.base.notary)
     }
 
+    fn seal_all(&mut self, envelopes: &[&Envelope]) -> Vec<Sealed> {
+        Envelope::seal_all(envelopes, &mut self.base.notary)
+    }
+
     fn signatures(&self) -> (u64, u64) {
         (self.base.notary.made(), self.base.notary.checked())
     }
