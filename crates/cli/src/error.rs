@@ -141,6 +141,14 @@ pub(crate) enum Error {
         /// How long it was waited for.
         after: Span,
     },
+    /// A ticket or evidence does not hold.
+    #[error("{message}")]
+    Void {
+        /// What is wrong with it.
+        message: String,
+        /// What to do about it.
+        help: String,
+    },
     /// Something is wrong with a deployment.
     #[error("{}", .0.join("\n"))]
     Ill(Vec<String>),
@@ -200,8 +208,21 @@ impl Error {
             | Self::NoJournals(_)
             | Self::Fork { .. }
             | Self::Violated(_)
+            | Self::Void { .. }
             | Self::Ill(_)
             | Self::Write(_) => FAILED,
+        }
+    }
+
+    /// The kind of error in a stable word, for programs.
+    pub(crate) fn code(&self) -> &'static str {
+        match self.exit_code() {
+            USAGE => "usage",
+            NO_SUCH => "no-such",
+            BUSY => "busy",
+            DENIED => "denied",
+            TIMED_OUT => "timed-out",
+            _ => "failed",
         }
     }
 
@@ -246,6 +267,7 @@ impl Error {
             Self::TimedOut { lease, .. } => {
                 Some(format!("`tenure lease why {lease}` tells what it waits for"))
             }
+            Self::Void { help, .. } => Some(help.clone()),
             Self::Run(error) => error.help(),
             Self::Client(_)
             | Self::Wrong(_)

@@ -12,6 +12,9 @@ use crate::error::Error;
 /// The width of a terminal that errors are made for.
 const WIDTH: usize = 100;
 
+/// The version of errors and warnings as JSON.
+const VERSION: u32 = 1;
+
 /// Writes `error` to standard error.
 pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> {
     if console.json {
@@ -40,6 +43,7 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::Wrong(_)
         | Error::NotGranted(_)
         | Error::TimedOut { .. }
+        | Error::Void { .. }
         | Error::Ill(_)
         | Error::Write(_) => {
             let title = Level::ERROR.primary_title(error.to_string());
@@ -52,7 +56,7 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
 /// Writes something that is worth knowing, but no error.
 pub(crate) fn warning(message: &str, console: &mut Console<'_>) -> io::Result<()> {
     if console.json {
-        let facts = Facts { message: message.to_owned(), ..Facts::default() };
+        let facts = Facts { version: VERSION, message: message.to_owned(), ..Facts::default() };
         return json_line(&Note::Warning(facts), console);
     }
     let group = Group::with_title(Level::WARNING.primary_title(message));
@@ -101,6 +105,11 @@ enum Note {
 /// An error or a warning for programs; the keys are stable.
 #[derive(Default, Serialize)]
 struct Facts {
+    /// Of this form.
+    version: u32,
+    /// The kind of error in a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     help: Option<String>,
@@ -117,7 +126,13 @@ struct Facts {
 
 impl Facts {
     fn of(error: &Error) -> Self {
-        let mut facts = Self { message: error.to_string(), help: error.help(), ..Self::default() };
+        let mut facts = Self {
+            version: VERSION,
+            code: Some(error.code()),
+            message: error.to_string(),
+            help: error.help(),
+            ..Self::default()
+        };
         match error {
             Error::Config { error, .. } => {
                 facts.message.clone_from(&error.message);
@@ -152,6 +167,7 @@ impl Facts {
             | Error::Wrong(_)
             | Error::NotGranted(_)
             | Error::TimedOut { .. }
+            | Error::Void { .. }
             | Error::Ill(_)
             | Error::Write(_) => {}
         }

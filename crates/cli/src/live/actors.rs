@@ -1,12 +1,11 @@
-//! `tenure slice`, `tenure site`, `tenure broker`, `tenure ticket`.
+//! `tenure slice`, `tenure site`, `tenure broker`.
 
 use serde::Serialize;
 use tenure_node::api::{
-    BrokerView, DelegationView, LinkView, Request, RequestView, SiteView, SliceView, TicketView,
-    UnitView,
+    BrokerView, DelegationView, Request, RequestView, SiteView, SliceView, UnitView,
 };
 
-use super::args::{BrokerCommand, Output, SiteCommand, SliceCommand, TicketCommand};
+use super::args::{BrokerCommand, Output, SiteCommand, SliceCommand};
 use super::{ask, print};
 use crate::Console;
 use crate::error::Error;
@@ -29,59 +28,41 @@ pub(crate) fn site(command: &SiteCommand, console: &mut Console<'_>) -> Result<(
         SiteCommand::Show { door, site } => {
             let sites: Vec<SiteView> =
                 ask(&door.data, &Request::Sites { site: Some(site.clone()) })?;
-            sites.iter().try_for_each(|site| match door.output {
-                Output::Json | Output::Jsonl => Ok(print::json(site, console)?),
-                output @ (Output::Table | Output::Csv) => {
-                    print::rows(&site.units, output, "no units", console)
-                }
+            sites.iter().try_for_each(|site| {
+                print::one(site, &site.units, door.output, "no units", console)
             })
         }
         SiteCommand::Reset { door, unit: (site, unit) } => {
             let request = Request::Reset { site: site.clone(), unit: *unit };
-            let view: SiteView = ask(&door.data, &request)?;
-            print::rows(&view.units, door.output, "no units", console)
+            let site: SiteView = ask(&door.data, &request)?;
+            print::one(&site, &site.units, door.output, "no units", console)
         }
     }
 }
 
 /// `tenure broker ...`
 pub(crate) fn broker(command: &BrokerCommand, console: &mut Console<'_>) -> Result<(), Error> {
-    let (door, broker) = match command {
-        BrokerCommand::List { door } => (door, None),
-        BrokerCommand::Show { door, broker } => (door, Some(broker.clone())),
-    };
-    let shown = broker.is_some();
-    let brokers: Vec<BrokerView> = ask(&door.data, &Request::Brokers { broker })?;
-    if matches!(door.output, Output::Json | Output::Jsonl) {
-        return Ok(print::json(&brokers, console)?);
-    }
-    let delegations: Vec<DelegationView> =
-        brokers.iter().flat_map(|broker| broker.delegations.clone()).collect();
-    print::rows(&delegations, door.output, "no delegations yet", console)?;
-    if shown && door.output == Output::Table {
-        let requests: Vec<RequestView> =
-            brokers.into_iter().flat_map(|broker| broker.requests).collect();
-        writeln!(console.out)?;
-        print::rows(&requests, door.output, "no requests", console)?;
-    }
-    Ok(())
-}
-
-/// `tenure ticket ...`
-pub(crate) fn ticket(command: &TicketCommand, console: &mut Console<'_>) -> Result<(), Error> {
-    let TicketCommand::Show { door, hash } = command;
-    let ticket: TicketView = ask(&door.data, &Request::Ticket { hash: hash.clone() })?;
-    if matches!(door.output, Output::Json | Output::Jsonl) {
-        return Ok(print::json(&ticket, console)?);
-    }
-    if door.output == Output::Table {
-        writeln!(console.out, "ticket {}", ticket.ticket)?;
-        if let Some(lease) = &ticket.lease {
-            writeln!(console.out, "lease  {lease}")?;
+    let none = "no delegations yet";
+    match command {
+        BrokerCommand::List { door } => {
+            let brokers: Vec<BrokerView> = ask(&door.data, &Request::Brokers { broker: None })?;
+            let delegations = brokers.iter().flat_map(|broker| broker.delegations.clone());
+            let delegations: Vec<DelegationView> = delegations.collect();
+            print::all(&brokers, &delegations, door.output, none, console)
         }
-        writeln!(console.out)?;
+        BrokerCommand::Show { door, broker } => {
+            let request = Request::Brokers { broker: Some(broker.clone()) };
+            let brokers: Vec<BrokerView> = ask(&door.data, &request)?;
+            brokers.iter().try_for_each(|broker| {
+                print::one(broker, &broker.delegations, door.output, none, console)?;
+                if door.output == Output::Table {
+                    writeln!(console.out)?;
+                    print::rows(&broker.requests, door.output, "no requests", console)?;
+                }
+                Ok(())
+            })
+        }
     }
-    print::rows(&ticket.links, door.output, "no links", console)
 }
 
 /// A site in a line.
@@ -175,23 +156,5 @@ impl print::Row for RequestView {
         let refusal = self.refusal.as_ref().map(|refusal| refusal.code.clone());
         let refusal = refusal.unwrap_or_default();
         vec![self.request.clone(), self.state.clone(), self.answer_by.clone(), refusal]
-    }
-}
-
-impl print::Row for LinkView {
-    const COLUMNS: &'static [&'static str] =
-        &["from", "to", "units", "type", "start", "end", "signed", "constraints"];
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.issuer.clone(),
-            self.holder.clone(),
-            self.units.to_string(),
-            self.resource.clone(),
-            self.start.clone(),
-            self.end.clone(),
-            if self.signed { "yes" } else { "NO" }.to_owned(),
-            self.constraints.join(", "),
-        ]
     }
 }

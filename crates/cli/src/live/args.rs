@@ -8,8 +8,10 @@ use clap::{Args, Subcommand, ValueEnum};
 use tenure_config::Override;
 use tenure_core::driver::UnitId;
 use tenure_core::name::Name;
-use tenure_core::time::Span;
+use tenure_core::time::{Span, Time};
 use tenure_node::api::LeaseName;
+
+use crate::moment;
 
 /// Which deployment is meant, and how its answers are printed.
 #[derive(Args, Clone, Debug)]
@@ -297,4 +299,50 @@ pub(crate) enum TicketCommand {
         /// The beginning of its hash, as `tenure lease show` prints it
         hash: String,
     },
+    /// Check a ticket link by link, or evidence of over-issue, without a deployment
+    Verify(VerifyArgs),
 }
+
+/// Check a ticket link by link, or evidence of over-issue, without a deployment.
+///
+/// Of a ticket each link must be signed by its issuer and lie inside the one above it, the root must be the
+/// site's, and the term must not be over. If nobody says which site is meant and a deployment runs, it must
+/// be one of its sites; what it calls its actors is shown, and its clock counts.
+#[derive(Args, Debug)]
+#[command(after_help = VERIFIED)]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    pub(crate) door: Door,
+
+    /// The ticket: what `tenure ticket show -o json` prints, or its bytes; - is standard input
+    #[arg(value_name = "FILE", required_unless_present = "evidence")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// The site whose ticket it must be: a name in the running deployment, an id or a public key
+    #[arg(long, value_name = "KEY", conflicts_with = "evidence")]
+    pub(crate) site: Option<String>,
+
+    /// The moment that its term is held against [default: now]
+    #[arg(long, value_name = "TIME", value_parser = moment::parse, conflicts_with = "evidence")]
+    pub(crate) at: Option<Time>,
+
+    /// Evidence in the place of a ticket: what `tenure lease show` or `tenure journal show` prints of the
+    /// refusal with `-o json`, or its bytes; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    pub(crate) evidence: Option<PathBuf>,
+
+    /// Receipts to be heard with the evidence: what `tenure journal show` prints of them with `-o json`
+    /// [may be repeated]
+    #[arg(long, value_name = "FILE", requires = "evidence", conflicts_with = "file")]
+    pub(crate) receipts: Vec<PathBuf>,
+}
+
+const VERIFIED: &str = "\
+Examples:
+  tenure ticket show c6198a29da -o json > ticket.json
+  tenure ticket verify ticket.json --at 2026-11-21T18:05:32Z
+  tenure lease show 4 -o json | tenure ticket verify --evidence -
+  tenure journal show exchange.db --kind receipt -o json > receipts.json
+  tenure ticket verify --evidence evidence.json --receipts receipts.json
+
+Exit codes: 0 it holds, or the evidence convicts; 1 it does not, or convicts nobody; 2 usage";

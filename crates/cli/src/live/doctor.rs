@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde::Serialize;
 use tenure_node::api::{ActorView, Request, SiteView, StatusView};
 
 use super::args::{Door, Output};
@@ -14,24 +15,35 @@ pub(crate) fn doctor(door: &Door, console: &mut Console<'_>) -> Result<(), Error
     let mut client = connect(&door.data)?;
     let status: StatusView = client.ask(&Request::Status)?;
     let sites: Vec<SiteView> = client.ask(&Request::Sites { site: None })?;
-    if door.output != Output::Table {
-        print::json(&status, console)?;
-    } else {
+    let wrong = wrong(&status, &sites);
+    let StatusView { version: _, program, pid, data, now, speed, actors } = &status;
+    if door.output == Output::Table {
+        let faster = if *speed == 1 { String::new() } else { format!(", {speed} times as fast") };
         writeln!(
             console.out,
-            "tenure {} runs as process {} on {}; it is {}{}\n",
-            status.program,
-            status.pid,
-            status.data,
-            status.now,
-            if status.speed == 1 {
-                String::new()
-            } else {
-                format!(", {} times as fast", status.speed)
-            }
+            "tenure {program} runs as process {pid} on {data}; it is {now}{faster}\n"
         )?;
-        print::rows(&status.actors, door.output, "no actors", console)?;
     }
+    let (pid, speed) = (*pid, *speed);
+    let health = Health { program, pid, data, now, speed, actors, wrong: &wrong };
+    print::one(&health, actors, door.output, "no actors", console)?;
+    if wrong.is_empty() { Ok(()) } else { Err(Error::Ill(wrong)) }
+}
+
+/// How a deployment is, and what is wrong with it.
+#[derive(Serialize)]
+struct Health<'a> {
+    program: &'a str,
+    pid: u32,
+    data: &'a str,
+    now: &'a str,
+    speed: u32,
+    actors: &'a [ActorView],
+    wrong: &'a [String],
+}
+
+/// What is wrong, a sentence each.
+fn wrong(status: &StatusView, sites: &[SiteView]) -> Vec<String> {
     let mut wrong = Vec::new();
     for actor in &status.actors {
         if let Some(cause) = &actor.down {
@@ -46,7 +58,7 @@ pub(crate) fn doctor(door: &Door, console: &mut Console<'_>) -> Result<(), Error
             ));
         }
     }
-    if wrong.is_empty() { Ok(()) } else { Err(Error::Ill(wrong)) }
+    wrong
 }
 
 /// `tenure metrics`
@@ -62,7 +74,7 @@ impl print::Row for ActorView {
         vec![
             self.name.clone(),
             self.role.clone(),
-            self.id.clone(),
+            self.id.chars().take(10).collect(),
             if self.down.is_some() { "DOWN" } else { "up" }.to_owned(),
             self.facts.to_string(),
             self.open.len().to_string(),

@@ -181,8 +181,11 @@ fn list(leases: &[LeaseView], output: Output, console: &mut Console<'_>) -> Resu
 fn watch(door: &Door, lease: Option<LeaseName>, console: &mut Console<'_>) -> Result<(), Error> {
     let mut client = connect(&door.data)?;
     let mut view: LeaseView = client.ask(&Request::Watch { lease })?;
+    let mut first = true;
     loop {
-        if door.output == Output::Table {
+        if door.output == Output::Csv {
+            print::csv(std::slice::from_ref(&view), std::mem::take(&mut first), console)?;
+        } else if door.output == Output::Table {
             let refusal = view.refusal.as_ref().map(|refusal| format!(": {}", refusal.message));
             let site = view.site.as_deref().unwrap_or("-");
             writeln!(
@@ -206,7 +209,7 @@ fn watch(door: &Door, lease: Option<LeaseName>, console: &mut Console<'_>) -> Re
 fn why(door: &Door, lease: &LeaseName, console: &mut Console<'_>) -> Result<(), Error> {
     let whys: Vec<WhyView> = ask(&door.data, &Request::Why { lease: lease.clone() })?;
     if door.output != Output::Table {
-        return Ok(print::json(&whys, console)?);
+        return print::rows(&whys, door.output, "", console);
     }
     for why in &whys {
         writeln!(console.out, "{} is {}: {}", why.lease.lease, state(&why.lease), why.reason)?;
@@ -235,6 +238,15 @@ impl print::Row for LeaseView {
             roughly(self.left_s),
             self.refusal.as_ref().map_or_else(String::new, |refusal| refusal.code.clone()),
         ]
+    }
+}
+
+impl print::Row for WhyView {
+    const COLUMNS: &'static [&'static str] = &["lease", "state", "reason", "help"];
+
+    fn cells(&self) -> Vec<String> {
+        let help = self.help.clone().unwrap_or_default();
+        vec![self.lease.lease.clone(), state(&self.lease), self.reason.clone(), help]
     }
 }
 

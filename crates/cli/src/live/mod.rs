@@ -5,6 +5,10 @@ mod actors;
 mod doctor;
 mod lease;
 mod print;
+mod proof;
+mod ticket;
+#[cfg(test)]
+mod ticket_tests;
 mod up;
 
 use std::path::Path;
@@ -16,10 +20,12 @@ use tenure_node::run::SOCKET;
 
 use crate::error::Error;
 
-pub(crate) use actors::{broker, site, slice, ticket};
+pub(crate) use actors::{broker, site, slice};
 pub(crate) use doctor::{doctor, metrics};
 pub(crate) use lease::lease;
 pub(crate) use up::{CONFIG, config, dev, up};
+pub(crate) use ticket::ticket;
+pub(crate) use up::{config, dev, up};
 
 /// Connects to the deployment that keeps its data in `data`.
 fn connect(data: &Path) -> Result<Client, Error> {

@@ -19,8 +19,35 @@ pub(crate) trait Row: Serialize {
     fn cells(&self) -> Vec<String>;
 }
 
+/// The version of what is printed as JSON; grows when a field goes or changes its meaning.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Versioned<'a, T> {
+    version: u32,
+    #[serde(flatten)]
+    value: &'a T,
+}
+
+impl<'a, T> Versioned<'a, T> {
+    fn of(value: &'a T) -> Self {
+        Self { version: VERSION, value }
+    }
+}
+
 /// Prints rows in the way that was asked for. `empty` is said in the place of an empty table.
 pub(crate) fn rows<R: Row>(
+    rows: &[R],
+    output: Output,
+    empty: &str,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    all(rows, rows, output, empty, console)
+}
+
+/// As [`rows`] for values of which the rows say only a part: JSON has the values, the rest the rows.
+pub(crate) fn all<R: Row>(
+    values: &[impl Serialize],
     rows: &[R],
     output: Output,
     empty: &str,
@@ -29,24 +56,39 @@ pub(crate) fn rows<R: Row>(
     match output {
         Output::Table if rows.is_empty() => writeln!(console.out, "{empty}")?,
         Output::Table => writeln!(console.out, "{}", table(rows))?,
-        Output::Json => json(&rows, console)?,
-        Output::Jsonl => rows.iter().try_for_each(|row| line(row, console))?,
-        Output::Csv => csv(rows, console)?,
+        Output::Json => pretty(&values.iter().map(Versioned::of).collect::<Vec<_>>(), console)?,
+        Output::Jsonl => values.iter().try_for_each(|value| line(value, console))?,
+        Output::Csv => csv(rows, true, console)?,
     }
     Ok(console.out.flush()?)
 }
 
-/// Prints one JSON value.
-pub(crate) fn json(value: &impl Serialize, console: &mut Console<'_>) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *console.out, value)?;
-    writeln!(console.out)
+/// As [`all`] for one value.
+pub(crate) fn one<R: Row>(
+    value: &impl Serialize,
+    rows: &[R],
+    output: Output,
+    empty: &str,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    match output {
+        Output::Json => Ok(pretty(&Versioned::of(value), console)?),
+        Output::Table | Output::Jsonl | Output::Csv => {
+            all(std::slice::from_ref(value), rows, output, empty, console)
+        }
+    }
 }
 
-/// Prints one JSON value on one line.
+/// Prints one value on one line.
 pub(crate) fn line(value: &impl Serialize, console: &mut Console<'_>) -> io::Result<()> {
-    serde_json::to_writer(&mut *console.out, value)?;
+    serde_json::to_writer(&mut *console.out, &Versioned::of(value))?;
     writeln!(console.out)?;
     console.out.flush()
+}
+
+fn pretty(value: &impl Serialize, console: &mut Console<'_>) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *console.out, value)?;
+    writeln!(console.out)
 }
 
 /// A table without lines, to be read by people.
@@ -64,9 +106,12 @@ pub(crate) fn table<R: Row>(rows: &[R]) -> String {
     lines.join("\n")
 }
 
-fn csv<R: Row>(rows: &[R], console: &mut Console<'_>) -> io::Result<()> {
+/// Prints rows with commas between, and the names of the columns above if there is a `head`.
+pub(crate) fn csv<R: Row>(rows: &[R], head: bool, console: &mut Console<'_>) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(&mut *console.out);
-    writer.write_record(R::COLUMNS)?;
+    if head {
+        writer.write_record(R::COLUMNS)?;
+    }
     for row in rows {
         writer.write_record(row.cells())?;
     }

@@ -6,6 +6,7 @@
 
 pub mod client;
 mod follow;
+mod proof;
 mod server;
 mod view;
 mod wish;
@@ -23,6 +24,7 @@ use tenure_core::slice::LeaseId;
 use tenure_core::time::Span;
 use thiserror::Error;
 
+pub use proof::EvidenceView;
 pub use server::{Deck, serve};
 pub use view::{
     ActorView, BrokerView, DelegationView, LeaseUnitView, LeaseView, LinkView, RefusalView,

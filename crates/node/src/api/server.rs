@@ -272,6 +272,10 @@ impl Deck {
                     };
                     leases.extend(self.leases_of(&handle.card().name, wanted).await?);
                 }
+                // Proofs are long, and a list is for looking over.
+                for refusal in leases.iter_mut().filter_map(|lease| lease.refusal.as_mut()) {
+                    refusal.evidence = None;
+                }
                 json(&leases)
             }
             Request::Lease { lease } => json(&self.named(&lease).await?),
@@ -325,7 +329,7 @@ impl Deck {
             actors.push(view::ActorView {
                 name: card.name.to_string(),
                 role: view::role(card.role),
-                id: card.id.to_string(),
+                id: card.id.to_hex(),
                 down,
                 facts,
                 open,

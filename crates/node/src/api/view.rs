@@ -8,7 +8,7 @@ use tenure_core::actor::Role;
 use tenure_core::actor::broker::{Broker, HoldingSurvey, RequestSurvey};
 use tenure_core::actor::service_manager::{LeaseSurvey, ServiceManager};
 use tenure_core::actor::site_authority::{SiteAuthority, SiteLeaseSurvey};
-use tenure_core::identity::{ActorId, Scheme, Verifier};
+use tenure_core::identity::{ActorId, Scheme};
 use tenure_core::lease::service_manager::{Extension, Outcome, State, Use};
 use tenure_core::lease::{broker, unit};
 use tenure_core::name::Name;
@@ -18,6 +18,8 @@ use tenure_core::slice::LeaseId;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::SignedLink;
 use tenure_core::time::{Term, Time};
+
+use super::proof::{EvidenceView, hex};
 
 /// The names of actors by their ids.
 pub(super) type Names = BTreeMap<ActorId, Name>;
@@ -48,7 +50,7 @@ pub struct ActorView {
     pub name: String,
     /// What it is for.
     pub role: String,
-    /// Its id.
+    /// Its id, all 64 digits.
     pub id: String,
     /// What is wrong with it, if it is not at work.
     pub down: Option<String>,
@@ -116,6 +118,9 @@ pub struct RefusalView {
     pub message: String,
     /// Whether it can ever be had: never, later, denied.
     pub outlook: String,
+    /// The proof, where somebody sold more than it held; in answers about one lease only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<EvidenceView>,
 }
 
 /// A slice of a service manager.
@@ -138,7 +143,7 @@ pub struct SliceView {
 pub struct SiteView {
     /// Its name.
     pub name: String,
-    /// Its id.
+    /// Its id, all 64 digits.
     pub id: String,
     /// Its units.
     pub units: Vec<UnitView>,
@@ -214,7 +219,7 @@ pub struct DelegationView {
 pub struct BrokerView {
     /// Its name.
     pub name: String,
-    /// Its id.
+    /// Its id, all 64 digits.
     pub id: String,
     /// What it can sell from.
     pub delegations: Vec<DelegationView>,
@@ -267,6 +272,8 @@ pub struct LinkView {
     pub constraints: Vec<String>,
     /// Whether its signature is its issuer's.
     pub signed: bool,
+    /// The link as it travels, in hexadecimal digits: what a check goes by.
+    pub bytes: String,
 }
 
 /// RFC 3339 in UTC, to the millisecond.
@@ -307,6 +314,11 @@ impl RefusalView {
                 Outlook::Denied => "denied",
             }
             .to_owned(),
+            evidence: if let Refusal::Conflict(evidence) = refusal {
+                Some(EvidenceView::of(evidence))
+            } else {
+                None
+            },
         }
     }
 }
@@ -484,7 +496,7 @@ pub(super) fn site(card: (&Name, ActorId), actor: &SiteAuthority, names: &Names)
     let delegations = actor.delegations().map(|ticket| delegation(ticket, names));
     SiteView {
         name: site.to_string(),
-        id: id.to_string(),
+        id: id.to_hex(),
         units: units.collect(),
         delegations: delegations.collect(),
         leases: leases.collect(),
@@ -542,28 +554,33 @@ pub(super) fn broker(
     delegations.sort_by(|a, b| (&a.site, &a.resource).cmp(&(&b.site, &b.resource)));
     BrokerView {
         name: card.0.to_string(),
-        id: card.1.to_string(),
+        id: card.1.to_hex(),
         delegations,
         requests: actor.request_survey().map(|asked| request(&asked, names)).collect(),
     }
 }
 
 pub(super) fn ticket(ticket: &Ticket, lease: Option<String>, names: &Names) -> TicketView {
-    let links = ticket.links().iter().map(|link| self::link(link, names));
+    let links = ticket.links().iter();
+    let links = links.map(|link| LinkView::of(link, |id| name(names, id)));
     TicketView { ticket: ticket.hash().to_hex(), lease, links: links.collect() }
 }
 
-fn link(link: &SignedLink, names: &Names) -> LinkView {
-    LinkView {
-        hash: link.hash().to_hex(),
-        issuer: name(names, link.issuer),
-        holder: name(names, link.holder),
-        resource: link.resource.to_string(),
-        units: link.units.get(),
-        start: time(link.term.start()),
-        end: time(link.term.end()),
-        constraints: link.constraints.iter().map(ToString::to_string).collect(),
-        signed: link.verifies(&mut Verifier::new(Scheme::Ed25519)),
+impl LinkView {
+    /// What a link says, with actors as `name` calls them.
+    pub fn of(link: &SignedLink, name: impl Fn(ActorId) -> String) -> Self {
+        Self {
+            hash: link.hash().to_hex(),
+            issuer: name(link.issuer),
+            holder: name(link.holder),
+            resource: link.resource.to_string(),
+            units: link.units.get(),
+            start: time(link.term.start()),
+            end: time(link.term.end()),
+            constraints: link.constraints.iter().map(ToString::to_string).collect(),
+            signed: link.verifies(&mut Verifier::new(Scheme::Ed25519)),
+            bytes: hex(link),
+        }
     }
 }
 

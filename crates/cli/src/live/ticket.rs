@@ -1,0 +1,353 @@
+//! `tenure ticket`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tenure_core::identity::{ActorId, PublicKey, Scheme, Verifier};
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::evidence::Evidence;
+use tenure_core::ticket::link::SignedLink;
+use tenure_core::ticket::receipt::Receipt;
+use tenure_core::time::Time;
+use tenure_node::api::{LinkView, Request, StatusView, TicketView};
+use tenure_node::clock::{Clock as _, WallClock};
+
+use super::args::{Door, Output, TicketCommand, VerifyArgs};
+use super::{ask, print, proof, roughly};
+use crate::error::Error;
+use crate::{Console, moment};
+
+/// `tenure ticket ...`
+pub(crate) fn ticket(command: &TicketCommand, console: &mut Console<'_>) -> Result<(), Error> {
+    match command {
+        TicketCommand::Show { door, hash } => show(door, hash, console),
+        TicketCommand::Verify(args) => verify(args, console),
+    }
+}
+
+fn show(door: &Door, hash: &str, console: &mut Console<'_>) -> Result<(), Error> {
+    let ticket: TicketView = ask(&door.data, &Request::Ticket { hash: hash.to_owned() })?;
+    if door.output == Output::Table {
+        writeln!(console.out, "ticket {}", ticket.ticket)?;
+        if let Some(lease) = &ticket.lease {
+            writeln!(console.out, "lease  {lease}")?;
+        }
+        writeln!(console.out)?;
+    }
+    print::one(&ticket, &ticket.links, door.output, "no links", console)
+}
+
+fn verify(args: &VerifyArgs, console: &mut Console<'_>) -> Result<(), Error> {
+    let known = Known::ask(&args.door);
+    match (&args.evidence, &args.file) {
+        (Some(path), _) => {
+            let evidence = proof::evidence(path)?;
+            let receipts = args.receipts.iter().map(|path| proof::receipts(path));
+            let receipts = receipts.collect::<Result<Vec<_>, _>>()?.concat();
+            hear(&evidence, &receipts, &known, args.door.output, console)
+        }
+        (None, Some(path)) => check(&proof::ticket(path)?, &known, args, console),
+        (None, None) => Err(Error::Wrong("no ticket and no evidence is named".to_owned())),
+    }
+}
+
+/// What a running deployment says; nothing where none runs.
+#[derive(Default)]
+struct Known {
+    names: BTreeMap<String, String>,
+    /// The ids of its sites.
+    sites: Vec<String>,
+    now: Option<Time>,
+}
+
+impl Known {
+    fn ask(door: &Door) -> Self {
+        let status: Result<StatusView, Error> = ask(&door.data, &Request::Status);
+        let Ok(status) = status else { return Self::default() };
+        let sites = status.actors.iter().filter(|actor| actor.role == "site-authority");
+        Self {
+            sites: sites.map(|site| site.id.clone()).collect(),
+            names: status.actors.iter().map(|a| (a.id.clone(), a.name.clone())).collect(),
+            now: moment::parse(&status.now).ok(),
+        }
+    }
+
+    fn name(&self, id: ActorId) -> String {
+        self.names.get(&id.to_hex()).cloned().unwrap_or_else(|| id.to_string())
+    }
+
+    /// The ids of the sites that are meant, if that is known.
+    fn sites_meant(&self, site: Option<&str>) -> Result<Option<Vec<String>>, Error> {
+        let Some(site) = site else {
+            return Ok(Some(self.sites.clone()).filter(|sites| !sites.is_empty()));
+        };
+        if let Some((id, _)) =
+            self.names.iter().find(|(id, name)| *name == site && self.sites.contains(id))
+        {
+            return Ok(Some(vec![id.clone()]));
+        }
+        let key = serde_json::from_value::<PublicKey>(site.to_lowercase().into());
+        let Ok(key) = key else {
+            return Err(Error::Wrong(format!(
+                "`{site}` is neither a site that runs here nor a key or an id of 64 digits"
+            )));
+        };
+        Ok(Some(vec![site.to_lowercase(), ActorId::of(&key).to_hex()]))
+    }
+}
+
+/// What was found of a ticket.
+#[derive(Serialize)]
+struct TicketVerdict {
+    ticket: String,
+    holds: bool,
+    /// The site that it is good at, and whether that is one that is meant; unknown if nobody says.
+    site: String,
+    site_name: String,
+    site_is_meant: Option<bool>,
+    /// The moment that its term was held against, and how it is then: to-come, running, over.
+    at: String,
+    term: String,
+    links: Vec<LinkVerdict>,
+    faults: Vec<String>,
+}
+
+/// What was found of a link.
+#[derive(Serialize)]
+struct LinkVerdict {
+    link: usize,
+    #[serde(flatten)]
+    what: LinkView,
+    /// `holds`, or what does not.
+    verdict: String,
+}
+
+impl print::Row for LinkVerdict {
+    const COLUMNS: &'static [&'static str] =
+        &["link", "from", "to", "units", "type", "start", "end", "verdict"];
+
+    fn cells(&self) -> Vec<String> {
+        let LinkView { issuer, holder, units, resource, start, end, .. } = &self.what;
+        let (link, units) = (self.link.to_string(), units.to_string());
+        let words = [issuer, holder, &units, resource, start, end, &self.verdict];
+        [&link].into_iter().chain(words).cloned().collect()
+    }
+}
+
+fn link_view(link: &SignedLink, known: &Known) -> LinkView {
+    LinkView::of(link, |id| known.name(id))
+}
+
+fn check(
+    ticket: &Ticket,
+    known: &Known,
+    args: &VerifyArgs,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    let at = args.at.or(known.now).unwrap_or_else(|| WallClock::new().now());
+    let meant = known.sites_meant(args.site.as_deref())?;
+    let site_is_meant = meant.as_ref().map(|meant| meant.contains(&ticket.site().to_hex()));
+    let (mut links, mut parent): (Vec<LinkVerdict>, Option<&SignedLink>) = (Vec::new(), None);
+    let mut verifier = Verifier::new(Scheme::Ed25519);
+    for (place, link) in ticket.links().iter().enumerate() {
+        let mut wrong = Vec::new();
+        if !link.verifies(&mut verifier) {
+            wrong.push("its signature is not its issuer's".to_owned());
+        }
+        wrong.extend(link.follows(parent).err().map(|fault| fault.to_string()));
+        if place == 0 && site_is_meant == Some(false) {
+            wrong.push("it is another site's".to_owned());
+        }
+        if place + 1 == ticket.links().len() && link.term.end() <= at {
+            wrong.push("its term is over".to_owned());
+        }
+        let verdict = if wrong.is_empty() { "holds".to_owned() } else { wrong.join("; ") };
+        links.push(LinkVerdict { link: place, what: link_view(link, known), verdict });
+        parent = Some(link);
+    }
+    let wrong = links.iter().filter(|link| link.verdict != "holds");
+    let faults: Vec<String> =
+        wrong.map(|link| format!("link {}: {}", link.link, link.verdict)).collect();
+    let term = ticket.bottom().term;
+    let verdict = TicketVerdict {
+        ticket: ticket.hash().to_hex(),
+        holds: faults.is_empty(),
+        site: ticket.site().to_hex(),
+        site_name: known.name(ticket.site()),
+        site_is_meant,
+        at: moment::show(at),
+        term: if at < term.start() {
+            "to-come"
+        } else if term.contains(at) {
+            "running"
+        } else {
+            "over"
+        }
+        .to_owned(),
+        links,
+        faults,
+    };
+    if args.door.output == Output::Table {
+        head(&verdict, ticket, at, console)?;
+    }
+    print::one(&verdict, &verdict.links, args.door.output, "no links", console)?;
+    if site_is_meant.is_none() {
+        let site = &verdict.site;
+        let message = format!("nobody has said which site is meant: compare {site}, or use --site");
+        crate::render::warning(&message, console)?;
+    }
+    if verdict.holds {
+        return Ok(());
+    }
+    Err(Error::Void {
+        message: format!("the ticket does not hold: {}", verdict.faults.join("; ")),
+        help: "docs/PROTOCOL.md says what a ticket must be".to_owned(),
+    })
+}
+
+fn head(
+    verdict: &TicketVerdict,
+    ticket: &Ticket,
+    at: Time,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    let term = ticket.bottom().term;
+    let apart = |a: Time, b: Time| roughly(a.since(b).as_secs_f64());
+    let term = match verdict.term.as_str() {
+        "to-come" => format!("begins in {}", apart(term.start(), at)),
+        "running" => format!("runs for another {}", apart(term.end(), at)),
+        _ => format!("was over {} before", apart(at, term.end())),
+    };
+    let site = match verdict.site_is_meant {
+        Some(true) => "the one meant",
+        Some(false) => "NOT the one meant",
+        None => "nobody says which is meant",
+    };
+    writeln!(console.out, "ticket {}", verdict.ticket)?;
+    writeln!(console.out, "site   {} ({site}), {}", verdict.site_name, verdict.site)?;
+    writeln!(console.out, "term   {term}, at {}", verdict.at)?;
+    writeln!(console.out, "{}\n", if verdict.holds { "It holds." } else { "It does NOT hold." })?;
+    Ok(())
+}
+
+/// What was found of evidence.
+#[derive(Serialize)]
+struct EvidenceVerdict {
+    /// Whom it convicts, if anybody.
+    convicts: Option<String>,
+    convicts_name: Option<String>,
+    /// Why, in a sentence.
+    reason: String,
+    at: String,
+    links: Vec<Charge>,
+}
+
+/// A link of evidence.
+#[derive(Serialize)]
+struct Charge {
+    /// `parent` or `child`.
+    part: String,
+    link: String,
+    issuer: String,
+    holder: String,
+    units: u32,
+    start: String,
+    end: String,
+    signed: bool,
+    excused: bool,
+}
+
+impl print::Row for Charge {
+    const COLUMNS: &'static [&'static str] =
+        &["part", "link", "from", "to", "units", "start", "end", "signed", "excused"];
+
+    fn cells(&self) -> Vec<String> {
+        let word = |yes: bool, no: &str| if yes { "yes".to_owned() } else { no.to_owned() };
+        vec![
+            self.part.clone(),
+            self.link.chars().take(10).collect(),
+            self.issuer.clone(),
+            self.holder.clone(),
+            self.units.to_string(),
+            self.start.clone(),
+            self.end.clone(),
+            word(self.signed, "NO"),
+            word(self.excused, "-"),
+        ]
+    }
+}
+
+fn hear(
+    evidence: &Evidence,
+    receipts: &[Receipt],
+    known: &Known,
+    output: Output,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    let site = evidence.parents.first().map(Ticket::site);
+    let charge = |part: &str, link: &SignedLink| {
+        let LinkView { hash, issuer, holder, units, start, end, signed, .. } =
+            link_view(link, known);
+        let excuses = |receipt: &Receipt| {
+            site.is_some_and(|site| receipt.excuses(&mut Verifier::new(Scheme::Ed25519), site, link, evidence.at))
+        };
+        let excused = part == "child" && receipts.iter().any(excuses);
+        let part = part.to_owned();
+        Charge { part, link: hash, issuer, holder, units, start, end, signed, excused }
+    };
+    let parents = evidence.parents.iter().map(|parent| charge("parent", parent.bottom()));
+    let links: Vec<Charge> =
+        parents.chain(evidence.links.iter().map(|link| charge("child", link))).collect();
+    let outcome = evidence.convicts(Scheme::Ed25519, receipts);
+    let charged = links.iter().filter(|link| link.part == "child" && !link.excused);
+    let sold: u64 = charged.map(|link| u64::from(link.units)).sum();
+    let held = links.iter().filter(|link| link.part == "parent").map(|link| link.units).max();
+    let at = moment::show(evidence.at);
+    let reason = match &outcome {
+        Ok(culprit) => format!(
+            "{} has handed on {sold} units for {at}, of {} that it held",
+            known.name(*culprit),
+            held.unwrap_or_default()
+        ),
+        Err(fault) => fault.to_string(),
+    };
+    let verdict = EvidenceVerdict {
+        convicts: outcome.as_ref().ok().map(ActorId::to_hex),
+        convicts_name: outcome.as_ref().ok().map(|id| known.name(*id)),
+        reason,
+        at,
+        links,
+    };
+    if output == Output::Table {
+        match &verdict.convicts {
+            Some(id) => writeln!(console.out, "convicts {id}: {}\n", verdict.reason)?,
+            None => writeln!(console.out, "convicts nobody: {}\n", verdict.reason)?,
+        }
+    }
+    print::one(&verdict, &verdict.links, output, "no links", console)?;
+    if verdict.convicts.is_some() {
+        return Ok(());
+    }
+    Err(Error::Void {
+        message: format!("the evidence convicts nobody: {}", verdict.reason),
+        help: "docs/PROTOCOL.md says what evidence must show".to_owned(),
+    })
+}
+
+impl print::Row for LinkView {
+    const COLUMNS: &'static [&'static str] =
+        &["from", "to", "units", "type", "start", "end", "signed", "constraints"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.issuer.clone(),
+            self.holder.clone(),
+            self.units.to_string(),
+            self.resource.clone(),
+            self.start.clone(),
+            self.end.clone(),
+            if self.signed { "yes" } else { "NO" }.to_owned(),
+            self.constraints.join(", "),
+        ]
+    }
+}
