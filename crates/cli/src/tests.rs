@@ -111,6 +111,8 @@ fn an_error_is_json_where_the_results_would_be() {
         let (code, out, err) = tenure(&["emulate", &file, "--set", "capacity=0", format]);
         assert_eq!((code, out.as_str()), (1, ""));
         let expected = serde_json::json!({ "error": {
+            "version": 1,
+            "code": "failed",
             "message": "a capacity of 0 leaves 0 to 1 sites without `units`",
             "help": "give at least one unit to each site",
             "file": file,

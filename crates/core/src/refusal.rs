@@ -112,6 +112,16 @@ pub enum Refusal {
         /// When.
         at: Time,
     },
+    /// The term leaves what sites have delegated so far, whatever is sold of it.
+    #[error("`{resource}` is delegated until {until}, and was asked for until {end}")]
+    Beyond {
+        /// The type asked for.
+        resource: Name,
+        /// Until when a term may last that begins as early as the request allows.
+        until: Time,
+        /// The end of that term as it was asked for.
+        end: Time,
+    },
 }
 
 /// What the asker can do about a refusal.
@@ -139,6 +149,7 @@ impl Refusal {
             | Self::NotExtendable(_)
             | Self::Malformed(_) => Outlook::Never,
             Self::Busy { .. }
+            | Self::Beyond { .. }
             | Self::Undecided(_)
             | Self::SetupFailed { .. }
             | Self::Overloaded => Outlook::Later,
@@ -171,6 +182,7 @@ impl Refusal {
             Self::Forbidden => "forbidden",
             Self::Overloaded => "overloaded",
             Self::Oversold { .. } => "oversold",
+            Self::Beyond { .. } => "beyond",
         }
     }
 }

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use tenure_tests::{root, tenure};
 
 /// `tenure dev` in a folder of its own. Stopped when the test is over.
-struct Deployment {
-    data: TempDir,
+pub(crate) struct Deployment {
+    pub(crate) data: TempDir,
     process: Child,
 }
 
@@ -22,14 +22,24 @@ impl Deployment {
         Self { data, process }
     }
 
+    /// `tenure up` with a configuration, its data in a folder that may hold files already.
+    pub(crate) fn of(config: &str, data: TempDir) -> Self {
+        let file = data.path().join("live.toml");
+        std::fs::write(&file, config).expect("a file");
+        let mut command = Command::new(tenure());
+        command.args(["up", "--config"]).arg(file).arg("--data").arg(data.path());
+        let process = ready(command);
+        Self { data, process }
+    }
+
     /// Runs a command on it.
-    fn tenure(&self, line: &str) -> Output {
+    pub(crate) fn tenure(&self, line: &str) -> Output {
         tenure_on(self.data.path(), line)
     }
 
     /// Runs a command that must go well, and reads its JSON.
     #[track_caller]
-    fn json(&self, line: &str) -> Value {
+    pub(crate) fn json(&self, line: &str) -> Value {
         let output = self.tenure(&format!("{line} -o json"));
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "tenure {line}: {error}");
@@ -92,15 +102,17 @@ impl Drop for Deployment {
 /// Starts `tenure dev` and waits until it says that it takes commands.
 fn run(data: &Path) -> Child {
     let quiet = "service-manager.load.demand.values=[0]";
-    let mut process = Command::new(tenure())
-        .args(["dev", "--set", quiet, "--data"])
-        .arg(data)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("tenure dev");
+    let mut command = Command::new(tenure());
+    command.args(["dev", "--set", quiet, "--data"]).arg(data);
+    ready(command)
+}
+
+/// Starts a deployment and waits until it says that it takes commands.
+fn ready(mut command: Command) -> Child {
+    let mut process = command.stdout(Stdio::piped()).spawn().expect("a deployment");
     let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
     let ready = lines.map_while(Result::ok).any(|line| line.contains("leases live on"));
-    assert!(ready, "tenure dev ended before it was ready");
+    assert!(ready, "the deployment ended before it was ready");
     process
 }
 
@@ -109,7 +121,7 @@ fn tenure_on(data: &Path, line: &str) -> Output {
     output.expect("the command runs")
 }
 
-fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -251,6 +263,74 @@ fn a_no_has_a_code_a_reason_and_a_way_on() {
     let output = deployment.tenure("lease show guest/77 -o json");
     let error: Value = serde_json::from_slice(&output.stderr).expect("JSON");
     assert_eq!(error["error"]["message"], "no lease guest/77");
+    assert_eq!(error["error"]["code"], "no-such");
+    assert!(error["error"]["help"].as_str().is_some_and(|help| help.contains("--all")), "{error}");
+}
+
+#[test]
+fn every_command_that_reads_prints_what_was_asked_for() {
+    let deployment = Deployment::start();
+    let lease = deployment.json("lease request 2 --for 1h --wait")[0].clone();
+    let hash = lease["tickets"][0].as_str().expect("a ticket").to_owned();
+    let name = lease["lease"].as_str().expect("a name").to_owned();
+    for (line, column) in [
+        ("lease list", "lease"),
+        (&*format!("lease show {name}"), "lease"),
+        (&*format!("lease why {name}"), "reason"),
+        ("slice list", "slice"),
+        ("site list", "free"),
+        ("site show alpha", "epoch"),
+        ("broker list", "free"),
+        ("broker show exchange", "free"),
+        (&*format!("ticket show {hash}"), "signed"),
+        ("doctor", "open"),
+    ] {
+        let printed = |output: &str| {
+            let output = deployment.tenure(&format!("{line} -o {output}"));
+            assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let value: Value = serde_json::from_str(&printed("json")).expect("JSON");
+        let all = value.as_array().cloned().unwrap_or_else(|| vec![value]);
+        let lines: Vec<Value> = printed("jsonl")
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
+            .collect();
+        assert_eq!(lines.len(), all.len(), "{line}");
+        for object in all.iter().chain(&lines) {
+            assert_eq!(object["version"], 1, "{line}: {object}");
+        }
+        let csv = printed("csv");
+        let mut rows = csv.lines();
+        let head: Vec<&str> = rows.next().expect("a head").split(',').collect();
+        assert!(head.contains(&column) && rows.next().is_some(), "{line}: {csv}");
+        assert!(
+            printed("table").contains(&column.to_uppercase()) || line.contains(&name),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_ticket_that_was_shown_can_be_checked_by_anybody() {
+    let deployment = Deployment::start();
+    let lease = deployment.json("lease request 2 --for 1h --where zone=west --wait")[0].clone();
+    let hash = lease["tickets"][0].as_str().expect("a ticket");
+    let shown = deployment.tenure(&format!("ticket show {hash} -o json"));
+    let file = deployment.data.path().join("ticket.json");
+    std::fs::write(&file, &shown.stdout).expect("a file");
+    let file = file.display();
+    let found = deployment.json(&format!("ticket verify {file} --site beta"));
+    assert_eq!((&found["holds"], &found["term"]), (&Value::Bool(true), &"running".into()));
+    assert_eq!(deployment.json(&format!("ticket verify {file}"))["site_name"], "beta");
+    let wrong = deployment.tenure(&format!("ticket verify {file} --site alpha"));
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(stderr(&wrong).contains("another site's"), "{}", stderr(&wrong));
+    // Where nothing runs the key has to be said.
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let key = found["site"].as_str().expect("a key");
+    let alone = tenure_on(elsewhere.path(), &format!("ticket verify {file} --site {key}"));
+    assert_eq!(alone.status.code(), Some(0), "{}", stderr(&alone));
 }
 
 /// The commands of a document's `console` blocks, each with the output that it shows and the exit code.

@@ -136,7 +136,7 @@ pub(crate) enum LeaseCommand {
         /// The lease; all of them unless set
         lease: Option<LeaseName>,
     },
-    /// Say why a lease is as it is
+    /// Say why a lease is as it is: who holds the units, what has failed, who has yet to answer
     Why {
         #[command(flatten)]
         door: Door,

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use tenure_core::property::Properties;
 use tenure_core::time::Span;
 use tenure_node::api::client::{Client, ClientError};
-use tenure_node::api::{LeaseName, LeaseUnitView, LeaseView, Request, WhyView, Wish};
+use tenure_node::api::{LeaseName, LeaseUnitView, LeaseView, Request, Wish};
 
 use super::args::{Door, LeaseCommand, Output, RequestArgs, WaitArgs};
-use super::{ask, connect, print, roughly};
+use super::{ask, connect, print, roughly, why};
 use crate::Console;
 use crate::error::Error;
 
@@ -37,7 +37,7 @@ pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result
             list(&leases, door.output, console)
         }
         LeaseCommand::Watch { door, lease } => watch(door, lease.clone(), console),
-        LeaseCommand::Why { door, lease } => why(door, lease, console),
+        LeaseCommand::Why { door, lease } => why::why(door, lease, console),
     }
 }
 
@@ -157,7 +157,7 @@ fn facts(lease: &LeaseView) -> Vec<(&'static str, String)> {
 }
 
 /// The state with what is under way or how it went.
-fn state(lease: &LeaseView) -> String {
+pub(super) fn state(lease: &LeaseView) -> String {
     match (&lease.outcome, &lease.extension) {
         (Some(outcome), _) => format!("{} ({outcome})", lease.state),
         (None, Some(extension)) => format!("{} (extension: {extension})", lease.state),
@@ -206,23 +206,6 @@ fn watch(door: &Door, lease: Option<LeaseName>, console: &mut Console<'_>) -> Re
     }
 }
 
-fn why(door: &Door, lease: &LeaseName, console: &mut Console<'_>) -> Result<(), Error> {
-    let whys: Vec<WhyView> = ask(&door.data, &Request::Why { lease: lease.clone() })?;
-    if door.output != Output::Table {
-        return print::rows(&whys, door.output, "", console);
-    }
-    for why in &whys {
-        writeln!(console.out, "{} is {}: {}", why.lease.lease, state(&why.lease), why.reason)?;
-        for finding in why.findings.iter().filter(|finding| finding.says != why.reason) {
-            writeln!(console.out, "  {:<12} {}", finding.actor, finding.says)?;
-        }
-        if let Some(help) = &why.help {
-            writeln!(console.out, "help: {help}")?;
-        }
-    }
-    Ok(())
-}
-
 impl print::Row for LeaseView {
     const COLUMNS: &'static [&'static str] =
         &["lease", "slice", "state", "units", "type", "site", "left", "why"];
@@ -238,15 +221,6 @@ impl print::Row for LeaseView {
             roughly(self.left_s),
             self.refusal.as_ref().map_or_else(String::new, |refusal| refusal.code.clone()),
         ]
-    }
-}
-
-impl print::Row for WhyView {
-    const COLUMNS: &'static [&'static str] = &["lease", "state", "reason", "help"];
-
-    fn cells(&self) -> Vec<String> {
-        let help = self.help.clone().unwrap_or_default();
-        vec![self.lease.lease.clone(), state(&self.lease), self.reason.clone(), help]
     }
 }
 

@@ -10,6 +10,7 @@ mod ticket;
 #[cfg(test)]
 mod ticket_tests;
 mod up;
+mod why;
 
 use std::path::Path;
 
@@ -25,7 +26,6 @@ pub(crate) use doctor::{doctor, metrics};
 pub(crate) use lease::lease;
 pub(crate) use up::{CONFIG, config, dev, up};
 pub(crate) use ticket::ticket;
-pub(crate) use up::{config, dev, up};
 
 /// Connects to the deployment that keeps its data in `data`.
 fn connect(data: &Path) -> Result<Client, Error> {

@@ -30,11 +30,21 @@ pub struct Outgoing {
     pub sealed: Sealed,
 }
 
+/// A message that is not answered yet.
+#[derive(Clone, Debug)]
+struct Waiting<M> {
+    message: M,
+    /// The pause before it is sent again.
+    pause: Span,
+    /// How often it was sent.
+    sent: u32,
+}
+
 /// The messages of one actor that wait for an answer.
 #[derive(Clone, Debug)]
 pub struct Outbox<M = Outgoing> {
     patience: Patience,
-    waiting: BTreeMap<EffectId, (M, Span)>,
+    waiting: BTreeMap<EffectId, Waiting<M>>,
     by_time: BTreeSet<(Time, EffectId)>,
 }
 
@@ -52,8 +62,13 @@ impl<M: Clone> Outbox<M> {
     /// Takes in a message that is being sent now.
     pub fn sent(&mut self, id: EffectId, message: M, now: Time) {
         let pause = self.patience.first;
-        self.waiting.insert(id, (message, pause));
+        self.waiting.insert(id, Waiting { message, pause, sent: 1 });
         self.by_time.insert((now.plus(pause), id));
+    }
+
+    /// How often a message that waits for an answer was sent, since it was taken in.
+    pub fn times_sent(&self, id: EffectId) -> u32 {
+        self.waiting.get(&id).map_or(0, |waiting| waiting.sent)
     }
 
     /// The messages to repeat now: due, and still owed.
@@ -66,10 +81,11 @@ impl<M: Clone> Outbox<M> {
             self.by_time.pop_first();
             if !is_owed(id) {
                 self.waiting.remove(&id);
-            } else if let Some((message, pause)) = self.waiting.get_mut(&id) {
-                due.push((id, message.clone()));
-                *pause = pause.times(2).min(self.patience.longest);
-                self.by_time.insert((now.plus(*pause), id));
+            } else if let Some(waiting) = self.waiting.get_mut(&id) {
+                due.push((id, waiting.message.clone()));
+                waiting.pause = waiting.pause.times(2).min(self.patience.longest);
+                waiting.sent = waiting.sent.saturating_add(1);
+                self.by_time.insert((now.plus(waiting.pause), id));
             }
         }
         due

@@ -75,6 +75,8 @@ pub struct Source<'a> {
     pub attributes: &'a Attributes,
     /// The units of the ticket.
     pub units: u32,
+    /// Until when it runs. Delegations are renewed, so it may be later tomorrow.
+    pub until: Time,
     /// What is free, when. A clone is cheap: book in it to try things.
     pub free: Calendar,
 }

@@ -257,7 +257,32 @@ impl<'a> Draft<'a> {
         taken
     }
 
+    /// The refusal of an item that could not be met over the earliest term even if nothing were sold:
+    /// too few units are delegated for that long.
+    fn beyond(&self, wish: &Wish<'_>, from: Time) -> Option<Refusal> {
+        let end = from.plus(wish.duration);
+        wish.items.iter().find_map(|&(item, only)| {
+            let mut lasting: Vec<(Time, u32)> = self
+                .sources
+                .iter()
+                .filter(|source| suits(source, item, only))
+                .map(|source| (source.until, source.units))
+                .collect();
+            lasting.sort_by_key(|&(until, _)| std::cmp::Reverse(until));
+            let mut units = 0;
+            let enough = lasting.into_iter().find(|&(_, more)| {
+                units += u64::from(more);
+                units >= u64::from(item.least.get())
+            });
+            let (until, _) = enough.filter(|&(until, _)| until < end)?;
+            Some(Refusal::Beyond { resource: item.resource.clone(), until, end })
+        })
+    }
+
     fn busy(&self, wish: &Wish<'_>, from: Time) -> Refusal {
+        if let Some(beyond) = self.beyond(wish, from) {
+            return beyond;
+        }
         // An extension can begin at one instant alone.
         let movable = wish.items.iter().all(|(item, _)| item.extends.is_none());
         let met = movable.then(|| self.earliest(wish, from, Time::MAX, MAX_HINTS)).flatten();

@@ -42,3 +42,20 @@ fn a_refused_extension_is_not_told_to_come_later() {
     let Message::Refused { refusal, .. } = refused.peek().unwrap().message else { panic!() };
     assert!(matches!(refusal, Refusal::Busy { earliest: None, .. }), "{refusal}");
 }
+
+#[test]
+fn a_term_beyond_all_delegations_is_told_from_one_that_is_sold_out() {
+    let delegation = (Span::HOUR.times(2), Span::HOUR);
+    let mut world = Scene { delegation, ..Scene::default() }.open();
+    world.ask(GUEST, wish(1, 0, 3 * HOUR));
+    let refused = world.sent("refused").last().cloned().unwrap();
+    let Message::Refused { refusal, .. } = refused.peek().unwrap().message else { panic!() };
+    let Refusal::Beyond { until, end, .. } = refusal else { panic!("{refusal}") };
+    assert_eq!((until, end), (at(2 * HOUR), at(3 * HOUR)));
+    // What is delegated long enough is sold, and only then is it busy.
+    world.ask(GUEST, wish(4, 0, 2 * HOUR));
+    world.ask(RIVAL, wish(1, 0, HOUR));
+    let refused = world.sent("refused").last().cloned().unwrap();
+    let Message::Refused { refusal, .. } = refused.peek().unwrap().message else { panic!() };
+    assert!(matches!(refusal, Refusal::Busy { .. }), "{refusal}");
+}

@@ -5,7 +5,6 @@
 //! Times are RFC 3339 in UTC, lengths of time text such as `2h`, hashes hexadecimal.
 
 pub mod client;
-mod follow;
 mod proof;
 mod server;
 mod view;
@@ -30,7 +29,7 @@ pub use view::{
     ActorView, BrokerView, DelegationView, LeaseUnitView, LeaseView, LinkView, RefusalView,
     RequestView, SiteView, SliceView, StatusView, TicketView, UnitView,
 };
-pub use why::{Finding, WhyView};
+pub use why::{BookingView, FactView, FaultView, Finding, OwedView, WhyView};
 
 /// The version of requests and answers.
 pub const VERSION: u32 = 1;

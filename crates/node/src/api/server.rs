@@ -25,10 +25,11 @@ use tokio::sync::{Mutex, mpsc};
 use tracing::{debug, warn};
 
 use super::view::{self, LeaseView, Names};
-use super::{Answer, ApiError, Code, LeaseName, MAX_REQUEST, Request, VERSION, follow, why, wish};
+use super::{Answer, ApiError, Code, LeaseName, MAX_REQUEST, Request, VERSION, why, wish};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::deployment::Running;
+use crate::host::trail::number_of;
 use crate::host::{Handle, HostError};
 use crate::metrics::Metrics;
 
@@ -81,6 +82,10 @@ impl Deck {
     /// The journal of an actor.
     pub(super) fn journal(&self, name: &Name) -> PathBuf {
         self.data.join("journals").join(format!("{name}.db"))
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.names
     }
 
     pub(super) fn name(&self, id: ActorId) -> String {
@@ -402,7 +407,7 @@ impl Deck {
             let (manager, tell) = (manager.clone(), tell.clone());
             tokio::task::spawn_local(async move {
                 while let Some((_, entry)) = facts.recv().await {
-                    let number = follow::number_of(&entry.fact);
+                    let number = number_of(&entry.fact);
                     if number.is_some() && tell.send((manager.clone(), number)).await.is_err() {
                         return;
                     }

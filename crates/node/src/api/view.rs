@@ -324,7 +324,7 @@ impl RefusalView {
 }
 
 /// What a refusal says, with its instants as dates.
-fn in_words(refusal: &Refusal) -> String {
+pub(super) fn in_words(refusal: &Refusal) -> String {
     let span = |term: &Term| (time(term.start()), time(term.end()));
     match refusal {
         Refusal::Busy { resource, asked, free, earliest } => {
@@ -346,6 +346,11 @@ fn in_words(refusal: &Refusal) -> String {
             let at = time(*at);
             format!("{links} tickets, too many to show, use up what this one was cut from at {at}")
         }
+        Refusal::Beyond { resource, until, end } => format!(
+            "`{resource}` is delegated until {}, and was asked for until {}",
+            time(*until),
+            time(*end)
+        ),
         Refusal::NoSuchType { .. }
         | Refusal::NoMatch { .. }
         | Refusal::TooMany { .. }

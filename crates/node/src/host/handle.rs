@@ -6,6 +6,7 @@ use std::sync::Arc;
 use actix::dev::ToEnvelope;
 use actix::prelude::SendError;
 use actix::{Addr, Handler, Message};
+use tenure_core::actor::outbox::Outbox;
 use tenure_core::actor::{Role, Seat};
 use tenure_core::effect::{Command, Input};
 use tenure_core::fact::{Entry, Fact, service_manager};
@@ -130,9 +131,20 @@ impl Handle {
         &self,
         look: impl FnOnce(&Seat) -> T + Send + 'static,
     ) -> Result<T, HostError> {
+        self.query_with_outbox(move |seat, _| look(seat)).await
+    }
+
+    /// As [`query`](Self::query), with what the actor has sent and waits to be answered.
+    ///
+    /// # Errors
+    /// As [`command`](Self::command); nothing changes anyway.
+    pub async fn query_with_outbox<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Seat, &Outbox) -> T + Send + 'static,
+    ) -> Result<T, HostError> {
         let (tell, told) = oneshot::channel();
-        self.send(Look(Box::new(move |seat| {
-            let seen = look(seat);
+        self.send(Look(Box::new(move |seat, outbox| {
+            let seen = look(seat, outbox);
             Box::new(move || drop(tell.send(seen)))
         })))?;
         told.await.map_err(|_| self.lost())

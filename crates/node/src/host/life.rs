@@ -106,6 +106,11 @@ impl Life {
         &mut self.seat
     }
 
+    /// What it has sent and waits to be answered.
+    pub(super) fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
     pub(super) fn position(&self) -> u64 {
         self.seat.actor().position()
     }

@@ -27,7 +27,7 @@ mod inbox;
 mod life;
 mod room;
 mod run;
-mod trail;
+pub(crate) mod trail;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 use actix::{Actor as _, Addr, ArbiterHandle, SpawnHandle};
 use tenure_core::actor::Seat;
 use tenure_core::actor::heard::Heard;
-use tenure_core::actor::outbox::Patience;
+use tenure_core::actor::outbox::{Outbox, Patience};
 use tenure_core::effect::Done;
 use tenure_core::fact::Entry;
 use tenure_core::identity::ActorId;
@@ -249,7 +249,9 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 struct Asked(Task);
 
 /// Somebody wants to look at the actor; the answer is given when what was seen is durable.
-struct Look(Box<dyn FnOnce(&Seat) -> Held + Send>);
+struct Look(Looking);
+
+type Looking = Box<dyn FnOnce(&Seat, &Outbox) -> Held + Send>;
 
 /// Somebody wants to follow the facts.
 struct Watch(oneshot::Sender<Facts>);

@@ -307,7 +307,7 @@ impl Handler<Look> for Host {
 
     fn handle(&mut self, Look(look): Look, ctx: &mut Self::Context) {
         let Some((life, _)) = &mut self.life else { return };
-        match catching(|| look(life.seat())) {
+        match catching(|| look(life.seat(), life.outbox())) {
             Ok(held) => life.after_all(held),
             Err(words) => error!(actor = %self.part.card.name, words, "a question panicked"),
         }

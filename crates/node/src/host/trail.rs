@@ -9,7 +9,7 @@ use tenure_core::slice::RequestId;
 use tenure_core::ticket::link::LinkHash;
 
 /// What one actor's facts so far are about.
-pub(super) struct Trail {
+pub(crate) struct Trail {
     actor: ActorId,
     /// At a site, the request behind each lease, and the lease each unit was last put on.
     leases: BTreeMap<LinkHash, RequestId>,
@@ -17,12 +17,12 @@ pub(super) struct Trail {
 }
 
 impl Trail {
-    pub(super) fn new(actor: ActorId) -> Self {
+    pub(crate) fn new(actor: ActorId) -> Self {
         Self { actor, leases: BTreeMap::new(), units: BTreeMap::new() }
     }
 
     /// Takes in the next fact; answers the request it is about, if it is about one.
-    pub(super) fn follow(&mut self, fact: &Fact) -> Option<RequestId> {
+    pub(crate) fn follow(&mut self, fact: &Fact) -> Option<RequestId> {
         match fact {
             Fact::ServiceManager(fact) => {
                 Some(RequestId { origin: self.actor, number: of_guest(fact)? })
@@ -65,6 +65,11 @@ impl Trail {
         };
         self.leases.get(&lease).copied()
     }
+}
+
+/// The number of the request that a fact is about, if it is a service manager's and about any.
+pub(crate) fn number_of(fact: &Fact) -> Option<u64> {
+    if let Fact::ServiceManager(fact) = fact { of_guest(fact) } else { None }
 }
 
 fn of_broker(fact: &broker::Fact) -> Option<RequestId> {

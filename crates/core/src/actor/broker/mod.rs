@@ -160,6 +160,7 @@ impl Broker {
                     resource: &link.resource,
                     attributes: &holding.attributes,
                     units: link.units.get(),
+                    until: link.term.end(),
                     free: self.ledger.account(account)?.free().clone(),
                 })
             })

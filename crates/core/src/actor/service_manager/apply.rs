@@ -7,7 +7,7 @@ use crate::driver::UnitId;
 use crate::fact::BadFact;
 use crate::fact::service_manager::{Asked, Fact};
 use crate::lease::service_manager::{Event, Extension, Outcome, State, Then, Use};
-use crate::message::Request;
+use crate::message::{Item, Request};
 use crate::name::Name;
 use crate::planted::planted;
 use crate::slice::LeaseId;
@@ -93,13 +93,16 @@ impl ServiceManager {
             return;
         };
         let id = LeaseId { number: request.id.number, part: 0 };
+        let total = |units: &dyn Fn(&Item) -> NonZeroU32| {
+            request.items.iter().fold(0, |sum: u32, item| sum.saturating_add(units(item).get()))
+        };
         let lease = Lease {
             state: State::Asking { broker: *broker, request: Box::new(request.clone()) },
             resource: item.resource.clone(),
-            units: request.items.iter().fold(0, |sum, item| item.units.get().saturating_add(sum)),
+            units: total(&|item| item.units),
             term,
             slice: slice.clone(),
-            least: NonZeroU32::MIN,
+            least: NonZeroU32::new(total(&|item| item.least)).unwrap_or(NonZeroU32::MIN),
             configuration: configuration.clone(),
             request: Some(Box::new(request.clone())),
             booked: Vec::new(),
@@ -266,7 +269,7 @@ impl ServiceManager {
             (Extension::None | Extension::Redeeming { .. }, _) => return,
         };
         let own = LeaseId { number, part: 0 };
-        let least = NonZeroU32::MIN;
+        let least = NonZeroU32::new(lease.units).unwrap_or(NonZeroU32::MIN);
         let (booked, ends_at) = (Vec::new(), None);
         let lease =
             Lease { state, least, over_at, request, booked, ends_at, tickets, ..lease.clone() };

@@ -1,0 +1,211 @@
+//! What the journals say about a lease: the request as it was made, its tickets, the last facts, and the
+//! steps that failed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use tenure_core::driver::{Epoch, Step, UnitId};
+use tenure_core::fact::{Entry, Fact, broker, service_manager, site_authority};
+use tenure_core::identity::ActorId;
+use tenure_core::message::Request;
+use tenure_core::refusal::Refusal;
+use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::ticket::Ticket;
+use tenure_core::time::Time;
+
+use super::super::server::Deck;
+use super::super::view;
+use super::super::{ApiError, Code};
+use crate::host::trail::Trail;
+use crate::journal::{JournalError, Reader};
+
+/// How many facts of an actor are shown.
+const LAST: usize = 3;
+
+/// A fact that bears out what is said of a lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FactView {
+    /// Whose journal it is in.
+    pub actor: String,
+    /// Its place there.
+    pub position: u64,
+    /// When it was.
+    pub time: String,
+    /// Its kind.
+    pub kind: String,
+    /// What it says, where the kind does not say it all.
+    pub says: Option<String>,
+}
+
+/// A step of a driver's that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) step: Step,
+    pub(super) epoch: Epoch,
+    pub(super) error: String,
+    pub(super) position: u64,
+    pub(super) at: Time,
+    /// How often steps of the unit have failed since one went well.
+    pub(super) times: u32,
+}
+
+/// What one journal says.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// The request, at the service manager.
+    pub(super) request: Option<(ActorId, Request)>,
+    /// Its tickets, by the parts of the request, at the service manager.
+    pub(super) tickets: Vec<Ticket>,
+    /// Why its site closed parts of it, at the service manager.
+    pub(super) closed_by_site: BTreeMap<LeaseId, Refusal>,
+    /// The last facts about it.
+    pub(super) facts: VecDeque<FactView>,
+    /// At a site: the units whose last step failed.
+    pub(super) failures: BTreeMap<UnitId, Failure>,
+    /// The same when the site closed the lease.
+    pub(super) when_closed: BTreeMap<UnitId, Failure>,
+    /// When the facts were that somebody wanted to know of.
+    pub(super) times: BTreeMap<u64, Time>,
+}
+
+/// Reads the journal of an actor for what it says about a request, and when the facts at `positions` were.
+pub(super) async fn told(
+    deck: &Deck,
+    actor: ActorId,
+    request: RequestId,
+    positions: BTreeSet<u64>,
+) -> Result<Told, ApiError> {
+    let Some(handle) = deck.handle_of(actor) else { return Ok(Told::default()) };
+    let (name, path) = (handle.card().name.to_string(), deck.journal(&handle.card().name));
+    let reader = name.clone();
+    // A long journal takes its time, and others ask meanwhile.
+    let read =
+        tokio::task::spawn_blocking(move || read(&path, &reader, actor, request, &positions));
+    let failed = |cause: &dyn std::fmt::Display| {
+        ApiError::new(Code::Failed, format!("the journal of {name}: {cause}"))
+    };
+    read.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
+}
+
+fn read(
+    path: &Path,
+    name: &str,
+    actor: ActorId,
+    request: RequestId,
+    positions: &BTreeSet<u64>,
+) -> Result<Told, JournalError> {
+    let (mut told, mut trail) = (Told::default(), Trail::new(actor));
+    Reader::open(path)?.read(|position, entry| {
+        let is_ours = trail.follow(&entry.fact) == Some(request);
+        if positions.contains(&position) {
+            told.times.insert(position, entry.at);
+        }
+        if is_ours {
+            told.keep(name, position, &entry);
+        }
+        if let Fact::SiteAuthority(fact) = &entry.fact {
+            told.unit(fact, (position, entry.at), is_ours);
+        }
+        Ok(())
+    })?;
+    Ok(told)
+}
+
+impl Told {
+    fn keep(&mut self, actor: &str, position: u64, entry: &Entry) {
+        match &entry.fact {
+            Fact::ServiceManager(service_manager::Fact::Asked(fact)) => {
+                self.request = Some((fact.broker, fact.request.clone()));
+            }
+            Fact::ServiceManager(service_manager::Fact::Granted(fact)) => {
+                self.tickets = fact.tickets.iter().map(|(_, ticket)| ticket.clone()).collect();
+            }
+            Fact::ServiceManager(service_manager::Fact::SiteClosed(fact)) => {
+                let refusal = fact.refusal.clone();
+                self.closed_by_site.extend(refusal.map(|refusal| (fact.lease, refusal)));
+            }
+            Fact::ServiceManager(_) | Fact::Broker(_) | Fact::SiteAuthority(_) => {}
+        }
+        if self.facts.len() == LAST {
+            self.facts.pop_front();
+        }
+        self.facts.push_back(FactView {
+            actor: actor.to_owned(),
+            position,
+            time: view::time(entry.at),
+            kind: entry.fact.kind().0.to_owned(),
+            says: says(&entry.fact),
+        });
+    }
+
+    fn unit(&mut self, fact: &site_authority::Fact, place: (u64, Time), is_ours: bool) {
+        use site_authority::Fact as F;
+        let (unit, epoch, step, error) = match fact {
+            F::UnitSetUp(fact) => return drop(self.failures.remove(&fact.unit)),
+            F::UnitTornDown(fact) => return drop(self.failures.remove(&fact.unit)),
+            F::UnitSetupFailed(fact) => (fact.unit, fact.epoch, Step::Setup, &fact.error),
+            F::UnitTeardownFailed(fact) => (fact.unit, fact.epoch, Step::Teardown, &fact.error),
+            F::LeaseClosed(_) if is_ours => {
+                self.when_closed = self.failures.clone();
+                return;
+            }
+            F::Stocked(_)
+            | F::DelegationIssued(_)
+            | F::DelegationAcknowledged(_)
+            | F::Redeemed(_)
+            | F::LeaseExtended(_)
+            | F::TicketRefused(_)
+            | F::CameDue(_)
+            | F::UnitsAssigned(_)
+            | F::UnitReset(_)
+            | F::LeaseActivated(_)
+            | F::LeaseClosed(_)
+            | F::TicketSurrendered(_)
+            | F::LeaseForgotten(_)
+            | F::MapperAnswered(_)
+            | F::Woken(_) => return,
+        };
+        let times = self.failures.get(&unit).map_or(0, |failure| failure.times) + 1;
+        let (position, at) = place;
+        let failure = Failure { step, epoch, error: error.clone(), position, at, times };
+        self.failures.insert(unit, failure);
+    }
+}
+
+/// What a fact says beyond its kind.
+fn says(fact: &Fact) -> Option<String> {
+    use service_manager::Fact as G;
+    use site_authority::Fact as S;
+    let units =
+        |units: &[UnitId]| units.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if let Fact::ServiceManager(G::AskRefused(fact)) = fact {
+        return Some(view::in_words(&fact.refusal));
+    }
+    if let Fact::ServiceManager(G::RedeemRefused(fact)) = fact {
+        return Some(view::in_words(&fact.refusal));
+    }
+    if let Fact::ServiceManager(G::SiteClosed(fact)) = fact {
+        return fact.refusal.as_ref().map(view::in_words);
+    }
+    if let Fact::ServiceManager(G::Joined(fact)) = fact {
+        let failed = fact.error.as_ref().map(|error| format!(", which failed: {error}"));
+        return Some(format!("{}{}", fact.unit, failed.unwrap_or_default()));
+    }
+    if let Fact::Broker(broker::Fact::RequestRefused(fact)) = fact {
+        return Some(view::in_words(&fact.refusal));
+    }
+    if let Fact::SiteAuthority(S::UnitsAssigned(fact)) = fact {
+        return Some(units(&fact.units));
+    }
+    if let Fact::SiteAuthority(S::UnitSetupFailed(fact)) = fact {
+        return Some(format!("{}: {}", fact.unit, fact.error));
+    }
+    if let Fact::SiteAuthority(S::UnitTeardownFailed(fact)) = fact {
+        return Some(format!("{}: {}", fact.unit, fact.error));
+    }
+    if let Fact::SiteAuthority(S::UnitSetUp(fact)) = fact {
+        return Some(fact.unit.to_string());
+    }
+    None
+}

@@ -1,0 +1,507 @@
+//! Why a lease is as it is: the one thing that it waits for or that ended it, and what bears that out.
+
+mod bookings;
+mod facts;
+mod owed;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use tenure_core::actor::Seat;
+use tenure_core::actor::site_authority::SiteAuthority;
+use tenure_core::driver::{Step, UnitId};
+use tenure_core::identity::ActorId;
+use tenure_core::lease::broker::State as RequestState;
+use tenure_core::lease::service_manager::{Outcome, State};
+use tenure_core::lease::site_authority::State as SiteState;
+use tenure_core::lease::unit;
+use tenure_core::message::Request;
+use tenure_core::name::Name;
+use tenure_core::refusal::Refusal;
+use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::ticket::link::LinkHash;
+
+use self::bookings::Market;
+use self::facts::{Failure, Told};
+use self::owed::{Meant, Owed};
+use super::server::Deck;
+use super::view::{self, LeaseView, RefusalView};
+use super::{ApiError, Code};
+
+pub use bookings::BookingView;
+pub use facts::FactView;
+pub use owed::OwedView;
+
+/// Why a lease is as it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WhyView {
+    /// The lease.
+    pub lease: LeaseView,
+    /// The one reason that counts, in a sentence that names the booking or the fault behind it.
+    pub reason: String,
+    /// What the user can do, if anything.
+    pub help: Option<String>,
+    /// What each actor knows of it, the nearest first.
+    pub findings: Vec<Finding>,
+    /// Who holds the units that it asks for, the nearest to its end first: at most five.
+    pub bookings: Vec<BookingView>,
+    /// How many more do.
+    pub more_bookings: usize,
+    /// The first start at which there is room for it, as things stand.
+    pub room_at: Option<String>,
+    /// The units that it waits for, or lost, with what is wrong with them.
+    pub faults: Vec<FaultView>,
+    /// What is owed for it: messages that were not answered, steps of drivers.
+    pub owed: Vec<OwedView>,
+    /// The last facts about it in the journals of its actors.
+    pub facts: Vec<FactView>,
+    /// The commands that show all of them.
+    pub look: Vec<String>,
+}
+
+/// What an actor knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The actor.
+    pub actor: String,
+    /// In a sentence.
+    pub says: String,
+}
+
+/// A unit that is not as it is wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultView {
+    /// Its name: site and number.
+    pub unit: String,
+    /// How it is: setting-up, abandoned, tearing-down, quarantined, or failed if it was lost to the lease.
+    pub state: String,
+    /// The driver's step that failed last, if one did since one went well.
+    pub step: Option<String>,
+    /// In the driver's words.
+    pub error: Option<String>,
+    /// How often steps of the unit have failed since then.
+    pub times: u32,
+    /// Since when the fault is there.
+    pub since: Option<String>,
+    /// The place of its fact in the journal of the site.
+    pub position: Option<u64>,
+}
+
+impl FaultView {
+    fn of(
+        site: &str,
+        unit: impl std::fmt::Display,
+        state: &str,
+        failure: Option<&Failure>,
+    ) -> Self {
+        Self {
+            unit: format!("{site}/{unit}"),
+            state: state.to_owned(),
+            step: failure.map(|failure| failure.step.word().to_owned()),
+            error: failure.map(|failure| failure.error.clone()),
+            times: failure.map_or(0, |failure| failure.times),
+            since: failure.map(|failure| view::time(failure.at)),
+            position: failure.map(|failure| failure.position),
+        }
+    }
+
+    fn in_words(&self) -> String {
+        let fault = match (&self.step, &self.error, &self.since) {
+            (Some(step), Some(error), Some(since)) => {
+                let times =
+                    if self.times > 1 { format!(" {} times", self.times) } else { String::new() };
+                format!(": its {step} failed{times}, at {since}: {error}")
+            }
+            _ => String::new(),
+        };
+        format!("{} is {}{fault}", self.unit, self.state)
+    }
+}
+
+/// What a lease waits for.
+enum Waits {
+    Nothing(String, Option<String>),
+    Broker(ActorId, RequestId),
+    Site(ActorId, LinkHash),
+    /// For nothing: it was refused.
+    Refused(Box<Refusal>),
+}
+
+/// Looks into a lease.
+pub(super) async fn why(deck: &Deck, manager: &Name, id: LeaseId) -> Result<WhyView, ApiError> {
+    let lease = deck.lease(manager, id).await?;
+    let no_manager = || ApiError::new(Code::NoSuch, format!("no service manager `{manager}`"));
+    let origin = deck.id(manager).ok_or_else(no_manager)?;
+    let seen = deck
+        .guest(manager, move |guest| {
+            let lease = guest.survey_of(id)?;
+            Some((waits(lease.state, origin), lease.tickets.to_vec()))
+        })
+        .await?;
+    let Some(((waits, says), tickets)) = seen else {
+        return Err(ApiError::new(Code::NoSuch, format!("no lease {manager}/{id}")));
+    };
+    let why = WhyView {
+        lease,
+        reason: says.clone(),
+        help: None,
+        findings: vec![Finding { actor: manager.to_string(), says }],
+        bookings: Vec::new(),
+        more_bookings: 0,
+        room_at: None,
+        faults: Vec::new(),
+        owed: Vec::new(),
+        facts: Vec::new(),
+        look: Vec::new(),
+    };
+    let mut inquiry = Inquiry { deck, meant: Meant { origin, id, tickets }, why };
+    let guest = inquiry.ask(origin).await?;
+    let (broker, request) = guest.request.unzip();
+    if let Some(broker) = broker {
+        inquiry.ask(broker).await?;
+    }
+    let ticket = guest.tickets.get(usize::from(id.part));
+    let site = match (&waits, ticket) {
+        (Waits::Site(site, _), _) => Some(*site),
+        (_, ticket) => ticket.map(tenure_core::ticket::Ticket::site),
+    };
+    let at_site = match site {
+        Some(site) => inquiry.ask(site).await?,
+        None => Told::default(),
+    };
+    let closed_by_site = guest.closed_by_site.get(&id).cloned();
+    let waits = match (waits, closed_by_site) {
+        (Waits::Nothing(..), Some(refusal)) => Waits::Refused(Box::new(refusal)),
+        (waits, _) => waits,
+    };
+    match waits {
+        Waits::Nothing(reason, help) => inquiry.settle(reason, help),
+        Waits::Broker(broker, id) => inquiry.at_broker(broker, id).await?,
+        Waits::Site(site, ticket) => inquiry.at_site(site, ticket, &at_site).await?,
+        Waits::Refused(refusal) => {
+            let site = site.map(|site| deck.name(site));
+            inquiry.refused(&refusal, broker.zip(request), site.as_deref(), &at_site).await?;
+        }
+    }
+    Ok(inquiry.why)
+}
+
+/// The answer as far as it is known.
+struct Inquiry<'a> {
+    deck: &'a Deck,
+    meant: Meant,
+    why: WhyView,
+}
+
+impl Inquiry<'_> {
+    fn settle(&mut self, reason: String, help: Option<String>) {
+        (self.why.reason, self.why.help) = (reason, help);
+    }
+
+    fn finding(&mut self, actor: &str, says: String) {
+        self.why.findings.push(Finding { actor: actor.to_owned(), says });
+    }
+
+    /// What the journal of an actor says, and what the actor owes for the lease.
+    async fn ask(&mut self, actor: ActorId) -> Result<Told, ApiError> {
+        let Meant { origin, id, .. } = self.meant;
+        let owed = match self.deck.handle_of(actor) {
+            Some(handle) => {
+                let meant = self.meant.clone();
+                let owed = handle.query_with_outbox(move |seat, outbox| meant.owed(seat, outbox));
+                // An actor that is down owes what it owed; its journal can be read all the same.
+                owed.await.unwrap_or_default()
+            }
+            None => Vec::new(),
+        };
+        let positions = owed.iter().filter_map(|owed| match owed {
+            Owed::Call { position, .. } => Some(*position),
+            Owed::Message { .. } => None,
+        });
+        let positions: BTreeSet<u64> = positions.collect();
+        let request = RequestId { origin, number: id.number };
+        let told = facts::told(self.deck, actor, request, positions).await?;
+        let name = self.deck.name(actor);
+        for owed in owed {
+            let view = self.owed_view(&name, owed, &told).await;
+            self.why.owed.push(view);
+        }
+        if !told.facts.is_empty() {
+            self.why.facts.extend(told.facts.iter().cloned());
+            let journal = Name::new(&name).map(|name| self.deck.journal(&name));
+            self.why.look.extend(journal.map(|journal| {
+                format!("tenure journal show {} --lease {}", journal.display(), id.number)
+            }));
+        }
+        Ok(told)
+    }
+
+    async fn owed_view(&self, from: &str, owed: Owed, told: &Told) -> OwedView {
+        let from = from.to_owned();
+        match owed {
+            Owed::Message { to, kind, at, sent } => OwedView {
+                from,
+                to: self.deck.name(to),
+                what: kind.to_owned(),
+                since: view::time(at),
+                sent: Some(sent),
+                down: match self.deck.handle_of(to) {
+                    None => Some("it is not of this deployment".to_owned()),
+                    Some(peer) => peer.query(|_| ()).await.err().map(|error| error.to_string()),
+                },
+            },
+            Owed::Call { what, position } => OwedView {
+                from,
+                to: "driver".to_owned(),
+                what,
+                since: told.times.get(&position).copied().map(view::time).unwrap_or_default(),
+                sent: None,
+                down: None,
+            },
+        }
+    }
+
+    /// Takes in what is sold of the units that are asked for.
+    fn market(&mut self, market: Market) {
+        self.why.room_at = market.room.map(view::time);
+        (self.why.bookings, self.why.more_bookings) = (market.bookings, market.more);
+    }
+
+    async fn at_broker(&mut self, broker: ActorId, id: RequestId) -> Result<(), ApiError> {
+        let name = self.deck.name(broker);
+        let Some(handle) = self.deck.handle_of(broker) else {
+            let help = Some("`tenure doctor` says who is down".to_owned());
+            self.settle(format!("the broker {name} has yet to answer"), help);
+            return Ok(());
+        };
+        let (names, now) = (self.deck.names().clone(), self.deck.now());
+        let state = self.deck.look(handle, move |seat| match seat {
+            Seat::Broker(broker, _) => broker.request(id).map(|state| match state {
+                RequestState::Open { request } => {
+                    let market = Market::of(broker, request, now, &names);
+                    Err((view::time(request.latest), market))
+                }
+                RequestState::Granted { .. }
+                | RequestState::Returned { .. }
+                | RequestState::Refused { .. } => Ok(view::plain(state.word())),
+            }),
+            Seat::ServiceManager(..) | Seat::SiteAuthority(..) => None,
+        });
+        let (says, help) = match state.await? {
+            None => ("the request has not arrived".to_owned(), None),
+            Some(Ok(word)) => (format!("the request is {word}; the answer is on its way"), None),
+            Some(Err((latest, market))) => {
+                let says = format!("the request waits for room; it may start until {latest}");
+                let says = match market.in_words() {
+                    Some(held) => format!("{says}; {held}"),
+                    None => says,
+                };
+                self.market(market);
+                (says, Some("`tenure broker show` tells what is sold".to_owned()))
+            }
+        };
+        self.finding(&name, says.clone());
+        self.settle(format!("at the broker {name}: {says}"), help);
+        Ok(())
+    }
+
+    /// A lease that was refused, by its broker or its site.
+    async fn refused(
+        &mut self,
+        refusal: &Refusal,
+        asked: Option<(ActorId, Request)>,
+        site: Option<&str>,
+        at_site: &Told,
+    ) -> Result<(), ApiError> {
+        let RefusalView { message, outlook, .. } = RefusalView::of(refusal);
+        let mut reason = format!("it was refused: {message}");
+        let asked = asked
+            .and_then(|(broker, request)| Some((broker, self.deck.handle_of(broker)?, request)));
+        if let Some((broker, handle, request)) = asked {
+            let (names, now) = (self.deck.names().clone(), self.deck.now());
+            let market = self.deck.look(handle, move |seat| match seat {
+                Seat::Broker(broker, _) => Some(Market::of(broker, &request, now, &names)),
+                Seat::ServiceManager(..) | Seat::SiteAuthority(..) => None,
+            });
+            let market = market.await?.unwrap_or_default();
+            let name = self.deck.name(broker);
+            if matches!(refusal, Refusal::Busy { .. }) {
+                reason.extend(market.in_words().map(|held| format!("; {held}")));
+                self.market(market);
+            } else if outlook == "never" {
+                self.finding(&name, format!("it can sell {}", market.stock_in_words()));
+            }
+        }
+        if let (Refusal::SetupFailed { .. }, Some(site)) = (refusal, site) {
+            let failed = at_site.when_closed.iter();
+            let faults = failed.map(|(unit, why)| {
+                let state = if why.step == Step::Teardown { "quarantined" } else { "failed" };
+                FaultView::of(site, unit, state, Some(why))
+            });
+            self.why.faults.extend(faults);
+            reason.extend(self.why.faults.first().map(|fault| format!("; {}", fault.in_words())));
+        }
+        let quarantined = self.why.faults.iter().find(|fault| fault.state == "quarantined");
+        let way_on = match quarantined {
+            Some(fault) => reset(fault) + ", and ask again",
+            None => way_on(refusal, &outlook).to_owned(),
+        };
+        self.settle(reason, Some(way_on));
+        Ok(())
+    }
+
+    async fn at_site(
+        &mut self,
+        site: ActorId,
+        ticket: LinkHash,
+        told: &Told,
+    ) -> Result<(), ApiError> {
+        let name = self.deck.name(site);
+        let Some(handle) = self.deck.handle_of(site) else {
+            let help = Some("`tenure doctor` says who is down".to_owned());
+            self.settle(format!("the site {name} has yet to answer"), help);
+            return Ok(());
+        };
+        let seen = self.deck.look(handle, move |seat| match seat {
+            Seat::SiteAuthority(site, _) => site_says(site, ticket),
+            Seat::ServiceManager(..) | Seat::Broker(..) => None,
+        });
+        let Some((says, units)) = seen.await? else {
+            self.settle(format!("the site {name} has yet to hear of it"), None);
+            return Ok(());
+        };
+        self.finding(&name, says.clone());
+        let faults = units
+            .into_iter()
+            .map(|(unit, state)| FaultView::of(&name, unit, &state, told.failures.get(&unit)));
+        self.why.faults = faults.collect();
+        // Those that need somebody's hand come first, then those that have failed before.
+        self.why.faults.sort_by_key(|fault| (fault.state != "quarantined", fault.error.is_none()));
+        let fault = self.why.faults.first();
+        let reason = fault.map_or_else(String::new, |fault| format!("; {}", fault.in_words()));
+        let help = match fault.filter(|fault| fault.state == "quarantined") {
+            Some(fault) => reset(fault),
+            None => format!("`tenure site show {name}` tells how its units are"),
+        };
+        self.settle(format!("at the site {name}: {says}{reason}"), Some(help));
+        Ok(())
+    }
+}
+
+/// What a lease waits for, and what its service manager says about it.
+fn waits(state: &State, origin: ActorId) -> (Waits, String) {
+    let nothing = |reason: &str| (Waits::Nothing(reason.to_owned(), None), reason.to_owned());
+    match state {
+        State::Asking { broker, request } => {
+            let id = RequestId { origin, number: request.id.number };
+            let until = view::time(request.answer_by);
+            (
+                Waits::Broker(*broker, id),
+                format!("a broker was asked; an answer is of use until {until}"),
+            )
+        }
+        State::GivenUp { .. } => nothing(
+            "the broker's answer did not come in time; a ticket that still comes is given back",
+        ),
+        State::Redeeming { ticket } => {
+            let says = format!("the site was shown ticket {}", ticket.hash());
+            (Waits::Site(ticket.site(), ticket.hash()), says)
+        }
+        State::Joining { held } => nothing(&format!(
+            "the units are there; {} of {} have yet to be joined by the guest's driver",
+            held.awaited,
+            held.units.len()
+        )),
+        State::Active { held } => {
+            nothing(&format!("it is active until {}", view::time(held.term.end())))
+        }
+        State::Leaving { held, .. } => nothing(&format!(
+            "the guest leaves its units; {} of {} have yet to be left",
+            held.awaited,
+            held.units.len()
+        )),
+        State::Closing { tickets } => {
+            let Some(ticket) = tickets.first() else { return nothing("it is being given back") };
+            let says = "the site was told to take the units back".to_owned();
+            (Waits::Site(ticket.site(), ticket.hash()), says)
+        }
+        State::Crediting { .. } => {
+            nothing("the broker was shown the receipts, and has yet to take them")
+        }
+        State::Closed { outcome } => {
+            let waits = over(outcome);
+            let says = match &waits {
+                Waits::Nothing(says, _) => says.clone(),
+                Waits::Refused(refusal) => {
+                    format!("it was refused: {}", view::in_words(refusal))
+                }
+                Waits::Broker(..) | Waits::Site(..) => String::new(),
+            };
+            (waits, says)
+        }
+    }
+}
+
+/// What to do about a unit in quarantine.
+fn reset(fault: &FaultView) -> String {
+    format!("put the unit right, then `tenure site reset {}`", fault.unit)
+}
+
+/// How it went, and what to do about that.
+fn over(outcome: &Outcome) -> Waits {
+    match outcome {
+        Outcome::Ended => Waits::Nothing("its term is over".to_owned(), None),
+        Outcome::GivenBack => Waits::Nothing("it was given back before its end".to_owned(), None),
+        Outcome::Unanswered => {
+            let help = "see `tenure doctor`: the broker may be down or out of reach";
+            Waits::Nothing("no answer came in time".to_owned(), Some(help.to_owned()))
+        }
+        Outcome::Refused(refusal) => Waits::Refused(Box::new(refusal.clone())),
+    }
+}
+
+/// What to do about a refusal.
+fn way_on(refusal: &Refusal, outlook: &str) -> &'static str {
+    if matches!(refusal, Refusal::Beyond { .. }) {
+        return "delegations are renewed: ask for less time, or again later";
+    }
+    match outlook {
+        "later" => "ask again later, for fewer units, or with `--slack` so that it may wait",
+        "denied" => "the ticket did not entitle to it; `tenure ticket verify` checks its links",
+        _ => "the same request can never be met: ask for something else",
+    }
+}
+
+/// What a site knows of a lease, and of each unit that it waits for.
+fn site_says(site: &SiteAuthority, ticket: LinkHash) -> Option<(String, Vec<(UnitId, String)>)> {
+    let lease = site.lease_survey_of(ticket)?;
+    let says = match lease.state {
+        SiteState::Early => {
+            format!("it waits for its term, from {}", view::time(lease.term.start()))
+        }
+        SiteState::Due => {
+            format!("its term has begun, but it lacks all of its {} units", lease.units)
+        }
+        SiteState::Priming { pending, ready } => format!(
+            "{} of {} units are ready, {} are being set up, {} are not there",
+            ready.len(),
+            lease.units,
+            pending.len(),
+            lease.lacks
+        ),
+        SiteState::Active { .. } => "the units are ready; the answer is on its way".to_owned(),
+        SiteState::Closed { .. } => "it is over here; the answer is on its way".to_owned(),
+    };
+    let waits = matches!(lease.state, SiteState::Due | SiteState::Priming { .. });
+    let units = site.unit_survey().filter(|unit| waits && unit.resource == lease.resource);
+    let units =
+        units.filter(|unit| unit.state.tenant().is_none_or(|tenant| tenant == lease.ticket));
+    let units = units.filter_map(|unit| match unit.state {
+        unit::State::Free | unit::State::Ready { .. } => None,
+        unit::State::SettingUp { .. }
+        | unit::State::Abandoned { .. }
+        | unit::State::TearingDown { .. }
+        | unit::State::Quarantined => Some((unit.id, view::plain(unit.state.word()))),
+    });
+    Some((says, units.collect()))
+}

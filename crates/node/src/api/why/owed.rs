@@ -1,0 +1,87 @@
+//! What is owed for a lease: messages that wait to be answered, and steps of drivers.
+
+use serde::{Deserialize, Serialize};
+use tenure_core::actor::Seat;
+use tenure_core::actor::outbox::Outbox;
+use tenure_core::driver::Call;
+use tenure_core::effect::Effect;
+use tenure_core::identity::ActorId;
+use tenure_core::message::{Envelope, Message};
+use tenure_core::slice::LeaseId;
+use tenure_core::ticket::link::LinkHash;
+use tenure_core::time::Time;
+
+/// Something that is owed for a lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwedView {
+    /// Who owes it.
+    pub from: String,
+    /// To whom: an actor, or `driver`.
+    pub to: String,
+    /// The kind of message, or the step and its unit.
+    pub what: String,
+    /// Since when.
+    pub since: String,
+    /// How often the message was sent, since its sender came up.
+    pub sent: Option<u32>,
+    /// What is wrong with the receiver, if it is not up.
+    pub down: Option<String>,
+}
+
+/// The same, as its actor knows it.
+#[derive(Clone, Debug)]
+pub(super) enum Owed {
+    Message { to: ActorId, kind: &'static str, at: Time, sent: u32 },
+    Call { what: String, position: u64 },
+}
+
+/// Which lease is meant, in all the ways in which it is spoken of.
+#[derive(Clone, Debug)]
+pub(super) struct Meant {
+    pub(super) origin: ActorId,
+    pub(super) id: LeaseId,
+    pub(super) tickets: Vec<LinkHash>,
+}
+
+impl Meant {
+    /// What an actor owes for the lease.
+    pub(super) fn owed(&self, seat: &Seat, outbox: &Outbox) -> Vec<Owed> {
+        let effects = seat.actor().effects_after(0).into_iter();
+        let owed = effects.filter_map(|(id, effect)| match effect {
+            Effect::Send(envelope) if self.is_in(&envelope) => {
+                let Envelope { header, message } = *envelope;
+                let sent = outbox.times_sent(id);
+                Some(Owed::Message { to: header.to, kind: message.kind(), at: header.at, sent })
+            }
+            Effect::Call(call) if call.guest == self.origin && call.lease == self.id => {
+                Some(Owed::Call { what: in_words(&call), position: id.position })
+            }
+            Effect::Send(_) | Effect::Call(_) | Effect::Consult { .. } => None,
+        });
+        owed.collect()
+    }
+
+    fn is_in(&self, envelope: &Envelope) -> bool {
+        let ours = |ticket: LinkHash| self.tickets.contains(&ticket);
+        match &envelope.message {
+            Message::Request(request) => {
+                let extends = |item: &tenure_core::message::Item| item.extends.is_some_and(ours);
+                request.id.number == self.id.number || request.items.iter().any(extends)
+            }
+            Message::Redeem { lease, .. } => *lease == self.id,
+            Message::Close { tickets } => tickets.iter().any(|ticket| ours(ticket.hash())),
+            Message::Credit { receipts } => receipts.iter().any(|receipt| ours(receipt.what.link)),
+            Message::Delegate { .. }
+            | Message::Delegated { .. }
+            | Message::Granted { .. }
+            | Message::Leased { .. }
+            | Message::Closed { .. }
+            | Message::Credited { .. }
+            | Message::Refused { .. } => false,
+        }
+    }
+}
+
+fn in_words(call: &Call) -> String {
+    format!("{} of {}", call.step.word(), call.unit)
+}
