@@ -24,8 +24,8 @@ use crate::error::Error;
 pub(crate) use actors::{broker, site, slice};
 pub(crate) use doctor::{doctor, metrics};
 pub(crate) use lease::lease;
-pub(crate) use up::{CONFIG, config, dev, up};
 pub(crate) use ticket::ticket;
+pub(crate) use up::{CONFIG, config, dev, up};
 
 /// Connects to the deployment that keeps its data in `data`.
 fn connect(data: &Path) -> Result<Client, Error> {

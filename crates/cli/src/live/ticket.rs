@@ -289,7 +289,9 @@ fn hear(
         let LinkView { hash, issuer, holder, units, start, end, signed, .. } =
             link_view(link, known);
         let excuses = |receipt: &Receipt| {
-            site.is_some_and(|site| receipt.excuses(&mut Verifier::new(Scheme::Ed25519), site, link, evidence.at))
+            site.is_some_and(|site| {
+                receipt.excuses(&mut Verifier::new(Scheme::Ed25519), site, link, evidence.at)
+            })
         };
         let excused = part == "child" && receipts.iter().any(excuses);
         let part = part.to_owned();

@@ -23,11 +23,11 @@ use tenure_core::slice::LeaseId;
 use tenure_core::time::Span;
 use thiserror::Error;
 
-pub use proof::EvidenceView;
+pub use proof::{EvidenceView, LinkView, TicketView};
 pub use server::{Deck, serve};
 pub use view::{
-    ActorView, BrokerView, DelegationView, LeaseUnitView, LeaseView, LinkView, RefusalView,
-    RequestView, SiteView, SliceView, StatusView, TicketView, UnitView,
+    ActorView, BrokerView, DelegationView, LeaseUnitView, LeaseView, RefusalView, RequestView,
+    SiteView, SliceView, StatusView, UnitView,
 };
 pub use why::{BookingView, FactView, FaultView, Finding, OwedView, WhyView};
 

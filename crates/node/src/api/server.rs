@@ -25,7 +25,7 @@ use tokio::sync::{Mutex, mpsc};
 use tracing::{debug, warn};
 
 use super::view::{self, LeaseView, Names};
-use super::{Answer, ApiError, Code, LeaseName, MAX_REQUEST, Request, VERSION, why, wish};
+use super::{Answer, ApiError, Code, LeaseName, MAX_REQUEST, Request, VERSION, proof, why, wish};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::deployment::Running;
@@ -372,7 +372,7 @@ impl Deck {
     }
 
     /// The ticket in a service manager's hands whose hash begins so.
-    async fn ticket(&self, hash: String) -> Told<view::TicketView> {
+    async fn ticket(&self, hash: String) -> Told<proof::TicketView> {
         for handle in self.of_role(Role::ServiceManager) {
             let (manager, names, hash) =
                 (handle.card().name.clone(), self.names.clone(), hash.clone());
@@ -384,7 +384,7 @@ impl Deck {
                 let mut found =
                     tickets.filter(|(_, ticket)| ticket.hash().to_hex().starts_with(&hash));
                 let (id, ticket) = found.next()?;
-                Some(view::ticket(ticket, Some(view::lease_name(manager.as_str(), id)), &names))
+                Some(proof::ticket(ticket, Some(view::lease_name(manager.as_str(), id)), &names))
             });
             if let Some(found) = found.await? {
                 return Ok(found);

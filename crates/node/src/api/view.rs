@@ -8,7 +8,7 @@ use tenure_core::actor::Role;
 use tenure_core::actor::broker::{Broker, HoldingSurvey, RequestSurvey};
 use tenure_core::actor::service_manager::{LeaseSurvey, ServiceManager};
 use tenure_core::actor::site_authority::{SiteAuthority, SiteLeaseSurvey};
-use tenure_core::identity::{ActorId, Scheme};
+use tenure_core::identity::ActorId;
 use tenure_core::lease::service_manager::{Extension, Outcome, State, Use};
 use tenure_core::lease::{broker, unit};
 use tenure_core::name::Name;
@@ -16,10 +16,9 @@ use tenure_core::property::Properties;
 use tenure_core::refusal::{Outlook, Refusal};
 use tenure_core::slice::LeaseId;
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::SignedLink;
 use tenure_core::time::{Term, Time};
 
-use super::proof::{EvidenceView, hex};
+use super::proof::EvidenceView;
 
 /// The names of actors by their ids.
 pub(super) type Names = BTreeMap<ActorId, Name>;
@@ -238,42 +237,6 @@ pub struct RequestView {
     pub answer_by: String,
     /// Why it was refused, if it was.
     pub refusal: Option<RefusalView>,
-}
-
-/// A ticket, root first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TicketView {
-    /// The hash of its bottom link.
-    pub ticket: String,
-    /// The lease it is for, where that is known.
-    pub lease: Option<String>,
-    /// Its links.
-    pub links: Vec<LinkView>,
-}
-
-/// A link of a ticket.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LinkView {
-    /// Its hash.
-    pub hash: String,
-    /// Who handed it on.
-    pub issuer: String,
-    /// To whom.
-    pub holder: String,
-    /// The type.
-    pub resource: String,
-    /// How many units.
-    pub units: u32,
-    /// From when.
-    pub start: String,
-    /// Until when.
-    pub end: String,
-    /// Its conditions.
-    pub constraints: Vec<String>,
-    /// Whether its signature is its issuer's.
-    pub signed: bool,
-    /// The link as it travels, in hexadecimal digits: what a check goes by.
-    pub bytes: String,
 }
 
 /// RFC 3339 in UTC, to the millisecond.
@@ -562,30 +525,6 @@ pub(super) fn broker(
         id: card.1.to_hex(),
         delegations,
         requests: actor.request_survey().map(|asked| request(&asked, names)).collect(),
-    }
-}
-
-pub(super) fn ticket(ticket: &Ticket, lease: Option<String>, names: &Names) -> TicketView {
-    let links = ticket.links().iter();
-    let links = links.map(|link| LinkView::of(link, |id| name(names, id)));
-    TicketView { ticket: ticket.hash().to_hex(), lease, links: links.collect() }
-}
-
-impl LinkView {
-    /// What a link says, with actors as `name` calls them.
-    pub fn of(link: &SignedLink, name: impl Fn(ActorId) -> String) -> Self {
-        Self {
-            hash: link.hash().to_hex(),
-            issuer: name(link.issuer),
-            holder: name(link.holder),
-            resource: link.resource.to_string(),
-            units: link.units.get(),
-            start: time(link.term.start()),
-            end: time(link.term.end()),
-            constraints: link.constraints.iter().map(ToString::to_string).collect(),
-            signed: link.verifies(&mut Verifier::new(Scheme::Ed25519)),
-            bytes: hex(link),
-        }
     }
 }
 
