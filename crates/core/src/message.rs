@@ -345,7 +345,7 @@ impl Envelope {
     }
 
     fn seal_batch(envelopes: &[&Self], notary: &mut Notary) -> Vec<Sealed> {
-        let messages: Vec<_> = envelopes.iter().map(|envelope| codec::encode(envelope)).collect();
+        let messages: Vec<_> = envelopes.iter().map(codec::encode).collect();
         let (root, paths) = batch::tree(&messages);
         let (key, signature) = notary.sign_batch(root);
         let seal = |(bytes, path)| Sealed::new(bytes, key, signature, path);
