@@ -6,19 +6,30 @@
 #![allow(clippy::print_stdout, reason = "it prints what it has measured")]
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 use tenure_config::{Override, Source};
 use tenure_core::actor::service_manager::ServiceManager;
 use tenure_core::actor::site_authority::{Plan, SiteAuthority};
-use tenure_core::actor::{Actor, Role, Setup, broker::Broker};
-use tenure_core::fact::Entry;
-use tenure_core::identity::{Scheme, Signer};
-use tenure_core::time::Span;
-use tenure_node::journal::{JournalFile, Owner};
+use tenure_core::actor::{Actor, Role, Seat, Setup, broker::Broker};
+use tenure_core::driver::{Epoch, UnitId};
+use tenure_core::fact::{BadFact, Entry, Fact, service_manager as sm};
+use tenure_core::identity::{ActorId, Scheme, Signer};
+use tenure_core::mapper::service_manager::{Decision, ServiceManagerMapper, View};
+use tenure_core::message::{Item, LeasedUnit, Request};
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::resource::Constraints;
+use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::snapshot::RestoreError;
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::{Generation, Link, SignedLink};
+use tenure_core::time::{Span, Term, Time};
+use tenure_node::journal::{JournalFile, Owner, Past, Snapshots, SystemDisk};
 use tenure_sim::emulation::{Emulation, Inputs, Progress};
 use tenure_sim::scenario;
 
@@ -45,6 +56,7 @@ fn main() {
     let guest = actors.iter().find(|actor| actor.owner.role == Role::ServiceManager);
     write(folder.path(), &guest.expect("a guest").facts[..WRITTEN]);
     recover(folder.path(), &actors);
+    snapshot_of_many(folder.path());
 }
 
 /// The first facts of all actors in a long emulation, so many together.
@@ -87,7 +99,7 @@ fn encoded(entry: &Entry) -> Vec<u8> {
 
 fn owner() -> Owner {
     let id = Signer::from_seed(Scheme::None, [1; 32]).id();
-    let name = tenure_core::name::Name::literal("alpha");
+    let name = Name::literal("alpha");
     Owner { name, role: Role::SiteAuthority, id }
 }
 
@@ -188,15 +200,185 @@ fn through_sqlite(path: &Path, facts: &[Entry], size: usize) -> f64 {
     facts.len() as f64 / start.elapsed().as_secs_f64()
 }
 
+fn setup() -> Setup {
+    let signer = Signer::from_seed(Scheme::None, [1; 32]);
+    let name = Name::literal("alpha");
+    Setup { name, signer, margin: Span::SECOND, peers: BTreeMap::new() }
+}
+
+/// A mapper that is never asked.
+struct Idle;
+
+impl ServiceManagerMapper for Idle {
+    fn decide(&self, view: &View<'_>) -> Decision {
+        Decision { round: view.round(), ..Decision::default() }
+    }
+}
+
+fn seat() -> Seat {
+    let actor = ServiceManager::new(setup(), Span::ZERO);
+    Seat::ServiceManager(Box::new(actor), Box::new(Idle))
+}
+
 /// An actor that can fold the facts of its role; it signs nothing.
 fn blank(role: Role) -> Box<dyn Actor> {
-    let signer = Signer::from_seed(Scheme::None, [1; 32]);
-    let name = tenure_core::name::Name::literal("alpha");
-    let setup = Setup { name, signer, margin: Span::SECOND, peers: BTreeMap::new() };
+    let setup = setup();
     match role {
         Role::ServiceManager => Box::new(ServiceManager::new(setup, Span::ZERO)),
         Role::Broker => Box::new(Broker::new(setup)),
         Role::SiteAuthority => Box::new(SiteAuthority::new(setup, Plan::default())),
+    }
+}
+
+/// An actor that comes back.
+struct Back(Box<dyn Actor>);
+
+impl Past for Back {
+    fn restore(&mut self, state: &[u8], _: u64, _: Time) -> Result<(), RestoreError> {
+        self.0.restore(state)
+    }
+
+    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
+        self.0.apply(entry)
+    }
+}
+
+/// A guest's wish for one unit.
+fn wish(guest: ActorId, number: u64, term: Term) -> Request {
+    let item = Item {
+        resource: Name::literal("node"),
+        units: NonZeroU32::MIN,
+        least: NonZeroU32::MIN,
+        requirements: Constraints::NONE,
+        extends: None,
+    };
+    Request {
+        id: RequestId { origin: guest, number },
+        items: vec![item],
+        earliest: term.start(),
+        latest: term.start(),
+        duration: term.duration(),
+        answer_by: term.end(),
+        properties: Properties::default(),
+    }
+}
+
+/// The facts of a guest up to so many leases that are in use.
+fn leases(count: u64) -> Vec<Entry> {
+    let [site, broker, guest] = [1, 2, 3].map(|key| Signer::from_seed(Scheme::None, [key; 32]));
+    let units = NonZeroU32::MIN.saturating_add(u32::MAX - 1);
+    let term = Term::lasting(Time::ZERO, Span::DAY).expect("a term");
+    let root = Link {
+        parent: None,
+        issuer: site.id(),
+        holder: broker.id(),
+        resource: Name::literal("node"),
+        units,
+        term,
+        constraints: Constraints::NONE,
+        delegation: Some(Generation { delegation: 1, generation: 0 }),
+        extends: None,
+        serial: 1,
+    };
+    let root = Ticket::root_of(SignedLink::sign(root, &site));
+    let mut facts = Vec::new();
+    for number in 1..=count {
+        let start = Time::from_secs((number % 40_000) as i64);
+        let term = Term::lasting(start, Span::HOUR).expect("a term");
+        let link = Link {
+            parent: Some(root.hash()),
+            issuer: broker.id(),
+            holder: guest.id(),
+            units: NonZeroU32::MIN,
+            term,
+            delegation: None,
+            serial: number + 1,
+            ..Link::clone(root.bottom())
+        };
+        let ticket = root.with(SignedLink::sign(link, &broker));
+        let request = wish(guest.id(), number, term);
+        let lease = LeaseId { number, part: 0 };
+        let host = BTreeMap::from([(Name::literal("host"), format!("host-{number}"))]);
+        let unit = LeasedUnit {
+            unit: UnitId(number as u32),
+            epoch: Epoch(1),
+            properties: Properties::try_from(host).expect("properties"),
+        };
+        let asked = sm::Asked {
+            broker: broker.id(),
+            slice: Name::literal("main"),
+            request,
+            configuration: Properties::default(),
+            reason: "a wish".to_owned(),
+        };
+        let joined = sm::Joined { lease, unit: unit.unit, error: None };
+        let of_lease: [Fact; 4] = [
+            asked.into(),
+            sm::Granted { number, tickets: vec![(0, ticket)] }.into(),
+            sm::Leased { lease, term, units: vec![unit] }.into(),
+            joined.into(),
+        ];
+        facts.extend(of_lease.map(|fact| Entry { at: start, fact }));
+    }
+    facts
+}
+
+/// What a snapshot of a guest with many leases costs, and what it costs those who append meanwhile.
+fn snapshot_of_many(folder: &Path) {
+    const LEASES: u64 = 100_000;
+    let facts = leases(LEASES);
+    let mut actor = blank(Role::ServiceManager);
+    facts.iter().for_each(|entry| actor.apply(entry).expect("it follows"));
+    let timed = |what: &str, run: &mut dyn FnMut()| {
+        let mut seconds: Vec<f64> = (0..ROUNDS)
+            .map(|_| {
+                let start = Instant::now();
+                run();
+                start.elapsed().as_secs_f64()
+            })
+            .collect();
+        let (least, median, most) = spread(&mut seconds);
+        println!("{what:<35} {median:>6.2} s ({least:.2} {most:.2})");
+    };
+    let state = actor.snapshot();
+    println!("\na guest with {LEASES} leases in use: a snapshot of {} MiB", state.len() >> 20);
+    timed("encode", &mut || drop(actor.snapshot()));
+    timed("decode", &mut || blank(Role::ServiceManager).restore(&state).expect("it is sound"));
+    let owner = Owner { role: Role::ServiceManager, ..owner() };
+    let path = folder.join("many.journal");
+    let mut file = JournalFile::open(&path, &owner).expect("a journal");
+    file.append(0, &facts).expect("durable");
+    timed("write and sync", &mut || file.keep(state.clone()).expect("durable"));
+    drop(file);
+    // Appends go on while a snapshot is taken behind the actor's back.
+    let every = facts.len() as u64 + 1000;
+    for every in [u64::MAX, every] {
+        let path = folder.join(format!("many-{every}.journal"));
+        let mut file = JournalFile::open(&path, &owner).expect("a journal");
+        file.append(0, &facts).expect("durable");
+        let seat = Arc::new(|| Some(seat()));
+        let snapshots = Snapshots { every, seat, disk: Arc::new(SystemDisk) };
+        let writer = file.into_writer_with(snapshots).expect("a thread");
+        let mut waits = Vec::new();
+        for position in (facts.len() as u64..).take(4000) {
+            let (done, answer) = mpsc::sync_channel(1);
+            let fact = sm::SignalObserved { signal: Name::literal("demand"), value: 1 };
+            let entry = Entry { at: Time::ZERO, fact: fact.into() };
+            let start = Instant::now();
+            writer.append(position, vec![entry], move |result| {
+                done.send(result).expect("somebody waits");
+            });
+            answer.recv().expect("an answer").expect("durable");
+            waits.push(start.elapsed().as_secs_f64() * 1000.0);
+        }
+        let (_, median, most) = spread(&mut waits);
+        let long = waits[waits.len() * 999 / 1000];
+        let with = if every == u64::MAX { "no snapshot" } else { "a snapshot" };
+        println!(
+            "an append, {with} under way: {median:.2} ms, of 1,000 the longest but one {long:.2} ms, \
+             the longest of all {most:.2} ms"
+        );
+        writer.close().expect("closed");
     }
 }
 
@@ -236,8 +418,19 @@ fn recover(folder: &Path, actors: &[Actors]) {
         drop(JournalFile::recover(&path(owner), owner, |_| Ok(())).expect("a journal"));
     });
     timed("recover: open, decode and fold", &|Actors { owner, .. }| {
-        let mut actor = blank(owner.role);
-        let file = JournalFile::recover(&path(owner), owner, |entry| actor.apply(entry));
-        drop(file.expect("a journal"));
+        let mut back = Back(blank(owner.role));
+        drop(JournalFile::resume(&path(owner), owner, &mut back).expect("a journal"));
+    });
+    for Actors { owner, facts } in actors {
+        let mut back = Back(blank(owner.role));
+        let mut file = JournalFile::resume(&path(owner), owner, &mut back).expect("a journal");
+        assert_eq!(back.0.position(), facts.len() as u64);
+        file.keep(back.0.snapshot()).expect("durable");
+        file.close().expect("closed");
+    }
+    timed("recover from a snapshot", &|Actors { owner, facts }| {
+        let mut back = Back(blank(owner.role));
+        let file = JournalFile::resume(&path(owner), owner, &mut back).expect("a journal");
+        assert_eq!((file.kept(), back.0.position()), (facts.len() as u64, facts.len() as u64));
     });
 }

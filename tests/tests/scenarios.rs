@@ -27,11 +27,14 @@ mod show;
 mod language;
 #[path = "scenarios/coverage.rs"]
 mod coverage;
+#[path = "scenarios/states.rs"]
+mod states;
 
 use std::fs;
 
 use language::Stage;
 use script::{Part, Script, Words};
+use tenure_core::codec::Hash;
 use tenure_tests::{check_golden, root};
 
 /// Where the scripts are.
@@ -138,20 +141,28 @@ struct Played {
     text: String,
     /// The laws that its actors were held to.
     laws: Vec<&'static str>,
+    /// The hash of all states that its actors were in after a command.
+    states: Hash,
 }
 
 /// Plays a script, or says what is wrong in which line.
 fn perform(text: &str) -> Result<Played, (usize, String)> {
     let script = Script::read(text)?;
-    let (mut stage, mut traces) = (Stage::default(), Vec::new());
+    let (mut stage, mut traces, mut states) = (Stage::default(), Vec::new(), Vec::new());
     for part in &script.parts {
         let Part::Block(commands) = part else { continue };
         let mut trace = Vec::new();
         for command in commands {
             let lines = stage.perform(Words::of(command)).map_err(|bad| (command.number, bad))?;
             trace.extend(lines);
+            states.extend(stage.states());
         }
         traces.push(trace);
     }
-    Ok(Played { text: script.with_traces(&traces), laws: stage.laws() })
+    let states: Vec<[u8; 32]> = states.into_iter().map(Hash::to_bytes).collect();
+    let states = Hash::of(
+        "states of a script",
+        &states.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>(),
+    );
+    Ok(Played { text: script.with_traces(&traces), laws: stage.laws(), states })
 }

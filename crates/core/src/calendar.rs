@@ -9,6 +9,9 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize, Serializer};
+use thiserror::Error;
+
 use crate::planted::planted;
 use crate::time::{Span, Term, Time};
 
@@ -17,12 +20,18 @@ use crate::time::{Span, Term, Time};
 /// With `n` steps ahead, [`add`](Self::add), [`free_at`](Self::free_at) and
 /// [`free_over`](Self::free_over) cost O(log n); [`earliest`](Self::earliest) costs O(log n) for each
 /// stretch that is too full.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Deserialize)]
+#[serde(try_from = "Steps")]
 pub struct Calendar {
     /// The level before the first step.
     base: i64,
     steps: Tree,
 }
+
+/// Steps that are no calendar: out of order, without effect, or beyond what can be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the steps of a calendar are out of order, change nothing or change too much")]
+struct BadSteps;
 
 type Tree = Option<Arc<Node>>;
 
@@ -160,6 +169,54 @@ impl Calendar {
     ) -> Option<Time> {
         find(&self.steps, self.base, t, extreme, wanted).ok()
     }
+}
+
+/// A calendar as it is stored: the level before the first step, then each step with what it changes.
+#[derive(Deserialize)]
+struct Steps {
+    base: i64,
+    steps: Vec<(Time, i64)>,
+}
+
+impl Serialize for Calendar {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fn walk(tree: &Tree, out: &mut Vec<(Time, i64)>) {
+            if let Some(node) = tree {
+                walk(&node.left, out);
+                out.push((node.at, node.delta));
+                walk(&node.right, out);
+            }
+        }
+        let mut steps = Vec::with_capacity(size(&self.steps));
+        walk(&self.steps, &mut steps);
+        (self.base, steps).serialize(serializer)
+    }
+}
+
+impl TryFrom<Steps> for Calendar {
+    type Error = BadSteps;
+
+    fn try_from(Steps { base, steps }: Steps) -> Result<Self, BadSteps> {
+        let in_order = steps.is_sorted_by(|one, next| one.0 < next.0);
+        let all = steps.iter().try_fold(base.unsigned_abs(), |all, (_, delta)| {
+            all.checked_add(delta.unsigned_abs()).filter(|_| *delta != 0)
+        });
+        if !in_order || all.is_none_or(|all| i64::try_from(all).is_err()) {
+            return Err(BadSteps);
+        }
+        Ok(Self { base, steps: balanced(&steps) })
+    }
+}
+
+/// A tree of steps that are in order.
+fn balanced(steps: &[(Time, i64)]) -> Tree {
+    let (before, rest) = steps.split_at(steps.len() / 2);
+    let (&(at, delta), after) = rest.split_first()?;
+    let below = Summary::step(delta);
+    let mut node =
+        Node { at, delta, size: 1, left: balanced(before), right: balanced(after), below };
+    node.refresh();
+    Some(Arc::new(node))
 }
 
 impl fmt::Debug for Calendar {
@@ -387,6 +444,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::codec;
 
     /// The reference: every booking kept, every question answered by walking all of them.
     #[derive(Default)]
@@ -447,6 +505,14 @@ mod tests {
                 calendar.forget_until(past);
             }
             prop_assert_eq!(untouched.free_at(Time::ZERO), model.free_at(Time::ZERO));
+            for stored in [&untouched, &calendar] {
+                let bytes = codec::encode(stored);
+                let read: Calendar = codec::decode(&bytes).unwrap();
+                prop_assert_eq!(&read, stored);
+                prop_assert_eq!(format!("{read:?}"), format!("{stored:?}"));
+                prop_assert!(is_balanced(&read.steps));
+                prop_assert_eq!(codec::encode(&read), bytes);
+            }
             prop_assert!(is_balanced(&untouched.steps) && is_balanced(&calendar.steps));
         }
 
@@ -474,6 +540,25 @@ mod tests {
                 && is_balanced(&node.left)
                 && is_balanced(&node.right)
         })
+    }
+
+    #[test]
+    fn steps_that_are_no_calendar_are_refused() {
+        let step = |at, delta| (Time::from_micros(at), delta);
+        let read = |base: i64, steps: &[(Time, i64)]| -> Result<Calendar, _> {
+            codec::decode(&codec::encode(&(base, steps)))
+        };
+        assert!(read(0, &[step(1, 5), step(2, -5)]).is_ok());
+        for (base, steps) in [
+            (0, vec![step(2, 5), step(1, -5)]),
+            (0, vec![step(1, 5), step(1, -5)]),
+            (0, vec![step(1, 0)]),
+            (i64::MAX, vec![step(1, 1)]),
+            (0, vec![step(1, i64::MIN)]),
+            (0, vec![step(1, i64::MAX), step(2, i64::MAX)]),
+        ] {
+            assert!(read(base, &steps).is_err(), "{base} then {steps:?} was taken");
+        }
     }
 
     #[test]

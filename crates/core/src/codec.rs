@@ -20,6 +20,9 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// this much room whatever could be written can be read.
 pub const MAX_FACT_BYTES: usize = 4 * MAX_BYTES;
 
+/// The largest state of an actor that is decoded. What is stored is bounded by what SQLite takes.
+pub const MAX_STATE_BYTES: usize = 1 << 30;
+
 type Layout<const LIMIT: usize> = Configuration<LittleEndian, Varint, Limit<LIMIT>>;
 const fn layout<const LIMIT: usize>() -> Layout<LIMIT> {
     bincode::config::standard().with_limit::<LIMIT>()
@@ -28,7 +31,7 @@ const fn layout<const LIMIT: usize>() -> Layout<LIMIT> {
 /// Bytes that do not hold what they should.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// Longer than [`MAX_BYTES`], or for a fact [`MAX_FACT_BYTES`].
+    /// Longer than [`MAX_BYTES`], for a fact [`MAX_FACT_BYTES`], for a state [`MAX_STATE_BYTES`].
     #[error("{len} bytes are more than the {most} allowed")]
     TooLong {
         /// How long it is.
@@ -85,6 +88,11 @@ pub fn decode_fact<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Result<T, D
     canonical(bytes, decode_within::<T, MAX_FACT_BYTES>(bytes)?)
 }
 
+/// As [`decode`] for the state of an actor, which may be much longer.
+pub fn decode_state<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    canonical(bytes, decode_within::<T, MAX_STATE_BYTES>(bytes)?)
+}
+
 /// Whether what `value` is encoded to can be decoded by others.
 pub fn fits<T: Serialize + DeserializeOwned>(value: &T) -> bool {
     decode_trusted::<T>(&encode(value)).is_ok()
@@ -124,7 +132,7 @@ fn decode_within<T: DeserializeOwned, const LIMIT: usize>(bytes: &[u8]) -> Resul
     if bytes.len() > LIMIT {
         return Err(DecodeError::TooLong { len: bytes.len(), most: LIMIT });
     }
-    let (value, used) = bincode::serde::decode_from_slice(bytes, layout::<LIMIT>())
+    let (value, used) = bincode::serde::borrow_decode_from_slice(bytes, layout::<LIMIT>())
         .map_err(|error| DecodeError::Malformed(error.to_string()))?;
     if used < bytes.len() {
         return Err(DecodeError::LeftOver(bytes.len() - used));

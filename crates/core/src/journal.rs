@@ -1,5 +1,6 @@
 //! Journals: where facts become durable.
 
+use sha2::digest::common::hazmat::{SerializableState as _, SerializedState};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
@@ -77,6 +78,18 @@ impl JournalHasher {
         self.0.update(row.version.to_le_bytes());
         self.0.update((row.body.len() as u64).to_le_bytes());
         self.0.update(row.body);
+    }
+
+    /// What it has come to, so that it can go on without the rows so far.
+    pub fn save(&self) -> Vec<u8> {
+        self.0.serialize().to_vec()
+    }
+
+    /// Goes on from what [`save`](Self::save) gave; none if it is not what gave `hash`.
+    pub fn resume(saved: &[u8], hash: Hash) -> Option<Self> {
+        let saved = SerializedState::<Sha256>::try_from(saved).ok()?;
+        let resumed = Self(Sha256::deserialize(&saved).ok()?);
+        (resumed.finish() == hash).then_some(resumed)
     }
 
     /// Appends the body of a fact to `bytes` and takes in its row.

@@ -20,6 +20,7 @@ pub mod fact;
 pub mod effect;
 pub mod calendar;
 pub mod lease;
+pub mod snapshot;
 pub mod actor;
 pub mod mapper;
 pub mod driver;

@@ -30,6 +30,8 @@ mod drivers;
 mod mappers;
 #[path = "protocol/recovery.rs"]
 mod recovery;
+#[path = "protocol/snapshots.rs"]
+mod snapshots;
 #[path = "protocol/chaos.rs"]
 mod chaos;
 #[path = "protocol/conservation.rs"]

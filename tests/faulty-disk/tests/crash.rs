@@ -186,7 +186,8 @@ async fn start_anyhow(folder: &Path, plans: &Plans, disk: &FaultyDisk) -> Runnin
 fn survive(seed: u64, faults: Option<u64>) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let (disk, yard) = (FaultyDisk::new(seed), Arc::new(Yard::default()));
-    let plans = Plans { units: 6, site: yard.clone(), ..Plans::default() };
+    // Snapshots are under way whenever the power is cut.
+    let plans = Plans { units: 6, site: yard.clone(), snapshot: 10, ..Plans::default() };
     let (mut dice, mut known) = (Dice(seed), Acknowledged::new());
     let system = actix::System::new();
     let mut falls = 0;

@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use tenure_core::actor::Role;
 use tenure_core::driver::{Epoch, UnitId};
-use tenure_core::fact::{Entry, site_authority as site};
+use tenure_core::fact::{BadFact, Entry, site_authority as site};
 use tenure_core::identity::{Scheme, Signer};
 use tenure_core::journal::JournalDigest;
 use tenure_core::name::Name;
 use tenure_core::property::Properties;
+use tenure_core::snapshot::RestoreError;
 use tenure_core::time::Time;
 use tenure_faulty_disk::{Condition, Fault, FaultyDisk};
-use tenure_node::journal::{JournalError, JournalFile, Owner, Reader};
+use tenure_node::journal::{JournalError, JournalFile, Owner, Past, Reader};
 
 /// How many facts each append of a life brings: small ones, and one that takes several pages.
 const APPENDS: [u64; 9] = [1, 1, 3, 1, 40, 2, 1, 9, 1];
@@ -52,13 +53,11 @@ impl Life {
     /// Opens the journal. What is in it must be the first facts, all that are known among them, and end
     /// where an append has ended.
     fn open(&mut self) -> Result<JournalFile, JournalError> {
-        let mut position = 0;
-        let file = JournalFile::recover_on(&self.disk, &self.path(), &owner(), |entry| {
-            assert_eq!(*entry, fact(position), "at {position}");
-            position += 1;
-            Ok(())
-        })?;
+        let mut counter = Counter(0);
+        let file = JournalFile::resume_on(&self.disk, &self.path(), &owner(), &mut counter)?;
+        let Counter(position) = counter;
         assert_eq!(file.len(), position);
+        assert!(file.kept() <= position);
         assert!(position >= self.known, "{} facts were known, {position} are left", self.known);
         assert!(self.ends.contains(&position), "an append was torn at {position}");
         let mut digest = JournalDigest::default();
@@ -78,6 +77,11 @@ impl Life {
         Ok(())
     }
 
+    /// Keeps the state of now.
+    fn keep(&self, file: &mut JournalFile) -> Result<(), String> {
+        file.keep(state(file.len())).map_err(|error| error.to_string())
+    }
+
     /// Opens and appends on a sound disk, and closes or drops.
     fn live_once(&mut self, close: bool) {
         let mut file = self.open().unwrap();
@@ -95,11 +99,15 @@ impl Life {
     fn live(&mut self) -> Result<(), String> {
         for close in [false, true] {
             let mut file = self.open().map_err(|error| error.to_string())?;
-            for count in APPENDS {
+            for (number, count) in APPENDS.into_iter().enumerate() {
                 self.append(&mut file, count)?;
+                if number == 3 {
+                    self.keep(&mut file)?;
+                }
             }
             if close {
-                file.close().map_err(|error| error.to_string())?;
+                let position = file.len();
+                file.close_with(|| state(position)).map_err(|error| error.to_string())?;
             }
         }
         Ok(())
@@ -109,13 +117,46 @@ impl Life {
     fn goes_on(&mut self) {
         let mut file = self.open().unwrap();
         self.append(&mut file, 2).unwrap();
+        self.keep(&mut file).unwrap();
         drop(file);
         self.disk.cut_power();
         let file = self.open().unwrap();
+        assert_eq!(file.kept(), file.len(), "the snapshot is durable");
         file.close().unwrap();
         self.disk.cut_power();
-        self.open().unwrap();
+        drop(self.open().unwrap());
+        // All facts are there, whatever the snapshot says.
+        let (known, mut whole) = (self.known, 0);
+        let file = JournalFile::recover_on(&self.disk, &self.path(), &owner(), |entry| {
+            assert_eq!(*entry, fact(whole), "at {whole}");
+            whole += 1;
+            Ok(())
+        });
+        assert_eq!((file.unwrap().len(), whole), (known, known));
     }
+}
+
+/// An actor that counts its facts.
+struct Counter(u64);
+
+impl Past for Counter {
+    fn restore(&mut self, kept: &[u8], position: u64, at: Time) -> Result<(), RestoreError> {
+        assert_eq!(kept, state(position), "the state behind {position} facts");
+        assert_eq!(at, fact(position - 1).at);
+        self.0 = position;
+        Ok(())
+    }
+
+    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
+        assert_eq!(*entry, fact(self.0), "at {}", self.0);
+        self.0 += 1;
+        Ok(())
+    }
+}
+
+/// The state behind so many facts, of several pieces.
+fn state(position: u64) -> Vec<u8> {
+    (0..5_000).map(|at: u64| (at * 31 + position * 7) as u8).collect()
 }
 
 fn owner() -> Owner {
@@ -220,6 +261,24 @@ fn a_full_disk_refuses_facts_and_keeps_those_it_has() {
     life.disk.set(Condition::Sound);
     assert_eq!(life.append(&mut file, 1), Err(refused));
     drop(file);
+    life.goes_on();
+}
+
+#[test]
+fn a_full_disk_costs_a_snapshot_and_no_fact() {
+    let mut life = lived(true);
+    let mut file = life.open().unwrap();
+    life.append(&mut file, 3).unwrap();
+    life.disk.set(Condition::Full);
+    let refused = (0..1000).find_map(|_| life.keep(&mut file).err()).unwrap();
+    assert!(refused.contains("the disk is full"), "{refused}");
+    life.disk.set(Condition::Sound);
+    life.append(&mut file, 1).unwrap();
+    let position = file.len();
+    life.disk.set(Condition::Full);
+    let closed = file.close_with(|| state(position));
+    life.disk.set(Condition::Sound);
+    drop(closed);
     life.goes_on();
 }
 

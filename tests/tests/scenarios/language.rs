@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
+use tenure_core::codec::Hash;
 use tenure_core::driver::{Epoch, Step, UnitId};
 use tenure_core::effect::{Command, Done, Input};
 use tenure_core::fact::Fact;
@@ -14,6 +15,7 @@ use tenure_core::name::Name;
 use tenure_core::property::Properties;
 use tenure_core::resource::{Constraint, Constraints, Test, Value};
 use tenure_core::slice::LeaseId;
+use tenure_core::snapshot;
 use tenure_core::time::Span;
 
 use super::deployment;
@@ -89,6 +91,12 @@ impl Stage {
     /// The laws that its actors were held to.
     pub fn laws(&self) -> Vec<&'static str> {
         self.0.iter().flat_map(|world| world.audit.asked()).collect()
+    }
+
+    /// The hashes of the states that its actors are in.
+    pub fn states(&self) -> Vec<Hash> {
+        let players = self.0.iter().flat_map(|world| &world.players);
+        players.map(|player| snapshot::hash(&player.stored())).collect()
     }
 
     /// Carries out a command and answers its trace.

@@ -222,6 +222,16 @@ impl Player {
         changes
     }
 
+    /// Its state as it is stored, and read again from there.
+    pub fn stored(&self) -> Vec<u8> {
+        let bytes = self.twin.actor().snapshot();
+        let mut restored = (self.build)();
+        let read = restored.actor_mut().restore(&bytes);
+        assert!(read.is_ok(), "{} cannot read its snapshot: {read:?}", self.name);
+        assert!(restored.is_same_actor(&self.twin), "{}", self.name);
+        bytes
+    }
+
     /// What is owed, due and unfinished follows from the journal alone.
     pub fn compare_with_twin(&self) {
         let (live, twin) = (self.seat.actor(), self.twin.actor());

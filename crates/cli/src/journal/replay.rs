@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use tenure_core::actor::broker::Broker;
 use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::site_authority::{Plan, SiteAuthority};
+use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority};
 use tenure_core::actor::{Actor, Role, Setup};
 use tenure_core::driver::UnitId;
-use tenure_core::identity::{Scheme, Signer};
+use tenure_core::identity::{ActorId, Scheme, Signer};
 use tenure_core::lease::{broker, service_manager as guest};
 use tenure_core::message::Request;
+use tenure_core::name::Name;
+use tenure_core::snapshot::Settings;
 use tenure_core::ticket::Ticket;
 use tenure_core::time::{Span, Term, Time};
 use tenure_node::journal::{JournalError, Owner, Reader};
@@ -25,25 +28,30 @@ use crate::error::Error;
 use crate::moment;
 
 /// An actor that takes in facts and says nothing: it has no key to sign with.
-enum Silent {
+pub(super) enum Silent {
     Guest(ServiceManager),
     Broker(Broker),
     Site(SiteAuthority),
 }
 
 impl Silent {
-    fn new(owner: &Owner) -> Self {
+    /// One of that role, for which `settings` hold.
+    pub(super) fn new(owner: &Owner, settings: &Settings) -> Self {
         let signer = Signer::from_seed(Scheme::None, [0; 32]);
         let name = owner.name.clone();
-        let setup = Setup { name, signer, margin: Span::ZERO, peers: BTreeMap::new() };
+        let setup = Setup { name, signer, margin: settings.margin, peers: BTreeMap::new() };
         match owner.role {
-            Role::ServiceManager => Self::Guest(ServiceManager::new(setup, Span::ZERO)),
+            Role::ServiceManager => Self::Guest(ServiceManager::new(setup, settings.leave_before)),
             Role::Broker => Self::Broker(Broker::new(setup)),
-            Role::SiteAuthority => Self::Site(SiteAuthority::new(setup, Plan::default())),
+            Role::SiteAuthority => {
+                let offers = settings.renewals.iter().map(offer).collect();
+                let plan = Plan { stock: Vec::new(), offers };
+                Self::Site(SiteAuthority::new(setup, plan))
+            }
         }
     }
 
-    fn actor(&mut self) -> &mut dyn Actor {
+    pub(super) fn actor(&mut self) -> &mut dyn Actor {
         match self {
             Self::Guest(actor) => actor,
             Self::Broker(actor) => actor,
@@ -57,6 +65,17 @@ impl Silent {
             Self::Broker(actor) => vec![requests(actor, all)],
             Self::Site(actor) => vec![leases_of_site(actor, all), units(actor)],
         }
+    }
+}
+
+/// An offer as far as facts are folded by it.
+fn offer((broker, resource, renew_before): &(ActorId, Name, Span)) -> Offer {
+    Offer {
+        broker: *broker,
+        resource: resource.clone(),
+        units: NonZeroU32::MIN,
+        length: Span::ZERO,
+        renew_before: *renew_before,
     }
 }
 
@@ -86,7 +105,8 @@ pub(super) fn replay(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), Error
 fn state(path: &Path, args: &ReplayArgs) -> Result<(Map<String, Value>, Vec<Listing>), Error> {
     let reader = Reader::open(path)?;
     let owner = reader.owner().clone();
-    let (mut silent, mut last, mut facts) = (Silent::new(&owner), None, 0_u64);
+    let (mut silent, mut last, mut facts) =
+        (Silent::new(&owner, &Settings::default()), None, 0_u64);
     reader.read(|position, entry| {
         if args.at.is_some_and(|at| entry.at > at) {
             return Ok(());

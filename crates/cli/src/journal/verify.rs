@@ -9,12 +9,14 @@ use tenure_core::fact::Entry;
 use tenure_core::identity::{PublicKey, Scheme, Signature};
 use tenure_core::invariants::{Cast, Player, Violation, audit_journals};
 use tenure_core::journal::hash_of_run;
+use tenure_core::snapshot::{self, RestoreError};
 use tenure_core::time::Span;
-use tenure_node::journal::{Head, JournalError, Owner, Reader};
+use tenure_node::journal::{Head, JournalError, Owner, Reader, Snapshot, Unfit};
 
 use super::VerifyArgs;
 use super::listing::{self, Listing};
 use super::paths;
+use super::replay::Silent;
 use super::subject::tickets;
 use crate::args::SummaryFormat;
 use crate::error::Error;
@@ -25,11 +27,14 @@ pub(super) struct Whole {
     pub(super) owner: Owner,
     head: Head,
     pub(super) facts: Vec<Entry>,
+    /// How many snapshots are what the facts give.
+    snapshots: usize,
 }
 
 /// Checks the journals of `args`, prints what was found, and fails if anything is wrong.
 pub(super) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<(), Error> {
-    let columns = &["path", "role", "name", "facts", "first", "last", "hash", "verdict"];
+    let columns =
+        &["path", "role", "name", "facts", "first", "last", "snapshots", "hash", "verdict"];
     let mut list = Listing::new("journals", columns);
     let (mut whole, mut failed) = (Vec::new(), None);
     for path in &paths::journals(&args.paths)? {
@@ -45,6 +50,7 @@ pub(super) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<(), Error
                 let nothing = || Value::Null;
                 list.add([
                     path.into(),
+                    nothing(),
                     nothing(),
                     nothing(),
                     nothing(),
@@ -82,15 +88,41 @@ pub(super) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<(), Error
 /// Reads and checks a journal.
 pub(super) fn read(path: &Path) -> Result<Whole, JournalError> {
     let reader = Reader::open(path)?;
+    let kept = reader.snapshots()?;
     let mut facts = Vec::new();
     let head = reader.read(|_, entry| {
         facts.push(entry);
         Ok(())
     })?;
-    Ok(Whole { owner: reader.owner().clone(), head, facts })
+    let owner = reader.owner().clone();
+    let mut snapshots = 0;
+    for (position, snapshot) in kept {
+        let unfit = |cause| JournalError::Snapshot { path: path.to_owned(), position, cause };
+        let snapshot = snapshot.map_err(unfit)?;
+        snapshots += usize::from(compare(&owner, &snapshot, &facts).map_err(unfit)?);
+    }
+    Ok(Whole { owner, head, facts, snapshots })
 }
 
-fn row(path: &Path, Whole { owner, head, facts }: &Whole) -> [Value; 8] {
+/// Whether a snapshot is what the facts before it give (S11), folded under the settings that it names. That
+/// of another version of the program cannot be compared; no start uses it.
+fn compare(owner: &Owner, snapshot: &Snapshot, facts: &[Entry]) -> Result<bool, Unfit> {
+    let settings = match snapshot::about(snapshot.body()) {
+        Ok((_, settings)) => settings,
+        Err(RestoreError::Version(_)) => return Ok(false),
+        Err(other) => return Err(other.into()),
+    };
+    let before = usize::try_from(snapshot.head().len).ok().and_then(|len| facts.get(..len));
+    let mut silent = Silent::new(owner, &settings);
+    let mut folds = before.into_iter().flatten().map(|entry| silent.actor().apply(entry));
+    if before.is_none() || folds.any(|applied| applied.is_err()) {
+        return Err(Unfit::Fold);
+    }
+    let state = snapshot::hash(&silent.actor().snapshot());
+    if state == snapshot.state() { Ok(true) } else { Err(Unfit::Fold) }
+}
+
+fn row(path: &Path, Whole { owner, head, facts, snapshots }: &Whole) -> [Value; 9] {
     let time = |entry: Option<&Entry>| entry.map(|entry| moment::show(entry.at)).into();
     [
         path.display().to_string().into(),
@@ -99,6 +131,7 @@ fn row(path: &Path, Whole { owner, head, facts }: &Whole) -> [Value; 8] {
         head.len.into(),
         time(facts.first()),
         time(facts.last()),
+        (*snapshots).into(),
         head.hash.to_hex().into(),
         "whole".into(),
     ]

@@ -28,6 +28,7 @@ use crate::message::{Envelope, Header, Message, Sealed, Sequence};
 use crate::name::Name;
 use crate::notary::Notary;
 use crate::planted::planted;
+use crate::snapshot::{RestoreError, Settings};
 use crate::time::{Span, Time};
 
 /// How an actor decides: by facts, applied as they are emitted.
@@ -85,6 +86,17 @@ pub trait Actor: fmt::Debug {
 
     /// The number of facts applied so far: the position of the next one.
     fn position(&self) -> u64;
+
+    /// What folding its facts takes from its configuration.
+    fn settings(&self) -> Settings;
+
+    /// Its whole state as bytes: what two actors have in common that are the same but for configuration, and
+    /// what a notary remembers. The same state has the same bytes.
+    fn snapshot(&self) -> Vec<u8>;
+
+    /// Takes the state of a [`snapshot`](Self::snapshot) for its own: it is then as if it had applied all
+    /// facts behind it. On an error nothing has changed.
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError>;
 
     /// What is owed because of facts from `position` on, in order. Costs as much as there is of it.
     fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)>;
@@ -242,7 +254,7 @@ impl Base {
 }
 
 /// The fact that caused an answer, kept so that the answer can be given again with the same bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cause {
     pub(crate) position: u64,
     pub(crate) at: Time,

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::effect::EffectId;
 use crate::message::Sequence;
 use crate::planted::planted;
 use crate::time::Time;
 
 /// Owed work by key and by the fact that caused it. At most one piece is owed under a key.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(bound(deserialize = "K: Ord + Deserialize<'de>"))]
 pub(super) struct Owed<K> {
     by_id: BTreeMap<EffectId, (K, Time)>,
     by_key: BTreeMap<K, EffectId>,

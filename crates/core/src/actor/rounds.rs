@@ -1,12 +1,14 @@
 //! Rounds: when the mapper is to be asked, and whether it has answered.
 
+use serde::{Deserialize, Serialize};
+
 use crate::effect::Problem;
 use crate::fact::Memo;
 use crate::planted::planted;
 use crate::time::Time;
 
 /// At most one round is open. What happens meanwhile is for the next one.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rounds {
     count: u64,
     open: bool,

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::time::Time;
 
 /// One deadline for each key, and the keys in the order of their deadlines.
@@ -14,6 +16,21 @@ pub(super) struct Timers<K> {
 impl<K> Default for Timers<K> {
     fn default() -> Self {
         Self { by_key: BTreeMap::new(), by_time: BTreeSet::new() }
+    }
+}
+
+/// As a map from each key to its deadline; their order is made again.
+impl<K: Serialize> Serialize for Timers<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.by_key.serialize(serializer)
+    }
+}
+
+impl<'de, K: Ord + Clone + Deserialize<'de>> Deserialize<'de> for Timers<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let by_key = BTreeMap::<K, Time>::deserialize(deserializer)?;
+        let by_time = by_key.iter().map(|(key, &time)| (time, key.clone())).collect();
+        Ok(Self { by_key, by_time })
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::Illegal;
 use crate::message::Request;
 use crate::refusal::Refusal;
@@ -12,7 +14,7 @@ use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 
 /// Where a request is in its life.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum State {
     /// Waiting for the mapper's decision.
     Open {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::Illegal;
 use crate::driver::UnitId;
 use crate::identity::ActorId;
@@ -13,7 +15,7 @@ use crate::ticket::receipt::Receipt;
 use crate::time::{Term, Time};
 
 /// Where a lease is in its life at the service manager.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum State {
     /// A broker was asked for tickets.
     Asking {
@@ -67,7 +69,7 @@ pub enum State {
 }
 
 /// What a service manager holds while its lease runs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Held {
     /// The ticket that was redeemed first, then the extensions that were redeemed.
     pub tickets: Vec<Ticket>,
@@ -82,7 +84,7 @@ pub struct Held {
 }
 
 /// Whether the guest's software uses a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Use {
     /// It is about to.
     Joining,
@@ -97,7 +99,7 @@ pub enum Use {
 }
 
 /// How far an extension is (the ancestors' ActiveTicketed and its kin: S45).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Extension {
     /// None is under way.
     None,
@@ -118,7 +120,7 @@ pub enum Extension {
 }
 
 /// What follows once the guest has left its units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Then {
     /// The term runs out.
     End,
@@ -127,7 +129,7 @@ pub enum Then {
 }
 
 /// How a lease went.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// It ran to the end of its term.
     Ended,

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::Illegal;
 use crate::driver::UnitId;
 use crate::refusal::Refusal;
 
 /// Where a lease is in its life at the site.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
     /// Redeemed before its start: held, not refused.
     Early,
@@ -35,7 +37,7 @@ pub enum State {
 }
 
 /// Why a lease is over.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Why {
     /// Its term ended.
     TermOver,

@@ -4,6 +4,8 @@
 //! for it), so the next lease may be put on it while it is still being cleaned. The epoch grows when a unit is assigned and when it
 //! is released, so a driver call of the past is always older than one of the present.
 
+use serde::{Deserialize, Serialize};
+
 use super::Illegal;
 use crate::driver::Epoch;
 use crate::planted::planted;
@@ -14,7 +16,7 @@ use crate::ticket::link::LinkHash;
 pub type Tenant = LinkHash;
 
 /// Where a unit is in its life.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
     /// Clean, in nobody's hands.
     Free,

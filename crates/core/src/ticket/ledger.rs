@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 use super::link::{AccountId, LinkHash, SignedLink};
@@ -18,16 +19,43 @@ use crate::time::{Span, Term, Time};
 pub const REMEMBERED: Span = Span::DAY;
 
 /// Accounts, and the links entered under them.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Books")]
 pub struct Ledger {
     accounts: BTreeMap<AccountId, Account>,
+    #[serde(serialize_with = "without_keys")]
     entries: BTreeMap<LinkHash, Entry>,
     /// Entries by the end of their terms, so that those long over can be dropped.
+    #[serde(skip_serializing)]
     by_end: BTreeSet<(Time, LinkHash)>,
 }
 
+/// A ledger as it is stored: an entry is found by the hash of its link, and has its place by the end of
+/// its term.
+#[derive(Deserialize)]
+struct Books {
+    accounts: BTreeMap<AccountId, Account>,
+    entries: Vec<Entry>,
+}
+
+fn without_keys<S: Serializer>(
+    entries: &BTreeMap<LinkHash, Entry>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(entries.values())
+}
+
+impl From<Books> for Ledger {
+    fn from(Books { accounts, entries }: Books) -> Self {
+        let by_end = entries.iter().map(|entry| (entry.link.term.end(), entry.link.hash()));
+        let by_end = by_end.collect();
+        let entries = entries.into_iter().map(|entry| (entry.link.hash(), entry)).collect();
+        Self { accounts, entries, by_end }
+    }
+}
+
 /// What one ticket can cover and what was cut from it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Account {
     /// The link itself; for a delegation its generations, newest last.
     heads: Vec<SignedLink>,
@@ -38,7 +66,7 @@ pub struct Account {
 }
 
 /// A link entered under an account.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Entry {
     link: SignedLink,
     account: AccountId,

@@ -125,6 +125,15 @@ const LIFE: [Act; 27] = [
     |w| w.advance(6 * HOUR),
 ];
 
+/// A world in which that life was lived.
+pub(crate) fn lived(suspicious: bool) -> World {
+    let mut world = busy_scene(suspicious);
+    for act in LIFE {
+        act(&mut world);
+    }
+    world
+}
+
 /// What is left of a life, apart from who was when started again.
 fn outcome(world: &World) -> (Vec<String>, Vec<(&'static str, usize)>) {
     let unfinished = EVERYBODY.into_iter().flat_map(|who| world.actor(who).unfinished(99));
@@ -139,10 +148,7 @@ fn outcome(world: &World) -> (Vec<String>, Vec<(&'static str, usize)>) {
 
 #[test]
 fn after_every_input_of_a_busy_life_the_journal_gives_the_same_actor_again() {
-    let mut world = busy_scene(true);
-    for act in LIFE {
-        act(&mut world);
-    }
+    let world = lived(true);
     assert_eq!(world.problems, []);
     for who in EVERYBODY {
         assert!(world.position(who) > 20, "{who} has a busy life");
@@ -151,10 +157,7 @@ fn after_every_input_of_a_busy_life_the_journal_gives_the_same_actor_again() {
 
 #[test]
 fn a_busy_life_has_every_kind_of_fact_that_matters_in_it() {
-    let mut world = busy_scene(false);
-    for act in LIFE {
-        act(&mut world);
-    }
+    let world = lived(false);
     let missing: Vec<_> = Fact::kinds()
         .map(|(kind, _)| kind)
         .filter(|kind| EVERYBODY.iter().all(|&who| world.count(who, kind) == 0))
@@ -178,10 +181,7 @@ fn a_life_with_a_crash_of_everybody_after_every_act_ends_like_one_without() {
 
 #[test]
 fn at_every_fact_of_a_journal_what_is_owed_is_named_by_facts_before_it() {
-    let mut world = busy_scene(false);
-    for act in LIFE {
-        act(&mut world);
-    }
+    let world = lived(false);
     for who in EVERYBODY {
         let mut actor = world.fresh(who);
         for (position, entry) in (0..).zip(world.facts(who)) {
@@ -247,10 +247,7 @@ fn a_fact_of_another_role_is_refused() {
 
 #[test]
 fn a_journal_with_a_fact_missing_or_doubled_is_refused_or_read_but_breaks_nothing() {
-    let mut world = busy_scene(false);
-    for act in LIFE {
-        act(&mut world);
-    }
+    let world = lived(false);
     let mut broken = Vec::new();
     for who in EVERYBODY {
         let facts = world.facts(who);

@@ -95,7 +95,8 @@ impl Config {
             1 => Arc::new(WallClock::new()),
             factor => Arc::new(FastClock::new(factor)),
         };
-        Ok(Deployment { parts, clock, threads: NonZeroUsize::MIN, limits: Limits::default() })
+        let limits = Limits { snapshot: self.snapshot_after.get(), ..Limits::default() };
+        Ok(Deployment { parts, clock, threads: NonZeroUsize::MIN, limits })
     }
 
     /// What builds each actor, with the keys in the folder `data`. Nothing is made or changed there.

@@ -1,7 +1,7 @@
 //! What a configuration file may say, before defaults and checks.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 
 use serde::Deserialize;
 use tenure_config::RawPlugin;
@@ -18,6 +18,7 @@ pub(super) struct File {
     pub(super) margin: Option<Spanned<Span>>,
     pub(super) retry: Option<Spanned<Span>>,
     pub(super) speed: Option<NonZeroU32>,
+    pub(super) snapshot_after: Option<NonZeroU64>,
     #[serde(default)]
     pub(super) site: Actors<Site>,
     #[serde(default)]

@@ -7,7 +7,7 @@ mod file;
 mod keys;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 
 use tenure_config::{ConfigError, Override, PluginSpec, RawPlugin, Source, Sources, suggestion};
 use tenure_core::name::Name;
@@ -28,6 +28,8 @@ pub struct Config {
     pub retry: Span,
     /// How much faster than the wall's the clock of the deployment runs.
     pub speed: NonZeroU32,
+    /// After how many facts each actor's state is kept, so that a start folds about as many at most.
+    pub snapshot_after: NonZeroU64,
     /// The sites.
     pub sites: BTreeMap<Name, Site>,
     /// The brokers.
@@ -106,6 +108,9 @@ pub fn parse(source: Source<'_>, overrides: &[Override]) -> Checked<Config> {
     Check { sources: &sources }.config(point.read(&sources)?)
 }
 
+/// Facts that are folded in about a second.
+const SNAPSHOT_AFTER: NonZeroU64 = NonZeroU64::new(100_000).unwrap();
+
 struct Check<'a> {
     sources: &'a Sources<'a>,
 }
@@ -120,6 +125,7 @@ impl Check<'_> {
             margin,
             retry,
             speed: file.speed.unwrap_or(NonZeroU32::MIN),
+            snapshot_after: file.snapshot_after.unwrap_or(SNAPSHOT_AFTER),
             sites: BTreeMap::new(),
             brokers: BTreeMap::new(),
             service_managers: BTreeMap::new(),

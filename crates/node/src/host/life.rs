@@ -13,6 +13,7 @@ use tenure_core::driver::Call;
 use tenure_core::effect::{Effect, EffectId, Input, Output, Problem};
 use tenure_core::fact::{BadFact, Entry};
 use tenure_core::message::{Envelope, Sequence};
+use tenure_core::snapshot::RestoreError;
 use tenure_core::time::{Span, Time};
 use tokio::sync::oneshot;
 
@@ -88,6 +89,11 @@ impl Life {
     /// Takes in a fact of the journal.
     pub(super) fn recall(&mut self, entry: &Entry) -> Result<(), BadFact> {
         self.seat.actor_mut().apply(entry)
+    }
+
+    /// Takes in the state behind so many facts of the journal.
+    pub(super) fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
+        self.seat.actor_mut().restore(state)
     }
 
     /// The journal has been read: what is still owed may leave.

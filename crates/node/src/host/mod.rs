@@ -93,11 +93,13 @@ pub struct Limits {
     pub calls: usize,
     /// The most facts that wait for somebody who follows them.
     pub behind: usize,
+    /// After how many facts a snapshot is taken, so that a start folds about as many at most.
+    pub snapshot: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { inbox: 4096, turn: 64, unsynced: 64, calls: 64, behind: 4096 }
+        Self { inbox: 4096, turn: 64, unsynced: 64, calls: 64, behind: 4096, snapshot: 100_000 }
     }
 }
 

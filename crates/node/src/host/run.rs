@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use actix::{Actor, ActorContext as _, AsyncContext as _, Context, Handler};
 use tenure_core::actor::Seat;
 use tenure_core::actor::outbox::Outgoing;
-use tenure_core::fact::Entry;
+use tenure_core::fact::{BadFact, Entry};
 use tenure_core::journal::AppendError;
 use tenure_core::message::Sequence;
+use tenure_core::snapshot::RestoreError;
 use tenure_core::time::{Span, Time};
 use tokio::sync::mpsc;
 use tracing::{Level, debug, enabled, error, info, warn};
@@ -21,7 +22,7 @@ use super::{
     Asked, Drain, FIRST_PAUSE, Fall, GOOD_LIFE, Host, LONGEST_SLEEP, Look, MOST_FALLS, Performed,
     Synced, TakeTurn, Watch,
 };
-use crate::journal::{JournalError, JournalFile, Owner};
+use crate::journal::{JournalError, JournalFile, Owner, Past, Snapshots};
 use crate::transport::Parcel;
 
 impl Actor for Host {
@@ -57,19 +58,17 @@ impl Host {
     fn rise_once(&mut self, ctx: &mut Context<Self>) -> Result<(), Fall> {
         let Card { name, role, id } = self.part.card.clone();
         let mut life = Life::new((self.part.seat)()?, self.part.patience);
-        let (mut facts, mut latest) = (0_u64, Time::MIN);
         let owner = Owner { name, role, id };
         let mut trail = enabled!(Level::DEBUG).then(|| Trail::new(id));
-        let journal = JournalFile::recover_on(&*self.disk, &self.part.journal, &owner, |entry| {
-            (facts, latest) = (facts + 1, entry.at);
-            trail.as_mut().map(|trail| trail.follow(&entry.fact));
-            life.recall(entry)
-        })?;
-        let writer = journal.into_writer()?;
+        let mut past = Recall::of(&mut life, &mut trail);
+        let journal = JournalFile::resume_on(&*self.disk, &self.part.journal, &owner, &mut past)?;
+        let (from, latest) = (past.from, past.latest);
+        let writer = journal.into_writer_with(self.snapshots())?;
+        let facts = life.position();
         self.clock.not_before(latest);
         life.recalled();
         (self.lives, self.born) = (self.lives + 1, Instant::now());
-        info!(actor = %self.part.card.name, facts, "ready");
+        info!(actor = %self.part.card.name, facts, from, "ready");
         self.metrics.begins();
         (self.life, self.trail) = (Some((life, writer)), trail);
         self.inbox.begin();
@@ -78,6 +77,13 @@ impl Host {
         self.release(ctx);
         self.stir(ctx);
         Ok(())
+    }
+
+    /// How the journal's thread takes snapshots.
+    fn snapshots(&self) -> Snapshots {
+        let (every, disk) = (self.limits.snapshot, Arc::clone(&self.disk));
+        let maker = Arc::clone(&self.part.seat);
+        Snapshots { every, seat: Arc::new(move || maker().ok()), disk }
     }
 
     /// Sees to it that there will be a turn.
@@ -260,10 +266,47 @@ impl Host {
             return;
         }
         let Some(stop) = self.draining.take() else { return };
-        let closed = self.life.take().map_or(Ok(()), |(_, writer)| writer.close());
+        let closed = self.life.take().map_or(Ok(()), |(life, writer)| match self.room {
+            Room::Enough => writer.close_with(|| life.seat().actor().snapshot()),
+            Room::Short => writer.close(),
+        });
         info!(actor = %self.part.card.name, "stopped");
         drop(stop.send(closed.map_err(Arc::new)));
         ctx.stop();
+    }
+}
+
+/// A life that is brought back from its journal.
+struct Recall<'a> {
+    life: &'a mut Life,
+    trail: &'a mut Option<Trail>,
+    /// Behind how many facts the snapshot was.
+    from: u64,
+    latest: Time,
+}
+
+impl<'a> Recall<'a> {
+    fn of(life: &'a mut Life, trail: &'a mut Option<Trail>) -> Self {
+        Self { life, trail, from: 0, latest: Time::MIN }
+    }
+}
+
+impl Past for Recall<'_> {
+    fn restore(&mut self, state: &[u8], position: u64, at: Time) -> Result<(), RestoreError> {
+        self.life.restore(state)?;
+        (self.from, self.latest) = (position, at);
+        if let Some(trail) = self.trail {
+            trail.look(self.life.seat());
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
+        self.latest = entry.at;
+        if let Some(trail) = self.trail {
+            trail.follow(&entry.fact);
+        }
+        self.life.recall(entry)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tenure_core::actor::Seat;
 use tenure_core::driver::UnitId;
 use tenure_core::fact::{Fact, broker, service_manager, site_authority};
 use tenure_core::identity::ActorId;
@@ -19,6 +20,17 @@ pub(crate) struct Trail {
 impl Trail {
     pub(crate) fn new(actor: ActorId) -> Self {
         Self { actor, leases: BTreeMap::new(), units: BTreeMap::new() }
+    }
+
+    /// Takes in what an actor knows that was brought back without its facts.
+    pub(super) fn look(&mut self, seat: &Seat) {
+        let Seat::SiteAuthority(site, _) = seat else { return };
+        for (lease, _, ticket, _) in site.leases() {
+            let (origin, number) = (ticket.bottom().holder, lease.number);
+            self.leases.insert(ticket.hash(), RequestId { origin, number });
+        }
+        let tenants = site.units().filter_map(|(unit, state, _)| Some((unit, state.tenant()?)));
+        self.units.extend(tenants);
     }
 
     /// Takes in the next fact; answers the request it is about, if it is about one.

@@ -9,7 +9,7 @@ use tenure_core::fact::BadFact;
 use tenure_core::journal::AppendError;
 use thiserror::Error;
 
-use super::Owner;
+use super::{Owner, Unfit};
 
 /// What is wrong with a fact in a journal.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -112,6 +112,16 @@ pub enum JournalError {
         /// Why the actor does not take it.
         cause: BadFact,
     },
+    /// A snapshot is damaged, or not what its facts give. No start needs it.
+    #[error("{}: the snapshot behind {position} facts is not to be trusted: {cause}", path.display())]
+    Snapshot {
+        /// The journal.
+        path: PathBuf,
+        /// Behind how many facts it is.
+        position: u64,
+        /// What is wrong with it.
+        cause: Unfit,
+    },
     /// There is no room left on the disk.
     #[error("cannot {action} {}: the disk is full", path.display())]
     DiskFull {
@@ -168,6 +178,10 @@ impl JournalError {
             Self::LogGone { .. } => {
                 "put the log back beside the journal; the two are one and are copied together"
             }
+            Self::Snapshot { .. } => {
+                "the facts are whole, and a start that finds a damaged snapshot uses them instead; keep \
+                 a copy of the file and look for what has changed it"
+            }
             Self::DiskFull { .. } => "make room and open it again; nothing acknowledged is lost",
             Self::ReadOnly { .. } => "give the process the right to write the file and its folder",
             Self::Failed { .. } => "look for the cause in the system's log, then open it again",
@@ -185,6 +199,7 @@ impl JournalError {
             | Self::Foreign { .. }
             | Self::Newer { .. }
             | Self::LogGone { .. }
+            | Self::Snapshot { .. }
             | Self::DiskFull { .. }
             | Self::ReadOnly { .. }
             | Self::Failed { .. } => None,
@@ -233,6 +248,11 @@ impl JournalError {
             }
             _ => Self::sqlite(path, "read", cause),
         }
+    }
+
+    /// The actor does not take the fact at `position`.
+    pub(super) fn refused(path: &Path, position: u64, cause: BadFact) -> Self {
+        Self::Refused { path: path.to_owned(), position, cause }
     }
 
     pub(super) fn damaged(path: &Path, position: u64, damage: Damage) -> Self {

@@ -3,15 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use tenure_core::codec::Hash;
 use tenure_core::fact::{BadFact, Entry};
 use tenure_core::journal::{AppendError, Row};
+use tracing::warn;
 
 use super::disk::{Disk, SystemDisk};
-use super::rows::{Tip, beside, checksum, scan};
+use super::rows::{Tip, beside, checksum, scan, scan_ahead};
 use super::schema::{self, Log, Mark};
-use super::{Damage, Head, JournalError, Owner, Writer};
+use super::snapshots::{self, Snapshot};
+use super::writer::Writer;
+use super::{Damage, Head, JournalError, Owner, Past, Snapshots};
 use crate::lock::{Lock, LockError};
 
 /// What a commit costs in the log beside the facts: the pages that it changes only in part.
@@ -27,6 +30,8 @@ pub struct JournalFile {
     path: PathBuf,
     connection: Connection,
     tip: Tip,
+    /// Behind how many facts the newest snapshot is that is good for something.
+    kept: u64,
     /// Why nothing more may be appended.
     broken: Option<AppendError>,
     /// About how much is in the write-ahead log.
@@ -39,48 +44,15 @@ pub struct JournalFile {
     _lock: Lock,
 }
 
-impl JournalFile {
-    /// Opens the journal at `path`, or makes it if it is not there, and checks every fact in it.
-    pub fn open(path: &Path, owner: &Owner) -> Result<Self, JournalError> {
-        Self::open_on(&SystemDisk, path, owner, &mut |_, _| Ok(()))
-    }
+/// A journal that is being opened: locked, of this actor, not yet read.
+struct Opening {
+    connection: Connection,
+    mark: Mark,
+    lock: Lock,
+}
 
-    /// As [`open`](Self::open), handing each fact to `each` as it is read: an actor comes back in one
-    /// pass. Nothing may leave the actor before this has returned, since only then everything that was
-    /// read is sure to be durable.
-    pub fn recover(
-        path: &Path,
-        owner: &Owner,
-        each: impl FnMut(&Entry) -> Result<(), BadFact>,
-    ) -> Result<Self, JournalError> {
-        Self::recover_on(&SystemDisk, path, owner, each)
-    }
-
-    /// As [`recover`](Self::recover), on a disk of the caller's.
-    pub fn recover_on(
-        disk: &dyn Disk,
-        path: &Path,
-        owner: &Owner,
-        mut each: impl FnMut(&Entry) -> Result<(), BadFact>,
-    ) -> Result<Self, JournalError> {
-        Self::open_on(disk, path, owner, &mut |position, row| {
-            let entry = row
-                .decode()
-                .map_err(|cause| JournalError::damaged(path, position, Damage::from(cause)))?;
-            each(&entry).map_err(|cause| JournalError::Refused {
-                path: path.to_owned(),
-                position,
-                cause,
-            })
-        })
-    }
-
-    fn open_on(
-        disk: &dyn Disk,
-        path: &Path,
-        owner: &Owner,
-        each: &mut dyn FnMut(u64, &Row<'_>) -> Result<(), JournalError>,
-    ) -> Result<Self, JournalError> {
+impl Opening {
+    fn of(disk: &dyn Disk, path: &Path, owner: &Owner) -> Result<Self, JournalError> {
         let lock = Lock::take(&beside(path, "-lock")).map_err(|error| match error {
             LockError::Held(pid) => JournalError::InUse { path: path.to_owned(), pid },
             LockError::System(cause) => JournalError::system(path, "lock", &cause),
@@ -102,16 +74,182 @@ impl JournalFile {
             return Err(JournalError::Foreign { path: path.to_owned(), found, expected });
         }
         let mark = schema::mark_of(path, &connection)?;
-        let mut tip = Tip::default();
-        scan(path, &connection, &mut tip, u64::MAX, each)?;
+        Ok(Self { connection, mark, lock })
+    }
+
+    /// All has been read: the facts that were there must be there, and those that are must be durable.
+    fn end(
+        self,
+        disk: &dyn Disk,
+        path: &Path,
+        tip: Tip,
+        kept: u64,
+    ) -> Result<JournalFile, JournalError> {
+        let Self { connection, mark, lock } = self;
         schema::compare(path, &connection, &mark, tip.len)?;
-        let (path, log) = (path.to_owned(), mark.log);
-        let (logged, log_room) = (0, disk.log_room());
-        let mut file =
-            Self { path, connection, tip, broken: None, logged, log_room, log, _lock: lock };
-        file.settle(Log::Begins).map_err(sqlite("write"))?;
-        file.mark(Log::Read).map_err(sqlite("write"))?;
+        let failed = |cause| JournalError::sqlite(path, "write", &cause);
+        let mut file = JournalFile {
+            path: path.to_owned(),
+            connection,
+            tip,
+            kept,
+            broken: None,
+            logged: 0,
+            log_room: disk.log_room(),
+            log: mark.log,
+            _lock: lock,
+        };
+        file.settle(Log::Begins).map_err(failed)?;
+        file.mark(Log::Read).map_err(failed)?;
         Ok(file)
+    }
+}
+
+impl JournalFile {
+    /// Opens the journal at `path`, or makes it if it is not there, and checks every fact in it.
+    pub fn open(path: &Path, owner: &Owner) -> Result<Self, JournalError> {
+        Self::open_on(&SystemDisk, path, owner, |connection, tip| {
+            scan(path, connection, tip, u64::MAX, &mut |_, _| Ok(())).map(|_| ())
+        })
+    }
+
+    /// As [`open`](Self::open), handing each fact to `each` as it is read: an actor comes back in one
+    /// pass. Nothing may leave the actor before this has returned, since only then everything that was
+    /// read is sure to be durable.
+    pub fn recover(
+        path: &Path,
+        owner: &Owner,
+        each: impl FnMut(&Entry) -> Result<(), BadFact>,
+    ) -> Result<Self, JournalError> {
+        Self::recover_on(&SystemDisk, path, owner, each)
+    }
+
+    /// As [`recover`](Self::recover), on a disk of the caller's.
+    pub fn recover_on(
+        disk: &dyn Disk,
+        path: &Path,
+        owner: &Owner,
+        mut each: impl FnMut(&Entry) -> Result<(), BadFact>,
+    ) -> Result<Self, JournalError> {
+        Self::open_on(disk, path, owner, |connection, tip| {
+            scan_ahead(path, connection, tip, &mut |position, entry| {
+                each(entry).map_err(|cause| JournalError::refused(path, position, cause))
+            })
+        })
+    }
+
+    /// Opens a journal all of whose facts `read` reads.
+    fn open_on(
+        disk: &dyn Disk,
+        path: &Path,
+        owner: &Owner,
+        read: impl FnOnce(&mut Connection, &mut Tip) -> Result<(), JournalError>,
+    ) -> Result<Self, JournalError> {
+        let mut opening = Opening::of(disk, path, owner)?;
+        let mut tip = Tip::default();
+        read(&mut opening.connection, &mut tip)?;
+        let kept = snapshots::positions(path, &opening.connection)?;
+        snapshots::none_beyond(path, &opening.connection, &kept, tip.len)?;
+        opening.end(disk, path, tip, 0)
+    }
+
+    /// Opens the journal at `path`, or makes it if it is not there, and brings an actor back: from the newest
+    /// snapshot that fits, if there is one, and the facts behind it. Those before it are not read. A
+    /// snapshot that does not fit is named in the log, and nothing is lost by it.
+    ///
+    /// Nothing may leave the actor before this has returned, as with [`recover`](Self::recover).
+    pub fn resume(path: &Path, owner: &Owner, past: &mut dyn Past) -> Result<Self, JournalError> {
+        Self::resume_on(&SystemDisk, path, owner, past)
+    }
+
+    /// As [`resume`](Self::resume), on a disk of the caller's.
+    pub fn resume_on(
+        disk: &dyn Disk,
+        path: &Path,
+        owner: &Owner,
+        past: &mut dyn Past,
+    ) -> Result<Self, JournalError> {
+        let mut opening = Opening::of(disk, path, owner)?;
+        let mut tip = snapshots::resume(path, &opening.connection, past)?;
+        let kept = tip.len;
+        scan_ahead(path, &mut opening.connection, &mut tip, &mut |position, entry| {
+            past.apply(entry).map_err(|cause| JournalError::refused(path, position, cause))
+        })?;
+        opening.end(disk, path, tip, kept)
+    }
+
+    /// Behind how many facts the snapshot is that an opening would go on from; 0 if there is none.
+    pub fn kept(&self) -> u64 {
+        self.kept
+    }
+
+    /// How many bytes of a snapshot are written at a time.
+    pub(super) fn piece_size(&self) -> usize {
+        usize::try_from(self.log_room / 16).unwrap_or(usize::MAX).max(1)
+    }
+
+    /// Keeps the state of the actor behind all facts, so that the next opening goes on from it.
+    ///
+    /// # Errors
+    /// If it cannot be written. Where the disk is full nothing else is lost by that; after any other error
+    /// nothing more can be appended.
+    pub fn keep(&mut self, state: Vec<u8>) -> Result<(), JournalError> {
+        let snapshot = Snapshot::new(self.tip.clone(), state);
+        for number in 0..snapshot.pieces(self.piece_size()) {
+            self.write_piece(&snapshot, number)?;
+            self.checkpoint_if_due();
+        }
+        self.seal(&snapshot)
+    }
+
+    /// Writes one piece of a snapshot.
+    pub(super) fn write_piece(
+        &mut self,
+        snapshot: &Snapshot,
+        number: usize,
+    ) -> Result<(), JournalError> {
+        let size = self.piece_size();
+        self.transact_for(snapshot, |change| snapshots::write_piece(change, snapshot, number, size))
+    }
+
+    /// Makes a snapshot count whose pieces are all written.
+    pub(super) fn seal(&mut self, snapshot: &Snapshot) -> Result<(), JournalError> {
+        let size = self.piece_size();
+        self.transact_for(snapshot, |change| snapshots::seal(change, snapshot, size))?;
+        self.kept = self.kept.max(snapshot.head().len);
+        Ok(())
+    }
+
+    /// A transaction for a snapshot. A full disk ends that and not the journal: SQLite has taken back what it
+    /// could not write.
+    fn transact_for(
+        &mut self,
+        snapshot: &Snapshot,
+        work: impl FnOnce(&Transaction<'_>) -> Result<u64, rusqlite::Error>,
+    ) -> Result<(), JournalError> {
+        let action = "write a snapshot into";
+        if let Some(broken) = &self.broken {
+            let (path, cause) = (self.path.clone(), broken.to_string());
+            return Err(JournalError::Failed { path, action, cause });
+        }
+        let Err(cause) = self.transact(|change, _| work(change)) else { return Ok(()) };
+        let error = JournalError::sqlite(&self.path, action, &cause);
+        if matches!(error, JournalError::DiskFull { .. }) {
+            let drop_pieces = |change: &Transaction<'_>| snapshots::drop_pieces(change, snapshot);
+            match self.transact(|change, _| drop_pieces(change)) {
+                Err(cause) if !is_full(&cause) => self.break_off(&cause),
+                Ok(()) | Err(_) => {}
+            }
+        } else {
+            self.break_off(&cause);
+        }
+        Err(error)
+    }
+
+    /// Nothing more may be appended.
+    fn break_off(&mut self, cause: &rusqlite::Error) {
+        let error = JournalError::sqlite(&self.path, "append to", cause);
+        self.broken = Some(error.of_append());
     }
 
     /// Reads the facts from `from` on, in order, checking each.
@@ -184,10 +322,8 @@ impl JournalFile {
     }
 
     fn write(&mut self, parts: &[(u64, &[Entry])]) -> Result<(), rusqlite::Error> {
-        let transaction =
-            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let (mut body, mut bytes) = (Vec::new(), 0);
-        {
+        self.transact(|transaction, tip| {
+            let (mut body, mut bytes) = (Vec::new(), 0);
             let mut insert = transaction.prepare_cached(
                 "INSERT INTO fact (position, time, kind, version, body, checksum, hash) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -197,15 +333,25 @@ impl JournalFile {
                 entry.fact.encode_into(&mut body);
                 let (kind, version) = entry.fact.kind();
                 let row = Row { at: entry.at, kind, version, body: &body };
-                let position = self.tip.len;
+                let position = tip.len;
                 let sum = checksum(position, &row);
-                let hash = self.tip.add(&row).to_bytes();
+                let hash = tip.add(&row).to_bytes();
                 let at = row.at.as_micros();
                 insert.execute(params![position as i64, at, kind, version, body, sum, hash])?;
                 bytes += (body.len() + kind.len() + hash.len()) as u64;
             }
-        }
-        self.logged += bytes + COMMIT_OVERHEAD;
+            Ok(bytes)
+        })
+    }
+
+    /// Makes a change durable, which answers how many bytes it brings.
+    fn transact(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>, &mut Tip) -> Result<u64, rusqlite::Error>,
+    ) -> Result<(), rusqlite::Error> {
+        let behavior = TransactionBehavior::Immediate;
+        let transaction = self.connection.transaction_with_behavior(behavior)?;
+        self.logged += work(&transaction, &mut self.tip)? + COMMIT_OVERHEAD;
         let log = if self.logged >= self.log_room { Log::Begins } else { Log::Read };
         if log != self.log {
             schema::set_mark(&transaction, &Mark { log, head: self.tip.head() })?;
@@ -268,12 +414,35 @@ impl JournalFile {
         self.connection.close().map_err(|(_, cause)| failed(cause))
     }
 
+    /// Closes the journal with a snapshot of the actor's state behind all facts, unless there is one, so that
+    /// the next opening reads no facts. A full disk costs the snapshot and nothing else.
+    pub fn close_with(mut self, state: impl FnOnce() -> Vec<u8>) -> Result<(), JournalError> {
+        if self.broken.is_none() && self.kept < self.tip.len {
+            match self.keep(state()) {
+                Err(error @ JournalError::DiskFull { .. }) => {
+                    warn!(journal = %self.path.display(), %error, "closed without a snapshot");
+                }
+                kept => kept?,
+            }
+        }
+        self.close()
+    }
+
     /// Moves the journal to a thread of its own.
     pub fn into_writer(self) -> Result<Writer, JournalError> {
-        Writer::start(self)
+        Writer::start(self, None)
+    }
+
+    /// As [`into_writer`](Self::into_writer), with snapshots taken behind the actor's back.
+    pub fn into_writer_with(self, snapshots: Snapshots) -> Result<Writer, JournalError> {
+        Writer::start(self, Some(snapshots))
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+fn is_full(cause: &rusqlite::Error) -> bool {
+    cause.sqlite_error_code() == Some(ErrorCode::DiskFull)
 }

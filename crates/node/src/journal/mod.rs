@@ -12,20 +12,27 @@ mod reader;
 mod reserve;
 mod rows;
 mod schema;
+mod snapshots;
+mod taker;
 mod writer;
 
 use std::fmt;
 
-use tenure_core::actor::Role;
+use tenure_core::actor::{Role, Seat};
 use tenure_core::codec::Hash;
+use tenure_core::fact::{BadFact, Entry};
 use tenure_core::identity::ActorId;
 use tenure_core::name::Name;
+use tenure_core::snapshot::RestoreError;
+use tenure_core::time::Time;
 
 pub use disk::{Disk, SystemDisk};
 pub use error::{Damage, JournalError};
 pub use file::JournalFile;
-pub use reader::Reader;
+pub use reader::{Found, Reader};
 pub use reserve::Reserve;
+pub use snapshots::{Snapshot, Unfit};
+pub use taker::Snapshots;
 pub use writer::Writer;
 
 /// Whose journal a file is: written into it when it is made, compared whenever it is opened.
@@ -42,6 +49,31 @@ pub struct Owner {
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} `{}` ({})", self.role, self.name, self.id)
+    }
+}
+
+/// An actor that comes back: it is handed a state to go on from, if there is one, and the facts behind it.
+pub trait Past {
+    /// Takes the state behind `position` facts, the last of which was made `at` a time.
+    ///
+    /// # Errors
+    /// If it cannot. Nothing has changed then; an older state may be handed in, or all facts.
+    fn restore(&mut self, state: &[u8], position: u64, at: Time) -> Result<(), RestoreError>;
+
+    /// Takes the next fact.
+    ///
+    /// # Errors
+    /// If it does not follow from those before it.
+    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact>;
+}
+
+impl Past for Seat {
+    fn restore(&mut self, state: &[u8], _: u64, _: Time) -> Result<(), RestoreError> {
+        self.actor_mut().restore(state)
+    }
+
+    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
+        self.actor_mut().apply(entry)
     }
 }
 

@@ -11,7 +11,8 @@ use tenure_core::journal::Row;
 use super::disk::{Disk, SystemDisk};
 use super::rows::{Tip, beside, scan};
 use super::schema;
-use super::{Damage, Head, JournalError, Owner};
+use super::snapshots::{self, Snapshot, Unfit};
+use super::{Damage, Head, JournalError, Owner, Past};
 
 /// How many facts are read at a time. A reader that held one view of the file for long would keep the
 /// log of the writer from being emptied.
@@ -41,6 +42,9 @@ impl Sight {
         })
     }
 }
+
+/// A snapshot as it is found in a file: behind how many facts it is, and what it holds if it is sound.
+pub type Found = (u64, Result<Snapshot, Unfit>);
 
 /// A journal that is open for reading alone. The actor may go on writing it. No file is made or changed,
 /// but for what those share who have the journal open.
@@ -91,6 +95,38 @@ impl<'d> Reader<'d> {
         })
     }
 
+    /// The snapshots in the file, newest first. The facts before them are not looked at.
+    pub fn snapshots(&self) -> Result<Vec<Found>, JournalError> {
+        loop {
+            let found = snapshots_in(&self.path, &self.view.borrow().1);
+            if !self.look_again()? {
+                return found;
+            }
+        }
+    }
+
+    /// Has `past` take the newest snapshot that fits and the facts behind it, of a journal that is open for
+    /// writing. Answers where they end; nothing if it was stopped on the way.
+    pub(super) fn resume(
+        &self,
+        past: &mut dyn Past,
+        stop: impl Fn() -> bool,
+    ) -> Result<Option<Tip>, JournalError> {
+        let (path, (_, connection)) = (&self.path, &*self.view.borrow());
+        let mut tip = snapshots::resume(path, connection, past)?;
+        let mut each = |position, row: &Row<'_>| {
+            let damaged = |cause| JournalError::damaged(path, position, Damage::from(cause));
+            let entry = row.decode().map_err(damaged)?;
+            past.apply(&entry).map_err(|cause| JournalError::refused(path, position, cause))
+        };
+        while !stop() {
+            if scan(path, connection, &mut tip, CHUNK, &mut each)? == 0 {
+                return Ok(Some(tip));
+            }
+        }
+        Ok(None)
+    }
+
     /// As [`read`](Self::read), with the facts as they are stored.
     pub fn read_rows(
         &self,
@@ -104,8 +140,10 @@ impl<'d> Reader<'d> {
                 let (_, connection) = &*self.view.borrow();
                 // What was noted is older than what is read next, so the facts that it counts are there.
                 schema::mark_of(path, connection).and_then(|mark| {
+                    let kept = snapshots::positions(path, connection)?;
                     while scan(path, connection, &mut tip, CHUNK, &mut each)? > 0 {}
-                    schema::compare(path, connection, &mark, tip.len)
+                    schema::compare(path, connection, &mark, tip.len)?;
+                    snapshots::none_beyond(path, connection, &kept, tip.len)
                 })
             };
             // Every fact so far went on from the one before, so that another look goes on from there.
@@ -125,6 +163,14 @@ impl<'d> Reader<'d> {
         *view = look(self.disk, &self.path)?;
         Ok(true)
     }
+}
+
+/// All snapshots in one view of the file: its writer may let go of one of them meanwhile.
+fn snapshots_in(path: &Path, connection: &Connection) -> Result<Vec<Found>, JournalError> {
+    let view = connection.unchecked_transaction();
+    let view = view.map_err(|cause| JournalError::sqlite(path, "read", &cause))?;
+    let positions = snapshots::positions(path, &view)?.into_iter();
+    positions.map(|at| Ok((at, snapshots::load(path, &view, at)?))).collect()
 }
 
 fn look(disk: &dyn Disk, path: &Path) -> Result<(Sight, Connection), JournalError> {

@@ -1,14 +1,22 @@
 //! Facts as rows: their checksums, and the one loop that reads them and believes nothing.
 
 use std::ffi::OsString;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, Builder};
 
 use rusqlite::Connection;
 use tenure_core::codec::Hash;
+use tenure_core::fact::Entry;
 use tenure_core::journal::{JournalHasher, Row};
 use tenure_core::time::Time;
 
 use super::{Damage, Head, JournalError};
+
+/// How many facts are handed on at a time, and how many such batches wait.
+const BATCH: usize = 512;
+const AHEAD: usize = 4;
 
 /// The name of a file that goes with a journal.
 pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
@@ -42,6 +50,16 @@ impl Tip {
         self.hasher.add(row);
         self.len += 1;
         self.hasher.finish()
+    }
+
+    /// The end behind `len` facts, from what their hash has come to.
+    pub(super) fn at(len: u64, hasher: JournalHasher) -> Self {
+        Self { len, hasher }
+    }
+
+    /// What the hash has come to.
+    pub(super) fn saved(&self) -> Vec<u8> {
+        self.hasher.save()
     }
 
     /// The end as others may see it.
@@ -88,6 +106,83 @@ pub(super) fn scan(
         next += 1;
     }
     Ok(next - start)
+}
+
+/// When the fact at `position` was made, and the hash that is stored with it. Only its own row is checked.
+pub(super) fn fact_at(
+    path: &Path,
+    connection: &Connection,
+    position: u64,
+) -> Result<(Time, Hash), JournalError> {
+    let failed = |cause: &rusqlite::Error| JournalError::reading(path, position, cause);
+    let damaged = |damage| JournalError::damaged(path, position, damage);
+    let mut statement = connection
+        .prepare(
+            "SELECT position, time, kind, version, body, checksum, hash FROM fact \
+             WHERE position = ?1",
+        )
+        .map_err(|cause| failed(&cause))?;
+    let mut rows = statement.query([position as i64]).map_err(|cause| failed(&cause))?;
+    let row = rows.next().map_err(|cause| failed(&cause))?;
+    let row = row.ok_or_else(|| damaged(Damage::Missing))?;
+    let stored = Stored::of(row).map_err(|cause| damaged(Damage::Row(cause)))?;
+    let hash = stored.hash.try_into().map(Hash::from_bytes);
+    match hash {
+        Ok(hash) if i64::from(checksum(position, &stored.row)) == stored.checksum => {
+            Ok((stored.row.at, hash))
+        }
+        Ok(_) | Err(_) => Err(damaged(Damage::Checksum)),
+    }
+}
+
+/// Reads all rows from `tip` on as [`scan`] does, on a thread of its own, and hands their facts to `each`
+/// meanwhile. An error of either is that of the first fact that has one.
+pub(super) fn scan_ahead(
+    path: &Path,
+    connection: &mut Connection,
+    tip: &mut Tip,
+    each: &mut dyn FnMut(u64, &Entry) -> Result<(), JournalError>,
+) -> Result<(), JournalError> {
+    let (batches, facts) = sync_channel(AHEAD);
+    thread::scope(|scope| {
+        let reading = move || read_ahead(path, connection, tip, &batches);
+        let reading = Builder::new().name("read".to_owned()).spawn_scoped(scope, reading);
+        let reading = reading.map_err(|cause| JournalError::system(path, "read", &cause))?;
+        let mut folded = Ok(());
+        for (position, entry) in facts.into_iter().flatten() {
+            folded = each(position, &entry);
+            if folded.is_err() {
+                break;
+            }
+        }
+        let read = reading.join().unwrap_or_else(|panic| resume_unwind(panic));
+        folded.and(read)
+    })
+}
+
+/// Facts with their positions.
+type Batch = Vec<(u64, Entry)>;
+
+fn read_ahead(
+    path: &Path,
+    connection: &Connection,
+    tip: &mut Tip,
+    batches: &SyncSender<Batch>,
+) -> Result<(), JournalError> {
+    let mut batch = Vec::with_capacity(BATCH);
+    let read = scan(path, connection, tip, u64::MAX, &mut |position, row| {
+        let damaged = |cause| JournalError::damaged(path, position, Damage::from(cause));
+        batch.push((position, row.decode().map_err(damaged)?));
+        if batch.len() == BATCH {
+            let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+            // Nobody takes it any more: a fact was refused, and that is what will be said.
+            let gone = |_| JournalError::damaged(path, position, Damage::Missing);
+            batches.send(full).map_err(gone)?;
+        }
+        Ok(())
+    });
+    drop(batches.send(batch));
+    read.map(|_| ())
 }
 
 /// A row as it is in the file.

@@ -18,7 +18,8 @@ use super::{Damage, Head, JournalError, Owner};
 pub(super) const APPLICATION_ID: i64 = 0x544e_524a;
 
 /// One step for each format: the first makes it, each later one lifts a file of the one before.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE owner (
         one INTEGER PRIMARY KEY CHECK (one = 1),
         name TEXT NOT NULL,
@@ -40,7 +41,24 @@ const MIGRATIONS: &[&str] = &["
         checksum INTEGER NOT NULL,
         hash BLOB NOT NULL
     ) STRICT;
-"];
+",
+    "
+    CREATE TABLE snapshot (
+        position INTEGER PRIMARY KEY,
+        hash BLOB NOT NULL,
+        hasher BLOB NOT NULL,
+        state BLOB NOT NULL,
+        length INTEGER NOT NULL,
+        checksum INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE piece (
+        position INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (position, number)
+    ) STRICT;
+",
+];
 
 /// How long to wait for a reader that is in the way of a checkpoint.
 const PATIENCE: Duration = Duration::from_secs(5);

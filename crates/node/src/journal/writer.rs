@@ -1,12 +1,14 @@
 //! The journal thread: many appends share one sync.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SendError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use tenure_core::fact::Entry;
 use tenure_core::journal::AppendError;
 
+use super::taker::{Part, Snapshots, Taker};
 use super::{Head, JournalError, JournalFile};
 
 /// The most appends that wait for the thread. Whoever brings one more waits until there is room.
@@ -18,10 +20,18 @@ const MAX_GROUP: usize = 1024;
 type Answer = Box<dyn FnOnce(Result<(), AppendError>) + Send>;
 
 /// Facts on their way into the journal.
-struct Append {
+pub(super) struct Append {
     expected: u64,
     entries: Vec<Entry>,
     done: Answer,
+}
+
+/// What the thread is asked to do.
+pub(super) enum Work {
+    /// To append facts.
+    Append(Append),
+    /// To write a part of a snapshot.
+    Part(Part),
 }
 
 /// What the thread has done so far.
@@ -36,22 +46,31 @@ struct Done {
 #[derive(Debug)]
 pub struct Writer {
     /// `None` once it is closed.
-    queue: Option<SyncSender<Append>>,
+    queue: Option<Arc<SyncSender<Work>>>,
+    /// Told to the thread that takes snapshots.
+    stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<JournalFile>>,
     done: Arc<Mutex<Done>>,
 }
 
 impl Writer {
-    pub(super) fn start(file: JournalFile) -> Result<Self, JournalError> {
-        let (queue, appends) = sync_channel(MAX_WAITING);
+    pub(super) fn start(
+        file: JournalFile,
+        snapshots: Option<Snapshots>,
+    ) -> Result<Self, JournalError> {
+        let (queue, work) = sync_channel(MAX_WAITING);
+        let (queue, stopped) = (Arc::new(queue), Arc::new(AtomicBool::new(false)));
+        let taker = snapshots.map(|snapshots| {
+            Taker::new(snapshots, &file, Arc::downgrade(&queue), Arc::clone(&stopped))
+        });
         let path = file.path().to_owned();
         let done = Arc::new(Mutex::new(Done { head: file.head(), commits: 0 }));
         let shared = Arc::clone(&done);
         let thread = Builder::new()
             .name("journal".to_owned())
-            .spawn(move || run(file, &appends, &shared))
+            .spawn(move || run(file, &work, taker, &shared))
             .map_err(|cause| JournalError::system(&path, "start a thread for", &cause))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread), done })
+        Ok(Self { queue: Some(queue), thread: Some(thread), stopped, done })
     }
 
     /// Where the journal ends, as far as it is durable.
@@ -78,8 +97,8 @@ impl Writer {
     ) {
         let append = Append { expected, entries, done: Box::new(done) };
         let Some(queue) = &self.queue else { return gone(append) };
-        if let Err(refused) = queue.send(append) {
-            gone(refused.0);
+        if let Err(SendError(Work::Append(append))) = queue.send(Work::Append(append)) {
+            gone(append);
         }
     }
 
@@ -91,8 +110,17 @@ impl Writer {
         }
     }
 
+    /// As [`close`](Self::close), with a snapshot of the actor's state behind all facts.
+    pub fn close_with(mut self, state: impl FnOnce() -> Vec<u8>) -> Result<(), JournalError> {
+        match self.finish() {
+            Some(file) => file.close_with(state),
+            None => Ok(()),
+        }
+    }
+
     /// Lets the thread write what is queued and end.
     fn finish(&mut self) -> Option<JournalFile> {
+        self.stopped.store(true, Ordering::Relaxed);
         self.queue = None;
         let ended = self.thread.take()?.join();
         ended.ok()
@@ -110,17 +138,39 @@ fn gone(append: Append) {
     (append.done)(Err(AppendError::Unknown("the journal thread has ended".to_owned())));
 }
 
-fn run(mut file: JournalFile, appends: &Receiver<Append>, done: &Mutex<Done>) -> JournalFile {
-    while let Ok(first) = appends.recv() {
-        let mut size = first.entries.len();
-        let mut group = vec![first];
-        while size < MAX_GROUP {
-            let Ok(next) = appends.try_recv() else { break };
-            size += next.entries.len();
-            group.push(next);
+fn run(
+    mut file: JournalFile,
+    work: &Receiver<Work>,
+    mut taker: Option<Taker>,
+    done: &Mutex<Done>,
+) -> JournalFile {
+    let mut next = None;
+    while let Some(first) = next.take().or_else(|| work.recv().ok()) {
+        match first {
+            Work::Part(part) => part.write(&mut file),
+            Work::Append(first) => {
+                let mut size = first.entries.len();
+                let mut group = vec![first];
+                while size < MAX_GROUP {
+                    match work.try_recv() {
+                        Ok(Work::Append(append)) => {
+                            size += append.entries.len();
+                            group.push(append);
+                        }
+                        Ok(other @ Work::Part(_)) => {
+                            next = Some(other);
+                            break;
+                        }
+                        Err(_) => break,
+                    }
+                }
+                write(&mut file, group, done);
+            }
         }
-        write(&mut file, group, done);
         file.checkpoint_if_due();
+        if let Some(taker) = &mut taker {
+            taker.look(&file);
+        }
     }
     file
 }

@@ -5,4 +5,5 @@
 mod damage;
 mod life;
 mod parts;
+mod snapshots;
 mod writer;

@@ -31,6 +31,10 @@ pub(super) struct Player {
     /// What folding its journal gives, one fact behind the next.
     pub(super) fold: Seat,
     pub(super) journal: MemoryJournal,
+    /// The state of the fold at an earlier fact, as it is stored.
+    kept: Option<(u64, Vec<u8>)>,
+    /// At which fact it is stored next.
+    keep_at: Option<u64>,
     pub(super) outbox: Outbox,
     patience: Patience,
     pub(super) driver: Option<NullDriver>,
@@ -88,6 +92,8 @@ impl Player {
             fold: build(),
             seat: Some(seat),
             journal: MemoryJournal::new(),
+            kept: None,
+            keep_at: None,
             outbox: Outbox::new(patience),
             told: Time::MIN,
             life: 0,
@@ -190,15 +196,44 @@ impl Player {
         twin(&self.fold, (self.build)())
     }
 
+    /// The fold is to be stored after so many facts more, if it is.
+    pub(super) fn keep_after(&mut self, facts: Option<u64>) {
+        self.keep_at = facts.map(|facts| self.journal.len() + facts);
+    }
+
+    /// Stores the fold if it has come to where it is to be stored.
+    pub(super) fn keep_if_due(&mut self) {
+        let actor = self.fold.actor();
+        if self.keep_at.is_some_and(|at| at <= actor.position()) {
+            self.kept = Some((actor.position(), actor.snapshot()));
+            self.keep_at = None;
+        }
+    }
+
+    /// Whether what was stored and the facts behind it give what all facts give; nothing if nothing was stored
+    /// since this was asked.
+    pub(super) fn resumes(&mut self) -> Result<Option<bool>, String> {
+        let Some((from, state)) = self.kept.take() else { return Ok(None) };
+        let mut seat = (self.build)();
+        seat.actor_mut().restore(&state).map_err(|error| error.to_string())?;
+        self.apply(&mut seat, from)?;
+        Ok(Some(seat.is_same_actor(&self.fold)))
+    }
+
     /// The actor once more, by reading the journal from its first entry.
     pub(super) fn read_again(&self) -> Result<Seat, String> {
         let mut seat = (self.build)();
-        for position in 0..self.journal.len() {
+        self.apply(&mut seat, 0)?;
+        Ok(seat)
+    }
+
+    fn apply(&self, seat: &mut Seat, from: u64) -> Result<(), String> {
+        for position in from..self.journal.len() {
             let entry = self.journal.read(position).ok_or("a fact is gone")?;
             let entry = entry.map_err(|error| error.to_string())?;
             seat.actor_mut().apply(&entry).map_err(|bad| bad.to_string())?;
         }
-        Ok(seat)
+        Ok(())
     }
 }
 

@@ -19,6 +19,13 @@ pub(super) fn lag(chance: Chance, who: usize, at: Time, term: Span) -> Span {
     if dice.percent(10) { dice.scaled(Span::from_micros(1), term) } else { Span::ZERO }
 }
 
+/// After how many facts of a life the actor's state is stored, if it is at all.
+fn until_kept(chance: Chance, who: usize, life: u32) -> Option<u64> {
+    let name = [u64::MAX - 1, who as u64, life.into()];
+    let mut dice = Dice::from(chance.of(Purpose::Simulate, &name));
+    dice.percent(40).then(|| dice.count(1, 60).into())
+}
+
 impl World {
     /// Whether somebody's trap for this point springs.
     pub(super) fn springs(&mut self, who: usize, point: Fault) -> bool {
@@ -205,7 +212,9 @@ impl World {
             }
         }
         self.players[who].rise();
-        self.watch.recovered(self.now, &self.players[who])?;
+        self.watch.recovered(self.now, &mut self.players[who])?;
+        let life = self.players[who].life;
+        self.players[who].keep_after(until_kept(self.chance, who, life));
         self.release(who)?;
         if self.players[who].seat.is_none() {
             return Ok(());

@@ -231,6 +231,7 @@ impl Watch {
                 let what = format!("the journal of {} does not fold: {bad}", player.name);
                 Violation::stuck(now, what)
             })?;
+            player.keep_if_due();
             for transition in moves.made(&player.fold) {
                 self.count(player, transition);
             }
@@ -263,15 +264,17 @@ impl Watch {
         Ok(self.auditor.observe(now, &Observation::Crashed { actor: id })?)
     }
 
-    pub(super) fn recovered(&mut self, now: Time, player: &Player) -> Result<(), Violation> {
+    pub(super) fn recovered(&mut self, now: Time, player: &mut Player) -> Result<(), Violation> {
         self.trace.line(|| format!("{now} {} is back", player.name));
         let id = player.id;
+        let resumes = player.resumes().map_err(|cause| {
+            let what = format!("{} does not come back from its snapshot: {cause}", player.name);
+            Violation::stuck(now, what)
+        })?;
         let Some(seat) = &player.seat else { return Ok(()) };
-        let seen = Observation::Recovered {
-            actor: id,
-            position: seat.actor().position(),
-            same: self.live.remove(&id).map(|live| live.is_same_actor(seat)),
-        };
+        let live = self.live.remove(&id).map(|live| live.is_same_actor(seat));
+        let same = [live, resumes].into_iter().flatten().reduce(|one, other| one && other);
+        let seen = Observation::Recovered { actor: id, position: seat.actor().position(), same };
         Ok(self.auditor.observe(now, &seen)?)
     }
 }

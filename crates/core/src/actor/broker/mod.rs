@@ -8,11 +8,13 @@ pub use survey::{HoldingSurvey, RequestSurvey};
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::heard::{self, Heard};
 use super::owed::Owed;
 use super::rounds::Rounds;
 use super::timers::Timers;
-use super::{Actor, Base, Cause, Peer, Setup, at_most};
+use super::{Actor, Base, Cause, Peer, Role, Setup, at_most};
 use crate::calendar::Calendar;
 use crate::effect::{Effect, EffectId, Input, Output, Problem};
 use crate::fact::{BadFact, Entry, Fact};
@@ -23,6 +25,7 @@ use crate::message::{Envelope, Request, Sealed};
 use crate::name::Name;
 use crate::resource::Attributes;
 use crate::slice::RequestId;
+use crate::snapshot::{self, RestoreError, Settings};
 use crate::ticket::Ticket;
 use crate::ticket::ledger::{Ledger, REMEMBERED};
 use crate::ticket::link::{AccountId, LinkHash};
@@ -51,7 +54,7 @@ pub struct Broker {
     timers: Timers<Timer>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Holding {
     ticket: Ticket,
     attributes: Attributes,
@@ -59,14 +62,14 @@ struct Holding {
 }
 
 /// A ticket that was cut.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Cut {
     request: RequestId,
     /// The fact by which its receipt was taken.
     credited: Option<Cause>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Record {
     state: State,
     came_at: u64,
@@ -76,12 +79,12 @@ struct Record {
     answered: Option<Cause>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Duty {
     Consult,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Timer {
     Wake,
     Request(RequestId),
@@ -220,6 +223,75 @@ impl Actor for Broker {
 
     fn position(&self) -> u64 {
         self.base.position
+    }
+
+    fn settings(&self) -> Settings {
+        Settings { margin: self.base.margin(), ..Settings::default() }
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        let Self {
+            base,
+            rounds,
+            ledger,
+            totals,
+            holdings,
+            requests,
+            of_each,
+            open,
+            cut,
+            serial,
+            owed,
+            timers,
+        } = self;
+        let state = (
+            base.position,
+            rounds,
+            ledger,
+            totals,
+            holdings,
+            requests,
+            of_each,
+            open,
+            cut,
+            serial,
+            owed,
+            timers,
+        );
+        snapshot::write(Role::Broker, &self.settings(), &state)
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
+        let settings = self.settings();
+        let Self {
+            base,
+            rounds,
+            ledger,
+            totals,
+            holdings,
+            requests,
+            of_each,
+            open,
+            cut,
+            serial,
+            owed,
+            timers,
+        } = self;
+        (
+            base.position,
+            *rounds,
+            *ledger,
+            *totals,
+            *holdings,
+            *requests,
+            *of_each,
+            *open,
+            *cut,
+            *serial,
+            *owed,
+            *timers,
+        ) = snapshot::read(Role::Broker, &settings, bytes)?;
+        Ok(())
     }
 
     fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)> {

@@ -10,11 +10,13 @@ pub use survey::LeaseSurvey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
+use serde::{Deserialize, Serialize};
+
 use super::heard::{self, Heard};
 use super::owed::Owed;
 use super::rounds::Rounds;
 use super::timers::Timers;
-use super::{Actor, Base, Peer, Setup, at_most};
+use super::{Actor, Base, Peer, Role, Setup, at_most};
 use crate::calendar::Calendar;
 use crate::driver::{Call, Step, UnitId};
 use crate::effect::{Effect, EffectId, Input, Output, Problem};
@@ -26,6 +28,7 @@ use crate::message::{Envelope, Message, Request, Sealed};
 use crate::name::Name;
 use crate::property::Properties;
 use crate::slice::{LeaseId, SliceName};
+use crate::snapshot::{self, RestoreError, Settings};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::time::{Span, Term, Time};
@@ -55,7 +58,7 @@ pub struct ServiceManager {
 }
 
 /// A lease with what its state does not carry.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Lease {
     pub(crate) state: State,
     pub(crate) resource: Name,
@@ -78,7 +81,7 @@ pub(crate) struct Lease {
     over_at: Time,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Duty {
     Consult,
     /// The request of this number.
@@ -91,7 +94,7 @@ enum Duty {
     Credit(LeaseId),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Timer {
     Wake,
     Lease(LeaseId),
@@ -253,6 +256,81 @@ impl Actor for ServiceManager {
 
     fn position(&self) -> u64 {
         self.base.position
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            margin: self.base.margin(),
+            leave_before: self.leave_before,
+            renewals: Vec::new(),
+        }
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        let Self {
+            base,
+            leave_before: _,
+            rounds,
+            leases,
+            requests,
+            by_ticket,
+            holdings,
+            ending,
+            signals,
+            last_number,
+            live,
+            owed,
+            timers,
+        } = self;
+        let state = (
+            base.position,
+            rounds,
+            leases,
+            requests,
+            by_ticket,
+            holdings,
+            ending,
+            signals,
+            last_number,
+            live,
+            owed,
+            timers,
+        );
+        snapshot::write(Role::ServiceManager, &self.settings(), &state)
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
+        let settings = self.settings();
+        let Self {
+            base,
+            leave_before: _,
+            rounds,
+            leases,
+            requests,
+            by_ticket,
+            holdings,
+            ending,
+            signals,
+            last_number,
+            live,
+            owed,
+            timers,
+        } = self;
+        (
+            base.position,
+            *rounds,
+            *leases,
+            *requests,
+            *by_ticket,
+            *holdings,
+            *ending,
+            *signals,
+            *last_number,
+            *live,
+            *owed,
+            *timers,
+        ) = snapshot::read(Role::ServiceManager, &settings, bytes)?;
+        Ok(())
     }
 
     fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)> {

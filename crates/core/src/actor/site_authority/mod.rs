@@ -15,11 +15,13 @@ pub use survey::{SiteLeaseSurvey, UnitSurvey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
+use serde::{Deserialize, Serialize};
+
 use super::heard::{self, Heard};
 use super::owed::Owed;
 use super::rounds::Rounds;
 use super::timers::Timers;
-use super::{Actor, Base, Cause, Peer, Setup, at_most};
+use super::{Actor, Base, Cause, Peer, Role, Setup, at_most};
 use crate::driver::{Epoch, UnitId};
 use crate::effect::{Command, Effect, EffectId, Input, Output, Problem};
 use crate::fact::{BadFact, Entry, Fact};
@@ -33,6 +35,7 @@ use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::resource::Attributes;
 use crate::slice::{LeaseId, SliceName};
+use crate::snapshot::{self, RestoreError, Settings};
 use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{AccountId, LinkHash};
@@ -101,7 +104,7 @@ pub struct SiteAuthority {
 }
 
 /// The units of one type that are on no lease.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Shelf {
     attributes: Attributes,
     total: u32,
@@ -109,7 +112,7 @@ struct Shelf {
     cleaning: BTreeSet<UnitId>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Unit {
     resource: Name,
     state: unit::State,
@@ -119,7 +122,7 @@ struct Unit {
 }
 
 /// Whom a lease is for, as a driver is told.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Served {
     guest: ActorId,
     slice: SliceName,
@@ -127,12 +130,12 @@ struct Served {
     configuration: Properties,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Delegation {
     ticket: Ticket,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Lease {
     state: State,
     /// Its own ticket, then its extensions.
@@ -150,14 +153,14 @@ struct Lease {
     closed: Option<(Cause, Vec<Receipt>)>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct RefusedTicket {
     refusal: Refusal,
     cause: Cause,
     holder: ActorId,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Duty {
     Consult,
     Delegate(u64),
@@ -165,7 +168,7 @@ enum Duty {
     Teardown(UnitId),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Timer {
     Wake,
     Renewal(u64),
@@ -301,6 +304,83 @@ impl Actor for SiteAuthority {
 
     fn position(&self) -> u64 {
         self.base.position
+    }
+
+    fn settings(&self) -> Settings {
+        let renewal = |offer: &Offer| (offer.broker, offer.resource.clone(), offer.renew_before);
+        let renewals = self.plan.offers.iter().map(renewal).collect();
+        Settings { margin: self.base.margin(), leave_before: Span::ZERO, renewals }
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        let Self {
+            base,
+            plan: _,
+            rounds,
+            stocks,
+            units,
+            delegations,
+            claims,
+            leases,
+            by_ticket,
+            used,
+            refused,
+            short,
+            owed,
+            timers,
+        } = self;
+        let state = (
+            base.position,
+            rounds,
+            stocks,
+            units,
+            delegations,
+            claims,
+            leases,
+            by_ticket,
+            used,
+            refused,
+            short,
+            owed,
+            timers,
+        );
+        snapshot::write(Role::SiteAuthority, &self.settings(), &state)
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
+        let settings = self.settings();
+        let Self {
+            base,
+            plan: _,
+            rounds,
+            stocks,
+            units,
+            delegations,
+            claims,
+            leases,
+            by_ticket,
+            used,
+            refused,
+            short,
+            owed,
+            timers,
+        } = self;
+        (
+            base.position,
+            *rounds,
+            *stocks,
+            *units,
+            *delegations,
+            *claims,
+            *leases,
+            *by_ticket,
+            *used,
+            *refused,
+            *short,
+            *owed,
+            *timers,
+        ) = snapshot::read(Role::SiteAuthority, &settings, bytes)?;
+        Ok(())
     }
 
     fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)> {
