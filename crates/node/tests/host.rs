@@ -12,7 +12,7 @@ use tenure_core::mapper::service_manager::{Decision, ServiceManagerMapper, View}
 use tenure_core::slice::LeaseId;
 use tenure_core::time::Span;
 use tenure_node::clock::{Clock, WallClock};
-use tenure_node::deployment::Deployment;
+use tenure_node::deployment::{Deployment, Running};
 use tenure_node::host::{Facts, Fall, HostError, Limits};
 use tenure_node::journal::JournalError;
 
@@ -143,4 +143,49 @@ fn what_happens_is_counted() {
         }
         running.stop().await.unwrap();
     });
+}
+
+/// A life of a lease, from its request to its end.
+async fn live(running: &Running) {
+    let guest = of(running, Role::ServiceManager);
+    let asked = guest.command(Command::Ask(ask(1, now(), Span::HOUR))).await.unwrap();
+    let lease = asked.lease().unwrap();
+    until(&guest, lease, "Active").await;
+    guest.command(Command::Close { lease }).await.unwrap();
+    until(&guest, lease, "Closed").await;
+}
+
+#[test]
+fn an_actor_whose_journal_was_put_back_from_an_older_copy_is_stopped_by_its_own_word() {
+    for name in ["guest", "site", "broker"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (journal, copy) =
+            (folder.path().join(format!("{name}.journal")), folder.path().join("copy"));
+        let system = actix::System::new();
+        system.block_on(async {
+            let running = start(folder.path(), &Plans::default()).await;
+            live(&running).await;
+            running.stop().await.unwrap();
+            std::fs::copy(&journal, &copy).unwrap();
+            // With its newest journal an actor goes on.
+            let running = start(folder.path(), &Plans::default()).await;
+            live(&running).await;
+            running.stop().await.unwrap();
+            std::fs::copy(&copy, &journal).unwrap();
+            let mut running = start_with_anything(folder.path(), &Plans::default()).await;
+            let down = running.down().await;
+            assert_eq!(down.card.name.as_str(), name);
+            let Fall::RolledBack { said, holds, .. } = down.cause else { panic!("{down}") };
+            assert!(said > holds, "{said} {holds}");
+            running.stop().await.unwrap();
+        });
+    }
+}
+
+/// Starts the parts, whatever becomes of them.
+async fn start_with_anything(folder: &std::path::Path, plans: &Plans) -> Running {
+    let clock: Arc<dyn Clock> = Arc::new(WallClock::new());
+    let threads = NonZeroUsize::new(plans.threads).unwrap();
+    let (parts, limits) = (parts(folder, plans), Limits::default());
+    Deployment { parts, clock, threads, limits }.start().await.unwrap()
 }

@@ -5,9 +5,10 @@
 //! A peer answers with the latest message that the actor itself has signed, so that nobody is stopped by a
 //! lie. A peer that does not answer is not waited for long.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix::{AsyncContext as _, Context, Handler};
+use tenure_core::actor::heard::Word;
 use tenure_core::identity::ActorId;
 use tenure_core::message::Sealed;
 use tracing::{debug, info};
@@ -17,6 +18,9 @@ use crate::transport::{Greeting, Says};
 
 /// How long a host waits for its peers to answer its greeting.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often what was heard of peers is kept.
+const KEPT_EVERY: Duration = Duration::from_secs(1);
 
 impl Host {
     /// Asks all peers within reach what they have heard; until they have answered nothing else is done.
@@ -47,6 +51,28 @@ impl Host {
         let kept = self.words.of(peer);
         let longest = heard.into_iter().chain(kept).max_by_key(|word| word.len);
         self.say(peer, Says::Heard(longest.map(|word| word.sealed.clone())));
+    }
+
+    /// Has the journal keep what was heard since the last time.
+    pub(super) fn keep_words(&mut self) {
+        let Some((life, writer)) = &self.life else { return };
+        let heard = life.seat().actor().heard().words();
+        let news = |&(peer, word): &(ActorId, &Word)| {
+            self.words.of(peer).is_none_or(|kept| kept.len < word.len)
+        };
+        let news: Vec<_> = heard.filter(news).map(|(peer, word)| (peer, word.clone())).collect();
+        for (peer, word) in &news {
+            self.words.hear(*peer, word.clone());
+        }
+        writer.keep_words(news);
+        self.words_kept = Instant::now();
+    }
+
+    /// The same, if the last time is long enough ago.
+    pub(super) fn keep_words_now_and_then(&mut self) {
+        if self.words_kept.elapsed() >= KEPT_EVERY {
+            self.keep_words();
+        }
     }
 
     /// A peer has answered.

@@ -174,6 +174,7 @@ pub struct Host {
     greeted_early: BTreeSet<ActorId>,
     /// What peers have said, as the journal keeps it.
     words: Heard,
+    words_kept: Instant,
 }
 
 /// What the hosts of a deployment share.
@@ -229,6 +230,7 @@ impl Host {
                 awaited: BTreeSet::new(),
                 greeted_early: BTreeSet::new(),
                 words: Heard::default(),
+                words_kept: Instant::now(),
             }
         });
         (host, told)

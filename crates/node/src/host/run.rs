@@ -63,6 +63,7 @@ impl Host {
         let mut past = Recall::of(&mut life, &mut trail);
         let journal = JournalFile::resume_on(&*self.disk, &self.part.journal, &owner, &mut past)?;
         let (from, latest) = (past.from, past.latest);
+        self.words = journal.words()?;
         let writer = journal.into_writer_with(self.snapshots())?;
         let facts = life.position();
         self.clock.not_before(latest);
@@ -122,6 +123,7 @@ impl Host {
                 host.do_send(Synced { life: number, end, since, result });
             });
         }
+        self.keep_words_now_and_then();
         for departure in turn.repeated {
             self.depart(departure);
         }
@@ -266,6 +268,7 @@ impl Host {
             return;
         }
         let Some(stop) = self.draining.take() else { return };
+        self.keep_words();
         let closed = self.life.take().map_or(Ok(()), |(life, writer)| match self.room {
             Room::Enough => writer.close_with(|| life.seat().actor().snapshot()),
             Room::Short => writer.close(),

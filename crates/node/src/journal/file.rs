@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
+use tenure_core::actor::heard::{Heard, Word};
 use tenure_core::codec::Hash;
 use tenure_core::fact::{BadFact, Entry};
+use tenure_core::identity::ActorId;
 use tenure_core::journal::{AppendError, Row};
 use tracing::warn;
 
@@ -13,6 +15,7 @@ use super::disk::{Disk, SystemDisk};
 use super::rows::{Tip, beside, checksum, scan, scan_ahead};
 use super::schema::{self, Log, Mark};
 use super::snapshots::{self, Snapshot};
+use super::words;
 use super::writer::Writer;
 use super::{Damage, Head, JournalError, Owner, Past, Snapshots};
 use crate::lock::{Lock, LockError};
@@ -244,6 +247,26 @@ impl JournalFile {
             self.break_off(&cause);
         }
         Err(error)
+    }
+
+    /// The last words of the actor's peers, as they were kept.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn words(&self) -> Result<Heard, JournalError> {
+        let failed = |cause| JournalError::reading(&self.path, 0, &cause);
+        words::read(&self.connection).map_err(failed)
+    }
+
+    /// Keeps words of the actor's peers. They are of use and not needed: on a full disk they are not kept.
+    pub(super) fn keep_words(&mut self, words: &[(ActorId, Word)]) {
+        if self.broken.is_some() {
+            return;
+        }
+        match self.transact(|change, _| words::write(change, words)) {
+            Err(cause) if !is_full(&cause) => self.break_off(&cause),
+            Ok(()) | Err(_) => {}
+        }
     }
 
     /// Nothing more may be appended.

@@ -14,6 +14,7 @@ mod rows;
 mod schema;
 mod snapshots;
 mod taker;
+mod words;
 mod writer;
 
 use std::fmt;

@@ -57,6 +57,10 @@ const MIGRATIONS: &[&str] = &[
         body BLOB NOT NULL,
         PRIMARY KEY (position, number)
     ) STRICT;
+    CREATE TABLE word (
+        peer BLOB PRIMARY KEY,
+        sealed BLOB NOT NULL
+    ) STRICT;
 ",
 ];
 

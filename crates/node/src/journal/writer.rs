@@ -5,7 +5,9 @@ use std::sync::mpsc::{Receiver, SendError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
+use tenure_core::actor::heard::Word;
 use tenure_core::fact::Entry;
+use tenure_core::identity::ActorId;
 use tenure_core::journal::AppendError;
 
 use super::taker::{Part, Snapshots, Taker};
@@ -32,6 +34,8 @@ pub(super) enum Work {
     Append(Append),
     /// To write a part of a snapshot.
     Part(Part),
+    /// To keep words of peers.
+    Words(Vec<(ActorId, Word)>),
 }
 
 /// What the thread has done so far.
@@ -102,6 +106,14 @@ impl Writer {
         }
     }
 
+    /// Keeps words of the actor's peers, some time soon; nobody is told when, or if it fails.
+    pub fn keep_words(&self, words: Vec<(ActorId, Word)>) {
+        if let Some(queue) = self.queue.as_ref().filter(|_| !words.is_empty()) {
+            // If the thread is gone, so is whoever would be told.
+            let _ = queue.send(Work::Words(words));
+        }
+    }
+
     /// Writes what is queued, closes the journal and gives back its lock.
     pub fn close(mut self) -> Result<(), JournalError> {
         match self.finish() {
@@ -148,6 +160,7 @@ fn run(
     while let Some(first) = next.take().or_else(|| work.recv().ok()) {
         match first {
             Work::Part(part) => part.write(&mut file),
+            Work::Words(words) => file.keep_words(&words),
             Work::Append(first) => {
                 let mut size = first.entries.len();
                 let mut group = vec![first];
@@ -157,7 +170,7 @@ fn run(
                             size += append.entries.len();
                             group.push(append);
                         }
-                        Ok(other @ Work::Part(_)) => {
+                        Ok(other @ (Work::Part(_) | Work::Words(_))) => {
                             next = Some(other);
                             break;
                         }
