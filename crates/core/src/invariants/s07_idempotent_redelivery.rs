@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::books::{SiteLease, Subject};
 use super::{Check, Law, Observation, Scene, Tally, Verdict};
 use crate::codec::{self, Hash};
 use crate::driver::{Call, Epoch, Step, UnitId};
 use crate::fact::{broker, service_manager, site_authority};
 use crate::identity::ActorId;
-use crate::message::{Envelope, Message, Sealed, Sequence};
+use crate::message::{self, Envelope, Message, Sealed, Sequence};
 use crate::ticket::Ticket;
 
 pub(super) const LAW: Law = Law {
@@ -23,8 +24,11 @@ pub(super) const LAW: Law = Law {
 
 #[derive(Default)]
 pub(super) struct Bench {
-    /// Each answer as it left first, by sender, receiver and what it answers.
-    answers: BTreeMap<(ActorId, ActorId, Hash), Sealed>,
+    /// Each answer as it left first, by sender, receiver, what it answers, and how often its sender has
+    /// forgotten what it is about.
+    answers: BTreeMap<(ActorId, ActorId, Hash, u32), Sealed>,
+    /// How often what is forgotten was. Only a clock that fell back brings any of it back.
+    forgotten: BTreeMap<Subject, u32>,
     /// The last call of each step, and the life of the caller in which it was made.
     called: BTreeMap<(ActorId, ActorId, UnitId, Step), (Epoch, u32)>,
     /// How often each actor has come back.
@@ -39,23 +43,39 @@ impl Check for Bench {
         tally: &mut Tally,
     ) -> Verdict {
         use site_authority::Fact;
+        let site = scene.books.sites.get(&scene.actor);
         let ticket = match fact {
             Fact::Redeemed(fact) => &fact.ticket,
             Fact::LeaseExtended(fact) => &fact.ticket,
             Fact::TicketSurrendered(fact) => &fact.ticket,
+            Fact::LeaseForgotten(fact) => {
+                let lease = site.and_then(|site| site.leases.get(&fact.lease));
+                let tickets = lease.into_iter().flat_map(|lease| &lease.tickets);
+                let more = tickets.map(Ticket::hash).filter(|ticket| *ticket != fact.lease);
+                for ticket in more.chain([fact.lease]) {
+                    self.forget(Subject::Ticket(scene.actor, ticket));
+                }
+                return Ok(());
+            }
             _ => return Ok(()),
         };
-        let site = scene.books.sites.get(&scene.actor);
         let known = site.and_then(|site| site.leases.get(site.by_ticket.get(&ticket.hash())?));
-        // A clock that fell back may bring a forgotten ticket back; nobody promises anything then.
+        // A clock that fell back may bring a forgotten ticket back, and a lease without the extensions
+        // that it had; nobody promises anything then.
         let clocks_hold = scene.books.cast.clocks_hold;
-        let remembered = known.is_some_and(|lease| !lease.forgotten || clocks_hold);
+        let remembered = known.is_some_and(|lease| {
+            let names = |lease: &SiteLease| lease.tickets.iter().any(|t| t.hash() == ticket.hash());
+            clocks_hold || !lease.forgotten && names(lease)
+        });
         tally.check(!remembered, || {
             format!("{} takes ticket {} twice", scene.name(), ticket.hash())
         })
     }
 
     fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> Verdict {
+        if let broker::Fact::RequestForgotten(fact) = fact {
+            self.forget(Subject::Request(scene.actor, fact.request));
+        }
         let broker::Fact::ReceiptTaken(fact) = fact else { return Ok(()) };
         let hash = fact.receipt.what.link;
         let cut = scene.books.brokers.get(&scene.actor).and_then(|broker| broker.cut.get(&hash));
@@ -104,6 +124,10 @@ impl Check for Bench {
 }
 
 impl Bench {
+    fn forget(&mut self, subject: Subject) {
+        *self.forgotten.entry(subject).or_default() += 1;
+    }
+
     fn called(
         &mut self,
         scene: &Scene<'_>,
@@ -134,12 +158,31 @@ impl Bench {
             return Ok(());
         }
         let Some(question) = question(&envelope.message) else { return Ok(()) };
-        let key = (header.from, header.to, question);
+        let subject = subject(header.from, &envelope.message);
+        let again = subject.and_then(|subject| self.forgotten.get(&subject)).copied();
+        let again = again.filter(|_| !scene.books.cast.clocks_hold).unwrap_or(0);
+        let key = (header.from, header.to, question, again);
         let first = self.answers.entry(key).or_insert_with(|| sealed.clone());
         tally.check(first == sealed, || {
             let (name, to) = (scene.name(), scene.books.name(header.to));
             format!("{name} gives {to} two different `{}` for one question", envelope.message.kind())
         })
+    }
+}
+
+/// What an answer of somebody's is about, if that can be forgotten.
+fn subject(of: ActorId, message: &Message) -> Option<Subject> {
+    match message {
+        Message::Granted { request, .. } => Some(Subject::Request(of, *request)),
+        Message::Leased { ticket, .. } | Message::Closed { ticket, .. } => {
+            Some(Subject::Ticket(of, *ticket))
+        }
+        Message::Refused { subject, .. } => match subject {
+            message::Subject::Request(id) => Some(Subject::Request(of, *id)),
+            message::Subject::Ticket(ticket) => Some(Subject::Ticket(of, *ticket)),
+            message::Subject::Delegation(_) => None,
+        },
+        _ => None,
     }
 }
 

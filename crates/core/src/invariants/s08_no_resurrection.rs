@@ -62,6 +62,11 @@ impl Check for Bench {
                 let refused = site.and_then(|site| site.refused.get(&fact.lease));
                 let term = lease.or(refused.map(|refused| refused.ticket.bottom().term));
                 let end = term.map(|term| term.end());
+                // The extensions of a lease are forgotten with it.
+                let lease = site.and_then(|site| site.leases.get(&fact.lease));
+                for ticket in lease.into_iter().flat_map(|lease| lease.tickets.iter().skip(1)) {
+                    self.over.insert(Subject::Ticket(scene.actor, ticket.hash()), true);
+                }
                 self.forgotten(scene, Subject::Ticket(scene.actor, fact.lease), end, tally)
             }
             Fact::DelegationIssued(fact) => self.generation_grows(scene, &fact.ticket, tally),
@@ -77,7 +82,9 @@ impl Check for Bench {
             Fact::Requested(fact) => {
                 let id = fact.request.id;
                 self.lives(scene, subject(id), tally)?;
-                tally.check(record(&id).is_none(), || {
+                let clocks_hold = scene.books.cast.clocks_hold;
+                let gone = record(&id).is_none_or(|record| record.forgotten && !clocks_hold);
+                tally.check(gone, || {
                     format!("{} takes request {id} once more", scene.name())
                 })
             }

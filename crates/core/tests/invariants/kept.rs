@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tenure_core::effect::Command;
 use tenure_core::fact::{Entry, Fact, site_authority};
 use tenure_core::identity::ActorId;
-use tenure_core::invariants::{Auditor, LAWS, audit_journals};
+use tenure_core::invariants::{Auditor, Cast, LAWS, audit_journals};
 use tenure_core::message::Message;
 use tenure_core::refusal::Refusal;
 use tenure_core::time::Span;
 
-use crate::common::world::{Scene, World, cast};
+use crate::common::world::{Scene, Shown, What, World, cast};
 use crate::common::{
     BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, cut, id, letter, redeem, term, wish,
 };
@@ -47,6 +48,11 @@ fn nothing_is_expected_of(world: &mut World, who: [u8; 2]) {
     for who in who {
         cast.players.get_mut(&id(who)).unwrap().honest = false;
     }
+    audit(world, cast);
+}
+
+/// Has a life be held to the laws by another cast, from its beginning on.
+fn audit(world: &mut World, cast: Cast) {
     let mut auditor = Auditor::new(cast);
     world.tape.iter().try_for_each(|shown| shown.to(&mut auditor)).unwrap();
     world.auditor = Some(auditor);
@@ -75,6 +81,80 @@ fn a_thief_may_have_a_ticket_credited_before_its_holder_knows_that_it_is_over() 
     thief.honest = false;
     tape.cast.players.insert(id(STRANGER), thief);
     counts(&tape);
+}
+
+/// The guest's disk takes its time: that it got a lease is durable after the next holder has its units, and
+/// what it did then never happens.
+#[test]
+fn a_holder_may_hear_from_its_disk_that_it_has_a_lease_when_the_lease_is_over() {
+    let mut world = Scene { audited: true, ..Scene::default() }.open();
+    world.ask(RIVAL, wish(4, HOUR, HOUR));
+    world.keep.insert("leased");
+    world.ask(GUEST, wish(4, 0, HOUR));
+    world.advance(HOUR - 20);
+    world.release();
+    world.advance(HOUR + 60);
+    let mut tape = Tape::of(world);
+    let next = tape.nth(RIVAL, "service-manager.leased", 0);
+    tape.stop_after(next);
+    let late = tape.nth(GUEST, "service-manager.leased", 0);
+    let taken = tape.shown[late].clone();
+    let awake = |shown: &Shown| match &shown.what {
+        What::Durable(who, ..) | What::Called(who, _) | What::Rested(who, _) => *who != GUEST,
+        What::Sent(envelope, _) => envelope.header.from != id(GUEST),
+        What::Crashed(_) | What::Recovered(..) | What::Unmoved(..) => true,
+    };
+    let mut rest = tape.shown.split_off(late);
+    rest.retain(awake);
+    tape.shown.extend(rest);
+    tape.shown.push(taken);
+    let mut auditor = Auditor::new(cast());
+    tape.shown.iter().try_for_each(|shown| shown.to(&mut auditor)).unwrap();
+}
+
+/// Clocks that do not keep to the margin.
+fn wild() -> Cast {
+    Cast { clocks_hold: false, ..cast() }
+}
+
+/// Somebody's clock is a month ahead for a moment, and then right again.
+fn forgets(world: &mut World, who: u8) {
+    world.set_ahead(who, Span::DAY.times(30));
+    let now = world.now;
+    world.advance_to(now.plus(Span::SECOND));
+    world.set_ahead(who, Span::ZERO);
+    world.restart(who);
+    world.run();
+}
+
+#[test]
+fn a_site_whose_clock_was_ahead_may_take_what_it_has_forgotten_with_all_extensions() {
+    let mut world = Scene { audited: true, ..Scene::default() }.open();
+    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    world.command(GUEST, Command::Extend { lease, duration: Span::HOUR });
+    assert_eq!(world.count(SITE, "site.lease-extended"), 1);
+    audit(&mut world, wild());
+    forgets(&mut world, SITE);
+    assert_eq!(world.count(SITE, "site.lease-forgotten"), 1);
+    for shown in world.sent("redeem") {
+        world.hand_over(&shown);
+        world.run();
+    }
+    assert_eq!(world.count(SITE, "site.redeemed"), 2);
+    assert_eq!(world.count(SITE, "site.lease-extended"), 2);
+}
+
+#[test]
+fn a_broker_whose_clock_was_ahead_may_answer_anew_what_it_has_forgotten() {
+    let mut world = Scene { audited: true, ..Scene::default() }.open();
+    world.ask(GUEST, wish(2, 0, HOUR));
+    audit(&mut world, wild());
+    forgets(&mut world, BROKER);
+    assert_eq!(world.count(BROKER, "broker.request-forgotten"), 1);
+    let asked = world.sent("request").remove(0);
+    world.hand_over(&asked);
+    world.run();
+    assert_eq!(world.count(BROKER, "broker.tickets-cut"), 2);
 }
 
 #[test]
@@ -130,7 +210,7 @@ fn apart(who: u8, secs: i64) -> World {
     world.ask(RIVAL, wish(2, 10, HOUR));
     world.advance(600);
     let lease = tenure_core::slice::LeaseId { number: 1, part: 0 };
-    world.command(RIVAL, tenure_core::effect::Command::Close { lease });
+    world.command(RIVAL, Command::Close { lease });
     world.advance(2 * HOUR);
     world
 }

@@ -130,6 +130,23 @@ fn an_extension_refused_by_the_site_leaves_the_lease_as_it_was_and_its_ticket_go
 }
 
 #[test]
+fn a_late_refusal_of_an_extension_does_not_keep_its_lease_from_being_given_back() {
+    let (mut world, lease) = leased();
+    let oversold = cut(&world.delegation(), BROKER, RIVAL, 3, term(HOUR, 2 * HOUR), 901);
+    world.deliver(SITE, &letter(RIVAL, SITE, redeem(&oversold)));
+    world.keep.extend(["refused", "close"]);
+    extend(&mut world, lease);
+    world.command(GUEST, Command::Close { lease });
+    assert_eq!(world.state(GUEST, lease), "Closing");
+    let refused = world.sent("refused").remove(0);
+    world.deliver(GUEST, &refused);
+    assert_eq!(world.state(GUEST, lease), "Closing", "the site has not heard of it");
+    world.release();
+    assert_eq!((world.state(GUEST, lease), world.units_in("Free")), ("Closed", 4));
+    assert_eq!(world.count(GUEST, "service-manager.credited"), 1);
+}
+
+#[test]
 fn an_extension_that_nobody_answers_leaves_the_lease_as_it_was() {
     let (mut world, lease) = leased();
     world.cut_off.insert(BROKER);

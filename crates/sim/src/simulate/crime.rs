@@ -443,6 +443,10 @@ impl World {
         let Some((to, sealed)) = sealed else { return };
         let to = self.players[to].id;
         let mut bytes = sealed.bytes().to_vec();
+        // Of what was cut off at its beginning nothing is left to alter.
+        if bytes.is_empty() {
+            return;
+        }
         let dice = self.dice(Family::GuestCrime);
         let (place, bit) = (dice.below(bytes.len()), dice.below(8));
         bytes[place] ^= 1 << bit;
@@ -573,4 +577,28 @@ pub(super) fn goes_on(family: Family, healed: bool) -> bool {
 /// Until when the dishonest go on after everything else is well.
 pub(super) fn last(heal: Time, term: Span) -> Time {
     heal.plus(term.times(3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::{Options, begin};
+
+    #[test]
+    fn of_an_empty_message_nothing_is_altered() {
+        let mut world = begin(0, &Options::default());
+        world.setting.families.extend([Family::Replay, Family::GuestCrime]);
+        let to = world.players[1].id;
+        let empty = |world: &World| {
+            let last = world.wire.past().back();
+            last.is_some_and(|(_, sealed)| sealed.bytes().is_empty())
+        };
+        for _ in 0..1000 {
+            world.send_bytes(0, to, Vec::new());
+        }
+        assert!(empty(&world), "one message of five is remembered");
+        let sent = world.watch.counts.faults.get(&Fault::Alters).copied();
+        world.alter(0);
+        assert_eq!(world.watch.counts.faults.get(&Fault::Alters).copied(), sent);
+    }
 }

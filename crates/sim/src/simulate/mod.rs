@@ -96,13 +96,7 @@ impl Outcome {
 
 /// Runs one seed.
 pub fn run(seed: u64, options: &Options) -> Outcome {
-    let chance = Chance::new(seed);
-    let setting = Setting::draw(chance, options);
-    let players = cast::assemble(&setting, chance);
-    let auditor = Auditor::new(audited(&setting, &players));
-    let mut watch = Watch::new(auditor, options.traced, setting.margin);
-    watch.names = players.iter().map(|player| (player.id, player.name.clone())).collect();
-    let mut world = World::new(setting, chance, watch, players);
+    let mut world = begin(seed, options);
     // Whoever panics is an actor that is wrong; the seed must still be told.
     let lived = catch_unwind(AssertUnwindSafe(|| live(&mut world)));
     let violation = match lived {
@@ -110,6 +104,17 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
         Err(panic) => Some(Violation::Panicked { at: world.now, what: words(&*panic) }),
     };
     outcome(seed, &world, violation)
+}
+
+/// The deployment of a seed, before anything happens.
+fn begin(seed: u64, options: &Options) -> World {
+    let chance = Chance::new(seed);
+    let setting = Setting::draw(chance, options);
+    let players = cast::assemble(&setting, chance);
+    let auditor = Auditor::new(audited(&setting, &players));
+    let mut watch = Watch::new(auditor, options.traced, setting.margin);
+    watch.names = players.iter().map(|player| (player.id, player.name.clone())).collect();
+    World::new(setting, chance, watch, players)
 }
 
 /// What a panic says.
@@ -162,8 +167,21 @@ fn audited(setting: &Setting, players: &[player::Player]) -> Cast {
 }
 
 impl World {
-    /// Everybody who is well has nothing left to do.
+    /// Everybody who is well has nothing left to do. What began a moment ago, as the renewal of a
+    /// delegation may at any time, has as long as messages may take to come to its end.
     fn rest(&mut self) -> Result<(), Violation> {
+        let mut left = self.left()?;
+        if !left.is_empty() {
+            self.run_until(self.now.plus(self.setting.patience.longest.times(3)))?;
+            let still = self.left()?;
+            left.retain(|line| still.contains(line));
+        }
+        self.read_a_journal()?;
+        if left.is_empty() { Ok(()) } else { Err(self.stuck(left.join("; "))) }
+    }
+
+    /// What the honest have yet to do.
+    fn left(&mut self) -> Result<Vec<String>, Violation> {
         let mut left = Vec::new();
         for who in 0..self.players.len() {
             let player = &self.players[who];
@@ -179,12 +197,9 @@ impl World {
             let (actor, clock) = (player.id, player.time(self.now));
             self.watch.auditor.observe(self.now, &Observation::Rested { actor, clock })?;
         }
-        self.read_a_journal()?;
-        if left.is_empty() { Ok(()) } else { Err(self.stuck(left.join("; "))) }
+        Ok(left)
     }
-}
 
-impl World {
     /// One of the actors is built once more from the bytes of its journal: it must be the one that runs.
     fn read_a_journal(&mut self) -> Result<(), Violation> {
         let who = self.shell.below(self.players.len());
@@ -232,6 +247,24 @@ mod tests {
         let again = run(1, true);
         assert_eq!((first.hash, &first.counts), (again.hash, &again.counts));
         assert_ne!(first.hash, run(2, false).hash);
+    }
+
+    #[test]
+    fn what_began_a_moment_before_the_end_may_come_to_its_own() {
+        let calm = Options { without: Family::ALL.iter().copied().collect(), ..Options::default() };
+        let mut world = begin(1, &calm);
+        world.open().unwrap();
+        let left = world.left().unwrap();
+        assert!(left.iter().any(|line| line.ends_with("is not acknowledged")), "{left:?}");
+        assert_eq!(world.rest(), Ok(()));
+        // What nobody hears of stays, and is told.
+        let mut world = begin(1, &calm);
+        let all = world.players.len();
+        for (one, other) in (0..all).flat_map(|one| (0..all).map(move |other| (one, other))) {
+            world.wire.cut(one, other, Time::MAX);
+        }
+        world.open().unwrap();
+        assert!(world.rest().is_err());
     }
 
     #[test]

@@ -330,9 +330,10 @@ impl ServiceManager {
             Some(State::Redeeming { ticket }) if ticket.site() == from => {
                 self.emit(now, RedeemRefused { lease, refusal }, out);
             }
-            // A late answer to a redeem says nothing about the close that came after it.
+            // A late answer to a redeem says nothing about the close that came after it; nor does the
+            // refusal of an extension, since a close is refused with its first ticket or not at all.
             Some(State::Closing { tickets })
-                if tickets.first().is_some_and(|first| first.site() == from)
+                if tickets.first().is_some_and(|f| f.site() == from && f.hash() == hash)
                     && matches!(
                         refusal,
                         Refusal::Ticket(_)
