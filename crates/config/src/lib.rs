@@ -13,7 +13,7 @@ use thiserror::Error;
 
 pub use document::{RawPoint, Sources, points, text_of_first};
 pub use error::{ConfigError, Place, in_plain_words, suggestion};
-pub use plugin::{PluginSpec, RawPlugin};
+pub use plugin::{PluginSpec, RawPlugin, RawPlugins};
 
 /// The text of a file.
 #[derive(Clone, Copy, Debug)]

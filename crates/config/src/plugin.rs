@@ -1,14 +1,62 @@
 //! Mappers and drivers as a file names them, and what is wrong when there is no such thing.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use crate::document::Sources;
 use crate::error::{ConfigError, Place, in_plain_words, suggestion};
 
 /// The settings of a plug-in as a file has them, its name among them.
-pub type RawPlugin = Spanned<BTreeMap<String, Spanned<toml::Value>>>;
+pub type RawPlugin = Spanned<RawSettings>;
+
+/// Settings by their keys.
+type RawSettings = BTreeMap<String, Spanned<toml::Value>>;
+
+/// Plug-ins where a file may name one, as a table, or several, as an array of tables.
+#[derive(Debug)]
+pub struct RawPlugins(Spanned<OneOrMany>);
+
+/// An untagged enum of serde would lose the places, so it is told apart by hand.
+#[derive(Debug)]
+enum OneOrMany {
+    One(RawSettings),
+    Many(Vec<RawPlugin>),
+}
+
+impl<'de> Deserialize<'de> for RawPlugins {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Spanned::deserialize(deserializer).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for OneOrMany {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(EitherWay)
+    }
+}
+
+struct EitherWay;
+
+impl<'de> Visitor<'de> for EitherWay {
+    type Value = OneOrMany;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table or an array of tables")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OneOrMany, A::Error> {
+        Deserialize::deserialize(MapAccessDeserializer::new(map)).map(OneOrMany::One)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<OneOrMany, A::Error> {
+        Deserialize::deserialize(SeqAccessDeserializer::new(seq)).map(OneOrMany::Many)
+    }
+}
 
 /// A plug-in by its name, with its settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +103,31 @@ impl PluginSpec {
             }
         };
         Ok(Self { name, settings, places })
+    }
+
+    /// What the file says where it may name several: at least one, in their order; as [`read`](Self::read).
+    ///
+    /// # Errors
+    /// A name that is not text, or a list of none.
+    pub fn read_all(
+        given: RawPlugins,
+        default: &Self,
+        what: &str,
+        sources: &Sources<'_>,
+    ) -> Result<Vec<Self>, ConfigError> {
+        let place = given.0.span();
+        let all = match given.0.into_inner() {
+            OneOrMany::One(settings) => vec![Spanned::new(place, settings)],
+            OneOrMany::Many(none) if none.is_empty() => {
+                let help = format!(
+                    "write, for example, `[{{ name = \"{}\" }}]`, or leave the key out",
+                    default.name
+                );
+                return Err(sources.error(place, format!("a list without a {what}"), help));
+            }
+            OneOrMany::Many(all) => all,
+        };
+        all.into_iter().map(|given| Self::read(given, default, what, sources)).collect()
     }
 
     /// Where the name is written.

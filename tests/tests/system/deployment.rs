@@ -24,11 +24,7 @@ impl Deployment {
 
     /// `tenure up` with a configuration, its data in a folder that may hold files already.
     pub(crate) fn of(config: &str, data: TempDir) -> Self {
-        let file = data.path().join("live.toml");
-        std::fs::write(&file, config).expect("a file");
-        let mut command = Command::new(tenure());
-        command.args(["up", "--config"]).arg(file).arg("--data").arg(data.path());
-        let process = ready(command);
+        let process = run_config(config, data.path());
         Self { data, process }
     }
 
@@ -104,6 +100,15 @@ fn run(data: &Path) -> Child {
     let quiet = "service-manager.load.demand.values=[0]";
     let mut command = Command::new(tenure());
     command.args(["dev", "--set", quiet, "--data"]).arg(data);
+    ready(command)
+}
+
+/// Starts `tenure up` with a configuration, and waits as [`ready`] does.
+fn run_config(config: &str, data: &Path) -> Child {
+    let file = data.join("live.toml");
+    std::fs::write(&file, config).expect("a file");
+    let mut command = Command::new(tenure());
+    command.args(["up", "--config"]).arg(file).arg("--data").arg(data);
     ready(command)
 }
 
@@ -236,6 +241,65 @@ fn killed_again_and_again_it_loses_nothing_that_it_has_acknowledged() {
     assert!(deployment.is_clean(), "units never came back: {}", deployment.json("site list"));
     let left: Vec<&String> = pids.iter().filter(|pid| lives(pid)).collect();
     assert!(left.is_empty(), "processes of leases that are over: {left:?}");
+}
+
+/// The list of drivers that docs/DRIVERS.md shows.
+fn documented_drivers() -> String {
+    let text = std::fs::read_to_string(root().join("docs/DRIVERS.md")).expect("the document");
+    let list = text.split("```").find_map(|block| block.strip_prefix("toml\n[[service-manager"));
+    format!("[[service-manager{}", list.expect("a list of drivers"))
+}
+
+/// What a program writes into a file, once it has done so.
+fn written(path: &Path) -> String {
+    loop {
+        match std::fs::read_to_string(path) {
+            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
+            _ => std::thread::yield_now(),
+        }
+    }
+}
+
+#[test]
+fn a_guest_with_two_drivers_has_a_program_on_each_unit_and_a_file_of_the_units() {
+    let config = format!(
+        "[site.alpha]\nunits = 3\ndriver = {{ name = \"process\" }}\n[broker.exchange]\n{}",
+        documented_drivers()
+    );
+    let mut deployment = Deployment::of(&config, tempfile::tempdir().expect("a folder"));
+    let file = deployment.data.path().join("drivers/guest/membership/members");
+    let members = || {
+        let text = std::fs::read_to_string(&file).expect("a membership file");
+        let units = text.lines().map(|line| {
+            let member: Value = serde_json::from_str(line).expect("JSON");
+            format!("alpha/u{}", member["unit"])
+        });
+        units.collect::<BTreeSet<_>>()
+    };
+    assert_eq!(members(), BTreeSet::new());
+    let lease = deployment.json("lease request 2 --for 1h --wait")[0].clone();
+    let held: BTreeSet<String> = units(&lease).into_iter().map(|(unit, ..)| unit).collect();
+    assert_eq!((members(), held.len()), (held, 2));
+    let programs: Vec<String> = lease["in_hand"]
+        .as_array()
+        .expect("units")
+        .iter()
+        .map(|unit| {
+            let folder = unit["properties"]["unit.directory"].as_str().expect("a folder");
+            written(&Path::new(folder).join("program.pid"))
+        })
+        .collect();
+    assert!(programs.iter().all(|pid| lives(pid)), "{programs:?}");
+
+    // Both go on, whatever happens to the process that began them.
+    assert_eq!(deployment.end("-KILL"), None);
+    deployment.process = run_config(&config, deployment.data.path());
+    assert!(programs.iter().all(|pid| lives(pid)), "{programs:?}");
+    assert_eq!(members().len(), 2);
+
+    deployment.json("lease close guest/1 --wait");
+    assert!(!programs.iter().any(|pid| lives(pid)), "{programs:?}");
+    assert_eq!(members(), BTreeSet::new());
 }
 
 #[test]

@@ -185,33 +185,45 @@ impl Config {
     }
 
     fn driver(&self, name: &Name, home: &Path) -> Result<Option<Driver>, AssemblyError> {
-        let (role, spec) = match (self.sites.get(name), self.service_managers.get(name)) {
-            (Some(site), _) => (Role::SiteAuthority, &site.driver),
-            (None, Some(manager)) => (Role::ServiceManager, &manager.driver),
-            (None, None) => return Ok(None),
-        };
-        let settings = toml::Value::Table(spec.settings.clone());
-        let mut settings = <dyn Deserializer<'_>>::erase(settings);
-        let built = match role {
-            Role::SiteAuthority => driver::site(&spec.name, home, &mut settings).map(Driver::Site),
-            Role::ServiceManager | Role::Broker => {
-                driver::guest(&spec.name, home, &mut settings).map(Driver::Guest)
-            }
-        };
-        let refused = |error| match error {
+        if let Some(site) = self.sites.get(name) {
+            let spec = &site.driver;
+            let refused = |error| self.driver_error(spec, (Role::SiteAuthority, name), error);
+            let driver = driver::site(&spec.name, home, &mut settings(spec)).map_err(refused)?;
+            return Ok(Some(Driver::Site(driver)));
+        }
+        let Some(manager) = self.service_managers.get(name) else { return Ok(None) };
+        let specs = &manager.drivers;
+        let mut settings: Vec<_> = specs.iter().map(settings).collect();
+        let named = specs.iter().zip(&mut settings);
+        let named =
+            named.map(|(spec, settings)| (&*spec.name, settings as registry::Settings<'_, '_>));
+        let built = driver::guests(home, named.collect());
+        built.map(|driver| Some(Driver::Guest(driver))).map_err(|(nth, error)| {
+            self.driver_error(&specs[nth], (Role::ServiceManager, name), error)
+        })
+    }
+
+    fn driver_error(
+        &self,
+        spec: &PluginSpec,
+        (role, actor): (Role, &Name),
+        error: DriverSettingsError,
+    ) -> AssemblyError {
+        match error {
             DriverSettingsError::Unknown { side, name, known } => {
                 let what = format!("{side} driver");
                 AssemblyError::from(spec.unknown(&self.file, &what, &name, known))
             }
             DriverSettingsError::Settings { name: driver, cause } => {
-                let whose = format!("driver `{driver}` of the {role} `{name}`");
+                let whose = format!("driver `{driver}` of the {role} `{actor}`");
                 AssemblyError::from(spec.bad_settings(&self.file, &whose, &cause.to_string()))
             }
-            cause @ DriverSettingsError::Open { .. } => {
-                AssemblyError::Driver { role, name: name.clone(), cause }
+            cause @ (DriverSettingsError::Open { .. }
+            | DriverSettingsError::Folder { .. }
+            | DriverSettingsError::Unlisted { .. }) => {
+                AssemblyError::Driver { role, name: actor.clone(), cause }
             }
-        };
-        built.map(Some).map_err(refused)
+        }
     }
 
     fn mapper_error(
@@ -260,6 +272,10 @@ fn plan(site: &Site, roll: &Roll) -> Plan {
 type Build<M> = fn(&str, registry::Settings<'_, '_>) -> Result<Box<M>, MapperError>;
 
 fn build<M: ?Sized>(spec: &PluginSpec, build: Build<M>) -> Result<Box<M>, MapperError> {
-    let settings = toml::Value::Table(spec.settings.clone());
-    build(&spec.name, &mut <dyn Deserializer<'_>>::erase(settings))
+    build(&spec.name, &mut settings(spec))
+}
+
+/// The settings of a plug-in, for it to read.
+fn settings(spec: &PluginSpec) -> impl Deserializer<'static> {
+    <dyn Deserializer<'_>>::erase(toml::Value::Table(spec.settings.clone()))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroU64};
 
 use serde::Deserialize;
-use tenure_config::RawPlugin;
+use tenure_config::{RawPlugin, RawPlugins};
 use tenure_core::name::Name;
 use tenure_core::time::Span;
 use toml::Spanned;
@@ -51,7 +51,7 @@ pub(super) struct Broker {
 pub(super) struct ServiceManager {
     pub(super) brokers: Option<Spanned<Vec<Spanned<Name>>>>,
     pub(super) leave_before: Option<Spanned<Span>>,
-    pub(super) driver: Option<RawPlugin>,
+    pub(super) driver: Option<RawPlugins>,
     pub(super) mapper: Option<RawPlugin>,
     pub(super) demand: Option<Demand>,
 }

@@ -9,7 +9,9 @@ mod keys;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU32, NonZeroU64};
 
-use tenure_config::{ConfigError, Override, PluginSpec, RawPlugin, Source, Sources, suggestion};
+use tenure_config::{
+    ConfigError, Override, PluginSpec, RawPlugin, RawPlugins, Source, Sources, suggestion,
+};
 use tenure_core::name::Name;
 use tenure_core::resource::{Attributes, Value};
 use tenure_core::time::Span;
@@ -71,8 +73,8 @@ pub struct ServiceManager {
     pub brokers: Vec<Name>,
     /// How long before the end of a lease its units are left.
     pub leave_before: Span,
-    /// What it does with its units.
-    pub driver: PluginSpec,
+    /// What it does with its units, in the order in which they are joined; at least one.
+    pub drivers: Vec<PluginSpec>,
     /// Asks by itself.
     pub mapper: PluginSpec,
     /// What is measured in the place of a real demand.
@@ -233,10 +235,26 @@ impl Check<'_> {
         Ok(ServiceManager {
             brokers: self.brokers(manager.brokers, brokers)?,
             leave_before,
-            driver: self.plugin(manager.driver, PluginSpec::new("null", &[]), "driver")?,
+            drivers: self.drivers(manager.driver)?,
             mapper: self.plugin(manager.mapper, PluginSpec::new("static", &[]), "mapper")?,
             demand,
         })
+    }
+
+    fn drivers(&self, given: Option<RawPlugins>) -> Checked<Vec<PluginSpec>> {
+        let default = PluginSpec::new("null", &[]);
+        let Some(given) = given else { return Ok(vec![default]) };
+        let drivers = PluginSpec::read_all(given, &default, "driver", self.sources)?;
+        for (nth, driver) in drivers.iter().enumerate() {
+            let file = driver.settings.get("file");
+            let same = |other: &PluginSpec| file.is_some() && other.settings.get("file") == file;
+            if drivers[..nth].iter().any(same) {
+                let (file, place) = (self.sources.name(), driver.place_of("file"));
+                let help = "give each driver a file of its own".to_owned();
+                return Err(ConfigError::at(file, place, "two drivers keep the same file", help));
+            }
+        }
+        Ok(drivers)
     }
 
     fn demand(&self, demand: file::Demand) -> Checked<Demand> {
@@ -301,3 +319,6 @@ impl Check<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,12 +18,14 @@ mod record;
 mod registry;
 mod roster;
 mod run;
+mod several;
 mod start;
 mod stop;
 mod supervise;
 mod told;
 
 pub use registry::{DriverSettingsError, guest, site};
+pub use several::guests;
 
 /// The code in docs/DRIVERS.md works.
 #[cfg(doctest)]

@@ -4,7 +4,7 @@
 //! what does.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use tenure_core::driver::{GuestDriver, ResourceDriver};
@@ -41,6 +41,24 @@ pub enum DriverSettingsError {
         name: &'static str,
         /// What is wrong.
         cause: io::Error,
+    },
+    /// The folder that drivers keep theirs in cannot be read.
+    #[error("{cause}")]
+    Folder {
+        /// What is wrong.
+        cause: io::Error,
+    },
+    /// A driver that is not among those listed has joined units and not left them.
+    #[error(
+        "{}: a driver that is not listed any more has joined units and not left them ({units}): \
+         list it as before until their leases are over, or remove the folder and clean up by hand",
+        .folder.display()
+    )]
+    Unlisted {
+        /// What the driver knows of its units.
+        folder: PathBuf,
+        /// How many of them it has not left.
+        units: usize,
     },
 }
 
@@ -84,6 +102,11 @@ pub fn site(
     settings: Settings<'_, '_>,
 ) -> Result<Box<dyn ResourceDriver>, DriverSettingsError> {
     open("site", SITE, name, home, settings)
+}
+
+/// Whether there is a guest's driver of that name.
+pub(crate) fn is_guest(name: &str) -> bool {
+    GUEST.iter().any(|known| known.name == name)
 }
 
 /// Opens a guest's driver; as [`site`].

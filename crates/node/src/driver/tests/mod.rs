@@ -6,6 +6,7 @@ mod guests;
 mod netns;
 mod process;
 mod registry;
+mod several;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,0 +1,122 @@
+//! What is wrong with a configuration is told with its place.
+
+use tempfile::TempDir;
+use tenure_config::{ConfigError, Override, Source};
+
+use super::{AssemblyError, Config, parse};
+
+const REST: &str = "[site.a]\nunits = 1\n[broker.b]\n[service-manager.g]\n";
+
+fn read(text: &str, set: &[&str]) -> Result<Config, ConfigError> {
+    let set: Vec<Override> = set.iter().map(|set| set.parse().unwrap()).collect();
+    parse(Source { name: "live.toml", text }, &set)
+}
+
+/// What is wrong, with its place and its help line, be it told by the parser or by the drivers.
+#[track_caller]
+fn wrong(text: &str, set: &[&str]) -> String {
+    let data = TempDir::new().unwrap();
+    let assembled = read(text, set).map_err(AssemblyError::from);
+    match assembled.and_then(|config| config.assemble(data.path())) {
+        Err(AssemblyError::Config(error)) => match &error.help {
+            Some(help) => format!("{error}; {help}"),
+            None => error.to_string(),
+        },
+        Err(error) => panic!("an error without a place: {error}"),
+        Ok(_) => panic!("this is no error"),
+    }
+}
+
+fn names(config: &Config) -> Vec<&str> {
+    let managers = config.service_managers.values();
+    managers.flat_map(|manager| manager.drivers.iter().map(|driver| &*driver.name)).collect()
+}
+
+#[test]
+fn a_service_manager_has_one_driver_or_several() {
+    for (text, drivers) in [
+        ("", &["null"] as &[_]),
+        ("driver = { name = \"membership\" }\n", &["membership"]),
+        ("[service-manager.g.driver]\nname = \"membership\"\n", &["membership"]),
+        ("[[service-manager.g.driver]]\nname = \"membership\"\n", &["membership"]),
+        (
+            "[[service-manager.g.driver]]\nname = \"null\"\njoin = 3\n\
+             [[service-manager.g.driver]]\nname = \"membership\"\n",
+            &["null", "membership"],
+        ),
+        ("driver = [{ name = \"membership\" }, { name = \"null\" }]\n", &["membership", "null"]),
+    ] {
+        let config = read(&format!("{REST}{text}"), &[]).unwrap();
+        assert_eq!(names(&config), drivers, "{text}");
+        let data = TempDir::new().unwrap();
+        let part = config.assemble(data.path()).unwrap().parts;
+        assert!(part.iter().any(|part| part.driver.is_some()));
+    }
+    let set = "service-manager.g.driver=[{ name = \"null\" }, { name = \"null\" }]";
+    assert_eq!(names(&read(REST, &[set]).unwrap()), ["null", "null"]);
+}
+
+#[test]
+fn what_is_wrong_with_one_of_several_drivers_is_told_at_its_place() {
+    let second = |lines: &str| {
+        format!(
+            "{REST}[[service-manager.g.driver]]\nname = \"null\"\n\n\
+             [[service-manager.g.driver]]\n{lines}\n"
+        )
+    };
+    for (text, error) in [
+        (
+            second("name = \"memberships\""),
+            "live.toml:9:8: there is no guest driver `memberships`; \
+             did you mean `membership`? known: exec, membership, null, start",
+        ),
+        (
+            second("name = \"null\"\njion = 3"),
+            "live.toml:10:8: driver `null` of the service manager `g`: unknown key `jion`; \
+             did you mean `join`? known: join, leave, durable",
+        ),
+        (
+            second("name = \"membership\"\nfile = \"members\""),
+            "live.toml:10:8: driver `membership` of the service manager `g`: \
+             `members` is not the absolute path of a file",
+        ),
+        (
+            second("name = 3"),
+            "live.toml:9:8: the name of a driver is text; write, for example, `name = \"null\"`",
+        ),
+        (
+            second("durable = 3"),
+            "live.toml:9:11: driver `null` of the service manager `g`: \
+             invalid type: integer `3`, expected a boolean",
+        ),
+        (
+            second("")
+                + "name = \"membership\"\nfile = \"/m\"\n\
+                   [[service-manager.g.driver]]\nname = \"membership\"\nfile = \"/m\"\n",
+            "live.toml:14:8: two drivers keep the same file; give each driver a file of its own",
+        ),
+        (
+            format!("{REST}driver = []\n"),
+            "live.toml:5:10: a list without a driver; \
+             write, for example, `[{ name = \"null\" }]`, or leave the key out",
+        ),
+        (
+            format!("{REST}driver = [{{ name = \"null\" }}, 3]\n"),
+            "live.toml:5:30: invalid type: integer `3`, expected a table",
+        ),
+        (
+            format!("{REST}driver = \"null\"\n"),
+            "live.toml:5:10: invalid type: string \"null\", expected a table or an array of tables",
+        ),
+    ] {
+        assert_eq!(wrong(&text, &[]), error, "{text}");
+    }
+    let set = "service-manager.g.driver=[{ name = \"null\" }, { name = \"nil\" }]";
+    let error = wrong(REST, &[set]);
+    assert!(
+        error.starts_with(&format!("in --set {set}: there is no guest driver `nil`")),
+        "{error}"
+    );
+    let error = wrong(&second("name = \"null\""), &["service-manager.g.driver.name=start"]);
+    assert!(error.contains("`service-manager.g.driver` is no table"), "{error}");
+}

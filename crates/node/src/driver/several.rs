@@ -1,0 +1,179 @@
+//! Several drivers of one guest: a program on each unit and a file of the units, say.
+//!
+//! Each is opened as if it were alone, in a folder of its own, behind its own fence. So nothing is
+//! remembered here: a step that comes again is told to each driver again, and what a driver has done
+//! already is answered by its fence. A join that a leave has overtaken is refused by the fence of the next
+//! driver, since leaves reach the drivers from the last to the first.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use tenure_core::driver::{Answer, Call, DriverError, GuestDriver, Step, UnitId};
+use tenure_core::identity::ActorId;
+use tenure_core::mapper::registry::Settings;
+use tenure_core::name::Name;
+use tenure_core::property::Properties;
+use tenure_core::time::Span;
+
+use super::record::{Progress, Record, Shelf, about};
+use super::registry::{self, DriverSettingsError, guest};
+
+/// Drivers that are told the same steps.
+///
+/// A unit is joined by each in order, up to the first that fails; what the ones before it did stays until
+/// the unit is left. It is left by each in the opposite order, whether or not one fails, and by those too
+/// that have not joined it.
+pub(crate) struct Several {
+    drivers: Vec<(String, Box<dyn GuestDriver>)>,
+}
+
+/// Opens a guest's drivers, to be used in this order; [`guest`] says what each of them needs.
+///
+/// One alone has the folder `home` to itself. Several have folders in it, named after them; so the order
+/// can be changed.
+///
+/// # Errors
+/// Which of them there is not, does not take its settings or cannot work here, by its place in the list;
+/// and that units are joined by a driver that is not in the list any more.
+pub fn guests(
+    home: &Path,
+    drivers: Vec<(&str, Settings<'_, '_>)>,
+) -> Result<Box<dyn GuestDriver>, (usize, DriverSettingsError)> {
+    let names: Vec<&str> = drivers.iter().map(|(name, _)| *name).collect();
+    let labels = labels(&names);
+    let folder = |label: &str| match labels.len() {
+        1 => home.to_owned(),
+        _ => home.join(label),
+    };
+    // A name that does not exist is no driver that was taken off the list.
+    if names.iter().all(|name| registry::is_guest(name)) {
+        let listed: Vec<PathBuf> = labels.iter().map(|label| folder(label)).collect();
+        none_is_unlisted(home, &listed).map_err(|error| (0, error))?;
+    }
+    let mut opened = Vec::new();
+    for (nth, ((name, settings), label)) in drivers.into_iter().zip(&labels).enumerate() {
+        let driver = guest(name, &folder(label), settings).map_err(|error| (nth, error))?;
+        opened.push((label.clone(), driver));
+    }
+    match <[_; 1]>::try_from(opened) {
+        Ok([(_, alone)]) => Ok(alone),
+        Err(drivers) => Ok(Box::new(Several::new(drivers))),
+    }
+}
+
+/// The drivers' names, each once: the second `start` is `start-2`.
+fn labels(names: &[&str]) -> Vec<String> {
+    let label = |(nth, name): (usize, &&str)| {
+        let before = names[..nth].iter().filter(|other| *other == name).count();
+        if before == 0 { (*name).to_owned() } else { format!("{name}-{}", before + 1) }
+    };
+    names.iter().enumerate().map(label).collect()
+}
+
+/// Refuses to go on while units are joined by a driver whose folder is not among those listed: nobody
+/// would ever leave them.
+fn none_is_unlisted(home: &Path, listed: &[PathBuf]) -> Result<(), DriverSettingsError> {
+    let unreadable = |cause| DriverSettingsError::Folder { cause: about(home, cause) };
+    let mut folders = vec![home.to_owned()];
+    match fs::read_dir(home) {
+        Ok(entries) => {
+            for entry in entries {
+                folders.push(entry.map_err(unreadable)?.path());
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(unreadable(error)),
+    }
+    for folder in folders.iter().filter(|folder| !listed.contains(folder)) {
+        let records = folder.join("units");
+        if records.is_dir() {
+            let records = Shelf::Folder(records).all().map_err(unreadable)?;
+            let units = records.iter().filter(|record| is_joined(record)).count();
+            if units > 0 {
+                return Err(DriverSettingsError::Unlisted { folder: folder.clone(), units });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_joined(record: &Record) -> bool {
+    !matches!(record.newest(), Some((Step::Leave, Progress::Done(_) | Progress::Failed(_))))
+}
+
+impl Several {
+    /// Takes drivers with the names that errors begin with.
+    pub(crate) fn new(drivers: Vec<(String, Box<dyn GuestDriver>)>) -> Self {
+        Self { drivers }
+    }
+}
+
+impl GuestDriver for Several {
+    fn perform(&self, call: &Call) -> Answer {
+        let mut said = Said::default();
+        match call.step {
+            Step::Join | Step::Setup => {
+                for (name, driver) in &self.drivers {
+                    if !said.add(name, driver.perform(call)) {
+                        break;
+                    }
+                }
+            }
+            Step::Leave | Step::Teardown => {
+                for (name, driver) in self.drivers.iter().rev() {
+                    // One that panics must not keep the others from leaving.
+                    let left = catch_unwind(AssertUnwindSafe(|| driver.perform(call)));
+                    let panicked = || DriverError("the driver panicked".to_owned());
+                    let failed = |_| Answer { outcome: Err(panicked()), after: Span::ZERO };
+                    said.add(name, left.unwrap_or_else(failed));
+                }
+            }
+        }
+        Answer { after: said.after, outcome: said.outcome() }
+    }
+
+    fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
+        let mut said = Said::default();
+        for (name, driver) in &self.drivers {
+            said.add(name, Answer { outcome: driver.probe(site, unit), after: Span::ZERO });
+        }
+        said.outcome()
+    }
+}
+
+/// What the drivers have answered, taken together.
+#[derive(Default)]
+struct Said {
+    properties: BTreeMap<Name, String>,
+    failed: Option<DriverError>,
+    after: Span,
+}
+
+impl Said {
+    /// Takes in an answer; whether it is a good one.
+    fn add(&mut self, name: &str, answer: Answer) -> bool {
+        self.after = self.after.max(answer.after);
+        match answer.outcome {
+            Ok(properties) => {
+                self.properties.extend(BTreeMap::from(properties));
+                true
+            }
+            Err(DriverError(error)) => {
+                self.failed.get_or_insert_with(|| DriverError(format!("{name}: {error}")));
+                false
+            }
+        }
+    }
+
+    /// The first failure, or else all properties, the later driver's where two have the same.
+    fn outcome(self) -> Result<Properties, DriverError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let together = Properties::try_from(self.properties);
+        together.map_err(|error| DriverError(format!("all drivers together: {error}")))
+    }
+}
