@@ -94,6 +94,12 @@ impl Metrics {
         text
     }
 
+    /// Whether an actor lives on its reserve, since its disk is full.
+    pub(crate) fn disk_full(&self, card: &Card) -> bool {
+        let labels = vec![("actor", card.name.to_string()), ("role", card.role.to_string())];
+        self.families.full.get_or_create(&labels).get() == 1
+    }
+
     /// The figures of one host.
     pub(crate) fn of(&self, card: &Card) -> HostMetrics {
         let f = &self.families;

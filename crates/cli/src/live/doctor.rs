@@ -49,6 +49,12 @@ fn wrong(status: &StatusView, sites: &[SiteView]) -> Vec<String> {
         if let Some(cause) = &actor.down {
             wrong.push(format!("{} is down: {cause}", actor.name));
         }
+        if actor.disk_full {
+            wrong.push(format!(
+                "the disk of {} is full: what has begun goes on, nothing new begins; make room",
+                actor.name
+            ));
+        }
     }
     for unit in sites.iter().flat_map(|site| &site.units) {
         if unit.state == "quarantined" {
@@ -75,7 +81,12 @@ impl print::Row for ActorView {
             self.name.clone(),
             self.role.clone(),
             self.id.chars().take(10).collect(),
-            if self.down.is_some() { "DOWN" } else { "up" }.to_owned(),
+            match (&self.down, self.disk_full) {
+                (Some(_), _) => "DOWN",
+                (None, true) => "disk full",
+                (None, false) => "up",
+            }
+            .to_owned(),
             self.facts.to_string(),
             self.open.len().to_string(),
         ]

@@ -336,6 +336,7 @@ impl Deck {
                 role: view::role(card.role),
                 id: card.id.to_hex(),
                 down,
+                disk_full: self.metrics.disk_full(card),
                 facts,
                 open,
             });

@@ -53,6 +53,8 @@ pub struct ActorView {
     pub id: String,
     /// What is wrong with it, if it is not at work.
     pub down: Option<String>,
+    /// Whether its disk is full, so that it begins nothing new.
+    pub disk_full: bool,
     /// How many facts its journal holds.
     pub facts: u64,
     /// What it has not yet brought to an end: at most a hundred lines.
