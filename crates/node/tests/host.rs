@@ -148,10 +148,10 @@ fn what_happens_is_counted() {
 /// A life of a lease, from its request to its end.
 async fn live(running: &Running) {
     let guest = of(running, Role::ServiceManager);
-    let asked = guest.command(Command::Ask(ask(1, now(), Span::HOUR))).await.unwrap();
-    let lease = asked.lease().unwrap();
+    let asked = guest.command(Command::Ask(ask(1, now(), Span::HOUR))).await;
+    let lease = asked.expect("it takes a wish").lease().expect("a lease is asked for");
     until(&guest, lease, "Active").await;
-    guest.command(Command::Close { lease }).await.unwrap();
+    guest.command(Command::Close { lease }).await.expect("it takes a close");
     until(&guest, lease, "Closed").await;
 }
 
@@ -185,7 +185,7 @@ fn an_actor_whose_journal_was_put_back_from_an_older_copy_is_stopped_by_its_own_
 /// Starts the parts, whatever becomes of them.
 async fn start_with_anything(folder: &std::path::Path, plans: &Plans) -> Running {
     let clock: Arc<dyn Clock> = Arc::new(WallClock::new());
-    let threads = NonZeroUsize::new(plans.threads).unwrap();
+    let threads = NonZeroUsize::new(plans.threads).expect("at least one thread");
     let (parts, limits) = (parts(folder, plans), Limits::default());
-    Deployment { parts, clock, threads, limits }.start().await.unwrap()
+    Deployment { parts, clock, threads, limits }.start().await.expect("it starts")
 }
