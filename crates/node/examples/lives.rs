@@ -27,14 +27,15 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use common::{Plans, ask, now, of, start};
-use tenure_core::actor::Role;
+use tenure_core::actor::{Role, Seat};
 use tenure_core::effect::Command;
 use tenure_core::fact::{Entry, Fact, service_manager};
 use tenure_core::identity::{Label, Scheme, Signer, Verifier};
+use tenure_core::lease::service_manager::State;
 use tenure_core::slice::LeaseId;
 use tenure_core::time::Span;
 use tenure_node::deployment::Running;
-use tenure_node::host::Handle;
+use tenure_node::host::{Handle, HostError};
 use tokio::sync::oneshot;
 
 /// How many lives are under way at full load.
@@ -127,16 +128,11 @@ async fn hold(folder: &Path, leases: u32) {
     let idle = resident();
     let running = start(folder, &plans).await;
     let guest = of(&running, Role::ServiceManager);
-    let mut facts = guest.facts().await.unwrap().facts;
     let began = Instant::now();
-    let asking = actix::spawn(ask_for_all(guest.clone(), leases));
-    let mut active = 0;
-    while active < leases {
-        let (_, entry) = facts.recv().await.expect("the guest keeps pace");
-        active +=
-            u32::from(matches!(entry.fact, Fact::ServiceManager(service_manager::Fact::Joined(_))));
+    ask_for_all(&guest, leases).await;
+    while guest.query(active).await.unwrap() < leases as usize {
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    asking.await.unwrap();
     let (took, held) = (began.elapsed().as_secs_f64(), resident());
     let facts = sum(&running, "tenure_facts_total");
     running.stop().await.unwrap();
@@ -155,12 +151,22 @@ async fn hold(folder: &Path, leases: u32) {
     running.stop().await.unwrap();
 }
 
-async fn ask_for_all(guest: Handle, leases: u32) {
+/// Asks for as many as the guest takes; asks again where it is busy.
+async fn ask_for_all(guest: &Handle, leases: u32) {
     for _ in 0..leases as usize / ITEMS {
         let mut wish = ask(1, now(), Span::DAY);
         wish.items = vec![wish.items[0].clone(); ITEMS];
-        guest.command(Command::Ask(wish)).await.unwrap();
+        while let Err(busy) = guest.command(Command::Ask(wish.clone())).await {
+            assert!(matches!(busy, HostError::Busy(_)), "{busy}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
+}
+
+/// How many leases are active at the guest.
+fn active(seat: &Seat) -> usize {
+    let Seat::ServiceManager(guest, _) = seat else { return 0 };
+    guest.leases().filter(|(_, state)| matches!(state, State::Active { .. })).count()
 }
 
 /// Wakes who waits for a lease to be active or closed.
