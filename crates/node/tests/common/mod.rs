@@ -250,13 +250,13 @@ pub(crate) fn now() -> Time {
     WallClock::new().now()
 }
 
-/// The word for the state of a guest's lease; empty if it is not known.
+/// The word for the state of a guest's lease: empty if it is not known, `down` if nobody is there to tell.
 pub(crate) async fn state(guest: &Handle, lease: LeaseId) -> String {
     let word = guest.query(move |seat| {
         let Seat::ServiceManager(actor, _) = seat else { return String::new() };
         actor.lease(lease).map_or_else(String::new, |state: &State| state.word().to_owned())
     });
-    word.await.unwrap_or_default()
+    word.await.unwrap_or_else(|_| "down".to_owned())
 }
 
 /// Waits until a lease is in a state.
