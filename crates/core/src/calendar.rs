@@ -137,11 +137,19 @@ impl Calendar {
     /// Drops the steps up to and including `t`. Levels from `t` on stay as they are; those before are
     /// no longer told apart.
     pub fn forget_until(&mut self, t: Time) {
-        if self.steps.is_some() {
+        if self.first_step().is_some_and(|first| first <= t) {
             let (past, rest) = split(self.steps.take(), t.plus(Span::from_micros(1)));
             self.base += summary(&past).sum;
             self.steps = rest;
         }
+    }
+
+    fn first_step(&self) -> Option<Time> {
+        let mut node = self.steps.as_deref()?;
+        while let Some(left) = node.left.as_deref() {
+            node = left;
+        }
+        Some(node.at)
     }
 
     /// All steps ahead: each instant with the level from there on.

@@ -67,28 +67,35 @@ impl Row<'_> {
 
 /// Hashes facts in order: time, kind, version and body of each.
 #[derive(Clone, Debug, Default)]
-pub struct JournalHasher(Sha256);
+pub struct JournalHasher {
+    hash: Sha256,
+    /// What is before the body of a row: hashed in one piece, since many small ones cost more than their bytes.
+    head: Vec<u8>,
+}
 
 impl JournalHasher {
     /// Takes in one row.
     pub fn add(&mut self, row: &Row<'_>) {
-        self.0.update(row.at.as_micros().to_le_bytes());
-        self.0.update([u8::try_from(row.kind.len()).unwrap_or(u8::MAX)]);
-        self.0.update(row.kind);
-        self.0.update(row.version.to_le_bytes());
-        self.0.update((row.body.len() as u64).to_le_bytes());
-        self.0.update(row.body);
+        self.head.clear();
+        self.head.extend(row.at.as_micros().to_le_bytes());
+        self.head.push(u8::try_from(row.kind.len()).unwrap_or(u8::MAX));
+        self.head.extend_from_slice(row.kind.as_bytes());
+        self.head.extend(row.version.to_le_bytes());
+        self.head.extend((row.body.len() as u64).to_le_bytes());
+        self.hash.update(&self.head);
+        self.hash.update(row.body);
     }
 
     /// What it has come to, so that it can go on without the rows so far.
     pub fn save(&self) -> Vec<u8> {
-        self.0.serialize().to_vec()
+        self.hash.serialize().to_vec()
     }
 
     /// Goes on from what [`save`](Self::save) gave; none if it is not what gave `hash`.
     pub fn resume(saved: &[u8], hash: Hash) -> Option<Self> {
         let saved = SerializedState::<Sha256>::try_from(saved).ok()?;
-        let resumed = Self(Sha256::deserialize(&saved).ok()?);
+        let hash_so_far = Sha256::deserialize(&saved).ok()?;
+        let resumed = Self { hash: hash_so_far, head: Vec::new() };
         (resumed.finish() == hash).then_some(resumed)
     }
 
@@ -101,7 +108,7 @@ impl JournalHasher {
 
     /// The hash of all rows so far.
     pub fn finish(&self) -> Hash {
-        Hash::from_bytes(self.0.clone().finalize().into())
+        Hash::from_bytes(self.hash.clone().finalize().into())
     }
 }
 

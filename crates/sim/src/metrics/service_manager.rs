@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_core::driver::UnitId;
 use tenure_core::fact::service_manager::Fact;
 use tenure_core::lease::service_manager::Then;
 use tenure_core::slice::LeaseId;
@@ -43,7 +42,8 @@ struct Lease {
     awaited: u32,
     /// Whether it is given back before its end.
     closes: bool,
-    joined: BTreeMap<UnitId, Time>,
+    /// Since when each unit is in use.
+    joined: Vec<Time>,
     /// Unit-seconds between join and leave, closed intervals only.
     used: Vec<(Time, Time)>,
 }
@@ -78,7 +78,7 @@ impl Guest {
             Fact::Leased(fact) => self.change(fact.lease, |lease| lease.leased(fact.units.len())),
             Fact::Joined(fact) => {
                 let usable = fact.error.is_none();
-                self.change(fact.lease, |lease| lease.joined(at, fact.unit, usable));
+                self.change(fact.lease, |lease| lease.joined(at, usable));
             }
             Fact::ExtensionGranted(fact) => self.change(fact.lease, |lease| {
                 lease.extension = Some(fact.ticket.bottom().term.end());
@@ -124,7 +124,7 @@ impl Guest {
                 phase,
                 awaited: 0,
                 closes: false,
-                joined: BTreeMap::new(),
+                joined: Vec::new(),
                 used: Vec::new(),
             };
             self.leases.insert(LeaseId { number, part }, lease);
@@ -190,7 +190,7 @@ impl Guest {
         let (mut joined, mut leased) = (0.0, 0.0);
         for lease in self.leases.values() {
             leased += f64::from(lease.units) * overlap(window, lease.from, lease.until);
-            let still = lease.joined.values().map(|&from| (from, Time::MAX));
+            let still = lease.joined.iter().map(|&from| (from, Time::MAX));
             for (from, until) in lease.used.iter().copied().chain(still) {
                 joined += overlap(window, from, until);
             }
@@ -223,10 +223,10 @@ impl Lease {
         self.awaited = self.units;
     }
 
-    fn joined(&mut self, at: Time, unit: UnitId, usable: bool) {
+    fn joined(&mut self, at: Time, usable: bool) {
         self.awaited = self.awaited.saturating_sub(1);
         if usable {
-            self.joined.insert(unit, at);
+            self.joined.push(at);
         }
         if self.awaited == 0 {
             self.active.get_or_insert(at);
@@ -252,8 +252,6 @@ impl Lease {
 
     /// The units are used no more.
     fn vacate(&mut self, at: Time) {
-        for (_, from) in std::mem::take(&mut self.joined) {
-            self.used.push((from, at));
-        }
+        self.used.extend(self.joined.drain(..).map(|from| (from, at)));
     }
 }

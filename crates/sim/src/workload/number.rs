@@ -18,18 +18,19 @@ const QUOTED: usize = 24;
 /// Nearly every field is a few digits, perhaps with a sign before: these are read while their end is
 /// looked for.
 pub(super) fn first_number(text: &[u8]) -> (&[u8], Option<i64>, &[u8]) {
-    let sign = usize::from(text.first() == Some(&b'-'));
-    let (mut value, mut end) = (0, sign);
-    while let Some(digit) = text.get(end).copied().and_then(digit) {
-        if end - sign == MOST_DIGITS {
-            break;
-        }
-        value = value * 10 + digit;
-        end += 1;
+    let (sign, digits) = match text {
+        [b'-', digits @ ..] => (-ONE, digits),
+        digits => (ONE, digits),
+    };
+    let (mut value, mut rest) = (0_i64, digits);
+    while let [byte @ b'0'..=b'9', behind @ ..] = rest {
+        // Of too many digits no value is taken.
+        value = value.wrapping_mul(10).wrapping_add(i64::from(byte - b'0'));
+        rest = behind;
     }
-    if end > sign && text.get(end).is_none_or(u8::is_ascii_whitespace) {
-        let value = if sign == 1 { -value } else { value };
-        return (&text[..end], Some(value * ONE), &text[end..]);
+    let count = digits.len() - rest.len();
+    if (1..=MOST_DIGITS).contains(&count) && rest.first().is_none_or(u8::is_ascii_whitespace) {
+        return (&text[..text.len() - rest.len()], Some(sign * value), rest);
     }
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
     let (field, rest) = text.split_at(end);

@@ -15,6 +15,19 @@ use crate::ticket::Ticket;
 use crate::ticket::ledger::REMEMBERED;
 use crate::time::{Span, Term, Time};
 
+impl Lease {
+    /// Moves its machine on. After an error the state is void.
+    fn next(&mut self, event: Event) -> Result<(), BadFact> {
+        let void = State::Closed { outcome: Outcome::Unanswered };
+        self.state = std::mem::replace(&mut self.state, void).next(event)?;
+        Ok(())
+    }
+}
+
+fn asks(state: &State) -> bool {
+    matches!(state, State::Asking { .. } | State::GivenUp { .. })
+}
+
 impl ServiceManager {
     pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
         match fact {
@@ -185,8 +198,7 @@ impl ServiceManager {
     fn step_unit(&mut self, at: Time, id: LeaseId, event: Event) -> Result<(), BadFact> {
         let lease = self.leases.get_mut(&id).ok_or_else(|| absent(id))?;
         let before = lease.state.word();
-        let gone = State::Closed { outcome: Outcome::Unanswered };
-        lease.state = std::mem::replace(&mut lease.state, gone).next(event)?;
+        lease.next(event)?;
         if lease.state.word() != before {
             self.refresh(id, at);
         }
@@ -196,27 +208,28 @@ impl ServiceManager {
     /// Moves a lease on, with everything that follows from its new state.
     fn step(&mut self, at: Time, id: LeaseId, event: Event) -> Result<(), BadFact> {
         let lease = self.leases.get_mut(&id).ok_or_else(|| absent(id))?;
-        let old = lease.state.clone();
+        let was_live = is_live(&lease.state);
+        let asked = asks(&lease.state);
+        let extension = lease.state.held().map(|held| held.extension.clone());
         let (denied, extended, over) = (
             matches!(event, Event::ExtensionDenied),
             matches!(event, Event::Extended),
             matches!(event, Event::TermOver),
         );
-        lease.state = old.clone().next(event)?;
+        lease.next(event)?;
         if let Some(held) = lease.state.held() {
             lease.term = held.term;
         }
-        self.live -= usize::from(is_live(&old) && !is_live(&lease.state));
+        self.live -= usize::from(was_live && !is_live(&lease.state));
         if extended {
             self.extended(id, at);
         }
-        let asks = |state: &State| matches!(state, State::Asking { .. } | State::GivenUp { .. });
-        if asks(&old) && self.leases.get(&id).is_some_and(|lease| !asks(&lease.state)) {
+        if asked && self.leases.get(&id).is_some_and(|lease| !asks(&lease.state)) {
             self.requests.remove(&id.number);
             self.owed.settle(&Duty::Ask(id.number));
         }
-        if let Some(extension) = old.held().map(|held| &held.extension) {
-            self.after_extension(id, extension, denied, at);
+        if let Some(extension) = extension {
+            self.after_extension(id, &extension, denied, at);
         }
         if !over && !self.counts(id) {
             self.unbook(id, at);

@@ -248,11 +248,15 @@ impl SiteAuthority {
 
     fn step_lease(&mut self, at: Time, hash: LinkHash, event: Event) -> Result<(), BadFact> {
         let lease = self.leases.get_mut(&hash).ok_or_else(|| missing("event", hash))?;
-        let changed = matches!(event, Event::UnitLost(_) | Event::UnitReady(_));
+        let ready = matches!(event, Event::UnitReady(_));
+        let changed = ready || matches!(event, Event::UnitLost(_));
         lease.state = std::mem::replace(&mut lease.state, State::Early).next(event)?;
         let waits = matches!(&lease.state, State::Priming { pending, .. } if !pending.is_empty());
         let short = lease.short_since.is_some() && lease.lacks() > 0;
-        self.refresh(hash, at);
+        // One that is ready was counted before: nothing else follows from it.
+        if !ready {
+            self.refresh(hash, at);
+        }
         // What it still waits for may have been its last hope: the mapper has to look again.
         if changed && short && !waits {
             self.consult(at);
@@ -307,13 +311,8 @@ impl SiteAuthority {
             unit.served = lease.served.clone();
         }
         if let Some(shelf) = self.stocks.get_mut(&unit.resource) {
-            shelf.free.remove(&id);
-            shelf.cleaning.remove(&id);
-            if to == unit::State::Free {
-                shelf.free.insert(id);
-            } else if to.assignable() {
-                shelf.cleaning.insert(id);
-            }
+            shelf.take(id, &from);
+            shelf.put(id, &to);
         }
         self.owe_for(id, &from, &to, at);
         let came_free = to == unit::State::Free || (to.assignable() && !from.assignable());

@@ -175,6 +175,26 @@ enum Timer {
     Lease(LinkHash),
 }
 
+impl Shelf {
+    /// Takes a unit away that was in this state.
+    fn take(&mut self, id: UnitId, from: &unit::State) {
+        if *from == unit::State::Free {
+            self.free.remove(&id);
+        } else if from.assignable() {
+            self.cleaning.remove(&id);
+        }
+    }
+
+    /// Puts a unit that is in this state where it is found.
+    fn put(&mut self, id: UnitId, to: &unit::State) {
+        if *to == unit::State::Free {
+            self.free.insert(id);
+        } else if to.assignable() {
+            self.cleaning.insert(id);
+        }
+    }
+}
+
 impl Lease {
     fn holder(&self) -> ActorId {
         self.tickets[0].bottom().holder
