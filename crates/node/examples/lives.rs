@@ -2,13 +2,13 @@
 //! live lease takes.
 //!
 //! ```text
-//! cargo run --release -p tenure-node --example lives -- full [SECONDS]
+//! cargo run --release -p tenure-node --example lives -- full [SECONDS] [LIVES]
 //! cargo run --release -p tenure-node --example lives -- paced LIVES-PER-SECOND [SECONDS]
 //! cargo run --release -p tenure-node --example lives -- hold LEASES
 //! ```
 //!
 //! In a life a guest asks for a unit, has it joined, and gives it back. Site, broker and guest sign and sync
-//! all of it; drivers do nothing. `full` keeps 64 lives under way; `paced` begins one at fixed instants,
+//! all of it; drivers do nothing. `full` keeps so many LIVES under way; `paced` begins one at fixed instants,
 //! however long the others take; `hold` begins leases that stay, and starts the deployment anew with them.
 //! Each prints one line of JSON.
 
@@ -39,7 +39,7 @@ use tenure_node::host::{Handle, HostError};
 use tokio::sync::oneshot;
 
 /// How many lives are under way at full load.
-const AT_A_TIME: usize = 64;
+const AT_A_TIME: u32 = 512;
 /// Units that are cleaned or yet to be credited are not there for the next: enough of them.
 const UNITS: u32 = 4096;
 /// The leases of one request where many are to be had.
@@ -65,18 +65,30 @@ fn main() {
     let folder = tempfile::tempdir_in(".").unwrap();
     let system = actix::System::new();
     match mode.as_str() {
-        "full" => system.block_on(live(folder.path(), None, number().unwrap_or(10))),
+        "full" => {
+            let seconds = number().unwrap_or(10);
+            let load = Load::Full(number().unwrap_or(AT_A_TIME));
+            system.block_on(live(folder.path(), load, seconds));
+        }
         "paced" => {
-            let rate = number().unwrap();
-            system.block_on(live(folder.path(), Some(rate), number().unwrap_or(10)));
+            let load = Load::Paced(number().unwrap());
+            system.block_on(live(folder.path(), load, number().unwrap_or(10)));
         }
         "hold" => system.block_on(hold(folder.path(), number().unwrap_or(100_000))),
         other => panic!("`{other}` is none of full, paced, hold"),
     }
 }
 
-/// Lives for so long: as many as possible, or so many a second.
-async fn live(folder: &Path, rate: Option<u32>, seconds: u32) {
+/// What is begun when.
+enum Load {
+    /// So many lives at a time, one after the other.
+    Full(u32),
+    /// So many a second.
+    Paced(u32),
+}
+
+/// Lives for so long.
+async fn live(folder: &Path, load: Load, seconds: u32) {
     let plans = Plans { units: UNITS, ..Plans::default() };
     let running = start(folder, &plans).await;
     let guest = of(&running, Role::ServiceManager);
@@ -85,15 +97,18 @@ async fn live(folder: &Path, rate: Option<u32>, seconds: u32) {
     let (began, before) = (Instant::now(), signatures(&running).await);
     let deadline = began + Duration::from_secs(seconds.into());
     let mut lives = Vec::new();
-    if let Some(rate) = rate {
-        let mut beat = tokio::time::interval(Duration::from_secs(1) / rate);
-        while Instant::now() < deadline {
-            beat.tick().await;
-            lives.push(actix::spawn(once(guest.clone(), tally.clone())));
+    match load {
+        Load::Full(many) => {
+            lives.extend((0..many).map(|_| actix::spawn(live_on(guest.clone(), tally.clone()))));
+            tokio::time::sleep_until(deadline.into()).await;
         }
-    } else {
-        lives.extend((0..AT_A_TIME).map(|_| actix::spawn(live_on(guest.clone(), tally.clone()))));
-        tokio::time::sleep_until(deadline.into()).await;
+        Load::Paced(rate) => {
+            let mut beat = tokio::time::interval(Duration::from_secs(1) / rate);
+            while Instant::now() < deadline {
+                beat.tick().await;
+                lives.push(actix::spawn(once(guest.clone(), tally.clone())));
+            }
+        }
     }
     let (count, took) = (tally.lives.get() as f64, began.elapsed().as_secs_f64());
     let (made, checked) = signatures(&running).await;
@@ -107,9 +122,12 @@ async fn live(folder: &Path, rate: Option<u32>, seconds: u32) {
     micros.sort_unstable();
     let at = |percent: usize| micros[(micros.len() - 1) * percent / 100] as f64 / 1000.0;
     let cores = std::thread::available_parallelism().unwrap().get();
-    let load = rate.map_or_else(|| "null".to_owned(), |rate| rate.to_string());
+    let (at_a_time, paced) = match load {
+        Load::Full(many) => (many.to_string(), "null".to_owned()),
+        Load::Paced(rate) => ("null".to_owned(), rate.to_string()),
+    };
     println!(
-        "{{\"paced_per_s\": {load}, \"lives_per_s\": {:.0}, \"p50_ms\": {:.1}, \"p99_ms\": {:.1}, \
+        "{{\"at_a_time\": {at_a_time}, \"paced_per_s\": {paced}, \"lives_per_s\": {:.0}, \"p50_ms\": {:.1}, \"p99_ms\": {:.1}, \
          \"facts_per_sync\": {:.1}, \"signed_per_life\": {made:.1}, \"checked_per_life\": {checked:.1}, \
          \"sign_us\": {sign:.1}, \"check_us\": {check:.1}, \"cores\": {cores}, \
          \"signatures_alone_per_s\": {:.0}}}",
