@@ -181,6 +181,67 @@ fn a_setup_that_was_cut_off_is_looked_at() {
     tear_down(&*driver, 1);
 }
 
+/// Set for a test that is run as a process of its own: its driver's folder.
+const ALONE: &str = "TENURE_TEST_NETNS_HOME";
+
+#[test]
+fn a_site_that_is_killed() {
+    let Ok(home) = std::env::var(ALONE) else {
+        eprintln!("nothing to do here: `a_killed_site_goes_on_where_it_was` runs this");
+        return;
+    };
+    let driver = open(Path::new(&home), &json!({}));
+    set_up(&*driver, 1, "cats");
+    // And on with units, without end, so that the kill comes at any point of a step.
+    for epoch in 1.. {
+        let (unit, slice) = (UnitId(2), Name::literal("cats"));
+        let setup = Call { unit, slice: slice.clone(), ..call(2 * epoch, Step::Setup) };
+        let teardown = Call { unit, slice, ..call(2 * epoch + 1, Step::Teardown) };
+        driver.perform(&setup).outcome.unwrap();
+        driver.perform(&teardown).outcome.unwrap();
+        std::fs::write(Path::new(&home).join("rounds"), epoch.to_string()).unwrap();
+    }
+}
+
+#[test]
+fn a_killed_site_goes_on_where_it_was() {
+    if outside("a_killed_site_goes_on_where_it_was") {
+        return;
+    }
+    for round in 0..5 {
+        let home = TempDir::new().unwrap();
+        let mut alone = Command::new(std::env::current_exe().unwrap())
+            .args(["driver::tests::netns::a_site_that_is_killed", "--exact"])
+            .env(ALONE, home.path())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let rounds = || std::fs::read_to_string(home.path().join("rounds")).unwrap_or_default();
+        while rounds().parse().unwrap_or(0) <= round {
+            std::thread::yield_now();
+        }
+        alone.kill().unwrap();
+        alone.wait().unwrap();
+
+        let driver = open(home.path(), &json!({}));
+        let site = call(1, Step::Setup).site;
+        let unit = driver.probe(site, UnitId(1)).expect("a unit outlives its site");
+        // What the killed one was at is finished, whatever it was: the successor has the same unit.
+        let slice = Name::literal("cats");
+        let next = Call { unit: UnitId(2), slice, ..call(1 << 32, Step::Setup) };
+        let successor = driver.perform(&next).outcome.unwrap();
+        assert_eq!(successor.get("host.privipaddr"), Some("172.16.0.2"));
+        assert_eq!(driver.probe(site, UnitId(2)), Ok(successor));
+        let over = Call { step: Step::Teardown, ..next };
+        driver.perform(&over).outcome.unwrap();
+        assert_eq!(driver.probe(site, UnitId(1)), Ok(unit));
+        tear_down(&*driver, 1);
+        assert_eq!(said("ip", &["netns", "list"]), "");
+        assert_eq!(said("ip", &["-o", "link", "show", "type", "veth"]), "");
+    }
+}
+
 #[test]
 fn settings_that_name_no_interface_or_network_are_refused() {
     let home = TempDir::new().unwrap();
