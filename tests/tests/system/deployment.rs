@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tenure_tests::{root, tenure};
 
@@ -500,6 +500,22 @@ fn a_wrong_configuration_is_pointed_at() {
         ),
         ("[site.a]\nunits = 0\n[broker.b]\n[service-manager.c]\n", ":2:9", "add units"),
         ("[site.a]\nunits = 1\n[broker.a]\n[service-manager.c]\n", "two actors", "name of its own"),
+        (
+            "[site.a]\nunits = 1\ndriver = { name = \"proces\" }\n[broker.b]\n[service-manager.c]\n",
+            ":3:19",
+            "did you mean `process`",
+        ),
+        (
+            "[site.a]\nunits = 1\n[broker.b]\n[service-manager.c]\n\
+             driver = { name = \"membership\", fil = \"x\" }\n",
+            ":5:39",
+            "did you mean `file`",
+        ),
+        (
+            "[site.a]\nunits = 1\n[broker.b]\nmapper = { name = \"fcf\" }\n[service-manager.c]\n",
+            ":4:19",
+            "did you mean `fcfs`",
+        ),
     ] {
         std::fs::write(&file, text).expect("a file");
         let output = Command::new(tenure()).args(["config", "check"]).arg(&file).output();
@@ -508,4 +524,16 @@ fn a_wrong_configuration_is_pointed_at() {
         assert_eq!(output.status.code(), Some(1), "{error}");
         assert!(error.contains(place) && error.contains(help), "{text}: {error}");
     }
+    let good = "[site.a]\nunits = 3\n[broker.b]\n[service-manager.c]\n";
+    std::fs::write(&file, good).expect("a file");
+    let check = |more: &[&str]| {
+        let output =
+            Command::new(tenure()).args(["config", "check"]).arg(&file).args(more).output();
+        String::from_utf8(output.expect("the command runs").stdout).expect("text")
+    };
+    assert!(
+        check(&[]).ends_with(" is good: 1 sites with 3 units, 1 brokers, 1 service managers\n")
+    );
+    let told: Value = serde_json::from_str(&check(&["-o", "json"])).expect("JSON");
+    assert_eq!((&told["version"], &told["units"]), (&json!(1), &json!(3)));
 }

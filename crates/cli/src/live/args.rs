@@ -81,6 +81,9 @@ pub(crate) enum ConfigCommand {
         /// Set a key of it [may be repeated]
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<Override>,
+        /// How to print that it is good
+        #[arg(short, long, value_name = "FORMAT", default_value_t, value_enum)]
+        output: Output,
     },
 }
 

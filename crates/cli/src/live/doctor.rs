@@ -47,7 +47,10 @@ fn wrong(status: &StatusView, sites: &[SiteView]) -> Vec<String> {
     let mut wrong = Vec::new();
     for actor in &status.actors {
         if let Some(cause) = &actor.down {
-            wrong.push(format!("{} is down: {cause}", actor.name));
+            wrong.push(format!(
+                "{} is down: {cause}; put that right and start the deployment anew",
+                actor.name
+            ));
         }
         if actor.disk_full {
             wrong.push(format!(

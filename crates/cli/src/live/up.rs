@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::Path;
 
+use serde::Serialize;
 use tenure_config::{Override, Source, text_of_first};
 use tenure_node::config::{AssemblyError, Config, parse};
 use tenure_node::run::{RunError, run};
 
-use super::args::{ConfigCommand, DevArgs, UpArgs};
+use super::args::{ConfigCommand, DevArgs, Output, UpArgs};
+use super::print;
 use crate::Console;
 use crate::error::Error;
 
@@ -32,10 +34,56 @@ pub(crate) fn up(args: &UpArgs, console: &mut Console<'_>) -> Result<(), Error> 
 
 /// `tenure config ...`
 pub(crate) fn config(command: &ConfigCommand, console: &mut Console<'_>) -> Result<(), Error> {
-    let ConfigCommand::Check { config, set } = command;
+    let ConfigCommand::Check { config, set, output } = command;
     let text = read(config)?;
     let config = checked(&config.display().to_string(), &text, set)?;
-    Ok(writeln!(console.out, "{} is good: {}", config.file, cast(&config))?)
+    config.check().map_err(|error| wrong(error.into(), &text))?;
+    if *output == Output::Table {
+        return Ok(writeln!(console.out, "{} is good: {}", config.file, cast(&config))?);
+    }
+    let good = Good::of(&config);
+    print::one(&good, std::slice::from_ref(&good), *output, "", console)
+}
+
+/// A configuration that is good.
+#[derive(Serialize)]
+struct Good<'a> {
+    file: &'a str,
+    sites: usize,
+    units: u32,
+    brokers: usize,
+    service_managers: usize,
+}
+
+impl<'a> Good<'a> {
+    fn of(config: &'a Config) -> Self {
+        Self {
+            file: &config.file,
+            sites: config.sites.len(),
+            units: config.sites.values().map(|site| site.units).sum(),
+            brokers: config.brokers.len(),
+            service_managers: config.service_managers.len(),
+        }
+    }
+}
+
+impl print::Row for Good<'_> {
+    const COLUMNS: &'static [&'static str] =
+        &["file", "sites", "units", "brokers", "service_managers"];
+
+    fn cells(&self) -> Vec<String> {
+        let Self { file, sites, units, brokers, service_managers } = self;
+        let counts = [*sites, *units as usize, *brokers, *service_managers];
+        [(*file).to_owned()].into_iter().chain(counts.map(|count| count.to_string())).collect()
+    }
+}
+
+/// What a deployment could not be run for; where its configuration is to blame, with the place in it.
+fn wrong(error: RunError, text: &str) -> Error {
+    let RunError::Assembly(AssemblyError::Config(error)) = error else {
+        return Error::Run(Box::new(error));
+    };
+    Error::Config { error, text: text.to_owned() }
 }
 
 fn read(path: &Path) -> Result<String, Error> {
@@ -62,12 +110,7 @@ fn start(
         told = keep(&kept, data).and_then(|()| welcome(&config, data, console));
     });
     told?;
-    match ran {
-        Err(RunError::Assembly(AssemblyError::Config(error))) => {
-            Err(Error::Config { error, text: text.to_owned() })
-        }
-        ran => ran.map_err(|error| Error::Run(Box::new(error))),
-    }
+    ran.map_err(|error| wrong(error, text))
 }
 
 /// Keeps what a deployment runs with beside its journals, for whoever looks at them later.
@@ -78,12 +121,9 @@ fn keep(config: &str, data: &Path) -> Result<(), Error> {
 
 /// Who takes part, in a sentence.
 fn cast(config: &Config) -> String {
-    let units: u32 = config.sites.values().map(|site| site.units).sum();
+    let Good { sites, units, brokers, service_managers, .. } = Good::of(config);
     format!(
-        "{} sites with {units} units, {} brokers, {} service managers",
-        config.sites.len(),
-        config.brokers.len(),
-        config.service_managers.len()
+        "{sites} sites with {units} units, {brokers} brokers, {service_managers} service managers"
     )
 }
 

@@ -72,6 +72,41 @@ impl Roll {
 }
 
 impl Config {
+    /// Whether every mapper and driver that is named exists and takes its settings. Nothing is made, opened or
+    /// run; whether a driver can work here is found out when it is opened.
+    ///
+    /// # Errors
+    /// The first that does not, with its place.
+    pub fn check(&self) -> Result<(), AssemblyError> {
+        for (name, Site { mapper, driver, .. }) in &self.sites {
+            let who = (Role::SiteAuthority, name);
+            self.check_mapper(mapper, registry::site_authority, who)?;
+            let checked = driver::check_site(&driver.name, &mut settings(driver));
+            checked.map_err(|error| self.driver_error(driver, who, error))?;
+        }
+        for (name, broker) in &self.brokers {
+            self.check_mapper(&broker.mapper, registry::broker, (Role::Broker, name))?;
+        }
+        for (name, manager) in &self.service_managers {
+            let who = (Role::ServiceManager, name);
+            self.check_mapper(&manager.mapper, registry::service_manager, who)?;
+            for driver in &manager.drivers {
+                let checked = driver::check_guest(&driver.name, &mut settings(driver));
+                checked.map_err(|error| self.driver_error(driver, who, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_mapper<M: ?Sized>(
+        &self,
+        spec: &PluginSpec,
+        maker: Build<M>,
+        who: (Role, &Name),
+    ) -> Result<(), AssemblyError> {
+        build(spec, maker).map(drop).map_err(|cause| self.mapper_error(spec, who, &cause))
+    }
+
     /// Builds every actor. Keys, journals and what drivers remember are kept in the folder `data`, which is
     /// made if it is not there.
     ///

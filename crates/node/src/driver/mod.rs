@@ -25,6 +25,7 @@ mod supervise;
 mod told;
 
 pub use registry::{DriverSettingsError, guest, site};
+pub(crate) use registry::{check_guest, check_site};
 pub use several::guests;
 
 /// The code in docs/DRIVERS.md works.

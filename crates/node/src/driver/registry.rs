@@ -67,29 +67,61 @@ enum Failure {
     Open(io::Error),
 }
 
-type Builder<D> = fn(&Path, Settings<'_, '_>) -> Result<Box<D>, Failure>;
+type Reader = fn(Settings<'_, '_>) -> Result<(), Failure>;
+type Opener<D> = fn(&Path, Settings<'_, '_>) -> Result<Box<D>, Failure>;
 
-/// A named way to open a driver.
+/// A named driver.
 struct Known<D: ?Sized> {
     name: &'static str,
-    open: Builder<D>,
+    /// Whether it takes these settings.
+    reads: Reader,
+    open: Opener<D>,
 }
 
 const SITE: &[Known<dyn ResourceDriver>] = &[
-    Known { name: "exec", open: |home, settings| Ok(exec::site(home, read(settings)?)?) },
-    Known { name: "netns", open: |home, settings| Ok(netns::site(home, read(settings)?)?) },
-    Known { name: "null", open: |home, settings| Ok(null::site(home, &read(settings)?)?) },
-    Known { name: "process", open: |home, settings| Ok(process::site(home, read(settings)?)?) },
+    Known {
+        name: "exec",
+        reads: reads::<exec::SiteSettings>,
+        open: |home, settings| Ok(exec::site(home, read(settings)?)?),
+    },
+    Known {
+        name: "netns",
+        reads: reads::<netns::Settings>,
+        open: |home, settings| Ok(netns::site(home, read(settings)?)?),
+    },
+    Known {
+        name: "null",
+        reads: reads::<null::SiteSettings>,
+        open: |home, settings| Ok(null::site(home, &read(settings)?)?),
+    },
+    Known {
+        name: "process",
+        reads: reads::<process::Settings>,
+        open: |home, settings| Ok(process::site(home, read(settings)?)?),
+    },
 ];
 
 const GUEST: &[Known<dyn GuestDriver>] = &[
-    Known { name: "exec", open: |home, settings| Ok(exec::guest(home, read(settings)?)?) },
+    Known {
+        name: "exec",
+        reads: reads::<exec::GuestSettings>,
+        open: |home, settings| Ok(exec::guest(home, read(settings)?)?),
+    },
     Known {
         name: "membership",
+        reads: reads::<membership::Settings>,
         open: |home, settings| Ok(membership::guest(home, read(settings)?)?),
     },
-    Known { name: "null", open: |home, settings| Ok(null::guest(home, &read(settings)?)?) },
-    Known { name: "start", open: |home, settings| Ok(start::guest(home, read(settings)?)?) },
+    Known {
+        name: "null",
+        reads: reads::<null::GuestSettings>,
+        open: |home, settings| Ok(null::guest(home, &read(settings)?)?),
+    },
+    Known {
+        name: "start",
+        reads: reads::<start::Settings>,
+        open: |home, settings| Ok(start::guest(home, read(settings)?)?),
+    },
 ];
 
 /// Opens a site's driver.
@@ -101,7 +133,26 @@ pub fn site(
     home: &Path,
     settings: Settings<'_, '_>,
 ) -> Result<Box<dyn ResourceDriver>, DriverSettingsError> {
-    open("site", SITE, name, home, settings)
+    let known = find("site", SITE, name)?;
+    (known.open)(home, settings).map_err(|failure| failure.of(known.name))
+}
+
+/// Whether there is a site's driver of that name, and takes these settings; nothing is opened or made.
+pub(crate) fn check_site(
+    name: &str,
+    settings: Settings<'_, '_>,
+) -> Result<(), DriverSettingsError> {
+    let known = find("site", SITE, name)?;
+    (known.reads)(settings).map_err(|failure| failure.of(known.name))
+}
+
+/// As [`check_site`] for a guest's driver.
+pub(crate) fn check_guest(
+    name: &str,
+    settings: Settings<'_, '_>,
+) -> Result<(), DriverSettingsError> {
+    let known = find("guest", GUEST, name)?;
+    (known.reads)(settings).map_err(|failure| failure.of(known.name))
 }
 
 /// Whether there is a guest's driver of that name.
@@ -115,25 +166,32 @@ pub fn guest(
     home: &Path,
     settings: Settings<'_, '_>,
 ) -> Result<Box<dyn GuestDriver>, DriverSettingsError> {
-    open("guest", GUEST, name, home, settings)
+    let known = find("guest", GUEST, name)?;
+    (known.open)(home, settings).map_err(|failure| failure.of(known.name))
 }
 
-fn open<D: ?Sized>(
+fn find<D: ?Sized>(
     side: &'static str,
-    known: &[Known<D>],
+    all: &'static [Known<D>],
     name: &str,
-    home: &Path,
-    settings: Settings<'_, '_>,
-) -> Result<Box<D>, DriverSettingsError> {
-    let Some(found) = known.iter().find(|known| known.name == name) else {
-        let known = known.iter().map(|known| known.name).collect();
-        return Err(DriverSettingsError::Unknown { side, name: name.to_owned(), known });
-    };
-    let name = found.name;
-    (found.open)(home, settings).map_err(|failure| match failure {
-        Failure::Settings(cause) => DriverSettingsError::Settings { name, cause },
-        Failure::Open(cause) => DriverSettingsError::Open { name, cause },
+) -> Result<&'static Known<D>, DriverSettingsError> {
+    all.iter().find(|known| known.name == name).ok_or_else(|| {
+        let known = all.iter().map(|known| known.name).collect();
+        DriverSettingsError::Unknown { side, name: name.to_owned(), known }
     })
+}
+
+impl Failure {
+    fn of(self, name: &'static str) -> DriverSettingsError {
+        match self {
+            Self::Settings(cause) => DriverSettingsError::Settings { name, cause },
+            Self::Open(cause) => DriverSettingsError::Open { name, cause },
+        }
+    }
+}
+
+fn reads<T: DeserializeOwned>(settings: Settings<'_, '_>) -> Result<(), Failure> {
+    read::<T>(settings).map(drop)
 }
 
 fn read<T: DeserializeOwned>(settings: Settings<'_, '_>) -> Result<T, Failure> {
