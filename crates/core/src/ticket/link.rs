@@ -148,15 +148,17 @@ pub struct SignedLink(Arc<Inner>);
 #[derive(PartialEq, Eq)]
 struct Inner {
     /// As it travels: key, signature, then the signed body.
-    bytes: Vec<u8>,
-    key: PublicKey,
-    signature: Signature,
+    bytes: Box<[u8]>,
     link: Link,
     hash: LinkHash,
 }
 
-/// Where the signed body begins.
-const BODY: usize = PublicKey::LENGTH + Signature::LENGTH;
+/// Key, signature and signed body of a link as it travels.
+fn parts(bytes: &[u8]) -> Option<(PublicKey, Signature, &[u8])> {
+    let (key, rest) = bytes.split_first_chunk()?;
+    let (signature, body) = rest.split_first_chunk()?;
+    Some((PublicKey::from_bytes(*key), Signature::from_bytes(*signature), body))
+}
 
 impl SignedLink {
     /// Signs `link`.
@@ -164,19 +166,17 @@ impl SignedLink {
         let body = codec::encode(&link);
         let (key, signature) = (signer.key(), signer.sign(Label::Link, &body));
         let hash = Self::hash_of(&body);
-        let bytes = [key.as_bytes().as_slice(), signature.as_bytes(), &body].concat();
-        Self(Arc::new(Inner { bytes, key, signature, link, hash }))
+        let bytes = [key.as_bytes().as_slice(), signature.as_bytes(), &body].concat().into();
+        Self(Arc::new(Inner { bytes, link, hash }))
     }
 
     /// Reads a link as it travels: 32 bytes of key, 64 of signature, then the body. The signature is not
     /// checked here.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         let short = || DecodeError::Malformed(format!("{} bytes are too few", bytes.len()));
-        let (key, rest) = bytes.split_first_chunk().ok_or_else(short)?;
-        let (signature, body) = rest.split_first_chunk().ok_or_else(short)?;
-        let (key, signature) = (PublicKey::from_bytes(*key), Signature::from_bytes(*signature));
+        let (_, _, body) = parts(bytes).ok_or_else(short)?;
         let (link, hash) = (codec::decode(body)?, Self::hash_of(body));
-        Ok(Self(Arc::new(Inner { bytes: bytes.to_vec(), key, signature, link, hash })))
+        Ok(Self(Arc::new(Inner { bytes: bytes.into(), link, hash })))
     }
 
     /// The link as it travels.
@@ -191,9 +191,11 @@ impl SignedLink {
 
     /// Whether the key is the issuer's and the signature the key's.
     pub fn verifies(&self, verifier: &mut Verifier) -> bool {
-        let Inner { bytes, key, signature, link, .. } = &*self.0;
-        ActorId::of(key) == link.issuer
-            && verifier.verifies(key, Label::Link, &bytes[BODY..], signature)
+        let Inner { bytes, link, .. } = &*self.0;
+        parts(bytes).is_some_and(|(key, signature, body)| {
+            ActorId::of(&key) == link.issuer
+                && verifier.verifies(&key, Label::Link, body, &signature)
+        })
     }
 
     /// The account that the children of this link are charged to.

@@ -117,6 +117,13 @@ impl Ticket {
         Self(links)
     }
 
+    /// This ticket with an equal link for its root.
+    pub(crate) fn with_root(mut self, root: SignedLink) -> Self {
+        debug_assert_eq!(self.0[0], root);
+        self.0[0] = root;
+        self
+    }
+
     /// All links, root first.
     pub fn links(&self) -> &[SignedLink] {
         &self.0

@@ -1,5 +1,6 @@
 //! Tickets: a part never exceeds what it was cut from, and nobody passes for somebody else.
 
+use tenure_core::codec;
 use tenure_core::identity::Verifier;
 use tenure_core::resource::Constraints;
 use tenure_core::ticket::link::{Link, MAX_CONSTRAINTS, SignedLink};
@@ -193,6 +194,29 @@ fn a_delegation_is_checked_once_for_all_tickets_cut_from_it() {
         assert_eq!(notary.check_ticket(&ticket, id(SITE), id(GUEST)), Ok(()));
     }
     assert_eq!(notary.checked(), 1 + 3);
+}
+
+#[test]
+fn tickets_share_the_delegation_that_heads_them_once_it_is_verified_and_only_then() {
+    let root = delegation(SITE, BROKER, 8, term(0, 1000), (1, 0));
+    let mut forged = root.root().as_bytes().to_vec();
+    forged[40] ^= 1;
+    let forged = Ticket::root_of(SignedLink::read(&forged).unwrap());
+    let received = |root: &Ticket, serial| {
+        let ticket = cut(root, BROKER, GUEST, 1, term(100, 200), serial);
+        codec::decode::<Ticket>(&codec::encode(&ticket)).unwrap()
+    };
+    let place = |ticket: &Ticket| ticket.root().as_bytes().as_ptr();
+    let mut notary = notary(SITE);
+    let unverified = received(&root, 1);
+    assert_eq!(place(&notary.share(unverified.clone())), place(&unverified));
+    assert_eq!(notary.check_ticket(&unverified, id(SITE), id(GUEST)), Ok(()));
+    let next = received(&root, 2);
+    assert_ne!(place(&next), place(&unverified));
+    assert_eq!(notary.share(next.clone()), next);
+    assert_eq!(place(&notary.share(next)), place(&unverified));
+    let false_one = received(&forged, 3);
+    assert_eq!(notary.share(false_one.clone()), false_one);
 }
 
 #[test]

@@ -110,6 +110,8 @@ impl ServiceManager {
             self.not_granted(now, number, lease, refusal, out);
             return Ok(());
         }
+        let share = |(item, ticket)| (item, self.base.notary.share(ticket));
+        let tickets = tickets.into_iter().map(share).collect();
         match self.lease(lease) {
             Some(State::Asking { .. }) => self.emit(now, Granted { number, tickets }, out),
             Some(State::GivenUp { .. }) => {

@@ -1,6 +1,6 @@
 //! How facts change a site authority.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{Cause, Delegation, Duty, Lease, RefusedTicket, Served, SiteAuthority, Timer, Unit};
 use crate::driver::{Epoch, UnitId};
@@ -56,7 +56,7 @@ impl SiteAuthority {
                 self.step_lease(at, fact.lease, Event::Activated)?;
                 let cause = self.cause(at);
                 if let Some(lease) = self.leases.get_mut(&fact.lease) {
-                    lease.answered.insert(fact.lease, cause);
+                    lease.answer(fact.lease, cause);
                 }
             }
             Fact::LeaseClosed(fact) => self.lease_closed(at, fact)?,
@@ -137,14 +137,16 @@ impl SiteAuthority {
             least: fact.least,
             failed: BTreeSet::new(),
             short_since: None,
-            answered: BTreeMap::new(),
+            answered: Vec::new(),
             closed: None,
         };
         self.leases.insert(hash, lease);
         self.by_ticket.insert(hash, hash);
         if planted!(AnsweredTooSoon) {
             let cause = self.cause(at);
-            self.leases.get_mut(&hash).map(|lease| lease.answered.insert(hash, cause));
+            if let Some(lease) = self.leases.get_mut(&hash) {
+                lease.answer(hash, cause);
+            }
         }
         self.refresh(hash, at);
     }
@@ -163,7 +165,7 @@ impl SiteAuthority {
         self.step_lease(at, hash, Event::Extended)?;
         let cause = self.cause(at);
         if let Some(lease) = self.leases.get_mut(&hash) {
-            lease.answered.insert(ticket.hash(), cause);
+            lease.answer(ticket.hash(), cause);
             let end = ticket.bottom().term.end();
             lease.term = Term::new(lease.term.start(), end).unwrap_or(lease.term);
             lease.tickets.push(ticket.clone());
@@ -227,7 +229,7 @@ impl SiteAuthority {
             least: ticket.bottom().units,
             failed: BTreeSet::new(),
             short_since: None,
-            answered: BTreeMap::new(),
+            answered: Vec::new(),
             closed: Some((cause, fact.receipts.clone())),
         };
         self.leases.insert(hash, lease);

@@ -148,8 +148,8 @@ struct Lease {
     failed: BTreeSet<UnitId>,
     /// Where it stands among those that lack units.
     short_since: Option<u64>,
-    /// The fact behind the answer to a redeem, for each ticket.
-    answered: BTreeMap<LinkHash, Cause>,
+    /// The fact behind the answer to a redeem, for each ticket in the order of their names.
+    answered: Vec<(LinkHash, Cause)>,
     closed: Option<(Cause, Vec<Receipt>)>,
 }
 
@@ -196,6 +196,19 @@ impl Shelf {
 }
 
 impl Lease {
+    /// The fact behind the answer to a ticket's redeem, if it was answered.
+    fn answer_to(&self, ticket: LinkHash) -> Option<Cause> {
+        self.answered.iter().find(|(answered, _)| *answered == ticket).map(|(_, cause)| *cause)
+    }
+
+    /// A ticket's redeem is answered.
+    fn answer(&mut self, ticket: LinkHash, cause: Cause) {
+        match self.answered.binary_search_by_key(&ticket, |(answered, _)| *answered) {
+            Ok(place) => self.answered[place].1 = cause,
+            Err(place) => self.answered.insert(place, (ticket, cause)),
+        }
+    }
+
     fn holder(&self) -> ActorId {
         self.tickets[0].bottom().holder
     }

@@ -63,6 +63,7 @@ impl SiteAuthority {
             self.surrender(now, &ticket, Why::Failed(unmet), out);
             return self.repeat_answer(hash, hash, out);
         }
+        let ticket = self.base.notary.share(ticket);
         match extended {
             Some(lease) => {
                 self.emit(now, LeaseExtended { lease, ticket }, out);
@@ -204,7 +205,7 @@ impl SiteAuthority {
             return out.replies.push(self.base.answer(lease.holder(), *cause, message));
         }
         let shown = lease.tickets.iter().find(|t| t.hash() == ticket);
-        let (Some(shown), Some(&cause)) = (shown, lease.answered.get(&ticket)) else { return };
+        let (Some(shown), Some(cause)) = (shown, lease.answer_to(ticket)) else { return };
         let units = lease.state.units().into_iter().filter_map(|unit| {
             let record = self.units.get(&unit)?;
             let properties = record.state.properties()?.clone();
