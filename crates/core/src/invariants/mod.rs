@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use auditor::{Auditor, audit_journals};
-use books::{Books, Change};
+use books::{Books, Change, Subject};
 
 use crate::actor::{Actor, Role};
 use crate::codec::{self, Hash};
@@ -315,6 +315,14 @@ impl Cast {
     /// Whether anybody is not honest.
     fn has_crooks(&self) -> bool {
         self.players.values().any(|player| !player.honest)
+    }
+
+    /// Whether a name may come back once it is forgotten. A clock that fell back may bring it, and nobody
+    /// promises anything then; and a dishonest guest may give the name of an old request to a new one, as
+    /// its names are its own.
+    fn may_return(&self, subject: Subject) -> bool {
+        let of_a_thief = matches!(subject, Subject::Request(_, id) if !self.honest(id.origin));
+        of_a_thief || !self.clocks_hold
     }
 
     fn honest(&self, actor: ActorId) -> bool {

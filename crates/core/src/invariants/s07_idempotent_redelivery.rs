@@ -27,7 +27,7 @@ pub(super) struct Bench {
     /// Each answer as it left first, by sender, receiver, what it answers, and how often its sender has
     /// forgotten what it is about.
     answers: BTreeMap<(ActorId, ActorId, Hash, u32), Sealed>,
-    /// How often what is forgotten was. Only a clock that fell back brings any of it back.
+    /// How often what is forgotten was: it may come back.
     forgotten: BTreeMap<Subject, u32>,
     /// The last call of each step, and the life of the caller in which it was made.
     called: BTreeMap<(ActorId, ActorId, UnitId, Step), (Epoch, u32)>,
@@ -159,8 +159,8 @@ impl Bench {
         }
         let Some(question) = question(&envelope.message) else { return Ok(()) };
         let subject = subject(header.from, &envelope.message);
-        let again = subject.and_then(|subject| self.forgotten.get(&subject)).copied();
-        let again = again.filter(|_| !scene.books.cast.clocks_hold).unwrap_or(0);
+        let subject = subject.filter(|subject| scene.books.cast.may_return(*subject));
+        let again = subject.and_then(|subject| self.forgotten.get(&subject)).copied().unwrap_or(0);
         let key = (header.from, header.to, question, again);
         let first = self.answers.entry(key).or_insert_with(|| sealed.clone());
         tally.check(first == sealed, || {

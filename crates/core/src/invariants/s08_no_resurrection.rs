@@ -18,7 +18,8 @@ pub(super) const LAW: Law = Law {
                 and that not before its end and one margin. A guest's numbers, a broker's serials and the \
                 generations of a delegation only grow.",
     source: "monotonic state, tombstones; Shirako S51",
-    on: "facts of all actors; what is forgotten, while the clocks keep to the margin",
+    on: "facts of all actors; what is forgotten, while the clocks keep to the margin; the names of requests \
+         that are forgotten, where their guest is honest",
 };
 
 #[derive(Default)]
@@ -82,8 +83,8 @@ impl Check for Bench {
             Fact::Requested(fact) => {
                 let id = fact.request.id;
                 self.lives(scene, subject(id), tally)?;
-                let clocks_hold = scene.books.cast.clocks_hold;
-                let gone = record(&id).is_none_or(|record| record.forgotten && !clocks_hold);
+                let may_return = scene.books.cast.may_return(subject(id));
+                let gone = record(&id).is_none_or(|record| record.forgotten && may_return);
                 tally.check(gone, || {
                     format!("{} takes request {id} once more", scene.name())
                 })
@@ -149,8 +150,7 @@ impl Check for Bench {
 impl Bench {
     fn lives(&self, scene: &Scene<'_>, subject: Subject, tally: &mut Tally) -> Verdict {
         let over = self.over.get(&subject);
-        // A clock that fell back may bring a forgotten name back; nobody promises anything then.
-        let dead = over.is_some_and(|forgotten| !forgotten || scene.books.cast.clocks_hold);
+        let dead = over.is_some_and(|forgotten| !forgotten || !scene.books.cast.may_return(subject));
         tally.check(!dead, || format!("{} goes on with {subject}, which is over", scene.name()))
     }
 

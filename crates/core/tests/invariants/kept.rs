@@ -6,13 +6,13 @@ use tenure_core::effect::Command;
 use tenure_core::fact::{Entry, Fact, site_authority};
 use tenure_core::identity::ActorId;
 use tenure_core::invariants::{Auditor, Cast, LAWS, audit_journals};
-use tenure_core::message::Message;
+use tenure_core::message::{Message, Request};
 use tenure_core::refusal::Refusal;
 use tenure_core::time::Span;
 
 use crate::common::world::{Scene, Shown, What, World, cast};
 use crate::common::{
-    BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, cut, id, letter, redeem, term, wish,
+    BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, at, cut, id, letter, redeem, request, term, wish,
 };
 use crate::lives::{Tape, credit_at_once, honest};
 
@@ -20,7 +20,7 @@ use crate::lives::{Tape, credit_at_once, honest};
 /// of what it bought, too many of them.
 fn among_thieves() -> Tape {
     let mut world = Scene { audited: true, ..Scene::default() }.open();
-    nothing_is_expected_of(&mut world, [BROKER, RIVAL]);
+    nothing_is_expected_of(&mut world, &[BROKER, RIVAL]);
     world.ask(GUEST, wish(2, 0, HOUR));
     let held = world.delegation();
     for (serial, who, n) in [(901, RIVAL, 2), (902, STRANGER, 2)] {
@@ -43,10 +43,10 @@ fn among_thieves() -> Tape {
 }
 
 /// Those have been dishonest from the beginning.
-fn nothing_is_expected_of(world: &mut World, who: [u8; 2]) {
+fn nothing_is_expected_of(world: &mut World, who: &[u8]) {
     let mut cast = cast();
     for who in who {
-        cast.players.get_mut(&id(who)).unwrap().honest = false;
+        cast.players.get_mut(&id(*who)).unwrap().honest = false;
     }
     audit(world, cast);
 }
@@ -81,6 +81,21 @@ fn a_thief_may_have_a_ticket_credited_before_its_holder_knows_that_it_is_over() 
     thief.honest = false;
     tape.cast.players.insert(id(STRANGER), thief);
     counts(&tape);
+}
+
+/// The names of requests are their guest's: who gives one again when it is forgotten harms nobody else.
+#[test]
+fn a_dishonest_guest_may_ask_for_something_else_under_a_name_that_is_forgotten() {
+    let mut world = Scene { audited: true, ..Scene::default() }.open();
+    nothing_is_expected_of(&mut world, &[RIVAL]);
+    for start in [0, 10 * HOUR] {
+        let request = Request { answer_by: at(20 * HOUR), ..request(RIVAL, 7, 2, start, HOUR) };
+        world.deliver(BROKER, &letter(RIVAL, BROKER, Message::Request(request)));
+        world.run();
+        world.advance(5 * HOUR);
+    }
+    assert_eq!(world.count(BROKER, "broker.request-forgotten"), 1);
+    assert_eq!(world.count(BROKER, "broker.tickets-cut"), 2);
 }
 
 /// The guest's disk takes its time: that it got a lease is durable after the next holder has its units, and
