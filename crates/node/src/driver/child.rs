@@ -191,8 +191,10 @@ impl Process {
     /// Whether it still runs and has left the gate behind.
     pub(crate) fn is_running_its_program(&self) -> bool {
         let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
-        // Looked at after the line was read, which is empty once it has ended.
-        line.split(|byte| *byte == 0).nth(3) != Some(NAME.as_bytes()) && self.is_alive()
+        // The line is empty from when it begins to end, which is before it counts as dead.
+        let begun =
+            !line.is_empty() && line.split(|byte| *byte == 0).nth(3) != Some(NAME.as_bytes());
+        begun && self.is_alive()
     }
 
     /// A descriptor that tells when it ends; none if it has.
