@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
-use std::str::FromStr as _;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tenure_config::Override;
@@ -141,7 +141,7 @@ pub(crate) struct EmulateArgs {
     pub(crate) journals: Option<PathBuf>,
 
     /// How many runs go on at the same time [default: as many as there are processors]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = counted::<NonZeroUsize>)]
     pub(crate) threads: Option<NonZeroUsize>,
 
     /// How results are printed
@@ -168,7 +168,7 @@ Exit codes: 0 ok, 1 error (also a run that stalled or failed), 2 usage";
 #[command(after_help = SIMULATIONS)]
 pub(crate) struct SimulateArgs {
     /// How many seeds
-    #[arg(long, value_name = "N", default_value = "100")]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = counted::<NonZeroU64>)]
     pub(crate) seeds: NonZeroU64,
 
     /// The first seed
@@ -176,7 +176,7 @@ pub(crate) struct SimulateArgs {
     pub(crate) start: u64,
 
     /// How many seeds run at the same time [default: as many as there are processors]
-    #[arg(long, value_name = "J")]
+    #[arg(long, value_name = "J", value_parser = counted::<NonZeroUsize>)]
     pub(crate) jobs: Option<NonZeroUsize>,
 
     /// Leave out a family of faults [may be repeated]
@@ -208,6 +208,12 @@ pub(crate) enum SummaryFormat {
     Table,
     /// One JSON object
     Json,
+}
+
+/// A count of things of which there is one at least.
+pub(crate) fn counted<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse()
+        .map_err(|_| "it takes a whole number from 1 on, and not too large a one".to_owned())
 }
 
 /// How results are printed.

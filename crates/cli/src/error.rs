@@ -133,6 +133,9 @@ pub(crate) enum Error {
     /// A lease was waited for and did not come.
     #[error("{} was not granted: {}", .0.lease, why(.0))]
     NotGranted(Box<LeaseView>),
+    /// An extension was waited for and did not come.
+    #[error("{0} was not extended; it ends as before")]
+    NotExtended(String),
     /// A lease was waited for in vain.
     #[error("{lease} was not settled within {after}; it goes on")]
     TimedOut {
@@ -165,6 +168,9 @@ fn of_run(swept: &str) -> String {
 fn why(lease: &LeaseView) -> String {
     match (&lease.refusal, &lease.outcome) {
         (Some(refusal), _) => refusal.message.clone(),
+        (None, Some(outcome)) if outcome == "given-back" => {
+            "it came back before it was active".to_owned()
+        }
         (None, Some(outcome)) => outcome.clone(),
         (None, None) => "it is over".to_owned(),
     }
@@ -189,6 +195,7 @@ impl Error {
                 Code::Usage => USAGE,
                 Code::Failed => FAILED,
             },
+            Self::Client(ClientError::Denied { .. }) => DENIED,
             Self::Client(
                 ClientError::NobodyThere { .. }
                 | ClientError::Broken { .. }
@@ -210,6 +217,7 @@ impl Error {
             | Self::Violated(_)
             | Self::Void { .. }
             | Self::Ill(_)
+            | Self::NotExtended(_)
             | Self::Write(_) => FAILED,
         }
     }
@@ -260,10 +268,14 @@ impl Error {
             Self::Client(ClientError::NobodyThere { .. }) => Some(
                 "start one with `tenure dev`, or name its data folder with `--data`".to_owned(),
             ),
+            Self::Client(ClientError::Denied { .. }) => {
+                Some("run the command as the user who runs the deployment, or as root".to_owned())
+            }
             Self::Client(ClientError::Refused(no)) => no.help.clone(),
             Self::NotGranted(lease) => {
                 Some(format!("`tenure lease why {}` says more", lease.lease))
             }
+            Self::NotExtended(lease) => Some(format!("`tenure lease why {lease}` says why not")),
             Self::TimedOut { lease, .. } => {
                 Some(format!("`tenure lease why {lease}` tells what it waits for"))
             }

@@ -57,7 +57,7 @@ pub(crate) struct VerifyArgs {
 
 const VERIFIED: &str = "\
 Examples:
-  tenure journal verify guest.journal
+  tenure journal verify tenure-data/journals/guest.db
   tenure journal verify tenure-data -o json
 
 Exit codes: 0 ok, 1 a journal is damaged or a law is broken, 2 usage";
@@ -99,10 +99,10 @@ pub(crate) struct ShowArgs {
 
 const SHOWN: &str = "\
 Examples:
-  tenure journal show guest.journal --lease 7.0
-  tenure journal show alpha.journal --from 1d --to 1d1h --kind unit
+  tenure journal show tenure-data/journals/guest.db --lease 7.0
+  tenure journal show site.alpha.journal --from 1d --to 1d1h --kind unit
   tenure journal show tenure-data --lease 7
-  tenure journal show broker.journal -o jsonl
+  tenure journal show tenure-data/journals/exchange.db -o jsonl
 
 Exit codes: 0 ok, 1 error, 2 usage";
 
@@ -131,7 +131,7 @@ pub(crate) struct ReplayArgs {
 
 const REPLAYED: &str = "\
 Examples:
-  tenure journal replay guest.journal
+  tenure journal replay tenure-data/journals/guest.db
   tenure journal replay tenure-data --at 2026-11-21T10:00:00Z
 
 Exit codes: 0 ok, 1 error, 2 usage";

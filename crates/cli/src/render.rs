@@ -38,6 +38,7 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::Fork { .. }
         | Error::Violated(_)
         | Error::Show(_)
+        | Error::NotExtended(_)
         | Error::Run(_)
         | Error::Client(_)
         | Error::Wrong(_)
@@ -162,6 +163,7 @@ impl Facts {
             | Error::Fork { .. }
             | Error::Violated(_)
             | Error::Show(_)
+            | Error::NotExtended(_)
             | Error::Run(_)
             | Error::Client(_)
             | Error::Wrong(_)

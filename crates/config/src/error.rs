@@ -101,6 +101,9 @@ pub fn in_plain_words(message: &str) -> (String, Option<String>) {
     }
     let mut message = message.to_owned();
     for (word, plain) in [
+        ("expected a nonzero u32", "expected a whole number from 1 to 4294967295"),
+        ("expected a nonzero u64", "expected a whole number of at least 1"),
+        ("expected path string", "expected a path"),
         ("expected u32", "expected a whole number from 0 to 4294967295"),
         ("expected u64", "expected a whole number of at least 0"),
         ("expected f64", "expected a number"),

@@ -82,7 +82,7 @@ impl Form {
                 let actor = self.actor("actor");
                 writeln!(
                     out,
-                    "{:>8}  {:<20}  {actor}{:<8} {:<38} what",
+                    "{:>8}  {:<27}  {actor}{:<8} {:<38} what",
                     "fact", "time", "lease", "kind"
                 )
             }
@@ -116,7 +116,7 @@ impl Shown {
             Format::Table => {
                 let words = words(&body(&self.entry.fact));
                 let (position, actor) = (self.position, form.actor(self.actor.as_str()));
-                let line = format!("{position:>8}  {at:<20}  {actor}{lease:<8} {kind:<38} {words}");
+                let line = format!("{position:>8}  {at:<27}  {actor}{lease:<8} {kind:<38} {words}");
                 writeln!(out, "{}", line.trim_end())
             }
             Format::Json | Format::Jsonl => {

@@ -11,6 +11,7 @@ use tenure_core::name::Name;
 use tenure_core::time::{Span, Time};
 use tenure_node::api::LeaseName;
 
+use crate::args::counted;
 use crate::moment;
 
 /// Which deployment is meant, and how its answers are printed.
@@ -121,6 +122,8 @@ pub(crate) enum LeaseCommand {
         /// How much longer
         #[arg(long = "for", value_name = "TIME", value_parser = Span::from_str)]
         duration: Span,
+        #[command(flatten)]
+        wait: WaitArgs,
     },
     /// Give a lease back
     Close {
@@ -170,6 +173,7 @@ pub(crate) struct RequestArgs {
     pub(crate) door: Door,
 
     /// How many units
+    #[arg(value_parser = counted::<NonZeroU32>)]
     pub(crate) units: NonZeroU32,
 
     /// The type of the units
@@ -181,7 +185,7 @@ pub(crate) struct RequestArgs {
     pub(crate) duration: Span,
 
     /// How few units would do [default: all of them]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = counted::<NonZeroU32>)]
     pub(crate) least: Option<NonZeroU32>,
 
     /// What a unit must be like: key=value, key=2..8, key=a|b [may be repeated]

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tenure_node::api::{ActorView, Request, SiteView, StatusView};
+use tenure_node::api::{ActorView, LeaseView, Request, SiteView, StatusView};
 
 use super::args::{Door, Output};
+use super::lease::unusable;
 use super::{ask, connect, print};
 use crate::Console;
 use crate::error::Error;
@@ -15,7 +16,10 @@ pub(crate) fn doctor(door: &Door, console: &mut Console<'_>) -> Result<(), Error
     let mut client = connect(&door.data)?;
     let status: StatusView = client.ask(&Request::Status)?;
     let sites: Vec<SiteView> = client.ask(&Request::Sites { site: None })?;
-    let wrong = wrong(&status, &sites);
+    let all = Request::Leases { manager: None, slice: None, all: false };
+    // Of a service manager that is down nothing is known but that.
+    let leases: Vec<LeaseView> = client.ask(&all).unwrap_or_default();
+    let wrong = wrong(&status, &sites, &leases);
     let StatusView { version: _, program, pid, data, now, speed, actors } = &status;
     if door.output == Output::Table {
         let faster = if *speed == 1 { String::new() } else { format!(", {speed} times as fast") };
@@ -43,7 +47,7 @@ struct Health<'a> {
 }
 
 /// What is wrong, a sentence each.
-fn wrong(status: &StatusView, sites: &[SiteView]) -> Vec<String> {
+fn wrong(status: &StatusView, sites: &[SiteView], leases: &[LeaseView]) -> Vec<String> {
     let mut wrong = Vec::new();
     for actor in &status.actors {
         if let Some(cause) = &actor.down {
@@ -64,6 +68,15 @@ fn wrong(status: &StatusView, sites: &[SiteView]) -> Vec<String> {
             let unit = &unit.unit;
             wrong.push(format!(
                 "unit {unit} is quarantined: put it right, then `tenure site reset {unit}`"
+            ));
+        }
+    }
+    for lease in leases {
+        let (name, unusable) = (&lease.lease, unusable(lease));
+        if unusable > 0 {
+            wrong.push(format!(
+                "{unusable} units of {name} could not be joined: `tenure lease why {name}` says why; \
+                 give it back with `tenure lease close {name}`"
             ));
         }
     }

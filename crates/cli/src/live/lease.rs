@@ -23,19 +23,10 @@ pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result
             list(&ask::<Vec<LeaseView>>(&door.data, &leases)?, door.output, console)
         }
         LeaseCommand::Show { door, lease } => show(door, lease, console),
-        LeaseCommand::Extend { door, lease, duration } => {
-            let request = Request::Extend { lease: lease.clone(), duration: *duration };
-            list(&ask::<Vec<LeaseView>>(&door.data, &request)?, door.output, console)
+        LeaseCommand::Extend { door, lease, duration, wait } => {
+            extend(door, lease, *duration, *wait, console)
         }
-        LeaseCommand::Close { door, lease, wait } => {
-            let mut client = connect(&door.data)?;
-            let mut leases: Vec<LeaseView> =
-                client.ask(&Request::Close { lease: lease.clone() })?;
-            if wait.wait {
-                leases = until(&mut client, lease, wait.timeout, is_over)?;
-            }
-            list(&leases, door.output, console)
-        }
+        LeaseCommand::Close { door, lease, wait } => close(door, lease, *wait, console),
         LeaseCommand::Watch { door, lease } => watch(door, lease.clone(), console),
         LeaseCommand::Why { door, lease } => why::why(door, lease, console),
     }
@@ -75,13 +66,57 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
     }
 }
 
+fn extend(
+    door: &Door,
+    lease: &LeaseName,
+    duration: Span,
+    WaitArgs { wait, timeout }: WaitArgs,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    let mut client = connect(&door.data)?;
+    let asked: Vec<LeaseView> = client.ask(&Request::Extend { lease: lease.clone(), duration })?;
+    if !wait {
+        return list(&asked, door.output, console);
+    }
+    let leases = until(&mut client, lease, timeout, |lease| lease.extension.is_none())?;
+    list(&leases, door.output, console)?;
+    let same = |now: &&LeaseView| {
+        asked
+            .iter()
+            .any(|was| was.extension.is_some() && (&was.lease, &was.end) == (&now.lease, &now.end))
+    };
+    match leases.iter().find(same) {
+        Some(refused) => Err(Error::NotExtended(refused.lease.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Closes a lease; one that is over is as it was to be.
+fn close(
+    door: &Door,
+    lease: &LeaseName,
+    WaitArgs { wait, timeout }: WaitArgs,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    let mut client = connect(&door.data)?;
+    let mut leases: Vec<LeaseView> = client.ask(&Request::Lease { lease: lease.clone() })?;
+    if !leases.iter().all(is_over) {
+        leases = client.ask(&Request::Close { lease: lease.clone() })?;
+    }
+    if wait && !leases.iter().all(is_over) {
+        leases = until(&mut client, lease, timeout, is_over)?;
+    }
+    list(&leases, door.output, console)
+}
+
 fn name_of(view: &LeaseView) -> Result<LeaseName, Error> {
     view.lease.parse().map_err(|_| Error::Wrong(format!("`{}` names no lease", view.lease)))
 }
 
-/// Whether its request has come to something: its units are in use, or it is over.
+/// Whether its request has come to something: its units are in use, or it is over. What is on its way back
+/// will be over.
 fn is_settled(lease: &LeaseView) -> bool {
-    !matches!(lease.state.as_str(), "asking" | "given-up" | "redeeming" | "joining")
+    matches!(lease.state.as_str(), "active" | "closed")
 }
 
 fn is_over(lease: &LeaseView) -> bool {
@@ -218,10 +253,19 @@ impl print::Row for LeaseView {
             self.units.to_string(),
             self.resource.clone(),
             self.site.clone().unwrap_or_else(|| "-".to_owned()),
-            roughly(self.left_s),
-            self.refusal.as_ref().map_or_else(String::new, |refusal| refusal.code.clone()),
+            if is_over(self) { "-".to_owned() } else { roughly(self.left_s) },
+            match (&self.refusal, unusable(self)) {
+                (Some(refusal), _) => refusal.code.clone(),
+                (None, 0) => String::new(),
+                (None, some) => format!("{some} unusable"),
+            },
         ]
     }
+}
+
+/// How many of its units the guest could not join.
+pub(super) fn unusable(lease: &LeaseView) -> usize {
+    lease.in_hand.iter().filter(|unit| unit.usage == "unusable").count()
 }
 
 impl print::Row for LeaseUnitView {

@@ -54,7 +54,7 @@ fn fault(fault: &FaultView) -> String {
     let FaultView { unit, state, step, error, times, since, .. } = fault;
     match (step, error, since) {
         (Some(step), Some(error), Some(since)) => {
-            format!("{unit} {state}: {step} failed for the {times}. time, at {since}: {error}")
+            format!("{unit} {state}: {step} failed {times} times, last at {since}: {error}")
         }
         _ => format!("{unit} {state}"),
     }

@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use super::service_manager::{Ask, Decision, Extend, ServiceManagerMapper, View};
 use crate::message::{Item, MAX_ITEMS, MAX_UNITS};
@@ -27,6 +28,7 @@ pub struct Adaptive {
     #[serde(default = "Adaptive::main")]
     slice: Name,
     /// For how long to ask.
+    #[serde(deserialize_with = "lasting")]
     term: Span,
     /// How long to wait for an answer: half a term unless set.
     patience: Option<Span>,
@@ -44,6 +46,12 @@ pub struct Adaptive {
     /// For the site's driver.
     #[serde(default)]
     configuration: Properties,
+}
+
+fn lasting<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
+    let term = Span::deserialize(deserializer)?;
+    let short = || D::Error::custom(format!("a term lasts for some time, and {term} is none"));
+    term.is_positive().then_some(term).ok_or_else(short)
 }
 
 impl Adaptive {

@@ -28,6 +28,12 @@ pub enum ClientError {
         /// What the system says.
         cause: io::Error,
     },
+    /// There is a deployment, and it is somebody else's.
+    #[error("the deployment at {} is not yours to ask", .path.display())]
+    Denied {
+        /// The socket.
+        path: PathBuf,
+    },
     /// The connection broke; what was asked for may have happened all the same.
     #[error("the connection to {} broke: {cause}", .path.display())]
     Broken {
@@ -37,7 +43,7 @@ pub enum ClientError {
         cause: io::Error,
     },
     /// No answer came in time; what was asked for may still happen.
-    #[error("no answer came within {}", .0.as_secs_f64())]
+    #[error("no answer came within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
     /// The deployment said no.
     #[error(transparent)]
@@ -51,9 +57,16 @@ impl Client {
     /// Connects to the socket at `path`.
     ///
     /// # Errors
-    /// [`ClientError::NobodyThere`].
+    /// [`ClientError::NobodyThere`], [`ClientError::Denied`].
     pub fn connect(path: &Path) -> Result<Self, ClientError> {
-        let nobody = |cause| ClientError::NobodyThere { path: path.to_owned(), cause };
+        let nobody = |cause: io::Error| {
+            let path = path.to_owned();
+            if cause.kind() == io::ErrorKind::PermissionDenied {
+                ClientError::Denied { path }
+            } else {
+                ClientError::NobodyThere { path, cause }
+            }
+        };
         let stream = UnixStream::connect(path).map_err(nobody)?;
         Ok(Self { stream: BufReader::new(stream), path: path.to_owned() })
     }

@@ -6,6 +6,7 @@
 
 pub mod client;
 mod proof;
+mod sense;
 mod server;
 mod view;
 mod wish;

@@ -25,7 +25,9 @@ use tokio::sync::{Mutex, mpsc};
 use tracing::{debug, warn};
 
 use super::view::{self, LeaseView, Names};
-use super::{Answer, ApiError, Code, LeaseName, MAX_REQUEST, Request, VERSION, proof, why, wish};
+use super::{
+    Answer, ApiError, Code, LeaseName, MAX_REQUEST, Request, VERSION, proof, sense, why, wish,
+};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::deployment::Running;
@@ -263,6 +265,8 @@ impl Deck {
             Request::Metrics => json(&self.metrics.text()),
             Request::Ask(wish) => json(&wish::ask(self, *wish).await?),
             Request::Extend { lease, duration } => {
+                sense::lasts(duration)?;
+                sense::goes_on(&self.named(&lease).await?)?;
                 json(&self.each(&lease, |lease| Command::Extend { lease, duration }).await?)
             }
             Request::Close { lease } => {
@@ -305,6 +309,9 @@ impl Deck {
             Request::Brokers { broker } => json(&self.brokers(broker.as_ref()).await?),
             Request::Reset { site, unit } => {
                 let handle = self.actor(Role::SiteAuthority, &site)?;
+                if let Some(view) = self.sites(Some(&site)).await?.first() {
+                    sense::is_quarantined(view, &format!("{site}/{unit}"))?;
+                }
                 let reset = handle.command(Command::Reset { unit }).await;
                 reset.map_err(|error| refused(&error))?;
                 json(&self.sites(Some(&site)).await?.pop())

@@ -29,6 +29,7 @@ const PATIENCE: Span = Span::MINUTE;
 
 /// Asks for a lease; under an id that was used before, looks at the one it gave.
 pub(super) async fn ask(deck: &Deck, wish: Wish) -> Result<LeaseView, ApiError> {
+    super::sense::lasts(wish.duration)?;
     let manager = manager(deck, wish.manager.as_ref())?;
     let Some(id) = wish.id.clone() else {
         return make(deck, &manager, wish).await;

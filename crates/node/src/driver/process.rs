@@ -82,6 +82,8 @@ impl Deeds for Units {
         let key = work.key();
         match work.call.step {
             Step::Setup => {
+                // Before anything is begun.
+                self.settings.port.map(|first| port_of(first, key)).transpose()?;
                 let place = self.roster.take(work.call)?;
                 let host = host_name(work.call, place, self.settings.domain.as_deref())?;
                 let process = self.programs.begin(work, self.settings.command.0.clone(), None)?;
@@ -105,6 +107,19 @@ impl Deeds for Units {
     }
 }
 
+/// The port of a unit, where unit 0 has the `first`.
+fn port_of(first: u16, key: Key) -> Result<u16, DriverError> {
+    let number = u16::try_from(key.unit.0).ok();
+    number.and_then(|number| first.checked_add(number)).ok_or_else(|| {
+        DriverError(format!(
+            "no port is left for {}: unit 0 has {first}, each other one the next, and {} is the last; \
+             choose a lower `port`",
+            key.unit,
+            u16::MAX
+        ))
+    })
+}
+
 impl Units {
     fn properties(
         &self,
@@ -112,10 +127,7 @@ impl Units {
         process: &Process,
         host: Option<String>,
     ) -> Result<Properties, DriverError> {
-        let port = self.settings.port.and_then(|first| {
-            let number = u16::try_from(key.unit.0).ok()?;
-            first.checked_add(number)
-        });
+        let port = self.settings.port.map(|first| port_of(first, key)).transpose()?;
         list([
             ("host.name", host),
             ("host.privipaddr", Some(self.settings.address.clone())),

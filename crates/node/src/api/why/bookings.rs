@@ -19,9 +19,9 @@ const TRIES: usize = 64;
 /// Units that somebody holds over a part of the term that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BookingView {
-    /// The request that they were sold for.
+    /// The request that they were sold for first.
     pub request: String,
-    /// The ticket.
+    /// The ticket, without its extensions.
     pub ticket: String,
     /// How many.
     pub units: u32,
@@ -31,7 +31,7 @@ pub struct BookingView {
     pub site: String,
     /// From when.
     pub start: String,
-    /// Until when.
+    /// Until when, with its extensions.
     pub end: String,
 }
 
@@ -59,7 +59,7 @@ impl Market {
             .collect();
         let starts = from.max(request.earliest);
         let Ok(term) = Term::lasting(starts, request.duration) else { return Self::default() };
-        let mut in_the_way: Vec<(String, &Ticket)> = Vec::new();
+        let mut sold: Vec<(String, &Ticket)> = Vec::new();
         for asked in broker.request_survey() {
             let State::Granted { tickets, returned } = asked.state else { continue };
             let name = format!("{}/{}", view::name(names, asked.id.origin), asked.id.number);
@@ -67,30 +67,28 @@ impl Market {
             let held = held.filter(|ticket| !returned.contains(&ticket.hash()));
             let held =
                 held.filter(|ticket| suiting.iter().any(|h| h.ticket.site() == ticket.site()));
-            in_the_way.extend(held.map(|ticket| (name.clone(), ticket)));
+            sold.extend(held.map(|ticket| (name.clone(), ticket)));
         }
-        in_the_way.retain(|(_, ticket)| {
-            let link = ticket.bottom();
-            link.resource == item.resource && starts < link.term.end()
-        });
-        in_the_way.sort_by_key(|(_, ticket)| (ticket.bottom().term.end(), ticket.hash()));
+        sold.retain(|(_, ticket)| ticket.bottom().resource == item.resource);
+        let mut in_the_way = joined(sold);
+        in_the_way.retain(|held| starts < held.end());
         // More may be free when something ends, be it in the way of the first start or of a later one.
-        let ends: Vec<Time> = in_the_way.iter().map(|(_, t)| t.bottom().term.end()).collect();
+        let ends: Vec<Time> = in_the_way.iter().map(Held::end).collect();
         let room = std::iter::once(starts)
             .chain(ends)
             .take(TRIES)
             .find(|&start| has_room(&suiting, item, start, request.duration));
-        in_the_way.retain(|(_, ticket)| ticket.bottom().term.start() < term.end());
-        let bookings = in_the_way.iter().take(MOST).map(|(request, ticket)| {
-            let link = ticket.bottom();
+        in_the_way.retain(|held| held.first.bottom().term.start() < term.end());
+        let bookings = in_the_way.iter().take(MOST).map(|held| {
+            let link = held.first.bottom();
             BookingView {
-                request: request.clone(),
-                ticket: ticket.hash().to_hex(),
+                request: held.request.clone(),
+                ticket: held.first.hash().to_hex(),
                 units: link.units.get(),
                 resource: link.resource.to_string(),
-                site: view::name(names, ticket.site()),
+                site: view::name(names, held.first.site()),
                 start: view::time(link.term.start()),
-                end: view::time(link.term.end()),
+                end: view::time(held.end()),
             }
         });
         let bookings: Vec<_> = bookings.collect();
@@ -113,6 +111,36 @@ impl Market {
         let of: Vec<String> = of.collect();
         if of.is_empty() { "nothing of the type".to_owned() } else { of.join(", ") }
     }
+}
+
+/// What somebody holds: a ticket, with the extensions that were sold for it.
+struct Held<'a> {
+    request: String,
+    first: &'a Ticket,
+    last: &'a Ticket,
+}
+
+impl Held<'_> {
+    fn end(&self) -> Time {
+        self.last.bottom().term.end()
+    }
+}
+
+/// Tickets with their extensions, the nearest to its end first.
+fn joined(mut sold: Vec<(String, &Ticket)>) -> Vec<Held<'_>> {
+    sold.sort_by_key(|(_, ticket)| (ticket.bottom().term.end(), ticket.hash()));
+    let mut all: Vec<Held<'_>> = Vec::new();
+    for (request, ticket) in sold {
+        let extended = ticket.bottom().extends.and_then(|before| {
+            all.iter_mut().find(|held| [held.first.hash(), held.last.hash()].contains(&before))
+        });
+        match extended {
+            Some(held) => held.last = ticket,
+            None => all.push(Held { request, first: ticket, last: ticket }),
+        }
+    }
+    all.sort_by_key(|held| (held.end(), held.first.hash()));
+    all
 }
 
 fn suits(holding: &HoldingSurvey<'_>, item: &Item) -> bool {

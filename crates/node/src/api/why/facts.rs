@@ -69,19 +69,21 @@ pub(super) struct Told {
     pub(super) times: BTreeMap<u64, Time>,
 }
 
-/// Reads the journal of an actor for what it says about a request, and when the facts at `positions` were.
+/// Reads the journal of an actor for what it says about a part of a guest's request, and when the facts at
+/// `positions` were.
 pub(super) async fn told(
     deck: &Deck,
     actor: ActorId,
-    request: RequestId,
+    (origin, part): (ActorId, LeaseId),
     positions: BTreeSet<u64>,
 ) -> Result<Told, ApiError> {
     let Some(handle) = deck.handle_of(actor) else { return Ok(Told::default()) };
     let (name, path) = (handle.card().name.to_string(), deck.journal(&handle.card().name));
     let reader = name.clone();
     // A long journal takes its time, and others ask meanwhile.
-    let read =
-        tokio::task::spawn_blocking(move || read(&path, &reader, actor, request, &positions));
+    let read = tokio::task::spawn_blocking(move || {
+        read(&path, &reader, actor, (origin, part), &positions)
+    });
     let failed = |cause: &dyn std::fmt::Display| {
         ApiError::new(Code::Failed, format!("the journal of {name}: {cause}"))
     };
@@ -92,16 +94,18 @@ fn read(
     path: &Path,
     name: &str,
     actor: ActorId,
-    request: RequestId,
+    (origin, part): (ActorId, LeaseId),
     positions: &BTreeSet<u64>,
 ) -> Result<Told, JournalError> {
     let (mut told, mut trail) = (Told::default(), Trail::new(actor));
+    let request = RequestId { origin, number: part.number };
     Reader::open(path)?.read(|position, entry| {
         let is_ours = trail.follow(&entry.fact) == Some(request);
         if positions.contains(&position) {
             told.times.insert(position, entry.at);
         }
-        if is_ours {
+        let other = lease_of(&entry.fact).is_some_and(|lease| lease != part);
+        if is_ours && !other {
             told.keep(name, position, &entry);
         }
         if let Fact::SiteAuthority(fact) = &entry.fact {
@@ -173,6 +177,36 @@ impl Told {
     }
 }
 
+/// The lease that a fact of a service manager names, where it is about one part of a request.
+fn lease_of(fact: &Fact) -> Option<LeaseId> {
+    use service_manager::Fact as G;
+    let Fact::ServiceManager(fact) = fact else { return None };
+    match fact {
+        G::Leased(fact) => Some(fact.lease),
+        G::RedeemRefused(fact) => Some(fact.lease),
+        G::Joined(fact) => Some(fact.lease),
+        G::Left(fact) => Some(fact.lease),
+        G::ExtensionAsked(fact) => Some(fact.lease),
+        G::ExtensionGranted(fact) => Some(fact.lease),
+        G::ExtensionDenied(fact) => Some(fact.lease),
+        G::Extended(fact) => Some(fact.lease),
+        G::LeaveBegun(fact) => Some(fact.lease),
+        G::CloseBegun(fact) => Some(fact.lease),
+        G::SiteClosed(fact) => Some(fact.lease),
+        G::Credited(fact) => Some(fact.lease),
+        G::TermOver(fact) => Some(fact.lease),
+        G::LeaseForgotten(fact) => Some(fact.lease),
+        G::Asked(_)
+        | G::AskRefused(_)
+        | G::Granted(_)
+        | G::UnwantedGranted(_)
+        | G::GaveUp(_)
+        | G::SignalObserved(_)
+        | G::MapperAnswered(_)
+        | G::Woken(_) => None,
+    }
+}
+
 /// What a fact says beyond its kind.
 fn says(fact: &Fact) -> Option<String> {
     use service_manager::Fact as G;
@@ -186,6 +220,9 @@ fn says(fact: &Fact) -> Option<String> {
         return Some(view::in_words(&fact.refusal));
     }
     if let Fact::ServiceManager(G::SiteClosed(fact)) = fact {
+        return fact.refusal.as_ref().map(view::in_words);
+    }
+    if let Fact::ServiceManager(G::ExtensionDenied(fact)) = fact {
         return fact.refusal.as_ref().map(view::in_words);
     }
     if let Fact::ServiceManager(G::Joined(fact)) = fact {

@@ -12,7 +12,7 @@ use tenure_core::actor::site_authority::SiteAuthority;
 use tenure_core::driver::{Step, UnitId};
 use tenure_core::identity::ActorId;
 use tenure_core::lease::broker::State as RequestState;
-use tenure_core::lease::service_manager::{Outcome, State};
+use tenure_core::lease::service_manager::{Outcome, State, Use};
 use tenure_core::lease::site_authority::State as SiteState;
 use tenure_core::lease::unit;
 use tenure_core::message::Request;
@@ -219,8 +219,7 @@ impl Inquiry<'_> {
             Owed::Message { .. } => None,
         });
         let positions: BTreeSet<u64> = positions.collect();
-        let request = RequestId { origin, number: id.number };
-        let told = facts::told(self.deck, actor, request, positions).await?;
+        let told = facts::told(self.deck, actor, (origin, id), positions).await?;
         let name = self.deck.name(actor);
         for owed in owed {
             let view = self.owed_view(&name, owed, &told).await;
@@ -326,7 +325,7 @@ impl Inquiry<'_> {
             let market = market.await?.unwrap_or_default();
             let name = self.deck.name(broker);
             if matches!(refusal, Refusal::Busy { .. }) {
-                reason.extend(market.in_words().map(|held| format!("; {held}")));
+                reason.extend(market.in_words().map(|held| format!(". As things stand, {held}")));
                 self.market(market);
             } else if outlook == "never" {
                 self.finding(&name, format!("it can sell {}", market.stock_in_words()));
@@ -413,7 +412,17 @@ fn waits(state: &State, origin: ActorId) -> (Waits, String) {
             held.units.len()
         )),
         State::Active { held } => {
-            nothing(&format!("it is active until {}", view::time(held.term.end())))
+            let unusable = held.units.values().filter(|(_, usage)| *usage == Use::Unusable).count();
+            let until = format!("it is active until {}", view::time(held.term.end()));
+            if unusable == 0 {
+                return nothing(&until);
+            }
+            let says = format!(
+                "{until}, but {unusable} of {} units could not be joined by the guest's driver",
+                held.units.len()
+            );
+            let help = "the facts say what the driver said; put that right, and close the lease to ask anew";
+            (Waits::Nothing(says.clone(), Some(help.to_owned())), says)
         }
         State::Leaving { held, .. } => nothing(&format!(
             "the guest leaves its units; {} of {} have yet to be left",

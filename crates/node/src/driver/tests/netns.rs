@@ -219,6 +219,7 @@ fn a_killed_site_goes_on_where_it_was() {
             .unwrap();
         let rounds = || std::fs::read_to_string(home.path().join("rounds")).unwrap_or_default();
         while rounds().parse().unwrap_or(0) <= round {
+            assert_eq!(alone.try_wait().unwrap(), None, "the site has ended by itself");
             std::thread::yield_now();
         }
         alone.kill().unwrap();

@@ -96,6 +96,18 @@ fn a_unit_has_a_name_an_address_a_folder_and_a_process() {
 }
 
 #[test]
+fn a_unit_for_which_no_port_is_left_is_not_set_up() {
+    let home = TempDir::new().unwrap();
+    let driver = site("process", home.path(), &json!({ "port": 65535 })).unwrap();
+    let error = driver.perform(&call(1, Step::Setup)).outcome.unwrap_err();
+    assert!(error.0.starts_with("no port is left for u1: "), "{error}");
+    assert_eq!(
+        driver.probe(call(1, Step::Setup).site, UnitId(1)).unwrap_err().0,
+        "u1 has no program"
+    );
+}
+
+#[test]
 fn a_host_name_that_is_none_is_refused() {
     let home = TempDir::new().unwrap();
     let driver = running(home.path(), SLEEP);

@@ -1,0 +1,38 @@
+//! What makes no sense is told in the user's words, before an actor is asked.
+
+use tenure_core::time::Span;
+
+use super::view::{LeaseView, SiteView};
+use super::{ApiError, Code};
+
+/// A lease lasts for some time.
+pub(super) fn lasts(duration: Span) -> Result<(), ApiError> {
+    if duration.is_positive() {
+        return Ok(());
+    }
+    let message = format!("a lease lasts for some time, and {duration} is none");
+    Err(ApiError::new(Code::Usage, message).help("say for how long: `--for 10m`"))
+}
+
+/// A lease can be extended while its guest has its units, or is about to.
+pub(super) fn goes_on(leases: &[LeaseView]) -> Result<(), ApiError> {
+    let held = |lease: &LeaseView| matches!(lease.state.as_str(), "joining" | "active");
+    let Some(lease) = leases.first().filter(|_| !leases.iter().any(held)) else { return Ok(()) };
+    let message =
+        format!("{} is {}; what can be extended is an active lease", lease.lease, lease.state);
+    Err(ApiError::new(Code::Usage, message)
+        .help("ask for a new one with `tenure lease request`, or look with `tenure lease why`"))
+}
+
+/// A unit that is to be put right is there, and was found to be wrong.
+pub(super) fn is_quarantined(site: &SiteView, unit: &str) -> Result<(), ApiError> {
+    let look = format!("`tenure site show {}` lists its units", site.name);
+    let Some(found) = site.units.iter().find(|known| known.unit == unit) else {
+        return Err(ApiError::new(Code::NoSuch, format!("no unit {unit}")).help(look));
+    };
+    if found.state == "quarantined" {
+        return Ok(());
+    }
+    let message = format!("unit {unit} is {}; what can be reset is quarantined", found.state);
+    Err(ApiError::new(Code::Usage, message).help(look))
+}
