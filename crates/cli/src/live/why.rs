@@ -54,7 +54,8 @@ fn fault(fault: &FaultView) -> String {
     let FaultView { unit, state, step, error, times, since, .. } = fault;
     match (step, error, since) {
         (Some(step), Some(error), Some(since)) => {
-            format!("{unit} {state}: {step} failed {times} times, last at {since}: {error}")
+            let times = if *times > 1 { format!(" {times} times, last") } else { String::new() };
+            format!("{unit} {state}: {step} failed{times} at {since}: {error}")
         }
         _ => format!("{unit} {state}"),
     }
