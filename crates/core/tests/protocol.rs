@@ -42,5 +42,7 @@ mod bounds;
 mod setup;
 #[path = "protocol/old_tickets.rs"]
 mod old_tickets;
+#[path = "protocol/delegations.rs"]
+mod delegations;
 #[path = "protocol/grants.rs"]
 mod grants;

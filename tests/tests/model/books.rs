@@ -7,6 +7,7 @@ use tenure_core::fact::{Entry, Fact, broker, service_manager, site_authority};
 use tenure_core::message::Message;
 use tenure_core::slice::RequestId;
 use tenure_core::ticket::Ticket;
+use tenure_core::ticket::ledger::REMEMBERED;
 use tenure_core::ticket::link::{AccountId, LinkHash, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
 use tenure_core::time::{Term, Time};
@@ -133,6 +134,9 @@ impl Books {
     fn broker(&mut self, at: Time, fact: &broker::Fact) {
         match fact {
             broker::Fact::DelegationTaken(fact) => self.open(&fact.ticket),
+            broker::Fact::DelegationEnded(fact) => {
+                self.end(fact.delegation.number, at.minus(REMEMBERED));
+            }
             broker::Fact::TicketsCut(fact) => {
                 let hashes = fact.tickets.iter().map(|(_, ticket)| ticket.hash()).collect();
                 self.remembered.insert(fact.request, hashes);
@@ -156,6 +160,7 @@ impl Books {
         use site_authority::Fact as F;
         match fact {
             F::DelegationIssued(fact) => self.open(&fact.ticket),
+            F::DelegationEnded(fact) => self.end(fact.number, at),
             F::Redeemed(fact) => self.begin(&fact.ticket),
             F::LeaseExtended(fact) => {
                 self.enter(&fact.ticket);
@@ -184,6 +189,15 @@ impl Books {
     fn open(&mut self, ticket: &Ticket) {
         let link = ticket.bottom();
         self.delegated.entry(link.account()).or_default().push(link.clone());
+    }
+
+    /// S2: a delegation ends when nothing that it covers runs any more.
+    fn end(&mut self, number: u64, by: Time) {
+        let is_it = |id: &AccountId| matches!(id, AccountId::Delegation(id) if id.number == number);
+        let mut links = self.delegated.iter().filter(|(id, _)| is_it(id)).flat_map(|(_, all)| all);
+        if links.any(|link| link.term.end() > by) {
+            self.broken.insert("S2");
+        }
     }
 
     /// S8: a ticket begins one lease, ever.

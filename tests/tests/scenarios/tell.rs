@@ -95,6 +95,7 @@ fn of_broker(names: &mut Names, fact: &broker::Fact) -> Option<String> {
     use broker::Fact;
     Some(match fact {
         Fact::DelegationTaken(fact) => names.ticket_in_full(&fact.ticket),
+        Fact::DelegationEnded(fact) => names.delegation(fact.delegation, 0),
         Fact::Requested(fact) => {
             format!("{}, {}", names.request(fact.request.id), request(names, &fact.request))
         }
@@ -129,6 +130,9 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
         Fact::DelegationAcknowledged(fact) => {
             let delegation = DelegationId { issuer: site, number: fact.number };
             names.delegation(delegation, fact.generation)
+        }
+        Fact::DelegationEnded(fact) => {
+            names.delegation(DelegationId { issuer: site, number: fact.number }, 0)
         }
         Fact::Redeemed(fact) => {
             let holder = names.actor(fact.ticket.bottom().holder);

@@ -17,7 +17,7 @@ use tenure_core::refusal::Refusal;
 use tenure_core::resource::{Attributes, Constraint, Constraints, Test, Value};
 use tenure_core::slice::{LeaseId, RequestId};
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::{Generation, Link, SignedLink};
+use tenure_core::ticket::link::{DelegationId, Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::time::{Span, Term, Time};
 use tenure_tests::check_golden;
@@ -166,6 +166,8 @@ fn broker_facts(p: &Parts) -> Vec<Fact> {
     let refusal = Refusal::TooMany { resource: Name::literal("node"), asked: 400, most: 140 };
     vec![
         broker::DelegationTaken { ticket: p.root.clone(), attributes: p.attributes.clone() }.into(),
+        broker::DelegationEnded { delegation: DelegationId { issuer: p.root.site(), number: 1 } }
+            .into(),
         broker::Requested { request: p.request.clone() }.into(),
         broker::TicketsCut {
             request,
@@ -194,6 +196,7 @@ fn site_facts(p: &Parts) -> Vec<Fact> {
         .into(),
         site::DelegationIssued { ticket: p.root.clone() }.into(),
         site::DelegationAcknowledged { number: 1, generation: 2 }.into(),
+        site::DelegationEnded { number: 1 }.into(),
         site::Redeemed {
             ticket: p.ticket.clone(),
             lease: LEASE,

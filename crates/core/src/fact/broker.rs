@@ -6,6 +6,7 @@ use crate::refusal::Refusal;
 use crate::resource::Attributes;
 use crate::slice::RequestId;
 use crate::ticket::Ticket;
+use crate::ticket::link::DelegationId;
 use crate::ticket::receipt::Receipt;
 use crate::time::Time;
 
@@ -16,6 +17,12 @@ facts! {
         ticket: Ticket,
         /// What its units are like.
         attributes: Attributes,
+    }
+
+    /// No ticket cut from the delegation can matter any more.
+    DelegationEnded = "broker.delegation-ended" 1 {
+        /// The delegation.
+        delegation: DelegationId,
     }
 
     /// A request came in and waits for the mapper.

@@ -40,6 +40,12 @@ facts! {
         generation: u32,
     }
 
+    /// No ticket cut from the delegation can be redeemed any more; its units can be delegated again.
+    DelegationEnded = "site.delegation-ended" 1 {
+        /// The number of the delegation.
+        number: u64,
+    }
+
     /// A ticket was redeemed: a lease begins.
     Redeemed = "site.redeemed" 1 {
         /// The ticket; its hash names the lease here.

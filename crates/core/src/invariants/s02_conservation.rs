@@ -10,7 +10,7 @@ use crate::lease::site_authority::Why;
 use crate::name::Name;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::REMEMBERED;
-use crate::ticket::link::{AccountId, LinkHash, SignedLink};
+use crate::ticket::link::{AccountId, DelegationId, LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::time::{Term, Time};
 
@@ -20,7 +20,8 @@ pub(super) const LAW: Law = Law {
     statement: "At every instant, as far back as a term may start, the children of a ticket that were not \
                 given back are together no more than the ticket: those an honest broker cuts, and those an \
                 honest site accepts, whoever cut them. A ticket that is used counts as its own child. What \
-                a site delegates is no more than its stock. What comes back early comes back whole: each \
+                a site delegates is no more than its stock. A delegation ends when no ticket under it can \
+                run any more. What comes back early comes back whole: each \
                 ticket has one receipt, for what is left of it.",
     source: "linear resource, no over-subscription; Shirako S10, S14",
     on: "facts of brokers and sites",
@@ -69,6 +70,10 @@ impl Check for Bench {
                 Ok(())
             }
             Fact::DelegationIssued(fact) => self.delegated(scene, fact.ticket.bottom(), tally),
+            Fact::DelegationEnded(fact) => {
+                let id = DelegationId { issuer: scene.actor, number: fact.number };
+                self.ended(scene, id, scene.at, tally)
+            }
             Fact::Redeemed(fact) => self.claimed(scene, &fact.ticket, tally),
             Fact::LeaseExtended(fact) => self.claimed(scene, &fact.ticket, tally),
             Fact::TicketSurrendered(fact) => {
@@ -101,6 +106,9 @@ impl Check for Bench {
                 self.open(scene.actor, fact.ticket.bottom());
                 Ok(())
             }
+            Fact::DelegationEnded(fact) => {
+                self.ended(scene, fact.delegation, scene.at.minus(REMEMBERED), tally)
+            }
             Fact::TicketsCut(fact) => fact.tickets.iter().try_for_each(|(_, ticket)| {
                 let [.., parent, child] = ticket.links() else { return Ok(()) };
                 self.take(scene, parent, child, tally)
@@ -125,6 +133,22 @@ impl Bench {
         tally.check(left >= 0, || {
             let (name, account) = (scene.name(), link.account());
             format!("{name} delegates {} units as {account}, {} more than it has", link.units, -left)
+        })
+    }
+
+    /// A delegation ends when nothing under it runs any more `by` an instant.
+    fn ended(
+        &mut self,
+        scene: &Scene<'_>,
+        id: DelegationId,
+        by: Time,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let account = self.left.remove(&(scene.actor, AccountId::Delegation(id)));
+        let until = account.map(|account| account.head.term.end());
+        tally.check(until.is_some_and(|until| until <= by), || {
+            let (name, at) = (scene.name(), scene.at);
+            format!("{name} ends {id} at {at}, which covers tickets until {until:?}")
         })
     }
 

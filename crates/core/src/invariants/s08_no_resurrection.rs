@@ -104,7 +104,10 @@ impl Check for Bench {
                 self.forgotten(scene, subject(fact.request), end, tally)
             }
             Fact::DelegationTaken(fact) => self.generation_grows(scene, &fact.ticket, tally),
-            Fact::ReceiptTaken(_) | Fact::MapperAnswered(_) | Fact::Woken(_) => Ok(()),
+            Fact::DelegationEnded(_)
+            | Fact::ReceiptTaken(_)
+            | Fact::MapperAnswered(_)
+            | Fact::Woken(_) => Ok(()),
         }
     }
 

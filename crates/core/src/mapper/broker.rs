@@ -68,7 +68,7 @@ pub struct Source<'a> {
     /// The site whose units they are.
     pub site: ActorId,
     /// The site's name, or its id where it has none here.
-    pub site_name: Name,
+    pub site_name: &'a Name,
     /// The type.
     pub resource: &'a Name,
     /// What the units are like.
@@ -116,7 +116,20 @@ impl<'a> View<'a> {
 
     /// What can be cut from, by site name and account.
     pub fn sources(&self) -> Vec<Source<'a>> {
-        self.actor.sources()
+        let of_all = self.types().flat_map(|resource| self.actor.sources_of(resource));
+        let mut sources: Vec<_> = of_all.collect();
+        sources.sort_by_key(|source| (source.site_name, source.account));
+        sources
+    }
+
+    /// What units of a type can be cut from, by site name and account.
+    pub fn sources_of(&self, resource: &Name) -> impl Iterator<Item = Source<'a>> + use<'a> {
+        self.actor.sources_of(resource)
+    }
+
+    /// The types of units that there are.
+    pub fn types(&self) -> impl Iterator<Item = &'a Name> + use<'a> {
+        self.actor.types()
     }
 
     /// What all sources of each type have free together: an upper bound of what any term can have.

@@ -142,6 +142,21 @@ impl Ledger {
         changes
     }
 
+    /// Forgets an account with everything that was entered under it, at any depth.
+    pub fn close(&mut self, id: AccountId) {
+        let mut closing = vec![id];
+        while let Some(account) = closing.pop().and_then(|id| self.accounts.remove(&id)) {
+            for hash in account.children {
+                if let Some(entry) = self.entries.remove(&hash) {
+                    self.by_end.remove(&(entry.link.term.end(), hash));
+                }
+                if self.accounts.contains_key(&AccountId::Link(hash)) {
+                    closing.push(AccountId::Link(hash));
+                }
+            }
+        }
+    }
+
     /// The account under `id`.
     pub fn account(&self, id: AccountId) -> Option<&Account> {
         self.accounts.get(&id)

@@ -8,7 +8,7 @@ use tenure_core::resource::Attributes;
 use tenure_core::slice::RequestId;
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
 use tenure_core::ticket::{Ticket, TicketFault};
-use tenure_core::time::{Span, Time};
+use tenure_core::time::{Span, Term, Time};
 
 use crate::common::world::{Scene, World};
 use crate::common::{
@@ -268,6 +268,9 @@ fn a_renewal_that_takes_away_what_was_given_is_refused() {
     assert!(!renewal_refused(|link| link.units = units(5)));
     assert!(renewal_refused(|link| link.units = units(3)));
     assert!(renewal_refused(|link| link.term = term(0, HOUR)));
+    let end = |link: &Link| link.term.end();
+    assert!(renewal_refused(|link| link.term = Term::new(at(1), end(link)).unwrap()));
+    assert!(renewal_refused(|link| link.term = Term::new(at(-1), end(link)).unwrap()));
     assert!(renewal_refused(|link| link.resource = "disk".parse().unwrap()));
     assert!(renewal_refused(|link| link.constraints.add(equals("cpus", 8))));
 }

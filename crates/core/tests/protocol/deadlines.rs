@@ -6,10 +6,13 @@ use tenure_core::lease::broker::State;
 use tenure_core::message::{Message, Request};
 use tenure_core::refusal::Refusal;
 use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::ticket::ledger::REMEMBERED;
 use tenure_core::time::{Span, Time};
 
 use crate::common::world::{Reaction, Scene, World};
-use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, at, id, letter, request, wish};
+use crate::common::{
+    BROKER, FAR_OFF, GUEST, HOUR, MARGIN, RIVAL, SITE, at, id, letter, request, wish,
+};
 
 fn nobody_unfinished(world: &World, who: u8) {
     assert_eq!(world.actor(who).unfinished(9), Vec::<String>::new());
@@ -207,7 +210,8 @@ fn a_refused_request_is_remembered_as_long_again_as_its_term_and_a_margin() {
     assert_eq!(word(&world), Some("Refused"));
     world.advance(2 * HOUR + 10);
     assert_eq!(word(&world), None);
-    assert_eq!(world.actor(BROKER).next_timeout(), None);
+    let delegation_ends = at(FAR_OFF).plus(REMEMBERED).plus(MARGIN);
+    assert_eq!(world.actor(BROKER).next_timeout(), Some(delegation_ends));
 }
 
 #[test]

@@ -70,6 +70,7 @@ impl Trail {
             F::Stocked(_)
             | F::DelegationIssued(_)
             | F::DelegationAcknowledged(_)
+            | F::DelegationEnded(_)
             | F::TicketRefused(_)
             | F::TicketSurrendered(_)
             | F::MapperAnswered(_)
@@ -91,7 +92,11 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         F::TicketsCut(fact) => Some(fact.request),
         F::RequestRefused(fact) => Some(fact.request),
         F::RequestForgotten(fact) => Some(fact.request),
-        F::DelegationTaken(_) | F::ReceiptTaken(_) | F::MapperAnswered(_) | F::Woken(_) => None,
+        F::DelegationTaken(_)
+        | F::DelegationEnded(_)
+        | F::ReceiptTaken(_)
+        | F::MapperAnswered(_)
+        | F::Woken(_) => None,
     }
 }
 

@@ -88,6 +88,7 @@ impl Site {
             Fact::Stocked(_)
             | Fact::DelegationIssued(_)
             | Fact::DelegationAcknowledged(_)
+            | Fact::DelegationEnded(_)
             | Fact::TicketRefused(_)
             | Fact::CameDue(_)
             | Fact::UnitReset(_)

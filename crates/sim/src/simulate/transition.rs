@@ -116,9 +116,11 @@ fn broker(fact: &broker::Fact, seat: &Seat) -> Vec<(Subject, &'static str)> {
             let Some(request) = actor.request_of(fact.receipt.what.link) else { return Vec::new() };
             (request, "Credited")
         }
-        F::DelegationTaken(_) | F::RequestForgotten(_) | F::MapperAnswered(_) | F::Woken(_) => {
-            return Vec::new();
-        }
+        F::DelegationTaken(_)
+        | F::DelegationEnded(_)
+        | F::RequestForgotten(_)
+        | F::MapperAnswered(_)
+        | F::Woken(_) => return Vec::new(),
     };
     vec![(Subject::Request(request), event)]
 }
@@ -155,6 +157,7 @@ fn site(fact: &site_authority::Fact, seat: &Seat) -> Vec<(Subject, &'static str)
         F::Stocked(_)
         | F::DelegationIssued(_)
         | F::DelegationAcknowledged(_)
+        | F::DelegationEnded(_)
         | F::TicketRefused(_)
         | F::LeaseForgotten(_)
         | F::MapperAnswered(_)

@@ -2,37 +2,26 @@
 
 use super::{Broker, Cause, Cut, Duty, Holding, Record, Timer};
 use crate::fact::BadFact;
-use crate::fact::broker::Fact;
+use crate::fact::broker::{DelegationTaken, Fact};
 use crate::lease::broker::{Event, State};
 use crate::message::Request;
 use crate::planted::planted;
 use crate::slice::RequestId;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::REMEMBERED;
+use crate::ticket::link::{AccountId, DelegationId};
 use crate::ticket::receipt::Receipt;
 use crate::time::Time;
 
 impl Broker {
     pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
         match fact {
-            Fact::DelegationTaken(fact) => {
-                let account = fact.ticket.bottom().account();
-                let link = fact.ticket.bottom();
-                let total = self.totals.entry(link.resource.clone()).or_default();
-                for (term, units) in self.ledger.open(link) {
-                    total.add(term, units);
-                }
-                let (ticket, attributes) = (fact.ticket.clone(), fact.attributes.clone());
-                let taken = Cause { position: self.base.position, at };
-                self.holdings.insert(account, Holding { ticket, attributes, taken });
-                if !self.open.is_empty() {
-                    self.call(at);
-                }
-            }
+            Fact::DelegationTaken(fact) => self.delegation_taken(at, fact),
+            Fact::DelegationEnded(fact) => self.delegation_ended(at, fact.delegation),
             Fact::Requested(fact) => self.requested(at, &fact.request),
             Fact::TicketsCut(fact) => {
-                for (_, ticket) in &fact.tickets {
-                    self.enter(ticket, fact.request, at);
+                for (place, (_, ticket)) in fact.tickets.iter().enumerate() {
+                    self.enter(ticket, (fact.request, place), at);
                 }
                 self.answered(fact.request, at, Event::Granted(fact.tickets.clone()))?;
             }
@@ -59,6 +48,43 @@ impl Broker {
         Ok(())
     }
 
+    fn delegation_taken(&mut self, at: Time, fact: &DelegationTaken) {
+        let link = fact.ticket.bottom();
+        let account = link.account();
+        let total = self.totals.entry(link.resource.clone()).or_default();
+        for (term, units) in self.ledger.open(link) {
+            total.add(term, units);
+        }
+        if let AccountId::Delegation(id) = account {
+            // As long as what it covers is told apart: a renewal that comes late begins in the past, and
+            // must not cover once more what was cut before.
+            let end = link.term.end().plus(REMEMBERED).plus(self.base.margin());
+            self.timers.set(Timer::DelegationEnd(id), Some(end));
+        }
+        self.list(account, &fact.ticket);
+        let (ticket, attributes) = (fact.ticket.clone(), fact.attributes.clone());
+        let taken = Cause { position: self.base.position, at };
+        self.holdings.insert(account, Holding { ticket, attributes, taken });
+        if !self.open.is_empty() {
+            self.call(at);
+        }
+    }
+
+    fn delegation_ended(&mut self, at: Time, id: DelegationId) {
+        let account = AccountId::Delegation(id);
+        self.timers.set(Timer::DelegationEnd(id), None);
+        self.ledger.close(account);
+        let Some(ended) = self.holdings.remove(&account) else { return };
+        self.unlist(account, &ended.ticket);
+        let resource = &ended.ticket.bottom().resource;
+        if !self.by_type.contains_key(resource) {
+            self.totals.remove(resource);
+        } else if let Some(total) = self.totals.get_mut(resource) {
+            // What the account adds to the total lies further back.
+            total.forget_until(at.minus(REMEMBERED));
+        }
+    }
+
     fn requested(&mut self, at: Time, request: &Request) {
         let came_at = self.base.position;
         let record = Record {
@@ -75,7 +101,7 @@ impl Broker {
         self.call(at);
     }
 
-    fn enter(&mut self, ticket: &Ticket, request: RequestId, at: Time) {
+    fn enter(&mut self, ticket: &Ticket, (request, place): (RequestId, usize), at: Time) {
         let links = ticket.links();
         if let [.., parent, child] = links {
             if let Some(total) = self.totals.get_mut(&child.resource) {
@@ -85,7 +111,7 @@ impl Broker {
             self.ledger.enter(parent, child, at);
             self.serial = if planted!(SerialStays) { 0 } else { self.serial.max(child.serial) };
         }
-        self.cut.insert(ticket.hash(), Cut { request, credited: None });
+        self.cut.insert(ticket.hash(), Cut { request, place, credited: None });
     }
 
     fn answered(&mut self, id: RequestId, at: Time, event: Event) -> Result<(), BadFact> {

@@ -10,8 +10,8 @@ use crate::actor::{Emit as _, Role};
 use crate::codec::encode;
 use crate::effect::{Output, Problem};
 use crate::fact::broker::{
-    DelegationTaken, MapperAnswered, ReceiptTaken, RequestForgotten, RequestRefused, Requested,
-    TicketsCut, Woken,
+    DelegationEnded, DelegationTaken, MapperAnswered, ReceiptTaken, RequestForgotten,
+    RequestRefused, Requested, TicketsCut, Woken,
 };
 use crate::fact::in_short;
 use crate::identity::ActorId;
@@ -41,6 +41,9 @@ impl Broker {
         while let Some(timer) = self.timers.due(now) {
             match timer {
                 Timer::Wake => self.emit(now, Woken {}, out),
+                Timer::DelegationEnd(delegation) => {
+                    self.emit(now, DelegationEnded { delegation }, out);
+                }
                 Timer::Request(id) => match self.requests.get(&id).map(|record| &record.state) {
                     Some(State::Open { .. }) => {
                         let refusal = Refusal::Undecided(now);
@@ -92,7 +95,7 @@ impl Broker {
         let held = self.holdings.get(&account).map(|holding| holding.ticket.bottom().clone());
         let held_generation = held.as_ref().and_then(|link| link.delegation).map(|g| g.generation);
         if held_generation.is_none_or(|held| held < generation.generation) {
-            if let Err(refusal) = self.check_delegation(site, &ticket, held.as_ref()) {
+            if let Err(refusal) = self.check_delegation(now, site, &ticket, held.as_ref()) {
                 let subject = Subject::Delegation(delegation);
                 let message = Message::Refused { subject, refusal };
                 return out.replies.push(self.base.volatile(site, now, message));
@@ -107,6 +110,7 @@ impl Broker {
 
     fn check_delegation(
         &mut self,
+        now: Time,
         site: ActorId,
         ticket: &Ticket,
         held: Option<&SignedLink>,
@@ -125,11 +129,13 @@ impl Broker {
         let me = self.base.id();
         self.base.notary.check_ticket(ticket, site, me)?;
         let new = ticket.bottom();
+        if new.term.end() <= now {
+            return Err(Refusal::TooLate(new.term.end()));
+        }
         let supersedes = held.is_none_or(|old| {
             old.resource == new.resource
                 && old.units <= new.units
-                && old.term.start() <= new.term.start()
-                && new.term.start() <= old.term.end()
+                && old.term.start() == new.term.start()
                 && old.term.end() <= new.term.end()
                 && new.constraints == old.constraints
         });
@@ -217,12 +223,12 @@ impl Broker {
         let tickets: Vec<_> = receipts.iter().map(|receipt| receipt.what.link).collect();
         for receipt in receipts {
             let what = &receipt.what;
-            if self.cut.get(&what.link).is_none_or(|cut| cut.credited.is_some()) {
-                continue;
-            }
+            let cut = self.cut.get(&what.link).filter(|cut| cut.credited.is_none());
+            let Some(cut) = cut else { continue };
             let ours = what.issuer == self.base.id()
-                && self.cut_from(what.link).is_some_and(|(_, units)| units == what.units.get())
-                && self.cut_site(what.link) == Some(what.site);
+                && self.ticket(cut).is_some_and(|ticket| {
+                    ticket.bottom().units == what.units && ticket.site() == what.site
+                });
             if !ours || !self.base.notary.checks_receipt(&receipt) {
                 return out.problems.push(dropped("credit", "the receipt is not good here"));
             }
@@ -242,11 +248,6 @@ impl Broker {
             [cause] => self.base.answer(from, cause, message),
             [.., cause] => self.base.joint_answer(from, cause, message),
         });
-    }
-
-    fn cut_site(&self, ticket: LinkHash) -> Option<ActorId> {
-        let (account, _) = self.cut_from(ticket)?;
-        Some(self.holdings.get(&account)?.ticket.site())
     }
 
     pub(super) fn decide(&mut self, now: Time, decision: Decision, out: &mut Output) {

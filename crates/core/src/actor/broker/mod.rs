@@ -6,7 +6,7 @@ mod survey;
 
 pub use survey::{HoldingSurvey, RequestSurvey};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ use crate::slice::RequestId;
 use crate::snapshot::{self, RestoreError, Settings};
 use crate::ticket::Ticket;
 use crate::ticket::ledger::{Ledger, REMEMBERED};
-use crate::ticket::link::{AccountId, LinkHash};
+use crate::ticket::link::{AccountId, DelegationId, LinkHash};
 use crate::time::Time;
 
 /// A broker.
@@ -42,6 +42,8 @@ pub struct Broker {
     totals: BTreeMap<Name, Calendar>,
     /// The tickets it holds, newest generation, with what their units are like.
     holdings: BTreeMap<AccountId, Holding>,
+    /// Their accounts by type, each type's by the name of the site. Follows from the holdings.
+    by_type: BTreeMap<Name, BTreeSet<(Name, AccountId)>>,
     requests: BTreeMap<RequestId, Record>,
     /// How many of them are each service manager's.
     of_each: BTreeMap<ActorId, u32>,
@@ -65,6 +67,8 @@ struct Holding {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Cut {
     request: RequestId,
+    /// Its place among the tickets of the request.
+    place: usize,
     /// The fact by which its receipt was taken.
     credited: Option<Cause>,
 }
@@ -88,6 +92,7 @@ enum Duty {
 enum Timer {
     Wake,
     Request(RequestId),
+    DelegationEnd(DelegationId),
 }
 
 impl Broker {
@@ -108,6 +113,7 @@ impl Broker {
             ledger: Ledger::default(),
             totals: BTreeMap::new(),
             holdings: BTreeMap::new(),
+            by_type: BTreeMap::new(),
             requests: BTreeMap::new(),
             of_each: BTreeMap::new(),
             open: BTreeMap::new(),
@@ -150,26 +156,31 @@ impl Broker {
         })
     }
 
-    pub(crate) fn sources(&self) -> Vec<Source<'_>> {
-        let mut sources: Vec<_> = self
-            .holdings
-            .iter()
-            .filter_map(|(&account, holding)| {
-                let link = holding.ticket.bottom();
-                Some(Source {
-                    account,
-                    site: holding.ticket.site(),
-                    site_name: self.name_of(holding.ticket.site()),
-                    resource: &link.resource,
-                    attributes: &holding.attributes,
-                    units: link.units.get(),
-                    until: link.term.end(),
-                    free: self.ledger.account(account)?.free().clone(),
-                })
+    /// The types of what it holds.
+    pub(crate) fn types(&self) -> impl Iterator<Item = &Name> {
+        self.by_type.keys()
+    }
+
+    /// What it can cut from units of a type, by site name and account.
+    pub(crate) fn sources_of<'a>(
+        &'a self,
+        resource: &Name,
+    ) -> impl Iterator<Item = Source<'a>> + use<'a> {
+        let listed = self.by_type.get(resource).into_iter().flatten();
+        listed.filter_map(|(site_name, account)| {
+            let holding = self.holdings.get(account)?;
+            let link = holding.ticket.bottom();
+            Some(Source {
+                account: *account,
+                site: holding.ticket.site(),
+                site_name,
+                resource: &link.resource,
+                attributes: &holding.attributes,
+                units: link.units.get(),
+                until: link.term.end(),
+                free: self.ledger.account(*account)?.free().clone(),
             })
-            .collect();
-        sources.sort_by(|a, b| (&a.site_name, a.account).cmp(&(&b.site_name, b.account)));
-        sources
+        })
     }
 
     pub(crate) fn totals(&self) -> &BTreeMap<Name, Calendar> {
@@ -186,6 +197,16 @@ impl Broker {
         }
     }
 
+    /// A ticket that it has cut, while the request is remembered.
+    fn ticket(&self, cut: &Cut) -> Option<&Ticket> {
+        match &self.requests.get(&cut.request)?.state {
+            State::Granted { tickets, .. } | State::Returned { tickets } => {
+                tickets.get(cut.place).map(|(_, ticket)| ticket)
+            }
+            State::Open { .. } | State::Refused { .. } => None,
+        }
+    }
+
     pub(crate) fn cut_from(&self, ticket: LinkHash) -> Option<(AccountId, u32)> {
         self.ledger.entered(ticket).map(|(account, link)| (account, link.units.get()))
     }
@@ -193,6 +214,24 @@ impl Broker {
     fn name_of(&self, site: ActorId) -> Name {
         let peer = self.base.setup.peers.get(&site);
         peer.map_or_else(|| self.base.setup.name.clone(), |peer| peer.name.clone())
+    }
+
+    /// Enters a holding in the list of its type.
+    fn list(&mut self, account: AccountId, ticket: &Ticket) {
+        let place = (self.name_of(ticket.site()), account);
+        self.by_type.entry(ticket.bottom().resource.clone()).or_default().insert(place);
+    }
+
+    /// Strikes a holding off the list of its type.
+    fn unlist(&mut self, account: AccountId, ticket: &Ticket) {
+        let place = (self.name_of(ticket.site()), account);
+        let resource = &ticket.bottom().resource;
+        if let Some(listed) = self.by_type.get_mut(resource) {
+            listed.remove(&place);
+            if listed.is_empty() {
+                self.by_type.remove(resource);
+            }
+        }
     }
 }
 
@@ -236,6 +275,7 @@ impl Actor for Broker {
             ledger,
             totals,
             holdings,
+            by_type: _,
             requests,
             of_each,
             open,
@@ -269,6 +309,7 @@ impl Actor for Broker {
             ledger,
             totals,
             holdings,
+            by_type,
             requests,
             of_each,
             open,
@@ -291,6 +332,9 @@ impl Actor for Broker {
             *owed,
             *timers,
         ) = snapshot::read(Role::Broker, &settings, bytes)?;
+        by_type.clear();
+        let held: Vec<_> = self.holdings.iter().map(|(&id, h)| (id, h.ticket.clone())).collect();
+        held.iter().for_each(|(account, ticket)| self.list(*account, ticket));
         Ok(())
     }
 

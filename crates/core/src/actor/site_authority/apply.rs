@@ -10,7 +10,7 @@ use crate::lease::site_authority::{Event, State};
 use crate::lease::unit;
 use crate::planted::planted;
 use crate::ticket::Ticket;
-use crate::ticket::link::LinkHash;
+use crate::ticket::link::{AccountId, DelegationId, LinkHash};
 use crate::time::{Span, Term, Time};
 
 impl SiteAuthority {
@@ -21,6 +21,7 @@ impl SiteAuthority {
             Fact::DelegationAcknowledged(fact) => {
                 self.owed.settle(&Duty::Delegate(fact.number));
             }
+            Fact::DelegationEnded(fact) => self.delegation_ended(fact.number),
             Fact::Redeemed(fact) => self.redeemed(at, fact),
             Fact::LeaseExtended(fact) => self.lease_extended(at, fact.lease, &fact.ticket)?,
             Fact::TicketRefused(fact) => {
@@ -115,8 +116,21 @@ impl SiteAuthority {
         let renew = offer.map(|offer| link.term.end().minus(self.plan.offers[offer].renew_before));
         let delegation = Delegation { ticket: ticket.clone() };
         self.delegations.insert(number, delegation);
+        self.last_delegation = self.last_delegation.max(number);
         self.timers.set(Timer::Renewal(number), renew);
+        // Until then its closed leases are remembered, and a clock that was set back does no harm.
+        let end = link.term.end().plus(self.base.margin());
+        self.timers.set(Timer::DelegationEnd(number), Some(end));
         self.owe(Duty::Delegate(number), at);
+    }
+
+    fn delegation_ended(&mut self, number: u64) {
+        self.timers.set(Timer::Renewal(number), None);
+        self.timers.set(Timer::DelegationEnd(number), None);
+        self.owed.settle(&Duty::Delegate(number));
+        self.delegations.remove(&number);
+        let id = DelegationId { issuer: self.base.id(), number };
+        self.claims.close(AccountId::Delegation(id));
     }
 
     fn redeemed(&mut self, at: Time, fact: &Redeemed) {

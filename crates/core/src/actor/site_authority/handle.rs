@@ -9,9 +9,9 @@ use crate::driver::{Step, UnitId};
 use crate::effect::{Done, Output, Problem};
 use crate::fact::in_short;
 use crate::fact::site_authority::{
-    CameDue, DelegationAcknowledged, DelegationIssued, LeaseActivated, LeaseClosed, LeaseForgotten,
-    MapperAnswered, Stocked, UnitReset, UnitSetUp, UnitSetupFailed, UnitTeardownFailed,
-    UnitTornDown, UnitsAssigned, Woken,
+    CameDue, DelegationAcknowledged, DelegationEnded, DelegationIssued, LeaseActivated,
+    LeaseClosed, LeaseForgotten, MapperAnswered, Stocked, UnitReset, UnitSetUp, UnitSetupFailed,
+    UnitTeardownFailed, UnitTornDown, UnitsAssigned, Woken,
 };
 use crate::identity::ActorId;
 use crate::lease::site_authority::{State, Why};
@@ -65,7 +65,7 @@ impl SiteAuthority {
             );
             return out.problems.push(Problem::Command(cause));
         }
-        let number = self.delegations.last_key_value().map_or(1, |(last, _)| last + 1);
+        let number = self.last_delegation + 1;
         match Term::lasting(now, offer.length) {
             Ok(term) => self.issue(now, offer, number, 0, term, out),
             Err(empty) => out.problems.push(Problem::Command(empty.to_string())),
@@ -128,6 +128,7 @@ impl SiteAuthority {
             match timer {
                 Timer::Wake => self.emit(now, Woken {}, out),
                 Timer::Renewal(number) => self.renew(now, number, out),
+                Timer::DelegationEnd(number) => self.emit(now, DelegationEnded { number }, out),
                 Timer::Lease(lease) => match self.leases.get(&lease).map(|lease| &lease.state) {
                     Some(State::Early) => self.emit(now, CameDue { lease }, out),
                     Some(State::Due | State::Priming { .. } | State::Active { .. }) => {

@@ -87,7 +87,10 @@ pub struct SiteAuthority {
     /// What it has, by type.
     stocks: BTreeMap<Name, Shelf>,
     units: BTreeMap<UnitId, Unit>,
+    /// The delegations that have not ended, by their numbers.
     delegations: BTreeMap<u64, Delegation>,
+    /// The number of the newest delegation there ever was: none is used again.
+    last_delegation: u64,
     /// The tree of claims: every link it was shown, under its parent.
     claims: Ledger,
     leases: BTreeMap<LinkHash, Lease>,
@@ -173,6 +176,7 @@ enum Timer {
     Wake,
     Renewal(u64),
     Lease(LinkHash),
+    DelegationEnd(u64),
 }
 
 impl Shelf {
@@ -243,6 +247,7 @@ impl SiteAuthority {
             stocks: BTreeMap::new(),
             units: BTreeMap::new(),
             delegations: BTreeMap::new(),
+            last_delegation: 0,
             claims: Ledger::default(),
             leases: BTreeMap::new(),
             by_ticket: BTreeMap::new(),
@@ -353,6 +358,7 @@ impl Actor for SiteAuthority {
             stocks,
             units,
             delegations,
+            last_delegation,
             claims,
             leases,
             by_ticket,
@@ -368,6 +374,7 @@ impl Actor for SiteAuthority {
             stocks,
             units,
             delegations,
+            last_delegation,
             claims,
             leases,
             by_ticket,
@@ -389,6 +396,7 @@ impl Actor for SiteAuthority {
             stocks,
             units,
             delegations,
+            last_delegation,
             claims,
             leases,
             by_ticket,
@@ -404,6 +412,7 @@ impl Actor for SiteAuthority {
             *stocks,
             *units,
             *delegations,
+            *last_delegation,
             *claims,
             *leases,
             *by_ticket,

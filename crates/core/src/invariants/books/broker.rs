@@ -54,6 +54,11 @@ impl BrokerBooks {
                 self.delegations.insert((id, generation.generation), fact.ticket.clone());
                 Ok(Vec::new())
             }
+            Fact::DelegationEnded(fact) => {
+                let id = fact.delegation;
+                let taken = self.delegations.range((id, 0)..=(id, u32::MAX)).next();
+                taken.map(|_| Vec::new()).ok_or_else(|| unfounded(id))
+            }
             Fact::Requested(fact) => {
                 let request = fact.request.clone();
                 let state = State::Open { request: Box::new(request.clone()) };

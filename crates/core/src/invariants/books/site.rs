@@ -126,6 +126,12 @@ impl SiteBooks {
             Fact::DelegationAcknowledged(fact) => {
                 self.offered.remove(&fact.number);
             }
+            Fact::DelegationEnded(fact) => {
+                let id = DelegationId { issuer: me, number: fact.number };
+                let issued = self.delegations.range((id, 0)..=(id, u32::MAX)).next();
+                issued.ok_or_else(|| unfounded(id))?;
+                self.offered.remove(&fact.number);
+            }
             Fact::MapperAnswered(_) | Fact::Woken(_) => {}
         }
         Ok(news.changes)

@@ -157,6 +157,7 @@ impl Told {
             F::Stocked(_)
             | F::DelegationIssued(_)
             | F::DelegationAcknowledged(_)
+            | F::DelegationEnded(_)
             | F::Redeemed(_)
             | F::LeaseExtended(_)
             | F::TicketRefused(_)
