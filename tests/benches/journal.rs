@@ -15,7 +15,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use tenure_config::{Override, Source};
 use tenure_core::actor::service_manager::ServiceManager;
 use tenure_core::actor::site_authority::{Plan, SiteAuthority};
-use tenure_core::actor::{Actor, Role, Seat, Setup, broker::Broker};
+use tenure_core::actor::{Actor, Peers, Role, Seat, Setup, broker::Broker};
 use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::fact::{BadFact, Entry, Fact, service_manager as sm};
 use tenure_core::identity::{ActorId, Scheme, Signer};
@@ -203,7 +203,7 @@ fn through_sqlite(path: &Path, facts: &[Entry], size: usize) -> f64 {
 fn setup() -> Setup {
     let signer = Signer::from_seed(Scheme::None, [1; 32]);
     let name = Name::literal("alpha");
-    Setup { name, signer, margin: Span::SECOND, peers: BTreeMap::new() }
+    Setup { name, signer, margin: Span::SECOND, peers: Peers::default() }
 }
 
 /// A mapper that is never asked.

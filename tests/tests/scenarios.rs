@@ -83,6 +83,7 @@ scripts! {
     credit_never_answered
     credit_retried
     cut_one_way
+    delegation_ended
     delegation_renewed
     dishonest_requests
     early_redeem

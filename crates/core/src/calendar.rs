@@ -107,8 +107,12 @@ impl Calendar {
         if self.free_at(term.start()) < units {
             return Some(term.start());
         }
-        self.next_where(term.start(), |s| s.lowest, |level| level < units)
-            .filter(|&t| t < term.end())
+        self.next_below(term.start(), units).filter(|&t| t < term.end())
+    }
+
+    /// The first step after `t` from which the level is below `units`, if there is one.
+    pub fn next_below(&self, t: Time, units: i64) -> Option<Time> {
+        self.next_where(t, |s| s.lowest, |level| level < units)
     }
 
     /// The earliest start in `[from, latest]` from which `units` are free for `duration`.

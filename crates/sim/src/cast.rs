@@ -9,7 +9,7 @@ use tenure_core::actor::broker::Broker;
 use tenure_core::actor::outbox::{Outbox, Patience};
 use tenure_core::actor::service_manager::ServiceManager;
 use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
-use tenure_core::actor::{Peer, Role, Seat, Setup};
+use tenure_core::actor::{Peer, Peers, Role, Seat, Setup};
 use tenure_core::driver::{Answer, Call, GuestDriver, ResourceDriver};
 use tenure_core::effect::Done;
 use tenure_core::identity::{ActorId, Signer};
@@ -120,19 +120,30 @@ pub fn assemble(scenario: &Scenario) -> Result<Vec<Part>, (Role, Name, MapperErr
             ((*role, name.clone()), Signer::from_seed(scenario.signatures, secret))
         })
         .collect();
-    let peers: BTreeMap<ActorId, Peer> = signers
+    let peers: Peers = signers
         .iter()
         .map(|((role, name), signer)| (signer.id(), Peer { name: name.clone(), role: *role }))
         .collect();
     let id_of = |role: Role, name: &Name| signers.get(&(role, name.clone())).map(Signer::id);
+    // A service manager of an emulation asks one broker; it knows no other.
+    let mut of_broker: BTreeMap<Option<ActorId>, Peers> = BTreeMap::new();
     let mut parts = Vec::new();
     for (index, (name, role)) in names.iter().enumerate() {
+        let manager = scenario.service_managers.get(name);
+        let known = match manager.filter(|_| *role == Role::ServiceManager) {
+            Some(manager) => {
+                let broker = id_of(Role::Broker, &manager.broker);
+                let only = |id, peer: &Peer| peer.role != Role::Broker || Some(id) == broker;
+                of_broker.entry(broker).or_insert_with(|| peers.only(only)).clone()
+            }
+            None => peers.clone(),
+        };
         let signer = signers[&(*role, name.clone())].clone();
         let setup = Setup {
             name: name.clone(),
             signer: signer.clone(),
             margin: scenario.margin,
-            peers: peers.clone(),
+            peers: known,
         };
         let (seat, driver) = cast(scenario, (name, *role), setup, (chance, index), &id_of)?;
         let patience = Patience {
@@ -157,7 +168,7 @@ fn roll(scenario: &Scenario) -> Vec<(Name, Role)> {
 fn cast(
     scenario: &Scenario,
     (name, role): (&Name, Role),
-    mut setup: Setup,
+    setup: Setup,
     (chance, index): (Chance, usize),
     id_of: &impl Fn(Role, &Name) -> Option<ActorId>,
 ) -> Result<(Seat, Option<Driver>), (Role, Name, MapperError)> {
@@ -183,9 +194,6 @@ fn cast(
             let defaults = mapper_defaults(scenario, manager);
             let mapper =
                 build(&manager.mapper, defaults, registry::service_manager).map_err(failed)?;
-            // A service manager of an emulation asks one broker; it knows no other.
-            let broker = id_of(Role::Broker, &manager.broker);
-            setup.peers.retain(|id, peer| peer.role != Role::Broker || Some(*id) == broker);
             let actor = ServiceManager::new(setup, manager.leave_before);
             let driver = NullDriver::new(chance, index, &manager.join, &manager.leave, 0.0);
             (Seat::ServiceManager(Box::new(actor), mapper), Some(Driver::Guest(Box::new(driver))))

@@ -1,6 +1,5 @@
 //! Who takes part: two guests, a broker and a site, and how each is built.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use tenure_core::actor::broker::Broker;
@@ -63,7 +62,7 @@ pub(crate) fn kind(place: usize) -> Name {
 fn setup(who: usize) -> Setup {
     let roles = [Role::ServiceManager, Role::ServiceManager, Role::Broker, Role::SiteAuthority];
     let peer = |who: usize| Peer { name: Name::literal(NAMES[who]), role: roles[who] };
-    let peers: BTreeMap<_, _> = (GUEST..=SITE).map(|who| (id(who), peer(who))).collect();
+    let peers = (GUEST..=SITE).map(|who| (id(who), peer(who))).collect();
     Setup { name: Name::literal(NAMES[who]), signer: signer(who), margin: MARGIN, peers }
 }
 

@@ -46,6 +46,7 @@ const POINTS: &[&str] = &[
     "altered ticket",
     "receipt replayed credits once",
     "delegation renewed across the seam",
+    "delegation not renewed",
     "crash of each actor",
     "crash before the fact is durable",
     "loss of each message",
@@ -67,8 +68,8 @@ const POINTS: &[&str] = &[
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or
-/// belong to a mapper that follows a signal, or to a delegation that is not renewed: scripts' sites renew.
-const UNSHOWN: &[&str] = &["woken", "mapper-answered", "signal-observed", "delegation-ended"];
+/// belong to a mapper that follows a signal.
+const UNSHOWN: &[&str] = &["woken", "mapper-answered", "signal-observed"];
 
 /// Laws that no script asks: L5 is about bursts of work, and S12 asks nothing while its table is empty.
 const UNASKED: &[&str] = &["S12", "L5"];

@@ -1,13 +1,12 @@
 //! The actors of a script, as its `deployment` says.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use tenure_core::actor::broker::Broker;
 use tenure_core::actor::outbox::Patience;
 use tenure_core::actor::service_manager::ServiceManager;
 use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
-use tenure_core::actor::{Peer, Role, Seat, Setup};
+use tenure_core::actor::{Peer, Peers, Role, Seat, Setup};
 use tenure_core::effect::Input;
 use tenure_core::identity::{ActorId, Scheme, Signer};
 use tenure_core::mapper::fcfs::Fcfs;
@@ -55,7 +54,7 @@ pub fn deploy(mut words: Words) -> Result<World, Bad> {
     }
     let drafts = below.into_iter().map(draft).collect::<Result<Vec<_>, _>>()?;
     let peer = |p: &Person| (p.signer.id(), Peer { name: p.name.clone(), role: p.role });
-    let peers: BTreeMap<_, _> = drafts.iter().map(|draft| peer(&draft.person)).collect();
+    let peers: Peers = drafts.iter().map(|draft| peer(&draft.person)).collect();
     let mut names = Names::default();
     let mut players = Vec::new();
     for Draft { person, mut words } in drafts {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tenure_core::actor::broker::Broker;
 use tenure_core::actor::service_manager::ServiceManager;
 use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority};
-use tenure_core::actor::{Actor, Role, Setup};
+use tenure_core::actor::{Actor, Peers, Role, Setup};
 use tenure_core::driver::UnitId;
 use tenure_core::identity::{ActorId, Scheme, Signer};
 use tenure_core::lease::{broker, service_manager as guest};
@@ -39,7 +39,7 @@ impl Silent {
     pub(super) fn new(owner: &Owner, settings: &Settings) -> Self {
         let signer = Signer::from_seed(Scheme::None, [0; 32]);
         let name = owner.name.clone();
-        let setup = Setup { name, signer, margin: settings.margin, peers: BTreeMap::new() };
+        let setup = Setup { name, signer, margin: settings.margin, peers: Peers::default() };
         match owner.role {
             Role::ServiceManager => Self::Guest(ServiceManager::new(setup, settings.leave_before)),
             Role::Broker => Self::Broker(Broker::new(setup)),

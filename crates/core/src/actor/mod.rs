@@ -7,6 +7,7 @@ pub mod broker;
 pub mod heard;
 pub mod outbox;
 mod owed;
+mod peers;
 pub mod rounds;
 mod seat;
 pub mod service_manager;
@@ -18,6 +19,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use peers::{Peer, Peers};
 pub use seat::Seat;
 
 use self::heard::{Heard, Word};
@@ -152,16 +154,7 @@ pub struct Setup {
     /// The bound on the difference of two actors' clocks (S51).
     pub margin: Span,
     /// The actors it deals with.
-    pub peers: BTreeMap<ActorId, Peer>,
-}
-
-/// An actor known by configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Its name.
-    pub name: Name,
-    /// Its role.
-    pub role: Role,
+    pub peers: Peers,
 }
 
 /// What the three roles have in common.
@@ -198,15 +191,7 @@ impl Base {
     }
 
     pub(crate) fn peers_of(&self, role: Role) -> impl Iterator<Item = (&Name, ActorId)> {
-        let mut peers: Vec<_> = self
-            .setup
-            .peers
-            .iter()
-            .filter(move |(_, peer)| peer.role == role)
-            .map(|(&id, peer)| (&peer.name, id))
-            .collect();
-        peers.sort();
-        peers.into_iter()
+        self.setup.peers.of(role)
     }
 
     /// Opens a message. What cannot be opened is noted and not answered: its sender is not known.

@@ -1,18 +1,21 @@
 //! Where to cut units from: the two ways the brokers' mappers know.
 
+mod window;
+
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
 use super::broker::{Source, View};
 use crate::calendar::Calendar;
+use crate::identity::ActorId;
 use crate::message::{Item, Request};
 use crate::name::Name;
 use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::ticket::link::AccountId;
 use crate::time::{Span, Term, Time};
+use window::Window;
 
 /// The most starts that are looked at closely for one request, beside those that are skipped because
 /// all sources together have too little.
@@ -32,19 +35,35 @@ pub enum Placement {
     FirstFit,
 }
 
-/// The sources with what a round has taken from them so far.
+/// What a round has taken so far, of the types that were asked for in it.
 #[derive(Clone, Debug)]
 pub struct Draft<'a> {
-    sources: Vec<Source<'a>>,
-    /// What all sources of a type have free together.
-    totals: BTreeMap<Name, Calendar>,
+    view: View<'a>,
+    types: BTreeMap<Name, OfType<'a>>,
 }
 
-/// What is looked for: the items of a request, each with the only source that will do, if one.
-struct Wish<'a> {
+/// The sources of one type with what a round has left of them.
+#[derive(Clone, Debug)]
+struct OfType<'a> {
+    /// By site name and account.
+    sources: Vec<Source<'a>>,
+    places: BTreeMap<AccountId, usize>,
+    /// What all of them have free together.
+    total: Calendar,
+}
+
+/// What is looked for.
+struct Wish<'w, 'a> {
     duration: Span,
-    items: Vec<(&'a Item, Option<AccountId>)>,
+    items: Vec<Wanted<'w, 'a>>,
     placement: Placement,
+}
+
+/// An item with the sources that suit it, by their places among those of its type.
+struct Wanted<'w, 'a> {
+    item: &'w Item,
+    of_type: &'w OfType<'a>,
+    suiting: Vec<usize>,
 }
 
 /// The parts of one item: accounts with the units cut from each.
@@ -53,7 +72,7 @@ pub type Parts = Vec<(AccountId, u32)>;
 impl<'a> Draft<'a> {
     /// A draft in which nothing is taken yet.
     pub fn new(view: &View<'a>) -> Self {
-        Self { sources: view.sources(), totals: view.totals().clone() }
+        Self { view: *view, types: BTreeMap::new() }
     }
 
     /// Meets a request as early as it allows and books it in the draft, or says why not. The draft is
@@ -65,90 +84,110 @@ impl<'a> Draft<'a> {
         placement: Placement,
         cut_from: impl Fn(&Item) -> Option<AccountId>,
     ) -> Result<(Term, Vec<Parts>), Refusal> {
-        for item in &request.items {
-            self.ever(item)?;
-        }
-        let wish = Wish {
-            duration: request.duration,
-            items: request.items.iter().map(|item| (item, cut_from(item))).collect(),
-            placement,
+        request.items.iter().for_each(|item| self.load(&item.resource));
+        let wanted = |item| self.wanted(item, cut_from(item));
+        let items = request.items.iter().map(wanted).collect::<Result<_, _>>()?;
+        let wish = Wish { duration: request.duration, items, placement };
+        let Some((term, parts)) = wish.earliest(from, request.latest, MAX_STARTS) else {
+            return Err(wish.busy(from));
         };
-        let met = self.earliest(&wish, from, request.latest, MAX_STARTS);
-        let Some((term, parts)) = met else { return Err(self.busy(&wish, from)) };
         for (item, parts) in request.items.iter().zip(&parts) {
-            for &(account, units) in parts {
-                self.book(&item.resource, account, term, units);
-            }
+            self.book(&item.resource, term, parts);
         }
         Ok((term, parts))
     }
 
-    /// Whether an item could be met if nothing else were booked.
-    fn ever(&self, item: &Item) -> Result<(), Refusal> {
-        let resource = item.resource.clone();
-        let of_type: Vec<_> =
-            self.sources.iter().filter(|source| *source.resource == resource).collect();
-        if of_type.is_empty() {
-            let mut known: Vec<_> = self.sources.iter().map(|s| s.resource.clone()).collect();
-            known.sort();
-            known.dedup();
-            return Err(Refusal::NoSuchType { resource, known });
+    /// Takes in the sources of a type that is asked for the first time.
+    fn load(&mut self, resource: &Name) {
+        let Some(total) = self.view.totals().get(resource) else { return };
+        if !self.types.contains_key(resource) {
+            let sources: Vec<_> = self.view.sources_of(resource).collect();
+            let places = sources.iter().enumerate();
+            let places = places.map(|(place, source)| (source.account, place)).collect();
+            let of_type = OfType { sources, places, total: total.clone() };
+            self.types.insert(resource.clone(), of_type);
         }
-        let broken = |source: &&Source<'_>| {
+    }
+
+    /// An item with the sources that suit it (of an extension, the one that it keeps), or why it could
+    /// not be met if nothing else were booked.
+    fn wanted<'w>(
+        &'w self,
+        item: &'w Item,
+        only: Option<AccountId>,
+    ) -> Result<Wanted<'w, 'a>, Refusal> {
+        let resource = item.resource.clone();
+        let Some(of_type) = self.types.get(&resource).filter(|of| !of.sources.is_empty()) else {
+            let known = self.view.types().cloned().collect();
+            return Err(Refusal::NoSuchType { resource, known });
+        };
+        let broken = |source: &Source<'_>| {
             item.requirements.first_broken(source.attributes, &Properties::default())
         };
-        let (matching, failing): (Vec<_>, Vec<_>) =
-            of_type.into_iter().partition(|source| broken(source).is_none());
+        let sources = &of_type.sources;
+        let matching: Vec<usize> =
+            (0..sources.len()).filter(|&place| broken(&sources[place]).is_none()).collect();
         if matching.is_empty() {
-            let requirement = failing.first().and_then(broken).cloned();
+            let requirement = sources.first().and_then(broken).cloned();
             return Err(match requirement {
                 Some(requirement) => Refusal::NoMatch { resource, requirement },
                 None => Refusal::NoSuchType { resource, known: Vec::new() },
             });
         }
-        let most = matching.iter().fold(0, |sum: u32, source| sum.saturating_add(source.units));
+        let units = matching.iter().map(|&place| sources[place].units);
+        let most = units.fold(0, u32::saturating_add);
         if item.least.get() > most {
             return Err(Refusal::TooMany { resource, asked: item.least.get(), most });
         }
-        Ok(())
+        let suits = |place: &usize| only.is_none_or(|account| sources[*place].account == account);
+        let suiting = matching.into_iter().filter(suits).collect();
+        Ok(Wanted { item, of_type, suiting })
     }
 
+    fn book(&mut self, resource: &Name, term: Term, parts: &Parts) {
+        let Some(of_type) = self.types.get_mut(resource) else { return };
+        for (account, units) in parts {
+            let units = -i64::from(*units);
+            if let Some(&place) = of_type.places.get(account) {
+                of_type.sources[place].free.add(term, units);
+            }
+            of_type.total.add(term, units);
+        }
+    }
+}
+
+impl Wish<'_, '_> {
     /// The earliest term in the window over which all items can be met together, and how. `tries` bounds
     /// the starts that are looked at closely.
-    fn earliest(
-        &self,
-        wish: &Wish<'_>,
-        from: Time,
-        latest: Time,
-        tries: usize,
-    ) -> Option<(Term, Vec<Parts>)> {
-        let mut start = from;
+    fn earliest(&self, from: Time, latest: Time, tries: usize) -> Option<(Term, Vec<Parts>)> {
+        let mut start = self.first_hope(from, latest)?;
+        let mut term = Term::lasting(start, self.duration).ok()?;
+        let mut windows: Vec<_> = self.items.iter().map(|wanted| wanted.window(term)).collect();
         for _ in 0..tries {
-            start = self.first_hope(wish, start, latest)?;
-            let term = Term::lasting(start, wish.duration).ok()?;
-            if let Some(parts) = self.place_all(wish, term) {
+            if let Some(parts) = self.place_all(&windows) {
                 return Some((term, parts));
             }
-            let next =
-                wish.items.iter().filter_map(|&(item, only)| self.next_start(item, only, term));
-            start = next.min()?;
+            start = windows.iter().filter_map(Window::next_rise).min()?;
+            start = self.first_hope(start, latest)?;
+            term = Term::lasting(start, self.duration).ok()?;
+            windows.iter_mut().for_each(|window| window.move_to(term));
         }
         None
     }
 
     /// The first start from which each type has enough free on all sources together: before it, nothing
     /// has to be tried. Skips what is full in one step, however many bookings fill it.
-    fn first_hope(&self, wish: &Wish<'_>, from: Time, latest: Time) -> Option<Time> {
-        let mut needs: BTreeMap<&Name, i64> = BTreeMap::new();
-        for (item, _) in &wish.items {
-            *needs.entry(&item.resource).or_default() += i64::from(item.least.get());
+    fn first_hope(&self, from: Time, latest: Time) -> Option<Time> {
+        let mut needs: BTreeMap<&Name, (&Calendar, i64)> = BTreeMap::new();
+        for Wanted { item, of_type, .. } in &self.items {
+            let need = needs.entry(&item.resource).or_insert((&of_type.total, 0));
+            need.1 += i64::from(item.least.get());
         }
         let mut start = from;
         loop {
             let before = start;
-            for (resource, &units) in &needs {
-                start =
-                    self.totals.get(*resource)?.earliest(units, wish.duration, start, latest)?;
+            for (total, units) in needs.values() {
+                start = total.earliest(*units, self.duration, start, latest)?;
             }
             if start == before {
                 return Some(start);
@@ -156,148 +195,59 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The parts of every item over a term, if all of them can be met beside each other.
-    fn place_all(&self, wish: &Wish<'_>, term: Term) -> Option<Vec<Parts>> {
-        let mut taken = BTreeMap::new();
-        wish.items
-            .iter()
-            .map(|&(item, only)| self.place(item, term, wish.placement, only, &mut taken))
-            .collect()
-    }
-
-    fn book(&mut self, resource: &Name, account: AccountId, term: Term, units: u32) {
-        let source = self.sources.iter_mut().find(|source| source.account == account);
-        if let Some(source) = source {
-            source.free.add(term, -i64::from(units));
-        }
-        if let Some(total) = self.totals.get_mut(resource) {
-            total.add(term, -i64::from(units));
-        }
-    }
-
-    /// What is free for an item over a whole term. A unit stays where it is, so each source counts with
-    /// what it has free all the time.
-    fn free(&self, item: &Item, only: Option<AccountId>, term: Term) -> i64 {
-        let suiting = self.sources.iter().filter(|source| suits(source, item, only));
-        suiting.map(|source| source.free.free_over(term).max(0)).sum()
-    }
-
-    /// The next start at which more may be free: until a source's lowest level has passed, no term has
-    /// more from it.
-    fn next_start(&self, item: &Item, only: Option<AccountId>, term: Term) -> Option<Time> {
-        let suiting = self.sources.iter().filter(|source| suits(source, item, only));
-        let after_lowest = suiting.filter_map(|source| {
-            let more = source.free.free_over(term) + 1;
-            let lowest = source.free.first_short(term, more)?;
-            source.free.next_with(lowest, more)
-        });
-        after_lowest.min()
-    }
-
-    /// The parts of one item: all units that are wanted or, of an elastic item, as many as there are;
-    /// `None` if they are too few. What other items of the wish have `taken` from a source is not there.
-    fn place(
-        &self,
-        item: &Item,
-        term: Term,
-        placement: Placement,
-        only: Option<AccountId>,
-        taken: &mut BTreeMap<AccountId, u32>,
-    ) -> Option<Parts> {
-        let free: Vec<(usize, u32)> = (0..self.sources.len())
-            .filter(|&index| suits(&self.sources[index], item, only))
-            .map(|index| {
-                let source = &self.sources[index];
-                let taken = taken.get(&source.account).copied().map_or(0, i64::from);
-                let free = (source.free.free_over(term) - taken).max(0);
-                (index, u32::try_from(free).unwrap_or(u32::MAX))
-            })
-            .collect();
-        let available = free.iter().fold(0u32, |sum, &(_, units)| sum.saturating_add(units));
-        let units = item.units.get().min(available);
-        if units < item.least.get() {
+    /// The parts of every item, if all of them can be met beside each other.
+    fn place_all(&self, windows: &[Window<'_>]) -> Option<Vec<Parts>> {
+        let enough = |(wanted, window): (&Wanted<'_, '_>, &Window<'_>)| {
+            window.free() >= i64::from(wanted.item.least.get())
+        };
+        let mut items = self.items.iter().zip(windows);
+        if !items.clone().all(enough) {
             return None;
         }
-        let chosen = match placement {
-            Placement::Even => self.even(&free, units),
-            Placement::FirstFit => first_fit(&free, units),
-        };
-        let mut parts = Parts::new();
-        for (index, units) in chosen.into_iter().filter(|&(_, units)| units > 0) {
-            let account = self.sources[index].account;
-            *taken.entry(account).or_default() += units;
-            parts.push((account, units));
-        }
-        Some(parts)
-    }
-
-    /// Unit by unit from the site with most free; sources come by site name, so the first of equals is
-    /// the first by name.
-    fn even(&self, free: &[(usize, u32)], units: u32) -> Vec<(usize, u32)> {
-        let mut taken: Vec<(usize, u32)> = free.iter().map(|&(index, _)| (index, 0)).collect();
-        let mut sites: Vec<(u64, Range<usize>)> = Vec::new();
-        for (at, &(index, units)) in free.iter().enumerate() {
-            let site = self.sources[index].site;
-            match sites.last_mut() {
-                Some((total, range)) if self.sources[free[range.start].0].site == site => {
-                    *total += u64::from(units);
-                    range.end = at + 1;
-                }
-                _ => sites.push((u64::from(units), at..at + 1)),
-            }
-        }
-        for _ in 0..units {
-            let most = sites.iter_mut().rev().max_by_key(|(total, _)| *total);
-            let Some((total, range)) = most.filter(|(total, _)| *total > 0) else { break };
-            *total -= 1;
-            if let Some(at) = range.clone().find(|&at| taken[at].1 < free[at].1) {
-                taken[at].1 += 1;
-            }
-        }
-        taken
+        let mut taken = BTreeMap::new();
+        items.try_fold(Vec::new(), |mut all, (wanted, window)| {
+            all.push(wanted.place(window, self.placement, &mut taken)?);
+            Some(all)
+        })
     }
 
     /// The refusal of an item that could not be met over the earliest term even if nothing were sold:
     /// too few units are delegated for that long.
-    fn beyond(&self, wish: &Wish<'_>, from: Time) -> Option<Refusal> {
-        let end = from.plus(wish.duration);
-        wish.items.iter().find_map(|&(item, only)| {
-            let mut lasting: Vec<(Time, u32)> = self
-                .sources
-                .iter()
-                .filter(|source| suits(source, item, only))
-                .map(|source| (source.until, source.units))
-                .collect();
+    fn beyond(&self, from: Time) -> Option<Refusal> {
+        let end = from.plus(self.duration);
+        self.items.iter().find_map(|wanted| {
+            let lasting = wanted.suiting().map(|source| (source.until, source.units));
+            let mut lasting: Vec<(Time, u32)> = lasting.collect();
             lasting.sort_by_key(|&(until, _)| std::cmp::Reverse(until));
             let mut units = 0;
             let enough = lasting.into_iter().find(|&(_, more)| {
                 units += u64::from(more);
-                units >= u64::from(item.least.get())
+                units >= u64::from(wanted.item.least.get())
             });
             let (until, _) = enough.filter(|&(until, _)| until < end)?;
-            Some(Refusal::Beyond { resource: item.resource.clone(), until, end })
+            Some(Refusal::Beyond { resource: wanted.item.resource.clone(), until, end })
         })
     }
 
-    fn busy(&self, wish: &Wish<'_>, from: Time) -> Refusal {
-        if let Some(beyond) = self.beyond(wish, from) {
+    fn busy(&self, from: Time) -> Refusal {
+        if let Some(beyond) = self.beyond(from) {
             return beyond;
         }
         // An extension can begin at one instant alone.
-        let movable = wish.items.iter().all(|(item, _)| item.extends.is_none());
-        let met = movable.then(|| self.earliest(wish, from, Time::MAX, MAX_HINTS)).flatten();
+        let movable = self.items.iter().all(|wanted| wanted.item.extends.is_none());
+        let met = movable.then(|| self.earliest(from, Time::MAX, MAX_HINTS)).flatten();
         let earliest = met.map(|(term, _)| term.start());
-        let term = Term::lasting(from, wish.duration);
-        let free_of = |&(item, only): &(&Item, Option<AccountId>)| {
-            let free = term.map_or(0, |term| self.free(item, only, term));
+        let term = Term::lasting(from, self.duration);
+        let free_of = |wanted: &&Wanted<'_, '_>| {
+            let free = term.map_or(0, |term| wanted.window(term).free());
             u32::try_from(free).unwrap_or(u32::MAX)
         };
-        let short = wish.items.iter().find(|wanted| free_of(wanted) < wanted.0.least.get());
-        match short.or(wish.items.first()) {
+        let short = |wanted: &&Wanted<'_, '_>| free_of(wanted) < wanted.item.least.get();
+        match self.items.iter().find(short).or(self.items.first()) {
             Some(wanted) => Refusal::Busy {
-                resource: wanted.0.resource.clone(),
-                asked: wanted.0.units.get(),
-                free: free_of(wanted),
+                resource: wanted.item.resource.clone(),
+                asked: wanted.item.units.get(),
+                free: free_of(&wanted),
                 earliest,
             },
             None => Refusal::Malformed("a request without items".to_owned()),
@@ -305,19 +255,145 @@ impl<'a> Draft<'a> {
     }
 }
 
-fn suits(source: &Source<'_>, item: &Item, only: Option<AccountId>) -> bool {
-    *source.resource == item.resource
-        && only.is_none_or(|account| source.account == account)
-        && item.requirements.first_broken(source.attributes, &Properties::default()).is_none()
+impl Wanted<'_, '_> {
+    fn suiting(&self) -> impl Iterator<Item = &Source<'_>> {
+        self.suiting.iter().map(|&place| &self.of_type.sources[place])
+    }
+
+    /// What is free for the item over a whole term. A unit stays where it is, so each source counts with
+    /// what it has free all the time.
+    fn window(&self, term: Term) -> Window<'_> {
+        Window::new(self.suiting().map(|source| &source.free).collect(), term)
+    }
+
+    /// The parts of the item: all units that are wanted or, of an elastic item, as many as there are;
+    /// `None` if they are too few. What other items of the wish have `taken` from a source is not there.
+    fn place(
+        &self,
+        window: &Window<'_>,
+        placement: Placement,
+        taken: &mut BTreeMap<AccountId, u32>,
+    ) -> Option<Parts> {
+        let left = |(source, free): (&Source<'_>, i64)| {
+            let taken = taken.get(&source.account).copied().map_or(0, i64::from);
+            u32::try_from((free - taken).max(0)).unwrap_or(u32::MAX)
+        };
+        let free: Vec<u32> = self.suiting().zip(window.each()).map(left).collect();
+        let available = free.iter().copied().fold(0, u32::saturating_add);
+        let units = self.item.units.get().min(available);
+        if units < self.item.least.get() {
+            return None;
+        }
+        let chosen = match placement {
+            Placement::Even => even(self.suiting().map(|source| source.site), &free, units),
+            Placement::FirstFit => first_fit(&free, units),
+        };
+        let mut parts = Parts::new();
+        for (source, units) in self.suiting().zip(chosen).filter(|&(_, units)| units > 0) {
+            *taken.entry(source.account).or_default() += units;
+            parts.push((source.account, units));
+        }
+        Some(parts)
+    }
+}
+
+/// Unit by unit from the site with most free; sources come by site name, so the first of equals is the
+/// first by name.
+fn even(sites: impl Iterator<Item = ActorId>, free: &[u32], units: u32) -> Vec<u32> {
+    let mut totals: Vec<(ActorId, u64, usize)> = Vec::new();
+    for (site, &units) in sites.zip(free) {
+        match totals.last_mut().filter(|(last, ..)| *last == site) {
+            Some((_, total, sources)) => {
+                *total += u64::from(units);
+                *sources += 1;
+            }
+            None => totals.push((site, u64::from(units), 1)),
+        }
+    }
+    let has: Vec<u64> = totals.iter().map(|&(_, total, _)| total).collect();
+    let mut rest = free;
+    let of_site = |(take, &(_, _, sources)): (u64, &(ActorId, u64, usize))| {
+        let (own, others) = rest.split_at(sources);
+        rest = others;
+        // No more than the units wanted.
+        first_fit(own, u32::try_from(take).unwrap_or(u32::MAX))
+    };
+    level(&has, u64::from(units)).into_iter().zip(&totals).flat_map(of_site).collect()
+}
+
+/// How many units to take from each, unit by unit from the one that has most, the first of equals.
+fn level(has: &[u64], units: u64) -> Vec<u64> {
+    let above = |level: u64| has.iter().map(|has| has.saturating_sub(level)).sum::<u64>();
+    // The lowest level that all can be brought down to.
+    let (mut low, mut high) = (0, has.iter().copied().max().unwrap_or(0));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if above(middle) <= units {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    let mut rest = units.saturating_sub(above(low));
+    let take = |&has: &u64| {
+        let one = u64::from(rest > 0 && has >= low && low > 0);
+        rest -= one;
+        has.saturating_sub(low) + one
+    };
+    has.iter().map(take).collect()
 }
 
 /// From each source all it has, in order, until there are enough.
-fn first_fit(free: &[(usize, u32)], mut units: u32) -> Vec<(usize, u32)> {
-    let mut taken = Vec::new();
-    for &(index, has) in free {
+fn first_fit(free: &[u32], mut units: u32) -> Vec<u32> {
+    let take = |&has: &u32| {
         let take = has.min(units);
-        taken.push((index, take));
         units -= take;
+        take
+    };
+    free.iter().map(take).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The reference: one unit at a time.
+    fn unit_by_unit(has: &[u64], units: u64) -> Vec<u64> {
+        let mut left = has.to_vec();
+        for _ in 0..units {
+            let most = left.iter_mut().rev().max_by_key(|left| **left);
+            let Some(most) = most.filter(|most| **most > 0) else { break };
+            *most -= 1;
+        }
+        has.iter().zip(left).map(|(has, left)| has - left).collect()
     }
-    taken
+
+    proptest! {
+        #[test]
+        fn levelling_takes_what_one_unit_at_a_time_takes(
+            has in prop::collection::vec(0..30u64, 0..8),
+            units in 0..250u64,
+        ) {
+            prop_assert_eq!(level(&has, units), unit_by_unit(&has, units));
+        }
+    }
+
+    #[test]
+    fn levelling_costs_the_same_however_many_units_there_are() {
+        let many = u64::from(u32::MAX);
+        assert_eq!(level(&[many, many, 0], many), [many / 2 + 1, many / 2, 0]);
+        assert_eq!(level(&[], many), [0; 0]);
+    }
+
+    #[test]
+    fn the_accounts_of_one_site_count_together() {
+        let sites = [1, 1, 2].map(|who| {
+            crate::identity::Signer::from_seed(crate::identity::Scheme::None, [who; 32]).id()
+        });
+        assert_eq!(even(sites.into_iter(), &[2, 3, 4], 3), [2, 0, 1]);
+        assert_eq!(even(sites.into_iter(), &[0, 0, 4], 3), [0, 0, 3]);
+        assert_eq!(even(sites.into_iter(), &[2, 3, 4], 9), [2, 3, 4]);
+    }
 }

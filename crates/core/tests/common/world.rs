@@ -167,6 +167,7 @@ fn setup(who: u8, name: &'static str) -> Setup {
         peer(GUEST, Role::ServiceManager),
         peer(RIVAL, Role::ServiceManager),
     ]);
+    let peers = peers.into();
     Setup { name: Name::literal(name), signer: signer(who), margin: MARGIN, peers }
 }
 

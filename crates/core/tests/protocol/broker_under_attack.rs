@@ -1,8 +1,13 @@
 //! A broker that is lied to: it hears known guests and sites, within bounds, and nobody else.
 
+use std::collections::BTreeMap;
+
+use tenure_core::actor::broker::Broker;
+use tenure_core::codec;
 use tenure_core::effect::{Output, Problem};
 use tenure_core::lease::broker::State;
-use tenure_core::message::{MAX_ITEMS, Message, OpenError, Request, Sealed, Subject};
+use tenure_core::message::{MAX_ITEMS, MAX_UNITS, Message, OpenError, Request, Sealed, Subject};
+use tenure_core::property::Properties;
 use tenure_core::refusal::Refusal;
 use tenure_core::resource::Attributes;
 use tenure_core::slice::RequestId;
@@ -95,6 +100,7 @@ fn a_request_beyond_its_bounds_is_malformed() {
     let malformed = |refusal| assert!(matches!(refusal, Refusal::Malformed(_)), "{refusal:?}");
     malformed(refused(|request| request.items = vec![item(1); MAX_ITEMS + 1]));
     malformed(refused(|request| request.items.clear()));
+    malformed(refused(|request| request.items = vec![item(MAX_UNITS + 1)]));
     malformed(refused(|request| request.items[0].least = units(3)));
     malformed(refused(|request| request.latest = request.earliest.minus(micro())));
     malformed(refused(|request| request.duration = Span::ZERO));
@@ -313,4 +319,50 @@ fn two_guests_with_the_same_number_are_told_apart() {
         assert!(matches!(world.broker().request(id), Some(State::Granted { .. })));
     }
     assert_eq!(world.free_at(0), 0);
+}
+
+/// A request far off in time, as large as its properties can make it.
+fn bulky(number: u64) -> Request {
+    let long = |n| (format!("k{n}").parse().unwrap(), "x".repeat(Properties::MAX_VALUE));
+    let properties: BTreeMap<_, _> = (0..Properties::MAX_COUNT).map(long).collect();
+    let mut asked = request(GUEST, number, 1, 0, HOUR);
+    (asked.latest, asked.answer_by) = (at(HOUR * 100_000), at(HOUR * 100_000));
+    asked.properties = Properties::try_from(properties).unwrap();
+    asked
+}
+
+/// However large its requests are and however long they wait, a guest takes up so many bytes and no more;
+/// once they are answered there is room again.
+#[test]
+fn the_bytes_of_a_guests_requests_are_bounded() {
+    let mut world = Scene::default().open();
+    world.undecided.insert(BROKER);
+    let bytes = codec::encode(&bulky(1)).len() as u64;
+    let most = Broker::MAX_BYTES_OF_ONE.div_ceil(bytes);
+    for number in 1..=most {
+        let out = world.deliver(BROKER, &letter(GUEST, BROKER, Message::Request(bulky(number))));
+        assert_eq!(out.replies, []);
+    }
+    let next = letter(GUEST, BROKER, Message::Request(bulky(most + 1)));
+    assert_eq!(only_refusal(&without_effect(&mut world, &next)), Refusal::Overloaded);
+    let rival = Message::Request(request(RIVAL, 1, 1, 0, HOUR));
+    assert_eq!(world.deliver(BROKER, &letter(RIVAL, BROKER, rival)).replies, []);
+    world.undecided.clear();
+    world.run();
+    world.deliver(BROKER, &next);
+    assert!(world.broker().request(bulky(most + 1).id).is_some());
+}
+
+#[test]
+fn one_guest_leaves_room_for_the_open_requests_of_others() {
+    let mut world = Scene::default().open();
+    world.undecided.insert(BROKER);
+    let ask = |world: &mut World, who, number| {
+        let asked = Message::Request(request(who, number, 1, 0, HOUR));
+        world.deliver(BROKER, &letter(who, BROKER, asked)).replies.len()
+    };
+    let most = u64::from(Broker::MAX_OPEN_OF_ONE);
+    assert!((1..=most).all(|number| ask(&mut world, GUEST, number) == 0));
+    assert_eq!(ask(&mut world, GUEST, most + 1), 1);
+    assert_eq!(ask(&mut world, RIVAL, 1), 0);
 }

@@ -31,6 +31,7 @@ fn setup(who: u8) -> Setup {
         peer(BROKER, Role::Broker),
         peer(GUEST, Role::ServiceManager),
     ]);
+    let peers = peers.into();
     Setup { name: Name::literal("actor"), signer: signer(who), margin: MARGIN, peers }
 }
 

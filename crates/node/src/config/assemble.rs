@@ -13,7 +13,7 @@ use tenure_core::actor::broker::Broker;
 use tenure_core::actor::outbox::Patience;
 use tenure_core::actor::service_manager::ServiceManager;
 use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
-use tenure_core::actor::{Peer, Role, Seat, Setup};
+use tenure_core::actor::{Peer, Peers, Role, Seat, Setup};
 use tenure_core::identity::{ActorId, Signer};
 use tenure_core::mapper::registry::{self, MapperError};
 use tenure_core::name::Name;
@@ -62,7 +62,7 @@ pub enum AssemblyError {
 /// Who takes part, with their secrets.
 struct Roll {
     signers: BTreeMap<Name, (Role, Signer)>,
-    peers: BTreeMap<ActorId, Peer>,
+    peers: Peers,
 }
 
 impl Roll {
@@ -155,13 +155,13 @@ impl Config {
         let sites = self.sites.keys().map(|name| (name, Role::SiteAuthority));
         let brokers = self.brokers.keys().map(|name| (name, Role::Broker));
         let managers = self.service_managers.keys().map(|name| (name, Role::ServiceManager));
-        let mut roll = Roll { signers: BTreeMap::new(), peers: BTreeMap::new() };
+        let (mut signers, mut peers) = (BTreeMap::new(), BTreeMap::new());
         for (name, role) in sites.chain(brokers).chain(managers) {
             let signer = key(&data.join("keys").join(name.as_str()))?;
-            roll.peers.insert(signer.id(), Peer { name: name.clone(), role });
-            roll.signers.insert(name.clone(), (role, signer));
+            peers.insert(signer.id(), Peer { name: name.clone(), role });
+            signers.insert(name.clone(), (role, signer));
         }
-        Ok(roll)
+        Ok(Roll { signers, peers: peers.into() })
     }
 
     /// What builds an actor, tried once so that what is wrong with its mapper is told at its place.
@@ -209,14 +209,10 @@ impl Config {
     }
 
     /// A service manager knows the brokers that it may ask; everybody else knows everybody.
-    fn peers_of(&self, name: &Name, roll: &Roll) -> BTreeMap<ActorId, Peer> {
-        let mut peers = roll.peers.clone();
-        if let Some(manager) = self.service_managers.get(name) {
-            peers.retain(|_, peer| {
-                peer.role != Role::Broker || manager.brokers.contains(&peer.name)
-            });
-        }
-        peers
+    fn peers_of(&self, name: &Name, roll: &Roll) -> Peers {
+        let Some(manager) = self.service_managers.get(name) else { return roll.peers.clone() };
+        let asked = |peer: &Peer| manager.brokers.contains(&peer.name);
+        roll.peers.only(|_, peer| peer.role != Role::Broker || asked(peer))
     }
 
     fn driver(&self, name: &Name, home: &Path) -> Result<Option<Driver>, AssemblyError> {

@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use tenure_core::actor::broker::Broker;
 use tenure_core::actor::outbox::Patience;
 use tenure_core::actor::service_manager::ServiceManager;
 use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
-use tenure_core::actor::{Peer, Role, Seat, Setup};
+use tenure_core::actor::{Peer, Peers, Role, Seat, Setup};
 use tenure_core::driver::{Answer, Call, DriverError, GuestDriver, ResourceDriver, UnitId};
 use tenure_core::identity::{ActorId, Scheme, Signer};
 use tenure_core::lease::service_manager::State;
@@ -127,7 +126,7 @@ fn signer(plans: &Plans, index: u8) -> Signer {
 /// The parts of a deployment whose journals are in `folder`.
 pub(crate) fn parts(folder: &Path, plans: &Plans) -> Vec<Part> {
     let ids: Vec<ActorId> = (0..3).map(|index| signer(plans, index).id()).collect();
-    let peers: BTreeMap<ActorId, Peer> = ids
+    let peers: Peers = ids
         .iter()
         .zip(ROLES)
         .map(|(&id, (name, role))| (id, Peer { name: Name::literal(name), role }))

@@ -1,10 +1,9 @@
 //! Snapshots: a start goes on from one if it fits, and from the facts if none does.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 
 use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::{Seat, Setup};
+use tenure_core::actor::{Peers, Seat, Setup};
 use tenure_core::fact::{BadFact, Entry};
 use tenure_core::identity::{Scheme, Signer};
 use tenure_core::mapper::service_manager::{Decision, ServiceManagerMapper, View};
@@ -25,7 +24,7 @@ impl ServiceManagerMapper for Idle {
 
 fn seat(margin: Span) -> Seat {
     let signer = Signer::from_seed(Scheme::Ed25519, [1; 32]);
-    let setup = Setup { name: Name::literal("guest"), signer, margin, peers: BTreeMap::new() };
+    let setup = Setup { name: Name::literal("guest"), signer, margin, peers: Peers::default() };
     Seat::ServiceManager(Box::new(ServiceManager::new(setup, Span::ZERO)), Box::new(Idle))
 }
 

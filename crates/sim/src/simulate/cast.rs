@@ -1,11 +1,9 @@
 //! The cast of a simulation: every actor of its setting, built and with its clock set.
 
-use std::collections::BTreeMap;
-
 use tenure_core::actor::broker::Broker;
 use tenure_core::actor::service_manager::ServiceManager;
 use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
-use tenure_core::actor::{Peer, Role, Seat, Setup};
+use tenure_core::actor::{Peer, Peers, Role, Seat, Setup};
 use tenure_core::identity::{ActorId, Signer};
 use tenure_core::mapper::broker::BrokerMapper;
 use tenure_core::mapper::fcfs::Fcfs;
@@ -41,7 +39,7 @@ fn mapper(name: &str, placement: &str) -> Box<dyn BrokerMapper> {
 pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Player> {
     let roll = roll(setting);
     let signer = |name: &Name| Signer::from_seed(setting.scheme, chance.secret(name.as_str()));
-    let peers: BTreeMap<ActorId, Peer> = roll
+    let peers: Peers = roll
         .iter()
         .map(|(name, role, _, _)| (signer(name).id(), Peer { name: name.clone(), role: *role }))
         .collect();

@@ -1,6 +1,7 @@
 //! How facts change a broker.
 
 use super::{Broker, Cause, Cut, Duty, Holding, Record, Timer};
+use crate::codec::encode;
 use crate::fact::BadFact;
 use crate::fact::broker::{DelegationTaken, Fact};
 use crate::lease::broker::{Event, State};
@@ -87,8 +88,10 @@ impl Broker {
 
     fn requested(&mut self, at: Time, request: &Request) {
         let came_at = self.base.position;
+        let state = State::Open { request: Box::new(request.clone()) };
         let record = Record {
-            state: State::Open { request: Box::new(request.clone()) },
+            bytes: bytes_of(&state),
+            state,
             came_at,
             answer_by: request.answer_by.min(request.last_end()),
             over_at: request.last_word().plus(self.base.margin()),
@@ -96,8 +99,11 @@ impl Broker {
         };
         self.timers.set(Timer::Request(request.id), Some(record.answer_by));
         self.open.insert(came_at, request.id);
+        let share = self.of_each.entry(request.id.origin).or_default();
+        share.requests += 1;
+        share.open += 1;
+        share.bytes += record.bytes;
         self.requests.insert(request.id, record);
-        *self.of_each.entry(request.id.origin).or_default() += 1;
         self.call(at);
     }
 
@@ -120,7 +126,14 @@ impl Broker {
         self.open.remove(&record.came_at);
         record.answered = Some(cause);
         self.timers.set(Timer::Request(id), Some(record.over_at));
-        self.step(id, event)
+        self.step(id, event)?;
+        if let Some(record) = self.requests.get_mut(&id) {
+            let asked = std::mem::replace(&mut record.bytes, bytes_of(&record.state));
+            let share = self.of_each.entry(id.origin).or_default();
+            share.open -= 1;
+            share.bytes = share.bytes - asked + record.bytes;
+        }
+        Ok(())
     }
 
     fn receipt_taken(&mut self, at: Time, receipt: &Receipt) -> Result<(), BadFact> {
@@ -146,8 +159,13 @@ impl Broker {
         self.timers.set(Timer::Request(id), None);
         let Some(record) = self.requests.remove(&id) else { return };
         self.open.remove(&record.came_at);
-        if let Some(count) = self.of_each.get_mut(&id.origin) {
-            *count -= 1;
+        if let Some(share) = self.of_each.get_mut(&id.origin) {
+            share.requests -= 1;
+            share.open -= u32::from(matches!(record.state, State::Open { .. }));
+            share.bytes -= record.bytes;
+            if share.requests == 0 {
+                self.of_each.remove(&id.origin);
+            }
         }
         if let State::Granted { tickets, .. } | State::Returned { tickets } = &record.state {
             for (_, ticket) in tickets {
@@ -173,6 +191,18 @@ impl Broker {
     fn owe_consultation(&mut self, at: Time) {
         self.owed.owe(Duty::Consult, self.base.position, at);
     }
+}
+
+/// How long a state is, encoded; of a ticket the part that it does not share with others.
+fn bytes_of(state: &State) -> u64 {
+    let bytes = match state {
+        State::Open { request } => encode(request).len(),
+        State::Granted { tickets, .. } | State::Returned { tickets } => {
+            tickets.iter().map(|(_, ticket)| ticket.bottom().as_bytes().len()).sum()
+        }
+        State::Refused { refusal } => encode(refusal).len(),
+    };
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 fn missing(kind: &'static str, what: impl std::fmt::Display) -> BadFact {

@@ -17,7 +17,7 @@ use crate::fact::in_short;
 use crate::identity::ActorId;
 use crate::lease::broker::State;
 use crate::mapper::broker::{Choice, Decision, Verdict};
-use crate::message::{MAX_ITEMS, Message, Request, Sealed, Subject};
+use crate::message::{MAX_ITEMS, MAX_UNITS, Message, Request, Sealed, Subject};
 use crate::planted::planted;
 use crate::property::Properties;
 use crate::refusal::Refusal;
@@ -161,8 +161,7 @@ impl Broker {
             let refusal = Refusal::TooLate(request.last_end());
             return self.refuse_volatile(now, from, id, refusal, out);
         }
-        let of_one = self.of_each.get(&from).copied().unwrap_or(0);
-        if self.open.len() >= Self::MAX_OPEN || of_one >= Self::MAX_OF_ONE {
+        if self.open.len() >= Self::MAX_OPEN || !self.share_of(from).has_room() {
             return self.refuse_volatile(now, from, id, Refusal::Overloaded, out);
         }
         let least = self.base.two_margins();
@@ -396,6 +395,10 @@ fn check_request(request: &Request) -> Result<(), String> {
     }
     if request.items.iter().any(|item| item.least > item.units) {
         return Err("an item would do with more units than it asks for".to_owned());
+    }
+    // No ticket is for more than its item, and of more its site would make no lease, nor take it back.
+    if let Some(item) = request.items.iter().find(|item| item.units.get() > MAX_UNITS) {
+        return Err(format!("{} units in one item are more than {MAX_UNITS}", item.units));
     }
     Term::lasting(request.latest, request.duration).map_err(|empty| empty.to_string())?;
     Ok(())

@@ -45,8 +45,8 @@ pub struct Broker {
     /// Their accounts by type, each type's by the name of the site. Follows from the holdings.
     by_type: BTreeMap<Name, BTreeSet<(Name, AccountId)>>,
     requests: BTreeMap<RequestId, Record>,
-    /// How many of them are each service manager's.
-    of_each: BTreeMap<ActorId, u32>,
+    /// What each service manager takes up of them.
+    of_each: BTreeMap<ActorId, Share>,
     /// Open requests by the position at which they came.
     open: BTreeMap<u64, RequestId>,
     /// The tickets it has cut.
@@ -73,10 +73,29 @@ struct Cut {
     credited: Option<Cause>,
 }
 
+/// What one service manager's requests take up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Share {
+    requests: u32,
+    open: u32,
+    bytes: u64,
+}
+
+impl Share {
+    /// Whether there is room for one more request.
+    fn has_room(&self) -> bool {
+        self.requests < Broker::MAX_OF_ONE
+            && self.open < Broker::MAX_OPEN_OF_ONE
+            && self.bytes < Broker::MAX_BYTES_OF_ONE
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Record {
     state: State,
     came_at: u64,
+    /// How long its state is, encoded.
+    bytes: u64,
     /// When an open request is refused, and when a closed one is forgotten.
     answer_by: Time,
     over_at: Time,
@@ -101,6 +120,12 @@ impl Broker {
 
     /// The most requests of one service manager that are remembered at one time.
     pub const MAX_OF_ONE: u32 = 100_000;
+
+    /// The most requests of one service manager that wait for a decision at one time: others have room.
+    pub const MAX_OPEN_OF_ONE: u32 = 10_000;
+
+    /// The bytes of one service manager's remembered requests from which on it gets no new one.
+    pub const MAX_BYTES_OF_ONE: u64 = 1 << 26;
 
     /// The most delegations that it holds.
     pub const MAX_HOLDINGS: usize = 10_000;
@@ -195,6 +220,10 @@ impl Broker {
         } else {
             request.earliest
         }
+    }
+
+    fn share_of(&self, guest: ActorId) -> Share {
+        self.of_each.get(&guest).copied().unwrap_or_default()
     }
 
     /// A ticket that it has cut, while the request is remembered.
