@@ -18,6 +18,8 @@ mod outcomes;
 mod why;
 #[path = "system/documents.rs"]
 mod documents;
+#[path = "system/coverage.rs"]
+mod coverage;
 #[path = "system/laws.rs"]
 mod laws;
 #[path = "system/fork.rs"]
