@@ -12,6 +12,8 @@ mod faults;
 mod simulate;
 #[path = "system/deployment.rs"]
 mod deployment;
+#[path = "system/hardship.rs"]
+mod hardship;
 #[path = "system/outcomes.rs"]
 mod outcomes;
 #[path = "system/why.rs"]

@@ -79,10 +79,13 @@ impl<W: Write> Write for Pipe<W> {
     }
 }
 
-/// Writes what goes on to standard error, as far as the variable `TENURE_LOG` asks for it: `info`, `debug`
-/// or a filter such as `tenure=debug`.
+/// Logs to standard error what the variable `TENURE_LOG` asks for: `info`, `debug` or a filter such as
+/// `tenure=debug`. A deployment logs warnings if it is not set.
 fn start_log() {
-    if let Ok(filter) = std::env::var("TENURE_LOG") {
+    let runs =
+        std::env::args_os().nth(1).is_some_and(|command| command == "dev" || command == "up");
+    let filter = std::env::var("TENURE_LOG").ok().or_else(|| runs.then(|| "warn".to_owned()));
+    if let Some(filter) = filter {
         let filter = tracing_subscriber::EnvFilter::new(filter);
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     }

@@ -45,14 +45,52 @@ const UNITS: u32 = 4096;
 /// The leases of one request where many are to be had.
 const ITEMS: usize = 10;
 
-/// Who waits for a fact about a lease.
-type Waiting = Rc<RefCell<BTreeMap<LeaseId, oneshot::Sender<()>>>>;
+/// How long the slowest life may take, and a deployment to begin or to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long it may take to begin leases that stay, and to come back with them.
+const PATIENCE_TO_HOLD: Duration = Duration::from_secs(1800);
+
+/// Facts about leases, each waited for by one life. Either may come first.
+#[derive(Clone, Default)]
+struct Awaited(Rc<RefCell<BTreeMap<LeaseId, Await>>>);
+
+enum Await {
+    Waits(oneshot::Sender<()>),
+    Happened,
+}
+
+impl Awaited {
+    /// Waits until the fact about a lease has happened.
+    async fn of(&self, lease: LeaseId) {
+        let (tell, told) = oneshot::channel();
+        let before = self.0.borrow_mut().insert(lease, Await::Waits(tell));
+        if let Some(Await::Happened) = before {
+            self.0.borrow_mut().remove(&lease);
+            return;
+        }
+        let told = tokio::time::timeout(PATIENCE, told).await;
+        told.expect("the life goes on in time").expect("the facts go on");
+    }
+
+    fn happens(&self, lease: LeaseId) {
+        let mut all = self.0.borrow_mut();
+        if let Some(Await::Waits(waiter)) = all.insert(lease, Await::Happened) {
+            all.remove(&lease);
+            let _ = waiter.send(());
+        }
+    }
+
+    /// No more facts come: whoever waits is told so.
+    fn end(&self) {
+        self.0.borrow_mut().clear();
+    }
+}
 
 /// What the guests share.
 #[derive(Clone, Default)]
 struct Tally {
-    active: Waiting,
-    closed: Waiting,
+    active: Awaited,
+    closed: Awaited,
     lives: Rc<Cell<u64>>,
     micros: Rc<RefCell<Vec<u128>>>,
     over: Rc<Cell<bool>>,
@@ -68,15 +106,29 @@ fn main() {
         "full" => {
             let seconds = number().unwrap_or(10);
             let load = Load::Full(number().unwrap_or(AT_A_TIME));
-            system.block_on(live(folder.path(), load, seconds));
+            system.block_on(within(lasting(seconds), live(folder.path(), load, seconds)));
         }
         "paced" => {
             let load = Load::Paced(number().unwrap());
-            system.block_on(live(folder.path(), load, number().unwrap_or(10)));
+            let seconds = number().unwrap_or(10);
+            system.block_on(within(lasting(seconds), live(folder.path(), load, seconds)));
         }
-        "hold" => system.block_on(hold(folder.path(), number().unwrap_or(100_000))),
+        "hold" => {
+            let leases = number().unwrap_or(100_000);
+            system.block_on(within(PATIENCE_TO_HOLD, hold(folder.path(), leases)));
+        }
         other => panic!("`{other}` is none of full, paced, hold"),
     }
+}
+
+/// How long a measurement of so many seconds may take: to begin, to measure, to let lives end, to stop.
+fn lasting(seconds: u32) -> Duration {
+    Duration::from_secs(seconds.into()) + 3 * PATIENCE
+}
+
+/// Measures; one that does not end in time has failed.
+async fn within(limit: Duration, measurement: impl Future<Output = ()>) {
+    tokio::time::timeout(limit, measurement).await.expect("the measurement ends in time");
 }
 
 /// What is begun when.
@@ -193,17 +245,13 @@ async fn listen(guest: Handle, tally: Tally) {
     while let Some((_, Entry { fact, .. })) = facts.recv().await {
         let Fact::ServiceManager(fact) = fact else { continue };
         if let service_manager::Fact::Joined(joined) = &fact {
-            wake(&tally.active, joined.lease);
+            tally.active.happens(joined.lease);
         } else if let service_manager::Fact::Credited(credited) = &fact {
-            wake(&tally.closed, credited.lease);
+            tally.closed.happens(credited.lease);
         }
     }
-}
-
-fn wake(waiting: &Waiting, lease: LeaseId) {
-    if let Some(waiter) = waiting.borrow_mut().remove(&lease) {
-        let _ = waiter.send(());
-    }
+    tally.active.end();
+    tally.closed.end();
 }
 
 /// One lease after the other.
@@ -218,14 +266,10 @@ async fn once(guest: Handle, tally: Tally) {
     let began = Instant::now();
     let asked = guest.command(Command::Ask(ask(1, now(), Span::HOUR))).await.unwrap();
     let lease = asked.lease().unwrap();
-    let (told, active) = oneshot::channel();
-    tally.active.borrow_mut().insert(lease, told);
-    active.await.unwrap();
+    tally.active.of(lease).await;
     tally.micros.borrow_mut().push(began.elapsed().as_micros());
-    let (told, closed) = oneshot::channel();
-    tally.closed.borrow_mut().insert(lease, told);
     guest.command(Command::Close { lease }).await.unwrap();
-    closed.await.unwrap();
+    tally.closed.of(lease).await;
     tally.lives.set(tally.lives.get() + 1);
 }
 
@@ -272,4 +316,24 @@ fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fact_is_not_missed_whether_it_comes_before_or_after_somebody_waits_for_it() {
+        let (awaited, lease) = (Awaited::default(), LeaseId { number: 1, part: 0 });
+        actix::System::new().block_on(async {
+            awaited.happens(lease);
+            awaited.of(lease).await;
+            let (waits, tells) = (awaited.clone(), awaited.clone());
+            let waiter = actix::spawn(async move { waits.of(lease).await });
+            tokio::task::yield_now().await;
+            tells.happens(lease);
+            waiter.await.unwrap();
+            assert!(awaited.0.borrow().is_empty());
+        });
+    }
 }

@@ -1,11 +1,18 @@
 //! Clocks: the wall, the wall times a factor, and one that is moved by hand.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, clock_gettime};
 use tenure_core::time::{Span, Time};
+use tracing::warn;
+
+/// A machine's clock that is set by less than this is merely kept right.
+const LEAST_STEP: Span = Span::from_secs(1);
+
+/// Two readings of the machine's clocks that lie further apart than this are not compared.
+const LONGEST_READING: Span = Span::from_micros(100_000);
 
 /// Tells the time that actors are handed. It never falls, whoever reads it.
 pub trait Clock: Send + Sync {
@@ -18,12 +25,52 @@ pub trait Clock: Send + Sync {
     /// Sees to it that the clock is at `time` or later: a journal holds facts up to then, so an actor has
     /// been there already.
     fn not_before(&self, time: Time);
+
+    /// How far the machine's clock is behind this one, which stands for as long.
+    fn behind(&self) -> Span {
+        Span::ZERO
+    }
+
+    /// The last time that the machine's clock was set while it was read.
+    fn last_step(&self) -> Option<ClockStep> {
+        None
+    }
+}
+
+/// A machine's clock was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockStep {
+    /// When, by the clock that was set.
+    pub at: Time,
+    /// By how much; forward if it is positive.
+    pub by: Span,
 }
 
 /// The clock of this machine. If that is set back, this one stands until the machine's has caught up.
 #[derive(Debug, Default)]
 pub struct WallClock {
     latest: AtomicI64,
+    steps: Mutex<Steps>,
+}
+
+/// Finds out when a clock is set, by another one that cannot be.
+#[derive(Debug, Default)]
+struct Steps {
+    /// What the clock showed when the other began, as it was last seen.
+    origin: Option<Time>,
+    last: Option<ClockStep>,
+}
+
+impl Steps {
+    /// Takes in what the clock shows so long after the other began.
+    fn see(&mut self, now: Time, elapsed: Span) {
+        let origin = now.minus(elapsed);
+        let by = origin.since(self.origin.replace(origin).unwrap_or(origin));
+        if by.max(by.times(-1)) >= LEAST_STEP {
+            warn!("this machine's clock was set by {} s", by.as_secs_f64());
+            self.last = Some(ClockStep { at: now, by });
+        }
+    }
 }
 
 impl WallClock {
@@ -31,12 +78,34 @@ impl WallClock {
     pub fn new() -> Self {
         Self::default()
     }
+
+    fn steps(&self) -> MutexGuard<'_, Steps> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the machine's clock, and compares it with the time since the machine was started.
+    fn read(&self) -> Time {
+        let mut steps = self.steps();
+        let (before, now, after) = (since_boot(), machine_time(), since_boot());
+        if after.since(before) < LONGEST_READING {
+            steps.see(now, before.since(Time::ZERO));
+        }
+        now
+    }
 }
 
 impl Clock for WallClock {
     fn now(&self) -> Time {
-        let now = machine_time().as_micros();
+        let now = self.read().as_micros();
         Time::from_micros(self.latest.fetch_max(now, Ordering::Relaxed).max(now))
+    }
+
+    fn behind(&self) -> Span {
+        self.now().since(machine_time()).max(Span::ZERO)
+    }
+
+    fn last_step(&self) -> Option<ClockStep> {
+        self.steps().last
     }
 
     fn outside(&self, span: Span) -> Duration {
@@ -117,6 +186,12 @@ impl Clock for VirtualClock {
     }
 }
 
+/// The time since the machine was started, its sleep included.
+fn since_boot() -> Time {
+    let since = clock_gettime(ClockId::Boottime);
+    Time::from_micros(since.tv_sec.saturating_mul(1_000_000).saturating_add(since.tv_nsec / 1000))
+}
+
 fn machine_time() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
@@ -137,6 +212,33 @@ mod tests {
         clock.not_before(later);
         assert_eq!(clock.now(), later);
         assert_eq!(clock.now(), later);
+    }
+
+    #[test]
+    fn a_wall_clock_says_how_far_the_machine_is_behind() {
+        let clock = WallClock::new();
+        assert_eq!(clock.behind(), Span::ZERO);
+        clock.not_before(clock.now().plus(Span::HOUR));
+        assert!(Span::MINUTE.times(59) < clock.behind() && clock.behind() <= Span::HOUR);
+        assert_eq!(clock.last_step(), None, "the machine's clock was not set");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_told_from_one_that_goes_on() {
+        let mut steps = Steps::default();
+        let began = Time::from_secs(1_000_000);
+        for (elapsed, shown, last) in [
+            (10, 10, None),
+            (20, 20, None),
+            (30, 30 + 7200, Some((30 + 7200, 7200))),
+            (40, 40 + 7200, Some((30 + 7200, 7200))),
+            (50, 50, Some((50, -7200))),
+        ] {
+            let at = |seconds| began.plus(Span::from_secs(seconds));
+            steps.see(at(shown), Span::from_secs(elapsed));
+            let step = |(then, by)| ClockStep { at: at(then), by: Span::from_secs(by) };
+            assert_eq!(steps.last, last.map(step), "{elapsed}");
+        }
     }
 
     #[test]

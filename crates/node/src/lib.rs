@@ -2,7 +2,8 @@
 //!
 //! Nothing is acknowledged before it is durable, so that a process may die at any instant.
 
-mod lock;
+mod folder;
+pub mod lock;
 pub mod journal;
 pub mod clock;
 pub mod host;

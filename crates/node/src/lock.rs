@@ -1,16 +1,25 @@
 //! Locks that keep a second process, or a second opening in this one, away from a journal or a folder.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fmt;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
+use tracing::warn;
 
-/// How long a lock is waited for whose holder is gone.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a lock of another process is waited for. A killed process keeps its locks until the system has
+/// taken it down, and so does a child that it was just starting, until that becomes its program.
+const WAIT_FOR_OTHERS: Duration = Duration::from_secs(5);
+
+/// How long a lock of this process is waited for: a child that is just being started has a copy of it.
+const WAIT_FOR_OURSELVES: Duration = Duration::from_secs(1);
+
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Held as long as what it locks is in use; the system gives it back when the process dies.
 ///
@@ -20,11 +29,34 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "held, not used")] File);
 
+/// Who holds a lock, as far as that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// The process.
+    pub pid: Option<u32>,
+    /// Its user, if that is not the user of this process.
+    pub user: Option<String>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            Some(pid) if pid == process::id() => write!(f, "this process ({pid})")?,
+            Some(pid) => write!(f, "process {pid}")?,
+            None => write!(f, "another process")?,
+        }
+        match &self.user {
+            Some(user) => write!(f, " of another user, {user}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Why a lock was not taken.
 #[derive(Debug)]
 pub(crate) enum LockError {
-    /// Somebody has it: the process, if it has said so yet.
-    Held(Option<u32>),
+    /// Somebody else holds it.
+    Held(Holder),
     /// The system fails.
     System(io::Error),
 }
@@ -36,31 +68,41 @@ impl From<io::Error> for LockError {
 }
 
 impl Lock {
-    /// Takes the lock in the file at `path`, which is made if it is not there.
+    /// Takes the lock in the file at `path`, which is made if it is not there. Waits a few seconds for
+    /// whoever holds it.
     pub(crate) fn take(path: &Path) -> Result<Self, LockError> {
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let began = Instant::now();
-        while !free(&file)? {
-            let mut text = String::new();
-            let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
-            let holder = read.ok().and_then(|_| text.trim().parse().ok());
-            // A child that was just being started when its parent was killed has the lock until it becomes
-            // its program.
-            if !holder.is_some_and(is_gone) || began.elapsed() > PATIENCE {
-                return Err(LockError::Held(holder));
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(path)?;
+        wait(&mut file, path)?;
         file.set_len(0)?;
         file.rewind()?;
-        writeln!(file, "{}", std::process::id())?;
+        writeln!(file, "{}", process::id())?;
         Ok(Self(file))
     }
 }
 
-/// Takes the lock if nobody has it.
-fn free(file: &File) -> io::Result<bool> {
+/// Waits until the lock is ours.
+fn wait(file: &mut File, path: &Path) -> Result<(), LockError> {
+    let (began, mut told) = (Instant::now(), false);
+    while !try_lock(file)? {
+        let holder = Holder::of(file);
+        let ours = holder.pid == Some(process::id());
+        let patience = if ours { WAIT_FOR_OURSELVES } else { WAIT_FOR_OTHERS };
+        if began.elapsed() > patience {
+            return Err(LockError::Held(holder));
+        }
+        if !told && !ours {
+            let seconds = patience.as_secs();
+            warn!("{} is locked by {holder}: waiting for it up to {seconds} s", path.display());
+            told = true;
+        }
+        thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+fn try_lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),
@@ -68,36 +110,129 @@ fn free(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Whether there is no such process any more.
-fn is_gone(pid: u32) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pid.is_none_or(|pid| test_kill_process(pid) == Err(Errno::SRCH))
+impl Holder {
+    /// Who has a lock on a file: whom the system names, or else who wrote its number into it.
+    fn of(file: &mut File) -> Self {
+        let written = |file: &mut File| {
+            let mut text = String::new();
+            file.rewind().and_then(|()| file.read_to_string(&mut text)).ok()?;
+            text.trim().parse().ok()
+        };
+        let pid = locked_by(file).or_else(|| written(file));
+        let ours = rustix::process::getuid().as_raw();
+        let uid = pid.and_then(uid_of).filter(|&uid| uid != ours);
+        Self { pid, user: uid.map(user) }
+    }
+}
+
+/// The process that has a lock on a file, by the system's list of locks.
+fn locked_by(file: &File) -> Option<u32> {
+    let file = file.metadata().ok()?;
+    let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
+    let place = format!("{major:02x}:{minor:02x}:{}", file.ino());
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let is_lock = words.next()? == "FLOCK";
+        let (pid, at) = (words.nth(2)?, words.next()?);
+        pid.parse().ok().filter(|_| is_lock && at == place)
+    })
+}
+
+/// The user of a process.
+fn uid_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// A user by name, where the machine's list of users has one, and number.
+fn user(uid: u32) -> String {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    name.map_or_else(|| format!("uid {uid}"), |name| format!("{name} (uid {uid})"))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-    use std::sync::mpsc::channel;
+    use std::io::{BufRead as _, BufReader};
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command, Stdio};
 
     use super::*;
 
+    /// A process that has a lock, shared or not, until its input ends.
+    fn other(path: &Path, set_up: impl FnOnce(&mut Command)) -> Child {
+        let mut command = Command::new("flock");
+        command.args(["--shared"]).arg(path).args(["sh", "-c", "echo held; read -r _"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        set_up(&mut command);
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "held\n");
+        child
+    }
+
     #[test]
-    fn a_lock_that_outlives_its_holder_is_waited_for_and_that_of_a_living_one_is_not() {
+    fn a_lock_of_this_process_is_refused_soon() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let held = Lock::take(&path).unwrap();
-        let living = Lock::take(&path).unwrap_err();
-        assert!(matches!(living, LockError::Held(Some(pid)) if pid == std::process::id()));
-        let mut gone = Command::new("true").spawn().unwrap();
-        gone.wait().unwrap();
-        std::fs::write(&path, format!("{}\n", gone.id())).unwrap();
-        let (ready, begins) = channel();
-        let waiter = thread::spawn(move || {
-            ready.send(()).unwrap();
-            Lock::take(&path)
-        });
-        begins.recv().unwrap();
-        drop(held);
-        assert!(waiter.join().unwrap().is_ok());
+        let _held = Lock::take(&path).unwrap();
+        let LockError::Held(holder) = Lock::take(&path).unwrap_err() else { panic!() };
+        assert_eq!(holder, Holder { pid: Some(process::id()), user: None });
+    }
+
+    #[test]
+    fn a_lock_is_waited_for_while_its_holder_may_be_dying() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let mut living = other(&path, |_| ());
+        // It gives the lock back by its end, which begins only once somebody waits.
+        let (taker, waits) = (path.clone(), Instant::now());
+        let taker = thread::spawn(move || Lock::take(&taker));
+        while waits.elapsed() < PAUSE * 5 {
+            thread::yield_now();
+        }
+        drop(living.stdin.take());
+        assert!(taker.join().unwrap().is_ok());
+        living.wait().unwrap();
+    }
+
+    #[test]
+    fn who_holds_a_lock_is_named_whatever_is_written_in_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        fs::write(&path, "1\n").unwrap();
+        let mut child = other(&path, |_| ());
+        let LockError::Held(holder) = Lock::take(&path).unwrap_err() else { panic!() };
+        assert_eq!(holder, Holder { pid: Some(child.id()), user: None });
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_holder_of_another_user_is_named_as_such() {
+        if !rustix::process::geteuid().is_root() {
+            return; // Only root can become somebody else.
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        fs::write(&path, "").unwrap();
+        for (path, mode) in [(folder.path(), 0o755), (&*path, 0o644)] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let mut child = other(&path, |command| _ = command.uid(65_534).gid(65_534));
+        let LockError::Held(holder) = Lock::take(&path).unwrap_err() else { panic!() };
+        let words = format!("process {} of another user, ", child.id());
+        assert!(holder.to_string().starts_with(&words), "{holder}");
+        assert!(holder.to_string().contains("65534"), "{holder}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
     }
 }

@@ -86,12 +86,12 @@ impl Metrics {
         Self { registry: Arc::new(all), families }
     }
 
-    /// All figures, in the text format of OpenMetrics.
+    /// All figures, in version 0.0.4 of the text format of Prometheus.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing into a string does not fail.
         let _ = encode(&mut text, &self.registry);
-        text
+        to_prometheus(&text)
     }
 
     /// Whether an actor lives on its reserve, since its disk is full.
@@ -132,6 +132,28 @@ impl Metrics {
             asked: BTreeMap::new(),
         }
     }
+}
+
+/// Turns the text of OpenMetrics into that of Prometheus, which declares a counter under the name of its
+/// samples, and knows neither units nor a mark of the end.
+fn to_prometheus(text: &str) -> String {
+    let (mut lines, mut help) = (Vec::new(), None);
+    for line in text.lines() {
+        let declared =
+            line.strip_prefix("# ").map(|words| words.splitn(3, ' ').collect::<Vec<_>>());
+        match declared.as_deref() {
+            Some(["HELP", name, words]) => help = Some((*name, *words)),
+            Some(["TYPE", name, kind]) => {
+                let suffix = if *kind == "counter" { "_total" } else { "" };
+                let help = help.take().filter(|(of, _)| of == name);
+                lines.extend(help.map(|(_, words)| format!("# HELP {name}{suffix} {words}\n")));
+                lines.push(format!("# TYPE {name}{suffix} {kind}\n"));
+            }
+            Some(_) => {}
+            None => lines.push(format!("{line}\n")),
+        }
+    }
+    lines.concat()
 }
 
 /// The number of kinds of inputs.

@@ -12,14 +12,16 @@ use tenure_core::actor::Seat;
 use thiserror::Error;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{info, warn};
+use tokio::task::JoinSet;
+use tracing::{error, info, warn};
 
 use crate::api::{self, Deck};
 use crate::clock::Clock;
 use crate::config::{AssemblyError, Config, Demand};
 use crate::deployment::{BadStop, Down, Running};
+use crate::folder;
 use crate::host::{Fall, Handle};
-use crate::lock::{Lock, LockError};
+use crate::lock::{Holder, Lock, LockError};
 
 /// The name of the socket within the data folder.
 pub const SOCKET: &str = "tenure.sock";
@@ -49,12 +51,12 @@ pub enum RunError {
         cause: io::Error,
     },
     /// Another process runs on the same data.
-    #[error("{} is in use{}", .data.display(), by(*.pid))]
+    #[error("{} is in use by {holder}", .data.display())]
     InUse {
         /// The data folder.
         data: PathBuf,
-        /// The process, as far as it said so.
-        pid: Option<u32>,
+        /// Who has it.
+        holder: Holder,
     },
     /// The data folder cannot be used.
     #[error("the data folder {}: {cause}", .data.display())]
@@ -67,10 +69,6 @@ pub enum RunError {
     /// Signals cannot be heard.
     #[error("signals cannot be heard: {0}")]
     Signals(io::Error),
-}
-
-fn by(pid: Option<u32>) -> String {
-    pid.map_or_else(String::new, |pid| format!(" by process {pid}"))
 }
 
 impl RunError {
@@ -146,7 +144,7 @@ async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), 
         }
     }
     let deck = Deck::new(&running, config.clone(), data.to_owned(), clock);
-    let served = actix::spawn(api::serve(listener, Rc::new(deck)));
+    let served = actix::spawn(serve(listener, Rc::new(deck)));
     delegated(config, &running).await;
     info!(pid = process::id(), socket = %socket.display(), "ready");
     ready();
@@ -164,13 +162,13 @@ async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), 
     }
 }
 
-/// Keeps other processes away from a data folder, which is made if it is not there.
+/// Keeps other users and processes away from a data folder, which is made if it is not there.
 fn lock(data: &Path) -> Result<Lock, RunError> {
-    let folder = |cause| RunError::Folder { data: data.to_owned(), cause };
-    fs::create_dir_all(data).map_err(folder)?;
+    let failed = |cause| RunError::Folder { data: data.to_owned(), cause };
+    folder::open(data).map_err(failed)?;
     Lock::take(&data.join("lock")).map_err(|error| match error {
-        LockError::Held(pid) => RunError::InUse { data: data.to_owned(), pid },
-        LockError::System(cause) => folder(cause),
+        LockError::Held(holder) => RunError::InUse { data: data.to_owned(), holder },
+        LockError::System(cause) => failed(cause),
     })
 }
 
@@ -192,6 +190,22 @@ async fn delegated(config: &Config, running: &Running) {
         tokio::time::sleep(LOOK).await;
     }
     warn!("the brokers do not hold everything yet that the sites delegate");
+}
+
+/// Takes commands until it is aborted: what ends the server begins it anew.
+async fn serve(listener: UnixListener, deck: Rc<Deck>) {
+    let listener = Rc::new(listener);
+    loop {
+        let limits = api::Limits::default();
+        let server = api::serve(Rc::clone(&listener), Rc::clone(&deck), limits);
+        // Aborted with this task, and else by a panic only.
+        let mut only = JoinSet::new();
+        only.spawn_local(server);
+        if let Some(Err(error)) = only.join_next().await {
+            error!("commands were not taken any more, and are again: {error}");
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// Opens the socket for its owner alone. One that a killed process left behind is removed: the data folder

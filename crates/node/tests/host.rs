@@ -1,6 +1,7 @@
 //! Hosts in real time on journals in files.
 
 mod common;
+mod exposition;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -133,6 +134,7 @@ fn what_happens_is_counted() {
         let asked = guest.command(Command::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
         until(&guest, asked.lease().unwrap(), "Active").await;
         let text = running.metrics().text();
+        assert_eq!(exposition::check(&text), Ok(()), "{text}");
         for line in [
             "tenure_inputs_total{actor=\"guest\",role=\"service manager\",kind=\"command\"} 1\n",
             "tenure_driver_calls_total{actor=\"site\",role=\"site authority\",outcome=\"done\"} 2\n",

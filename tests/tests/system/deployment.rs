@@ -12,7 +12,7 @@ use tenure_tests::{root, tenure};
 /// `tenure dev` in a folder of its own. Stopped when the test is over.
 pub(crate) struct Deployment {
     pub(crate) data: TempDir,
-    process: Child,
+    pub(crate) process: Child,
 }
 
 impl Deployment {
@@ -43,7 +43,7 @@ impl Deployment {
     }
 
     /// Ends the process by a signal and waits until it is gone.
-    fn end(&mut self, signal: &str) -> Option<i32> {
+    pub(crate) fn end(&mut self, signal: &str) -> Option<i32> {
         let pid = self.process.id().to_string();
         let kill = Command::new("kill").args([signal, &pid]).status();
         assert!(kill.is_ok_and(|status| status.success()), "kill {signal}");
@@ -80,7 +80,7 @@ impl Deployment {
         })
     }
 
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.process = run(self.data.path());
     }
 }
@@ -113,7 +113,7 @@ fn run_config(config: &str, data: &Path) -> Child {
 }
 
 /// Starts a deployment and waits until it says that it takes commands.
-fn ready(mut command: Command) -> Child {
+pub(crate) fn ready(mut command: Command) -> Child {
     let mut process = command.stdout(Stdio::piped()).spawn().expect("a deployment");
     let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
     let ready = lines.map_while(Result::ok).any(|line| line.contains("leases live on"));

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tenure_node::api::{ActorView, LeaseView, Request, SiteView, StatusView};
+use tenure_node::api::{ActorView, ClockStepView, LeaseView, Request, SiteView, StatusView};
 
 use super::args::{Door, Output};
 use super::lease::unusable;
-use super::{ask, connect, print};
+use super::{ask, connect, print, roughly};
 use crate::Console;
 use crate::error::Error;
 
@@ -20,7 +20,7 @@ pub(crate) fn doctor(door: &Door, console: &mut Console<'_>) -> Result<(), Error
     // Of a service manager that is down nothing is known but that.
     let leases: Vec<LeaseView> = client.ask(&all).unwrap_or_default();
     let wrong = wrong(&status, &sites, &leases);
-    let StatusView { version: _, program, pid, data, now, speed, actors } = &status;
+    let StatusView { version: _, program, pid, data, now, speed, actors, .. } = &status;
     if door.output == Output::Table {
         let faster = if *speed == 1 { String::new() } else { format!(", {speed} times as fast") };
         writeln!(
@@ -28,8 +28,17 @@ pub(crate) fn doctor(door: &Door, console: &mut Console<'_>) -> Result<(), Error
             "tenure {program} runs as process {pid} on {data}; it is {now}{faster}\n"
         )?;
     }
-    let (pid, speed) = (*pid, *speed);
-    let health = Health { program, pid, data, now, speed, actors, wrong: &wrong };
+    let health = Health {
+        program,
+        pid: *pid,
+        data,
+        now,
+        speed: *speed,
+        clock_behind_s: status.clock_behind_s,
+        clock_step: status.clock_step.as_ref(),
+        actors,
+        wrong: &wrong,
+    };
     print::one(&health, actors, door.output, "no actors", console)?;
     if wrong.is_empty() { Ok(()) } else { Err(Error::Ill(wrong)) }
 }
@@ -42,13 +51,15 @@ struct Health<'a> {
     data: &'a str,
     now: &'a str,
     speed: u32,
+    clock_behind_s: f64,
+    clock_step: Option<&'a ClockStepView>,
     actors: &'a [ActorView],
     wrong: &'a [String],
 }
 
 /// What is wrong, a sentence each.
 fn wrong(status: &StatusView, sites: &[SiteView], leases: &[LeaseView]) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut wrong: Vec<String> = clock(status).into_iter().collect();
     for actor in &status.actors {
         if let Some(cause) = &actor.down {
             wrong.push(format!(
@@ -83,6 +94,26 @@ fn wrong(status: &StatusView, sites: &[SiteView], leases: &[LeaseView]) -> Vec<S
     wrong
 }
 
+/// What is wrong with the clock.
+fn clock(status: &StatusView) -> Option<String> {
+    let behind = status.clock_behind_s;
+    if behind >= 1.0 {
+        return Some(format!(
+            "this machine's clock is {} behind the deployment's, which stands until it has caught up: until \
+             then no term begins or ends; set this machine's clock if it is wrong",
+            roughly(behind)
+        ));
+    }
+    // Set back it stands, and after that all is well.
+    let step = status.clock_step.as_ref().filter(|step| step.by_s > 0.0)?;
+    Some(format!(
+        "this machine's clock was set forward by {} at {}, and terms ended by that much earlier; set it if it \
+         is wrong: the deployment's then stands until it has caught up",
+        roughly(step.by_s),
+        step.at
+    ))
+}
+
 /// `tenure metrics`
 pub(crate) fn metrics(data: &Path, console: &mut Console<'_>) -> Result<(), Error> {
     let text: String = ask(data, &Request::Metrics)?;
@@ -106,5 +137,36 @@ impl print::Row for ActorView {
             self.facts.to_string(),
             self.open.len().to_string(),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_stands_or_was_set_forward_is_told() {
+        let status = |clock_behind_s, by_s: Option<f64>| StatusView {
+            version: 1,
+            program: String::new(),
+            pid: 1,
+            data: String::new(),
+            now: String::new(),
+            speed: 1,
+            clock_behind_s,
+            clock_step: by_s.map(|by_s| ClockStepView { at: "noon".to_owned(), by_s }),
+            actors: Vec::new(),
+        };
+        for (behind, step, told) in [
+            (0.0, None, None),
+            (0.2, Some(-7200.0), None),
+            (7200.0, Some(-7200.0), Some("is 2h0m behind")),
+            (10_800.0, None, Some("is 3h0m behind")),
+            (0.0, Some(7200.0), Some("set forward by 2h0m at noon")),
+        ] {
+            let wrong = wrong(&status(behind, step), &[], &[]);
+            assert_eq!(wrong.len(), usize::from(told.is_some()), "{wrong:?}");
+            assert!(told.is_none_or(|told| wrong[0].contains(told)), "{wrong:?}");
+        }
     }
 }

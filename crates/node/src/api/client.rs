@@ -10,6 +10,9 @@ use thiserror::Error;
 
 use super::{Answer, ApiError, Request};
 
+/// How long an answer is waited for: longer than a deployment takes to say that it has none.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// A connection to a deployment.
 #[derive(Debug)]
 pub struct Client {
@@ -76,7 +79,7 @@ impl Client {
         &self.path
     }
 
-    /// Asks, and reads the first answer.
+    /// Asks, and reads the first answer. That is waited for two minutes, that to a watch for ever.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -84,8 +87,14 @@ impl Client {
         let broken = |cause| ClientError::Broken { path: self.path.clone(), cause };
         let mut line = serde_json::to_vec(request).map_err(ClientError::Strange)?;
         line.push(b'\n');
-        self.stream.get_mut().write_all(&line).map_err(broken)?;
-        self.next(None)
+        let sent = self.stream.get_mut().write_all(&line).map_err(broken);
+        let patience = (!matches!(request, Request::Watch { .. })).then_some(PATIENCE);
+        match (self.next(patience), sent) {
+            // Who is turned away is told why before it has asked.
+            (Err(ClientError::Refused(why)), Err(_)) => Err(why.into()),
+            (_, Err(broken)) => Err(broken),
+            (answer, Ok(())) => answer,
+        }
     }
 
     /// Reads the next answer to what was asked last, and waits for it no longer than `patience`.

@@ -5,6 +5,7 @@
 //! Times are RFC 3339 in UTC, lengths of time text such as `2h`, hashes hexadecimal.
 
 pub mod client;
+mod connection;
 mod proof;
 mod sense;
 mod server;
@@ -24,11 +25,12 @@ use tenure_core::slice::LeaseId;
 use tenure_core::time::Span;
 use thiserror::Error;
 
+pub use connection::{Limits, serve};
 pub use proof::{EvidenceView, LinkView, TicketView};
-pub use server::{Deck, serve};
+pub use server::Deck;
 pub use view::{
-    ActorView, BrokerView, DelegationView, LeaseUnitView, LeaseView, RefusalView, RequestView,
-    SiteView, SliceView, StatusView, UnitView,
+    ActorView, BrokerView, ClockStepView, DelegationView, LeaseUnitView, LeaseView, RefusalView,
+    RequestView, SiteView, SliceView, StatusView, UnitView,
 };
 pub use why::{BookingView, FactView, FaultView, Finding, OwedView, WhyView};
 

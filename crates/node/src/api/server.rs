@@ -1,9 +1,8 @@
-//! The side of the socket that answers.
+//! The answers to requests.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -17,17 +16,13 @@ use tenure_core::lease::service_manager::State;
 use tenure_core::name::Name;
 use tenure_core::slice::LeaseId;
 use tenure_core::ticket::Ticket;
-use tenure_core::time::Time;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{UnixListener, UnixStream};
+use tenure_core::time::{Span, Time};
 use tokio::sync::{Mutex, mpsc};
-use tracing::{debug, warn};
+use tokio::task::JoinSet;
 
+use super::connection::Writer;
 use super::view::{self, LeaseView, Names};
-use super::{
-    Answer, ApiError, Code, LeaseName, MAX_REQUEST, Request, VERSION, proof, sense, why, wish,
-};
+use super::{Answer, ApiError, Code, LeaseName, Request, VERSION, proof, sense, why, wish};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::deployment::Running;
@@ -259,7 +254,7 @@ impl Deck {
         }
     }
 
-    async fn answer(&self, request: Request) -> Told<serde_json::Value> {
+    pub(super) async fn answer(&self, request: Request) -> Told<serde_json::Value> {
         match request {
             Request::Status => json(&self.status().await),
             Request::Metrics => json(&self.metrics.text()),
@@ -348,13 +343,19 @@ impl Deck {
                 open,
             });
         }
+        let (now, margin) = (self.now(), self.config.margin);
+        let step = self.clock.last_step().filter(|step| {
+            step.by.max(step.by.times(-1)) > margin && now.since(step.at) < Span::DAY
+        });
         view::StatusView {
             version: VERSION,
             program: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             data: self.data.display().to_string(),
-            now: view::time(self.now()),
+            now: view::time(now),
             speed: self.config.speed.get(),
+            clock_behind_s: self.clock.behind().as_secs_f64(),
+            clock_step: step.map(view::ClockStepView::of),
             actors,
         }
     }
@@ -403,17 +404,23 @@ impl Deck {
     }
 
     /// Every change of the leases that are meant, as it becomes durable: first how they are now.
-    async fn watch(&self, lease: Option<LeaseName>, out: &mut OwnedWriteHalf) -> Result<(), Ended> {
+    pub(super) async fn watch(
+        &self,
+        lease: Option<LeaseName>,
+        out: &mut Writer,
+    ) -> Result<(), Ended> {
         let managers = match &lease {
             Some(lease) => vec![self.manager_of(lease).await?],
             None => self.of_role(Role::ServiceManager).map(|h| h.card().name.clone()).collect(),
         };
         let (tell, mut told) = mpsc::channel(1024);
+        // Ends with the watch, also where nothing happens any more.
+        let mut followers = JoinSet::new();
         for manager in &managers {
             let handle = self.actor(Role::ServiceManager, manager)?;
             let mut facts = handle.facts().await.map_err(|error| refused(&error))?.facts;
             let (manager, tell) = (manager.clone(), tell.clone());
-            tokio::task::spawn_local(async move {
+            followers.spawn_local(async move {
                 while let Some((_, entry)) = facts.recv().await {
                     let number = number_of(&entry.fact);
                     if number.is_some() && tell.send((manager.clone(), number)).await.is_err() {
@@ -434,11 +441,15 @@ impl Deck {
                     number.is_none_or(|number| id.number == number)
                         && wanted.as_ref().map_or(!over || number.is_some(), |name| name.means(id))
                 };
-                for view in self.leases_of(&manager, meant).await? {
+                let views = self.leases_of(&manager, meant).await?;
+                if let Some(number) = number {
+                    forget(&mut shown, &format!("{manager}/{number}"), &views);
+                }
+                for view in views {
                     let same =
                         |old: &LeaseView| LeaseView { left_s: view.left_s, ..old.clone() } == view;
                     if !shown.get(&view.lease).is_some_and(same) {
-                        write(out, &Answer::Ok(json(&view)?)).await?;
+                        out.write(&Answer::Ok(json(&view)?)).await?;
                         shown.insert(view.lease.clone(), view);
                     }
                 }
@@ -482,8 +493,19 @@ fn json(value: &impl Serialize) -> Told<serde_json::Value> {
     serde_json::to_value(value).map_err(|error| ApiError::new(Code::Failed, error.to_string()))
 }
 
-/// Why a conversation ends.
-enum Ended {
+/// Drops the parts of a request that were shown and are remembered no longer.
+fn forget(shown: &mut BTreeMap<String, LeaseView>, request: &str, remembered: &[LeaseView]) {
+    // The parts are named `guest/3.0`, `guest/3.1` and so on; `/` comes right behind `.`.
+    let parts = shown.range(format!("{request}.")..format!("{request}/"));
+    let known = |name: &String| remembered.iter().any(|view| view.lease == *name);
+    let gone: Vec<String> = parts.map(|(name, _)| name.clone()).filter(|n| !known(n)).collect();
+    for name in gone {
+        shown.remove(&name);
+    }
+}
+
+/// Why a watch ends.
+pub(super) enum Ended {
     Gone(io::Error),
     Told(ApiError),
 }
@@ -498,89 +520,4 @@ impl From<ApiError> for Ended {
     fn from(error: ApiError) -> Self {
         Self::Told(error)
     }
-}
-
-/// Takes connections for as long as it is polled. Runs on a thread of its own kind: a `LocalSet` or an
-/// actix system.
-///
-/// # Errors
-/// If the socket takes no more connections.
-pub async fn serve(listener: UnixListener, deck: Rc<Deck>) -> io::Result<()> {
-    loop {
-        let (stream, _) = listener.accept().await?;
-        let deck = Rc::clone(&deck);
-        tokio::task::spawn_local(async move {
-            if let Err(error) = converse(stream, &deck).await {
-                debug!("a connection ended: {error}");
-            }
-        });
-    }
-}
-
-async fn converse(stream: UnixStream, deck: &Deck) -> io::Result<()> {
-    let peer = stream.peer_cred()?.uid();
-    let own = rustix::process::geteuid().as_raw();
-    let (read, mut write_half) = stream.into_split();
-    if peer != own && peer != 0 {
-        warn!("user {peer} was turned away: the deployment is user {own}'s");
-        let message = format!("this deployment is user {own}'s, not user {peer}'s");
-        return write(&mut write_half, &Answer::Error(ApiError::new(Code::Denied, message))).await;
-    }
-    let mut reader = BufReader::new(read);
-    while let Some(line) = request_line(&mut reader).await? {
-        match serde_json::from_slice(&line) {
-            Ok(Request::Watch { lease }) => return watched(deck, lease, reader, write_half).await,
-            Ok(request) => {
-                let answer = deck.answer(request).await;
-                write(&mut write_half, &answer.map_or_else(Answer::Error, Answer::Ok)).await?;
-            }
-            Err(error) => {
-                let message = format!("the request makes no sense: {error}");
-                let no = ApiError::new(Code::Usage, message).help("see docs/API.md");
-                write(&mut write_half, &Answer::Error(no)).await?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A watch ends when whoever watches hangs up.
-async fn watched(
-    deck: &Deck,
-    lease: Option<LeaseName>,
-    mut reader: BufReader<OwnedReadHalf>,
-    mut out: OwnedWriteHalf,
-) -> io::Result<()> {
-    let mut rest = [0; 1];
-    let ended = tokio::select! {
-        biased;
-        ended = deck.watch(lease, &mut out) => ended,
-        _ = reader.read(&mut rest) => return Ok(()),
-    };
-    match ended {
-        Ok(()) => Ok(()),
-        Err(Ended::Gone(error)) => Err(error),
-        Err(Ended::Told(error)) => write(&mut out, &Answer::Error(error)).await,
-    }
-}
-
-/// The next line, `None` at the end. One that is too long ends the conversation.
-async fn request_line(reader: &mut BufReader<OwnedReadHalf>) -> io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    let most = u64::try_from(MAX_REQUEST).unwrap_or(u64::MAX);
-    reader.take(most).read_until(b'\n', &mut line).await?;
-    match line.last() {
-        None => Ok(None),
-        Some(b'\n') => Ok(Some(line)),
-        Some(_) if line.len() == MAX_REQUEST => {
-            Err(io::Error::new(io::ErrorKind::InvalidData, "a request is too long"))
-        }
-        Some(_) => Ok(Some(line)),
-    }
-}
-
-async fn write(out: &mut OwnedWriteHalf, answer: &Answer) -> io::Result<()> {
-    let mut line = serde_json::to_vec(answer)?;
-    line.push(b'\n');
-    out.write_all(&line).await
 }

@@ -19,6 +19,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::time::{Term, Time};
 
 use super::proof::EvidenceView;
+use crate::clock::ClockStep;
 
 /// The names of actors by their ids.
 pub(super) type Names = BTreeMap<ActorId, Name>;
@@ -38,8 +39,27 @@ pub struct StatusView {
     pub now: String,
     /// How much faster than the wall's that runs.
     pub speed: u32,
+    /// How far this machine's clock is behind it, in seconds: for so long it stands.
+    pub clock_behind_s: f64,
+    /// The last time this machine's clock was set by more than the margin, within a day.
+    pub clock_step: Option<ClockStepView>,
     /// Its actors.
     pub actors: Vec<ActorView>,
+}
+
+/// This machine's clock was set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockStepView {
+    /// When, by the clock that was set.
+    pub at: String,
+    /// By how many seconds; forward if there are more than none.
+    pub by_s: f64,
+}
+
+impl ClockStepView {
+    pub(super) fn of(step: ClockStep) -> Self {
+        Self { at: time(step.at), by_s: step.by.as_secs_f64() }
+    }
 }
 
 /// An actor.

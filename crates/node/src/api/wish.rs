@@ -1,6 +1,7 @@
 //! Wishes: what a user asks for becomes a request, and the same wish is never made twice.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use tenure_core::actor::Role;
 use tenure_core::effect::Command;
@@ -16,7 +17,7 @@ use tenure_core::time::Span;
 use super::server::Deck;
 use super::view::LeaseView;
 use super::{ApiError, Code, Wish};
-use crate::journal::Reader;
+use crate::journal::{JournalError, Reader};
 
 /// The leases that were asked for under an id, of each service manager whose journal was looked through.
 pub(super) type Asked = BTreeMap<Name, BTreeMap<String, LeaseId>>;
@@ -37,7 +38,7 @@ pub(super) async fn ask(deck: &Deck, wish: Wish) -> Result<LeaseView, ApiError> 
     // Held while the wish is made, so that two at a time make one lease.
     let mut asked = deck.asked().lock().await;
     if !asked.contains_key(&manager) {
-        asked.insert(manager.clone(), from_journal(deck, &manager)?);
+        asked.insert(manager.clone(), from_journal(deck, &manager).await?);
     }
     if let Some(lease) = asked.get(&manager).and_then(|asked| asked.get(&id)) {
         return deck.lease(&manager, *lease).await.map_err(|error| {
@@ -138,21 +139,26 @@ fn test(text: &str) -> Test {
 }
 
 /// The ids in the journal of a service manager.
-fn from_journal(deck: &Deck, manager: &Name) -> Result<BTreeMap<String, LeaseId>, ApiError> {
-    let mut asked = BTreeMap::new();
+async fn from_journal(deck: &Deck, manager: &Name) -> Result<BTreeMap<String, LeaseId>, ApiError> {
+    let path = deck.journal(manager);
+    // A long journal takes its time, and others ask meanwhile.
+    let read = tokio::task::spawn_blocking(move || ids(&path)).await;
     let failed = |error: &dyn std::fmt::Display| {
         ApiError::new(Code::Failed, format!("the journal of {manager}: {error}"))
     };
-    let reader = Reader::open(&deck.journal(manager)).map_err(|error| failed(&error))?;
-    let read = reader.read(|_, entry| {
+    read.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
+}
+
+fn ids(journal: &Path) -> Result<BTreeMap<String, LeaseId>, JournalError> {
+    let mut asked = BTreeMap::new();
+    Reader::open(journal)?.read(|_, entry| {
         if let Fact::ServiceManager(service_manager::Fact::Asked(fact)) = &entry.fact
             && let Some(id) = fact.request.properties.get(ID)
         {
             asked.insert(id.to_owned(), LeaseId { number: fact.request.id.number, part: 0 });
         }
         Ok(())
-    });
-    read.map_err(|error| failed(&error))?;
+    })?;
     Ok(asked)
 }
 

@@ -116,13 +116,14 @@ impl Config {
         let journals = data.join("journals");
         fs::create_dir_all(&journals)
             .map_err(|cause| AssemblyError::Folder { path: journals.clone(), cause })?;
-        let roll = self.roll(data, keys::signer)?;
+        let journal = |name: &Name| journals.join(format!("{name}.db"));
+        let roll = self.roll(|name| keys::signer(&key(data, name), &journal(name)))?;
         let mut parts = Vec::new();
         for (name, (role, signer)) in &roll.signers {
             let card = Card { name: name.clone(), role: *role, id: signer.id() };
             let seat = self.seat(name, &roll)?;
             let patience = Patience { first: self.retry, longest: LONGEST_PAUSE.max(self.retry) };
-            let journal = journals.join(format!("{name}.db"));
+            let journal = journal(name);
             let driver = self.driver(name, &data.join("drivers").join(name.as_str()))?;
             parts.push(Part { card, seat, journal, driver: driver.map(Arc::new), patience });
         }
@@ -139,7 +140,7 @@ impl Config {
     /// # Errors
     /// The first key that is missing, or mapper that is wrong.
     pub fn seats(&self, data: &Path) -> Result<Vec<(Card, SeatMaker)>, AssemblyError> {
-        let roll = self.roll(data, keys::existing)?;
+        let roll = self.roll(|name| keys::existing(&key(data, name)))?;
         let seats = roll.signers.iter().map(|(name, (role, signer))| {
             let card = Card { name: name.clone(), role: *role, id: signer.id() };
             Ok((card, self.seat(name, &roll)?))
@@ -147,17 +148,13 @@ impl Config {
         seats.collect()
     }
 
-    fn roll(
-        &self,
-        data: &Path,
-        key: fn(&Path) -> Result<Signer, KeyError>,
-    ) -> Result<Roll, KeyError> {
+    fn roll(&self, key: impl Fn(&Name) -> Result<Signer, KeyError>) -> Result<Roll, KeyError> {
         let sites = self.sites.keys().map(|name| (name, Role::SiteAuthority));
         let brokers = self.brokers.keys().map(|name| (name, Role::Broker));
         let managers = self.service_managers.keys().map(|name| (name, Role::ServiceManager));
         let (mut signers, mut peers) = (BTreeMap::new(), BTreeMap::new());
         for (name, role) in sites.chain(brokers).chain(managers) {
-            let signer = key(&data.join("keys").join(name.as_str()))?;
+            let signer = key(name)?;
             peers.insert(signer.id(), Peer { name: name.clone(), role });
             signers.insert(name.clone(), (role, signer));
         }
@@ -273,6 +270,11 @@ impl Config {
             }
         })
     }
+}
+
+/// The file of an actor's key.
+fn key(data: &Path, name: &Name) -> PathBuf {
+    data.join("keys").join(name.as_str())
 }
 
 impl From<ConfigError> for AssemblyError {

@@ -19,6 +19,18 @@ pub enum KeyError {
         /// What the system says.
         cause: io::Error,
     },
+    /// The file is gone, though its actor has a past.
+    #[error(
+        "the key {} is gone, but its actor's journal {} is there: put the key back, from a copy; if there is \
+         none, move the journal away, and the actor begins anew, as another to its peers",
+        .path.display(), .journal.display()
+    )]
+    Gone {
+        /// The file.
+        path: PathBuf,
+        /// The journal of its actor.
+        journal: PathBuf,
+    },
     /// There is something else in the file.
     #[error("{} holds no key: expected 64 hexadecimal digits", .0.display())]
     NoKey(PathBuf),
@@ -32,11 +44,19 @@ pub enum KeyError {
     },
 }
 
-/// The secret in the file at `path`, which is made, with a new secret from the system's source of
-/// randomness, if it is not there.
-pub(super) fn signer(path: &Path) -> Result<Signer, KeyError> {
-    if !path.exists() {
-        make(path).map_err(|cause| KeyError::File { path: path.to_owned(), cause })?;
+/// The secret in the file at `path`. If there is no such file it is made, with a new secret from the system's
+/// source of randomness, unless there is a `journal` already: its actor is known by the old one.
+pub(super) fn signer(path: &Path, journal: &Path) -> Result<Signer, KeyError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |cause| KeyError::File { path, cause }
+    };
+    if !path.try_exists().map_err(failed(path))? {
+        if journal.try_exists().map_err(failed(journal))? {
+            let (path, journal) = (path.to_owned(), journal.to_owned());
+            return Err(KeyError::Gone { path, journal });
+        }
+        make(path).map_err(failed(path))?;
     }
     existing(path)
 }
@@ -88,28 +108,49 @@ mod tests {
     fn a_key_is_made_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys/one");
-        let first = signer(&path).unwrap();
-        assert_eq!(signer(&path).unwrap().id(), first.id());
-        assert_ne!(signer(&folder.path().join("keys/two")).unwrap().id(), first.id());
+        let journal = folder.path().join("journal");
+        let first = signer(&path, &journal).unwrap();
+        assert_eq!(signer(&path, &journal).unwrap().id(), first.id());
+        let second = signer(&folder.path().join("keys/two"), &journal).unwrap();
+        assert_ne!(second.id(), first.id());
+    }
+
+    #[test]
+    fn a_key_that_is_gone_is_not_replaced_where_there_is_a_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, journal) = (folder.path().join("one"), folder.path().join("journal"));
+        let first = signer(&path, &journal).unwrap();
+        fs::write(&journal, "").unwrap();
+        assert_eq!(signer(&path, &journal).unwrap().id(), first.id());
+        fs::remove_file(&path).unwrap();
+        let error = signer(&path, &journal).unwrap_err();
+        assert!(matches!(error, KeyError::Gone { .. }), "{error}");
+        assert!(!path.exists());
     }
 
     #[test]
     fn a_key_that_others_may_read_is_not_taken() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("one");
-        signer(&path).unwrap();
+        signer(&path, &folder.path().join("journal")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        assert!(matches!(signer(&path), Err(KeyError::Open { mode: 0o640, .. })));
+        assert!(matches!(
+            signer(&path, &folder.path().join("journal")),
+            Err(KeyError::Open { mode: 0o640, .. })
+        ));
     }
 
     #[test]
     fn what_is_no_key_is_not_taken() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("one");
-        signer(&path).unwrap();
+        signer(&path, &folder.path().join("journal")).unwrap();
         for text in ["", "abc", &"é".repeat(32), &"zz".repeat(32)] {
             fs::write(&path, text).unwrap();
-            assert!(matches!(signer(&path), Err(KeyError::NoKey(_))), "{text}");
+            assert!(
+                matches!(signer(&path, &folder.path().join("journal")), Err(KeyError::NoKey(_))),
+                "{text}"
+            );
         }
     }
 }

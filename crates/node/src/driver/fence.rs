@@ -14,14 +14,10 @@
 //! One file per unit holds the highest epoch, how far its steps are, and a note of the driver's own.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tenure_core::driver::{
@@ -31,8 +27,9 @@ use tenure_core::identity::ActorId;
 use tenure_core::property::Properties;
 use tenure_core::time::Span;
 
-use super::record::{Key, Progress, Record, Shelf, Tenant, create_folder};
+use super::record::{Key, Progress, Record, Shelf, Tenant, about, create_folder};
 use super::stop::Stop;
+use crate::lock::{Lock, LockError};
 
 /// What one kind of driver does, once the fence has let a call through.
 ///
@@ -91,7 +88,7 @@ pub(crate) struct Fence {
     shelf: Shelf,
     units: Mutex<BTreeMap<Key, Arc<Unit>>>,
     /// Keeps a second process from the folder, for as long as it is open.
-    _lock: Option<File>,
+    _lock: Option<Lock>,
 }
 
 #[derive(Debug, Default)]
@@ -123,7 +120,13 @@ impl Fence {
     /// A fence that is kept in a folder, one file per unit. Fails if another process has it open.
     pub(crate) fn open(home: &Path) -> io::Result<Self> {
         create_folder(home)?;
-        let lock = lock(home)?;
+        let lock = Lock::take(&home.join("lock")).map_err(|error| match error {
+            LockError::Held(holder) => {
+                let home = home.display();
+                io::Error::other(format!("{home} is in use: {holder} runs this driver"))
+            }
+            LockError::System(cause) => about(home, cause),
+        })?;
         let shelf = Shelf::folder(home.join("units"))?;
         Ok(Self { shelf, units: Mutex::default(), _lock: Some(lock) })
     }
@@ -287,21 +290,6 @@ impl Drop for Running<'_> {
         hold(&self.0.state).running = None;
         self.0.ended.notify_all();
     }
-}
-
-/// Takes a folder for this process. A child that is just being started, by us or by one that was killed,
-/// has a copy of whatever was open, locks too, until it becomes its program: that is waited for.
-fn lock(home: &Path) -> io::Result<File> {
-    let lock = File::options().create(true).append(true).open(home.join("lock"))?;
-    for _ in 0..100 {
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(lock),
-            Err(rustix::io::Errno::WOULDBLOCK) => thread::sleep(Duration::from_millis(10)),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let home = home.display();
-    Err(io::Error::other(format!("{home} is in use: another process runs this driver")))
 }
 
 /// A site's driver: its deeds behind the fence.

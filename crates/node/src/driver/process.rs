@@ -82,12 +82,11 @@ impl Deeds for Units {
         let key = work.key();
         match work.call.step {
             Step::Setup => {
-                // Before anything is begun.
-                self.settings.port.map(|first| port_of(first, key)).transpose()?;
+                let port = self.port(key)?;
                 let place = self.roster.take(work.call)?;
                 let host = host_name(work.call, place, self.settings.domain.as_deref())?;
                 let process = self.programs.begin(work, self.settings.command.0.clone(), None)?;
-                self.properties(key, &process, Some(host))
+                self.properties(key, &process, Some(host), port)
             }
             Step::Teardown | Step::Join | Step::Leave => {
                 self.programs.end(work)?;
@@ -103,7 +102,7 @@ impl Deeds for Units {
             Progress::Done(properties) => properties.get("host.name").map(str::to_owned),
             Progress::Begun | Progress::Failed(_) => None,
         });
-        self.properties(key, &process, host)
+        self.properties(key, &process, host, self.port(key)?)
     }
 }
 
@@ -121,13 +120,17 @@ fn port_of(first: u16, key: Key) -> Result<u16, DriverError> {
 }
 
 impl Units {
+    fn port(&self, key: Key) -> Result<Option<u16>, DriverError> {
+        self.settings.port.map(|first| port_of(first, key)).transpose()
+    }
+
     fn properties(
         &self,
         key: Key,
         process: &Process,
         host: Option<String>,
+        port: Option<u16>,
     ) -> Result<Properties, DriverError> {
-        let port = self.settings.port.map(|first| port_of(first, key)).transpose()?;
         list([
             ("host.name", host),
             ("host.privipaddr", Some(self.settings.address.clone())),

@@ -366,6 +366,8 @@ impl Handler<Watch> for Host {
 
     fn handle(&mut self, Watch(tell): Watch, _: &mut Self::Context) {
         let Some((life, _)) = &self.life else { return };
+        // Who has gone is found out by the next fact, and that may be far off.
+        self.watchers.retain(|watcher| !watcher.is_closed());
         let (sender, facts) = mpsc::channel(self.limits.behind);
         if tell.send(Facts { from: life.released(), facts }).is_ok() {
             self.watchers.push(sender);

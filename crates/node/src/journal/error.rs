@@ -10,6 +10,7 @@ use tenure_core::journal::AppendError;
 use thiserror::Error;
 
 use super::{Owner, Unfit};
+use crate::lock::Holder;
 
 /// What is wrong with a fact in a journal.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -38,12 +39,12 @@ pub enum Damage {
 #[derive(Debug, Error)]
 pub enum JournalError {
     /// Another process has it, or this one has it open already.
-    #[error("{} is in use by {}", path.display(), holder(*pid))]
+    #[error("{} is in use by {holder}", path.display())]
     InUse {
         /// The journal.
         path: PathBuf,
-        /// The process that has it, as far as it said so.
-        pid: Option<u32>,
+        /// Who has it.
+        holder: Holder,
     },
     /// There is no such file.
     #[error("there is no journal {}", .0.display())]
@@ -148,10 +149,6 @@ pub enum JournalError {
         /// What SQLite or the system says.
         cause: String,
     },
-}
-
-fn holder(pid: Option<u32>) -> String {
-    pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
 }
 
 impl JournalError {

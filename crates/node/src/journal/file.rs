@@ -57,7 +57,7 @@ struct Opening {
 impl Opening {
     fn of(disk: &dyn Disk, path: &Path, owner: &Owner) -> Result<Self, JournalError> {
         let lock = Lock::take(&beside(path, "-lock")).map_err(|error| match error {
-            LockError::Held(pid) => JournalError::InUse { path: path.to_owned(), pid },
+            LockError::Held(holder) => JournalError::InUse { path: path.to_owned(), holder },
             LockError::System(cause) => JournalError::system(path, "lock", &cause),
         })?;
         schema::look_for_log(disk, path)?;

@@ -194,7 +194,10 @@ fn a_second_opening_is_refused_and_told_who_has_it() {
     let file = place.open().unwrap();
     let error = place.open().unwrap_err();
     let us = std::process::id();
-    assert!(matches!(&error, JournalError::InUse { pid: Some(pid), .. } if *pid == us), "{error}");
+    assert!(
+        matches!(&error, JournalError::InUse { holder, .. } if holder.pid == Some(us)),
+        "{error}"
+    );
     drop(file);
     place.open().unwrap();
 }
@@ -226,7 +229,10 @@ fn a_second_process_is_refused_until_the_first_is_killed() {
     assert!(lines.any(|line| line.unwrap().contains("held")), "it ended before it had the journal");
     let error = place.open().unwrap_err();
     let id = other.id();
-    assert!(matches!(&error, JournalError::InUse { pid: Some(pid), .. } if *pid == id), "{error}");
+    assert!(
+        matches!(&error, JournalError::InUse { holder, .. } if holder.pid == Some(id)),
+        "{error}"
+    );
     assert_eq!(Reader::open(&place.path()).unwrap().read(|_, _| Ok(())).unwrap().len, 3);
     other.kill().unwrap();
     other.wait().unwrap();

@@ -235,9 +235,10 @@ fn a_folder_has_one_driver_at_a_time() {
     let home = TempDir::new().unwrap();
     let first = fence(&home);
     let error = Fence::open(home.path()).unwrap_err().to_string();
+    let us = std::process::id();
     assert_eq!(
         error,
-        format!("{} is in use: another process runs this driver", home.path().display())
+        format!("{} is in use: this process ({us}) runs this driver", home.path().display())
     );
     drop(first);
     fence(&home);

@@ -1,0 +1,112 @@
+//! The control API: who asks nothing, reads nothing or comes in numbers does not keep others from it.
+
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tenure_config::Source;
+use tenure_node::api::{self, Deck, Limits};
+use tenure_node::config::parse;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
+
+const CONFIG: &str = "[site.a]\nunits = 1\n[broker.b]\n[service-manager.g]\n";
+
+/// The longest that anything here takes.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Runs a test on a deployment whose API has these limits.
+fn with(limits: Limits, test: impl AsyncFnOnce(&Path)) {
+    let folder = tempfile::tempdir().unwrap();
+    actix::System::new().block_on(async {
+        let config = parse(Source { name: "live.toml", text: CONFIG }, &[]).unwrap();
+        let deployment = config.assemble(folder.path()).unwrap();
+        let clock = Arc::clone(&deployment.clock);
+        let running = deployment.start().await.unwrap();
+        let deck = Deck::new(&running, config, folder.path().to_owned(), clock);
+        let socket = folder.path().join("socket");
+        let listener = Rc::new(UnixListener::bind(&socket).unwrap());
+        let served = actix::spawn(api::serve(listener, Rc::new(deck), limits));
+        timeout(DEADLINE, test(&socket)).await.expect("in time");
+        served.abort();
+        running.stop().await.unwrap();
+    });
+}
+
+async fn connect(socket: &Path) -> BufReader<UnixStream> {
+    BufReader::new(UnixStream::connect(socket).await.unwrap())
+}
+
+/// Asks how the deployment is.
+async fn status(connection: &mut BufReader<UnixStream>) -> Value {
+    // Who is turned away can be so before it has asked.
+    let _ = connection.get_mut().write_all(b"{\"do\":\"status\"}\n").await;
+    answer(connection).await
+}
+
+async fn answer(connection: &mut BufReader<UnixStream>) -> Value {
+    let mut line = String::new();
+    connection.read_line(&mut line).await.unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
+#[test]
+fn who_asks_nothing_or_half_of_something_is_hung_up_on() {
+    let limits = Limits { request: Duration::from_millis(100), ..Limits::default() };
+    with(limits, async |socket| {
+        for begun in ["", "{\"do\":", "{\"do\":\"status\"}\n"] {
+            let mut connection = connect(socket).await;
+            connection.get_mut().write_all(begun.as_bytes()).await.unwrap();
+            let mut told = String::new();
+            connection.read_to_string(&mut told).await.unwrap();
+            assert_eq!(told.lines().count(), begun.lines().filter(|l| l.ends_with('}')).count());
+        }
+    });
+}
+
+#[test]
+fn there_are_only_so_many_connections_and_one_more_is_told_so() {
+    let limits = Limits { connections: 2, ..Limits::default() };
+    with(limits, async |socket| {
+        let mut first = connect(socket).await;
+        let mut second = connect(socket).await;
+        for connection in [&mut first, &mut second] {
+            assert!(status(connection).await["ok"].is_object());
+        }
+        let mut third = connect(socket).await;
+        assert_eq!(status(&mut third).await["error"]["code"], "busy");
+        drop(second);
+        loop {
+            let answer = status(&mut connect(socket).await).await;
+            if answer["ok"].is_object() {
+                break;
+            }
+            assert_eq!(answer["error"]["code"], "busy");
+        }
+        assert!(status(&mut first).await["ok"].is_object());
+    });
+}
+
+#[test]
+fn there_are_only_so_many_watches() {
+    let limits = Limits { watches: 0, ..Limits::default() };
+    with(limits, async |socket| {
+        let mut connection = connect(socket).await;
+        connection.get_mut().write_all(b"{\"do\":\"watch\"}\n").await.unwrap();
+        assert_eq!(answer(&mut connection).await["error"]["code"], "busy");
+        assert!(status(&mut connection).await["ok"].is_object(), "it can go on to ask");
+    });
+}
+
+#[test]
+fn who_does_not_read_answers_is_hung_up_on() {
+    let limits = Limits { answer: Duration::from_millis(100), ..Limits::default() };
+    with(limits, async |socket| {
+        let mut connection = connect(socket).await;
+        while connection.get_mut().write_all(b"{\"do\":\"metrics\"}\n").await.is_ok() {}
+        assert!(status(&mut connect(socket).await).await["ok"].is_object());
+    });
+}

@@ -1,0 +1,91 @@
+//! A live deployment on a machine that has its own troubles: few descriptors, a clock that was wrong, files
+//! that are gone.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tenure_tests::tenure;
+
+use crate::deployment::{Deployment, ready, stderr};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// `tenure dev`, begun by a shell that has done something before.
+fn dev(before: &str, more: &str) -> Deployment {
+    let data = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(data.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
+    let mut command = Command::new("sh");
+    let quiet = "--set service-manager.load.demand.values=[0]";
+    let line = format!("{before}; exec \"$0\" dev {quiet} {more} --data \"$1\"");
+    command.args(["-c", &line]).arg(tenure()).arg(data.path());
+    Deployment { process: ready(command), data }
+}
+
+fn mode(path: &std::path::Path) -> u32 {
+    fs::metadata(path).expect("its mode").permissions().mode() & 0o777
+}
+
+#[test]
+fn connections_that_take_all_descriptors_do_not_keep_commands_away_for_ever() {
+    const DESCRIPTORS: usize = 128;
+    let deployment = dev(&format!("umask 022; ulimit -n {DESCRIPTORS}"), "");
+    assert_eq!(mode(deployment.data.path()), 0o700, "nobody else enters the data folder");
+    let open = format!("/proc/{}/fd", deployment.process.id());
+    let count = || fs::read_dir(&open).map_or(0, Iterator::count);
+    let socket = deployment.data.path().join("tenure.sock");
+    let began = Instant::now();
+    let connections: Vec<UnixStream> =
+        (0..DESCRIPTORS).map(|_| UnixStream::connect(&socket).expect("a connection")).collect();
+    while count() < DESCRIPTORS {
+        assert!(began.elapsed() < DEADLINE, "{} of {DESCRIPTORS} descriptors", count());
+        std::thread::yield_now();
+    }
+    drop(connections);
+    assert_eq!(deployment.json("lease list"), Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_clock_that_is_hours_behind_its_journals_is_told() {
+    let mut deployment = dev(":", "--set speed=3600");
+    let began = Instant::now();
+    let now = || deployment.json("doctor")["now"].as_str().expect("a time").to_owned();
+    // Two hours go by in two seconds.
+    let hour = |time: &str| time[..13].to_owned();
+    let mut hours = vec![hour(&now())];
+    while hours.len() < 4 {
+        assert!(began.elapsed() < DEADLINE, "{hours:?}");
+        hours.push(hour(&now()));
+        hours.dedup();
+    }
+    deployment.json("lease request 1 --for 10m");
+    assert_eq!(deployment.end("-KILL"), None);
+    deployment.restart();
+    let told = deployment.tenure("doctor");
+    assert_eq!(told.status.code(), Some(1));
+    let error = stderr(&told);
+    assert!(error.contains("clock is") && error.contains("behind the deployment's"), "{error}");
+}
+
+#[test]
+fn a_key_that_is_gone_is_not_replaced() {
+    let mut deployment = dev(":", "");
+    assert_eq!(deployment.end("-TERM"), Some(0));
+    let key = deployment.data.path().join("keys/exchange");
+    let aside = deployment.data.path().join("exchange.key");
+    fs::rename(&key, &aside).expect("it was there");
+    let refused = deployment.tenure("dev");
+    let error = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("keys/exchange is gone") && error.contains("put the key back"),
+        "{error}"
+    );
+    assert!(!key.exists());
+    fs::rename(&aside, &key).expect("it is put back");
+    deployment.restart();
+    assert_eq!(deployment.json("lease list"), Value::Array(Vec::new()));
+}
