@@ -194,8 +194,8 @@ mod tests {
         let path = folder.path().join("lock");
         let mut living = other(&path, |_| ());
         // It gives the lock back by its end, which begins only once somebody waits.
-        let (taker, waits) = (path.clone(), Instant::now());
-        let taker = thread::spawn(move || Lock::take(&taker));
+        let waits = Instant::now();
+        let taker = thread::spawn(move || Lock::take(&path));
         while waits.elapsed() < PAUSE * 5 {
             thread::yield_now();
         }

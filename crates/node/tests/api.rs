@@ -20,24 +20,25 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Runs a test on a deployment whose API has these limits.
 fn with(limits: Limits, test: impl AsyncFnOnce(&Path)) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     actix::System::new().block_on(async {
-        let config = parse(Source { name: "live.toml", text: CONFIG }, &[]).unwrap();
-        let deployment = config.assemble(folder.path()).unwrap();
+        let config =
+            parse(Source { name: "live.toml", text: CONFIG }, &[]).expect("a configuration");
+        let deployment = config.assemble(folder.path()).expect("a deployment");
         let clock = Arc::clone(&deployment.clock);
-        let running = deployment.start().await.unwrap();
+        let running = deployment.start().await.expect("it starts");
         let deck = Deck::new(&running, config, folder.path().to_owned(), clock);
         let socket = folder.path().join("socket");
-        let listener = Rc::new(UnixListener::bind(&socket).unwrap());
+        let listener = Rc::new(UnixListener::bind(&socket).expect("a socket"));
         let served = actix::spawn(api::serve(listener, Rc::new(deck), limits));
         timeout(DEADLINE, test(&socket)).await.expect("in time");
         served.abort();
-        running.stop().await.unwrap();
+        running.stop().await.expect("it stops");
     });
 }
 
 async fn connect(socket: &Path) -> BufReader<UnixStream> {
-    BufReader::new(UnixStream::connect(socket).await.unwrap())
+    BufReader::new(UnixStream::connect(socket).await.expect("a connection"))
 }
 
 /// Asks how the deployment is.
@@ -49,8 +50,8 @@ async fn status(connection: &mut BufReader<UnixStream>) -> Value {
 
 async fn answer(connection: &mut BufReader<UnixStream>) -> Value {
     let mut line = String::new();
-    connection.read_line(&mut line).await.unwrap();
-    serde_json::from_str(&line).unwrap()
+    connection.read_line(&mut line).await.expect("an answer");
+    serde_json::from_str(&line).expect("JSON")
 }
 
 #[test]
