@@ -148,6 +148,11 @@ impl Calendar {
         }
     }
 
+    /// How many instants it tells apart.
+    pub(crate) fn steps(&self) -> usize {
+        size(&self.steps)
+    }
+
     fn first_step(&self) -> Option<Time> {
         let mut node = self.steps.as_deref()?;
         while let Some(left) = node.left.as_deref() {

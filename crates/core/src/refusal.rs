@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::identity::ActorId;
 use crate::name::Name;
 use crate::resource::Constraint;
 use crate::ticket::TicketFault;
@@ -122,6 +123,17 @@ pub enum Refusal {
         /// The end of that term as it was asked for.
         end: Time,
     },
+    /// What a site remembers for somebody takes up all the room there is for it.
+    #[error(
+        "the tickets of {holder} that are remembered take up the {most} bytes there are for them; \
+             ask again when some of them are over"
+    )]
+    Quota {
+        /// Whose tickets, or parts of them, they are.
+        holder: ActorId,
+        /// How many bytes of them are remembered at most.
+        most: u64,
+    },
 }
 
 /// What the asker can do about a refusal.
@@ -152,7 +164,8 @@ impl Refusal {
             | Self::Beyond { .. }
             | Self::Undecided(_)
             | Self::SetupFailed { .. }
-            | Self::Overloaded => Outlook::Later,
+            | Self::Overloaded
+            | Self::Quota { .. } => Outlook::Later,
             Self::Ticket(_)
             | Self::Conflict(_)
             | Self::Oversold { .. }
@@ -183,6 +196,7 @@ impl Refusal {
             Self::Overloaded => "overloaded",
             Self::Oversold { .. } => "oversold",
             Self::Beyond { .. } => "beyond",
+            Self::Quota { .. } => "quota",
         }
     }
 }

@@ -38,6 +38,8 @@ mod chaos;
 mod conservation;
 #[path = "protocol/bounds.rs"]
 mod bounds;
+#[path = "protocol/budgets.rs"]
+mod budgets;
 #[path = "protocol/setup.rs"]
 mod setup;
 #[path = "protocol/old_tickets.rs"]

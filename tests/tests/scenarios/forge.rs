@@ -4,10 +4,9 @@ use std::num::NonZeroU32;
 
 use tenure_core::actor::{Role, Seat};
 use tenure_core::codec;
-use tenure_core::fact::{Fact, site_authority};
 use tenure_core::identity::Scheme;
 use tenure_core::lease::broker::State;
-use tenure_core::message::{Envelope, Header, Item, Message, Request, Sequence};
+use tenure_core::message::{Envelope, Header, Item, Message, Request, Sequence, Subject};
 use tenure_core::name::Name;
 use tenure_core::property::Properties;
 use tenure_core::refusal::Refusal;
@@ -224,16 +223,14 @@ fn put_together(tickets: &[Ticket]) -> Result<Evidence, Bad> {
 }
 
 fn refused(world: &World, ticket: &Ticket) -> Option<Evidence> {
-    let facts = world.players.iter().flat_map(|player| player.facts());
-    let mut refusals = facts.filter_map(|entry| match entry.fact {
-        Fact::SiteAuthority(site_authority::Fact::TicketRefused(fact)) => Some(fact),
+    let opened = world.network.sent().iter().filter_map(|parcel| parcel.sealed.peek().ok());
+    let mut evidence = opened.filter_map(|envelope| match envelope.message {
+        Message::Refused { subject, refusal: Refusal::Conflict(evidence) } => {
+            (subject == Subject::Ticket(ticket.hash())).then_some(*evidence)
+        }
         _ => None,
     });
-    let refused = refusals.find(|refused| refused.ticket == *ticket)?;
-    match refused.refusal {
-        Refusal::Conflict(evidence) => Some(*evidence),
-        _ => None,
-    }
+    evidence.next()
 }
 
 /// Every receipt that was ever on the network.

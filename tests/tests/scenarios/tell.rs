@@ -1,6 +1,7 @@
 //! Facts, messages and refusals in plain words.
 
 use tenure_core::driver::Call;
+use tenure_core::fact::site_authority::Denial;
 use tenure_core::fact::{Fact, broker, service_manager, site_authority};
 use tenure_core::identity::ActorId;
 use tenure_core::lease::service_manager::Then;
@@ -143,7 +144,15 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
             format!("lease on {} by {}", names.hash(fact.lease), names.ticket_in_full(&fact.ticket))
         }
         Fact::TicketRefused(fact) => {
-            format!("{}, {}", names.ticket(&fact.ticket), refusal(names, &fact.refusal))
+            let why = match &fact.denial {
+                Denial::Conflict(outline) => format!(
+                    "conflict ({} links were cut from a ticket that does not cover them at {})",
+                    outline.links.len(),
+                    outline.at
+                ),
+                Denial::Other(why) => refusal(names, why),
+            };
+            format!("{}, {why}", names.ticket(&fact.ticket))
         }
         Fact::CameDue(fact) => format!("lease on {}", names.hash(fact.lease)),
         Fact::UnitsAssigned(fact) => {

@@ -17,6 +17,7 @@ use tenure_core::refusal::Refusal;
 use tenure_core::resource::{Attributes, Constraint, Constraints, Test, Value};
 use tenure_core::slice::{LeaseId, RequestId};
 use tenure_core::ticket::Ticket;
+use tenure_core::ticket::evidence::EvidenceOutline;
 use tenure_core::ticket::link::{DelegationId, Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::time::{Span, Term, Time};
@@ -187,6 +188,12 @@ fn site_facts(p: &Parts) -> Vec<Fact> {
     let lease = p.ticket.hash();
     let failed = Why::Failed(Refusal::SetupFailed { ready: 1, wanted: 4 });
     let error = "no answer".to_owned();
+    let denial = site::Denial::Conflict(EvidenceOutline {
+        parents: vec![p.root.hash()],
+        above: 0,
+        links: vec![lease],
+        at: Time::from_secs(90),
+    });
     vec![
         site::Stocked {
             resource: Name::literal("node"),
@@ -206,7 +213,7 @@ fn site_facts(p: &Parts) -> Vec<Fact> {
         }
         .into(),
         site::LeaseExtended { lease, ticket: p.ticket.clone() }.into(),
-        site::TicketRefused { ticket: p.ticket.clone(), refusal: Refusal::Forbidden }.into(),
+        site::TicketRefused { ticket: p.ticket.clone(), denial }.into(),
         site::CameDue { lease }.into(),
         site::UnitsAssigned { lease, units: vec![UNIT], reason: "the first".to_owned() }.into(),
         site::UnitSetUp { unit: UNIT, epoch: EPOCH, properties: p.properties.clone() }.into(),

@@ -61,6 +61,11 @@ impl<K: Ord + Clone> Owed<K> {
         }
     }
 
+    /// What is owed under the keys from `first` to `last`, in their order.
+    pub(super) fn between(&self, first: K, last: K) -> impl Iterator<Item = &K> {
+        self.by_key.range(first..=last).map(|(key, _)| key)
+    }
+
     /// Whether something is owed under `key`.
     pub(super) fn owes(&self, key: &K) -> bool {
         self.by_key.contains_key(key)

@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU32;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Memo, facts};
 use crate::driver::{Epoch, UnitId};
 use crate::lease::site_authority::Why;
@@ -11,7 +13,8 @@ use crate::refusal::Refusal;
 use crate::resource::Attributes;
 use crate::slice::{LeaseId, SliceName};
 use crate::ticket::Ticket;
-use crate::ticket::link::LinkHash;
+use crate::ticket::evidence::EvidenceOutline;
+use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::time::Time;
 
@@ -72,8 +75,8 @@ facts! {
     TicketRefused = "site.ticket-refused" 1 {
         /// The ticket.
         ticket: Ticket,
-        /// Why, with the evidence.
-        refusal: Refusal,
+        /// Why.
+        denial: Denial,
     }
 
     /// A lease that was redeemed early has begun.
@@ -180,4 +183,38 @@ facts! {
 
     /// The mapper is to be asked though nothing happened: at the start, or because it wanted to be.
     Woken = "site.woken" 1 {}
+}
+
+/// Why a ticket is refused for good. The links that show it are named: the site has them in its tree of
+/// claims and keeps them as long as it remembers the refusal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Denial {
+    /// Others came first, and these links show it.
+    Conflict(EvidenceOutline),
+    /// Anything else.
+    Other(Refusal),
+}
+
+impl Denial {
+    /// What this comes to in a fact.
+    pub fn of(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::Conflict(evidence) => Self::Conflict(evidence.outline()),
+            refusal => Self::Other(refusal.clone()),
+        }
+    }
+
+    /// The refusal of `ticket`, if `find` knows every link in it.
+    pub fn refusal(
+        &self,
+        ticket: &Ticket,
+        find: impl Fn(LinkHash) -> Option<SignedLink>,
+    ) -> Option<Refusal> {
+        match self {
+            Self::Conflict(outline) => {
+                Some(Refusal::Conflict(Box::new(outline.fill(ticket, find)?)))
+            }
+            Self::Other(refusal) => Some(refusal.clone()),
+        }
+    }
 }

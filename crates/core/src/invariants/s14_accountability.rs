@@ -20,12 +20,15 @@ pub(super) struct Bench;
 impl Check for Bench {
     fn site(&mut self, scene: &Scene<'_>, fact: &Fact, tally: &mut Tally) -> Verdict {
         let Fact::TicketRefused(fact) = fact else { return Ok(()) };
-        evidence_convicts_the_guilty(scene, fact, tally)?;
+        let site = scene.books.sites.get(&scene.actor);
+        // A refusal that does not follow from the journal is found out when the fact is folded.
+        let Some(Ok(refusal)) = site.map(|site| site.refusal(fact)) else { return Ok(()) };
+        evidence_convicts_the_guilty(scene, fact, &refusal, tally)?;
         let cast = &scene.books.cast;
         let links = fact.ticket.links();
         let honest = links.iter().all(|link| cast.honest(link.issuer) && cast.honest(link.holder));
         tally.check(!honest, || {
-            let (name, hash, cause) = (scene.name(), fact.ticket.hash(), &fact.refusal);
+            let (name, hash, cause) = (scene.name(), fact.ticket.hash(), &refusal);
             format!("{name} refuses ticket {hash} for good, which only honest actors had: {cause}")
         })
     }
@@ -34,9 +37,10 @@ impl Check for Bench {
 fn evidence_convicts_the_guilty(
     scene: &Scene<'_>,
     fact: &TicketRefused,
+    refusal: &Refusal,
     tally: &mut Tally,
 ) -> Verdict {
-    let Refusal::Conflict(evidence) = &fact.refusal else { return Ok(()) };
+    let Refusal::Conflict(evidence) = refusal else { return Ok(()) };
     let (cast, hash) = (&scene.books.cast, fact.ticket.hash());
     let verdict = evidence.convicts(cast.scheme, &[]);
     tally.check(verdict.is_ok(), || {

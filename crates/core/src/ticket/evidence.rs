@@ -24,6 +24,41 @@ pub struct Evidence {
     pub at: Time,
 }
 
+/// Evidence by the names of its links: whoever keeps the links can put it together again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EvidenceOutline {
+    /// The bottom links of the parents.
+    pub parents: Vec<LinkHash>,
+    /// How many links of the ticket that was refused stand above them.
+    pub above: u32,
+    /// The links.
+    pub links: Vec<LinkHash>,
+    /// The instant at which all of them run.
+    pub at: Time,
+}
+
+impl EvidenceOutline {
+    /// The evidence, if `find` knows every link that is not on the refused ticket itself.
+    pub fn fill(
+        &self,
+        refused: &Ticket,
+        find: impl Fn(LinkHash) -> Option<SignedLink>,
+    ) -> Option<Evidence> {
+        let own = |hash| refused.links().iter().find(|link| link.hash() == hash).cloned();
+        let find = |&hash: &LinkHash| own(hash).or_else(|| find(hash));
+        let above = refused.links().get(..usize::try_from(self.above).ok()?)?;
+        let parent = |hash| Ticket::try_from([above, &[find(hash)?]].concat()).ok();
+        let parents = self.parents.iter().map(parent).collect::<Option<_>>()?;
+        let links = self.links.iter().map(find).collect::<Option<_>>()?;
+        Some(Evidence { parents, links, at: self.at })
+    }
+
+    /// The names of all links in it, some of them twice.
+    pub fn names(&self) -> impl Iterator<Item = LinkHash> + use<'_> {
+        self.parents.iter().chain(&self.links).copied()
+    }
+}
+
 /// Why evidence convicts nobody.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EvidenceFault {
@@ -52,6 +87,17 @@ pub enum EvidenceFault {
 impl Evidence {
     /// The most links that one piece of evidence shows; more would not fit into a message.
     pub const MAX_LINKS: usize = 1000;
+
+    /// The names of its links.
+    pub fn outline(&self) -> EvidenceOutline {
+        let above = self.parents.first().map_or(0, |parent| parent.links().len() - 1);
+        EvidenceOutline {
+            parents: self.parents.iter().map(Ticket::hash).collect(),
+            above: u32::try_from(above).unwrap_or(u32::MAX),
+            links: self.links.iter().map(SignedLink::hash).collect(),
+            at: self.at,
+        }
+    }
 
     /// The issuer that this evidence convicts, once `receipts` have been heard in its favour.
     pub fn convicts(&self, scheme: Scheme, receipts: &[Receipt]) -> Result<ActorId, EvidenceFault> {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 use super::link::{AccountId, LinkHash, SignedLink};
+use super::running::Running;
 use crate::calendar::Calendar;
 use crate::planted::planted;
 use crate::time::{Span, Term, Time};
@@ -17,6 +18,13 @@ use crate::time::{Span, Term, Time};
 /// How long the past is told apart. A ticket may start in the past, but no further back than this, so
 /// that it can be checked against everything that ran beside it.
 pub const REMEMBERED: Span = Span::DAY;
+
+/// The most bytes of links that a site keeps beside those whose terms have not ended; see
+/// [`Ledger::forget_history`].
+pub const MAX_HISTORY: usize = 1 << 24;
+
+/// The most steps of an account's calendar at a site before it lets go of the past.
+pub const MAX_STEPS: usize = 100_000;
 
 /// Accounts, and the links entered under them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +36,9 @@ pub struct Ledger {
     /// Entries by the end of their terms, so that those long over can be dropped.
     #[serde(skip_serializing)]
     by_end: BTreeSet<(Time, LinkHash)>,
+    /// How many bytes the entered links take.
+    #[serde(skip_serializing)]
+    bytes: usize,
 }
 
 /// A ledger as it is stored: an entry is found by the hash of its link, and has its place by the end of
@@ -46,11 +57,16 @@ fn without_keys<S: Serializer>(
 }
 
 impl From<Books> for Ledger {
-    fn from(Books { accounts, entries }: Books) -> Self {
+    fn from(Books { mut accounts, entries }: Books) -> Self {
+        for Entry { link, account, charged } in &entries {
+            if let (Some(account), Some(term)) = (accounts.get_mut(account), charged) {
+                account.running.insert(*term, link.hash());
+            }
+        }
         let by_end = entries.iter().map(|entry| (entry.link.term.end(), entry.link.hash()));
-        let by_end = by_end.collect();
+        let (by_end, bytes) = (by_end.collect(), entries.iter().map(Entry::bytes).sum());
         let entries = entries.into_iter().map(|entry| (entry.link.hash(), entry)).collect();
-        Self { accounts, entries, by_end }
+        Self { accounts, entries, by_end, bytes }
     }
 }
 
@@ -63,6 +79,9 @@ pub struct Account {
     /// From when on `free` tells instants apart: the past before it is not looked at any more.
     since: Time,
     children: BTreeSet<LinkHash>,
+    /// The children that are still charged, by the instants at which they are.
+    #[serde(skip)]
+    running: Running,
 }
 
 /// A link entered under an account.
@@ -74,6 +93,15 @@ struct Entry {
     charged: Option<Term>,
 }
 
+impl Entry {
+    fn bytes(&self) -> usize {
+        self.link.as_bytes().len() + ENTRY_BYTES
+    }
+}
+
+/// What an entry takes beside its link.
+const ENTRY_BYTES: usize = 256;
+
 /// A child that its parent's account cannot cover, with the smallest set of links that shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{} links exceed their parent at {at}", .links.len())]
@@ -82,6 +110,8 @@ pub struct Overdrawn {
     pub at: Time,
     /// The links, the new one among them, that together exceed the parent at that instant.
     pub links: Vec<SignedLink>,
+    /// Whether they do exceed it: links whose terms are over may have been forgotten.
+    pub shown: bool,
 }
 
 impl Account {
@@ -104,8 +134,11 @@ impl Account {
     fn forget_until(&mut self, past: Time) {
         self.free.forget_until(past);
         self.since = self.since.max(past);
-        let newest = self.heads.last().map(SignedLink::hash);
-        self.heads.retain(|head| head.term.end() > past || Some(head.hash()) == newest);
+        // The heads are in the order of their ends: where the first is to stay, so are all.
+        if self.heads.first().is_some_and(|head| head.term.end() <= past) {
+            let newest = self.heads.last().map(SignedLink::hash);
+            self.heads.retain(|head| head.term.end() > past || Some(head.hash()) == newest);
+        }
     }
 
     /// What is left to cut, over time.
@@ -124,6 +157,7 @@ impl Ledger {
             free: Calendar::new(),
             since: Time::MIN,
             children: BTreeSet::new(),
+            running: Running::default(),
         });
         let mut changes = vec![(link.term, i64::from(link.units.get()))];
         if let Some(old) = account.heads.last() {
@@ -148,6 +182,7 @@ impl Ledger {
         while let Some(account) = closing.pop().and_then(|id| self.accounts.remove(&id)) {
             for hash in account.children {
                 if let Some(entry) = self.entries.remove(&hash) {
+                    self.bytes -= entry.bytes();
                     self.by_end.remove(&(entry.link.term.end(), hash));
                 }
                 if self.accounts.contains_key(&AccountId::Link(hash)) {
@@ -201,8 +236,10 @@ impl Ledger {
             account.forget_until(past);
             account.free.add(child.term, -i64::from(child.units.get()));
             account.children.insert(child.hash());
+            account.running.insert(child.term, child.hash());
         }
         let entry = Entry { link: child.clone(), account: id, charged: Some(child.term) };
+        self.bytes += entry.bytes();
         self.entries.insert(child.hash(), entry);
         self.by_end.insert((child.term.end(), child.hash()));
     }
@@ -214,23 +251,53 @@ impl Ledger {
         let returned = charged.from(from)?;
         entry.charged = charged.until(from);
         let units = i64::from(entry.link.units.get());
-        self.accounts.get_mut(&entry.account)?.free.add(returned, units);
+        let account = self.accounts.get_mut(&entry.account)?;
+        account.free.add(returned, units);
+        account.running.remove(charged, hash);
+        if let Some(rest) = entry.charged {
+            account.running.insert(rest, hash);
+        }
         Some(returned)
+    }
+
+    /// Forgets what ended more than a day ago; sooner, the oldest first, what there is no room for. A site
+    /// does so, since it is others who decide how much there is. The level of each account stays known
+    /// for a day, so that a ticket that does not fit is refused, if not always with evidence.
+    pub(crate) fn forget_history(&mut self, now: Time) {
+        self.drop_until(if planted!(LedgerForgetsToday) { now } else { now.minus(REMEMBERED) });
+        while self.bytes > MAX_HISTORY && self.drop_first(now) {}
+    }
+
+    /// Lets go of the past of an account with too many steps to tell apart.
+    pub(crate) fn forget_steps(&mut self, id: AccountId, now: Time) {
+        if let Some(account) = self.accounts.get_mut(&id)
+            && account.free.steps() > MAX_STEPS
+        {
+            account.forget_until(now);
+        }
     }
 
     /// Forgets the entries whose terms ended by `t`, and accounts that cover nothing any more.
     fn drop_until(&mut self, t: Time) {
-        while let Some(&(end, hash)) = self.by_end.first() {
-            if end > t {
-                return;
+        while self.drop_first(t) {}
+    }
+
+    /// Forgets the entry whose term ended first, if it ended by `t`.
+    fn drop_first(&mut self, t: Time) -> bool {
+        let Some(&(_, hash)) = self.by_end.first().filter(|(end, _)| *end <= t) else {
+            return false;
+        };
+        self.by_end.pop_first();
+        let Some(entry) = self.entries.remove(&hash) else { return true };
+        self.bytes -= entry.bytes();
+        if let Some(account) = self.accounts.get_mut(&entry.account) {
+            account.children.remove(&hash);
+            if let Some(term) = entry.charged {
+                account.running.remove(term, hash);
             }
-            self.by_end.pop_first();
-            let Some(entry) = self.entries.remove(&hash) else { continue };
-            if let Some(account) = self.accounts.get_mut(&entry.account) {
-                account.children.remove(&hash);
-            }
-            self.accounts.remove(&AccountId::Link(hash));
         }
+        self.accounts.remove(&AccountId::Link(hash));
+        true
     }
 
     /// The smallest set of charged links, `child` among them, that exceeds the account at `at`.
@@ -238,15 +305,16 @@ impl Ledger {
         let covered = account.heads.iter().filter(|head| head.term.contains(at));
         let limit = covered.map(|head| u64::from(head.units.get())).max().unwrap_or(0);
         let mut others: Vec<&SignedLink> = account
-            .children
-            .iter()
-            .filter_map(|hash| self.entries.get(hash))
+            .running
+            .near(at)
+            .filter_map(|hash| self.entries.get(&hash))
             .filter(|entry| entry.charged.is_some_and(|charged| charged.contains(at)))
             .map(|entry| &entry.link)
             .collect();
         others.sort_by_key(|link| (std::cmp::Reverse(link.units), link.hash()));
         let mut links = vec![child.clone()];
         let mut total = u64::from(child.units.get());
+        let all = others.iter().map(|link| u64::from(link.units.get())).sum::<u64>() + total;
         if planted!(EvidenceWithoutTheLast) {
             (links, total) = (Vec::new(), 0);
         }
@@ -257,6 +325,89 @@ impl Ledger {
             total += u64::from(link.units.get());
             links.push(link.clone());
         }
-        Overdrawn { at, links }
+        Overdrawn { at, links, shown: all > limit }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::{Scheme, Signer};
+    use crate::name::Name;
+    use crate::resource::{Constraint, Constraints, Test, Value};
+    use crate::ticket::link::{Generation, Link};
+
+    fn hours(start: i64, end: i64) -> Term {
+        let hour = |n| Time::ZERO.plus(Span::HOUR.times(n));
+        Term::new(hour(start), hour(end)).unwrap()
+    }
+
+    fn link(units: u32, term: Term, serial: u64, padding: usize) -> SignedLink {
+        let signer = Signer::from_seed(Scheme::None, [7; 32]);
+        let mut constraints = Constraints::NONE;
+        let test = Test::Equals(Value::Text("x".repeat(padding)));
+        constraints.add(Constraint { key: Name::literal("padding"), test });
+        let (issuer, units) = (signer.id(), units.try_into().unwrap());
+        let link = Link {
+            parent: None,
+            issuer,
+            holder: issuer,
+            resource: Name::literal("node"),
+            units,
+            term,
+            constraints,
+            delegation: Some(Generation { delegation: serial, generation: 0 }),
+            extends: None,
+            serial,
+        };
+        SignedLink::sign(link, &signer)
+    }
+
+    /// A ledger with 100 children of a unit each, which fill their parent for an hour and are too long to be
+    /// kept all.
+    fn long_children() -> (Ledger, SignedLink) {
+        let (parent, mut ledger) = (link(100, hours(0, 20), 0, 1), Ledger::default());
+        ledger.open(&parent);
+        for serial in 1..=100 {
+            ledger.enter(&parent, &link(1, hours(0, 1), serial, 200_000), Time::ZERO);
+        }
+        (ledger, parent)
+    }
+
+    #[test]
+    fn of_what_is_over_no_more_is_kept_than_there_is_room_for() {
+        let (mut ledger, _) = long_children();
+        assert!(ledger.bytes > MAX_HISTORY);
+        ledger.forget_history(hours(0, 1).start());
+        assert_eq!(ledger.entries.len(), 100, "what is not over stays");
+        ledger.forget_history(hours(0, 1).end());
+        assert!(ledger.bytes <= MAX_HISTORY && ledger.entries.len() > 50);
+        let copy: Ledger = crate::codec::decode_state(&crate::codec::encode(&ledger)).unwrap();
+        assert_eq!(copy, ledger);
+    }
+
+    #[test]
+    fn what_does_not_fit_beside_forgotten_links_is_refused_without_evidence() {
+        let (mut ledger, parent) = long_children();
+        let more = link(1, hours(0, 3), 200, 1);
+        assert!(ledger.check(&parent, &more).unwrap_err().shown);
+        ledger.forget_history(hours(0, 1).end());
+        assert!(!ledger.check(&parent, &more).unwrap_err().shown);
+    }
+
+    #[test]
+    fn an_account_with_too_many_steps_lets_go_of_the_past() {
+        let (parent, mut ledger) = (link(1, hours(0, 20), 0, 1), Ledger::default());
+        ledger.open(&parent);
+        let account = ledger.accounts.get_mut(&parent.account()).unwrap();
+        for n in 0..60_000 {
+            let start = Time::from_micros(4 * n);
+            account.free.add(Term::lasting(start, Span::from_micros(2)).unwrap(), -1);
+        }
+        let now = hours(0, 1).end();
+        ledger.forget_steps(parent.account(), now);
+        let account = ledger.account(parent.account()).unwrap();
+        assert!(account.free.steps() < 3);
+        assert_eq!(account.free.free_at(now), 1);
     }
 }

@@ -26,6 +26,16 @@ impl LinkHash {
     pub fn to_hex(&self) -> String {
         self.0.to_hex()
     }
+
+    /// No hash is before it.
+    pub(crate) fn lowest() -> Self {
+        Self(Hash::from_bytes([0; 32]))
+    }
+
+    /// The name of a link with this signed body.
+    pub(crate) fn of_body(body: &[u8]) -> Self {
+        Self(Hash::of("tenure link hash v1", &[body]))
+    }
 }
 
 impl fmt::Display for LinkHash {
@@ -165,7 +175,7 @@ impl SignedLink {
     pub fn sign(link: Link, signer: &Signer) -> Self {
         let body = codec::encode(&link);
         let (key, signature) = (signer.key(), signer.sign(Label::Link, &body));
-        let hash = Self::hash_of(&body);
+        let hash = LinkHash::of_body(&body);
         let bytes = [key.as_bytes().as_slice(), signature.as_bytes(), &body].concat().into();
         Self(Arc::new(Inner { bytes, link, hash }))
     }
@@ -175,7 +185,7 @@ impl SignedLink {
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         let short = || DecodeError::Malformed(format!("{} bytes are too few", bytes.len()));
         let (_, _, body) = parts(bytes).ok_or_else(short)?;
-        let (link, hash) = (codec::decode(body)?, Self::hash_of(body));
+        let (link, hash) = (codec::decode(body)?, LinkHash::of_body(body));
         Ok(Self(Arc::new(Inner { bytes: bytes.into(), link, hash })))
     }
 
@@ -206,10 +216,6 @@ impl SignedLink {
             }
             None => AccountId::Link(self.hash()),
         }
-    }
-
-    fn hash_of(body: &[u8]) -> LinkHash {
-        LinkHash(Hash::of("tenure link hash v1", &[body]))
     }
 }
 

@@ -8,6 +8,7 @@ pub mod evidence;
 pub mod ledger;
 pub mod link;
 pub mod receipt;
+mod running;
 
 use std::fmt;
 
@@ -142,6 +143,11 @@ impl Ticket {
     /// The name of the ticket: the hash of its bottom link.
     pub fn hash(&self) -> LinkHash {
         self.bottom().hash()
+    }
+
+    /// How many bytes its links take as they travel.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|link| link.as_bytes().len()).sum()
     }
 
     /// The site at which it can be redeemed.

@@ -5,7 +5,7 @@ use tenure_core::actor::service_manager::ServiceManager;
 use tenure_core::actor::site_authority::SiteAuthority;
 use tenure_core::actor::{Actor, Seat};
 use tenure_core::fact::Entry;
-use tenure_core::journal::Journal as _;
+use tenure_core::journal::{Journal as _, MemoryJournal};
 use tenure_core::lease::service_manager::{Extension, State};
 use tenure_core::message::{Message, Sealed};
 use tenure_core::slice::LeaseId;
@@ -27,6 +27,10 @@ impl World {
     pub(crate) fn facts(&self, who: u8) -> Vec<Entry> {
         let journal = &self.players[&who].journal;
         (0..journal.len()).map(|position| journal.read(position).unwrap().unwrap()).collect()
+    }
+
+    pub(crate) fn journal(&self, who: u8) -> &MemoryJournal {
+        &self.players[&who].journal
     }
 
     /// How many facts of a kind an actor has.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use tenure_core::actor::broker::Broker;
 use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::actor::site_authority::{Limits, Offer, Plan, SiteAuthority, Stock};
 use tenure_core::actor::{Actor, Peer, Role, Seat, Setup};
 use tenure_core::driver::{Call, DriverError, Step};
 use tenure_core::effect::{Command, Done, Effect, EffectId, Input, Output, Problem};
@@ -47,6 +47,8 @@ pub(crate) struct Scene {
     /// How long a delegation lasts, and how long before its end it is renewed.
     pub(crate) delegation: (Span, Span),
     pub(crate) leave_before: Span,
+    /// How much the site remembers for others.
+    pub(crate) limits: Limits,
     pub(crate) site_mapper: fn() -> Box<dyn SiteAuthorityMapper>,
     pub(crate) broker_mapper: fn() -> Box<dyn BrokerMapper>,
     /// Whether every input is followed by a recovery that is compared with the actor.
@@ -63,6 +65,7 @@ impl Default for Scene {
             far_stock: 0,
             delegation: (Span::from_secs(FAR_OFF), Span::DAY),
             leave_before: Span::ZERO,
+            limits: Limits::default(),
             site_mapper: || Box::new(FirstFit {}),
             broker_mapper: || Box::new(Fcfs::default()),
             suspicious: false,
@@ -200,7 +203,7 @@ fn plan(stock: u32, disks: u32, (length, renew_before): (Span, Span)) -> Plan {
 impl Scene {
     /// Builds the actors, starts them and lets the delegations arrive.
     pub(crate) fn open(self) -> World {
-        let Self { stock, disks, far_stock, delegation, leave_before, .. } = self;
+        let Self { stock, disks, far_stock, delegation, leave_before, limits, .. } = self;
         let (site_mapper, broker_mapper) = (self.site_mapper, self.broker_mapper);
         let mut world = World {
             now: Time::ZERO,
@@ -226,6 +229,7 @@ impl Scene {
             if has > 0 {
                 world.add(who, move || {
                     let actor = SiteAuthority::new(setup(who, name), plan(has, disks, delegation));
+                    let actor = actor.with_limits(limits);
                     Seat::SiteAuthority(Box::new(actor), site_mapper())
                 });
             }
@@ -447,6 +451,13 @@ impl World {
             self.hand_over(&sealed);
         }
         self.run();
+    }
+
+    /// Lets go of what the test could ask about the past.
+    pub(crate) fn forget_what_happened(&mut self) {
+        self.sent.clear();
+        self.calls.clear();
+        self.owed.clear();
     }
 
     /// Puts a message into the hands of its receiver, whoever keeps messages back.

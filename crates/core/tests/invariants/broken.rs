@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use tenure_core::driver::{Epoch, Step, UnitId};
+use tenure_core::fact::site_authority::Denial;
 use tenure_core::fact::{Entry, Fact, broker, service_manager, site_authority};
 use tenure_core::invariants::LAWS;
 use tenure_core::lease::site_authority::Why;
@@ -19,7 +20,7 @@ use tenure_core::time::{Span, Time};
 
 use crate::common::world::What;
 use crate::common::{
-    BROKER, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, id, notary, part, signer, term, units,
+    BROKER, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, id, notary, signer, term, units,
 };
 use crate::lives::{Tape, credit_at_once, honest};
 
@@ -241,19 +242,19 @@ const CRIMES: &[Crime] = &[
     }),
     crime("S14", "which only honest actors had", |tape| {
         let refusal = Refusal::Malformed("a lie".to_owned());
-        refuse_for_good(tape, refusal);
+        refuse_for_good(tape, 0, refusal);
     }),
     crime("S14", "with evidence that convicts nobody", |tape| {
         let links = vec![first_ticket(tape).bottom().clone()];
         let evidence = Evidence { parents: vec![delegation(tape)], links, at: at(1) };
-        refuse_for_good(tape, Refusal::Conflict(Box::new(evidence)));
+        refuse_for_good(tape, 0, Refusal::Conflict(Box::new(evidence)));
     }),
     crime("S14", "with evidence against broker, who is honest", |tape| {
-        let honest = first_ticket(tape);
-        let sold = part(&delegation(tape), STRANGER, 4, term(0, HOUR), 901);
-        let links = vec![honest.bottom().clone(), SignedLink::sign(sold, &signer(BROKER))];
-        let evidence = Evidence { parents: vec![delegation(tape)], links, at: at(1) };
-        refuse_for_good(tape, Refusal::Conflict(Box::new(evidence)));
+        // One of these tickets had come back before the last two were cut.
+        let tickets: Vec<_> = (0..4).map(|n| redeemed(tape, n)).collect();
+        let links = tickets.iter().map(|ticket| ticket.bottom().clone()).collect();
+        let evidence = Evidence { parents: vec![delegation(tape)], links, at: at(901) };
+        refuse_for_good(tape, 3, Refusal::Conflict(Box::new(evidence)));
     }),
     crime("S15", "ended a step, but no driver was called for it", |tape| {
         let teardown = tape.find(0, |what| is_call(what, Step::Teardown));
@@ -425,11 +426,19 @@ fn resend(tape: &mut Tape, kind: &str, change: impl FnOnce(&mut Envelope)) {
     tape.insert_after(place, What::Sent(Box::new(envelope), sealed));
 }
 
-/// Has the site refuse the guest's first ticket instead of redeeming it.
-fn refuse_for_good(tape: &mut Tape, refusal: Refusal) {
-    let ticket = first_ticket(tape);
-    let fact = site_authority::TicketRefused { ticket, refusal };
-    *tape.site("site.redeemed", 0) = site_authority::Fact::TicketRefused(fact);
+/// The `n`th ticket that the site redeems.
+fn redeemed(tape: &mut Tape, n: usize) -> Ticket {
+    let site_authority::Fact::Redeemed(fact) = tape.site("site.redeemed", n) else {
+        unreachable!()
+    };
+    fact.ticket.clone()
+}
+
+/// Has the site refuse the `n`th ticket instead of redeeming it.
+fn refuse_for_good(tape: &mut Tape, n: usize, refusal: Refusal) {
+    let ticket = redeemed(tape, n);
+    let fact = site_authority::TicketRefused { ticket, denial: Denial::of(&refusal) };
+    *tape.site("site.redeemed", n) = site_authority::Fact::TicketRefused(fact);
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::effect::Command;
+use tenure_core::fact::site_authority::Denial;
 use tenure_core::fact::{Entry, Fact, site_authority};
 use tenure_core::identity::ActorId;
 use tenure_core::invariants::{Auditor, Cast, LAWS, audit_journals};
 use tenure_core::message::{Message, Request};
-use tenure_core::refusal::Refusal;
 use tenure_core::time::Span;
 
 use crate::common::world::{Scene, Shown, What, World, cast};
@@ -188,7 +188,10 @@ fn a_life_among_thieves_has_evidence_in_it() {
         let site_authority::Fact::TicketRefused(fact) = tape.site("site.ticket-refused", n) else {
             unreachable!()
         };
-        let Refusal::Conflict(evidence) = &fact.refusal else { panic!("{:?}", fact.refusal) };
+        let Denial::Conflict(outline) = fact.denial.clone() else { panic!("{:?}", fact.denial) };
+        let refused = fact.ticket.clone();
+        let links = tape.links(SITE);
+        let evidence = outline.fill(&refused, |hash| links.get(&hash).cloned()).unwrap();
         guilty.insert(evidence.convicts(crate::common::ED25519, &[]).unwrap());
     }
     assert_eq!(guilty, BTreeSet::from([id(BROKER), id(RIVAL)]));

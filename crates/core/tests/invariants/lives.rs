@@ -6,6 +6,7 @@ use tenure_core::effect::Command;
 use tenure_core::fact::{Entry, Fact, broker, service_manager, site_authority};
 use tenure_core::identity::ActorId;
 use tenure_core::invariants::{Auditor, Bounds, Cast, Law, Violation};
+use tenure_core::ticket::link::{LinkHash, SignedLink};
 use tenure_core::time::{Span, Time};
 
 use crate::common::world::{Scene, Shown, What, World, cast};
@@ -99,6 +100,19 @@ impl Tape {
     pub(crate) fn guest(&mut self, who: u8, kind: &str, n: usize) -> &mut service_manager::Fact {
         let Fact::ServiceManager(fact) = &mut self.entry(who, kind, n).fact else { unreachable!() };
         fact
+    }
+
+    /// Every link of the tickets that a site issued or redeemed.
+    pub(crate) fn links(&self, who: u8) -> BTreeMap<LinkHash, SignedLink> {
+        use site_authority::Fact as F;
+        let facts = self.shown.iter().filter_map(|shown| facts_of(&shown.what, who)).flatten();
+        let tickets = facts.filter_map(|entry| match &entry.fact {
+            Fact::SiteAuthority(F::DelegationIssued(fact)) => Some(&fact.ticket),
+            Fact::SiteAuthority(F::Redeemed(fact)) => Some(&fact.ticket),
+            _ => None,
+        });
+        let links = tickets.flat_map(|ticket| ticket.links());
+        links.map(|link| (link.hash(), link.clone())).collect()
     }
 
     /// Has something happen after a place, at the same time.

@@ -347,7 +347,8 @@ pub(super) fn in_words(refusal: &Refusal) -> String {
         | Refusal::SetupFailed { .. }
         | Refusal::Malformed(_)
         | Refusal::Forbidden
-        | Refusal::Overloaded => refusal.to_string(),
+        | Refusal::Overloaded
+        | Refusal::Quota { .. } => refusal.to_string(),
     }
 }
 

@@ -49,7 +49,10 @@ impl Broker {
                         let refusal = Refusal::Undecided(now);
                         self.refuse(now, id, refusal, "the answer was due".to_owned(), out);
                     }
-                    _ => self.emit(now, RequestForgotten { request: id }, out),
+                    Some(
+                        State::Granted { .. } | State::Returned { .. } | State::Refused { .. },
+                    )
+                    | None => self.emit(now, RequestForgotten { request: id }, out),
                 },
             }
         }
@@ -267,7 +270,9 @@ impl Broker {
         let id = choice.request;
         let request = match self.requests.get(&id).map(|record| &record.state) {
             Some(State::Open { request }) => (**request).clone(),
-            _ => return Err(format!("request {id} is not open")),
+            Some(State::Granted { .. } | State::Returned { .. } | State::Refused { .. }) | None => {
+                return Err(format!("request {id} is not open"));
+            }
         };
         match choice.verdict {
             Verdict::Refuse(refusal) => {

@@ -17,7 +17,7 @@ use crate::lease::service_manager::{Extension, Held, State, Then, Use};
 use crate::message::{LeasedUnit, Message, Request, Sealed, Subject};
 use crate::name::Name;
 use crate::planted::planted;
-use crate::refusal::Refusal;
+use crate::refusal::{Outlook, Refusal};
 use crate::slice::{LeaseId, RequestId};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
@@ -328,6 +328,10 @@ impl ServiceManager {
         out: &mut Output,
     ) -> Result<(), String> {
         let Some(&lease) = self.by_ticket.get(&hash) else { return Ok(()) };
+        // The site may take the ticket later: it is asked again until the deadline.
+        if refusal.outlook() == Outlook::Later {
+            return Ok(());
+        }
         match self.lease(lease) {
             Some(State::Redeeming { ticket }) if ticket.site() == from => {
                 self.emit(now, RedeemRefused { lease, refusal }, out);

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cause, Delegation, Duty, Lease, RefusedTicket, Served, SiteAuthority, Timer, Unit};
+use super::{Cause, Delegation, Duty, Lease, Served, SiteAuthority, Timer, Unit};
 use crate::driver::{Epoch, UnitId};
 use crate::fact::BadFact;
-use crate::fact::site_authority::{Fact, LeaseClosed, Redeemed, Stocked, TicketSurrendered};
+use crate::fact::site_authority::{
+    Denial, Fact, LeaseClosed, Redeemed, Stocked, TicketRefused, TicketSurrendered,
+};
 use crate::lease::site_authority::{Event, State};
 use crate::lease::unit;
 use crate::planted::planted;
+use crate::property::Properties;
 use crate::ticket::Ticket;
 use crate::ticket::link::{AccountId, DelegationId, LinkHash};
 use crate::time::{Span, Term, Time};
@@ -24,14 +27,7 @@ impl SiteAuthority {
             Fact::DelegationEnded(fact) => self.delegation_ended(fact.number),
             Fact::Redeemed(fact) => self.redeemed(at, fact),
             Fact::LeaseExtended(fact) => self.lease_extended(at, fact.lease, &fact.ticket)?,
-            Fact::TicketRefused(fact) => {
-                let holder = fact.ticket.bottom().holder;
-                let refusal = fact.refusal.clone();
-                let refused = RefusedTicket { refusal, cause: self.cause(at), holder };
-                self.refused.insert(fact.ticket.hash(), refused);
-                let forget = fact.ticket.bottom().term.end().plus(self.base.margin());
-                self.timers.set(Timer::Lease(fact.ticket.hash()), Some(forget));
-            }
+            Fact::TicketRefused(fact) => self.ticket_refused(at, fact)?,
             Fact::CameDue(fact) => self.step_lease(at, fact.lease, Event::CameDue)?,
             Fact::UnitsAssigned(fact) => self.units_assigned(at, fact.lease, &fact.units)?,
             Fact::UnitSetUp(fact) => {
@@ -64,7 +60,7 @@ impl SiteAuthority {
             Fact::TicketSurrendered(fact) => {
                 self.surrendered(at, fact);
             }
-            Fact::LeaseForgotten(fact) => self.forget(fact.lease),
+            Fact::LeaseForgotten(fact) => self.forget(at, fact.lease),
             Fact::MapperAnswered(fact) => {
                 self.owed.settle(&Duty::Consult);
                 let again = self.rounds.answered(fact.memo.as_ref(), fact.wake);
@@ -151,11 +147,12 @@ impl SiteAuthority {
             least: fact.least,
             failed: BTreeSet::new(),
             short_since: None,
+            stalled: None,
             answered: Vec::new(),
             closed: None,
         };
-        self.leases.insert(hash, lease);
-        self.by_ticket.insert(hash, hash);
+        self.remember(hash, lease);
+        self.live.insert(hash);
         if planted!(AnsweredTooSoon) {
             let cause = self.cause(at);
             if let Some(lease) = self.leases.get_mut(&hash) {
@@ -167,8 +164,10 @@ impl SiteAuthority {
 
     /// Enters every link of the chain under its parent.
     fn claim(&mut self, ticket: &Ticket, at: Time) {
+        self.claims.forget_history(at);
         for pair in ticket.links().windows(2) {
             self.claims.enter(&pair[0], &pair[1], at);
+            self.claims.forget_steps(pair[0].account(), at);
         }
         self.used.insert(ticket.bottom().account());
     }
@@ -182,7 +181,9 @@ impl SiteAuthority {
             lease.answer(ticket.hash(), cause);
             let end = ticket.bottom().term.end();
             lease.term = Term::new(lease.term.start(), end).unwrap_or(lease.term);
+            self.charges.release(lease);
             lease.tickets.push(ticket.clone());
+            self.charges.charge(lease);
         }
         self.refresh(hash, at);
         Ok(())
@@ -223,8 +224,15 @@ impl SiteAuthority {
             self.claims.give_back(ticket.hash(), at);
         }
         let cause = self.cause(at);
+        self.live.remove(&fact.lease);
         if let Some(lease) = self.leases.get_mut(&fact.lease) {
             lease.closed = Some((cause, fact.receipts.clone()));
+            self.charges.release(lease);
+            // No unit is set up for it any more.
+            if let Some(served) = &mut lease.served {
+                served.configuration = Properties::default();
+            }
+            self.charges.charge(lease);
         }
         Ok(())
     }
@@ -243,18 +251,47 @@ impl SiteAuthority {
             least: ticket.bottom().units,
             failed: BTreeSet::new(),
             short_since: None,
+            stalled: None,
             answered: Vec::new(),
             closed: Some((cause, fact.receipts.clone())),
         };
-        self.leases.insert(hash, lease);
-        self.by_ticket.insert(hash, hash);
+        self.remember(hash, lease);
         self.refresh(hash, at);
     }
 
-    fn forget(&mut self, hash: LinkHash) {
+    fn remember(&mut self, hash: LinkHash, lease: Lease) {
+        self.charges.charge(&lease);
+        self.leases.insert(hash, lease);
+        self.by_ticket.insert(hash, hash);
+    }
+
+    fn ticket_refused(&mut self, at: Time, fact: &TicketRefused) -> Result<(), BadFact> {
+        let TicketRefused { ticket, denial } = fact;
+        let above = match denial {
+            Denial::Conflict(outline) => usize::try_from(outline.above).unwrap_or(usize::MAX),
+            Denial::Other(_) => 0,
+        };
+        let heads = ticket.links().get(above).and_then(|parent| {
+            let account = self.claims.account(parent.account())?;
+            Some(account.heads())
+        });
+        let head = |hash| heads?.iter().find(|head| head.hash() == hash);
+        let find = |hash| self.claims.entered(hash).map(|(_, link)| link).or_else(|| head(hash));
+        let cause = self.cause(at);
+        self.refused
+            .insert(ticket, denial, cause, |hash| find(hash).cloned())
+            .map_err(|hash| missing("refusal", hash))?;
+        let forget = ticket.bottom().term.end().plus(self.base.margin());
+        self.timers.set(Timer::Lease(ticket.hash()), Some(forget));
+        Ok(())
+    }
+
+    fn forget(&mut self, at: Time, hash: LinkHash) {
         self.timers.set(Timer::Lease(hash), None);
-        self.refused.remove(&hash);
+        self.refused.remove(hash);
+        self.claims.forget_history(at);
         if let Some(lease) = self.leases.remove(&hash) {
+            self.charges.release(&lease);
             for ticket in &lease.tickets {
                 self.by_ticket.remove(&ticket.hash());
                 self.used.remove(&ticket.bottom().account());
@@ -270,7 +307,9 @@ impl SiteAuthority {
         let waits = matches!(&lease.state, State::Priming { pending, .. } if !pending.is_empty());
         let short = lease.short_since.is_some() && lease.lacks() > 0;
         // One that is ready was counted before: nothing else follows from it.
-        if !ready {
+        if ready {
+            self.place_stalled(hash);
+        } else {
             self.refresh(hash, at);
         }
         // What it still waits for may have been its last hope: the mapper has to look again.
@@ -308,6 +347,20 @@ impl SiteAuthority {
             }
             (true, Some(_)) | (false, None) => {}
         }
+        self.place_stalled(hash);
+    }
+
+    /// Puts a lease where it belongs among those that lack units and have none on the way.
+    fn place_stalled(&mut self, hash: LinkHash) {
+        let Some(lease) = self.leases.get_mut(&hash) else { return };
+        let place = lease.stalls();
+        let old = std::mem::replace(&mut lease.stalled, place);
+        let shelf = self.stocks.get_mut(&lease.tickets[0].bottom().resource);
+        let Some(shelf) = shelf.filter(|_| old != place) else { return };
+        if let Some(old) = old {
+            shelf.stalled.remove(&old);
+        }
+        shelf.stalled.extend(place);
     }
 
     /// Moves a unit on, with its shelf, its epoch and what is owed for it; answers its tenant.
@@ -326,10 +379,21 @@ impl SiteAuthority {
             let lease = self.leases.get(tenant).ok_or_else(|| missing("tenant", tenant))?;
             unit.served = lease.served.clone();
         }
+        // What its last guest wanted of it is of no use to the next.
+        if to == unit::State::Free {
+            unit.served = None;
+        }
         if let Some(shelf) = self.stocks.get_mut(&unit.resource) {
             shelf.take(id, &from);
             shelf.put(id, &to);
         }
+        match to {
+            unit::State::Free | unit::State::Quarantined => self.busy.remove(&id),
+            unit::State::SettingUp { .. }
+            | unit::State::Ready { .. }
+            | unit::State::Abandoned { .. }
+            | unit::State::TearingDown { .. } => self.busy.insert(id),
+        };
         self.owe_for(id, &from, &to, at);
         let came_free = to == unit::State::Free || (to.assignable() && !from.assignable());
         // One that is lost may have been what a lease waited for.

@@ -268,9 +268,8 @@ impl SiteAuthority {
                 Err(cause) => out.problems.push(Problem::BadChoice(cause)),
             }
         }
-        let short: Vec<LinkHash> = self.short.values().copied().collect();
-        for lease in short {
-            self.make_do(now, lease, out);
+        for lease in self.stalled() {
+            self.activate_or_fail(now, lease, out);
         }
         let memo = self.rounds.news(decision.memo, &mut out.problems);
         let wake = decision.wake.filter(|&wake| wake > now);
@@ -296,9 +295,21 @@ impl SiteAuthority {
         }
     }
 
+    /// The leases that may be left with no unit to be put on them, in the order in which they came to lack
+    /// some. One that could still get a unit was failed by fewer units than there are.
+    fn stalled(&self) -> Vec<LinkHash> {
+        let mut stalled: Vec<u64> = Vec::new();
+        for shelf in self.stocks.values() {
+            let left = u32::try_from(shelf.free.len() + shelf.cleaning.len()).unwrap_or(u32::MAX);
+            stalled.extend(shelf.stalled.range((left, 0)..).map(|&(_, since)| since));
+        }
+        stalled.sort_unstable();
+        stalled.iter().filter_map(|since| self.short.get(since).copied()).collect()
+    }
+
     /// A lease that lacks units while none are left to put on it: it goes active with those it has if
     /// the guest can do with them, else it is closed. While some are still being set up, it waits.
-    fn make_do(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
+    fn activate_or_fail(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
         let Some(lease) = self.leases.get(&hash) else { return };
         let resource = &lease.tickets[0].bottom().resource;
         let left = self
@@ -327,7 +338,13 @@ impl SiteAuthority {
     pub(super) fn reset(&mut self, now: Time, unit: UnitId, out: &mut Output) {
         match self.units.get(&unit).map(|unit| &unit.state) {
             Some(unit::State::Quarantined) => self.emit(now, UnitReset { unit }, out),
-            Some(state) => {
+            Some(
+                state @ (unit::State::Free
+                | unit::State::SettingUp { .. }
+                | unit::State::Ready { .. }
+                | unit::State::Abandoned { .. }
+                | unit::State::TearingDown { .. }),
+            ) => {
                 let cause = format!("unit {unit} is {}, not Quarantined", state.word());
                 out.problems.push(Problem::Command(cause));
             }

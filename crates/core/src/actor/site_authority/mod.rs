@@ -7,9 +7,11 @@
 mod apply;
 mod books;
 mod handle;
-mod survey;
+mod memory;
 mod redeem;
+mod survey;
 
+pub use memory::Limits;
 pub use survey::{SiteLeaseSurvey, UnitSurvey};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +19,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
+use self::memory::{Charges, RefusedTickets};
 use super::heard::{self, Heard};
 use super::owed::Owed;
 use super::rounds::Rounds;
@@ -32,7 +35,6 @@ use crate::mapper::site_authority::{View, Waiting};
 use crate::message::{Envelope, Sealed};
 use crate::name::Name;
 use crate::property::Properties;
-use crate::refusal::Refusal;
 use crate::resource::Attributes;
 use crate::slice::{LeaseId, SliceName};
 use crate::snapshot::{self, RestoreError, Settings};
@@ -84,6 +86,7 @@ pub struct SiteAuthority {
     pub(crate) base: Base,
     pub(crate) rounds: Rounds,
     plan: Plan,
+    limits: Limits,
     /// What it has, by type.
     stocks: BTreeMap<Name, Shelf>,
     units: BTreeMap<UnitId, Unit>,
@@ -98,21 +101,29 @@ pub struct SiteAuthority {
     by_ticket: BTreeMap<LinkHash, LinkHash>,
     /// The accounts of tickets that were redeemed or given back whole: nothing is cut from them.
     used: BTreeSet<AccountId>,
-    /// Tickets that were refused for good.
-    refused: BTreeMap<LinkHash, RefusedTicket>,
+    refused: RefusedTickets,
+    /// How much of all this is whose.
+    charges: Charges,
+    /// Leases that are not over.
+    live: BTreeSet<LinkHash>,
     /// Leases that lack units, in the order in which they came to.
     short: BTreeMap<u64, LinkHash>,
+    /// Units that are neither free nor quarantined.
+    busy: BTreeSet<UnitId>,
     owed: Owed<Duty>,
     timers: Timers<Timer>,
 }
 
-/// The units of one type that are on no lease.
+/// The units of one type that are on no lease, and the leases that wait for them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Shelf {
     attributes: Attributes,
     total: u32,
     free: BTreeSet<UnitId>,
     cleaning: BTreeSet<UnitId>,
+    /// Leases that lack units and have none on the way: how many units have failed each, and where it
+    /// stands in [`SiteAuthority::short`].
+    stalled: BTreeSet<(u32, u64)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -120,7 +131,7 @@ struct Unit {
     resource: Name,
     state: unit::State,
     epoch: Epoch,
-    /// Whom the call now owed was made for; nobody before the first setup.
+    /// Whom the call now owed was made for; nobody while it is free.
     served: Option<Served>,
 }
 
@@ -151,16 +162,11 @@ struct Lease {
     failed: BTreeSet<UnitId>,
     /// Where it stands among those that lack units.
     short_since: Option<u64>,
+    /// Its place in [`Shelf::stalled`].
+    stalled: Option<(u32, u64)>,
     /// The fact behind the answer to a redeem, for each ticket in the order of their names.
     answered: Vec<(LinkHash, Cause)>,
     closed: Option<(Cause, Vec<Receipt>)>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct RefusedTicket {
-    refusal: Refusal,
-    cause: Cause,
-    holder: ActorId,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -232,18 +238,26 @@ impl Lease {
             State::Early | State::Active { .. } | State::Closed { .. } => 0,
         }
     }
+
+    /// Where it belongs in [`Shelf::stalled`]: nowhere while units are on the way.
+    fn stalls(&self) -> Option<(u32, u64)> {
+        let failed = u32::try_from(self.failed.len()).unwrap_or(u32::MAX);
+        match &self.state {
+            State::Priming { pending, .. } if !pending.is_empty() => None,
+            State::Due | State::Priming { .. } => Some((failed, self.short_since?)),
+            State::Early | State::Active { .. } | State::Closed { .. } => None,
+        }
+    }
 }
 
 impl SiteAuthority {
-    /// The most refused tickets that are remembered at one time.
-    pub const MAX_REFUSED: usize = 10_000;
-
     /// A site authority with an empty journal.
     pub fn new(setup: Setup, plan: Plan) -> Self {
         Self {
             base: Base::new(setup),
             rounds: Rounds::default(),
             plan,
+            limits: Limits::default(),
             stocks: BTreeMap::new(),
             units: BTreeMap::new(),
             delegations: BTreeMap::new(),
@@ -252,11 +266,19 @@ impl SiteAuthority {
             leases: BTreeMap::new(),
             by_ticket: BTreeMap::new(),
             used: BTreeSet::new(),
-            refused: BTreeMap::new(),
+            refused: RefusedTickets::default(),
+            charges: Charges::default(),
+            live: BTreeSet::new(),
             short: BTreeMap::new(),
+            busy: BTreeSet::new(),
             owed: Owed::default(),
             timers: Timers::default(),
         }
+    }
+
+    /// The same with other limits on what it remembers for others.
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// What the mapper is shown, if a round is open.
@@ -354,6 +376,7 @@ impl Actor for SiteAuthority {
         let Self {
             base,
             plan: _,
+            limits: _,
             rounds,
             stocks,
             units,
@@ -364,7 +387,10 @@ impl Actor for SiteAuthority {
             by_ticket,
             used,
             refused,
+            charges,
+            live,
             short,
+            busy,
             owed,
             timers,
         } = self;
@@ -380,7 +406,9 @@ impl Actor for SiteAuthority {
             by_ticket,
             used,
             refused,
+            charges,
             short,
+            (live, busy),
             owed,
             timers,
         );
@@ -392,6 +420,7 @@ impl Actor for SiteAuthority {
         let Self {
             base,
             plan: _,
+            limits: _,
             rounds,
             stocks,
             units,
@@ -402,7 +431,10 @@ impl Actor for SiteAuthority {
             by_ticket,
             used,
             refused,
+            charges,
+            live,
             short,
+            busy,
             owed,
             timers,
         } = self;
@@ -418,7 +450,9 @@ impl Actor for SiteAuthority {
             *by_ticket,
             *used,
             *refused,
+            *charges,
             *short,
+            (*live, *busy),
             *owed,
             *timers,
         ) = snapshot::read(Role::SiteAuthority, &settings, bytes)?;
@@ -464,18 +498,18 @@ impl Actor for SiteAuthority {
     }
 
     fn unfinished(&self, most: usize) -> Vec<String> {
-        let leases = self.leases.values().filter_map(|lease| {
-            let word = lease.state.word();
-            let served = lease.served.as_ref().filter(|_| word != "Closed")?;
-            Some(format!("lease {} is {word}", served.lease))
+        let leases = self.live.iter().filter_map(|lease| {
+            let lease = self.leases.get(lease)?;
+            Some(format!("lease {} is {}", lease.served.as_ref()?.lease, lease.state.word()))
         });
-        let units = self.units.iter().filter_map(|(id, unit)| {
-            let idle = matches!(unit.state, unit::State::Free | unit::State::Quarantined);
-            (!idle).then(|| format!("unit {id} is {}", unit.state.word()))
+        let units = self.busy.iter().filter_map(|id| {
+            let unit = self.units.get(id)?;
+            Some(format!("unit {id} is {}", unit.state.word()))
         });
-        let offers = self.delegations.keys().filter_map(|&number| {
-            let owed = self.owed.owes(&Duty::Delegate(number));
-            owed.then(|| format!("delegation {number} is not acknowledged"))
+        let (first, last) = (Duty::Delegate(0), Duty::Delegate(u64::MAX));
+        let offers = self.owed.between(first, last).filter_map(|duty| match duty {
+            Duty::Delegate(number) => Some(format!("delegation {number} is not acknowledged")),
+            Duty::Consult | Duty::Setup(_) | Duty::Teardown(_) => None,
         });
         at_most(leases.chain(units).chain(offers), most)
     }

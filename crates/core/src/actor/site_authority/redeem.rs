@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use super::{Cause, Lease, RefusedTicket, SiteAuthority};
+use super::{Cause, Lease, SiteAuthority};
 use crate::actor::Emit as _;
 use crate::codec;
 use crate::effect::Output;
 use crate::fact::site_authority::{
-    LeaseClosed, LeaseExtended, Redeemed, TicketRefused, TicketSurrendered,
+    Denial, LeaseClosed, LeaseExtended, Redeemed, TicketRefused, TicketSurrendered,
 };
 use crate::identity::ActorId;
 use crate::lease::site_authority::{State, Why};
@@ -58,6 +58,9 @@ impl SiteAuthority {
         if !self.covered(now, &ticket, out) {
             return;
         }
+        if let Err(quota) = self.charges.admit(&self.limits, &ticket, &configuration) {
+            return self.refuse(now, from, hash, quota, out);
+        }
         // The ticket is good, but not for this: it comes back at once, so that the units can be sold.
         if let Some(unmet) = unmet {
             self.surrender(now, &ticket, Why::Failed(unmet), out);
@@ -94,13 +97,12 @@ impl SiteAuthority {
             }
         }
         match refused {
-            Some((hash, refusal)) if taken.is_empty() => {
-                if self.refused.get(&hash).is_some_and(|refused| refused.holder == from) {
+            Some((hash, refusal)) if taken.is_empty() => match self.refused.get(hash) {
+                Some((holder, ..)) if holder == from => {
                     self.answer_known(hash, out);
-                } else {
-                    self.refuse(now, from, hash, refusal, out);
                 }
-            }
+                Some(_) | None => self.refuse(now, from, hash, refusal, out),
+            },
             Some(_) | None => self.answer_close(now, from, &taken, out),
         }
     }
@@ -121,8 +123,8 @@ impl SiteAuthority {
             self.give_back(now, lease, out);
             return Ok(());
         }
-        if let Some(refused) = self.refused.get(&hash) {
-            return Err(refused.refusal.clone());
+        if let Some((_, refusal, _)) = self.refused.get(hash) {
+            return Err(refusal);
         }
         match self.check(now, from, ticket, &Properties::default()) {
             Ok(()) | Err(Refusal::Constraint(_)) => {}
@@ -131,9 +133,10 @@ impl SiteAuthority {
             Err(refusal) => return Err(refusal),
         }
         if let Some(refusal) = self.uncovered(ticket) {
-            self.refuse_for_good(now, ticket, refusal.clone(), out);
+            self.refuse_for_good(now, ticket, &refusal, out);
             return Err(refusal);
         }
+        self.charges.admit(&self.limits, ticket, &Properties::default())?;
         self.surrender(now, ticket, Why::GivenBack, out);
         Ok(())
     }
@@ -181,13 +184,9 @@ impl SiteAuthority {
 
     /// Answers a ticket that was redeemed, surrendered or refused before.
     fn answer_known(&self, hash: LinkHash, out: &mut Output) -> bool {
-        if let Some(RefusedTicket { refusal, cause, holder }) = self.refused.get(&hash) {
-            let (subject, refusal) = (Subject::Ticket(hash), refusal.clone());
-            out.replies.push(self.base.answer(
-                *holder,
-                *cause,
-                Message::Refused { subject, refusal },
-            ));
+        if let Some((holder, refusal, cause)) = self.refused.get(hash) {
+            let message = Message::Refused { subject: Subject::Ticket(hash), refusal };
+            out.replies.push(self.base.answer(holder, cause, message));
             return true;
         }
         let Some(&lease) = self.by_ticket.get(&hash) else { return false };
@@ -247,11 +246,10 @@ impl SiteAuthority {
         if link.term.end() <= now {
             return Err(Refusal::TooLate(link.term.end()));
         }
-        let known = self.stocks.keys().cloned().collect();
-        let stock = self
-            .stocks
-            .get(&link.resource)
-            .ok_or_else(|| Refusal::NoSuchType { resource: link.resource.clone(), known })?;
+        let Some(stock) = self.stocks.get(&link.resource) else {
+            let known = self.stocks.keys().cloned().collect();
+            return Err(Refusal::NoSuchType { resource: link.resource.clone(), known });
+        };
         match link.constraints.first_broken(&stock.attributes, configuration) {
             Some(constraint) => Err(Refusal::Constraint(constraint.clone())),
             None => Ok(()),
@@ -262,18 +260,19 @@ impl SiteAuthority {
     fn covered(&mut self, now: Time, ticket: &Ticket, out: &mut Output) -> bool {
         let Some(refusal) = self.uncovered(ticket) else { return true };
         let (holder, hash) = (ticket.bottom().holder, ticket.hash());
-        self.refuse_for_good(now, ticket, refusal.clone(), out);
+        self.refuse_for_good(now, ticket, &refusal, out);
         if !self.answer_known(hash, out) {
             self.refuse(now, holder, hash, refusal, out);
         }
         false
     }
 
-    /// Remembers a refusal, so that the answer stays the same. Beyond its bound nothing is remembered:
-    /// the ticket is then judged anew each time.
-    fn refuse_for_good(&mut self, now: Time, ticket: &Ticket, refusal: Refusal, out: &mut Output) {
-        if self.refused.len() < Self::MAX_REFUSED {
-            self.emit(now, TicketRefused { ticket: ticket.clone(), refusal }, out);
+    /// Remembers a refusal, so that the answer stays the same. Where there is no room for it, the ticket is
+    /// judged anew each time.
+    fn refuse_for_good(&mut self, now: Time, ticket: &Ticket, refusal: &Refusal, out: &mut Output) {
+        if self.refused.has_room(&self.limits, ticket, refusal) {
+            let (ticket, denial) = (ticket.clone(), Denial::of(refusal));
+            self.emit(now, TicketRefused { ticket, denial }, out);
         }
     }
 
@@ -294,7 +293,7 @@ impl SiteAuthority {
         })?;
         let (count, at) = (overdrawn.links.len(), overdrawn.at);
         let oversold = Refusal::Oversold { links: u32::try_from(count).unwrap_or(u32::MAX), at };
-        if count > Evidence::MAX_LINKS {
+        if count > Evidence::MAX_LINKS || !overdrawn.shown {
             return Some(oversold);
         }
         let Some(evidence) = self.evidence(ticket, depth, overdrawn) else {
@@ -311,10 +310,11 @@ impl SiteAuthority {
     fn evidence(&self, ticket: &Ticket, depth: usize, found: Overdrawn) -> Option<Evidence> {
         let account = self.claims.account(ticket.links()[depth - 1].account())?;
         let above = ticket.links()[..depth - 1].to_vec();
+        let named: BTreeSet<_> = found.links.iter().filter_map(|link| link.parent).collect();
         let parents = account
             .heads()
             .iter()
-            .filter(|head| found.links.iter().any(|link| link.parent == Some(head.hash())))
+            .filter(|head| named.contains(&head.hash()))
             .filter_map(|head| {
                 let mut links = above.clone();
                 links.push(head.clone());

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use crate::driver::{Epoch, UnitId};
-use crate::fact::site_authority::{Fact, LeaseClosed, Redeemed, Stocked, TicketSurrendered};
+use crate::fact::site_authority::{
+    Fact, LeaseClosed, Redeemed, Stocked, TicketRefused, TicketSurrendered,
+};
 use crate::identity::ActorId;
 use crate::lease::site_authority::{Event, State};
 use crate::lease::unit;
@@ -12,7 +14,7 @@ use crate::name::Name;
 use crate::refusal::Refusal;
 use crate::slice::LeaseId;
 use crate::ticket::Ticket;
-use crate::ticket::link::{DelegationId, LinkHash};
+use crate::ticket::link::{DelegationId, LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::time::{Term, Time};
 
@@ -34,6 +36,8 @@ pub(in crate::invariants) struct SiteBooks {
     offered: BTreeMap<u64, LinkHash>,
     /// Tickets that were refused for good.
     pub(in crate::invariants) refused: BTreeMap<LinkHash, RefusedTicket>,
+    /// Every link of the tickets that it issued, took or refused.
+    links: BTreeMap<LinkHash, SignedLink>,
 }
 
 /// A ticket that was refused for good.
@@ -84,13 +88,14 @@ impl SiteBooks {
                 let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
                 let id = DelegationId { issuer: link.issuer, number: generation.delegation };
                 self.issued.insert(link.hash());
+                self.know(&fact.ticket);
                 self.offered.insert(generation.delegation, link.hash());
                 self.delegations.insert((id, generation.generation), fact.ticket.clone());
             }
             Fact::Redeemed(fact) => self.redeemed(at, fact, &mut news),
             Fact::LeaseExtended(fact) => self.extended(fact.lease, &fact.ticket, &mut news)?,
             Fact::TicketRefused(fact) => {
-                let (ticket, refusal) = (fact.ticket.clone(), fact.refusal.clone());
+                let (ticket, refusal) = (fact.ticket.clone(), self.refusal(fact)?);
                 self.refused.insert(ticket.hash(), RefusedTicket { ticket, refusal });
             }
             Fact::CameDue(fact) => self.step_lease(fact.lease, Event::CameDue, &mut news)?,
@@ -137,6 +142,22 @@ impl SiteBooks {
         Ok(news.changes)
     }
 
+    fn know(&mut self, ticket: &Ticket) {
+        for link in ticket.links() {
+            self.links.entry(link.hash()).or_insert_with(|| link.clone());
+        }
+    }
+
+    /// Why a ticket was refused, with all the evidence.
+    pub(in crate::invariants) fn refusal(
+        &self,
+        fact: &TicketRefused,
+    ) -> Result<Refusal, Unfounded> {
+        let find = |hash| self.links.get(&hash).cloned();
+        let refusal = fact.denial.refusal(&fact.ticket, find);
+        refusal.ok_or_else(|| unfounded("a link in evidence"))
+    }
+
     fn stocked(&mut self, fact: &Stocked, news: &mut News) {
         let first = self.units.last_key_value().map_or(0, |(last, _)| last.0 + 1);
         *self.stock.entry(fact.resource.clone()).or_default() += fact.units;
@@ -173,6 +194,7 @@ impl SiteBooks {
         news: &mut News,
     ) {
         let hash = ticket.hash();
+        self.know(ticket);
         news.ticket(hash, NOTHING, state.word());
         let lease = SiteLease {
             state,
@@ -195,6 +217,7 @@ impl SiteBooks {
     ) -> Result<(), Unfounded> {
         self.step_lease(hash, Event::Extended, news)?;
         self.by_ticket.insert(ticket.hash(), hash);
+        self.know(ticket);
         if let Some(lease) = self.leases.get_mut(&hash) {
             let end = ticket.bottom().term.end();
             lease.term = Term::new(lease.term.start(), end).unwrap_or(lease.term);
