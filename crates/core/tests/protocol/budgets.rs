@@ -380,11 +380,14 @@ fn a_closing_ticket_stays_closing_while_there_is_no_room_for_it() {
     attacker.world.command(RIVAL, tenure_core::effect::Command::Close { lease });
     attacker.world.repeat();
     assert_eq!(attacker.world.state(RIVAL, lease), "Closing");
-    attacker.world.advance(2 * HOUR - 1);
+    attacker.world.advance(HOUR - 1);
     attacker.world.repeat();
     assert_eq!(attacker.world.state(RIVAL, lease), "Closing");
-    attacker.world.advance(2 * HOUR);
-    assert_eq!(attacker.world.state(RIVAL, lease), "forgotten");
+    // Then there is nothing left to give back, and no receipt.
+    attacker.world.advance(HOUR);
+    attacker.world.repeat();
+    assert_eq!(attacker.world.state(RIVAL, lease), "Closed");
+    assert_eq!(attacker.world.sent("credit"), []);
 }
 
 /// A site that has refused a ticket with evidence against tickets that end before it does.
