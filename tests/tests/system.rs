@@ -26,3 +26,5 @@ mod coverage;
 mod laws;
 #[path = "system/fork.rs"]
 mod fork;
+#[path = "system/units.rs"]
+mod units;

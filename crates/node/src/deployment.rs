@@ -14,7 +14,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use crate::host::{Card, Fall, Handle, Host, Limits, Part, Surroundings};
+use crate::host::{Card, Conditions, Fall, Handle, Host, Limits, Part, Surroundings};
 use crate::journal::{Disk, JournalError, SystemDisk};
 use crate::metrics::Metrics;
 use crate::transport::{Exchange, Line};
@@ -90,13 +90,14 @@ impl Deployment {
         let mut running = Running { handles: BTreeMap::new(), threads, metrics, given_up };
         let mut starting = Vec::new();
         for (index, part) in self.parts.into_iter().enumerate() {
-            let card = part.card.clone();
+            let (card, conditions) = (part.card.clone(), Conditions::default());
             let thread = &running.threads[index % running.threads.len()];
-            let (host, ready) = Host::start_on(&thread.handle(), part, around.clone());
+            let (host, ready) =
+                Host::start_on(&thread.handle(), part, around.clone(), conditions.clone());
             let line =
                 Line { parcels: host.clone().recipient(), greetings: host.clone().recipient() };
             exchange.connect(card.id, line);
-            let handle = Handle::new(card.clone(), host);
+            let handle = Handle::new(card.clone(), host, conditions);
             running.handles.insert((card.role, card.name.clone()), handle);
             starting.push((card, ready));
         }

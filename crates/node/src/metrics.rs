@@ -36,9 +36,11 @@ struct Families {
     syncs: Counters,
     messages: Counters,
     calls: Counters,
+    probes: Counters,
     falls: Counters,
     inbox: Family<Labels, Gauge>,
     full: Family<Labels, Gauge>,
+    down: Family<Labels, Gauge>,
     append: Histograms,
     active: Histograms,
 }
@@ -62,9 +64,11 @@ impl Metrics {
             syncs: Counters::default(),
             messages: Counters::default(),
             calls: Counters::default(),
+            probes: Counters::default(),
             falls: Counters::default(),
             inbox: Family::default(),
             full: Family::default(),
+            down: Family::default(),
             append: Histograms::new_with_constructor(short),
             active: Histograms::new_with_constructor(long),
         };
@@ -75,10 +79,12 @@ impl Metrics {
         all.register("syncs", "Commits of a journal, each synced once", f.syncs);
         all.register("messages", "Messages by what became of them", f.messages);
         all.register("driver_calls", "Steps on units by how they ended", f.calls);
+        all.register("probes", "Probes of live units by how these were", f.probes);
         all.register("falls", "Times an actor had to come back from its journal", f.falls);
         all.register("inbox", "Inputs that wait for an actor", f.inbox);
         let help = "1 while an actor lives on its reserve since its disk is full, else 0";
         all.register("disk_full", help, f.full);
+        all.register("units_down", "Live units whose probe fails", f.down);
         let help = "From the handing over of facts until they are durable";
         all.register_with_unit("append", help, Unit::Seconds, f.append);
         let help = "From a request until its lease is active at the guest";
@@ -111,6 +117,7 @@ impl Metrics {
         };
         let message = |fate| f.messages.get_or_create_owned(&with("fate", fate));
         let call = |outcome| f.calls.get_or_create_owned(&with("outcome", outcome));
+        let probe = |found| f.probes.get_or_create_owned(&with("found", found));
         let inputs =
             array::from_fn(|kind| f.inputs.get_or_create_owned(&with("kind", WORDS[kind])));
         HostMetrics {
@@ -124,6 +131,9 @@ impl Metrics {
             refused: message("refused"),
             done: call("done"),
             failed: call("failed"),
+            up_probes: probe("up"),
+            down_probes: probe("down"),
+            down: f.down.get_or_create_owned(&labels()),
             falls: f.falls.get_or_create_owned(&labels()),
             inbox: f.inbox.get_or_create_owned(&labels()),
             full: f.full.get_or_create_owned(&labels()),
@@ -193,6 +203,10 @@ pub(crate) struct HostMetrics {
     pub(crate) refused: Counter,
     done: Counter,
     failed: Counter,
+    up_probes: Counter,
+    down_probes: Counter,
+    /// Live units that are down.
+    pub(crate) down: Gauge,
     /// Times it fell.
     pub(crate) falls: Counter,
     /// What waits.
@@ -231,6 +245,15 @@ impl HostMetrics {
             self.done.inc()
         } else {
             self.failed.inc()
+        };
+    }
+
+    /// A live unit was probed.
+    pub(crate) fn probed(&self, up: bool) {
+        if up {
+            self.up_probes.inc()
+        } else {
+            self.down_probes.inc()
         };
     }
 

@@ -86,7 +86,7 @@ impl RunError {
                      lost for good, give the actor a new key and so a new name to its peers"
                         .to_owned(),
                 ),
-                Fall::Append(_) | Fall::Mapper(_) | Fall::Panic(_) => None,
+                Fall::Append(_) | Fall::Custody(_) | Fall::Mapper(_) | Fall::Panic(_) => None,
             },
             Self::InUse { .. } => {
                 Some("stop that process first, or choose another folder with `--data`".to_owned())

@@ -84,6 +84,7 @@ fn parts(scenario: &Scenario, folder: &Path) -> Vec<Part> {
             card: Card { name, role, id: actor.id },
             seat,
             driver: driver.map(Arc::new),
+            custody: None,
             patience: actor.patience,
         }
     };

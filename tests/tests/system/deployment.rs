@@ -1,6 +1,7 @@
 //! A live deployment by its commands: a real process, its socket, its signals.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -83,6 +84,16 @@ impl Deployment {
     pub(crate) fn restart(&mut self) {
         self.process = run(self.data.path());
     }
+
+    /// Starts `tenure up` again with this configuration; it must take commands.
+    pub(crate) fn restart_with(&mut self, config: &str) {
+        self.process = run_config(config, self.data.path());
+    }
+
+    /// What it has logged, if it was started by [`of`](Self::of).
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.data.path().join("log")).unwrap_or_default()
+    }
 }
 
 impl Drop for Deployment {
@@ -105,11 +116,17 @@ fn run(data: &Path) -> Child {
 
 /// Starts `tenure up` with a configuration, and waits as [`ready`] does.
 fn run_config(config: &str, data: &Path) -> Child {
+    ready(up(config, data))
+}
+
+/// `tenure up` with a configuration; what it logs is appended to the file `log`.
+pub(crate) fn up(config: &str, data: &Path) -> Command {
     let file = data.join("live.toml");
     std::fs::write(&file, config).expect("a file");
+    let log = File::options().create(true).append(true).open(data.join("log")).expect("a file");
     let mut command = Command::new(tenure());
-    command.args(["up", "--config"]).arg(file).arg("--data").arg(data);
-    ready(command)
+    command.args(["up", "--config"]).arg(file).arg("--data").arg(data).stderr(log);
+    command
 }
 
 /// Starts a deployment and waits until it says that it takes commands.
@@ -132,7 +149,7 @@ pub(crate) fn stderr(output: &Output) -> String {
 
 /// Whether a process is there and not merely waiting for its parent, which after a kill is the system's
 /// first process, to take note of its end.
-fn lives(pid: &str) -> bool {
+pub(crate) fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The state follows the name, which is in brackets.
     let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
@@ -140,7 +157,7 @@ fn lives(pid: &str) -> bool {
 }
 
 /// The units of a lease with their epochs and processes.
-fn units(lease: &Value) -> Vec<(String, u64, String)> {
+pub(crate) fn units(lease: &Value) -> Vec<(String, u64, String)> {
     let units = lease["in_hand"].as_array().expect("units").iter();
     units
         .map(|unit| {
@@ -251,7 +268,7 @@ fn documented_drivers() -> String {
 }
 
 /// What a program writes into a file, once it has done so.
-fn written(path: &Path) -> String {
+pub(crate) fn written(path: &Path) -> String {
     loop {
         match std::fs::read_to_string(path) {
             Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
@@ -280,15 +297,12 @@ fn a_guest_with_two_drivers_has_a_program_on_each_unit_and_a_file_of_the_units()
     let lease = deployment.json("lease request 2 --for 1h --wait")[0].clone();
     let held: BTreeSet<String> = units(&lease).into_iter().map(|(unit, ..)| unit).collect();
     assert_eq!((members(), held.len()), (held, 2));
-    let programs: Vec<String> = lease["in_hand"]
-        .as_array()
-        .expect("units")
-        .iter()
-        .map(|unit| {
-            let folder = unit["properties"]["unit.directory"].as_str().expect("a folder");
-            written(&Path::new(folder).join("program.pid"))
-        })
+    let folders = deployment.data.path().join("drivers/guest/start/folders");
+    let folders = std::fs::read_dir(folders).expect("the programs' folders");
+    let programs: Vec<String> = folders
+        .map(|entry| written(&entry.expect("a folder").path().join("program.pid")))
         .collect();
+    assert_eq!(programs.len(), 2);
     assert!(programs.iter().all(|pid| lives(pid)), "{programs:?}");
 
     // Both go on, whatever happens to the process that began them.

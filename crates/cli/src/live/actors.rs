@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tenure_node::api::{
-    BrokerView, DelegationView, Request, RequestView, SiteView, SliceView, UnitView,
+    BrokerView, DelegationView, ProbeView, Request, RequestView, SiteView, SliceView, UnitView,
 };
 
 use super::args::{BrokerCommand, Output, SiteCommand, SliceCommand};
@@ -114,6 +114,14 @@ impl print::Row for SliceView {
     }
 }
 
+/// How a unit is in a word, and whether it is down.
+pub(super) fn with_probe(word: &str, probe: Option<&ProbeView>) -> String {
+    match probe.filter(|probe| probe.state == "down") {
+        Some(_) => format!("{word}, down"),
+        None => word.to_owned(),
+    }
+}
+
 impl print::Row for UnitView {
     const COLUMNS: &'static [&'static str] =
         &["unit", "type", "state", "epoch", "lease", "properties"];
@@ -123,7 +131,7 @@ impl print::Row for UnitView {
         vec![
             self.unit.clone(),
             self.resource.clone(),
-            self.state.clone(),
+            with_probe(&self.state, self.probe.as_ref()),
             self.epoch.to_string(),
             self.lease.clone().unwrap_or_else(|| "-".to_owned()),
             properties.collect::<Vec<_>>().join(" "),

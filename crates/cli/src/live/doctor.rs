@@ -1,9 +1,12 @@
 //! `tenure doctor`: what is wrong, if anything is, and what to do about it. `tenure metrics`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
-use tenure_node::api::{ActorView, ClockStepView, LeaseView, Request, SiteView, StatusView};
+use tenure_node::api::{
+    ActorView, ClockStepView, LeaseView, ProbeView, Request, SiteView, StatusView,
+};
 
 use super::args::{Door, Output};
 use super::lease::unusable;
@@ -82,6 +85,7 @@ fn wrong(status: &StatusView, sites: &[SiteView], leases: &[LeaseView]) -> Vec<S
             ));
         }
     }
+    wrong.extend(down(sites, leases));
     for lease in leases {
         let (name, unusable) = (&lease.lease, unusable(lease));
         if unusable > 0 {
@@ -112,6 +116,36 @@ fn clock(status: &StatusView) -> Option<String> {
         roughly(step.by_s),
         step.at
     ))
+}
+
+/// The units that are down: each once, as its site says it or else its guest.
+fn down(sites: &[SiteView], leases: &[LeaseView]) -> Vec<String> {
+    let units = sites.iter().flat_map(|site| &site.units);
+    let at_sites = units.filter_map(|unit| Some((&unit.unit, &unit.lease, unit.probe.as_ref()?)));
+    let mut told: BTreeMap<&String, (Option<&String>, &ProbeView)> = BTreeMap::new();
+    for (unit, lease, probe) in at_sites {
+        told.insert(unit, (lease.as_ref(), probe));
+    }
+    for lease in leases {
+        for unit in &lease.in_hand {
+            if let Some(probe) = &unit.probe {
+                let at_site = told.entry(&unit.unit).or_insert((Some(&lease.lease), probe));
+                if at_site.1.state == "up" {
+                    *at_site = (Some(&lease.lease), probe);
+                }
+            }
+        }
+    }
+    let down = told.iter().filter(|(_, (_, probe))| probe.state == "down");
+    down.map(|(unit, (lease, probe))| {
+        let lease = lease.map_or("?", String::as_str);
+        let (since, error) = (&probe.since, probe.error.as_deref().unwrap_or("unknown"));
+        format!(
+            "unit {unit} of {lease} is down since {since}: {error}; the lease goes on: put the unit right, \
+             or give the lease back with `tenure lease close {lease}`"
+        )
+    })
+    .collect()
 }
 
 /// `tenure metrics`

@@ -8,6 +8,7 @@ use tenure_core::time::Span;
 use tenure_node::api::client::{Client, ClientError};
 use tenure_node::api::{LeaseName, LeaseUnitView, LeaseView, Request, Wish};
 
+use super::actors::with_probe;
 use super::args::{Door, LeaseCommand, Output, RequestArgs, WaitArgs};
 use super::{ask, connect, print, roughly, why};
 use crate::Console;
@@ -254,13 +255,21 @@ impl print::Row for LeaseView {
             self.resource.clone(),
             self.site.clone().unwrap_or_else(|| "-".to_owned()),
             if is_over(self) { "-".to_owned() } else { roughly(self.left_s) },
-            match (&self.refusal, unusable(self)) {
-                (Some(refusal), _) => refusal.code.clone(),
-                (None, 0) => String::new(),
-                (None, some) => format!("{some} unusable"),
+            match &self.refusal {
+                Some(refusal) => refusal.code.clone(),
+                None => faults(self),
             },
         ]
     }
+}
+
+/// How many of its units are not as they should be.
+fn faults(lease: &LeaseView) -> String {
+    let down = |unit: &&LeaseUnitView| unit.probe.as_ref().is_some_and(|it| it.state == "down");
+    let down = lease.in_hand.iter().filter(down).count();
+    let counts = [(unusable(lease), "unusable"), (down, "down")];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    counts.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
 }
 
 /// How many of its units the guest could not join.
@@ -274,6 +283,7 @@ impl print::Row for LeaseUnitView {
     fn cells(&self) -> Vec<String> {
         let properties = self.properties.iter().map(|(key, value)| format!("{key}={value}"));
         let properties = properties.collect::<Vec<_>>().join(" ");
-        vec![self.unit.clone(), self.epoch.to_string(), self.usage.clone(), properties]
+        let usage = with_probe(&self.usage, self.probe.as_ref());
+        vec![self.unit.clone(), self.epoch.to_string(), usage, properties]
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod client;
 mod connection;
+mod probe;
 mod proof;
 mod sense;
 mod server;
@@ -26,6 +27,7 @@ use tenure_core::time::Span;
 use thiserror::Error;
 
 pub use connection::{Limits, serve};
+pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use server::Deck;
 pub use view::{

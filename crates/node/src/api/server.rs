@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 use super::connection::Writer;
 use super::view::{self, LeaseView, Names};
-use super::{Answer, ApiError, Code, LeaseName, Request, VERSION, proof, sense, why, wish};
+use super::{Answer, ApiError, Code, LeaseName, Request, VERSION, probe, proof, sense, why, wish};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::deployment::Running;
@@ -91,6 +91,12 @@ impl Deck {
 
     pub(super) fn id(&self, name: &Name) -> Option<ActorId> {
         self.handles.get(name).map(|handle| handle.card().id)
+    }
+
+    /// What drivers have found, by actor.
+    fn found(&self) -> probe::Found {
+        let found = |handle: &Handle| (handle.card().id, handle.conditions().clone());
+        self.handles.values().map(found).collect()
     }
 
     pub(super) fn handle_of(&self, id: ActorId) -> Option<&Handle> {
@@ -170,11 +176,12 @@ impl Deck {
         wanted: impl Fn(LeaseId, &Name, bool) -> bool + Send + 'static,
     ) -> Told<Vec<LeaseView>> {
         let (name, names, now) = (manager.clone(), self.names.clone(), self.now());
+        let (me, found) = (self.actor(Role::ServiceManager, manager)?.card().id, self.found());
         let leases = self.guest(manager, move |guest| {
             let leases = guest.survey().filter(|lease| {
                 wanted(lease.id, lease.slice, matches!(lease.state, State::Closed { .. }))
             });
-            let views = leases.map(|lease| view::lease(&name, &names, &lease, now));
+            let views = leases.map(|lease| view::lease((&name, me), &names, &lease, &found, now));
             Some(views.take(MOST).collect())
         });
         Ok(leases.await?.unwrap_or_default())
@@ -363,8 +370,9 @@ impl Deck {
     async fn sites(&self, site: Option<&Name>) -> Told<Vec<view::SiteView>> {
         let mut sites = Vec::new();
         for handle in self.chosen(Role::SiteAuthority, site)? {
-            let (card, names) = (handle.card().clone(), self.names.clone());
-            let look = move |site: &SiteAuthority| view::site((&card.name, card.id), site, &names);
+            let (card, names, found) = (handle.card().clone(), self.names.clone(), self.found());
+            let look =
+                move |site: &SiteAuthority| view::site((&card.name, card.id), site, &names, &found);
             sites.extend(self.site(handle, look).await?);
         }
         Ok(sites)

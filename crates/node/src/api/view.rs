@@ -18,6 +18,7 @@ use tenure_core::slice::LeaseId;
 use tenure_core::ticket::Ticket;
 use tenure_core::time::{Term, Time};
 
+use super::probe::{Found, ProbeView, current, lease_unit};
 use super::proof::EvidenceView;
 use crate::clock::ClockStep;
 
@@ -128,6 +129,8 @@ pub struct LeaseUnitView {
     pub usage: String,
     /// What the site's driver says about it.
     pub properties: BTreeMap<String, String>,
+    /// How it was when it was probed last, if it has been; it is up if it is for site and guest.
+    pub probe: Option<ProbeView>,
 }
 
 /// Why something was refused.
@@ -189,6 +192,8 @@ pub struct UnitView {
     pub lease: Option<String>,
     /// What its driver said about it.
     pub properties: BTreeMap<String, String>,
+    /// How it was when it was probed last, if it is on a lease and has been.
+    pub probe: Option<ProbeView>,
 }
 
 /// A lease at its site.
@@ -284,7 +289,7 @@ pub(super) fn name(names: &Names, id: ActorId) -> String {
     names.get(&id).map_or_else(|| id.to_string(), ToString::to_string)
 }
 
-fn properties(properties: &Properties) -> BTreeMap<String, String> {
+pub(super) fn properties(properties: &Properties) -> BTreeMap<String, String> {
     properties.iter().map(|(key, value)| (key.to_string(), value.to_owned())).collect()
 }
 
@@ -359,21 +364,18 @@ pub(super) fn lease_name(manager: &str, id: LeaseId) -> String {
 
 /// A lease at the time `now`.
 pub(super) fn lease(
-    manager: &Name,
+    (manager, me): (&Name, ActorId),
     names: &Names,
     lease: &LeaseSurvey<'_>,
+    found: &Found,
     now: Time,
 ) -> LeaseView {
     let held = lease.state.held();
     let site = ticket_of(lease.state).map(Ticket::site);
     let site_name = site.map(|site| name(names, site));
     let units = held.into_iter().flat_map(|held| held.units.values());
-    let units = units.map(|(unit, usage)| LeaseUnitView {
-        unit: format!("{}/{}", site_name.as_deref().unwrap_or("?"), unit.unit),
-        epoch: unit.epoch.0,
-        usage: use_word(*usage).to_owned(),
-        properties: properties(&unit.properties),
-    });
+    let of = site.zip(site_name.as_deref());
+    let units = units.map(|unit| lease_unit((me, of), unit, found));
     let extension = held.and_then(|held| match held.extension {
         Extension::None => None,
         Extension::Asking { .. } => Some("asking".to_owned()),
@@ -417,7 +419,7 @@ pub(super) fn ticket_of(state: &State) -> Option<&Ticket> {
     }
 }
 
-fn use_word(usage: Use) -> &'static str {
+pub(super) fn use_word(usage: Use) -> &'static str {
     match usage {
         Use::Joining => "joining",
         Use::Joined => "joined",
@@ -455,7 +457,12 @@ pub(super) fn slices(manager: &Name, actor: &ServiceManager) -> Vec<SliceView> {
     slices.into_values().collect()
 }
 
-pub(super) fn site(card: (&Name, ActorId), actor: &SiteAuthority, names: &Names) -> SiteView {
+pub(super) fn site(
+    card: (&Name, ActorId),
+    actor: &SiteAuthority,
+    names: &Names,
+    found: &Found,
+) -> SiteView {
     let (site, id) = card;
     let lease_of = |lease: &SiteLeaseSurvey<'_>| {
         let holder = name(names, lease.holder);
@@ -465,13 +472,18 @@ pub(super) fn site(card: (&Name, ActorId), actor: &SiteAuthority, names: &Names)
         let lease = actor.lease_survey_of(state.tenant()?)?;
         Some(lease_of(&lease))
     };
-    let units = actor.unit_survey().map(|unit| UnitView {
-        unit: format!("{site}/{}", unit.id),
-        resource: unit.resource.to_string(),
-        state: plain(unit.state.word()),
-        epoch: unit.epoch.0,
-        lease: tenant(unit.state),
-        properties: unit.state.properties().map(properties).unwrap_or_default(),
+    let units = actor.unit_survey().map(|unit| {
+        let said = unit.state.properties();
+        let probed = said.and_then(|_| found.get(&id)?.of(id, unit.id, unit.epoch));
+        UnitView {
+            unit: format!("{site}/{}", unit.id),
+            resource: unit.resource.to_string(),
+            state: plain(unit.state.word()),
+            epoch: unit.epoch.0,
+            lease: tenant(unit.state),
+            properties: said.map(|said| current(said, probed.as_ref())).unwrap_or_default(),
+            probe: probed.as_ref().map(|condition| ProbeView::of(condition, "")),
+        }
     });
     let open = actor.lease_survey().filter(|lease| lease.state.word() != "Closed");
     let leases = open.map(|lease| SiteLeaseView {

@@ -6,6 +6,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use erased_serde::Deserializer;
 use tenure_config::{ConfigError, PluginSpec};
@@ -24,7 +25,7 @@ use super::keys::{self, KeyError};
 use super::{Config, Site};
 use crate::clock::{Clock, FastClock, WallClock};
 use crate::deployment::Deployment;
-use crate::driver::{self, DriverSettingsError};
+use crate::driver::{self, Custody, DriverSettingsError};
 use crate::host::{Card, Driver, Limits, Part, SeatMaker};
 
 /// The longest pause between two sendings of a message.
@@ -124,14 +125,18 @@ impl Config {
             let seat = self.seat(name, &roll)?;
             let patience = Patience { first: self.retry, longest: LONGEST_PAUSE.max(self.retry) };
             let journal = journal(name);
-            let driver = self.driver(name, &data.join("drivers").join(name.as_str()))?;
-            parts.push(Part { card, seat, journal, driver: driver.map(Arc::new), patience });
+            let home = data.join("drivers").join(name.as_str());
+            let (driver, custody) = self.driver(name, &home)?.unzip();
+            let (driver, custody) = (driver.map(Arc::new), custody.flatten());
+            parts.push(Part { card, seat, journal, driver, custody, patience });
         }
         let clock: Arc<dyn Clock> = match self.speed.get() {
             1 => Arc::new(WallClock::new()),
             factor => Arc::new(FastClock::new(factor)),
         };
-        let limits = Limits { snapshot: self.snapshot_after.get(), ..Limits::default() };
+        let probe_every = Duration::from_micros(self.probe_every.as_micros().unsigned_abs());
+        let snapshot = self.snapshot_after.get();
+        let limits = Limits { snapshot, probe_every, ..Limits::default() };
         Ok(Deployment { parts, clock, threads: NonZeroUsize::MIN, limits })
     }
 
@@ -212,12 +217,18 @@ impl Config {
         roll.peers.only(|_, peer| peer.role != Role::Broker || asked(peer))
     }
 
-    fn driver(&self, name: &Name, home: &Path) -> Result<Option<Driver>, AssemblyError> {
+    /// The driver of an actor that has one; a site's with what says whose its units are.
+    fn driver(
+        &self,
+        name: &Name,
+        home: &Path,
+    ) -> Result<Option<(Driver, Option<Custody>)>, AssemblyError> {
         if let Some(site) = self.sites.get(name) {
             let spec = &site.driver;
             let refused = |error| self.driver_error(spec, (Role::SiteAuthority, name), error);
-            let driver = driver::site(&spec.name, home, &mut settings(spec)).map_err(refused)?;
-            return Ok(Some(Driver::Site(driver)));
+            let (driver, custody) =
+                driver::site_in_custody(&spec.name, home, &mut settings(spec)).map_err(refused)?;
+            return Ok(Some((Driver::Site(driver), Some(custody))));
         }
         let Some(manager) = self.service_managers.get(name) else { return Ok(None) };
         let specs = &manager.drivers;
@@ -226,7 +237,7 @@ impl Config {
         let named =
             named.map(|(spec, settings)| (&*spec.name, settings as registry::Settings<'_, '_>));
         let built = driver::guests(home, named.collect());
-        built.map(|driver| Some(Driver::Guest(driver))).map_err(|(nth, error)| {
+        built.map(|driver| Some((Driver::Guest(driver), None))).map_err(|(nth, error)| {
             self.driver_error(&specs[nth], (Role::ServiceManager, name), error)
         })
     }
@@ -248,6 +259,7 @@ impl Config {
             }
             cause @ (DriverSettingsError::Open { .. }
             | DriverSettingsError::Folder { .. }
+            | DriverSettingsError::Custody(_)
             | DriverSettingsError::Unlisted { .. }) => {
                 AssemblyError::Driver { role, name: actor.clone(), cause }
             }

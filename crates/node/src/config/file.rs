@@ -19,6 +19,7 @@ pub(super) struct File {
     pub(super) retry: Option<Spanned<Span>>,
     pub(super) speed: Option<NonZeroU32>,
     pub(super) snapshot_after: Option<NonZeroU64>,
+    pub(super) probe_every: Option<Spanned<Span>>,
     #[serde(default)]
     pub(super) site: Actors<Site>,
     #[serde(default)]

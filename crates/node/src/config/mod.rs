@@ -32,6 +32,8 @@ pub struct Config {
     pub speed: NonZeroU32,
     /// After how many facts each actor's state is kept, so that a start folds about as many at most.
     pub snapshot_after: NonZeroU64,
+    /// How often each live unit is probed, by the wall's clock at any speed.
+    pub probe_every: Span,
     /// The sites.
     pub sites: BTreeMap<Name, Site>,
     /// The brokers.
@@ -113,6 +115,8 @@ pub fn parse(source: Source<'_>, overrides: &[Override]) -> Checked<Config> {
 /// Facts that are folded in about a second.
 const SNAPSHOT_AFTER: NonZeroU64 = NonZeroU64::new(100_000).unwrap();
 
+const PROBE_EVERY: Span = Span::from_secs(10);
+
 struct Check<'a> {
     sources: &'a Sources<'a>,
 }
@@ -121,6 +125,7 @@ impl Check<'_> {
     fn config(&self, file: file::File) -> Checked<Config> {
         let margin = self.positive("margin", file.margin.as_ref(), Span::SECOND)?;
         let retry = self.positive("retry", file.retry.as_ref(), Span::SECOND.times(2))?;
+        let probe_every = self.positive("probe-every", file.probe_every.as_ref(), PROBE_EVERY)?;
         self.names(&file)?;
         let mut config = Config {
             file: self.sources.name().to_owned(),
@@ -128,6 +133,7 @@ impl Check<'_> {
             retry,
             speed: file.speed.unwrap_or(NonZeroU32::MIN),
             snapshot_after: file.snapshot_after.unwrap_or(SNAPSHOT_AFTER),
+            probe_every,
             sites: BTreeMap::new(),
             brokers: BTreeMap::new(),
             service_managers: BTreeMap::new(),

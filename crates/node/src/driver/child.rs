@@ -34,8 +34,11 @@ use serde::{Deserialize, Serialize};
 
 use super::fence::hold;
 
+/// Where programs are looked for.
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// The environment variable that marks what belongs to a unit.
-const MARK: &str = "TENURE_UNIT";
+pub(crate) const MARK: &str = "TENURE_UNIT";
 
 /// What the waiting shell calls itself.
 const NAME: &str = "tenure-gate";
@@ -106,21 +109,13 @@ impl Launch<'_> {
             .args(self.command)
             .current_dir(self.folder)
             .env_clear()
-            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("PATH", PATH)
             .env(MARK, self.mark)
             .stdin(Stdio::piped())
             .stdout(self.output.0)
             .stderr(self.output.1)
             .process_group(0);
-        let mut child = {
-            let _alone = hold(&STARTING);
-            if let Some(inherited) = &inherited {
-                rustix::io::fcntl_setfd(inherited, rustix::io::FdFlags::empty())?;
-            }
-            let child = command.spawn()?;
-            drop(inherited);
-            child
-        };
+        let mut child = spawn(&mut command, inherited)?;
         match Process::of(child.id().cast_signed()) {
             Ok(process) => Ok(Gated { child, process }),
             Err(error) => {
@@ -129,6 +124,17 @@ impl Launch<'_> {
             }
         }
     }
+}
+
+/// Starts a child that inherits one descriptor at most.
+pub(crate) fn spawn(command: &mut Command, inherited: Option<OwnedFd>) -> io::Result<Child> {
+    let _alone = hold(&STARTING);
+    if let Some(inherited) = &inherited {
+        rustix::io::fcntl_setfd(inherited, rustix::io::FdFlags::empty())?;
+    }
+    let child = command.spawn()?;
+    drop(inherited);
+    Ok(child)
 }
 
 impl Gated {
@@ -229,6 +235,13 @@ pub(crate) fn end(
     grace: Duration,
 ) -> io::Result<()> {
     end_all(&|| members(mark, first, reach), grace)
+}
+
+/// Lets everything that carries a mark end by itself for a while, then ends it.
+pub(crate) fn let_end(mark: &str, within: Duration) -> io::Result<()> {
+    let members = || members(mark, None, Reach::All);
+    gone(&members, Instant::now() + within);
+    end_all(&members, Duration::ZERO)
 }
 
 /// Ends processes until none can be found any more. Asks first, if there is time to.

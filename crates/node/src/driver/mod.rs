@@ -6,8 +6,10 @@
 
 mod child;
 pub mod conformance;
+mod custody;
 mod exec;
 mod fence;
+mod log;
 mod membership;
 mod netns;
 mod null;
@@ -24,8 +26,9 @@ mod stop;
 mod supervise;
 mod told;
 
+pub use custody::{Custody, CustodyError};
 pub use registry::{DriverSettingsError, guest, site};
-pub(crate) use registry::{check_guest, check_site};
+pub(crate) use registry::{check_guest, check_site, site_in_custody};
 pub use several::guests;
 
 /// The code in docs/DRIVERS.md works.

@@ -14,7 +14,8 @@ use tenure_core::property::Properties;
 
 use super::child::Process;
 use super::fence::{Deeds, Site, Work};
-use super::programs::{Command, Grace, Programs};
+use super::log::LogSize;
+use super::programs::{Command, Grace, Programs, Terms};
 use super::record::{Key, Progress, Record};
 use super::roster::{Roster, host_name, list};
 use super::supervise::Limits;
@@ -30,6 +31,8 @@ pub(crate) struct Settings {
     restart: bool,
     /// How long a program may take to end by itself at a teardown.
     grace: Grace,
+    /// How many bytes of what a program writes are kept.
+    log: LogSize,
     /// The domain of the units' host names.
     domain: Option<String>,
     /// The address of the machine, as guests reach it.
@@ -48,6 +51,7 @@ impl Default for Settings {
             limits: Limits::default(),
             restart: true,
             grace: Grace::default(),
+            log: LogSize::default(),
             domain: None,
             address: "127.0.0.1".to_owned(),
             port: None,
@@ -64,14 +68,14 @@ struct Units {
 
 /// Opens the driver, and takes up the units that are set up.
 pub(crate) fn site(home: &Path, settings: Settings) -> io::Result<Box<dyn ResourceDriver>> {
-    let (limits, restart, grace) = (settings.limits.clone(), settings.restart, settings.grace);
-    let (programs, fence) = Programs::open(home, limits, restart, grace)?;
+    let Settings { limits, restart, grace, log, .. } = settings.clone();
+    let (programs, fence) = Programs::open(home, Terms { limits, restart, grace, log })?;
     let units = Units { settings, programs, roster: Roster::open(home)? };
     for record in fence.records()? {
         // A step that was cut off is called again, and finds out for itself.
         if let Some((Step::Setup, Progress::Done(_))) = record.newest() {
             let command = units.settings.command.0.clone();
-            units.programs.take_up(&record, command, None).map_err(io::Error::other)?;
+            units.programs.take_up(&record, command).map_err(io::Error::other)?;
         }
     }
     Ok(Box::new(Site { fence, deeds: units }))
@@ -85,7 +89,7 @@ impl Deeds for Units {
                 let port = self.port(key)?;
                 let place = self.roster.take(work.call)?;
                 let host = host_name(work.call, place, self.settings.domain.as_deref())?;
-                let process = self.programs.begin(work, self.settings.command.0.clone(), None)?;
+                let process = self.programs.begin(work, self.settings.command.0.clone())?;
                 self.properties(key, &process, Some(host), port)
             }
             Step::Teardown | Step::Join | Step::Leave => {

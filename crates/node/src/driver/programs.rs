@@ -13,6 +13,7 @@ use tenure_core::time::Span;
 
 use super::child::{Process, Reach, end, reap};
 use super::fence::{Fence, Work, noted};
+use super::log::{LogSize, Logger};
 use super::record::{Key, Record, about, create_folder, write};
 use super::supervise::{Health, Limits, Noting, Plan, Supervisor};
 use super::told::Told;
@@ -68,37 +69,39 @@ pub(crate) struct Programs {
     home: PathBuf,
     fence: Arc<Fence>,
     supervisor: Supervisor,
-    limits: Limits,
-    restart: bool,
-    grace: Duration,
+    terms: Terms,
+}
+
+/// What holds for every program of a driver.
+pub(crate) struct Terms {
+    pub(crate) limits: Limits,
+    /// Whether a program that ended is started again.
+    pub(crate) restart: bool,
+    /// How long a program may take to end by itself.
+    pub(crate) grace: Grace,
+    /// How much of what a program writes is kept.
+    pub(crate) log: LogSize,
 }
 
 impl Programs {
     /// Opens a driver's folder, with nothing supervised yet.
-    pub(crate) fn open(
-        home: &Path,
-        limits: Limits,
-        restart: bool,
-        grace: Grace,
-    ) -> io::Result<(Self, Arc<Fence>)> {
+    pub(crate) fn open(home: &Path, terms: Terms) -> io::Result<(Self, Arc<Fence>)> {
         let fence = Arc::new(Fence::open(home)?);
         let home = home.canonicalize()?;
         for folder in ["folders", "logs", "inputs"] {
             create_folder(&home.join(folder))?;
         }
         let supervisor = Supervisor::default();
-        let grace = grace.0;
-        let programs = Self { home, fence: Arc::clone(&fence), supervisor, limits, restart, grace };
+        let programs = Self { home, fence: Arc::clone(&fence), supervisor, terms };
         Ok((programs, fence))
     }
 
-    /// Begins a unit's program: in `folder`, or in one of its own. What ran for the unit before is ended,
-    /// except that a call which was cut off after it had begun this very program goes on with it.
+    /// Begins a unit's program in a folder of its own. What ran for the unit before is ended, except that a
+    /// call which was cut off after it had begun this very program goes on with it.
     pub(crate) fn begin(
         &self,
         work: &Work<'_>,
         command: Vec<String>,
-        folder: Option<PathBuf>,
     ) -> Result<Process, DriverError> {
         let (key, epoch) = (work.key(), work.call.epoch);
         let running = work.note::<Note>()?.filter(|note| {
@@ -109,24 +112,25 @@ impl Programs {
             create_folder(&self.folder(key)).map_err(in_words)?;
             write(&self.input(key), &Told::of(work.call)).map_err(in_words)?;
         }
-        self.keep(key, epoch, command, folder, running.map(|note| note.process))
+        self.keep(key, epoch, command, running.map(|note| note.process))
     }
 
     /// Ends whatever runs for a unit, in whatever epoch it was begun, and removes what it wrote.
     pub(crate) fn end(&self, work: &Work<'_>) -> Result<(), DriverError> {
         let key = work.key();
         self.supervisor.let_go(key);
-        // What has no note has never begun.
-        if let Some(Note { process, .. }) = work.note()? {
-            end(&self.mark(key), Some(&process), Reach::All, self.grace).map_err(in_words)?;
-            if let Some(watch) = process.watch() {
-                reap(watch.as_fd());
-            }
+        // Without a note nothing was begun, unless the driver's folder was lost: the mark tells.
+        let process = work.note::<Note>()?.map(|note| note.process);
+        let mark = self.mark(key);
+        end(&mark, process.as_ref(), Reach::All, self.terms.grace.0).map_err(in_words)?;
+        if let Some(watch) = process.and_then(|process| process.watch()) {
+            reap(watch.as_fd());
         }
+        Logger::end(&mark).map_err(in_words)?;
         let (folder, log, input) = (self.folder(key), self.log(key), self.input(key));
         let removed = [
             (&folder, fs::remove_dir_all(&folder)),
-            (&log, fs::remove_file(&log)),
+            (&log, fs::remove_dir_all(&log)),
             (&input, fs::remove_file(&input)),
         ];
         for (path, removed) in removed {
@@ -141,14 +145,9 @@ impl Programs {
     }
 
     /// Takes up the program of a unit that an earlier driver has left, and starts it again if it is gone.
-    pub(crate) fn take_up(
-        &self,
-        record: &Record,
-        command: Vec<String>,
-        folder: Option<PathBuf>,
-    ) -> Result<(), DriverError> {
+    pub(crate) fn take_up(&self, record: &Record, command: Vec<String>) -> Result<(), DriverError> {
         let Some(Note { epoch, process }) = noted(record)? else { return Ok(()) };
-        self.keep(record.key, epoch, command, folder, Some(process)).map(drop)
+        self.keep(record.key, epoch, command, Some(process)).map(drop)
     }
 
     /// The process of a unit, or why there is none.
@@ -175,17 +174,16 @@ impl Programs {
         key: Key,
         epoch: Epoch,
         command: Vec<String>,
-        folder: Option<PathBuf>,
         running: Option<Process>,
     ) -> Result<Process, DriverError> {
         let plan = Plan {
             command,
-            folder: folder.unwrap_or_else(|| self.folder(key)),
+            folder: self.folder(key),
             mark: self.mark(key),
             input: self.input(key),
-            log: self.log(key),
-            limits: self.limits.clone(),
-            restart: self.restart,
+            log: Logger { folder: self.log(key), size: self.terms.log },
+            limits: self.terms.limits.clone(),
+            restart: self.terms.restart,
         };
         let fence = Arc::clone(&self.fence);
         let note: Noting =

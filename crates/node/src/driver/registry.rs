@@ -11,6 +11,7 @@ use tenure_core::driver::{GuestDriver, ResourceDriver};
 use tenure_core::mapper::registry::Settings;
 use thiserror::Error;
 
+use super::custody::{Custody, CustodyError};
 use super::{exec, membership, netns, null, process, start};
 
 /// Why there is no such driver.
@@ -48,6 +49,9 @@ pub enum DriverSettingsError {
         /// What is wrong.
         cause: io::Error,
     },
+    /// The units are not its own to take over.
+    #[error(transparent)]
+    Custody(#[from] CustodyError),
     /// A driver that is not among those listed has joined units and not left them.
     #[error(
         "{}: a driver that is not listed any more has joined units and not left them ({units}): \
@@ -135,6 +139,17 @@ pub fn site(
 ) -> Result<Box<dyn ResourceDriver>, DriverSettingsError> {
     let known = find("site", SITE, name)?;
     (known.open)(home, settings).map_err(|failure| failure.of(known.name))
+}
+
+/// As [`site`], and says whose the units in its folder are.
+pub(crate) fn site_in_custody(
+    name: &str,
+    home: &Path,
+    settings: Settings<'_, '_>,
+) -> Result<(Box<dyn ResourceDriver>, Custody), DriverSettingsError> {
+    let known = find("site", SITE, name)?;
+    let custody = Custody::of(home, known.name)?;
+    Ok((site(name, home, settings)?, custody))
 }
 
 /// Whether there is a site's driver of that name, and takes these settings; nothing is opened or made.

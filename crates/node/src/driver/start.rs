@@ -1,18 +1,20 @@
 //! `start`: a guest's driver that keeps a program running on each unit it has (S34).
 //!
-//! The program runs where the unit is: in the unit's network namespace if it has one, in its folder if it
-//! is a process. It reads what is known of the unit as JSON on its standard input.
+//! The program runs in the unit's network namespace, if it has one. It reads what is known of the unit as
+//! JSON on its standard input. It writes only below the driver's own folder: a site does not choose paths
+//! on the guest's machine.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 use tenure_core::driver::{DriverError, GuestDriver, Step};
 use tenure_core::property::Properties;
 
 use super::fence::{Deeds, Guest, Work};
+use super::log::LogSize;
 use super::netns;
-use super::programs::{Command, Grace, Programs};
+use super::programs::{Command, Grace, Programs, Terms};
 use super::record::{Key, Progress, Record};
 use super::roster::list;
 use super::supervise::Limits;
@@ -31,6 +33,9 @@ pub(crate) struct Settings {
     /// How long a program may take to end by itself when the unit is left.
     #[serde(default)]
     grace: Grace,
+    /// How many bytes of what a program writes are kept.
+    #[serde(default)]
+    log: LogSize,
 }
 
 fn yes() -> bool {
@@ -45,16 +50,15 @@ struct Started {
 
 /// Opens the driver, and takes up the programs of the units that have joined.
 pub(crate) fn guest(home: &Path, settings: Settings) -> io::Result<Box<dyn GuestDriver>> {
-    let Settings { command, limits, restart, grace } = settings;
-    let (programs, fence) = Programs::open(home, limits, restart, grace)?;
+    let Settings { command, limits, restart, grace, log } = settings;
+    let (programs, fence) = Programs::open(home, Terms { limits, restart, grace, log })?;
     let started = Started { command: command.0, programs };
     for record in fence.records()? {
         if let Some((Step::Join, Progress::Done(_))) = record.newest() {
             // The unit may be gone by now; then so is its program, and the others are not held up.
             let unit = &record.tenant.properties;
-            let taken_up = started
-                .on(unit)
-                .and_then(|(command, folder)| started.programs.take_up(&record, command, folder));
+            let taken_up =
+                started.on(unit).and_then(|command| started.programs.take_up(&record, command));
             if let Err(error) = taken_up {
                 tracing::warn!(unit = %record.key.unit, "its program is not taken up: {error}");
             }
@@ -67,8 +71,8 @@ impl Deeds for Started {
     fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError> {
         match work.call.step {
             Step::Join | Step::Setup => {
-                let (command, folder) = self.on(&work.call.properties)?;
-                self.programs.begin(work, command, folder)?;
+                let command = self.on(&work.call.properties)?;
+                self.programs.begin(work, command)?;
                 self.probe(work.key(), None)
             }
             Step::Leave | Step::Teardown => {
@@ -85,17 +89,11 @@ impl Deeds for Started {
 }
 
 impl Started {
-    /// The command and the folder to run it in, on a unit with these properties.
-    fn on(&self, unit: &Properties) -> Result<(Vec<String>, Option<PathBuf>), DriverError> {
-        let command = match unit.get("unit.netns") {
-            Some(namespace) => netns::inside(namespace, &self.command)?,
-            None => self.command.clone(),
-        };
-        let folder = unit.get("unit.directory").map(PathBuf::from);
-        if let Some(folder) = folder.as_ref().filter(|folder| !folder.is_dir()) {
-            let folder = folder.display();
-            return Err(DriverError(format!("the unit's folder {folder} is not on this machine")));
+    /// The command on a unit with these properties.
+    fn on(&self, unit: &Properties) -> Result<Vec<String>, DriverError> {
+        match unit.get("unit.netns") {
+            Some(namespace) => netns::inside(namespace, &self.command),
+            None => Ok(self.command.clone()),
         }
-        Ok((command, folder))
     }
 }

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
@@ -21,7 +20,8 @@ use tenure_core::time::Span;
 
 use super::child::{Gated, Launch, Process, Reach, end, reap, wait};
 use super::fence::hold;
-use super::record::{Key, about};
+use super::log::Logger;
+use super::record::Key;
 use super::stop::Stop;
 
 /// The pause before a program is started again: doubled from the first to the last.
@@ -73,8 +73,8 @@ pub(crate) struct Plan {
     pub(crate) mark: String,
     /// What it reads.
     pub(crate) input: PathBuf,
-    /// Where what it writes goes.
-    pub(crate) log: PathBuf,
+    /// Keeps what it writes.
+    pub(crate) log: Logger,
     pub(crate) limits: Limits,
     pub(crate) restart: bool,
 }
@@ -187,7 +187,10 @@ impl Watched {
                 if self.stop.is_asked() {
                     return;
                 }
-                match start(&self.plan, &self.note) {
+                // Two loggers would get in each other's way.
+                let alone = Logger::let_end(&self.plan.mark)
+                    .map_err(|error| DriverError(format!("its logger: {error}")));
+                match alone.and_then(|()| start(&self.plan, &self.note)) {
                     Ok(process) => break process,
                     Err(error) => self.report(&error.0),
                 }
@@ -234,15 +237,14 @@ impl Watched {
 /// Starts a program: limits and note first, then the program itself.
 fn start(plan: &Plan, note: &Noting) -> Result<Process, DriverError> {
     let said = |error: io::Error| DriverError(format!("cannot be started: {error}"));
-    let log = |path| File::options().create(true).append(true).open(path);
-    let log = log(&plan.log).map_err(|error| said(about(&plan.log, error)))?;
+    let output = plan.log.start(&plan.mark).map_err(said)?;
     let command: Vec<&OsStr> = plan.command.iter().map(OsStr::new).collect();
     let launch = Launch {
         command: &command,
         folder: &plan.folder,
         mark: &plan.mark,
         input: Some(&plan.input),
-        output: (Stdio::from(log.try_clone().map_err(said)?), Stdio::from(log)),
+        output: (Stdio::from(output.try_clone().map_err(said)?), Stdio::from(output)),
     };
     let gated = launch.start(None).map_err(said)?;
     let ready = plan.limits.set(&gated).map_err(said).and_then(|()| note(&gated.process));

@@ -14,6 +14,7 @@ use tenure_core::driver::{
 };
 use tenure_core::effect::{Done, EffectId};
 use tenure_core::identity::ActorId;
+use tenure_core::property::Properties;
 use tenure_core::time::Span;
 
 /// The driver of an actor that has one.
@@ -36,6 +37,15 @@ impl Driver {
             performed.unwrap_or_else(|_| Answer { outcome: panicked(), after: Span::ZERO });
         let Call { unit, epoch, step, lease, .. } = *call;
         (Done { unit, epoch, step, lease, outcome: answer.outcome }, answer.after)
+    }
+
+    /// Looks how a unit is.
+    pub(super) fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
+        let probed = catch_unwind(AssertUnwindSafe(|| match self {
+            Self::Site(driver) => driver.probe(site, unit),
+            Self::Guest(driver) => driver.probe(site, unit),
+        }));
+        probed.unwrap_or_else(|_| Err(DriverError("the driver panicked".to_owned())))
     }
 }
 
@@ -124,12 +134,12 @@ impl Lane {
     }
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+pub(super) type Job = Box<dyn FnOnce() + Send>;
 
 /// Threads that run jobs and go home when there is nothing to do for a while. Nobody waits for them: a
 /// process that stops leaves its steps undone, and does them again when it is back.
 #[derive(Clone, Default)]
-struct Crew {
+pub(super) struct Crew {
     shared: Arc<(Mutex<Jobs>, Condvar)>,
 }
 
@@ -143,7 +153,7 @@ struct Jobs {
 const LINGER: Duration = Duration::from_secs(1);
 
 impl Crew {
-    fn run(&self, job: Job) {
+    pub(super) fn run(&self, job: Job) {
         let mut jobs = lock(&self.shared.0);
         jobs.waiting.push_back(job);
         if jobs.idle >= jobs.waiting.len() {

@@ -17,6 +17,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
 use super::life::Task;
+use super::probes::Conditions;
 use super::{Asked, Drain, Drained, Host, Look, Watch};
 
 /// Reaches one host, from any thread.
@@ -24,6 +25,7 @@ use super::{Asked, Drain, Drained, Host, Look, Watch};
 pub struct Handle {
     card: Arc<Card>,
     host: Addr<Host>,
+    conditions: Conditions,
 }
 
 /// Who an actor is.
@@ -91,13 +93,18 @@ pub struct Facts {
 }
 
 impl Handle {
-    pub(crate) fn new(card: Card, host: Addr<Host>) -> Self {
-        Self { card: Arc::new(card), host }
+    pub(crate) fn new(card: Card, host: Addr<Host>, conditions: Conditions) -> Self {
+        Self { card: Arc::new(card), host, conditions }
     }
 
     /// Who the actor is.
     pub fn card(&self) -> &Card {
         &self.card
+    }
+
+    /// How its live units are.
+    pub fn conditions(&self) -> &Conditions {
+        &self.conditions
     }
 
     /// Has the actor do what a user wants; answers when that is durable.

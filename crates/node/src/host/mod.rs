@@ -25,6 +25,7 @@ mod greeting;
 mod handle;
 mod inbox;
 mod life;
+mod probes;
 mod room;
 mod run;
 pub(crate) mod trail;
@@ -38,24 +39,29 @@ use actix::{Actor as _, Addr, ArbiterHandle, SpawnHandle};
 use tenure_core::actor::Seat;
 use tenure_core::actor::heard::Heard;
 use tenure_core::actor::outbox::{Outbox, Patience};
+use tenure_core::driver::DriverError;
 use tenure_core::effect::Done;
 use tenure_core::fact::Entry;
 use tenure_core::identity::ActorId;
 use tenure_core::journal::AppendError;
 use tenure_core::mapper::registry::MapperError;
+use tenure_core::property::Properties;
 use tenure_core::time::{Span, Time};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
 pub use calls::Driver;
 pub use handle::{Card, Committed, Facts, Handle, HostError};
+pub use probes::{Condition, Conditions};
 
 use self::calls::Calls;
 use self::inbox::Inbox;
 use self::life::{Held, Life, Task};
+use self::probes::{Probes, Subject};
 use self::room::Room;
 use self::trail::Trail;
 use crate::clock::Clock;
+use crate::driver::{Custody, CustodyError};
 use crate::journal::{Disk, JournalError, Reserve, Writer};
 use crate::metrics::{HostMetrics, Metrics};
 use crate::transport::Transport;
@@ -75,6 +81,8 @@ pub struct Part {
     pub journal: PathBuf,
     /// What performs its steps; a broker has none.
     pub driver: Option<Arc<Driver>>,
+    /// At a site: whether its driver may take over its units.
+    pub custody: Option<Custody>,
     /// How it repeats messages.
     pub patience: Patience,
 }
@@ -91,6 +99,10 @@ pub struct Limits {
     pub unsynced: usize,
     /// The most driver calls at a time that begin a tenancy, and as many that end one.
     pub calls: usize,
+    /// How often each live unit is probed, unless that takes longer.
+    pub probe_every: Duration,
+    /// The most probes at a time.
+    pub probes: usize,
     /// The most facts that wait for somebody who follows them.
     pub behind: usize,
     /// After how many facts a snapshot is taken, so that a start folds about as many at most.
@@ -99,7 +111,16 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { inbox: 4096, turn: 64, unsynced: 64, calls: 64, behind: 4096, snapshot: 100_000 }
+        Self {
+            inbox: 4096,
+            turn: 64,
+            unsynced: 64,
+            calls: 64,
+            probe_every: Duration::from_secs(10),
+            probes: 8,
+            behind: 4096,
+            snapshot: 100_000,
+        }
     }
 }
 
@@ -112,6 +133,9 @@ pub enum Fall {
     /// Its journal did not take facts.
     #[error(transparent)]
     Append(#[from] AppendError),
+    /// Its driver must not take over its units.
+    #[error(transparent)]
+    Custody(#[from] CustodyError),
     /// Its mapper cannot be built.
     #[error(transparent)]
     Mapper(#[from] MapperError),
@@ -161,6 +185,7 @@ pub struct Host {
     falls: u32,
     inbox: Inbox,
     calls: Calls,
+    probes: Probes,
     unsynced: usize,
     /// Whether a turn is due, and whether it has been scheduled.
     stirred: bool,
@@ -196,12 +221,14 @@ impl Host {
         thread: &ArbiterHandle,
         part: Part,
         around: Surroundings,
+        conditions: Conditions,
     ) -> (Addr<Self>, oneshot::Receiver<Result<(), Fall>>) {
         let (ready, told) = oneshot::channel();
         let host = Self::start_in_arbiter(thread, move |_| {
             let Surroundings { limits, clock, transport, metrics, disk, given_up } = around;
             let metrics = metrics.of(&part.card);
             let calls = Calls::new(part.driver.clone(), limits.calls);
+            let probes = Probes::new(part.driver.clone(), limits.probes, conditions);
             let reserve = Reserve::of(&part.journal);
             Self {
                 part,
@@ -221,6 +248,7 @@ impl Host {
                 falls: 0,
                 inbox: Inbox::default(),
                 calls,
+                probes,
                 unsynced: 0,
                 stirred: false,
                 scheduled: false,
@@ -282,4 +310,10 @@ struct Performed {
     after: Span,
 }
 
-messages!(Asked, Look, Watch, Drain, TakeTurn, Synced, Performed);
+/// News from a driver's thread: how a unit is.
+struct Probed {
+    subject: Subject,
+    found: Result<Properties, DriverError>,
+}
+
+messages!(Asked, Look, Watch, Drain, TakeTurn, Synced, Performed, Probed);

@@ -8,6 +8,7 @@ use tenure_core::actor::Seat;
 use tenure_core::actor::outbox::Outgoing;
 use tenure_core::fact::{BadFact, Entry};
 use tenure_core::journal::AppendError;
+use tenure_core::lease::unit;
 use tenure_core::message::Sequence;
 use tenure_core::snapshot::RestoreError;
 use tenure_core::time::{Span, Time};
@@ -31,6 +32,7 @@ impl Actor for Host {
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(self.limits.inbox);
         let risen = self.rise(ctx);
+        ctx.run_interval(self.limits.probe_every, |host, ctx| host.probe(ctx));
         match self.ready.take() {
             Some(ready) => {
                 if risen.is_err() {
@@ -63,6 +65,9 @@ impl Host {
         let mut past = Recall::of(&mut life, &mut trail);
         let journal = JournalFile::resume_on(&*self.disk, &self.part.journal, &owner, &mut past)?;
         let (from, latest) = (past.from, past.latest);
+        if let Some(custody) = &mut self.part.custody {
+            custody.take(units_in_hand(life.seat()))?;
+        }
         self.words = journal.words()?;
         let writer = journal.into_writer_with(self.snapshots())?;
         let facts = life.position();
@@ -77,6 +82,7 @@ impl Host {
         self.greet(ctx);
         self.release(ctx);
         self.stir(ctx);
+        self.probe(ctx);
         Ok(())
     }
 
@@ -276,6 +282,16 @@ impl Host {
         info!(actor = %self.part.card.name, "stopped");
         drop(stop.send(closed.map_err(Arc::new)));
         ctx.stop();
+    }
+}
+
+/// How many units of a site are not free.
+fn units_in_hand(seat: &Seat) -> usize {
+    match seat {
+        Seat::SiteAuthority(site, _) => {
+            site.unit_survey().filter(|unit| !matches!(unit.state, unit::State::Free)).count()
+        }
+        Seat::Broker(..) | Seat::ServiceManager(..) => 0,
     }
 }
 

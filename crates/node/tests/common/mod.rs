@@ -150,6 +150,7 @@ pub(crate) fn parts(folder: &Path, plans: &Plans) -> Vec<Part> {
             seat: seat(setup, role, plans.clone(), ids[0]),
             journal: folder.join(format!("{name}.journal")),
             driver,
+            custody: None,
             patience: PATIENCE,
         }
     };

@@ -1,6 +1,6 @@
 //! What a site shows of its units and leases to whoever looks.
 
-use super::SiteAuthority;
+use super::{SiteAuthority, Unit};
 use crate::driver::{Epoch, UnitId};
 use crate::identity::ActorId;
 use crate::lease::site_authority::State;
@@ -45,15 +45,21 @@ pub struct SiteLeaseSurvey<'a> {
     pub term: Term,
 }
 
+impl Unit {
+    fn survey(&self, id: UnitId) -> UnitSurvey<'_> {
+        UnitSurvey { id, resource: &self.resource, state: &self.state, epoch: self.epoch }
+    }
+}
+
 impl SiteAuthority {
     /// Its units, by number.
     pub fn unit_survey(&self) -> impl Iterator<Item = UnitSurvey<'_>> {
-        self.units.iter().map(|(&id, unit)| UnitSurvey {
-            id,
-            resource: &unit.resource,
-            state: &unit.state,
-            epoch: unit.epoch,
-        })
+        self.units.iter().map(|(&id, unit)| unit.survey(id))
+    }
+
+    /// One of its units.
+    pub fn unit_survey_of(&self, id: UnitId) -> Option<UnitSurvey<'_>> {
+        self.units.get(&id).map(|unit| unit.survey(id))
     }
 
     /// The leases it remembers.

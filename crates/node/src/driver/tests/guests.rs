@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tenure_core::driver::{Call, GuestDriver, Step, UnitId};
 
 use super::super::conformance;
-use super::process::{file, pid, runs, written};
+use super::process::{pid, runs, written};
 use super::{actor, call, guest, site, with};
 
 fn join(unit: u32, pairs: &[(&'static str, &str)]) -> Call {
@@ -119,10 +119,8 @@ fn a_program_runs_on_each_unit_until_it_is_left() {
     let driver = starting(at_guest.path());
     let join = Call { properties: unit.clone(), ..call(1, Step::Join) };
     let program = driver.perform(&join).outcome.unwrap();
-    let told = written_json(&file(&unit, "told"));
+    let told = written_json(&only_folder(at_guest.path()).join("told"));
     assert_eq!(told["properties"]["host.name"], json!("cats01"));
-    let directory = unit.get("unit.directory").unwrap().to_owned();
-    assert_eq!(written(&file(&unit, "where")), directory);
     assert_ne!(pid(&program), pid(&unit));
 
     // It goes on without its driver.
@@ -132,11 +130,29 @@ fn a_program_runs_on_each_unit_until_it_is_left() {
     assert_eq!(driver.probe(join.site, join.unit), Ok(program.clone()));
     done(&*driver, &call(1, Step::Leave));
     assert!(!runs(pid(&program)) && runs(pid(&unit)));
-
     site.perform(&call(2, Step::Teardown)).outcome.unwrap();
-    let error =
-        driver.perform(&Call { properties: unit, ..call(3, Step::Join) }).outcome.unwrap_err();
-    assert_eq!(error.0, format!("the unit's folder {directory} is not on this machine"));
+}
+
+#[test]
+fn a_site_does_not_choose_where_on_the_guests_machine_a_program_writes() {
+    let (home, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let driver = starting(home.path());
+    let directory = elsewhere.path().display().to_string();
+    done(&*driver, &join(1, &[("unit.directory", &directory)]));
+    let own = only_folder(home.path());
+    written_json(&own.join("told"));
+    assert_eq!(Path::new(&written(&own.join("where"))), own);
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    done(&*driver, &leave(1));
+}
+
+/// The folder of the only program of a driver.
+pub(super) fn only_folder(home: &Path) -> PathBuf {
+    let folders = home.canonicalize().unwrap().join("folders");
+    let mut folders = fs::read_dir(folders).unwrap().map(|entry| entry.unwrap().path());
+    let folder = folders.next().unwrap();
+    assert_eq!(folders.next(), None);
+    folder
 }
 
 #[test]

@@ -287,6 +287,78 @@ fn the_processes_of_units_whose_setup_was_cut_off_are_found_by_the_teardown() {
     assert!(!runs(pid(&properties)));
 }
 
+/// The files of what the only unit's program has written, the newer one first.
+fn logs(home: &Path) -> [String; 2] {
+    let unit = fs::read_dir(home.join("logs")).unwrap().next().unwrap().unwrap().path();
+    ["output", "output.1"].map(|name| fs::read_to_string(unit.join(name)).unwrap_or_default())
+}
+
+#[test]
+fn the_end_of_what_a_program_writes_is_kept() {
+    let home = TempDir::new().unwrap();
+    // Short lines, each read for itself, and a long one.
+    let script = "
+        n=0; while [ $n -lt 3000 ]; do n=$((n + 1)); echo line $n; done
+        head -c 200000 /dev/zero | tr '\\0' x; echo; echo an error >&2
+        echo said >done.new; mv done.new done; sleep 3600";
+    let mut settings = shell(script);
+    settings["log"] = json!(1 << 15);
+    let driver = site("process", home.path(), &settings).unwrap();
+    let properties = set_up(&*driver);
+    written(&file(&properties, "done"));
+    let [new, old] = loop {
+        let logs = logs(home.path());
+        assert!(logs.iter().all(|log| log.len() <= 1 << 14), "{} bytes", logs[0].len());
+        if logs[0].ends_with("x\nan error\n") {
+            break logs;
+        }
+        thread::yield_now();
+    };
+    assert!(new.len() + old.len() >= 1 << 13, "{} and {} bytes", new.len(), old.len());
+    assert!(runs(pid(&properties)));
+    tear_down(&*driver);
+    assert_eq!(fs::read_dir(home.path().join("logs")).unwrap().count(), 0);
+}
+
+#[test]
+fn the_last_words_of_a_program_that_ends_are_kept() {
+    let home = TempDir::new().unwrap();
+    let driver = running(home.path(), "echo begun; sleep 0.01; echo the end; exit 3");
+    set_up(&*driver);
+    // It is started again after a second, and its next words follow the last.
+    while !logs(home.path())[0].starts_with("begun\nthe end\nbegun\n") {
+        thread::yield_now();
+    }
+    tear_down(&*driver);
+}
+
+#[test]
+fn a_program_goes_on_when_its_words_cannot_be_kept() {
+    let home = TempDir::new().unwrap();
+    let script = "
+        while [ ! -e go ]; do sleep 0.01; done
+        head -c 1000000 /dev/zero; echo said >done.new; mv done.new done; sleep 3600";
+    let driver = running(home.path(), script);
+    let properties = set_up(&*driver);
+    fs::remove_dir_all(home.path().join("logs")).unwrap();
+    fs::write(file(&properties, "go"), "").unwrap();
+    written(&file(&properties, "done"));
+    assert!(runs(pid(&properties)));
+    tear_down(&*driver);
+}
+
+#[test]
+fn what_a_unit_has_left_is_ended_also_without_a_record_of_it() {
+    let home = TempDir::new().unwrap();
+    let driver = running(home.path(), SLEEP);
+    let properties = set_up(&*driver);
+    drop(driver);
+    fs::remove_dir_all(home.path().join("units")).unwrap();
+    let driver = running(home.path(), SLEEP);
+    tear_down(&*driver);
+    assert!(!runs(pid(&properties)));
+}
+
 /// The unit's properties, once its program runs.
 fn healthy(driver: &dyn ResourceDriver) -> Properties {
     let call = call(1, Step::Setup);

@@ -13,7 +13,8 @@ use tenure_core::time::Span;
 
 use super::super::several::Several;
 use super::super::{DriverSettingsError, conformance, guests};
-use super::process::{file, pid, runs, written};
+use super::guests::only_folder;
+use super::process::{pid, runs, written};
 use super::{actor, call, site, with};
 
 /// Writes down what it is told, and answers as it is set to.
@@ -174,13 +175,13 @@ fn what_the_first_driver_did_is_undone_when_the_second_cannot() {
     let (at_site, home) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let site = site("process", at_site.path(), &json!({ "grace": 0 })).unwrap();
     let unit = site.perform(&call(1, Step::Setup)).outcome.unwrap();
-    let without_name = with(&[("unit.directory", unit.get("unit.directory").unwrap())]);
+    let without_name = with(&[]);
     let join = Call { properties: without_name, ..call(1, Step::Join) };
 
     let driver = open(home.path(), &[start(), hosts()]).unwrap();
     let refused = failure("membership: u1 has no usable `host.privipaddr`");
     assert_eq!(driver.perform(&join).outcome, refused);
-    let program = written(&file(&unit, "pid")).parse().unwrap();
+    let program = written(&only_folder(&home.path().join("start")).join("pid")).parse().unwrap();
     assert!(runs(program) && program != pid(&unit));
     // The same call has the same answer, from whoever is asked.
     drop(driver);

@@ -1,0 +1,313 @@
+//! Whether live units are as their drivers have left them: each is probed again and again.
+//!
+//! What is found is logged, counted and shown to whoever looks. It changes no lease, and no fact tells of it.
+//! A round takes in the units that are live when it begins; the next one begins when none of them waits any
+//! more, so that all get their turn however slow their drivers are.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use actix::{AsyncContext as _, Context, Handler};
+use tenure_core::actor::Seat;
+use tenure_core::driver::{DriverError, Epoch, UnitId};
+use tenure_core::identity::ActorId;
+use tenure_core::lease::service_manager::{State, Use};
+use tenure_core::lease::unit;
+use tenure_core::property::Properties;
+use tenure_core::slice::LeaseId;
+use tenure_core::time::Time;
+use tracing::warn;
+
+use super::calls::{Crew, Driver};
+use super::{Host, Probed};
+
+/// How a live unit was when its driver looked at it last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The tenancy.
+    pub epoch: Epoch,
+    /// Since when it is up, or down.
+    pub since: Time,
+    /// Its properties if it is up, or else what is wrong.
+    pub found: Result<Properties, DriverError>,
+}
+
+/// How the live units of one actor are; shared with whoever looks.
+#[derive(Clone, Debug, Default)]
+pub struct Conditions(Arc<Mutex<BTreeMap<(ActorId, UnitId), Condition>>>);
+
+impl Conditions {
+    /// How a unit of a site is in a tenancy, if it has been probed.
+    pub fn of(&self, site: ActorId, unit: UnitId, epoch: Epoch) -> Option<Condition> {
+        self.all().get(&(site, unit)).filter(|condition| condition.epoch == epoch).cloned()
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<(ActorId, UnitId), Condition>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many are down.
+    fn down(&self) -> usize {
+        self.all().values().filter(|condition| condition.found.is_err()).count()
+    }
+}
+
+/// A live unit: set up for a lease at its site, or joined at a guest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject {
+    site: ActorId,
+    unit: UnitId,
+    epoch: Epoch,
+    /// At a guest.
+    lease: Option<LeaseId>,
+}
+
+impl Subject {
+    fn key(&self) -> (ActorId, UnitId) {
+        (self.site, self.unit)
+    }
+
+    /// The live units of an actor.
+    fn all(seat: &Seat, id: ActorId) -> Vec<Self> {
+        match seat {
+            Seat::SiteAuthority(site, _) => {
+                let units = site.unit_survey();
+                let live = units.filter(|unit| matches!(unit.state, unit::State::Ready { .. }));
+                let subject = |(unit, epoch)| Self { site: id, unit, epoch, lease: None };
+                live.map(|unit| subject((unit.id, unit.epoch))).collect()
+            }
+            Seat::ServiceManager(guest, _) => {
+                guest.survey().flat_map(|lease| Self::of_lease(lease.id, lease.state)).collect()
+            }
+            Seat::Broker(..) => Vec::new(),
+        }
+    }
+
+    fn of_lease(lease: LeaseId, state: &State) -> Vec<Self> {
+        let Some((held, ticket)) =
+            state.held().and_then(|held| Some((held, held.tickets.first()?)))
+        else {
+            return Vec::new();
+        };
+        let joined = held.units.iter().filter(|(_, (_, usage))| *usage == Use::Joined);
+        let subject =
+            |(&unit, epoch)| Self { site: ticket.site(), unit, epoch, lease: Some(lease) };
+        joined.map(|(unit, (leased, _))| subject((unit, leased.epoch))).collect()
+    }
+
+    /// Whether it still is what it was when its probe began.
+    fn is_live(&self, seat: &Seat) -> bool {
+        match seat {
+            Seat::SiteAuthority(site, _) => site.unit_survey_of(self.unit).is_some_and(|unit| {
+                unit.epoch == self.epoch && matches!(unit.state, unit::State::Ready { .. })
+            }),
+            Seat::ServiceManager(guest, _) => {
+                let lease = self.lease.and_then(|lease| guest.survey_of(lease));
+                let held = lease.and_then(|lease| lease.state.held());
+                let unit = held.and_then(|held| held.units.get(&self.unit));
+                unit.is_some_and(|(unit, usage)| unit.epoch == self.epoch && *usage == Use::Joined)
+            }
+            Seat::Broker(..) => false,
+        }
+    }
+}
+
+/// The probes of one host.
+pub(super) struct Probes {
+    driver: Option<Arc<Driver>>,
+    crew: Crew,
+    most: usize,
+    waiting: VecDeque<Subject>,
+    running: BTreeSet<(ActorId, UnitId)>,
+    conditions: Conditions,
+}
+
+impl Probes {
+    /// Probes by `driver`, at most `most` at a time.
+    pub(super) fn new(driver: Option<Arc<Driver>>, most: usize, conditions: Conditions) -> Self {
+        let (waiting, running) = (VecDeque::new(), BTreeSet::new());
+        Self { driver, crew: Crew::default(), most, waiting, running, conditions }
+    }
+
+    /// Begins a round, unless units of the last one still wait. A probe that still runs is not begun twice.
+    fn begin(&mut self, live: Vec<Subject>) {
+        if !self.waiting.is_empty() {
+            return;
+        }
+        let epochs: BTreeMap<_, _> = live.iter().map(|one| (one.key(), one.epoch)).collect();
+        self.conditions.all().retain(|key, condition| epochs.get(key) == Some(&condition.epoch));
+        self.waiting.extend(live.into_iter().filter(|one| !self.running.contains(&one.key())));
+    }
+
+    /// Starts what can be started; `report` is called on another thread.
+    fn start(&mut self, report: impl Fn(Probed) + Clone + Send + 'static) {
+        let Some(driver) = &self.driver else { return };
+        while self.running.len() < self.most
+            && let Some(subject) = self.waiting.pop_front()
+        {
+            self.running.insert(subject.key());
+            let (driver, report) = (Arc::clone(driver), report.clone());
+            self.crew.run(Box::new(move || {
+                let found = driver.probe(subject.site, subject.unit);
+                report(Probed { subject, found });
+            }));
+        }
+    }
+
+    /// Takes in what was found; whether that is a change, and not the first sight of a unit that is up.
+    fn note(&self, subject: &Subject, found: Result<Properties, DriverError>, now: Time) -> bool {
+        let mut conditions = self.conditions.all();
+        let before = conditions.get(&subject.key()).filter(|old| old.epoch == subject.epoch);
+        let was_up = before.is_none_or(|before| before.found.is_ok());
+        let changed = was_up != found.is_ok();
+        let since = before.filter(|_| !changed).map_or(now, |before| before.since);
+        conditions.insert(subject.key(), Condition { epoch: subject.epoch, since, found });
+        changed
+    }
+}
+
+impl Host {
+    /// Begins a round of probes.
+    pub(super) fn probe(&mut self, ctx: &Context<Self>) {
+        let Some((life, _)) = self.life.as_ref().filter(|_| self.draining.is_none()) else {
+            return;
+        };
+        self.probes.begin(Subject::all(life.seat(), self.part.card.id));
+        self.metrics.down.set(i64::try_from(self.probes.conditions.down()).unwrap_or(i64::MAX));
+        self.probe_next(ctx);
+    }
+
+    fn probe_next(&mut self, ctx: &Context<Self>) {
+        let host = ctx.address();
+        self.probes.start(move |probed| host.do_send(probed));
+    }
+
+    /// Takes in what a probe has found.
+    fn probed(&mut self, subject: Subject, found: Result<Properties, DriverError>) {
+        let Some((life, _)) = &self.life else { return };
+        self.metrics.probed(found.is_ok());
+        // The probe of a unit that is being cleaned says nothing about the tenancy that is over.
+        if !subject.is_live(life.seat()) {
+            return;
+        }
+        let error = found.as_ref().err().cloned();
+        if !self.probes.note(&subject, found, self.clock.now()) {
+            return;
+        }
+        self.metrics.down.set(i64::try_from(self.probes.conditions.down()).unwrap_or(i64::MAX));
+        let Subject { site, unit, lease, .. } = subject;
+        let peer = life.seat().actor().peers().get(&site);
+        let site: &dyn fmt::Display = peer.map_or(&site, |peer| &peer.name);
+        let (actor, lease) = (&self.part.card.name, lease.map(tracing::field::display));
+        match error {
+            Some(error) => {
+                warn!(%actor, unit = %format!("{site}/{unit}"), lease, %error, "a unit is down")
+            }
+            None => warn!(%actor, unit = %format!("{site}/{unit}"), lease, "a unit is up again"),
+        }
+    }
+}
+
+impl Handler<Probed> for Host {
+    type Result = ();
+
+    fn handle(&mut self, Probed { subject, found }: Probed, ctx: &mut Self::Context) {
+        self.probes.running.remove(&subject.key());
+        self.probed(subject, found);
+        self.probe_next(ctx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{self, Receiver, Sender};
+    use std::time::Duration;
+
+    use tenure_core::driver::{Answer, Call, ResourceDriver};
+    use tenure_core::identity::PublicKey;
+    use tenure_core::time::Span;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// Unit 0 hangs until it is let go; the others are up.
+    struct Hanging(Mutex<Receiver<()>>);
+
+    impl ResourceDriver for Hanging {
+        fn perform(&self, _: &Call) -> Answer {
+            Answer { outcome: Ok(Properties::default()), after: Span::ZERO }
+        }
+
+        fn probe(&self, _: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
+            if unit == UnitId(0) {
+                let let_go = self.0.lock().unwrap().recv_timeout(PATIENCE);
+                let_go.map_err(|_| DriverError("nobody let it go".to_owned()))?;
+            }
+            Ok(Properties::default())
+        }
+    }
+
+    fn live(units: u32) -> Vec<Subject> {
+        let site = ActorId::of(&PublicKey::from_bytes([1; 32]));
+        let subject = |unit| Subject { site, unit: UnitId(unit), epoch: Epoch(1), lease: None };
+        (0..units).map(subject).collect()
+    }
+
+    /// Plays the host until so many units have been probed, and says which.
+    fn play(probes: &mut Probes, most: usize, units: usize) -> BTreeSet<u32> {
+        let (tell, told) = mpsc::channel();
+        let begin = |probes: &mut Probes, tell: &Sender<Probed>| {
+            let tell = tell.clone();
+            probes.start(move |probed| drop(tell.send(probed)));
+            assert!(probes.running.len() <= most);
+        };
+        begin(probes, &tell);
+        let mut seen = BTreeSet::new();
+        while seen.len() < units {
+            let Probed { subject, .. } = told.recv_timeout(PATIENCE).expect("a probe");
+            probes.running.remove(&subject.key());
+            assert!(seen.insert(subject.unit.0), "probed twice in a round");
+            begin(probes, &tell);
+        }
+        seen
+    }
+
+    #[test]
+    fn a_round_reaches_every_unit_though_one_hangs_and_only_two_are_probed_at_a_time() {
+        let (let_go, hangs) = mpsc::channel();
+        let driver = Driver::Site(Box::new(Hanging(Mutex::new(hangs))));
+        let mut probes = Probes::new(Some(Arc::new(driver)), 2, Conditions::default());
+        for _ in 0..2 {
+            probes.begin(live(9));
+            assert_eq!(play(&mut probes, 2, 8), (1..9).collect(), "the one that hangs, once");
+            assert_eq!(probes.running.len(), 1);
+        }
+        // A round that is under way is not begun anew.
+        probes.begin(live(4));
+        probes.begin(live(9));
+        assert_eq!(probes.waiting.len(), 3);
+        let_go.send(()).unwrap();
+    }
+
+    #[test]
+    fn only_a_change_is_told_and_its_time_is_kept() {
+        let probes = Probes::new(None, 1, Conditions::default());
+        let [subject] = live(1)[..] else { panic!("one") };
+        let up = || Ok(Properties::default());
+        let wrong = |why: &str| Err(DriverError(why.to_owned()));
+        let at = Time::from_micros;
+        let since = || probes.conditions.of(subject.site, subject.unit, Epoch(1)).unwrap().since;
+        assert!(!probes.note(&subject, up(), at(1)));
+        assert!(probes.note(&subject, wrong("it ended"), at(2)));
+        assert!(!probes.note(&subject, wrong("it ended again"), at(3)));
+        assert_eq!((since(), probes.conditions.down()), (at(2), 1));
+        assert!(probes.note(&subject, up(), at(4)));
+        assert_eq!((since(), probes.conditions.down()), (at(4), 0));
+        // Another tenancy begins without a past.
+        let next = Subject { epoch: Epoch(3), ..subject };
+        assert!(probes.note(&next, wrong("it never began"), at(5)));
+        assert_eq!(probes.conditions.of(subject.site, subject.unit, Epoch(1)), None);
+    }
+}
