@@ -31,6 +31,9 @@ pub const MAX_UNITS: u32 = 1 << 14;
 /// The most bytes that the properties of one lease's units take together.
 pub const MAX_UNIT_BYTES: usize = 1 << 19;
 
+/// The most bytes that the configuration of one lease takes.
+pub const MAX_CONFIGURATION: usize = 1 << 13;
+
 /// The most tickets that one lease has ahead of it, its own and its extensions.
 pub const MAX_TICKETS: usize = 64;
 

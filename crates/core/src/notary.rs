@@ -158,13 +158,6 @@ impl Notary {
     }
 }
 
-impl PartialEq for Notary {
-    /// Whether both sign for the same actor; what they remember decides nothing.
-    fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
-    }
-}
-
 impl fmt::Debug for Notary {
     /// Shows for whom it signs; what it remembers decides nothing.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -30,6 +30,14 @@ pub enum BadProperties {
         /// Its length in bytes.
         len: usize,
     },
+    /// More bytes altogether than there is room for.
+    #[error("{bytes} bytes of properties are more than the {most} allowed")]
+    TooLarge {
+        /// How many they take.
+        bytes: usize,
+        /// How many they may take.
+        most: usize,
+    },
 }
 
 impl Properties {
@@ -51,6 +59,15 @@ impl Properties {
     /// How many bytes the list takes at most when it is encoded, as a decoder counts them.
     pub fn bytes(&self) -> usize {
         self.iter().map(|(key, value)| key.as_str().len() + value.len() + 16).sum()
+    }
+
+    /// Checks that the list takes no more than `most` [`bytes`](Self::bytes).
+    ///
+    /// # Errors
+    /// How many it takes, if they are more.
+    pub fn check_bytes(&self, most: usize) -> Result<(), BadProperties> {
+        let bytes = self.bytes();
+        if bytes <= most { Ok(()) } else { Err(BadProperties::TooLarge { bytes, most }) }
     }
 
     /// Whether the list holds nothing.

@@ -97,12 +97,6 @@ pub(crate) struct Inbox {
     pub(crate) messages: Vec<(ActorId, Sequence, Sealed)>,
 }
 
-impl Inbox {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.answers.is_empty() && self.messages.is_empty()
-    }
-}
-
 /// The longest pause between two sendings of a message.
 const LONGEST_PAUSE: Span = Span::MINUTE;
 

@@ -5,6 +5,7 @@
 //! messages by sender and sequence, then what was measured, then timers, and last the mapper's
 //! decision. What an actor decides leaves it only when its facts are in its journal.
 
+mod agenda;
 mod resume;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use tenure_core::name::Name;
 use tenure_core::time::{Span, Term, Time};
 use thiserror::Error;
 
+use self::agenda::Agenda;
 use crate::cast::{Member, assemble};
 use crate::metrics::Metrics;
 use crate::network::{Network, Parcel};
@@ -106,12 +108,16 @@ const MAX_PROBLEMS: usize = 20;
 pub struct Emulation<'k> {
     members: Vec<Member>,
     by_id: BTreeMap<ActorId, usize>,
+    /// Which of them have something to do.
+    agenda: Agenda,
     network: Network,
     /// What arrives later, in the order in which it was sent.
     arrivals: BTreeMap<(Time, u64), Arrival>,
     sent: u64,
     now: Time,
     next_step: usize,
+    /// Those that are told a demand, and how many values the longest has.
+    driven: (Vec<usize>, usize),
     window: Term,
     step: Span,
     /// When a run that does not come to rest is called stalled.
@@ -200,6 +206,7 @@ impl<'k> Emulation<'k> {
         let mut emulation = Self::on(Stage::of(scenario)?, members, keeper);
         for member in 0..emulation.members.len() {
             emulation.hand_in(member, vec![Input::Start])?;
+            emulation.plan(member);
         }
         Ok(emulation)
     }
@@ -209,6 +216,8 @@ impl<'k> Emulation<'k> {
         let Stage { network, window, step, patience, capacity, term } = stage;
         Self {
             by_id: members.iter().enumerate().map(|(index, m)| (m.id, index)).collect(),
+            agenda: Agenda::of(members.len()),
+            driven: driven(&members),
             network,
             arrivals: BTreeMap::new(),
             sent: 0,
@@ -270,49 +279,66 @@ impl<'k> Emulation<'k> {
         driven.map(|(index, m)| self.metrics.series(index, m.name.as_str(), &m.demand)).collect()
     }
 
-    fn next_instant(&mut self) -> Option<Time> {
+    fn next_instant(&self) -> Option<Time> {
         let arrival = self.arrivals.first_key_value().map(|((time, _), _)| *time);
-        let measured = self.next_measurement();
-        let members = self.members.iter_mut().filter_map(|member| {
-            let actor = member.seat.actor();
-            let resend = member.outbox.next_timeout(|id| actor.is_owed(id));
-            [actor.next_timeout(), resend].into_iter().flatten().min()
-        });
-        let next = members.chain(arrival).chain(measured).min();
-        let told = self.members.iter().filter_map(|member| member.script.next());
-        next.into_iter().chain(told).min().map(|next| next.max(self.now))
+        let next = [arrival, self.next_measurement(), self.agenda.next()];
+        next.into_iter().flatten().min().map(|next| next.max(self.now))
     }
 
     fn next_measurement(&self) -> Option<Time> {
-        let steps = self.members.iter().map(|member| member.demand.len()).max()?;
         let k = i64::try_from(self.next_step).ok()?;
-        (self.next_step < steps).then(|| self.window.start().plus(self.step.times(k)))
+        (self.next_step < self.driven.1).then(|| self.window.start().plus(self.step.times(k)))
     }
 
-    /// One instant: rounds until nothing is due any more.
+    /// One instant: rounds until nothing is due any more. A round visits, in order, those who have
+    /// something to do; what they cause is for the next one.
     fn instant(&mut self) -> Result<(), EmulationError> {
-        let measured = (self.next_measurement() == Some(self.now)).then_some(self.next_step);
-        self.next_step += usize::from(measured.is_some());
-        for round in 0..MAX_ROUNDS {
-            self.take_arrivals();
-            let measured = measured.filter(|_| round == 0);
-            let inboxes: Vec<_> =
-                self.members.iter_mut().map(|m| std::mem::take(&mut m.inbox)).collect();
-            let mut busy = false;
-            for (index, inbox) in inboxes.into_iter().enumerate() {
-                let inputs = self.inputs(index, inbox, measured);
-                busy |= !inputs.is_empty();
-                self.repeat(index);
-                self.hand_in(index, inputs)?;
-                busy |= self.consult(index)?;
-            }
-            if !busy && self.members.iter().all(|member| member.inbox.is_empty()) {
+        if self.next_measurement() == Some(self.now) {
+            let step = self.next_step;
+            self.next_step += 1;
+            self.driven.0.iter().for_each(|&index| self.agenda.call(index));
+            self.round(Some(step))?;
+        }
+        for _ in 0..MAX_ROUNDS {
+            if !self.round(None)? {
                 return Ok(());
             }
         }
-        let due = self.members.iter().filter(|member| !member.inbox.is_empty());
-        let due = due.map(|member| member.name.to_string()).collect::<Vec<_>>().join(", ");
+        let due = self.agenda.due(self.now);
+        let due = due.map(|index| self.members[index].name.to_string());
+        let due = due.collect::<Vec<_>>().join(", ");
         Err(EmulationError::Livelock { at: self.now, due })
+    }
+
+    /// Answers whether there was anybody to visit.
+    fn round(&mut self, measured: Option<usize>) -> Result<bool, EmulationError> {
+        self.take_arrivals();
+        let due = self.agenda.take_due(self.now);
+        let inboxes: Vec<_> = due
+            .into_iter()
+            .map(|index| (index, std::mem::take(&mut self.members[index].inbox)))
+            .collect();
+        let visits = !inboxes.is_empty();
+        for (index, inbox) in inboxes {
+            let inputs = self.inputs(index, inbox, measured);
+            self.repeat(index);
+            self.hand_in(index, inputs)?;
+            if self.consult(index)? {
+                // The decision may have opened the next round of the mapper.
+                self.agenda.call(index);
+            }
+            self.plan(index);
+        }
+        Ok(visits)
+    }
+
+    /// Notes when an actor has something to do next, after whatever has happened to it.
+    fn plan(&mut self, index: usize) {
+        let Member { seat, outbox, script, .. } = &mut self.members[index];
+        let actor = seat.actor();
+        let resend = outbox.next_timeout(|id| actor.is_owed(id));
+        let next = [actor.next_timeout(), resend, script.next()].into_iter().flatten().min();
+        self.agenda.plan(index, next);
     }
 
     /// Moves what arrives now into the inboxes.
@@ -327,6 +353,7 @@ impl<'k> Emulation<'k> {
     }
 
     fn deliver(&mut self, member: usize, what: What) {
+        self.agenda.call(member);
         let inbox = &mut self.members[member].inbox;
         match what {
             What::Answer(done) => inbox.answers.push(done),
@@ -470,9 +497,10 @@ impl<'k> Emulation<'k> {
         self.arrivals.insert((at, self.sent), Arrival { member, what });
     }
 
-    fn is_at_rest(&self) -> bool {
-        self.arrivals.is_empty()
-            && self.members.iter().all(|member| member.seat.actor().unfinished(1).is_empty())
+    fn is_at_rest(&mut self) -> bool {
+        let Self { arrivals, agenda, members, .. } = self;
+        arrivals.is_empty()
+            && agenda.all_rest(|index| members[index].seat.actor().unfinished(1).is_empty())
     }
 
     fn finish(&mut self, rested: bool) {
@@ -491,4 +519,10 @@ impl<'k> Emulation<'k> {
         problems.truncate(MAX_PROBLEMS);
         self.report.problems = problems;
     }
+}
+
+fn driven(members: &[Member]) -> (Vec<usize>, usize) {
+    let driven = members.iter().enumerate().filter(|(_, member)| !member.demand.is_empty());
+    let steps = members.iter().map(|member| member.demand.len()).max();
+    (driven.map(|(index, _)| index).collect(), steps.unwrap_or(0))
 }

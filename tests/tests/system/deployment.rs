@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -48,13 +50,20 @@ impl Deployment {
         let pid = self.process.id().to_string();
         let kill = Command::new("kill").args([signal, &pid]).status();
         assert!(kill.is_ok_and(|status| status.success()), "kill {signal}");
-        self.process.wait().expect("its end").code()
+        ended(&mut self.process)
     }
 
     /// The leases that are not over.
     fn leases(&self) -> Vec<Value> {
         let leases = self.tenure("lease list -o json").stdout;
         serde_json::from_slice(&leases).unwrap_or_default()
+    }
+
+    /// One lease.
+    #[track_caller]
+    fn lease(&self, name: &str) -> Value {
+        let shown = self.json(&format!("lease show {name}"));
+        shown.as_array().and_then(|leases| leases.first()).unwrap_or(&shown).clone()
     }
 
     /// The units in the hands of leases with their processes, each as often as it is.
@@ -133,14 +142,47 @@ pub(crate) fn up(config: &str, data: &Path) -> Command {
 pub(crate) fn ready(mut command: Command) -> Child {
     let mut process = command.stdout(Stdio::piped()).spawn().expect("a deployment");
     let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
-    let ready = lines.map_while(Result::ok).any(|line| line.contains("leases live on"));
+    let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases live on"));
+    let ready = in_time("a start", is_ready);
     assert!(ready, "the deployment ended before it was ready");
     process
 }
 
 fn tenure_on(data: &Path, line: &str) -> Output {
-    let output = Command::new(tenure()).args(line.split(' ')).arg("--data").arg(data).output();
-    output.expect("the command runs")
+    let mut command = Command::new(tenure());
+    command.args(line.split(' ')).arg("--data").arg(data);
+    in_time(line, move || command.output().expect("the command runs"))
+}
+
+/// The longest that anything here may take.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// What `work` gives, which must be done in time.
+#[track_caller]
+fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = mpsc::channel();
+    std::thread::spawn(move || drop(done.send(work())));
+    let result = result.recv_timeout(DEADLINE);
+    result.unwrap_or_else(|error| panic!("{what} does not come to its end: {error}"))
+}
+
+/// What `look` finds, which must be there in time.
+#[track_caller]
+fn found<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < DEADLINE, "{what} is not there after {DEADLINE:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// Waits for the end of a process; its exit code, if it was not killed.
+#[track_caller]
+fn ended(process: &mut Child) -> Option<i32> {
+    found("the end of a process", || process.try_wait().expect("a child")).code()
 }
 
 pub(crate) fn stderr(output: &Output) -> String {
@@ -221,7 +263,7 @@ fn killed_again_and_again_it_loses_nothing_that_it_has_acknowledged() {
     let mut deployment = Deployment::start();
     let mut pids = BTreeSet::new();
     for kill in 0..kills {
-        // Leases live and die: two are asked for under an id, and one is given back again.
+        // Leases live and die: some are asked for under an id, one is given back again, one extended.
         let acknowledged: Vec<(String, String)> = (0..2)
             .map(|wish| {
                 let id = format!("{kill}-{wish}");
@@ -229,7 +271,13 @@ fn killed_again_and_again_it_loses_nothing_that_it_has_acknowledged() {
                 (id, leases[0]["lease"].as_str().expect("a name").to_owned())
             })
             .collect();
-        deployment.json(&format!("lease close {}", acknowledged[0].1));
+        let (closed, extended) = (&acknowledged[0].1, &acknowledged[1].1);
+        deployment.json(&format!("lease close {closed}"));
+        deployment.json(&format!("lease request 1 --for 10m --id {kill}-1 --wait"));
+        let before = deployment.lease(extended)["end"].clone();
+        deployment.json(&format!("lease extend {extended} --for 1h --wait"));
+        let end = deployment.lease(extended)["end"].clone();
+        assert_ne!(end, before, "kill {kill}: {extended} is extended");
         // Something is under way when the process dies; whether it comes to anything is left open.
         let mut asker = Command::new(tenure())
             .args(["lease", "request", "1", "--for", "10m", "--wait", "--data"])
@@ -239,12 +287,17 @@ fn killed_again_and_again_it_loses_nothing_that_it_has_acknowledged() {
             .spawn()
             .expect("a request");
         if kill % 2 == 0 {
-            drop(asker.wait());
+            ended(&mut asker);
         }
         pids.extend(deployment.held().into_iter().map(|(_, pid)| pid));
         deployment.end("-KILL");
-        drop(asker.wait());
+        ended(&mut asker);
         deployment.restart();
+        let lease = deployment.lease(extended);
+        assert_eq!((&lease["end"], &lease["state"]), (&end, &json!("active")), "kill {kill}");
+        let lease = deployment.lease(closed);
+        let on_its_way_out = ["given-up", "leaving", "closing", "crediting", "closed"];
+        assert!(on_its_way_out.iter().any(|state| lease["state"] == *state), "{kill}: {lease}");
         for (id, lease) in &acknowledged {
             let again = deployment.json(&format!("lease request 1 --for 10m --id {id}"));
             assert_eq!(again[0]["lease"], lease.as_str(), "kill {kill}: wish {id}");
@@ -269,12 +322,10 @@ fn documented_drivers() -> String {
 
 /// What a program writes into a file, once it has done so.
 pub(crate) fn written(path: &Path) -> String {
-    loop {
-        match std::fs::read_to_string(path) {
-            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
-            _ => std::thread::yield_now(),
-        }
-    }
+    found(&path.display().to_string(), || {
+        let text = std::fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'))?;
+        Some(text.trim().to_owned())
+    })
 }
 
 #[test]

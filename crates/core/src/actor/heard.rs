@@ -8,8 +8,8 @@ use crate::message::{Envelope, Sealed, Sequence};
 use crate::notary::Notary;
 
 /// Of each known peer the message that says most about the length of its journal. Nothing is decided by
-/// it; two actors are equal whatever they have heard.
-#[derive(Clone, Default)]
+/// it.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Heard(BTreeMap<ActorId, Word>);
 
 /// A message, signed by a peer, that bears witness to the length of its journal.
@@ -58,14 +58,9 @@ impl Heard {
     }
 }
 
-impl PartialEq for Heard {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
 impl fmt::Debug for Heard {
+    /// Shows how long the journal of each peer is at least; the messages that say so are long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Heard")
+        f.debug_map().entries(self.0.iter().map(|(peer, word)| (peer, word.len))).finish()
     }
 }

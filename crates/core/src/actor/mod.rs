@@ -75,8 +75,8 @@ pub enum Role {
 /// 5. waits for the next input, and no longer than [`next_timeout`](Self::next_timeout), then
 ///    hands in [`Input::Tick`].
 ///
-/// The same inputs at the same times give the same facts, to the byte. As text (`Debug`) an actor is its
-/// whole state, and nothing else: two with the same text go on alike.
+/// The same inputs at the same times give the same facts, to the byte. Two actors of one configuration
+/// with the same [`snapshot`](Self::snapshot) go on alike.
 pub trait Actor: fmt::Debug {
     /// Takes one input and decides. Facts are applied as they are emitted, so that later steps of the
     /// same call see earlier ones. Reads no clock, calls no plug-in, touches nothing outside.
@@ -158,13 +158,21 @@ pub struct Setup {
 }
 
 /// What the three roles have in common.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Base {
     pub(crate) setup: Setup,
     pub(crate) notary: Notary,
     /// The number of facts applied.
     pub(crate) position: u64,
     pub(crate) heard: Heard,
+}
+
+impl PartialEq for Base {
+    /// What a notary remembers and what peers have said decides nothing, and is not in the journal.
+    fn eq(&self, other: &Self) -> bool {
+        let Self { setup, notary: _, position, heard: _ } = self;
+        (setup, position) == (&other.setup, &other.position)
+    }
 }
 
 impl Base {

@@ -21,13 +21,13 @@ pub use auditor::{Auditor, audit_journals};
 use books::{Books, Change, Subject};
 
 use crate::actor::{Actor, Role};
-use crate::codec::{self, Hash};
+use crate::codec::Hash;
 use crate::driver::Call;
-use crate::effect::Effect;
 use crate::fact::{Entry, broker, service_manager, site_authority};
 use crate::identity::{ActorId, Scheme};
 use crate::message::{Envelope, Sealed};
 use crate::name::Name;
+use crate::snapshot;
 use crate::ticket::Ticket;
 use crate::time::{Span, Time};
 
@@ -203,19 +203,10 @@ pub struct Bounds {
     pub recovery: Span,
 }
 
-/// What an actor is: its whole state, and the work it owes in the bytes that would be sent. Two actors
-/// with the same digest go on in the same way. Costs as much as there is of it, and some signatures.
-pub fn digest(actor: &mut dyn Actor) -> Hash {
-    let mut bytes = format!("{actor:?}").into_bytes();
-    for (id, effect) in actor.effects_after(0) {
-        codec::encode_into(&id, &mut bytes);
-        match effect {
-            Effect::Send(envelope) => bytes.extend_from_slice(actor.seal(&envelope).bytes()),
-            Effect::Call(call) => bytes.extend_from_slice(format!("{call:?}").as_bytes()),
-            Effect::Consult { round } => codec::encode_into(&round, &mut bytes),
-        }
-    }
-    Hash::of("tenure actor digest v1", &[&bytes])
+/// What an actor is: the hash of its whole state. Two actors of one configuration with the same digest go
+/// on in the same way. Costs as much as there is of it.
+pub fn digest(actor: &dyn Actor) -> Hash {
+    snapshot::hash(&actor.snapshot())
 }
 
 /// A law at work: it looks at what concerns it and remembers what only it needs.

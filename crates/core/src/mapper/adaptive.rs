@@ -1,5 +1,6 @@
 //! `adaptive`: follows a demand signal (S70).
 
+use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 use serde::de::Error as _;
@@ -11,7 +12,7 @@ use crate::name::Name;
 use crate::property::Properties;
 use crate::resource::Constraints;
 use crate::slice::LeaseId;
-use crate::time::{Span, Term};
+use crate::time::{Span, Term, Time};
 
 /// Holds as many units as a signal says: asks for what is missing, and, if told to, keeps leases whose
 /// units are still needed at their end.
@@ -44,7 +45,7 @@ pub struct Adaptive {
     #[serde(default)]
     properties: Properties,
     /// For the site's driver.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::configuration")]
     configuration: Properties,
 }
 
@@ -98,17 +99,20 @@ impl Adaptive {
     /// Keeps the leases that end soon and whose units will be missed, the next to end first.
     fn extensions(&self, view: &View<'_>, needed: i64) -> Vec<Extend> {
         let Some(ahead) = self.extend_before else { return Vec::new() };
-        let mut kept: Vec<(Term, i64)> = Vec::new();
-        let mut extensions = Vec::new();
+        // The extensions under which units are held at the end that is looked at, by their own ends.
+        let mut kept: VecDeque<(Time, i64)> = VecDeque::new();
+        let (mut also, mut extensions) = (0, Vec::new());
         for lease in view.ending_by(view.now().plus(ahead)) {
             let Ok(next) = Term::lasting(lease.term.end(), self.term) else { continue };
-            let also: i64 =
-                kept.iter().filter(|(term, _)| term.contains(next.start())).map(|k| k.1).sum();
+            while let Some((_, units)) = kept.pop_front_if(|(end, _)| *end <= next.start()) {
+                also -= units;
+            }
             let then = view.held_at(&self.resource, next.start()) + also;
             if *lease.resource != self.resource || !lease.extendable() || then >= needed {
                 continue;
             }
-            kept.push((next, i64::from(lease.units)));
+            kept.push_back((next.end(), i64::from(lease.units)));
+            also += i64::from(lease.units);
             let reason = format!("{needed} needed, {then} held from {}", next.start());
             extensions.push(Extend { lease: lease.id, duration: self.term, reason });
         }

@@ -16,6 +16,12 @@ pub mod static_list;
 pub mod service_manager;
 pub mod site_authority;
 
+use serde::de::Error as _;
+use serde::{Deserialize as _, Deserializer};
+
+use crate::message::MAX_CONFIGURATION;
+use crate::property::Properties;
+
 /// The decision of a mapper of any role.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
@@ -36,4 +42,11 @@ impl Decision {
             Self::SiteAuthority(decision) => decision.round,
         }
     }
+}
+
+/// Reads the configuration of the leases that a mapper asks for.
+fn configuration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Properties, D::Error> {
+    let configuration = Properties::deserialize(deserializer)?;
+    configuration.check_bytes(MAX_CONFIGURATION).map_err(D::Error::custom)?;
+    Ok(configuration)
 }

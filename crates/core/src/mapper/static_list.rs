@@ -62,7 +62,7 @@ struct Wish {
     #[serde(default)]
     properties: Properties,
     /// For the site's driver.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::configuration")]
     configuration: Properties,
 }
 

@@ -492,13 +492,14 @@ impl World {
         self.players.get_mut(&who).unwrap().seat.actor_mut()
     }
 
-    /// Crashes an actor: what is not in its journal is gone.
+    /// Crashes an actor: what is not in its journal is gone. All that it was is in its journal.
     pub(crate) fn restart(&mut self, who: u8) {
-        let live = digest(self.actor_mut(who));
+        let live = self.actor(who).snapshot();
         self.show(What::Crashed(who));
-        let mut seat = self.recovered(who);
-        let recovered = digest(seat.actor_mut());
-        self.show(What::Recovered(who, seat.actor().position(), live == recovered));
+        let seat = self.recovered(who);
+        let same = seat.actor().snapshot() == live;
+        self.show(What::Recovered(who, seat.actor().position(), same));
+        assert!(same, "actor {who} came back in another state");
         let player = self.players.get_mut(&who).unwrap();
         (player.seat, player.started) = (seat, 0);
         self.answers.retain(|(to, _)| *to != who);

@@ -83,8 +83,8 @@ impl Attacker {
 }
 
 /// Long properties; two lists of them are more than a holder has room for.
-fn large_properties() -> Properties {
-    let large: BTreeMap<Name, String> = (0..24)
+fn large_properties(values: usize) -> Properties {
+    let large: BTreeMap<Name, String> = (0..values)
         .map(|n| (format!("k{n}").parse().unwrap(), "x".repeat(Properties::MAX_VALUE)))
         .collect();
     Properties::try_from(large).unwrap()
@@ -153,13 +153,13 @@ const ATTACKS: [Attack; 13] = [
     Attack {
         name: "redeems with a long configuration, each given back at once",
         victim: SITE,
-        rounds: 30,
+        rounds: 150,
         prepare: nothing,
         round: |attacker, _| {
             let ticket = attacker.ticket(GUEST, 1, LONG);
             let mut message = redeem(&ticket);
             if let Message::Redeem { configuration, .. } = &mut message {
-                *configuration = large_properties();
+                *configuration = large_properties(1);
             }
             attacker.send(GUEST, SITE, message);
             attacker.send(GUEST, SITE, close(&ticket));
@@ -251,7 +251,7 @@ const ATTACKS: [Attack; 13] = [
         round: |attacker, n| {
             let mut asked = request(GUEST, 1 + n as u64, 1, HOUR, LONG);
             asked.items = vec![item(1); MAX_ITEMS];
-            asked.properties = large_properties();
+            asked.properties = large_properties(24);
             attacker.send(RIVAL, BROKER, Message::Request(asked));
         },
     },

@@ -315,3 +315,19 @@ fn a_lease_that_is_leaving_or_over_is_not_extended() {
         assert_eq!(world.position(GUEST), position);
     }
 }
+
+/// The site has closed the lease before it was shown the extension.
+#[test]
+fn an_extension_that_was_being_redeemed_when_its_lease_ended_is_forgotten_with_it() {
+    let (mut world, lease) = leased();
+    world.keep.insert("redeem");
+    extend(&mut world, lease);
+    let extension = tickets_of(&world, lease)[1].hash();
+    assert_eq!(world.guest(GUEST).lease_of(extension), Some(lease));
+    world.advance(HOUR - 5);
+    let ends = ["Closing", "Crediting", "Closed"].contains(&world.state(GUEST, lease));
+    assert!(ends, "{}", world.state(GUEST, lease));
+    world.advance(4 * HOUR);
+    assert_eq!(world.state(GUEST, lease), "forgotten");
+    assert_eq!(world.guest(GUEST).lease_of(extension), None);
+}

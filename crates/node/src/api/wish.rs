@@ -7,7 +7,7 @@ use tenure_core::actor::Role;
 use tenure_core::effect::Command;
 use tenure_core::fact::{Fact, service_manager};
 use tenure_core::mapper::service_manager::Ask;
-use tenure_core::message::Item;
+use tenure_core::message::{Item, MAX_CONFIGURATION};
 use tenure_core::name::Name;
 use tenure_core::property::Properties;
 use tenure_core::resource::{Constraint, Constraints, Test, Value};
@@ -80,6 +80,10 @@ async fn make(deck: &Deck, manager: &Name, wish: Wish) -> Result<LeaseView, ApiE
             brokers.and_then(|brokers| deck.id(brokers.first()?))
         }
     };
+    let bad = |message: String| ApiError::new(Code::Usage, message);
+    wish.configuration
+        .check_bytes(MAX_CONFIGURATION)
+        .map_err(|error| bad(format!("the configuration is too long: {error}")))?;
     let earliest = deck.now().plus(wish.after);
     let latest = earliest.plus(wish.slack);
     let patience = PATIENCE.min(Span::from_micros(wish.duration.as_micros() / 2));
@@ -87,7 +91,6 @@ async fn make(deck: &Deck, manager: &Name, wish: Wish) -> Result<LeaseView, ApiE
     if let Some(id) = &wish.id {
         properties.insert(Name::literal(ID), id.clone());
     }
-    let bad = |message: String| ApiError::new(Code::Usage, message);
     let ask = Ask {
         broker,
         slice: wish.slice,

@@ -73,6 +73,7 @@ impl Emulation<'_> {
         for asked in asked {
             self.answers_since(&asked)?;
         }
+        (0..self.members.len()).for_each(|index| self.plan(index));
         Ok(self.instant()?)
     }
 

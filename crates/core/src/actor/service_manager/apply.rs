@@ -124,7 +124,7 @@ impl ServiceManager {
             over_at: request.last_end(),
         };
         self.leases.insert(id, lease);
-        self.live += 1;
+        self.live.insert(id);
         for item in &request.items {
             self.book(id, &item.resource, term, item.units.get(), at);
         }
@@ -163,7 +163,7 @@ impl ServiceManager {
                 booked: Vec::new(),
                 ..asked.clone()
             };
-            self.live += usize::from(part > 0);
+            self.live.insert(id);
             self.leases.insert(id, lease);
             self.by_ticket.insert(ticket.hash(), id);
             if wanted {
@@ -208,7 +208,6 @@ impl ServiceManager {
     /// Moves a lease on, with everything that follows from its new state.
     fn step(&mut self, at: Time, id: LeaseId, event: Event) -> Result<(), BadFact> {
         let lease = self.leases.get_mut(&id).ok_or_else(|| absent(id))?;
-        let was_live = is_live(&lease.state);
         let asked = asks(&lease.state);
         let extension = lease.state.held().map(|held| held.extension.clone());
         let (denied, extended, over) = (
@@ -220,7 +219,9 @@ impl ServiceManager {
         if let Some(held) = lease.state.held() {
             lease.term = held.term;
         }
-        self.live -= usize::from(was_live && !is_live(&lease.state));
+        if !is_live(&lease.state) {
+            self.live.remove(&id);
+        }
         if extended {
             self.extended(id, at);
         }
@@ -258,7 +259,7 @@ impl ServiceManager {
     /// answer nobody waits for becomes a wish that was given up, and a ticket that the site refused
     /// is given back, each as a lease of its own under the request's number.
     fn after_extension(&mut self, id: LeaseId, old: &Extension, denied: bool, at: Time) {
-        let Some(lease) = self.leases.get(&id) else { return };
+        let Some(lease) = self.leases.get_mut(&id) else { return };
         let now = lease.state.held().map(|held| &held.extension);
         let (number, state, over_at, request, tickets) = match (old, now) {
             (Extension::Asking { request, .. }, Some(Extension::Asking { .. })) => {
@@ -279,6 +280,10 @@ impl ServiceManager {
                 let state = State::Closing { tickets: vec![ticket.clone()] };
                 (*number, state, ticket.bottom().term.end(), None, vec![ticket.hash()])
             }
+            // It goes the way of its lease, and is found and forgotten with it.
+            (Extension::Redeeming { ticket, .. }, None) => {
+                return lease.tickets.push(ticket.hash());
+            }
             (Extension::None | Extension::Redeeming { .. }, _) => return,
         };
         let own = LeaseId { number, part: 0 };
@@ -293,7 +298,7 @@ impl ServiceManager {
             self.requests.insert(number, own);
         }
         self.leases.insert(own, lease);
-        self.live += 1;
+        self.live.insert(own);
         self.refresh(own, at);
     }
 

@@ -10,7 +10,7 @@ use crate::fact::service_manager::{
 use crate::identity::ActorId;
 use crate::lease::service_manager::{Extension, State, Then};
 use crate::mapper::service_manager::{Ask, Decision, Extend};
-use crate::message::{Item, MAX_ITEMS, MAX_TICKETS, MAX_UNITS, Request};
+use crate::message::{Item, MAX_CONFIGURATION, MAX_ITEMS, MAX_TICKETS, MAX_UNITS, Request};
 use crate::planted::planted;
 use crate::property::Properties;
 use crate::resource::Constraints;
@@ -67,6 +67,8 @@ impl ServiceManager {
         if ask.items.iter().any(|item| item.least > item.units) {
             return Err("an item would do with more units than it asks for".to_owned());
         }
+        let fits = ask.configuration.check_bytes(MAX_CONFIGURATION);
+        fits.map_err(|error| format!("the configuration is too long: {error}"))?;
         if let Some(item) = ask.items.iter().find(|item| item.units.get() > MAX_UNITS) {
             return Err(format!("{} units in one item are more than {MAX_UNITS}", item.units));
         }

@@ -122,9 +122,16 @@ impl ServiceManager {
                     self.emit(now, ExtensionGranted { lease, ticket }, out);
                 }
             }
-            // A lease on its way out takes no extension; once it is out, the wish is asked after once
+            // A lease on its way out takes no extension; once it is out, the request is asked after once
             // more and its ticket given back.
-            _ => {}
+            Some(State::Leaving { .. }) => {}
+            Some(
+                State::Redeeming { .. }
+                | State::Closing { .. }
+                | State::Crediting { .. }
+                | State::Closed { .. },
+            )
+            | None => {}
         }
         Ok(())
     }
@@ -181,7 +188,17 @@ impl ServiceManager {
             Some(State::Asking { .. } | State::GivenUp { .. }) => {
                 self.emit(now, AskRefused { number, refusal }, out);
             }
-            _ => self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out),
+            Some(State::Joining { .. } | State::Active { .. } | State::Leaving { .. }) => {
+                self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out);
+            }
+            // No request is open for these.
+            Some(
+                State::Redeeming { .. }
+                | State::Closing { .. }
+                | State::Crediting { .. }
+                | State::Closed { .. },
+            )
+            | None => {}
         }
     }
 
@@ -355,7 +372,18 @@ impl ServiceManager {
             {
                 self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out);
             }
-            _ => {}
+            Some(
+                State::Asking { .. }
+                | State::GivenUp { .. }
+                | State::Redeeming { .. }
+                | State::Joining { .. }
+                | State::Active { .. }
+                | State::Leaving { .. }
+                | State::Closing { .. }
+                | State::Crediting { .. }
+                | State::Closed { .. },
+            )
+            | None => {}
         }
         Ok(())
     }

@@ -51,8 +51,8 @@ pub struct ServiceManager {
     pub(crate) signals: BTreeMap<Name, i64>,
     /// The number of the last request.
     last_number: u64,
-    /// How many leases are not over.
-    live: usize,
+    /// The leases that are not over.
+    live: BTreeSet<LeaseId>,
     owed: Owed<Duty>,
     timers: Timers<Timer>,
 }
@@ -115,7 +115,7 @@ impl ServiceManager {
             ending: BTreeSet::new(),
             signals: BTreeMap::new(),
             last_number: 0,
-            live: 0,
+            live: BTreeSet::new(),
             owed: Owed::default(),
             timers: Timers::default(),
         }
@@ -278,7 +278,7 @@ impl Actor for ServiceManager {
             ending,
             signals,
             last_number,
-            live,
+            live: _,
             owed,
             timers,
         } = self;
@@ -292,7 +292,6 @@ impl Actor for ServiceManager {
             ending,
             signals,
             last_number,
-            live,
             owed,
             timers,
         );
@@ -326,10 +325,11 @@ impl Actor for ServiceManager {
             *ending,
             *signals,
             *last_number,
-            *live,
             *owed,
             *timers,
         ) = snapshot::read(Role::ServiceManager, &settings, bytes)?;
+        let is_live = |(&id, lease): (&LeaseId, &Lease)| is_live(&lease.state).then_some(id);
+        *live = leases.iter().filter_map(is_live).collect();
         Ok(())
     }
 
@@ -372,11 +372,8 @@ impl Actor for ServiceManager {
     }
 
     fn unfinished(&self, most: usize) -> Vec<String> {
-        if self.live == 0 {
-            return Vec::new();
-        }
-        let live = self.leases.iter().filter(|(_, lease)| is_live(&lease.state));
-        at_most(live.map(|(id, lease)| format!("lease {id} is {}", lease.state.word())), most)
+        let live = self.live.iter().filter_map(|id| Some((id, self.lease(*id)?)));
+        at_most(live.map(|(id, state)| format!("lease {id} is {}", state.word())), most)
     }
 }
 

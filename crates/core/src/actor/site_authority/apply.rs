@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cause, Delegation, Duty, Lease, Served, SiteAuthority, Timer, Unit};
+use super::{Cause, Delegation, Duty, Lease, SiteAuthority, Tenancy, Timer, Unit};
 use crate::driver::{Epoch, UnitId};
 use crate::fact::BadFact;
 use crate::fact::site_authority::{
@@ -11,7 +11,6 @@ use crate::fact::site_authority::{
 use crate::lease::site_authority::{Event, State};
 use crate::lease::unit;
 use crate::planted::planted;
-use crate::property::Properties;
 use crate::ticket::Ticket;
 use crate::ticket::link::{AccountId, DelegationId, LinkHash};
 use crate::time::{Span, Term, Time};
@@ -138,12 +137,8 @@ impl SiteAuthority {
             state: if due { State::Due } else { State::Early },
             tickets: vec![fact.ticket.clone()],
             term,
-            served: Some(Served {
-                guest: fact.ticket.bottom().holder,
-                slice: fact.slice.clone(),
-                lease: fact.lease,
-                configuration: fact.configuration.clone(),
-            }),
+            id: Some(fact.lease),
+            configuration_bytes: fact.configuration.bytes(),
             least: fact.least,
             failed: BTreeSet::new(),
             short_since: None,
@@ -151,6 +146,14 @@ impl SiteAuthority {
             answered: Vec::new(),
             closed: None,
         };
+        let tenancy = Tenancy {
+            guest: fact.ticket.bottom().holder,
+            slice: fact.slice.clone(),
+            lease: fact.lease,
+            configuration: fact.configuration.clone(),
+            units: 0,
+        };
+        self.tenancies.insert(hash, tenancy);
         self.remember(hash, lease);
         self.live.insert(hash);
         if planted!(AnsweredTooSoon) {
@@ -220,6 +223,7 @@ impl SiteAuthority {
         for unit in units {
             self.step_unit(at, unit, unit::Event::Released)?;
         }
+        self.end_tenancy(fact.lease);
         for ticket in &tickets {
             self.claims.give_back(ticket.hash(), at);
         }
@@ -229,9 +233,7 @@ impl SiteAuthority {
             lease.closed = Some((cause, fact.receipts.clone()));
             self.charges.release(lease);
             // No unit is set up for it any more.
-            if let Some(served) = &mut lease.served {
-                served.configuration = Properties::default();
-            }
+            lease.configuration_bytes = 0;
             self.charges.charge(lease);
         }
         Ok(())
@@ -247,7 +249,8 @@ impl SiteAuthority {
             state: State::Closed { units: Default::default(), why: fact.why.clone() },
             tickets: vec![ticket.clone()],
             term: ticket.bottom().term,
-            served: None,
+            id: None,
+            configuration_bytes: 0,
             least: ticket.bottom().units,
             failed: BTreeSet::new(),
             short_since: None,
@@ -375,14 +378,15 @@ impl SiteAuthority {
         unit.state = std::mem::replace(&mut unit.state, unit::State::Free).next(event)?;
         unit.epoch = unit::epoch_after(unit.epoch, &from, &unit.state);
         let to = unit.state.clone();
-        if let unit::State::SettingUp { tenant } = &to {
-            let lease = self.leases.get(tenant).ok_or_else(|| missing("tenant", tenant))?;
-            unit.served = lease.served.clone();
-        }
-        // What its last guest wanted of it is of no use to the next.
-        if to == unit::State::Free {
-            unit.served = None;
-        }
+        let served = match &to {
+            unit::State::SettingUp { tenant } => Some(*tenant),
+            unit::State::Free => None,
+            unit::State::Ready { .. }
+            | unit::State::Abandoned { .. }
+            | unit::State::TearingDown { .. }
+            | unit::State::Quarantined => unit.served,
+        };
+        let before = std::mem::replace(&mut unit.served, served);
         if let Some(shelf) = self.stocks.get_mut(&unit.resource) {
             shelf.take(id, &from);
             shelf.put(id, &to);
@@ -394,6 +398,7 @@ impl SiteAuthority {
             | unit::State::Abandoned { .. }
             | unit::State::TearingDown { .. } => self.busy.insert(id),
         };
+        self.serve(before, served)?;
         self.owe_for(id, &from, &to, at);
         let came_free = to == unit::State::Free || (to.assignable() && !from.assignable());
         // One that is lost may have been what a lease waited for.
@@ -401,6 +406,32 @@ impl SiteAuthority {
             self.consult(at);
         }
         Ok(to.tenant())
+    }
+
+    /// A unit that served one lease serves another from now on.
+    fn serve(&mut self, from: Option<LinkHash>, to: Option<LinkHash>) -> Result<(), BadFact> {
+        if from == to {
+            return Ok(());
+        }
+        if let Some(tenant) = to {
+            let tenancy = self.tenancies.get_mut(&tenant);
+            tenancy.ok_or_else(|| missing("tenant", tenant))?.units += 1;
+        }
+        if let Some(tenant) = from {
+            if let Some(tenancy) = self.tenancies.get_mut(&tenant) {
+                tenancy.units -= 1;
+            }
+            self.end_tenancy(tenant);
+        }
+        Ok(())
+    }
+
+    /// Drops what was told of a lease that is over, if no unit is left to be cleaned after it.
+    fn end_tenancy(&mut self, tenant: LinkHash) {
+        let over = self.lease(tenant).is_none_or(|state| matches!(state, State::Closed { .. }));
+        if over && self.tenancies.get(&tenant).is_some_and(|tenancy| tenancy.units == 0) {
+            self.tenancies.remove(&tenant);
+        }
     }
 
     fn owe_for(&mut self, id: UnitId, from: &unit::State, to: &unit::State, at: Time) {

@@ -1,6 +1,6 @@
 //! What a site owes, spelt out: the messages and driver calls behind its duties.
 
-use super::{Delegation, Duty, Served, SiteAuthority, Unit};
+use super::{Delegation, Duty, SiteAuthority, Tenancy, Unit};
 use crate::driver::{Call, Step, UnitId};
 use crate::effect::{Effect, EffectId};
 use crate::message::Message;
@@ -24,7 +24,8 @@ impl SiteAuthority {
 
     fn call(&self, id: UnitId, step: Step) -> Option<Effect> {
         let Unit { resource, epoch, served, .. } = self.units.get(&id)?;
-        let Served { guest, slice, lease, configuration } = served.as_ref()?;
+        let Tenancy { guest, slice, lease, configuration, units: _ } =
+            self.tenancies.get(served.as_ref()?)?;
         Some(Effect::Call(Call {
             site: self.base.id(),
             unit: id,

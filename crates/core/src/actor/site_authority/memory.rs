@@ -51,7 +51,7 @@ impl Charges {
         ticket: &Ticket,
         configuration: &Properties,
     ) -> Result<(), Refusal> {
-        let (broker, more) = (ticket.root().holder, cost(ticket, Some(configuration)));
+        let (broker, more) = (ticket.root().holder, cost(ticket, configuration.bytes()));
         for holder in holders(ticket) {
             let most =
                 if holder == broker { limits.tickets_of_broker } else { limits.tickets_of_holder };
@@ -86,16 +86,16 @@ fn holders(ticket: &Ticket) -> BTreeSet<ActorId> {
     ticket.links().iter().map(|link| link.holder).collect()
 }
 
-fn cost(ticket: &Ticket, configuration: Option<&Properties>) -> u64 {
-    let bytes = ticket.bytes() + TICKET_BYTES + configuration.map_or(0, Properties::bytes);
+fn cost(ticket: &Ticket, configuration: usize) -> u64 {
+    let bytes = ticket.bytes() + TICKET_BYTES + configuration;
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// What is charged to whom for a lease: its configuration comes with its first ticket.
 fn parts(lease: &Lease) -> impl Iterator<Item = (ActorId, u64)> {
-    let mut configuration = lease.served.as_ref().map(|served| &served.configuration);
+    let mut configuration = lease.configuration_bytes;
     lease.tickets.iter().flat_map(move |ticket| {
-        let bytes = cost(ticket, configuration.take());
+        let bytes = cost(ticket, std::mem::take(&mut configuration));
         holders(ticket).into_iter().map(move |holder| (holder, bytes))
     })
 }

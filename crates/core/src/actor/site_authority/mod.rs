@@ -90,6 +90,8 @@ pub struct SiteAuthority {
     /// What it has, by type.
     stocks: BTreeMap<Name, Shelf>,
     units: BTreeMap<UnitId, Unit>,
+    /// Whom units serve, by lease: from its redeem until it is over and its units are clean.
+    tenancies: BTreeMap<LinkHash, Tenancy>,
     /// The delegations that have not ended, by their numbers.
     delegations: BTreeMap<u64, Delegation>,
     /// The number of the newest delegation there ever was: none is used again.
@@ -131,17 +133,19 @@ struct Unit {
     resource: Name,
     state: unit::State,
     epoch: Epoch,
-    /// Whom the call now owed was made for; nobody while it is free.
-    served: Option<Served>,
+    /// The lease that it was last set up for, until it is clean again.
+    served: Option<LinkHash>,
 }
 
-/// Whom a lease is for, as a driver is told.
+/// Whom a lease is for, as a driver is told: kept once for all its units.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Served {
+struct Tenancy {
     guest: ActorId,
     slice: SliceName,
     lease: LeaseId,
     configuration: Properties,
+    /// How many units name it.
+    units: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -155,8 +159,10 @@ struct Lease {
     /// Its own ticket, then its extensions.
     tickets: Vec<Ticket>,
     term: Term,
-    /// Whom it is for; nobody, if all that is known of it is that its ticket came back unused.
-    served: Option<Served>,
+    /// Its name at its guest; none, if all that is known of it is that its ticket came back unused.
+    id: Option<LeaseId>,
+    /// What its configuration is charged for, until it is over.
+    configuration_bytes: usize,
     least: NonZeroU32,
     /// Units that failed it: they are not tried for it again.
     failed: BTreeSet<UnitId>,
@@ -260,6 +266,7 @@ impl SiteAuthority {
             limits: Limits::default(),
             stocks: BTreeMap::new(),
             units: BTreeMap::new(),
+            tenancies: BTreeMap::new(),
             delegations: BTreeMap::new(),
             last_delegation: 0,
             claims: Ledger::default(),
@@ -295,7 +302,7 @@ impl SiteAuthority {
     /// ticket it began with, and where it is in its life.
     pub fn leases(&self) -> impl Iterator<Item = (LeaseId, Term, &Ticket, &State)> {
         self.leases.values().filter_map(|lease| {
-            let id = lease.served.as_ref()?.lease;
+            let id = lease.id?;
             Some((id, lease.term, &lease.tickets[0], &lease.state))
         })
     }
@@ -318,7 +325,7 @@ impl SiteAuthority {
                 resource: &lease.tickets[0].bottom().resource,
                 lacks: lease.lacks(),
                 term: lease.term,
-                configuration: &lease.served.as_ref()?.configuration,
+                configuration: &self.tenancies.get(&hash)?.configuration,
                 failed: &lease.failed,
             })
         })
@@ -380,6 +387,7 @@ impl Actor for SiteAuthority {
             rounds,
             stocks,
             units,
+            tenancies,
             delegations,
             last_delegation,
             claims,
@@ -399,6 +407,7 @@ impl Actor for SiteAuthority {
             rounds,
             stocks,
             units,
+            tenancies,
             delegations,
             last_delegation,
             claims,
@@ -424,6 +433,7 @@ impl Actor for SiteAuthority {
             rounds,
             stocks,
             units,
+            tenancies,
             delegations,
             last_delegation,
             claims,
@@ -443,6 +453,7 @@ impl Actor for SiteAuthority {
             *rounds,
             *stocks,
             *units,
+            *tenancies,
             *delegations,
             *last_delegation,
             *claims,
@@ -500,7 +511,7 @@ impl Actor for SiteAuthority {
     fn unfinished(&self, most: usize) -> Vec<String> {
         let leases = self.live.iter().filter_map(|lease| {
             let lease = self.leases.get(lease)?;
-            Some(format!("lease {} is {}", lease.served.as_ref()?.lease, lease.state.word()))
+            Some(format!("lease {} is {}", lease.id?, lease.state.word()))
         });
         let units = self.busy.iter().filter_map(|id| {
             let unit = self.units.get(id)?;

@@ -12,7 +12,7 @@ use crate::fact::site_authority::{
 };
 use crate::identity::ActorId;
 use crate::lease::site_authority::{State, Why};
-use crate::message::{LeasedUnit, MAX_TICKETS, MAX_UNITS, Message, Subject};
+use crate::message::{LeasedUnit, MAX_CONFIGURATION, MAX_TICKETS, MAX_UNITS, Message, Subject};
 use crate::planted::planted;
 use crate::property::Properties;
 use crate::refusal::Refusal;
@@ -38,6 +38,10 @@ impl SiteAuthority {
         }
         if self.answer_known(hash, out) {
             return;
+        }
+        if let Err(error) = configuration.check_bytes(MAX_CONFIGURATION) {
+            let refusal = Refusal::Malformed(format!("the configuration is too long: {error}"));
+            return self.refuse(now, from, hash, refusal, out);
         }
         let unmet = match self.check(now, from, &ticket, &configuration) {
             Ok(()) => None,

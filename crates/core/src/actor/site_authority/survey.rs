@@ -73,7 +73,7 @@ impl SiteAuthority {
         let lease = self.leases.get(&ticket)?;
         Some(SiteLeaseSurvey {
             ticket,
-            id: lease.served.as_ref().map(|served| served.lease),
+            id: lease.id,
             holder: lease.holder(),
             state: &lease.state,
             resource: &lease.tickets[0].bottom().resource,
