@@ -115,6 +115,7 @@ scripts! {
     refusals
     setup_outlasts_the_term
     stock_added
+    stock_withdrawn
     stolen_ticket
     successor_waits_for_setup
     the_same_answer_again

@@ -14,6 +14,8 @@ mod simulate;
 mod deployment;
 #[path = "system/hardship.rs"]
 mod hardship;
+#[path = "system/reconfigure.rs"]
+mod reconfigure;
 #[path = "system/outcomes.rs"]
 mod outcomes;
 #[path = "system/why.rs"]

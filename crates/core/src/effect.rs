@@ -85,6 +85,14 @@ pub enum Command {
         /// How many more.
         units: NonZeroU32,
     },
+    /// Of a site: units of a type are withdrawn for good. Refused unless so many are idle and delegated to
+    /// nobody.
+    Withdraw {
+        /// The type.
+        resource: Name,
+        /// How many.
+        units: NonZeroU32,
+    },
 }
 
 /// Work for the shell.

@@ -1,6 +1,7 @@
 //! A deployment from its start to its stop: actors, made-up demands, the door, signals.
 
 use std::io;
+use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -8,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, process};
 
-use tenure_core::actor::Seat;
+use tenure_core::actor::{Role, Seat};
+use tenure_core::effect::Command;
+use tenure_core::name::Name;
 use thiserror::Error;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,10 +20,10 @@ use tracing::{error, info, warn};
 
 use crate::api::{self, Deck};
 use crate::clock::Clock;
-use crate::config::{AssemblyError, Config, Demand};
+use crate::config::{AssemblyError, Config, Demand, units_of};
 use crate::deployment::{BadStop, Down, Running};
 use crate::folder;
-use crate::host::{Fall, Handle};
+use crate::host::{Fall, Handle, HostError};
 use crate::lock::{Holder, Lock, LockError};
 
 /// The name of the socket within the data folder.
@@ -66,6 +69,16 @@ pub enum RunError {
         /// What the system says.
         cause: io::Error,
     },
+    /// Units that are not configured any more could not be withdrawn.
+    #[error("`{site}` could not withdraw {units} units: {cause}")]
+    Surplus {
+        /// The site.
+        site: Name,
+        /// How many.
+        units: u32,
+        /// What it says.
+        cause: HostError,
+    },
     /// Signals cannot be heard.
     #[error("signals cannot be heard: {0}")]
     Signals(io::Error),
@@ -91,8 +104,10 @@ impl RunError {
             Self::InUse { .. } => {
                 Some("stop that process first, or choose another folder with `--data`".to_owned())
             }
+            Self::Assembly(AssemblyError::Journal(error)) => Some(error.help().to_owned()),
             Self::Folder { .. }
             | Self::Assembly(_)
+            | Self::Surplus { .. }
             | Self::Stop(_)
             | Self::Socket { .. }
             | Self::Signals(_) => None,
@@ -126,9 +141,16 @@ async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), 
     let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
     let _lock = lock(data)?;
+    config.admit(data)?;
     let deployment = config.assemble(data)?;
+    let kept = config.keep(data);
+    kept.map_err(|cause| RunError::Folder { data: data.to_owned(), cause })?;
     let clock = Arc::clone(&deployment.clock);
     let mut running = deployment.start().await?;
+    if let Err(error) = withdraw_surplus(config, &running).await {
+        running.stop().await?;
+        return Err(error);
+    }
     let socket = data.join(SOCKET);
     let listener = match listen(&socket) {
         Ok(listener) => listener,
@@ -145,7 +167,7 @@ async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), 
     }
     let deck = Deck::new(&running, config.clone(), data.to_owned(), clock);
     let served = actix::spawn(serve(listener, Rc::new(deck)));
-    delegated(config, &running).await;
+    delegated(&running).await;
     info!(pid = process::id(), socket = %socket.display(), "ready");
     ready();
     let down = tokio::select! {
@@ -172,19 +194,39 @@ fn lock(data: &Path) -> Result<Lock, RunError> {
     })
 }
 
-/// Waits a while until the brokers hold what the sites delegate: at the very first start a request could
-/// come before, and be told that there is nothing.
-async fn delegated(config: &Config, running: &Running) {
+/// Has each site withdraw the units that are not configured any more. That it can was found out before the
+/// start.
+async fn withdraw_surplus(config: &Config, running: &Running) -> Result<(), RunError> {
+    for (name, site) in &config.sites {
+        let Some(handle) = running.handle(Role::SiteAuthority, name) else { continue };
+        let looked_at = site.clone();
+        let total = handle.query(move |seat| match seat {
+            Seat::SiteAuthority(actor, _) => units_of(actor, &looked_at),
+            Seat::Broker(..) | Seat::ServiceManager(..) => 0,
+        });
+        let total = total.await.unwrap_or_default();
+        let Some(units) = NonZeroU32::new(total.saturating_sub(site.units)) else { continue };
+        let command = Command::Withdraw { resource: site.resource.clone(), units };
+        let withdrawn = handle.command(command).await;
+        let (site, units) = (name.clone(), units.get());
+        withdrawn.map_err(|cause| RunError::Surplus { site, units, cause })?;
+    }
+    Ok(())
+}
+
+/// Waits a while until the brokers hold what the sites delegate: after the very first start, or one that
+/// brought units, a request could come before, and be told that there is nothing.
+async fn delegated(running: &Running) {
     for _ in 0..MOST_LOOKS {
-        let mut held = 0;
+        let mut settled = true;
         for handle in running.handles() {
-            let holdings = handle.query(|seat| match seat {
-                Seat::Broker(broker, _) => broker.holdings().count(),
-                Seat::ServiceManager(..) | Seat::SiteAuthority(..) => 0,
+            let site = handle.query(|seat| match seat {
+                Seat::SiteAuthority(actor, _) => actor.is_settled(),
+                Seat::Broker(..) | Seat::ServiceManager(..) => true,
             });
-            held += holdings.await.unwrap_or_default();
+            settled &= site.await.unwrap_or_default();
         }
-        if held >= config.sites.values().map(|site| site.brokers.len()).sum() {
+        if settled {
             return;
         }
         tokio::time::sleep(LOOK).await;

@@ -62,6 +62,7 @@ const POINTS: &[&str] = &[
     "mapper asleep",
     "epoch after re-use",
     "stock added",
+    "stock withdrawn",
     "out of order",
     "contiguous leases",
     "pause longer than a term",

@@ -41,6 +41,7 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "extend GUEST/LEASE for=SPAN", act: extend },
     Known { usage: "close GUEST/LEASE", act: close },
     Known { usage: "stock SITE UNITS TYPE", act: stock },
+    Known { usage: "withdraw SITE UNITS TYPE", act: withdraw },
     Known { usage: "reset SITE UNIT", act: reset },
     Known { usage: "advance SPAN | to TIME", act: advance },
     Known {
@@ -207,6 +208,14 @@ fn stock(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let (units, resource) = (words.number("the number of units")?, words.next("the type")?);
     let resource = name(&resource)?;
     world.hand(who, Input::Command(Command::Stock { resource, units }));
+    Ok(())
+}
+
+fn withdraw(world: &mut World, words: &mut Words) -> Result<(), Bad> {
+    let who = site(world, words)?;
+    let (units, resource) = (words.number("the number of units")?, words.next("the type")?);
+    let resource = name(&resource)?;
+    world.hand(who, Input::Command(Command::Withdraw { resource, units }));
     Ok(())
 }
 

@@ -124,6 +124,10 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
     use site_authority::Fact;
     Some(match fact {
         Fact::Stocked(fact) => format!("{} {}", fact.units, fact.resource),
+        Fact::InventoryChanged(fact) => {
+            let units: Vec<_> = fact.withdrawn.iter().map(ToString::to_string).collect();
+            format!("{} without [{}]", fact.resource, units.join(" "))
+        }
         Fact::DelegationIssued(fact) => {
             let holder = names.actor(fact.ticket.bottom().holder);
             format!("{} to {holder}", names.ticket_in_full(&fact.ticket))

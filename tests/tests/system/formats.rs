@@ -201,6 +201,12 @@ fn site_facts(p: &Parts) -> Vec<Fact> {
             units: 70,
         }
         .into(),
+        site::InventoryChanged {
+            resource: Name::literal("node"),
+            attributes: p.attributes.clone(),
+            withdrawn: vec![UnitId(7), UnitId(300)],
+        }
+        .into(),
         site::DelegationIssued { ticket: p.root.clone() }.into(),
         site::DelegationAcknowledged { number: 1, generation: 2 }.into(),
         site::DelegationEnded { number: 1 }.into(),

@@ -82,6 +82,9 @@ pub(crate) enum ConfigCommand {
         /// Set a key of it [may be repeated]
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<Override>,
+        /// Check as well that the deployment with this data folder can go on with it
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
         /// How to print that it is good
         #[arg(short, long, value_name = "FORMAT", default_value_t, value_enum)]
         output: Output,

@@ -95,6 +95,7 @@ fn wrong(status: &StatusView, sites: &[SiteView], leases: &[LeaseView]) -> Vec<S
             ));
         }
     }
+    wrong.extend(status.differences.iter().cloned());
     wrong
 }
 
@@ -190,6 +191,7 @@ mod tests {
             clock_behind_s,
             clock_step: by_s.map(|by_s| ClockStepView { at: "noon".to_owned(), by_s }),
             actors: Vec::new(),
+            differences: Vec::new(),
         };
         for (behind, step, told) in [
             (0.0, None, None),

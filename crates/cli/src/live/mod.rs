@@ -26,7 +26,7 @@ pub(crate) use actors::{broker, site, slice};
 pub(crate) use doctor::{doctor, metrics};
 pub(crate) use lease::lease;
 pub(crate) use ticket::ticket;
-pub(crate) use up::{CONFIG, config, dev, up};
+pub(crate) use up::{config, dev, up};
 
 /// Connects to the deployment that keeps its data in `data`.
 fn connect(data: &Path) -> Result<Client, Error> {

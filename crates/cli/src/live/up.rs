@@ -1,10 +1,10 @@
 //! `tenure dev`, `tenure up`, `tenure config`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tenure_config::{Override, Source, text_of_first};
+use tenure_config::{Override, Source};
 use tenure_node::config::{AssemblyError, Config, parse};
 use tenure_node::run::{RunError, run};
 
@@ -17,28 +17,29 @@ use crate::text::line;
 /// What `tenure dev` runs.
 const DEV: &str = include_str!("../../../../config/dev.toml");
 
-/// The name of the file in a data folder that says what the deployment last ran with.
-pub(crate) const CONFIG: &str = "config.toml";
-
-const HEADER: &str = "# What this deployment last ran with, with all that options have set.\n\n";
-
 /// `tenure dev`
 pub(crate) fn dev(args: &DevArgs, console: &mut Console<'_>) -> Result<(), Error> {
-    start("the configuration of `tenure dev`", DEV, (&args.data, &args.set), console)
+    let name = "the configuration of `tenure dev`";
+    start((name, None), DEV, (&args.data, &args.set), console)
 }
 
 /// `tenure up`
 pub(crate) fn up(args: &UpArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let text = read(&args.config)?;
-    start(&args.config.display().to_string(), &text, (&args.data, &args.set), console)
+    let name = args.config.display().to_string();
+    let path = fs::canonicalize(&args.config).ok();
+    start((&name, path), &text, (&args.data, &args.set), console)
 }
 
 /// `tenure config ...`
 pub(crate) fn config(command: &ConfigCommand, console: &mut Console<'_>) -> Result<(), Error> {
-    let ConfigCommand::Check { config, set, output } = command;
+    let ConfigCommand::Check { config, set, data, output } = command;
     let text = read(config)?;
     let config = checked(&config.display().to_string(), &text, set)?;
     config.check().map_err(|error| wrong(error.into(), &text))?;
+    if let Some(data) = data {
+        config.admit(data).map_err(|error| wrong(error.into(), &text))?;
+    }
     if *output == Output::Table {
         let good = format!("{} is good: {}", config.file, cast(&config));
         return Ok(line(console.out, good)?);
@@ -99,26 +100,19 @@ fn checked(name: &str, text: &str, set: &[Override]) -> Result<Config, Error> {
 }
 
 fn start(
-    name: &str,
+    (name, path): (&str, Option<PathBuf>),
     text: &str,
     (data, set): (&Path, &[Override]),
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
-    let config = checked(name, text, set)?;
-    let kept = text_of_first(Source { name, text }, set)
-        .map_err(|error| Error::Config { error: Box::new(error), text: text.to_owned() })?;
+    let mut config = checked(name, text, set)?;
+    config.path = path;
     let mut told = Ok(());
     let ran = run(&config, data, || {
-        told = keep(&kept, data).and_then(|()| welcome(&config, data, console));
+        told = welcome(&config, data, console);
     });
     told?;
     ran.map_err(|error| wrong(error, text))
-}
-
-/// Keeps what a deployment runs with beside its journals, for whoever looks at them later.
-fn keep(config: &str, data: &Path) -> Result<(), Error> {
-    let path = data.join(CONFIG);
-    fs::write(&path, format!("{HEADER}{config}")).map_err(|source| Error::writing(&path, source))
 }
 
 /// Who takes part, in a sentence.

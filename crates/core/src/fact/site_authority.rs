@@ -29,6 +29,17 @@ facts! {
         units: u32,
     }
 
+    /// What is known of the units of a type has changed, or some are withdrawn from service. Numbers of
+    /// withdrawn units are not used again.
+    InventoryChanged = "site.inventory-changed" 1 {
+        /// The type.
+        resource: Name,
+        /// What its units are like from now on.
+        attributes: Attributes,
+        /// The units that are withdrawn: free or quarantined until now.
+        withdrawn: Vec<UnitId>,
+    }
+
     /// Units are delegated to a broker, or a delegation is renewed.
     DelegationIssued = "site.delegation-issued" 1 {
         /// The delegation.

@@ -69,6 +69,17 @@ impl Check for Bench {
                 all.into_iter().for_each(|all| stock.add(all, i64::from(fact.units)));
                 Ok(())
             }
+            Fact::InventoryChanged(fact) => {
+                let count = i64::try_from(fact.withdrawn.len()).unwrap_or(i64::MAX);
+                let rest = Term::new(scene.at, Time::MAX);
+                let stock = self.stock.entry((scene.actor, fact.resource.clone())).or_default();
+                rest.iter().for_each(|&rest| stock.add(rest, -count));
+                let left = rest.map_or(0, |rest| stock.free_over(rest));
+                tally.check(left >= 0, || {
+                    let name = scene.name();
+                    format!("{name} withdraws {count} units, {} of which are delegated", -left)
+                })
+            }
             Fact::DelegationIssued(fact) => self.delegated(scene, fact.ticket.bottom(), tally),
             Fact::DelegationEnded(fact) => {
                 let id = DelegationId { issuer: scene.actor, number: fact.number };

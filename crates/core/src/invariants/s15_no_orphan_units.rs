@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::{SiteBooks, Subject};
+use super::books::{NOTHING, SiteBooks, Subject};
 use super::{Change, Check, Law, Observation, Scene, Tally, Verdict};
 use crate::driver::UnitId;
 use crate::fact::site_authority::Fact;
@@ -16,7 +16,7 @@ pub(super) const LAW: Law = Law {
     id: "S15",
     name: "no orphan units",
     statement: "Every unit is exactly one of free, on one lease, on its way back, or quarantined, and their \
-                counts are the stock. A unit that is on a lease is one that the lease has, and a lease that \
+                counts are the stock. A unit that is withdrawn was free or quarantined. A unit that is on a lease is one that the lease has, and a lease that \
                 is over has none. A unit is set up for each lease that goes active with it, and cleaned \
                 before that if it was ever set up. When a site rests, its driver was called for every unit \
                 that is on its way anywhere.",
@@ -225,9 +225,15 @@ impl Bench {
         if let Some(count) = counts.get_mut(change.from) {
             *count = count.saturating_sub(1);
         }
+        if change.to == NOTHING {
+            return tally.check(["Free", "Quarantined"].contains(&change.from), || {
+                let unit = scene.books.unit(scene.actor, unit);
+                format!("{unit} is withdrawn while it is {}", change.from)
+            });
+        }
         *counts.entry(change.to).or_default() += 1;
-        tally.check(change.to == record.state.word(), || {
-            let (unit, word) = (scene.books.unit(scene.actor, unit), record.state.word());
+        tally.check(change.to == record.word(), || {
+            let (unit, word) = (scene.books.unit(scene.actor, unit), record.word());
             format!("{unit} moved to {} and is {word}", change.to)
         })
     }

@@ -330,3 +330,19 @@ fn units_that_are_added_to_the_stock_get_numbers_of_their_own_and_serve_who_wait
     assert_eq!(world.state(GUEST, lease), "Active");
     assert_eq!(held(&world, lease), [UnitId(3), UnitId(4)]);
 }
+
+#[test]
+fn numbers_of_withdrawn_units_are_not_used_again_and_what_is_delegated_cannot_be_withdrawn() {
+    let mut world = Scene { stock: 2, ..Scene::default() }.open();
+    world.command(SITE, Command::Stock { resource: node(), units: units(2) });
+    let numbers = |world: &World| world.site().units().map(|(id, ..)| id.0).collect::<Vec<_>>();
+    let before = numbers(&world);
+    let too_many = Command::Withdraw { resource: node(), units: units(3) };
+    let refused = world.hand(SITE, Input::Command(too_many));
+    assert_eq!(refused.facts, [], "{:?}", refused.problems);
+    world.command(SITE, Command::Withdraw { resource: node(), units: units(2) });
+    world.command(SITE, Command::Stock { resource: node(), units: units(1) });
+    let after = numbers(&world);
+    assert_eq!(after.len(), before.len() - 1);
+    assert!(after.last() > before.last(), "{before:?}, then {after:?}");
+}

@@ -10,6 +10,7 @@ mod probe;
 mod proof;
 mod sense;
 mod server;
+mod drift;
 mod view;
 mod wish;
 mod why;
@@ -30,6 +31,7 @@ pub use connection::{Limits, serve};
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use server::Deck;
+pub(crate) use view::time;
 pub use view::{
     ActorView, BrokerView, ClockStepView, DelegationView, LeaseUnitView, LeaseView, RefusalView,
     RequestView, SiteView, SliceView, StatusView, UnitView,

@@ -22,7 +22,9 @@ use tokio::task::JoinSet;
 
 use super::connection::Writer;
 use super::view::{self, LeaseView, Names};
-use super::{Answer, ApiError, Code, LeaseName, Request, VERSION, probe, proof, sense, why, wish};
+use super::{
+    Answer, ApiError, Code, LeaseName, Request, VERSION, drift, probe, proof, sense, why, wish,
+};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::deployment::Running;
@@ -364,6 +366,7 @@ impl Deck {
             clock_behind_s: self.clock.behind().as_secs_f64(),
             clock_step: step.map(view::ClockStepView::of),
             actors,
+            differences: drift::differences(self).await,
         }
     }
 

@@ -46,6 +46,9 @@ pub struct StatusView {
     pub clock_step: Option<ClockStepView>,
     /// Its actors.
     pub actors: Vec<ActorView>,
+    /// Where the configuration and what the deployment has differ, a sentence each.
+    #[serde(default)]
+    pub differences: Vec<String>,
 }
 
 /// This machine's clock was set.
@@ -282,7 +285,7 @@ pub struct RequestView {
 }
 
 /// RFC 3339 in UTC, to the millisecond.
-pub(super) fn time(time: Time) -> String {
+pub(crate) fn time(time: Time) -> String {
     DateTime::from_timestamp_micros(time.as_micros())
         .map_or_else(|| time.to_string(), |at| at.to_rfc3339_opts(SecondsFormat::Millis, true))
 }

@@ -27,6 +27,7 @@ use crate::clock::{Clock, FastClock, WallClock};
 use crate::deployment::Deployment;
 use crate::driver::{self, Custody, DriverSettingsError};
 use crate::host::{Card, Driver, Limits, Part, SeatMaker};
+use crate::journal::JournalError;
 
 /// The longest pause between two sendings of a message.
 const LONGEST_PAUSE: Span = Span::MINUTE;
@@ -40,6 +41,9 @@ pub enum AssemblyError {
     /// An actor has no key.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// A journal in the data folder cannot be read.
+    #[error(transparent)]
+    Journal(Box<JournalError>),
     /// A driver cannot work here.
     #[error("{role} `{name}`: {cause}")]
     Driver {
@@ -61,7 +65,7 @@ pub enum AssemblyError {
 }
 
 /// Who takes part, with their secrets.
-struct Roll {
+pub(super) struct Roll {
     signers: BTreeMap<Name, (Role, Signer)>,
     peers: Peers,
 }
@@ -121,7 +125,7 @@ impl Config {
         fs::create_dir_all(&journals)
             .map_err(|cause| AssemblyError::Folder { path: journals.clone(), cause })?;
         let journal = |name: &Name| journals.join(format!("{name}.db"));
-        let roll = self.roll(|name| keys::signer(&key(data, name), &journal(name)))?;
+        let roll = self.roll(|name| keys::signer(&key_of(data, name), &journal(name)))?;
         let mut parts = Vec::new();
         for (name, (role, signer)) in &roll.signers {
             let card = Card { name: name.clone(), role: *role, id: signer.id() };
@@ -148,7 +152,7 @@ impl Config {
     /// # Errors
     /// The first key that is missing, or mapper that is wrong.
     pub fn seats(&self, data: &Path) -> Result<Vec<(Card, SeatMaker)>, AssemblyError> {
-        let roll = self.roll(|name| keys::existing(&key(data, name)))?;
+        let roll = self.roll(|name| keys::existing(&key_of(data, name)))?;
         let seats = roll.signers.iter().map(|(name, (role, signer))| {
             let card = Card { name: name.clone(), role: *role, id: signer.id() };
             Ok((card, self.seat(name, &roll)?))
@@ -157,20 +161,40 @@ impl Config {
     }
 
     fn roll(&self, key: impl Fn(&Name) -> Result<Signer, KeyError>) -> Result<Roll, KeyError> {
-        let sites = self.sites.keys().map(|name| (name, Role::SiteAuthority));
-        let brokers = self.brokers.keys().map(|name| (name, Role::Broker));
-        let managers = self.service_managers.keys().map(|name| (name, Role::ServiceManager));
+        self.roll_of(|name| key(name).map(Some))
+    }
+
+    /// Those who have a key already.
+    pub(super) fn known(&self, data: &Path) -> Result<Roll, KeyError> {
+        self.roll_of(|name| {
+            let path = key_of(data, name);
+            path.exists().then(|| keys::existing(&path)).transpose()
+        })
+    }
+
+    fn roll_of(
+        &self,
+        key: impl Fn(&Name) -> Result<Option<Signer>, KeyError>,
+    ) -> Result<Roll, KeyError> {
         let (mut signers, mut peers) = (BTreeMap::new(), BTreeMap::new());
-        for (name, role) in sites.chain(brokers).chain(managers) {
-            let signer = key(name)?;
+        for (name, role) in self.actors() {
+            let Some(signer) = key(name)? else { continue };
             peers.insert(signer.id(), Peer { name: name.clone(), role });
             signers.insert(name.clone(), (role, signer));
         }
         Ok(Roll { signers, peers: peers.into() })
     }
 
+    /// All actors with their roles.
+    pub(super) fn actors(&self) -> impl Iterator<Item = (&Name, Role)> {
+        let sites = self.sites.keys().map(|name| (name, Role::SiteAuthority));
+        let brokers = self.brokers.keys().map(|name| (name, Role::Broker));
+        let managers = self.service_managers.keys().map(|name| (name, Role::ServiceManager));
+        sites.chain(brokers).chain(managers)
+    }
+
     /// What builds an actor, tried once so that what is wrong with its mapper is told at its place.
-    fn seat(&self, name: &Name, roll: &Roll) -> Result<SeatMaker, AssemblyError> {
+    pub(super) fn seat(&self, name: &Name, roll: &Roll) -> Result<SeatMaker, AssemblyError> {
         let (role, signer) = &roll.signers[name];
         let setup = Setup {
             name: name.clone(),
@@ -287,8 +311,14 @@ impl Config {
     }
 }
 
-/// The file of an actor's key.
-fn key(data: &Path, name: &Name) -> PathBuf {
+impl From<JournalError> for AssemblyError {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(Box::new(error))
+    }
+}
+
+/// Where the key of an actor is.
+pub(super) fn key_of(data: &Path, name: &Name) -> PathBuf {
     data.join("keys").join(name.as_str())
 }
 

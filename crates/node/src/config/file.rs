@@ -32,7 +32,7 @@ pub(super) struct File {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Site {
     pub(super) units: Spanned<u32>,
-    pub(super) resource: Option<Name>,
+    pub(super) resource: Option<Spanned<Name>>,
     #[serde(default)]
     pub(super) attributes: BTreeMap<Name, Spanned<toml::Value>>,
     pub(super) brokers: Option<Spanned<Vec<Spanned<Name>>>>,

@@ -3,15 +3,17 @@
 //! The words are those of a scenario. What is wrong is told with its place in the file.
 
 mod assemble;
+mod change;
 mod file;
 mod keys;
 mod programs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
 
 use tenure_config::{
-    ConfigError, Override, PluginSpec, RawPlugin, RawPlugins, Source, Sources, suggestion,
+    ConfigError, Override, Place, PluginSpec, RawPlugin, RawPlugins, Source, Sources, suggestion,
 };
 use tenure_core::name::Name;
 use tenure_core::resource::{Attributes, Value};
@@ -19,12 +21,20 @@ use tenure_core::time::Span;
 use toml::Spanned;
 
 pub use assemble::AssemblyError;
+pub(crate) use change::units_of;
+pub use change::{Conflict, KEPT};
 
 /// A deployment as its file has it, with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The name of the file.
     pub file: String,
+    /// The file on disk, if it is one: it may change while the deployment runs.
+    pub path: Option<PathBuf>,
+    /// What options of the command line have set.
+    pub overrides: Vec<Override>,
+    /// The configuration as TOML, with what options have set.
+    pub text: String,
     /// The bound on the difference of two actors' clocks.
     pub margin: Span,
     /// How long a sender waits before it sends a message for the second time.
@@ -41,6 +51,8 @@ pub struct Config {
     pub brokers: BTreeMap<Name, Broker>,
     /// The service managers.
     pub service_managers: BTreeMap<Name, ServiceManager>,
+    /// Where keys are written that a change may be refused for.
+    places: BTreeMap<String, Place>,
 }
 
 /// A site: units of one type, lent to brokers.
@@ -110,7 +122,9 @@ pub fn parse(source: Source<'_>, overrides: &[Override]) -> Checked<Config> {
         let help = "remove `sweep`; `tenure emulate` sweeps scenarios".to_owned();
         return Err(sources.error(Sources::NOWHERE, message, help));
     };
-    Check { sources: &sources }.config(point.read(&sources)?)
+    let (text, overrides) = (point.text(&sources)?, overrides.to_vec());
+    let config = Check { sources: &sources }.config(point.read(&sources)?)?;
+    Ok(Config { text, overrides, ..config })
 }
 
 /// The most units of one site: as many as an emulation has.
@@ -133,6 +147,9 @@ impl Check<'_> {
         self.names(&file)?;
         let mut config = Config {
             file: self.sources.name().to_owned(),
+            path: None,
+            overrides: Vec::new(),
+            text: String::new(),
             margin,
             retry,
             speed: file.speed.unwrap_or(NonZeroU32::MIN),
@@ -141,6 +158,7 @@ impl Check<'_> {
             sites: BTreeMap::new(),
             brokers: BTreeMap::new(),
             service_managers: BTreeMap::new(),
+            places: self.places(&file),
         };
         for (name, broker) in file.broker {
             let mapper = self.plugin(broker.mapper, PluginSpec::new("fcfs", &[]), "mapper")?;
@@ -155,6 +173,26 @@ impl Check<'_> {
             config.service_managers.insert(name.into_inner(), manager);
         }
         Ok(config)
+    }
+
+    fn places(&self, file: &file::File) -> BTreeMap<String, Place> {
+        let mut places = BTreeMap::new();
+        let mut at = |key: String, span| drop(places.insert(key, self.sources.place(span)));
+        if let Some(margin) = &file.margin {
+            at("margin".to_owned(), margin.span());
+        }
+        for (name, site) in &file.site {
+            at(format!("site.{}", name.get_ref()), name.span());
+            at(format!("site.{}.units", name.get_ref()), site.units.span());
+            if let Some(resource) = &site.resource {
+                at(format!("site.{}.resource", name.get_ref()), resource.span());
+            }
+        }
+        file.broker.keys().for_each(|name| at(format!("broker.{}", name.get_ref()), name.span()));
+        for name in file.service_manager.keys() {
+            at(format!("service-manager.{}", name.get_ref()), name.span());
+        }
+        places
     }
 
     fn refuse<T>(
@@ -229,7 +267,7 @@ impl Check<'_> {
         let shares = shares.filter_map(|(broker, units)| Some((broker, NonZeroU32::new(units)?)));
         Ok(Site {
             units,
-            resource: site.resource.unwrap_or_else(|| Name::literal("node")),
+            resource: site.resource.map_or_else(|| Name::literal("node"), Spanned::into_inner),
             attributes: self.attributes(site.attributes)?,
             brokers: shares.collect(),
             delegation: self.positive(

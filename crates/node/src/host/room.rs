@@ -31,7 +31,10 @@ pub(super) fn input_begins(input: &Input) -> bool {
     match input {
         Input::Command(command) => match command {
             Command::Ask(_) | Command::Extend { .. } => true,
-            Command::Close { .. } | Command::Reset { .. } | Command::Stock { .. } => false,
+            Command::Close { .. }
+            | Command::Reset { .. }
+            | Command::Stock { .. }
+            | Command::Withdraw { .. } => false,
         },
         Input::Observe { .. } => true,
         Input::Start | Input::Message(_) | Input::Tick | Input::Driver(_) | Input::Decision(_) => {

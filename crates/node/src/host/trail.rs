@@ -68,6 +68,7 @@ impl Trail {
             F::UnitTeardownFailed(fact) => *self.units.get(&fact.unit)?,
             F::UnitReset(fact) => *self.units.get(&fact.unit)?,
             F::Stocked(_)
+            | F::InventoryChanged(_)
             | F::DelegationIssued(_)
             | F::DelegationAcknowledged(_)
             | F::DelegationEnded(_)

@@ -105,6 +105,15 @@ impl<'d> Reader<'d> {
         }
     }
 
+    /// Has `past` take the newest snapshot that fits and the facts behind it. Nobody may write the journal
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// What is wrong with the journal.
+    pub fn recall(&self, past: &mut dyn Past) -> Result<(), JournalError> {
+        self.resume(past, || false).map(drop)
+    }
+
     /// Has `past` take the newest snapshot that fits and the facts behind it, of a journal that is open for
     /// writing. Answers where they end; nothing if it was stopped on the way.
     pub(super) fn resume(

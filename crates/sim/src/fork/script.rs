@@ -35,6 +35,8 @@ pub(super) enum Told {
     Reset { unit: UnitId },
     /// An operator brought units.
     Stock { resource: Name, units: NonZeroU32 },
+    /// An operator withdrew units.
+    Withdraw { resource: Name, units: NonZeroU32 },
 }
 
 /// What an actor of a branch is told, in order.
@@ -95,6 +97,7 @@ impl Script {
             }
             Told::Reset { unit } => Command::Reset { unit },
             Told::Stock { resource, units } => Command::Stock { resource, units },
+            Told::Withdraw { resource, units } => Command::Withdraw { resource, units },
         };
         vec![Input::Command(command)]
     }
@@ -301,6 +304,10 @@ fn other(fact: &Fact) -> Option<Told> {
         Fact::SiteAuthority(site::Fact::Stocked(fact)) => {
             let units = NonZeroU32::new(fact.units)?;
             Some(Told::Stock { resource: fact.resource.clone(), units })
+        }
+        Fact::SiteAuthority(site::Fact::InventoryChanged(fact)) => {
+            let units = NonZeroU32::new(u32::try_from(fact.withdrawn.len()).ok()?)?;
+            Some(Told::Withdraw { resource: fact.resource.clone(), units })
         }
         _ => None,
     }

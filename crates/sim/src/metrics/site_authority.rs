@@ -86,6 +86,7 @@ impl Site {
                 self.tenants.remove(&fact.unit);
             }
             Fact::Stocked(_)
+            | Fact::InventoryChanged(_)
             | Fact::DelegationIssued(_)
             | Fact::DelegationAcknowledged(_)
             | Fact::DelegationEnded(_)

@@ -155,6 +155,7 @@ fn site(fact: &site_authority::Fact, seat: &Seat) -> Vec<(Subject, &'static str)
             units.chain([(Subject::Lease(fact.lease), "Closed")]).collect()
         }
         F::Stocked(_)
+        | F::InventoryChanged(_)
         | F::DelegationIssued(_)
         | F::DelegationAcknowledged(_)
         | F::DelegationEnded(_)

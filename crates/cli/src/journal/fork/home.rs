@@ -8,7 +8,7 @@ use tenure_core::actor::Role;
 use tenure_core::actor::outbox::Patience;
 use tenure_core::driver::Step;
 use tenure_core::time::{Span, Term};
-use tenure_node::config::{AssemblyError, Config, parse};
+use tenure_node::config::{AssemblyError, Config, KEPT, parse};
 use tenure_sim::cast::{Driver, Part};
 use tenure_sim::emulation::{EmulationError, Stage};
 use tenure_sim::fork::{ForkError, Moments, Past, Recorded, Setting, Timings};
@@ -19,7 +19,6 @@ use super::of_fork;
 use crate::error::Error;
 use crate::journal::ForkArgs;
 use crate::keep::SCENARIO;
-use crate::live::CONFIG;
 
 /// What a deployment ran with, and what it is to go on with.
 pub(super) enum Home {
@@ -105,7 +104,7 @@ impl Home {
     }
 
     fn live(data: PathBuf, args: &ForkArgs) -> Result<Self, Error> {
-        let kept = data.join(CONFIG);
+        let kept = data.join(KEPT);
         let file = match &args.config {
             Some(given) if !kept.is_file() => given.clone(),
             _ => kept,
@@ -174,6 +173,7 @@ impl Home {
         let seats = config.seats(data).map_err(|error| match error {
             AssemblyError::Config(error) => of_config(*error, text),
             other @ (AssemblyError::Key(_)
+            | AssemblyError::Journal(_)
             | AssemblyError::Driver { .. }
             | AssemblyError::Folder { .. }) => Error::Fork {
                 message: other.to_string(),

@@ -28,7 +28,7 @@ impl ServiceManager {
                 self.extend(now, Extend { lease, duration, reason }, out)
             }
             Command::Close { lease } => self.close(now, lease, out),
-            Command::Reset { .. } | Command::Stock { .. } => {
+            Command::Reset { .. } | Command::Stock { .. } | Command::Withdraw { .. } => {
                 return out.problems.push(super::wrong("command of a site's"));
             }
         };

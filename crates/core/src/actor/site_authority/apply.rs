@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cause, Delegation, Duty, Lease, SiteAuthority, Tenancy, Timer, Unit};
-use crate::driver::{Epoch, UnitId};
+use super::{Cause, Delegation, Duty, Lease, SiteAuthority, Tenancy, Timer};
+use crate::driver::UnitId;
 use crate::fact::BadFact;
 use crate::fact::site_authority::{
-    Denial, Fact, LeaseClosed, Redeemed, Stocked, TicketRefused, TicketSurrendered,
+    Denial, Fact, LeaseClosed, Redeemed, TicketRefused, TicketSurrendered,
 };
 use crate::lease::site_authority::{Event, State};
 use crate::lease::unit;
@@ -19,6 +19,7 @@ impl SiteAuthority {
     pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
         match fact {
             Fact::Stocked(fact) => self.stocked(at, fact),
+            Fact::InventoryChanged(fact) => self.inventory_changed(at, fact)?,
             Fact::DelegationIssued(fact) => self.delegation_issued(at, &fact.ticket),
             Fact::DelegationAcknowledged(fact) => {
                 self.owed.settle(&Duty::Delegate(fact.number));
@@ -78,26 +79,6 @@ impl SiteAuthority {
         Ok(())
     }
 
-    fn stocked(&mut self, at: Time, fact: &Stocked) {
-        let first = self.units.last_key_value().map_or(0, |(last, _)| last.0 + 1);
-        let shelf = self.stocks.entry(fact.resource.clone()).or_default();
-        shelf.attributes = fact.attributes.clone();
-        shelf.total += fact.units;
-        for number in first..first + fact.units {
-            shelf.free.insert(UnitId(number));
-            let unit = Unit {
-                resource: fact.resource.clone(),
-                state: unit::State::Free,
-                epoch: Epoch::default(),
-                served: None,
-            };
-            self.units.insert(UnitId(number), unit);
-        }
-        if !self.short.is_empty() {
-            self.consult(at);
-        }
-    }
-
     fn delegation_issued(&mut self, at: Time, ticket: &Ticket) {
         let link = ticket.bottom();
         let Some(generation) = link.delegation else { return };
@@ -109,7 +90,9 @@ impl SiteAuthority {
             .iter()
             .position(|offer| offer.broker == link.holder && offer.resource == link.resource);
         let renew = offer.map(|offer| link.term.end().minus(self.plan.offers[offer].renew_before));
-        let delegation = Delegation { ticket: ticket.clone() };
+        let shelf = self.stocks.get(&link.resource);
+        let attributes = shelf.map(|shelf| shelf.attributes.clone()).unwrap_or_default();
+        let delegation = Delegation { ticket: ticket.clone(), attributes };
         self.delegations.insert(number, delegation);
         self.last_delegation = self.last_delegation.max(number);
         self.timers.set(Timer::Renewal(number), renew);
@@ -456,7 +439,7 @@ impl SiteAuthority {
         self.units.get(&unit).is_some_and(|u| matches!(u.state, unit::State::Ready { .. }))
     }
 
-    fn consult(&mut self, at: Time) {
+    pub(super) fn consult(&mut self, at: Time) {
         if self.rounds.call() {
             self.owe(Duty::Consult, at);
         }
@@ -471,6 +454,6 @@ impl SiteAuthority {
     }
 }
 
-fn missing(kind: &'static str, what: impl std::fmt::Display) -> BadFact {
+pub(super) fn missing(kind: &'static str, what: impl std::fmt::Display) -> BadFact {
     BadFact::Missing { kind, what: what.to_string() }
 }

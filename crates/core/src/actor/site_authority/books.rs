@@ -11,10 +11,10 @@ impl SiteAuthority {
         match *duty {
             Duty::Consult => self.rounds.open().map(|round| Effect::Consult { round }),
             Duty::Delegate(number) => {
-                let Delegation { ticket, .. } = self.delegations.get(&number)?;
-                let attributes = self.stocks.get(&ticket.bottom().resource)?.attributes.clone();
-                let message = Message::Delegate { ticket: ticket.clone(), attributes };
-                let envelope = self.base.envelope(ticket.bottom().holder, cause, message);
+                let Delegation { ticket, attributes } = self.delegations.get(&number)?.clone();
+                let holder = ticket.bottom().holder;
+                let message = Message::Delegate { ticket, attributes };
+                let envelope = self.base.envelope(holder, cause, message);
                 Some(Effect::Send(Box::new(envelope)))
             }
             Duty::Setup(unit) => self.call(unit, Step::Setup),

@@ -10,7 +10,7 @@ use crate::effect::{Done, Output, Problem};
 use crate::fact::in_short;
 use crate::fact::site_authority::{
     CameDue, DelegationAcknowledged, DelegationEnded, DelegationIssued, LeaseActivated,
-    LeaseClosed, LeaseForgotten, MapperAnswered, Stocked, UnitReset, UnitSetUp, UnitSetupFailed,
+    LeaseClosed, LeaseForgotten, MapperAnswered, UnitReset, UnitSetUp, UnitSetupFailed,
     UnitTeardownFailed, UnitTornDown, UnitsAssigned, Woken,
 };
 use crate::identity::ActorId;
@@ -18,23 +18,17 @@ use crate::lease::site_authority::{State, Why};
 use crate::lease::unit;
 use crate::mapper::site_authority::{Assignment, Decision};
 use crate::message::{MAX_UNIT_BYTES, Message, Sealed};
-use crate::name::Name;
 use crate::planted::planted;
 use crate::property::Properties;
 use crate::refusal::Refusal;
 use crate::resource::Constraints;
 use crate::ticket::Ticket;
-use crate::ticket::link::{DelegationId, Generation, Link, LinkHash};
+use crate::ticket::link::{DelegationId, Generation, Link, LinkHash, SignedLink};
 use crate::time::{Term, Time};
 
 impl SiteAuthority {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
-        for Stock { resource, attributes, units } in self.plan.stock.clone() {
-            let shelf = self.stocks.get(&resource).map_or(0, |shelf| shelf.total);
-            if units > shelf {
-                self.emit(now, Stocked { resource, attributes, units: units - shelf }, out);
-            }
-        }
+        self.take_stock(now, out);
         for (index, offer) in self.plan.offers.clone().into_iter().enumerate() {
             let issued = self.delegations.values().any(|delegation| {
                 let link = delegation.ticket.bottom();
@@ -44,15 +38,8 @@ impl SiteAuthority {
                 self.offer(now, index, &offer, out);
             }
         }
+        self.update_delegations(now, out);
         self.emit(now, Woken {}, out);
-    }
-
-    /// The units of a type that no delegation names.
-    fn undelegated(&self, resource: &Name) -> u32 {
-        let total = self.stocks.get(resource).map_or(0, |shelf| shelf.total);
-        let links = self.delegations.values().map(|delegation| delegation.ticket.bottom());
-        let of_type = links.filter(|link| link.resource == *resource);
-        of_type.fold(total, |left, link| left.saturating_sub(link.units.get()))
     }
 
     /// Issues the first generation of a delegation, if the stock covers it beside all others.
@@ -96,30 +83,79 @@ impl SiteAuthority {
         self.emit(now, DelegationIssued { ticket: Ticket::root_of(link) }, out);
     }
 
-    /// Renews a delegation before it ends: same number, next generation, longer term. If more is offered
-    /// by now, it grows as far as the stock allows; it never shrinks.
+    /// Renews a delegation before it ends: same number, next generation, longer term.
     fn renew(&mut self, now: Time, number: u64, out: &mut Output) {
-        let Some(delegation) = self.delegations.get(&number) else { return };
-        let link = delegation.ticket.bottom().clone();
-        let offer = self
-            .plan
-            .offers
-            .iter()
-            .find(|offer| offer.broker == link.holder && offer.resource == link.resource);
-        let (Some(offer), Some(generation)) = (offer.cloned(), link.delegation) else {
+        let Some((offer, link)) = self.offered(number) else {
             return self.timers.set(Timer::Renewal(number), None);
         };
+        let end = link.term.end().max(now).plus(offer.length);
+        if end > link.term.end() {
+            self.reissue(now, number, end, out);
+        } else {
+            // It reaches to the end of time already.
+            self.timers.set(Timer::Renewal(number), None);
+        }
+    }
+
+    /// Issues the next generation of each delegation that is outdated.
+    fn update_delegations(&mut self, now: Time, out: &mut Output) {
+        let numbers = self.delegations.keys().copied();
+        let outdated: Vec<u64> = numbers.filter(|&number| self.is_outdated(number)).collect();
+        for number in outdated {
+            let Some((offer, link)) = self.offered(number) else { continue };
+            let end = link.term.end().max(now.plus(offer.length));
+            self.reissue(now, number, end, out);
+        }
+    }
+
+    /// Whether a delegation is for fewer units than can be offered by now, or its broker knows other
+    /// attributes.
+    fn is_outdated(&self, number: u64) -> bool {
+        let Some((offer, link)) = self.offered(number) else { return false };
+        self.units_of_next(&offer, &link) > link.units || self.has_other_attributes(number)
+    }
+
+    /// Whether the plan has been carried out: what it has is stocked, what it offers is delegated as far as
+    /// there are units, and the brokers have acknowledged it.
+    pub fn is_settled(&self) -> bool {
+        let stocked = |stock: &Stock| {
+            let shelf = self.stocks.get(&stock.resource);
+            shelf.is_some_and(|s| s.total >= stock.units && s.attributes == stock.attributes)
+        };
+        let delegated = |offer: &Offer| {
+            let mut links = self.delegations.values().map(|held| held.ticket.bottom());
+            links.any(|link| link.holder == offer.broker && link.resource == offer.resource)
+                || offer.units.get() > self.undelegated(&offer.resource)
+        };
+        let open =
+            |&number: &u64| self.owed.owes(&Duty::Delegate(number)) || self.is_outdated(number);
+        self.plan.stock.iter().all(stocked)
+            && self.plan.offers.iter().all(delegated)
+            && !self.delegations.keys().any(open)
+    }
+
+    /// A delegation with the offer that it follows, if it is still offered.
+    fn offered(&self, number: u64) -> Option<(Offer, SignedLink)> {
+        let link = self.delegations.get(&number)?.ticket.bottom();
+        let follows =
+            |offer: &&Offer| offer.broker == link.holder && offer.resource == link.resource;
+        Some((self.plan.offers.iter().find(follows)?.clone(), link.clone()))
+    }
+
+    /// If more is offered by now, the next generation grows as far as the stock allows; it never shrinks.
+    fn units_of_next(&self, offer: &Offer, link: &SignedLink) -> NonZeroU32 {
         let more = offer.units.get().saturating_sub(link.units.get());
-        let units = link.units.saturating_add(more.min(self.undelegated(&link.resource)));
+        link.units.saturating_add(more.min(self.undelegated(&link.resource)))
+    }
+
+    fn reissue(&mut self, now: Time, number: u64, end: Time, out: &mut Output) {
+        let Some((offer, link)) = self.offered(number) else { return };
+        let Some(Generation { generation, .. }) = link.delegation else { return };
+        let units = self.units_of_next(&offer, &link);
         let units = if planted!(RenewalGrows) { link.units.saturating_add(1) } else { units };
         let offer = Offer { units, ..offer };
-        let end = link.term.end().max(now).plus(offer.length);
-        match Term::new(link.term.start(), end) {
-            Ok(term) if term.end() > link.term.end() => {
-                self.issue(now, &offer, number, generation.generation + 1, term, out);
-            }
-            // It reaches to the end of time already.
-            _ => self.timers.set(Timer::Renewal(number), None),
+        if let Ok(term) = Term::new(link.term.start(), end) {
+            self.issue(now, &offer, number, generation + 1, term, out);
         }
     }
 
@@ -349,18 +385,6 @@ impl SiteAuthority {
                 out.problems.push(Problem::Command(cause));
             }
             None => out.problems.push(Problem::Command(format!("there is no unit {unit}"))),
-        }
-    }
-
-    pub(super) fn stock(&mut self, now: Time, resource: Name, units: NonZeroU32, out: &mut Output) {
-        match self.stocks.get(&resource).map(|shelf| shelf.attributes.clone()) {
-            Some(attributes) => {
-                self.emit(now, Stocked { resource, attributes, units: units.get() }, out);
-            }
-            None => {
-                let cause = format!("there is no stock of `{resource}` to add to");
-                out.problems.push(Problem::Command(cause));
-            }
         }
     }
 }

@@ -7,10 +7,12 @@
 mod apply;
 mod books;
 mod handle;
+mod inventory;
 mod memory;
 mod redeem;
 mod survey;
 
+pub use inventory::WithdrawError;
 pub use memory::Limits;
 pub use survey::{SiteLeaseSurvey, UnitSurvey};
 
@@ -47,7 +49,8 @@ use crate::time::{Span, Term, Time};
 /// What a site is told beside its [`Setup`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// What it has to lend.
+    /// What it has to lend. A start adds units that are missing and takes over changed attributes; surplus
+    /// units stay until [`Command::Withdraw`].
     pub stock: Vec<Stock>,
     /// What it delegates, to whom.
     pub offers: Vec<Offer>,
@@ -92,6 +95,8 @@ pub struct SiteAuthority {
     units: BTreeMap<UnitId, Unit>,
     /// Whom units serve, by lease: from its redeem until it is over and its units are clean.
     tenancies: BTreeMap<LinkHash, Tenancy>,
+    /// How many numbers of units have been used, those of withdrawn units included.
+    numbered: u32,
     /// The delegations that have not ended, by their numbers.
     delegations: BTreeMap<u64, Delegation>,
     /// The number of the newest delegation there ever was: none is used again.
@@ -151,6 +156,8 @@ struct Tenancy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Delegation {
     ticket: Ticket,
+    /// What the units were like when it was issued, as its broker is told.
+    attributes: Attributes,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -267,6 +274,7 @@ impl SiteAuthority {
             stocks: BTreeMap::new(),
             units: BTreeMap::new(),
             tenancies: BTreeMap::new(),
+            numbered: 0,
             delegations: BTreeMap::new(),
             last_delegation: 0,
             claims: Ledger::default(),
@@ -354,6 +362,9 @@ impl Actor for SiteAuthority {
             Input::Command(Command::Stock { resource, units }) => {
                 self.stock(now, resource, units, out);
             }
+            Input::Command(Command::Withdraw { resource, units }) => {
+                self.withdraw(now, resource, units, out);
+            }
             Input::Command(_) => out.problems.push(wrong("command of another role")),
             Input::Decision(_) => out.problems.push(wrong("decision of another role")),
             Input::Observe { .. } => out.problems.push(wrong("observation")),
@@ -388,6 +399,7 @@ impl Actor for SiteAuthority {
             stocks,
             units,
             tenancies,
+            numbered,
             delegations,
             last_delegation,
             claims,
@@ -406,7 +418,7 @@ impl Actor for SiteAuthority {
             base.position,
             rounds,
             stocks,
-            units,
+            (units, numbered),
             tenancies,
             (delegations, last_delegation),
             claims,
@@ -433,6 +445,7 @@ impl Actor for SiteAuthority {
             stocks,
             units,
             tenancies,
+            numbered,
             delegations,
             last_delegation,
             claims,
@@ -451,7 +464,7 @@ impl Actor for SiteAuthority {
             base.position,
             *rounds,
             *stocks,
-            *units,
+            (*units, *numbered),
             *tenancies,
             (*delegations, *last_delegation),
             *claims,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use crate::driver::{Epoch, UnitId};
 use crate::fact::site_authority::{
-    Fact, LeaseClosed, Redeemed, Stocked, TicketRefused, TicketSurrendered,
+    Fact, InventoryChanged, LeaseClosed, Redeemed, Stocked, TicketRefused, TicketSurrendered,
 };
 use crate::identity::ActorId;
 use crate::lease::site_authority::{Event, State};
@@ -53,6 +53,14 @@ pub(in crate::invariants) struct UnitRecord {
     pub(in crate::invariants) epoch: Epoch,
     /// The guest's name for the lease that was set up last.
     pub(in crate::invariants) served: LeaseId,
+    /// Whether its site has it no longer.
+    pub(in crate::invariants) withdrawn: bool,
+}
+
+impl UnitRecord {
+    pub(in crate::invariants) fn word(&self) -> &'static str {
+        if self.withdrawn { NOTHING } else { self.state.word() }
+    }
 }
 
 /// A lease at its site.
@@ -83,6 +91,7 @@ impl SiteBooks {
         let mut news = News { site: me, changes: Vec::new() };
         match fact {
             Fact::Stocked(fact) => self.stocked(fact, &mut news),
+            Fact::InventoryChanged(fact) => self.withdrawn(fact, &mut news)?,
             Fact::DelegationIssued(fact) => {
                 let link = fact.ticket.bottom();
                 let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
@@ -167,10 +176,23 @@ impl SiteBooks {
                 state: unit::State::Free,
                 epoch: Epoch::default(),
                 served: LeaseId { number: 0, part: 0 },
+                withdrawn: false,
             };
             news.unit(UnitId(number), NOTHING, record.state.word());
             self.units.insert(UnitId(number), record);
         }
+    }
+
+    fn withdrawn(&mut self, fact: &InventoryChanged, news: &mut News) -> Result<(), Unfounded> {
+        for &id in &fact.withdrawn {
+            let unit = self.units.get_mut(&id).filter(|unit| !unit.withdrawn);
+            let unit = unit.ok_or_else(|| unfounded(id))?;
+            news.unit(id, unit.word(), NOTHING);
+            unit.withdrawn = true;
+            let stock = self.stock.entry(fact.resource.clone()).or_default();
+            *stock = stock.saturating_sub(1);
+        }
+        Ok(())
     }
 
     fn redeemed(&mut self, at: Time, fact: &Redeemed, news: &mut News) {
@@ -298,7 +320,8 @@ impl SiteBooks {
         event: unit::Event,
         news: &mut News,
     ) -> Result<(), Unfounded> {
-        let unit = self.units.get_mut(&id).ok_or_else(|| unfounded(id))?;
+        let unit = self.units.get_mut(&id).filter(|unit| !unit.withdrawn);
+        let unit = unit.ok_or_else(|| unfounded(id))?;
         let from = unit.state.clone();
         unit.state = std::mem::replace(&mut unit.state, unit::State::Free).next(event)?;
         unit.epoch = unit::epoch_after(unit.epoch, &from, &unit.state);

@@ -148,6 +148,7 @@ impl Told {
                 return;
             }
             F::Stocked(_)
+            | F::InventoryChanged(_)
             | F::DelegationIssued(_)
             | F::DelegationAcknowledged(_)
             | F::DelegationEnded(_)

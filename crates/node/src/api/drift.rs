@@ -1,0 +1,59 @@
+//! Where the configuration of a running deployment and what it has differ.
+
+use tenure_core::actor::site_authority::SiteAuthority;
+use tenure_core::actor::{Role, Seat};
+use tenure_core::name::Name;
+use tenure_core::time::Time;
+
+use super::server::Deck;
+use super::view::{self, Names, time};
+use crate::config::{Site, units_of};
+
+/// The differences, a sentence each: the file was changed since the start, a site has another number of
+/// units, or a delegation is for more or fewer units than are offered.
+pub(super) async fn differences(deck: &Deck) -> Vec<String> {
+    let mut differences = deck.config().changes_since_start();
+    for (name, site) in &deck.config().sites {
+        let Ok(handle) = deck.actor(Role::SiteAuthority, name) else { continue };
+        let (name, site) = (name.clone(), site.clone());
+        let (names, now) = (deck.names().clone(), deck.now());
+        let of_site = handle.query(move |seat| match seat {
+            Seat::SiteAuthority(actor, _) => of_site(actor, (&name, &site), &names, now),
+            Seat::Broker(..) | Seat::ServiceManager(..) => Vec::new(),
+        });
+        // That an actor is down is told as such.
+        differences.extend(of_site.await.unwrap_or_default());
+    }
+    differences
+}
+
+fn of_site(
+    actor: &SiteAuthority,
+    (name, site): (&Name, &Site),
+    names: &Names,
+    now: Time,
+) -> Vec<String> {
+    let mut differences = Vec::new();
+    let units = units_of(actor, site);
+    if units != site.units {
+        differences.push(format!("{name} has {units} units, {} are configured", site.units));
+    }
+    for ticket in actor.delegations() {
+        let link = ticket.bottom();
+        let offered = names.get(&link.holder).and_then(|broker| site.brokers.get(broker));
+        let (units, offered) = (link.units.get(), offered.map_or(0, |units| units.get()));
+        if units == offered || link.term.end() <= now {
+            continue;
+        }
+        let (broker, until) = (view::name(names, link.holder), time(link.term.end()));
+        let why = match offered {
+            0 => format!("the delegation is not renewed and ends at {until}"),
+            fewer if fewer < units => "a delegation never shrinks".to_owned(),
+            _ => "the others are still delegated elsewhere".to_owned(),
+        };
+        differences.push(format!(
+            "{name} has delegated {units} units to {broker}, {offered} are configured: {why}"
+        ));
+    }
+    differences
+}

@@ -1,0 +1,347 @@
+//! A changed configuration of a deployment that has journals already: what can go on, and what cannot.
+//!
+//! More units and other attributes are journaled by the site at its start, and surplus units are withdrawn
+//! after it. What the journals do not allow is refused here, before any actor starts.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tenure_config::{ConfigError, Place, Source};
+use tenure_core::actor::site_authority::{SiteAuthority, WithdrawError};
+use tenure_core::actor::{Role, Seat};
+use tenure_core::name::Name;
+use tenure_core::time::Span;
+use thiserror::Error;
+
+use super::assemble::{AssemblyError, key_of};
+use super::{Config, Site, keys, parse};
+use crate::api::time;
+use crate::journal::{Owner, Reader};
+
+/// The name of the file in a data folder that says what the deployment was last started with.
+pub const KEPT: &str = "config.toml";
+
+const HEADER: &str = "# What this deployment last ran with, with all that options have set.\n\n";
+
+/// The most differences between two configurations that are told.
+const MOST_DIFFERENCES: usize = 20;
+
+/// Why journals cannot go on under a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Conflict {
+    /// An actor was removed or renamed.
+    #[error(
+        "{} is the journal of the {role} `{name}`, which is not configured{}",
+        journal.display(),
+        renamed.as_ref().map(|new| format!("; `{new}` has none")).unwrap_or_default()
+    )]
+    Removed {
+        /// The journal.
+        journal: PathBuf,
+        /// Its role.
+        role: Role,
+        /// Its name.
+        name: Name,
+        /// An actor of the same role without a journal.
+        renamed: Option<Name>,
+    },
+    /// An actor has another role.
+    #[error("`{name}` is a {configured} here, and {} is that of a {journaled}", journal.display())]
+    Role {
+        /// The actor.
+        name: Name,
+        /// The journal.
+        journal: PathBuf,
+        /// Its role in the journal.
+        journaled: Role,
+        /// Its configured role.
+        configured: Role,
+    },
+    /// An actor has another key.
+    #[error("the key of `{name}` is not the one under which {} was written", journal.display())]
+    Key {
+        /// The actor.
+        name: Name,
+        /// Its configured role.
+        role: Role,
+        /// The journal.
+        journal: PathBuf,
+    },
+    /// The margin was changed.
+    #[error("`margin` is {configured}, and the leases in the journals were made under {journaled}")]
+    Margin {
+        /// The margin that the deployment last ran with.
+        journaled: Span,
+        /// The configured one.
+        configured: Span,
+    },
+    /// The units of a site have another type.
+    #[error(
+        "the units of `{site}` are of type `{configured}`, and its journal has {units} of type `{journaled}`"
+    )]
+    Resource {
+        /// The site.
+        site: Name,
+        /// How many units its journal has.
+        units: u32,
+        /// Their type.
+        journaled: Name,
+        /// The configured type.
+        configured: Name,
+    },
+    /// A site is to have fewer units, which are in use or delegated.
+    #[error("`{site}` has {configured} units, and {journaled} in its journal: {cause}", cause = in_words(cause))]
+    Units {
+        /// The site.
+        site: Name,
+        /// How many units its journal has.
+        journaled: u32,
+        /// The configured number.
+        configured: u32,
+        /// Why the others cannot be withdrawn.
+        cause: WithdrawError,
+    },
+}
+
+/// A cause as users read it, with times of their calendar.
+fn in_words(cause: &WithdrawError) -> String {
+    match cause {
+        WithdrawError::Delegated { delegated, until, .. } => {
+            format!("{delegated} of them are delegated to brokers until {}", time(*until))
+        }
+        WithdrawError::TooMany { .. } => cause.to_string(),
+        WithdrawError::InUse { idle, .. } => {
+            format!("only {idle} of them are idle, the others are leased or being cleaned")
+        }
+    }
+}
+
+impl Conflict {
+    /// The key that is to blame.
+    fn key(&self) -> String {
+        match self {
+            Self::Removed { role, renamed, .. } => {
+                renamed.as_ref().map(|name| table(*role, name)).unwrap_or_default()
+            }
+            Self::Role { name, configured: role, .. } | Self::Key { name, role, .. } => {
+                table(*role, name)
+            }
+            Self::Margin { .. } => "margin".to_owned(),
+            Self::Resource { site, .. } => format!("site.{site}.resource"),
+            Self::Units { site, .. } => format!("site.{site}.units"),
+        }
+    }
+
+    /// What to do about it.
+    fn help(&self) -> String {
+        let back = match self {
+            Self::Removed { role, name, .. } => format!("put `[{}]` back", table(*role, name)),
+            Self::Role { name, journaled, .. } => {
+                format!("put `[{}]` back", table(*journaled, name))
+            }
+            Self::Key { name, .. } => format!("put the key `keys/{name}` back"),
+            Self::Margin { journaled, .. } => format!("put `margin = \"{journaled}\"` back"),
+            Self::Resource { journaled, .. } => format!("put `resource = \"{journaled}\"` back"),
+            Self::Units { journaled, .. } => {
+                format!("put `units = {journaled}` back and try again later")
+            }
+        };
+        format!("{back}, or start with a new data folder (`--data`)")
+    }
+}
+
+/// The table of an actor.
+fn table(role: Role, name: &Name) -> String {
+    let role = match role {
+        Role::SiteAuthority => "site",
+        Role::Broker => "broker",
+        Role::ServiceManager => "service-manager",
+    };
+    format!("{role}.{name}")
+}
+
+impl Config {
+    /// Whether the journals in the folder `data` can go on under this configuration. Nothing is made or
+    /// changed there.
+    ///
+    /// # Errors
+    /// The first [`Conflict`], with its place, or what cannot be read.
+    pub fn admit(&self, data: &Path) -> Result<(), AssemblyError> {
+        let owners = owners(&data.join("journals"))?;
+        for (journal, owner) in &owners {
+            self.admit_actor(data, journal, owner, &owners)?;
+        }
+        let before = kept(data).filter(|_| !owners.is_empty());
+        if let Some(before) = &before
+            && before.margin != self.margin
+        {
+            let (journaled, configured) = (before.margin, self.margin);
+            return Err(self.refused(&Conflict::Margin { journaled, configured }));
+        }
+        for (journal, Owner { name, .. }) in &owners {
+            let Some(site) = self.sites.get(name) else { continue };
+            let before = before.as_ref().and_then(|before| before.sites.get(name));
+            let same =
+                |before: &Site| (before.units, &before.resource) == (site.units, &site.resource);
+            if !before.is_some_and(same) {
+                self.admit_inventory(data, journal, name, site)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn admit_actor(
+        &self,
+        data: &Path,
+        journal: &Path,
+        owner: &Owner,
+        owners: &[(PathBuf, Owner)],
+    ) -> Result<(), AssemblyError> {
+        let (name, journal) = (owner.name.clone(), journal.to_owned());
+        let Some((_, role)) = self.actors().find(|(actor, _)| **actor == name) else {
+            let is_new = |name: &Name| !owners.iter().any(|(_, owner)| owner.name == *name);
+            let mut alike =
+                self.actors().filter(|(name, role)| *role == owner.role && is_new(name));
+            let renamed = alike.next().map(|(name, _)| name.clone());
+            return Err(self.refused(&Conflict::Removed {
+                journal,
+                role: owner.role,
+                name,
+                renamed,
+            }));
+        };
+        if role != owner.role {
+            let (journaled, configured) = (owner.role, role);
+            return Err(self.refused(&Conflict::Role { name, journal, journaled, configured }));
+        }
+        if keys::existing(&key_of(data, &name))?.id() != owner.id {
+            return Err(self.refused(&Conflict::Key { name, role, journal }));
+        }
+        Ok(())
+    }
+
+    fn admit_inventory(
+        &self,
+        data: &Path,
+        journal: &Path,
+        name: &Name,
+        site: &Site,
+    ) -> Result<(), AssemblyError> {
+        let mut seat = match self.seat(name, &self.known(data)?)?() {
+            Ok(seat) => seat,
+            // Tried before; a mapper that cannot be built is told by the start.
+            Err(_) => return Ok(()),
+        };
+        Reader::open(journal)?.recall(&mut seat)?;
+        let Seat::SiteAuthority(actor, _) = seat else { return Ok(()) };
+        match inventory_conflict(&actor, name, site) {
+            Some(conflict) => Err(self.refused(&conflict)),
+            None => Ok(()),
+        }
+    }
+
+    fn refused(&self, conflict: &Conflict) -> AssemblyError {
+        let key = conflict.key();
+        let table = key.rsplit_once('.').map_or("", |(table, _)| table);
+        let place = self.places.get(&key).or_else(|| self.places.get(table));
+        let place = place.unwrap_or(&Place::Whole);
+        ConfigError::at(&self.file, place, conflict.to_string(), conflict.help()).into()
+    }
+
+    /// Keeps what the deployment runs with beside its journals, for the next start and for whoever looks
+    /// at them later.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep(&self, data: &Path) -> std::io::Result<()> {
+        let aside = data.join(format!("{KEPT}.new"));
+        fs::write(&aside, format!("{HEADER}{}", self.text))?;
+        fs::rename(aside, data.join(KEPT))
+    }
+
+    /// How the file differs by now from what was read of it, a sentence for each key.
+    pub fn changes_since_start(&self) -> Vec<String> {
+        let Some(path) = &self.path else { return Vec::new() };
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => return vec![format!("{} cannot be read: {error}", path.display())],
+        };
+        let source = Source { name: &self.file, text: &text };
+        let now = match parse(source, &self.overrides) {
+            Ok(now) => now,
+            Err(error) => return vec![format!("the configuration has a mistake by now: {error}")],
+        };
+        let tables = (self.text.parse::<toml::Table>(), now.text.parse::<toml::Table>());
+        let (Ok(was), Ok(is)) = tables else { return Vec::new() };
+        let mut differences = Vec::new();
+        compare("", &toml::Value::Table(was), &toml::Value::Table(is), &mut differences);
+        let next = format!("{} says; start the deployment anew to use it", path.display());
+        let changes = differences.into_iter().take(MOST_DIFFERENCES);
+        changes.map(|(key, was, is)| format!("`{key}` is {was} here, {is} in {next}")).collect()
+    }
+}
+
+/// The keys with other values, each with both.
+fn compare(
+    key: &str,
+    was: &toml::Value,
+    is: &toml::Value,
+    differences: &mut Vec<(String, String, String)>,
+) {
+    let (toml::Value::Table(was), toml::Value::Table(is)) = (was, is) else {
+        if was != is {
+            differences.push((key.to_owned(), was.to_string(), is.to_string()));
+        }
+        return;
+    };
+    let under =
+        |inner: &str| if key.is_empty() { inner.to_owned() } else { format!("{key}.{inner}") };
+    for (inner, was) in was {
+        match is.get(inner) {
+            Some(is) => compare(&under(inner), was, is, differences),
+            None => differences.push((under(inner), was.to_string(), "not set".to_owned())),
+        }
+    }
+    for (inner, is) in is.iter().filter(|(inner, _)| !was.contains_key(*inner)) {
+        differences.push((under(inner), "not set".to_owned(), is.to_string()));
+    }
+}
+
+/// Why the units of a site cannot become those that are configured.
+fn inventory_conflict(actor: &SiteAuthority, name: &Name, site: &Site) -> Option<Conflict> {
+    let mut others = actor.inventory().filter(|(resource, ..)| **resource != site.resource);
+    if let Some((resource, _, units)) = others.find(|(.., units)| *units > 0) {
+        let (site, configured) = (name.clone(), site.resource.clone());
+        return Some(Conflict::Resource { site, units, journaled: resource.clone(), configured });
+    }
+    let total = units_of(actor, site);
+    let cause = actor.withdrawable(&site.resource, total.checked_sub(site.units)?).err()?;
+    Some(Conflict::Units { site: name.clone(), journaled: total, configured: site.units, cause })
+}
+
+/// How many units of the configured type a site has by its journal.
+pub(crate) fn units_of(actor: &SiteAuthority, site: &Site) -> u32 {
+    let mut inventory = actor.inventory();
+    inventory.find(|(resource, ..)| **resource == site.resource).map_or(0, |(.., units)| units)
+}
+
+/// What the deployment was started with the last time, if that is known.
+fn kept(data: &Path) -> Option<Config> {
+    let path = data.join(KEPT);
+    let text = fs::read_to_string(&path).ok()?;
+    parse(Source { name: &path.display().to_string(), text: &text }, &[]).ok()
+}
+
+/// The journals in a folder, each with its owner, by path.
+fn owners(folder: &Path) -> Result<Vec<(PathBuf, Owner)>, AssemblyError> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut journals: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|ending| ending == "db")).collect();
+    journals.sort();
+    let owner = |path: PathBuf| {
+        let owner = Reader::open(&path)?.owner().clone();
+        Ok((path, owner))
+    };
+    journals.into_iter().map(owner).collect()
+}
