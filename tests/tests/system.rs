@@ -18,6 +18,8 @@ mod hardship;
 mod outcomes;
 #[path = "system/why.rs"]
 mod why;
+#[path = "system/requests.rs"]
+mod requests;
 #[path = "system/documents.rs"]
 mod documents;
 #[path = "system/coverage.rs"]

@@ -28,7 +28,7 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
     Exit codes: 0 ok, 1 error, 2 usage; of a live deployment 3 no such thing, or can never be met, \
-    75 busy, 77 denied, 124 timed out\n\n\
+    75 busy, 77 denied, 124 timed out, 130 interrupted\n\n\
     TENURE_LOG=info logs to standard error, and a deployment logs warnings without it; NO_COLOR is honoured";
 
 #[derive(Debug, Subcommand)]

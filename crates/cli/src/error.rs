@@ -26,6 +26,8 @@ const NO_SUCH: u8 = 3;
 const BUSY: u8 = 75;
 /// Not for this asker (EX_NOPERM of sysexits.h).
 const DENIED: u8 = 77;
+/// Interrupted by ctrl-c, as a shell says it: 128 and the number of the signal.
+const INTERRUPTED: u8 = 130;
 /// Waited for in vain, as timeout(1) says it.
 const TIMED_OUT: u8 = 124;
 
@@ -144,6 +146,12 @@ pub(crate) enum Error {
         /// How long it was waited for.
         after: Span,
     },
+    /// The user waits no longer; what was begun goes on.
+    #[error("interrupted; {}", .0.as_ref().map_or_else(
+        || "what was asked for may go on".to_owned(),
+        |lease| format!("{lease} goes on")
+    ))]
+    Interrupted(Option<LeaseName>),
     /// A ticket or evidence does not hold.
     #[error("{message}")]
     Void {
@@ -167,7 +175,7 @@ fn of_run(swept: &str) -> String {
 /// Why a lease is over.
 fn why(lease: &LeaseView) -> String {
     match (&lease.refusal, &lease.outcome) {
-        (Some(refusal), _) => refusal.message.clone(),
+        (Some(refusal), _) => refusal.in_words(),
         (None, Some(outcome)) if outcome == "given-back" => {
             "it came back before it was active".to_owned()
         }
@@ -182,6 +190,7 @@ impl Error {
         match self {
             Self::Usage(_) | Self::Wrong(_) => USAGE,
             Self::TimedOut { .. } | Self::Client(ClientError::TimedOut(_)) => TIMED_OUT,
+            Self::Interrupted(_) => INTERRUPTED,
             Self::NotGranted(lease) => match lease.refusal.as_ref().map(|r| r.outlook.as_str()) {
                 Some("never") => NO_SUCH,
                 Some("later") => BUSY,
@@ -230,6 +239,7 @@ impl Error {
             BUSY => "busy",
             DENIED => "denied",
             TIMED_OUT => "timed-out",
+            INTERRUPTED => "interrupted",
             _ => "failed",
         }
     }
@@ -279,6 +289,10 @@ impl Error {
             Self::TimedOut { lease, .. } => {
                 Some(format!("`tenure lease why {lease}` tells what it waits for"))
             }
+            Self::Interrupted(Some(lease)) => Some(format!(
+                "`tenure lease watch {lease}` follows it, `tenure lease close {lease}` gives it back"
+            )),
+            Self::Interrupted(None) => Some("`tenure lease list` tells what there is".to_owned()),
             Self::Void { help, .. } => Some(help.clone()),
             Self::Run(error) => error.help(),
             Self::Client(_)

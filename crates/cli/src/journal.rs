@@ -230,7 +230,7 @@ impl FromStr for Wanted {
 pub(crate) fn run(command: &JournalCommand, console: &mut Console<'_>) -> Result<(), Error> {
     match command {
         JournalCommand::Verify(args) => verify::verify(args, console.out),
-        JournalCommand::Show(args) => show::show(args, console.out),
+        JournalCommand::Show(args) => show::show(args, console),
         JournalCommand::Replay(args) => replay::replay(args, console.out),
         JournalCommand::Fork(args) => fork::fork(args, console),
     }

@@ -20,6 +20,7 @@ mod run;
 mod save;
 mod simulate;
 mod table;
+mod text;
 #[cfg(test)]
 mod tests;
 pub mod workload;
@@ -32,6 +33,7 @@ use clap::Parser as _;
 
 use args::{Cli, Command, WorkloadCommand};
 use error::Error;
+use text::{Form, Guarded};
 
 /// All went well.
 const OK: u8 = 0;
@@ -46,6 +48,8 @@ struct Console<'a> {
     color: bool,
     /// Whether errors are JSON.
     json: bool,
+    /// How wide `out` is, if it is a terminal.
+    width: Option<u16>,
 }
 
 /// Runs the command of this process.
@@ -56,7 +60,8 @@ pub fn main() -> ExitCode {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let (mut out, mut err) = (Pipe(io::stdout().lock()), io::stderr());
     let color = terminal && !plain;
-    let mut console = Console { out: &mut out, err: &mut err, terminal, color, json: false };
+    let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0);
+    let mut console = Console { out: &mut out, err: &mut err, terminal, color, json: false, width };
     ExitCode::from(run_on(std::env::args_os(), &mut console))
 }
 
@@ -87,7 +92,8 @@ fn start_log() {
     let filter = std::env::var("TENURE_LOG").ok().or_else(|| runs.then(|| "warn".to_owned()));
     if let Some(filter) = filter {
         let filter = tracing_subscriber::EnvFilter::new(filter);
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+        let guarded = || Guarded::new(io::stderr(), Form::Event);
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(guarded).init();
     }
 }
 
@@ -98,12 +104,17 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
-    run_on(args, &mut Console { out, err, terminal: false, color: false, json: false })
+    let (terminal, color, json, width) = (false, false, false, None);
+    run_on(args, &mut Console { out, err, terminal, color, json, width })
 }
 
 fn run_on(args: impl IntoIterator<Item = OsString>, console: &mut Console<'_>) -> u8 {
     let args: Vec<OsString> = args.into_iter().collect();
     console.json = args::asks_for_json(&args);
+    let form = if console.json { Form::Json } else { Form::Text };
+    let &mut Console { ref mut out, ref mut err, terminal, color, json, width } = console;
+    let mut out = Guarded::new(out, form);
+    let console = &mut Console { out: &mut out, err: *err, terminal, color, json, width };
     let result = match Cli::try_parse_from(args) {
         Ok(cli) => dispatch(&cli, console),
         Err(answer) if !answer.use_stderr() => {

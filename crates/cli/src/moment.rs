@@ -4,13 +4,10 @@ use chrono::{DateTime, SecondsFormat};
 use tenure_core::time::{Span, Time};
 use tenure_sim::workload::parse_span;
 
-/// From here on a time is a date, before it the time since the start of an emulation: a hundred days of
-/// the year 2000 lie between the longest emulation and the first live deployment.
-const FIRST_DATE: Time = Time::from_secs(946_684_800);
-
-/// A time as text: a date for a live actor, else the time since the start of the emulation.
+/// A time as text, exactly: a date for a live actor, else the time since the start of the emulation.
 pub(crate) fn show(time: Time) -> String {
-    let date = DateTime::from_timestamp_micros(time.as_micros()).filter(|_| time >= FIRST_DATE);
+    let date =
+        DateTime::from_timestamp_micros(time.as_micros()).filter(|_| time >= Time::FIRST_DATE);
     date.map_or_else(|| time.to_string(), |date| date.to_rfc3339_opts(SecondsFormat::AutoSi, true))
 }
 

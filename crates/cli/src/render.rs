@@ -8,6 +8,7 @@ use tenure_config::{ConfigError, Place};
 
 use crate::Console;
 use crate::error::Error;
+use crate::text::{printable, printable_json, printable_lines};
 
 /// The width of a terminal that errors are made for.
 const WIDTH: usize = 100;
@@ -21,8 +22,15 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         return json_line(&Note::Error(Facts::of(error)), console);
     }
     match error {
-        Error::Usage(usage) if console.color => write!(console.err, "{}", usage.render().ansi()),
-        Error::Usage(usage) => write!(console.err, "{}", usage.render()),
+        Error::Usage(usage) => {
+            let plain = usage.render().to_string();
+            let shown = printable_lines(&plain);
+            if console.color && shown == plain {
+                write!(console.err, "{}", usage.render().ansi())
+            } else {
+                write!(console.err, "{shown}")
+            }
+        }
         Error::Config { error, text } => {
             writeln!(console.err, "{}", config(error, text, console.color))
         }
@@ -44,10 +52,16 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::Wrong(_)
         | Error::NotGranted(_)
         | Error::TimedOut { .. }
+        | Error::Interrupted(_)
         | Error::Void { .. }
         | Error::Ill(_)
         | Error::Write(_) => {
-            let title = Level::ERROR.primary_title(error.to_string());
+            let message = if let Error::Ill(wrong) = error {
+                wrong.iter().map(|wrong| printable(wrong)).collect::<Vec<_>>().join("\n")
+            } else {
+                printable(&error.to_string()).into_owned()
+            };
+            let title = Level::ERROR.primary_title(message);
             let text = report(Group::with_title(title), error.help(), console.color);
             writeln!(console.err, "{text}")
         }
@@ -60,13 +74,12 @@ pub(crate) fn warning(message: &str, console: &mut Console<'_>) -> io::Result<()
         let facts = Facts { version: VERSION, message: message.to_owned(), ..Facts::default() };
         return json_line(&Note::Warning(facts), console);
     }
-    let group = Group::with_title(Level::WARNING.primary_title(message));
+    let group = Group::with_title(Level::WARNING.primary_title(printable(message)));
     writeln!(console.err, "{}", renderer(console.color).render(&[group]))
 }
 
 fn json_line(note: &Note, console: &mut Console<'_>) -> io::Result<()> {
-    serde_json::to_writer(&mut *console.err, note)?;
-    writeln!(console.err)
+    writeln!(console.err, "{}", printable_json(&serde_json::to_string(note)?))
 }
 
 fn renderer(color: bool) -> Renderer {
@@ -76,14 +89,14 @@ fn renderer(color: bool) -> Renderer {
 
 /// The error with the line it is in.
 fn config(error: &ConfigError, text: &str, color: bool) -> String {
-    let title = Level::ERROR.primary_title(error.message.as_str());
+    let title = Level::ERROR.primary_title(printable_lines(&error.message));
     let group = match &error.place {
         Place::File { span, .. } => title.element(
             Snippet::source(text)
                 .path(error.file.as_str())
                 .annotation(AnnotationKind::Primary.span(span.clone())),
         ),
-        Place::Override(option) => title.element(Origin::path(option.as_str())),
+        Place::Override(option) => title.element(Origin::path(printable(option))),
         Place::Whole => title.element(Origin::path(error.file.as_str())),
     };
     report(group, error.help.clone(), color)
@@ -91,7 +104,8 @@ fn config(error: &ConfigError, text: &str, color: bool) -> String {
 
 fn report(group: Group<'_>, help: Option<String>, color: bool) -> String {
     let renderer = renderer(color);
-    let help = help.map(|help| Group::with_title(Level::HELP.secondary_title(help)));
+    let title = |help: String| Level::HELP.secondary_title(printable(&help).into_owned());
+    let help = help.map(|help| Group::with_title(title(help)));
     let groups = iter::once(group).chain(help);
     groups.map(|group| renderer.render(&[group])).collect::<Vec<_>>().join("\n")
 }
@@ -169,6 +183,7 @@ impl Facts {
             | Error::Wrong(_)
             | Error::NotGranted(_)
             | Error::TimedOut { .. }
+            | Error::Interrupted(_)
             | Error::Void { .. }
             | Error::Ill(_)
             | Error::Write(_) => {}

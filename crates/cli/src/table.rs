@@ -11,6 +11,7 @@ use tenure_core::identity::Scheme;
 use tenure_sim::scenario::{Network, Point, Scenario, Workload};
 
 use crate::run::Run;
+use crate::text::printable;
 
 /// How many runs the summary lists by their hashes.
 const LISTED_RUNS: usize = 10;
@@ -93,7 +94,7 @@ pub(crate) fn print(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::
         let fields = Fields::of(run)?;
         let mut row: Vec<String> = run.swept.0.iter().map(|(_, value)| value.clone()).collect();
         row.extend(COLUMNS.map(|(field, _, shape)| cell(fields.get(field), shape)));
-        table.add_row(row);
+        table.add_row(row.iter().map(|cell| printable(cell).into_owned()));
     }
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_cell_alignment(CellAlignment::Right);
@@ -131,7 +132,7 @@ fn cell(value: &Value, shape: Shape) -> String {
 
 fn summary(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     let Some(Point { swept, scenario, .. }) = points.first() else { return Ok(()) };
-    let mut line = |label: &str, text: &str| writeln!(out, "{label:<9} {text}");
+    let mut line = |label: &str, text: &str| writeln!(out, "{label:<9} {}", printable(text));
     line("scenario", &scenario.file)?;
     line("settings", &settings(scenario, swept))?;
     let sites = scenario.sites.iter();
@@ -264,7 +265,7 @@ pub(crate) fn csv(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
         if index == 0 {
             rows.write_record(names)?;
         }
-        rows.write_record(values)?;
+        rows.write_record(values.iter().map(|value| printable(value).into_owned()))?;
     }
     rows.flush()
 }

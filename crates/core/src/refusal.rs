@@ -74,9 +74,6 @@ pub enum Refusal {
     /// The ticket's constraints do not hold of what was asked.
     #[error("the ticket requires `{0}`")]
     Constraint(Constraint),
-    /// The lease is over and never comes back.
-    #[error("the lease is closed")]
-    Closed,
     /// The lease to be extended is not here, not the asker's, not live, or not continued by this term.
     #[error("no lease of yours here ends at {start} and could go on until {end}", start = .0.start(), end = .0.end())]
     NotExtendable(Term),
@@ -156,7 +153,6 @@ impl Refusal {
             | Self::TooMany { .. }
             | Self::TermTooShort { .. }
             | Self::TooLate(_)
-            | Self::Closed
             | Self::UnitsDiffer { .. }
             | Self::NotExtendable(_)
             | Self::Malformed(_) => Outlook::Never,
@@ -187,7 +183,6 @@ impl Refusal {
             Self::Ticket(_) => "void-ticket",
             Self::Conflict(_) => "conflict",
             Self::Constraint(_) => "constraint",
-            Self::Closed => "closed",
             Self::NotExtendable(_) => "not-extendable",
             Self::UnitsDiffer { .. } => "units-differ",
             Self::SetupFailed { .. } => "setup-failed",

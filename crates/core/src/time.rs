@@ -5,6 +5,7 @@
 //! contiguous terms share exactly one number and never one instant.
 
 use std::fmt;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::de::{Deserializer, Visitor};
 use serde::ser::Serializer;
@@ -13,7 +14,7 @@ use thiserror::Error;
 
 /// A point in time: microseconds since the Unix epoch, or since the start of an emulation.
 ///
-/// In text formats it is written as the [`Span`] since the origin.
+/// In text formats it is written as the [`Span`] since the origin; people are shown a date (`Display`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(i64);
 
@@ -24,6 +25,9 @@ impl Time {
     pub const MAX: Self = Self(i64::MAX);
     /// Earlier than every instant an actor can name.
     pub const MIN: Self = Self(i64::MIN);
+    /// 1 January 2000. From here on an instant is shown as a date, before it as the time since the start
+    /// of an emulation: no emulation lasts that long.
+    pub const FIRST_DATE: Self = Self::from_secs(946_684_800);
 
     /// The instant `micros` microseconds after the origin.
     pub const fn from_micros(micros: i64) -> Self {
@@ -62,10 +66,19 @@ impl Time {
 }
 
 impl fmt::Display for Time {
+    /// RFC 3339 in UTC, to the millisecond; an instant of an emulation is the [`Span`] since its start.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Span(self.0).fmt(f)
+        let micros =
+            u64::try_from(self.0).ok().filter(|_| (Self::FIRST_DATE..=LAST_DATE).contains(self));
+        match micros.map(Duration::from_micros) {
+            Some(date) => humantime::format_rfc3339_millis(UNIX_EPOCH + date).fmt(f),
+            None => Span(self.0).fmt(f),
+        }
     }
 }
+
+/// The end of the year 9999, after which RFC 3339 has no dates.
+const LAST_DATE: Time = Time::from_secs(253_402_300_799);
 
 impl fmt::Debug for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -342,6 +355,16 @@ mod tests {
         assert_eq!(shown(129_600_000_000), "1d12h");
         assert_eq!(shown(1_500_000), "1.5s");
         assert_eq!(shown(-3_600_000_000), "-1h");
+    }
+
+    #[test]
+    fn instants_are_dates_and_those_of_an_emulation_spans() {
+        let live = Time::from_micros(1_795_000_000_123_456);
+        assert_eq!(live.to_string(), "2026-11-18T11:06:40.123Z");
+        assert_eq!(Time::FIRST_DATE.to_string(), "2000-01-01T00:00:00.000Z");
+        assert_eq!(Time::from_secs(90_000).to_string(), "1d1h");
+        assert_eq!(Time::ZERO.minus(Span::HOUR).to_string(), "-1h");
+        assert!(Time::MAX.to_string().ends_with('s') && Time::MIN.to_string().starts_with('-'));
     }
 
     #[test]

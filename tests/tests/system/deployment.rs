@@ -80,6 +80,12 @@ impl Deployment {
         })
     }
 
+    /// Starts `tenure up` again with the configuration in the folder.
+    pub(crate) fn restart_up(&mut self) {
+        let config = std::fs::read_to_string(self.data.path().join("live.toml")).expect("a file");
+        self.process = run_config(&config, self.data.path());
+    }
+
     pub(crate) fn restart(&mut self) {
         self.process = run(self.data.path());
     }

@@ -138,7 +138,7 @@ fn service_manager_facts(p: &Parts) -> Vec<Fact> {
         sm::AskRefused { number: 7, refusal: refusal.clone() }.into(),
         sm::GaveUp { number: 7 }.into(),
         sm::Leased { lease: LEASE, term: p.term, units: vec![unit] }.into(),
-        sm::RedeemRefused { lease: LEASE, refusal: Refusal::Closed }.into(),
+        sm::RedeemRefused { lease: LEASE, refusal: Refusal::Forbidden }.into(),
         sm::Joined { lease: LEASE, unit: UNIT, error: None }.into(),
         sm::ExtensionAsked {
             lease: LEASE,

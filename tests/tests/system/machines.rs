@@ -202,7 +202,7 @@ fn service_manager_table() -> Table {
     ];
     let events = vec![
         Event::Granted(s.ticket.clone()),
-        Event::Refused(Refusal::Closed),
+        Event::Refused(Refusal::Forbidden),
         Event::GaveUp,
         Event::Leased(s.term, vec![unit(0)]),
         Event::Joined(UnitId(0), true),
@@ -241,11 +241,11 @@ fn broker_table() -> Table {
         granted(vec![s.ticket.clone(), s.extension.clone()]),
         granted(vec![s.ticket.clone()]),
         granted(vec![s.ticket.clone()]).next(Event::Credited(hash)).unwrap(),
-        State::Refused { refusal: Refusal::Closed },
+        State::Refused { refusal: Refusal::Forbidden },
     ];
     let events = vec![
         Event::Granted(vec![(0, s.ticket.clone())]),
-        Event::Refused(Refusal::Closed),
+        Event::Refused(Refusal::Forbidden),
         Event::Credited(hash),
     ];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
@@ -275,7 +275,7 @@ fn site_authority_table() -> Table {
         Event::Extended,
         Event::Closed(Why::TermOver),
         Event::Closed(Why::GivenBack),
-        Event::Closed(Why::Failed(Refusal::Closed)),
+        Event::Closed(Why::Failed(Refusal::Forbidden)),
     ];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
     let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();

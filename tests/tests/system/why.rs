@@ -22,9 +22,14 @@ esac
 
 /// A site whose driver is [`LENDER`], and two service managers.
 fn lender(units: u32) -> Deployment {
+    with_driver(LENDER, units)
+}
+
+/// A site whose driver is a program, and two service managers.
+pub(crate) fn with_driver(text: &str, units: u32) -> Deployment {
     let data = tempfile::tempdir().expect("a folder");
     let program = data.path().join("lender");
-    std::fs::write(&program, LENDER).expect("a program");
+    std::fs::write(&program, text).expect("a program");
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&program, mode).expect("its mode");
     let sum = Command::new("sha256sum").arg(&program).output().expect("sha256sum");

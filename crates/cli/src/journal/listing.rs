@@ -6,6 +6,8 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use serde_json::{Map, Value};
 
+use crate::text::{line, printable};
+
 /// Rows under a title; the keys of the JSON form are the columns.
 pub(super) struct Listing {
     pub(super) title: &'static str,
@@ -40,7 +42,7 @@ impl Listing {
         table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(self.columns.iter().map(|column| column.replace('_', " ")));
         for row in &self.rows {
-            table.add_row(row.iter().map(text));
+            table.add_row(row.iter().map(|value| printable(&text(value)).into_owned()));
         }
         for line in table.lines() {
             writeln!(out, "{}", line.trim_end())?;
@@ -67,7 +69,7 @@ pub(super) fn print(
         writeln!(out)?;
     } else {
         for (key, value) in &about {
-            writeln!(out, "{:<8} {}", key.replace('_', " "), text(value))?;
+            line(out, format_args!("{:<8} {}", key.replace('_', " "), text(value)))?;
         }
         for list in lists {
             writeln!(out)?;

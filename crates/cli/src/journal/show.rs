@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use comfy_table::presets::NOTHING;
+use comfy_table::{ContentArrangement, Table};
 use serde_json::{Map, Value, json};
 use tenure_core::fact::{Entry, Fact};
 use tenure_core::name::Name;
@@ -13,9 +15,14 @@ use tenure_node::journal::{JournalError, Reader};
 use super::ShowArgs;
 use super::paths;
 use super::subject::{Subject, Subjects, tickets};
+use crate::Console;
 use crate::args::Format;
 use crate::error::Error;
 use crate::moment;
+use crate::text::printable;
+
+/// The least room beside the head of a fact that its words are put into.
+const LEAST_ROOM: u16 = 40;
 
 /// A fact that is shown.
 struct Shown {
@@ -26,9 +33,10 @@ struct Shown {
 }
 
 /// Prints the facts that `args` ask for: of one journal in their order, of several by their times.
-pub(super) fn show(args: &ShowArgs, out: &mut dyn Write) -> Result<(), Error> {
+pub(super) fn show(args: &ShowArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let paths = paths::journals(&args.paths)?;
-    let form = Form { format: args.output, several: paths.len() > 1 };
+    let form = Form { format: args.output, several: paths.len() > 1, width: console.width };
+    let out = &mut *console.out;
     let (mut first, mut failed) = (true, None);
     form.begin(out)?;
     let mut print = |shown: &Shown| {
@@ -73,18 +81,18 @@ fn wanted(path: &Path, args: &ShowArgs, mut each: impl FnMut(Shown)) -> Result<(
 struct Form {
     format: Format,
     several: bool,
+    /// How wide the terminal is, if it is one.
+    width: Option<u16>,
 }
 
 impl Form {
     fn begin(self, out: &mut dyn Write) -> io::Result<()> {
         match self.format {
             Format::Table => {
-                let actor = self.actor("actor");
-                writeln!(
-                    out,
-                    "{:>8}  {:<27}  {actor}{:<8} {:<38} what",
-                    "fact", "time", "lease", "kind"
-                )
+                let (actor, kind) = (self.actor("actor"), "kind");
+                let head =
+                    format!("{:>8}  {:<27}  {actor}{:<8} {kind:<38}", "fact", "time", "lease");
+                self.line(&head, "what", out)
             }
             Format::Json => writeln!(out, "{{\"version\": 1, \"facts\": ["),
             Format::Jsonl => Ok(()),
@@ -92,9 +100,47 @@ impl Form {
         }
     }
 
+    /// Prints a fact in a line. On a terminal the words are wrapped beside its head or, where there is
+    /// little room for them, below it.
+    fn line(self, head: &str, words: &str, out: &mut dyn Write) -> io::Result<()> {
+        let (head, words) = (printable(head), printable(words));
+        let head_width = u16::try_from(head.chars().count()).unwrap_or(u16::MAX);
+        let Some(width) = self.width else {
+            return writeln!(out, "{}", format!("{head} {words}").trim_end());
+        };
+        let (indent, beside) = match width.checked_sub(head_width + 1) {
+            Some(room) if room >= LEAST_ROOM => (head_width + 1, true),
+            Some(_) | None => (4, false),
+        };
+        let mut words = wrapped(&words, width.saturating_sub(indent)).into_iter();
+        if beside {
+            let first = format!("{head} {}", words.next().unwrap_or_default());
+            writeln!(out, "{}", first.trim_end())?;
+        } else {
+            let head = head.split_whitespace().collect::<Vec<_>>().join("  ");
+            wrapped(&head, width).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        }
+        let indent = " ".repeat(usize::from(indent));
+        words.try_for_each(|line| writeln!(out, "{indent}{line}"))
+    }
+
     fn actor(self, name: &str) -> String {
         if self.several { format!("{name:<12} ") } else { String::new() }
     }
+}
+
+/// The lines of a text that is no wider than `width`.
+fn wrapped(text: &str, width: u16) -> Vec<String> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(width).add_row([text]);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 0));
+    }
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
 impl Shown {
@@ -116,8 +162,8 @@ impl Shown {
             Format::Table => {
                 let words = words(&body(&self.entry.fact));
                 let (position, actor) = (self.position, form.actor(self.actor.as_str()));
-                let line = format!("{position:>8}  {at:<27}  {actor}{lease:<8} {kind:<38} {words}");
-                writeln!(out, "{}", line.trim_end())
+                let head = format!("{position:>8}  {at:<27}  {actor}{lease:<8} {kind:<38}");
+                form.line(&head, &words, out)
             }
             Format::Json | Format::Jsonl => {
                 if format == Format::Json && !first {
@@ -131,7 +177,7 @@ impl Shown {
                 let slice = self.subject.slice.as_ref().map_or("", |slice| slice.as_str());
                 let position = self.position.to_string();
                 let words = words(&body(&self.entry.fact));
-                let actor = self.actor.as_str();
+                let (actor, words) = (self.actor.as_str(), printable(&words));
                 row.write_record([&position, &at, kind, &lease, slice, &words, actor])?;
                 row.flush()
             }
@@ -205,13 +251,24 @@ fn shorten(value: &mut Value) {
             }
         }
         Value::Object(fields) => fields.iter_mut().for_each(|(key, value)| {
-            let is_time = ["start", "end", "earliest", "latest", "answer_by", "wake", "at"];
+            let is_time = [
+                "start",
+                "end",
+                "earliest",
+                "latest",
+                "answer_by",
+                "wake",
+                "at",
+                "until",
+                "TooLate",
+                "Undecided",
+            ];
             if is_time.contains(&key.as_str())
                 && let Ok(time) = serde_json::from_value::<Time>(value.clone())
             {
                 *value = moment::show(time).into();
             }
-            if key == "term"
+            if matches!(key.as_str(), "term" | "NotExtendable")
                 && let Ok(term) = serde_json::from_value::<Term>(value.clone())
             {
                 let (start, end) = (moment::show(term.start()), moment::show(term.end()));
@@ -269,4 +326,53 @@ fn object(fields: &Map<String, Value>) -> String {
 
 fn is_hex(text: &str) -> bool {
     text.len() >= 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_core::refusal::Refusal;
+
+    use super::*;
+
+    #[test]
+    fn the_instants_of_a_refusal_are_dates() {
+        let at = Time::from_secs(1_795_003_200);
+        let term = Term::new(at, at.plus(tenure_core::time::Span::HOUR)).unwrap();
+        for refusal in [
+            Refusal::TooLate(at),
+            Refusal::Undecided(at),
+            Refusal::NotExtendable(term),
+            Refusal::Beyond { resource: Name::literal("node"), until: at, end: at },
+        ] {
+            let mut shown = serde_json::to_value(&refusal).unwrap();
+            shorten(&mut shown);
+            let shown = shown.to_string();
+            assert!(shown.contains("2026-11-18T12:00:00Z") && !shown.contains("20775d"), "{shown}");
+            let words = refusal.to_string();
+            assert!(
+                words.contains("2026-11-18T12:00:00.000Z") && !words.contains("20775d"),
+                "{words}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_fact_is_no_wider_than_the_terminal() {
+        let form = |width| Form { format: Format::Table, several: false, width };
+        let head =
+            format!("{:>8}  {:<27}  {:<8} {:<38}", 13, "2026-11-18T12:00:00Z", "7.0", "kind");
+        let words = "units 3 node, properties {note \u{1b}[2J} ".repeat(4);
+        let shown = |width| {
+            let mut out = Vec::new();
+            form(width).line(&head, &words, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        for width in [70, 140] {
+            let shown = shown(Some(width));
+            assert!(shown.lines().all(|line| line.len() <= usize::from(width)), "{shown}");
+            assert!(shown.lines().count() > 2 && shown.matches("note").count() == 4, "{shown}");
+            assert!(!shown.contains('\u{1b}'), "{shown}");
+        }
+        assert_eq!(shown(None).lines().count(), 1, "elsewhere a fact is a line");
+    }
 }

@@ -150,11 +150,15 @@ impl print::Row for DelegationView {
 }
 
 impl print::Row for RequestView {
-    const COLUMNS: &'static [&'static str] = &["request", "state", "answer by", "why"];
+    const COLUMNS: &'static [&'static str] =
+        &["request", "state", "units", "type", "start", "end", "answer by", "why"];
 
     fn cells(&self) -> Vec<String> {
         let refusal = self.refusal.as_ref().map(|refusal| refusal.code.clone());
         let refusal = refusal.unwrap_or_default();
-        vec![self.request.clone(), self.state.clone(), self.answer_by.clone(), refusal]
+        let Self { request, state, units, resource, start, end, answer_by, .. } = self;
+        let units = units.to_string();
+        let cells = [request, state, &units, resource, start, end, answer_by, &refusal];
+        cells.into_iter().cloned().collect()
     }
 }

@@ -188,7 +188,7 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "N", value_parser = counted::<NonZeroU32>)]
     pub(crate) least: Option<NonZeroU32>,
 
-    /// What a unit must be like: key=value, key=2..8, key=a|b [may be repeated]
+    /// What a unit must be like: key=value, key=2..8, key=2.., key=a|b [may be repeated]
     #[arg(long = "where", value_name = "KEY=VALUE")]
     pub(crate) requirements: Vec<String>,
 
@@ -216,7 +216,7 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) broker: Option<Name>,
 
-    /// Names the wish: asking twice under one id asks once
+    /// An idempotency key: asking again under one id asks once, or anew if that was refused for now
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
 
@@ -234,7 +234,8 @@ Examples:
   tenure lease request 4 node --least 2 --for 2h --slack 1h --where speed=2..8
   tenure lease request 1 --for 1h --id nightly-2026-11-21
 
-Exit codes: 0 ok, 1 error, 2 usage, 3 can never be met, 75 busy, 77 denied, 124 timed out";
+Exit codes: 0 ok, 1 error, 2 usage, 3 can never be met, 75 busy, 77 denied, 124 timed out,
+130 interrupted";
 
 fn property(text: &str) -> Result<(Name, String), String> {
     let (key, value) = text.split_once('=').ok_or("write key=value")?;

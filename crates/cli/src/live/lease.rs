@@ -9,9 +9,11 @@ use tenure_node::api::client::{Client, ClientError};
 use tenure_node::api::{LeaseName, LeaseUnitView, LeaseView, Request, Wish};
 
 use super::args::{Door, LeaseCommand, Output, RequestArgs, WaitArgs};
+use super::interrupt::Interrupt;
 use super::{ask, connect, print, roughly, why};
 use crate::Console;
 use crate::error::Error;
+use crate::text;
 
 /// `tenure lease ...`
 pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result<(), Error> {
@@ -52,13 +54,16 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         reason: args.reason.clone(),
     };
     let mut client = connect(&args.door.data)?;
-    let view: LeaseView = client.ask(&Request::Ask(Box::new(wish)))?;
     let WaitArgs { wait, timeout } = args.wait;
+    let interrupt = Interrupt::watch(&client, wait)?;
+    let asked = client.ask(&Request::Ask(Box::new(wish)));
+    let view: LeaseView = asked.map_err(|error| interrupt.or(error, None))?;
     if !wait {
         return list(&[view], args.door.output, console);
     }
     let request = LeaseName { part: None, ..name_of(&view)? };
-    let leases = until(&mut client, &request, timeout, is_settled)?;
+    let leases = until(&mut client, &request, timeout, is_settled)
+        .map_err(|error| interrupt.or(error, Some(&request)))?;
     list(&leases, args.door.output, console)?;
     match leases.iter().find(|lease| lease.state == "closed") {
         Some(refused) => Err(Error::NotGranted(Box::new(refused.clone()))),
@@ -78,7 +83,9 @@ fn extend(
     if !wait {
         return list(&asked, door.output, console);
     }
-    let leases = until(&mut client, lease, timeout, |lease| lease.extension.is_none())?;
+    let interrupt = Interrupt::watch(&client, wait)?;
+    let leases = until(&mut client, lease, timeout, |lease| lease.extension.is_none())
+        .map_err(|error| interrupt.or(error, Some(lease)))?;
     list(&leases, door.output, console)?;
     let same = |now: &&LeaseView| {
         asked
@@ -104,7 +111,9 @@ fn close(
         leases = client.ask(&Request::Close { lease: lease.clone() })?;
     }
     if wait && !leases.iter().all(is_over) {
-        leases = until(&mut client, lease, timeout, is_over)?;
+        let interrupt = Interrupt::watch(&client, wait)?;
+        leases = until(&mut client, lease, timeout, is_over)
+            .map_err(|error| interrupt.or(error, Some(lease)))?;
     }
     list(&leases, door.output, console)
 }
@@ -162,10 +171,10 @@ fn show(door: &Door, lease: &LeaseName, console: &mut Console<'_>) -> Result<(),
             writeln!(console.out)?;
         }
         for (key, value) in facts(lease) {
-            writeln!(console.out, "{key:<10} {value}")?;
+            text::line(console.out, format_args!("{key:<10} {value}"))?;
         }
         if !lease.in_hand.is_empty() {
-            writeln!(console.out, "\n{}", print::table(&lease.in_hand))?;
+            writeln!(console.out, "\n{}", print::table(&lease.in_hand, console.width))?;
         }
     }
     Ok(())
@@ -183,7 +192,7 @@ fn facts(lease: &LeaseView) -> Vec<(&'static str, String)> {
         ("until", format!("{} ({})", lease.end, left(lease))),
     ];
     if let Some(refusal) = &lease.refusal {
-        facts.push(("refusal", refusal.message.clone()));
+        facts.push(("refusal", refusal.in_words()));
     }
     for ticket in &lease.tickets {
         facts.push(("ticket", ticket.clone()));
@@ -221,24 +230,23 @@ fn watch(door: &Door, lease: Option<LeaseName>, console: &mut Console<'_>) -> Re
         if door.output == Output::Csv {
             print::csv(std::slice::from_ref(&view), std::mem::take(&mut first), console)?;
         } else if door.output == Output::Table {
-            let refusal = view.refusal.as_ref().map(|refusal| format!(": {}", refusal.message));
-            let site = view.site.as_deref().unwrap_or("-");
-            writeln!(
-                console.out,
-                "{:<12} {:<28} {:>3} {} at {site}, {}{}",
-                view.lease,
-                state(&view),
-                view.units,
-                view.resource,
-                left(&view),
-                refusal.unwrap_or_default()
-            )?;
+            text::line(console.out, change(&view))?;
             console.out.flush()?;
         } else {
             print::line(&view, console)?;
         }
         view = client.next(None)?;
     }
+}
+
+/// A lease as it is now, in a line.
+fn change(view: &LeaseView) -> String {
+    let refusal = view.refusal.as_ref().map(|refusal| format!(": {}", refusal.in_words()));
+    let (state, left) = (state(view), left(view));
+    let LeaseView { lease, units, resource, site, .. } = view;
+    let site = site.as_deref().unwrap_or("-");
+    let refusal = refusal.unwrap_or_default();
+    format!("{lease:<12} {state:<28} {units:>3} {resource} at {site}, {left}{refusal}")
 }
 
 impl print::Row for LeaseView {

@@ -3,6 +3,7 @@
 pub(crate) mod args;
 mod actors;
 mod doctor;
+mod interrupt;
 mod lease;
 mod print;
 mod proof;

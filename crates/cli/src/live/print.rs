@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::args::Output;
 use crate::Console;
 use crate::error::Error;
+use crate::text::printable;
 
 /// Something that is one row of a table.
 pub(crate) trait Row: Serialize {
@@ -55,7 +56,7 @@ pub(crate) fn all<R: Row>(
 ) -> Result<(), Error> {
     match output {
         Output::Table if rows.is_empty() => writeln!(console.out, "{empty}")?,
-        Output::Table => writeln!(console.out, "{}", table(rows))?,
+        Output::Table => writeln!(console.out, "{}", table(rows, console.width))?,
         Output::Json => pretty(&values.iter().map(Versioned::of).collect::<Vec<_>>(), console)?,
         Output::Jsonl => values.iter().try_for_each(|value| line(value, console))?,
         Output::Csv => csv(rows, true, console)?,
@@ -91,19 +92,25 @@ fn pretty(value: &impl Serialize, console: &mut Console<'_>) -> io::Result<()> {
     writeln!(console.out)
 }
 
-/// A table without lines, to be read by people.
-pub(crate) fn table<R: Row>(rows: &[R]) -> String {
+/// A table without lines, to be read by people: as wide as it needs, or as their terminal if that is known.
+pub(crate) fn table<R: Row>(rows: &[R], width: Option<u16>) -> String {
     let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(R::COLUMNS.iter().map(|column| column.to_uppercase()));
-    table.add_rows(rows.iter().map(Row::cells));
+    table.load_style(NOTHING).set_header(R::COLUMNS.iter().map(|column| column.to_uppercase()));
+    match width {
+        Some(width) => table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width),
+        None => table.set_content_arrangement(ContentArrangement::Disabled),
+    };
+    table.add_rows(rows.iter().map(cells));
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((if index == 0 { 0 } else { 2 }, 0));
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n")
+}
+
+/// The cells of a row as they can be shown.
+fn cells<R: Row>(row: &R) -> Vec<String> {
+    row.cells().iter().map(|cell| printable(cell).into_owned()).collect()
 }
 
 /// Prints rows with commas between, and the names of the columns above if there is a `head`.
@@ -113,7 +120,42 @@ pub(crate) fn csv<R: Row>(rows: &[R], head: bool, console: &mut Console<'_>) -> 
         writer.write_record(R::COLUMNS)?;
     }
     for row in rows {
-        writer.write_record(row.cells())?;
+        writer.write_record(cells(row))?;
     }
     writer.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Unit(&'static str, String);
+
+    impl Row for Unit {
+        const COLUMNS: &'static [&'static str] = &["unit", "properties"];
+
+        fn cells(&self) -> Vec<String> {
+            vec![self.0.to_owned(), self.1.clone()]
+        }
+    }
+
+    #[test]
+    fn a_table_is_no_wider_than_the_terminal_and_loses_nothing() {
+        let words: Vec<String> = (0..30).map(|n| format!("host.name=main{n:02}")).collect();
+        let rows = [Unit("alpha/u0", words.join(" ")), Unit("alpha/u1", "x".repeat(150))];
+        let fitted = table(&rows, Some(60));
+        assert!(fitted.lines().all(|line| line.chars().count() <= 60), "{fitted}");
+        assert!(words.iter().all(|word| fitted.contains(word)), "{fitted}");
+        assert_eq!(fitted.matches('x').count(), 150, "{fitted}");
+        assert_eq!(table(&rows, None).lines().count(), 3, "elsewhere a row is a line");
+    }
+
+    #[test]
+    fn a_cell_cannot_make_a_row_or_steer_the_terminal() {
+        let rows = [Unit("alpha/u0", "a\nalpha/u1  \u{1b}[2Jfree\u{202e}".to_owned())];
+        let shown = table(&rows, None);
+        assert_eq!(shown.lines().count(), 2, "{shown}");
+        assert!(shown.contains(r"a\nalpha/u1  \u{1b}[2Jfree\u{202e}"), "{shown}");
+    }
 }

@@ -21,23 +21,30 @@ use crate::moment;
 /// The longest file that is read: many times the longest message.
 const MOST: u64 = 64 << 20;
 
-/// A ticket: its bytes, or JSON with `links` that have `bytes`.
-pub(super) fn ticket(path: &Path) -> Result<Ticket, Error> {
+/// What a file says of the links of a ticket beside their bytes, root first; nothing if it is bytes alone.
+pub(super) type Stated = Vec<serde_json::Map<String, Value>>;
+
+/// A ticket: its bytes, or JSON with `links` that have `bytes`; and what is said of them.
+pub(super) fn ticket(path: &Path) -> Result<(Ticket, Stated), Error> {
     let bytes = read(path)?;
     let values = match values(&bytes) {
-        Err(no_json) => return decoded(path, "ticket", &bytes, &no_json),
+        Err(no_json) => {
+            return Ok((decoded(path, "ticket", &bytes, &no_json)?, Stated::new()));
+        }
         Ok(values) => values,
     };
     let help = "JSON has a ticket where `tenure ticket show -o json` has it: `links` with `bytes`";
     let links = find(&values, &|object| {
         let links = object.get("links")?.as_array()?.iter();
-        links.map(|link| link.get("bytes")?.as_str()).collect::<Option<Vec<_>>>()
+        links.map(|link| Some((link.get("bytes")?.as_str()?, link.as_object()?))).collect()
     });
-    let links = links.ok_or_else(|| void(path, "there is no ticket in it", help))?;
-    let ticket = chain(links.into_iter()).map_err(|cause| void(path, &cause, help))?;
+    let links: Vec<_> = links.ok_or_else(|| void(path, "there is no ticket in it", help))?;
+    let bytes = links.iter().map(|(bytes, _)| *bytes);
+    let ticket = chain(bytes).map_err(|cause| void(path, &cause, help))?;
+    let stated = links.iter().map(|(_, stated)| (*stated).clone()).collect();
     let named = find(&values, &|object| object.get("ticket")?.as_str());
     match named.filter(|named| *named != ticket.hash().to_hex()) {
-        None => Ok(ticket),
+        None => Ok((ticket, stated)),
         Some(named) => {
             let cause = format!("it names ticket {named}, but its links are {}", ticket.hash());
             Err(void(path, &cause, help))

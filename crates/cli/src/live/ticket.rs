@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::Value;
 use tenure_core::identity::{ActorId, PublicKey, Scheme, Verifier};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
@@ -15,6 +16,7 @@ use tenure_node::clock::{Clock as _, WallClock};
 use super::args::{Door, Output, TicketCommand, VerifyArgs};
 use super::{ask, print, proof, roughly};
 use crate::error::Error;
+use crate::text::line;
 use crate::{Console, moment};
 
 /// `tenure ticket ...`
@@ -28,9 +30,9 @@ pub(crate) fn ticket(command: &TicketCommand, console: &mut Console<'_>) -> Resu
 fn show(door: &Door, hash: &str, console: &mut Console<'_>) -> Result<(), Error> {
     let ticket: TicketView = ask(&door.data, &Request::Ticket { hash: hash.to_owned() })?;
     if door.output == Output::Table {
-        writeln!(console.out, "ticket {}", ticket.ticket)?;
+        line(console.out, format_args!("ticket {}", ticket.ticket))?;
         if let Some(lease) = &ticket.lease {
-            writeln!(console.out, "lease  {lease}")?;
+            line(console.out, format_args!("lease  {lease}"))?;
         }
         writeln!(console.out)?;
     }
@@ -46,7 +48,10 @@ fn verify(args: &VerifyArgs, console: &mut Console<'_>) -> Result<(), Error> {
             let receipts = receipts.collect::<Result<Vec<_>, _>>()?.concat();
             hear(&evidence, &receipts, &known, args.door.output, console)
         }
-        (None, Some(path)) => check(&proof::ticket(path)?, &known, args, console),
+        (None, Some(path)) => {
+            let (ticket, stated) = proof::ticket(path)?;
+            check(&ticket, &stated, &known, args, console)
+        }
         (None, None) => Err(Error::Wrong("no ticket and no evidence is named".to_owned())),
     }
 }
@@ -70,6 +75,10 @@ impl Known {
             names: status.actors.iter().map(|a| (a.id.clone(), a.name.clone())).collect(),
             now: moment::parse(&status.now).ok(),
         }
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        self.names.values().any(|known| known == name)
     }
 
     fn name(&self, id: ActorId) -> String {
@@ -110,6 +119,8 @@ struct TicketVerdict {
     term: String,
     links: Vec<LinkVerdict>,
     faults: Vec<String>,
+    /// What the file says that neither its signed bytes nor a deployment confirms.
+    unchecked: Vec<String>,
 }
 
 /// What was found of a link.
@@ -138,23 +149,61 @@ fn link_view(link: &SignedLink, known: &Known) -> LinkView {
     LinkView::of(link, |id| known.name(id))
 }
 
-fn check(
-    ticket: &Ticket,
+/// The fields of a file that must say of a link what its signed bytes say; whoever reads the file believes
+/// them. Names of actors are not signed, and can be held against those of a running deployment only.
+const STATED: [&str; 7] = ["hash", "resource", "units", "start", "end", "constraints", "signed"];
+
+/// What a file says falsely of a link, and which names in it nothing confirms.
+fn lies(
+    stated: &serde_json::Map<String, Value>,
+    link: &SignedLink,
     known: &Known,
-    args: &VerifyArgs,
-    console: &mut Console<'_>,
-) -> Result<(), Error> {
-    let at = args.at.or(known.now).unwrap_or_else(|| WallClock::new().now());
-    let meant = known.sites_meant(args.site.as_deref())?;
-    let site_is_meant = meant.as_ref().map(|meant| meant.contains(&ticket.site().to_hex()));
+) -> (Vec<String>, Vec<String>) {
+    let signed = serde_json::to_value(link_view(link, known)).unwrap_or_default();
+    let lie = |key: &str| {
+        let (says, is) = (stated.get(key)?, signed.get(key)?);
+        (says != is).then(|| format!("the file says `{key}` {says}, its signed bytes {is}"))
+    };
+    let (mut lies, mut unchecked): (Vec<String>, Vec<String>) =
+        (STATED.into_iter().filter_map(lie).collect(), Vec::new());
+    for (key, id) in [("issuer", link.issuer), ("holder", link.holder)] {
+        let says = stated.get(key).and_then(Value::as_str).unwrap_or_default();
+        let is_id = [id.to_hex(), id.to_string()].iter().any(|id| id == says);
+        if is_id || !stated.contains_key(key) || says == known.name(id) {
+            continue;
+        }
+        if known.names.contains_key(&id.to_hex()) || known.has_name(says) {
+            let name = known.name(id);
+            lies.push(format!("the file says `{key}` {says}, its signed bytes {name}"));
+        } else {
+            unchecked.push(format!("{id} is called {says}"));
+        }
+    }
+    (lies, unchecked)
+}
+
+/// What holds of each link, root first, and which names in the file nothing confirms.
+fn verdicts(
+    ticket: &Ticket,
+    stated: &[serde_json::Map<String, Value>],
+    known: &Known,
+    (at, site_is_meant): (Time, Option<bool>),
+) -> (Vec<LinkVerdict>, Vec<String>) {
     let (mut links, mut parent): (Vec<LinkVerdict>, Option<&SignedLink>) = (Vec::new(), None);
-    let mut verifier = Verifier::new(Scheme::Ed25519);
+    let (mut verifier, mut unchecked) = (Verifier::new(Scheme::Ed25519), Vec::new());
     for (place, link) in ticket.links().iter().enumerate() {
         let mut wrong = Vec::new();
         if !link.verifies(&mut verifier) {
             wrong.push("its signature is not its issuer's".to_owned());
         }
         wrong.extend(link.follows(parent).err().map(|fault| fault.to_string()));
+        if let Some(stated) = stated.get(place) {
+            let (lies, names) = lies(stated, link, known);
+            wrong.extend(lies);
+            unchecked.extend(
+                names.into_iter().filter(|name| !unchecked.contains(name)).collect::<Vec<_>>(),
+            );
+        }
         if place == 0 && site_is_meant == Some(false) {
             wrong.push("it is another site's".to_owned());
         }
@@ -165,6 +214,20 @@ fn check(
         links.push(LinkVerdict { link: place, what: link_view(link, known), verdict });
         parent = Some(link);
     }
+    (links, unchecked)
+}
+
+fn check(
+    ticket: &Ticket,
+    stated: &[serde_json::Map<String, Value>],
+    known: &Known,
+    args: &VerifyArgs,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    let at = args.at.or(known.now).unwrap_or_else(|| WallClock::new().now());
+    let meant = known.sites_meant(args.site.as_deref())?;
+    let site_is_meant = meant.as_ref().map(|meant| meant.contains(&ticket.site().to_hex()));
+    let (links, unchecked) = verdicts(ticket, stated, known, (at, site_is_meant));
     let wrong = links.iter().filter(|link| link.verdict != "holds");
     let faults: Vec<String> =
         wrong.map(|link| format!("link {}: {}", link.link, link.verdict)).collect();
@@ -186,6 +249,7 @@ fn check(
         .to_owned(),
         links,
         faults,
+        unchecked,
     };
     if args.door.output == Output::Table {
         head(&verdict, ticket, at, console)?;
@@ -194,6 +258,10 @@ fn check(
     if site_is_meant.is_none() {
         let site = &verdict.site;
         let message = format!("nobody has said which site is meant: compare {site}, or use --site");
+        crate::render::warning(&message, console)?;
+    }
+    if !verdict.unchecked.is_empty() {
+        let message = format!("nothing here tells whether {}", verdict.unchecked.join("; "));
         crate::render::warning(&message, console)?;
     }
     if verdict.holds {
@@ -223,9 +291,9 @@ fn head(
         Some(false) => "NOT the one meant",
         None => "nobody says which is meant",
     };
-    writeln!(console.out, "ticket {}", verdict.ticket)?;
-    writeln!(console.out, "site   {} ({site}), {}", verdict.site_name, verdict.site)?;
-    writeln!(console.out, "term   {term}, at {}", verdict.at)?;
+    line(console.out, format_args!("ticket {}", verdict.ticket))?;
+    line(console.out, format_args!("site   {} ({site}), {}", verdict.site_name, verdict.site))?;
+    line(console.out, format_args!("term   {term}, at {}", verdict.at))?;
     writeln!(console.out, "{}\n", if verdict.holds { "It holds." } else { "It does NOT hold." })?;
     Ok(())
 }
@@ -238,6 +306,9 @@ struct EvidenceVerdict {
     convicts_name: Option<String>,
     /// Why, in a sentence.
     reason: String,
+    /// How many receipts were heard, and what that leaves open of a conviction.
+    receipts: usize,
+    caveat: Option<String>,
     at: String,
     links: Vec<Charge>,
 }
@@ -276,6 +347,10 @@ impl print::Row for Charge {
         ]
     }
 }
+
+/// What is left open of a conviction without receipts.
+const UNHEARD: &str = "no receipts were heard: a broker may sell again what came back to its site by then; \
+                       hear its receipts with --receipts before it is held guilty";
 
 fn hear(
     evidence: &Evidence,
@@ -317,14 +392,18 @@ fn hear(
         convicts: outcome.as_ref().ok().map(ActorId::to_hex),
         convicts_name: outcome.as_ref().ok().map(|id| known.name(*id)),
         reason,
+        receipts: receipts.len(),
+        caveat: (outcome.is_ok() && receipts.is_empty()).then(|| UNHEARD.to_owned()),
         at,
         links,
     };
     if output == Output::Table {
-        match &verdict.convicts {
-            Some(id) => writeln!(console.out, "convicts {id}: {}\n", verdict.reason)?,
-            None => writeln!(console.out, "convicts nobody: {}\n", verdict.reason)?,
+        let whom = verdict.convicts.as_deref().unwrap_or("nobody");
+        line(console.out, format_args!("convicts {whom}: {}", verdict.reason))?;
+        if let Some(caveat) = &verdict.caveat {
+            line(console.out, format_args!("caveat: {caveat}"))?;
         }
+        writeln!(console.out)?;
     }
     print::one(&verdict, &verdict.links, output, "no links", console)?;
     if verdict.convicts.is_some() {

@@ -131,6 +131,41 @@ fn one_bit_that_is_altered_anywhere_is_found() {
 }
 
 #[test]
+fn a_file_that_says_something_else_than_its_signed_bytes_is_found_out() {
+    let folder = with_ticket("lies", &sold_to(GUEST));
+    let file = folder.path("lying.json");
+    let (site, guest) = (signer(SITE).id().to_hex(), signer(GUEST).id());
+    let args = [&*file, "--at", &at(60), "--site", &site, "-o", "json"];
+    for (field, lie) in [
+        ("units", json!(300)),
+        ("resource", json!("gpu")),
+        ("start", json!("2026-11-18T12:00:01.000Z")),
+        ("end", json!("2030-11-18T13:00:00.000Z")),
+        ("constraints", json!(["zone = west"])),
+        ("signed", json!(false)),
+        ("hash", json!("c0ffee")),
+    ] {
+        let mut told = shown(&sold_to(GUEST));
+        let truth = told["links"][1][field].clone();
+        told["links"][1][field] = lie.clone();
+        fs::write(&file, told.to_string()).unwrap();
+        let (code, out, err) = verify(&folder, &args);
+        let found: Value = serde_json::from_str(&out).unwrap();
+        let fault = format!("link 1: the file says `{field}` {lie}, its signed bytes {truth}");
+        assert_eq!((code, &found["faults"]), (1, &json!([fault])), "{err}");
+        assert_eq!(found["links"][1][field], truth, "what is shown is what is signed");
+    }
+    // Names are not signed: without a deployment nothing tells whose they are.
+    let mut named = shown(&sold_to(GUEST));
+    named["links"][1]["holder"] = json!("guest");
+    fs::write(&file, named.to_string()).unwrap();
+    let (code, out, err) = verify(&folder, &args);
+    let found: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &found["unchecked"]), (0, &json!([format!("{guest} is called guest")])));
+    assert!(err.contains("nothing here tells whether"), "{err}");
+}
+
+#[test]
 fn a_wrong_site_a_term_that_is_over_and_a_link_that_takes_too_much_are_named() {
     let ticket = sold_to(GUEST);
     let folder = with_ticket("wrong", &ticket);
@@ -208,6 +243,11 @@ fn evidence_convicts_the_broker_that_sold_too_much() {
         assert_eq!((code, err.as_str()), (0, ""), "{out}");
         assert!(out.starts_with(&format!("convicts {}", broker.to_hex())), "{out}");
         assert!(out.contains("has handed on 6 units") && out.contains("of 4"), "{out}");
+        assert!(out.contains("caveat: no receipts were heard"), "{out}");
+        let (_, out, _) = verify(&folder, &["--evidence", &folder.path(file), "-o", "json"]);
+        let found: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(found["receipts"], 0);
+        assert!(found["caveat"].as_str().is_some_and(|caveat| caveat.contains("--receipts")));
     }
     // What came back later than the instant excuses nothing.
     let files = [folder.path("evidence"), folder.path("receipts.json")];
@@ -215,6 +255,7 @@ fn evidence_convicts_the_broker_that_sold_too_much() {
     let (code, out, _) = verify(&folder, &args);
     let found: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &found["convicts"]), (0, &json!(broker.to_hex())));
+    assert_eq!((&found["receipts"], &found["caveat"]), (&json!(1), &Value::Null));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::args::{ConfigCommand, DevArgs, Output, UpArgs};
 use super::print;
 use crate::Console;
 use crate::error::Error;
+use crate::text::line;
 
 /// What `tenure dev` runs.
 const DEV: &str = include_str!("../../../../config/dev.toml");
@@ -39,7 +40,8 @@ pub(crate) fn config(command: &ConfigCommand, console: &mut Console<'_>) -> Resu
     let config = checked(&config.display().to_string(), &text, set)?;
     config.check().map_err(|error| wrong(error.into(), &text))?;
     if *output == Output::Table {
-        return Ok(writeln!(console.out, "{} is good: {}", config.file, cast(&config))?);
+        let good = format!("{} is good: {}", config.file, cast(&config));
+        return Ok(line(console.out, good)?);
     }
     let good = Good::of(&config);
     print::one(&good, std::slice::from_ref(&good), *output, "", console)
@@ -133,7 +135,7 @@ fn welcome(config: &Config, data: &Path, console: &mut Console<'_>) -> Result<()
         true => String::new(),
         false => format!(" --data {}", data.display()),
     };
-    writeln!(console.out, "Tenure runs: {}; data in {}.", cast(config), data.display())?;
+    line(console.out, format_args!("Tenure runs: {}; data in {}.", cast(config), data.display()))?;
     writeln!(console.out, "Try, in another terminal:\n")?;
     for command in [
         "lease request 2 --for 10m --wait",
@@ -143,7 +145,7 @@ fn welcome(config: &Config, data: &Path, console: &mut Console<'_>) -> Result<()
         "lease why 1",
         "lease close 1 --wait",
     ] {
-        writeln!(console.out, "  tenure {command}{folder}")?;
+        line(console.out, format_args!("  tenure {command}{folder}"))?;
     }
     writeln!(
         console.out,

@@ -7,6 +7,7 @@ use super::lease::state;
 use super::{ask, print};
 use crate::Console;
 use crate::error::Error;
+use crate::text::line;
 
 /// Says why each lease of a name is as it is.
 pub(super) fn why(door: &Door, lease: &LeaseName, console: &mut Console<'_>) -> Result<(), Error> {
@@ -15,15 +16,16 @@ pub(super) fn why(door: &Door, lease: &LeaseName, console: &mut Console<'_>) -> 
         return print::rows(&whys, door.output, "", console);
     }
     for why in &whys {
-        writeln!(console.out, "{} is {}: {}", why.lease.lease, state(&why.lease), why.reason)?;
+        let (name, state) = (&why.lease.lease, state(&why.lease));
+        line(console.out, format_args!("{name} is {state}: {}", why.reason))?;
         for (word, says) in lines(why) {
-            writeln!(console.out, "  {word:<9} {says}")?;
+            line(console.out, format_args!("  {word:<9} {says}"))?;
         }
         if let Some(help) = &why.help {
-            writeln!(console.out, "help: {help}")?;
+            line(console.out, format_args!("help: {help}"))?;
         }
         for command in &why.look {
-            writeln!(console.out, "see:  {command}")?;
+            line(console.out, format_args!("see:  {command}"))?;
         }
     }
     Ok(console.out.flush()?)

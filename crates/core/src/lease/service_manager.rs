@@ -241,6 +241,21 @@ impl State {
         }
     }
 
+    /// The lease's own ticket, while it has one.
+    pub fn ticket(&self) -> Option<&Ticket> {
+        match self {
+            Self::Redeeming { ticket } => Some(ticket),
+            Self::Closing { tickets } => tickets.first(),
+            Self::Joining { held } | Self::Active { held } | Self::Leaving { held, .. } => {
+                held.tickets.first()
+            }
+            Self::Asking { .. }
+            | Self::GivenUp { .. }
+            | Self::Crediting { .. }
+            | Self::Closed { .. } => None,
+        }
+    }
+
     /// The next state.
     pub fn next(self, event: Event) -> Result<Self, Illegal> {
         match self {

@@ -179,7 +179,7 @@ fn a_refusal_or_an_end_by_somebody_else_than_the_site_leaves_the_lease_as_it_was
     let hash = world.ticket(GUEST, lease).hash();
     let subject = Subject::Ticket(hash);
     for nobody in [FAR_SITE, BROKER, RIVAL] {
-        let no = Message::Refused { subject, refusal: Refusal::Closed };
+        let no = Message::Refused { subject, refusal: Refusal::Forbidden };
         let end = Message::Closed { ticket: hash, refusal: None, receipts: vec![] };
         without_effect(&mut world, &letter(nobody, GUEST, no));
         without_effect(&mut world, &letter(nobody, GUEST, end));
@@ -264,7 +264,7 @@ fn what_is_said_about_unknown_tickets_is_ignored() {
         }
     }
     let subject = Subject::Ticket(theirs.hash());
-    let no = Message::Refused { subject, refusal: Refusal::Closed };
+    let no = Message::Refused { subject, refusal: Refusal::Forbidden };
     without_effect(&mut world, &letter(SITE, GUEST, no));
 }
 

@@ -79,6 +79,15 @@ impl Client {
         &self.path
     }
 
+    /// What ends the connection from another thread: whoever reads an answer then finds it broken.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn hang_up(&self) -> io::Result<impl FnOnce() + Send + 'static> {
+        let stream = self.stream.get_ref().try_clone()?;
+        Ok(move || drop(stream.shutdown(std::net::Shutdown::Both)))
+    }
+
     /// Asks, and reads the first answer. That is waited for two minutes, that to a watch for ever.
     ///
     /// # Errors

@@ -120,7 +120,8 @@ pub struct Wish {
     pub manager: Option<Name>,
     /// Whom it asks; its first broker unless set.
     pub broker: Option<Name>,
-    /// Names the wish: who wishes again under the same id gets the same lease.
+    /// An idempotency key: asking again under the same id is answered the same lease, unless it was refused
+    /// and may be had later.
     pub id: Option<String>,
     /// The slice.
     pub slice: Name,

@@ -164,7 +164,7 @@ impl Deck {
     }
 
     /// The leases of a service manager that are wanted, in order.
-    async fn leases_of(
+    pub(super) async fn leases_of(
         &self,
         manager: &Name,
         wanted: impl Fn(LeaseId, &Name, bool) -> bool + Send + 'static,
@@ -471,7 +471,7 @@ fn tickets_of(state: &State) -> Vec<&Ticket> {
     match (state.held(), state) {
         (Some(held), _) => held.tickets.iter().collect(),
         (None, State::Closing { tickets }) => tickets.iter().collect(),
-        (None, state) => view::ticket_of(state).into_iter().collect(),
+        (None, state) => state.ticket().into_iter().collect(),
     }
 }
 

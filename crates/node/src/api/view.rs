@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
-use tenure_core::actor::broker::{Broker, HoldingSurvey, RequestSurvey};
+use tenure_core::actor::broker::{Broker, HoldingSurvey, RequestSurvey, Wanted};
 use tenure_core::actor::service_manager::{LeaseSurvey, ServiceManager};
 use tenure_core::actor::site_authority::{SiteAuthority, SiteLeaseSurvey};
 use tenure_core::identity::ActorId;
@@ -16,7 +16,7 @@ use tenure_core::property::Properties;
 use tenure_core::refusal::{Outlook, Refusal};
 use tenure_core::slice::LeaseId;
 use tenure_core::ticket::Ticket;
-use tenure_core::time::{Term, Time};
+use tenure_core::time::Time;
 
 use super::proof::EvidenceView;
 use crate::clock::ClockStep;
@@ -106,7 +106,7 @@ pub struct LeaseView {
     pub site: Option<String>,
     /// How far an extension is, if one is under way: asking, redeeming.
     pub extension: Option<String>,
-    /// How it went, if it is over: ended, given-back, refused, unanswered.
+    /// How it went, if it is over: ended, given-back, refused, failed (its setup, at the site), unanswered.
     pub outcome: Option<String>,
     /// Who said no, and why, if somebody did.
     pub refusal: Option<RefusalView>,
@@ -135,6 +135,9 @@ pub struct LeaseUnitView {
 pub struct RefusalView {
     /// A stable word.
     pub code: String,
+    /// The site that said it, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// In a sentence.
     pub message: String,
     /// Whether it can ever be had: never, later, denied.
@@ -255,6 +258,18 @@ pub struct RequestView {
     pub request: String,
     /// Where it is in its life: open, granted, returned, refused.
     pub state: String,
+    /// The type that it asks for.
+    pub resource: String,
+    /// How many units.
+    pub units: u32,
+    /// How few would do.
+    pub least: u32,
+    /// The term: from the earliest start that suits, as long as it is to last.
+    pub start: String,
+    /// Its end, if it starts then.
+    pub end: String,
+    /// The latest start that suits.
+    pub latest: String,
     /// When it is of no more use to its asker.
     pub answer_by: String,
     /// Why it was refused, if it was.
@@ -289,10 +304,17 @@ fn properties(properties: &Properties) -> BTreeMap<String, String> {
 }
 
 impl RefusalView {
+    /// Who said no, where that is known, and why.
+    pub fn in_words(&self) -> String {
+        let by = self.by.as_ref().map_or_else(String::new, |by| format!("{by}: "));
+        format!("{by}{}", self.message)
+    }
+
     pub(super) fn of(refusal: &Refusal) -> Self {
         Self {
             code: refusal.word().to_owned(),
-            message: in_words(refusal),
+            by: None,
+            message: refusal.to_string(),
             outlook: match refusal.outlook() {
                 Outlook::Never => "never",
                 Outlook::Later => "later",
@@ -305,50 +327,6 @@ impl RefusalView {
                 None
             },
         }
-    }
-}
-
-/// What a refusal says, with its instants as dates.
-pub(super) fn in_words(refusal: &Refusal) -> String {
-    let span = |term: &Term| (time(term.start()), time(term.end()));
-    match refusal {
-        Refusal::Busy { resource, asked, free, earliest } => {
-            let hint = earliest.map(|at| format!("; from {} on they would be", time(at)));
-            let hint = hint.unwrap_or_default();
-            format!("{asked} units of `{resource}` were asked for, {free} are free{hint}")
-        }
-        Refusal::TooLate(at) => format!("too late: it had to be asked for before {}", time(*at)),
-        Refusal::Undecided(at) => format!("no decision was taken by {}", time(*at)),
-        Refusal::NotExtendable(term) => {
-            let (start, end) = span(term);
-            format!("no lease of yours here ends at {start} and could go on until {end}")
-        }
-        Refusal::Conflict(evidence) => {
-            let (links, at) = (evidence.links.len(), time(evidence.at));
-            format!("{links} links were cut from a ticket that does not cover them at {at}")
-        }
-        Refusal::Oversold { links, at } => {
-            let at = time(*at);
-            format!("{links} tickets, too many to show, use up what this one was cut from at {at}")
-        }
-        Refusal::Beyond { resource, until, end } => format!(
-            "`{resource}` is delegated until {}, and was asked for until {}",
-            time(*until),
-            time(*end)
-        ),
-        Refusal::NoSuchType { .. }
-        | Refusal::NoMatch { .. }
-        | Refusal::TooMany { .. }
-        | Refusal::TermTooShort { .. }
-        | Refusal::Ticket(_)
-        | Refusal::Constraint(_)
-        | Refusal::Closed
-        | Refusal::UnitsDiffer { .. }
-        | Refusal::SetupFailed { .. }
-        | Refusal::Malformed(_)
-        | Refusal::Forbidden
-        | Refusal::Overloaded
-        | Refusal::Quota { .. } => refusal.to_string(),
     }
 }
 
@@ -365,7 +343,7 @@ pub(super) fn lease(
     now: Time,
 ) -> LeaseView {
     let held = lease.state.held();
-    let site = ticket_of(lease.state).map(Ticket::site);
+    let site = lease.state.ticket().map(Ticket::site).or(lease.closed_by.map(|(site, _)| *site));
     let site_name = site.map(|site| name(names, site));
     let units = held.into_iter().flat_map(|held| held.units.values());
     let units = units.map(|(unit, usage)| LeaseUnitView {
@@ -392,28 +370,16 @@ pub(super) fn lease(
         left_s: lease.term.end().since(now).as_secs_f64(),
         site: site_name.clone(),
         extension,
-        outcome: outcome.map(|outcome| outcome_word(outcome).to_owned()),
-        refusal: outcome.and_then(|outcome| match outcome {
-            Outcome::Refused(refusal) => Some(RefusalView::of(refusal)),
-            Outcome::Ended | Outcome::GivenBack | Outcome::Unanswered => None,
-        }),
+        outcome: outcome.map(|outcome| outcome_word(outcome, lease.closed_by).to_owned()),
+        refusal: match (outcome, lease.closed_by) {
+            (Some(Outcome::Refused(refusal)), _) => Some(RefusalView::of(refusal)),
+            (_, Some((_, refusal))) => {
+                Some(RefusalView { by: site_name.clone(), ..RefusalView::of(refusal) })
+            }
+            (_, None) => None,
+        },
         in_hand: units.collect(),
         tickets: lease.tickets.iter().map(ToString::to_string).collect(),
-    }
-}
-
-/// The first ticket of a lease, if it has one.
-pub(super) fn ticket_of(state: &State) -> Option<&Ticket> {
-    match state {
-        State::Redeeming { ticket } => Some(ticket),
-        State::Closing { tickets } => tickets.first(),
-        State::Joining { held } | State::Active { held } | State::Leaving { held, .. } => {
-            held.tickets.first()
-        }
-        State::Asking { .. }
-        | State::GivenUp { .. }
-        | State::Crediting { .. }
-        | State::Closed { .. } => None,
     }
 }
 
@@ -427,8 +393,10 @@ fn use_word(usage: Use) -> &'static str {
     }
 }
 
-fn outcome_word(outcome: &Outcome) -> &'static str {
+/// How a lease went. One that its site closed comes back like any other, but nobody gave it back.
+fn outcome_word(outcome: &Outcome, closed_by: Option<&(ActorId, Refusal)>) -> &'static str {
     match outcome {
+        Outcome::GivenBack if closed_by.is_some() => "failed",
         Outcome::Ended => "ended",
         Outcome::GivenBack => "given-back",
         Outcome::Refused(_) => "refused",
@@ -521,7 +489,14 @@ fn holding(holding: &HoldingSurvey<'_>, names: &Names, now: Time) -> DelegationV
 }
 
 fn request(request: &RequestSurvey<'_>, names: &Names) -> RequestView {
+    let Wanted { resource, units, least, earliest, latest, duration } = request.wanted;
     RequestView {
+        resource: resource.to_string(),
+        units: *units,
+        least: *least,
+        start: time(*earliest),
+        end: time(earliest.plus(*duration)),
+        latest: time(*latest),
         request: format!("{}/{}", name(names, request.id.origin), request.id.number),
         state: plain(request.state.word()),
         answer_by: time(request.answer_by),

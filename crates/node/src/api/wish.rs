@@ -1,58 +1,121 @@
 //! Wishes: what a user asks for becomes a request, and the same wish is never made twice.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use tenure_core::actor::Role;
 use tenure_core::effect::Command;
 use tenure_core::fact::{Fact, service_manager};
+use tenure_core::identity::ActorId;
 use tenure_core::mapper::service_manager::Ask;
-use tenure_core::message::Item;
+use tenure_core::message::{Item, Request};
 use tenure_core::name::Name;
 use tenure_core::property::Properties;
+use tenure_core::refusal::{Outlook, Refusal};
 use tenure_core::resource::{Constraint, Constraints, Test, Value};
 use tenure_core::slice::LeaseId;
-use tenure_core::time::Span;
+use tenure_core::time::{Span, Time};
 
 use super::server::Deck;
 use super::view::LeaseView;
-use super::{ApiError, Code, Wish};
+use super::{ApiError, Code, LeaseName, Wish};
 use crate::journal::{JournalError, Reader};
 
-/// The leases that were asked for under an id, of each service manager whose journal was looked through.
-pub(super) type Asked = BTreeMap<Name, BTreeMap<String, LeaseId>>;
+/// The requests that were made under an id, of each service manager whose journal was read.
+pub(super) type Asked = BTreeMap<Name, Made>;
+
+/// The newest request under each id.
+pub(super) type Made = BTreeMap<String, (u64, Body)>;
 
 /// The request property that carries the id.
 const ID: &str = "wish.id";
 
+/// The request property that carries how long after it was made the request wanted to start, if it has an id.
+const AFTER: &str = "wish.after";
+
+/// The longest id, in bytes.
+const MAX_ID: usize = 256;
+
 /// The longest that a broker may take to say something about a request that cannot wait.
 const PATIENCE: Span = Span::MINUTE;
 
-/// Asks for a lease; under an id that was used before, looks at the one it gave.
+/// Asks for a lease. An id is an idempotency key: of the requests under one id at most one is open or
+/// granted, and whoever asks again is answered the same one, unless it was refused and may be met later.
 pub(super) async fn ask(deck: &Deck, wish: Wish) -> Result<LeaseView, ApiError> {
     super::sense::lasts(wish.duration)?;
     let manager = manager(deck, wish.manager.as_ref())?;
-    let Some(id) = wish.id.clone() else {
-        return make(deck, &manager, wish).await;
-    };
-    // Held while the wish is made, so that two at a time make one lease.
+    let (id, named) = (wish.id.clone(), wish.broker.is_some());
+    if id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_ID) {
+        let message = format!("an id has 1 to {MAX_ID} bytes");
+        return Err(ApiError::new(Code::Usage, message).help("leave it out, or choose another"));
+    }
+    let ask = ask_of(deck, &manager, wish)?;
+    let Some(id) = id else { return Ok(make(deck, &manager, ask).await?.1) };
+    // Held while the request is made, so that two at a time make one lease.
     let mut asked = deck.asked().lock().await;
-    if !asked.contains_key(&manager) {
-        asked.insert(manager.clone(), from_journal(deck, &manager).await?);
+    // Taken out meanwhile: if it is left open whether the request was made, the journal is read anew.
+    let mut made = match asked.remove(&manager) {
+        Some(made) => made,
+        None => from_journal(deck, &manager).await?,
+    };
+    let answer = once(deck, &manager, (&id, named), ask, &mut made).await;
+    if !matches!(&answer, Err(error) if error.code == Code::Failed) {
+        asked.insert(manager, made);
     }
-    if let Some(lease) = asked.get(&manager).and_then(|asked| asked.get(&id)) {
-        return deck.lease(&manager, *lease).await.map_err(|error| {
-            let message =
-                format!("a wish `{id}` was made before, and its lease is forgotten: {error}");
-            ApiError::new(Code::NoSuch, message).help("choose another --id")
-        });
+    answer
+}
+
+/// The request that an id stands for, or a new one in its place.
+async fn once(
+    deck: &Deck,
+    manager: &Name,
+    (id, names_broker): (&str, bool),
+    ask: Ask,
+    made: &mut Made,
+) -> Result<LeaseView, ApiError> {
+    let body = Body::of_ask(&ask);
+    if let Some((number, before)) = made.get(id) {
+        let differences = before.differences(&body, names_broker, |id| deck.name(id));
+        if !differences.is_empty() {
+            let message = format!("id `{id}` stands for another request: {differences}");
+            let help = "choose another --id, or ask for the same as before";
+            return Err(ApiError::new(Code::Usage, message).help(help));
+        }
+        let number = *number;
+        let parts = deck.leases_of(manager, move |lease, _, _| lease.number == number).await?;
+        match parts.first() {
+            Some(first) if !parts.iter().any(|part| may_be_met_later(deck, part)) => {
+                return Ok(first.clone());
+            }
+            None if !was_refused_for_now(deck, manager, number).await? => {
+                let message = format!("the request under id `{id}` is over and forgotten");
+                return Err(ApiError::new(Code::NoSuch, message).help("choose another --id"));
+            }
+            Some(_) | None => withdraw(deck, manager, &parts).await?,
+        }
     }
-    let view = make(deck, &manager, wish).await?;
-    let lease = view.lease.rsplit('/').next().and_then(|id| id.split('.').next()?.parse().ok());
-    if let (Some(number), Some(asked)) = (lease, asked.get_mut(&manager)) {
-        asked.insert(id, LeaseId { number, part: 0 });
-    }
+    let (number, view) = make(deck, manager, ask).await?;
+    made.insert(id.to_owned(), (number, body));
     Ok(view)
+}
+
+/// Whether a part of a request came to nothing, but another try may come to something. What its user gave up
+/// in time is not tried again.
+fn may_be_met_later(deck: &Deck, part: &LeaseView) -> bool {
+    let two_margins = deck.config().margin.times(2).as_secs_f64();
+    (part.state == "given-up" && part.left_s <= two_margins)
+        || part.outcome.as_deref() == Some("unanswered")
+        || part.refusal.as_ref().is_some_and(|refusal| refusal.outlook == "later")
+}
+
+/// Gives back what a request was granted. A ticket that comes later goes back by itself.
+async fn withdraw(deck: &Deck, manager: &Name, parts: &[LeaseView]) -> Result<(), ApiError> {
+    let on_its_way_out = ["given-up", "closing", "crediting", "closed"];
+    for part in parts.iter().filter(|part| !on_its_way_out.contains(&part.state.as_str())) {
+        if let Ok(LeaseName { number, part: Some(part), .. }) = part.lease.parse() {
+            deck.command(manager, Command::Close { lease: LeaseId { number, part } }).await?;
+        }
+    }
+    Ok(())
 }
 
 /// The service manager that asks.
@@ -72,7 +135,8 @@ fn manager(deck: &Deck, named: Option<&Name>) -> Result<Name, ApiError> {
     }
 }
 
-async fn make(deck: &Deck, manager: &Name, wish: Wish) -> Result<LeaseView, ApiError> {
+/// What a wish asks of the core.
+fn ask_of(deck: &Deck, manager: &Name, wish: Wish) -> Result<Ask, ApiError> {
     let broker = match &wish.broker {
         Some(name) => Some(deck.actor(Role::Broker, name)?.card().id),
         None => {
@@ -84,11 +148,12 @@ async fn make(deck: &Deck, manager: &Name, wish: Wish) -> Result<LeaseView, ApiE
     let latest = earliest.plus(wish.slack);
     let patience = PATIENCE.min(Span::from_micros(wish.duration.as_micros() / 2));
     let mut properties = BTreeMap::new();
-    if let Some(id) = &wish.id {
-        properties.insert(Name::literal(ID), id.clone());
+    if let Some(id) = wish.id {
+        properties.insert(Name::literal(ID), id);
+        properties.insert(Name::literal(AFTER), wish.after.to_string());
     }
     let bad = |message: String| ApiError::new(Code::Usage, message);
-    let ask = Ask {
+    Ok(Ask {
         broker,
         slice: wish.slice,
         items: vec![Item {
@@ -105,10 +170,82 @@ async fn make(deck: &Deck, manager: &Name, wish: Wish) -> Result<LeaseView, ApiE
         properties: Properties::try_from(properties).map_err(|error| bad(error.to_string()))?,
         configuration: wish.configuration,
         reason: wish.reason,
-    };
+    })
+}
+
+/// Asks, and answers the number of the request with its lease.
+async fn make(deck: &Deck, manager: &Name, ask: Ask) -> Result<(u64, LeaseView), ApiError> {
     let lease = deck.command(manager, Command::Ask(ask)).await?;
     let lease = lease.ok_or_else(|| ApiError::new(Code::Failed, "the wish made no lease"))?;
-    deck.lease(manager, lease).await
+    Ok((lease.number, deck.lease(manager, lease).await?))
+}
+
+/// What a request is for, each part of it by the name that users have for it. The reason is no part of it.
+#[derive(Debug)]
+pub(super) struct Body {
+    broker: Option<ActorId>,
+    parts: Vec<(&'static str, String)>,
+}
+
+impl Body {
+    fn of_ask(ask: &Ask) -> Self {
+        let Ask { broker, slice, items, earliest, latest, duration, .. } = ask;
+        let slack = latest.since(*earliest);
+        Self::of(*broker, slice, items, (*duration, slack), [&ask.properties, &ask.configuration])
+    }
+
+    fn of_fact(fact: &service_manager::Asked) -> Self {
+        let Request { items, earliest, latest, duration, properties, .. } = &fact.request;
+        let (spans, broker) = ((*duration, latest.since(*earliest)), Some(fact.broker));
+        Self::of(broker, &fact.slice, items, spans, [properties, &fact.configuration])
+    }
+
+    fn of(
+        broker: Option<ActorId>,
+        slice: &Name,
+        items: &[Item],
+        (duration, slack): (Span, Span),
+        [properties, configuration]: [&Properties; 2],
+    ) -> Self {
+        let mut parts = vec![
+            ("slice", slice.to_string()),
+            ("duration", duration.to_string()),
+            ("slack", slack.to_string()),
+            ("after", properties.get(AFTER).unwrap_or("0s").to_owned()),
+            ("configuration", list(configuration.iter().map(|(k, v)| format!("{k}={v}")))),
+        ];
+        for item in items {
+            parts.extend([
+                ("resource", item.resource.to_string()),
+                ("units", item.units.to_string()),
+                ("least", item.least.to_string()),
+                ("requirements", list(item.requirements.iter().map(ToString::to_string))),
+            ]);
+        }
+        Self { broker, parts }
+    }
+
+    /// What is different now, in words. The broker counts only if it is named.
+    fn differences(&self, now: &Self, broker: bool, name: impl Fn(ActorId) -> String) -> String {
+        let changed = |what: &str, (was, is): (&str, &str)| {
+            let said =
+                |text: &str| if text.is_empty() { "none".to_owned() } else { format!("`{text}`") };
+            format!("{what} was {} and is now {}", said(was), said(is))
+        };
+        let parts = self.parts.iter().zip(&now.parts);
+        let differ = parts.filter(|(was, is)| was != is);
+        let mut differences: Vec<String> =
+            differ.map(|((what, was), (_, is))| changed(what, (was, is))).collect();
+        if broker && self.broker != now.broker {
+            let [was, is] = [self.broker, now.broker].map(|id| id.map(&name).unwrap_or_default());
+            differences.push(changed("broker", (&was, &is)));
+        }
+        differences.join("; ")
+    }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    items.collect::<Vec<_>>().join(", ")
 }
 
 /// What is required of a type's attributes: `key=value`, `key=a|b`, `key=2..8`.
@@ -117,49 +254,105 @@ fn requirements(texts: &[String]) -> Result<Constraints, ApiError> {
     for text in texts {
         let bad = |why: &str| {
             ApiError::new(Code::Usage, format!("`{text}` is no requirement: {why}"))
-                .help("write `speed=3`, `speed=2..8` or `zone=a|b`")
+                .help("write `speed=3`, `speed=2..8`, `speed=2..` or `zone=a|b`")
         };
         let (key, value) = text.split_once('=').ok_or_else(|| bad("there is no `=`"))?;
         let key = Name::new(key).map_err(|error| bad(&error.to_string()))?;
-        constraints.add(Constraint { key, test: test(value) });
+        constraints.add(Constraint { key, test: test(value).map_err(bad)? });
     }
     Ok(constraints)
 }
 
-fn test(text: &str) -> Test {
-    if let Some((least, most)) = text.split_once("..")
-        && let (Ok(least), Ok(most)) = (least.parse(), most.parse())
-    {
-        return Test::Within { least, most };
+fn test(text: &str) -> Result<Test, &'static str> {
+    if let Some((least, most)) = text.split_once("..") {
+        let bound = |text: &str, open: i64| if text.is_empty() { Ok(open) } else { text.parse() };
+        let numbers = (bound(least, i64::MIN), bound(most, i64::MAX));
+        return match numbers {
+            _ if text == ".." => Err("a range needs a bound"),
+            (Ok(least), Ok(most)) if least <= most => Ok(Test::Within { least, most }),
+            (Ok(_), Ok(_)) => Err("the range is empty"),
+            _ => Err("the bounds of a range are whole numbers"),
+        };
     }
     if text.contains('|') {
-        return Test::OneOf(text.split('|').map(Value::read).collect());
+        return Ok(Test::OneOf(text.split('|').map(Value::read).collect()));
     }
-    Test::Equals(Value::read(text))
+    Ok(Test::Equals(Value::read(text)))
 }
 
-/// The ids in the journal of a service manager.
-async fn from_journal(deck: &Deck, manager: &Name) -> Result<BTreeMap<String, LeaseId>, ApiError> {
-    let path = deck.journal(manager);
-    // A long journal takes its time, and others ask meanwhile.
-    let read = tokio::task::spawn_blocking(move || ids(&path)).await;
-    let failed = |error: &dyn std::fmt::Display| {
-        ApiError::new(Code::Failed, format!("the journal of {manager}: {error}"))
+/// What `look` sees in the journal of a service manager, fact by fact.
+async fn in_journal<T: Default + Send + 'static>(
+    deck: &Deck,
+    manager: &Name,
+    look: impl Fn(&mut T, Time, &service_manager::Fact) + Send + 'static,
+) -> Result<T, ApiError> {
+    let (path, name) = (deck.journal(manager), manager.clone());
+    let failed = move |error: &dyn std::fmt::Display| {
+        ApiError::new(Code::Failed, format!("the journal of {name}: {error}"))
     };
-    read.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
+    // A long journal takes its time, and others ask meanwhile.
+    let read = tokio::task::spawn_blocking(move || {
+        let mut seen = T::default();
+        Reader::open(&path)?.read(|_, entry| {
+            if let Fact::ServiceManager(fact) = &entry.fact {
+                look(&mut seen, entry.at, fact);
+            }
+            Ok(())
+        })?;
+        Ok::<T, JournalError>(seen)
+    });
+    read.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
 }
 
-fn ids(journal: &Path) -> Result<BTreeMap<String, LeaseId>, JournalError> {
-    let mut asked = BTreeMap::new();
-    Reader::open(journal)?.read(|_, entry| {
-        if let Fact::ServiceManager(service_manager::Fact::Asked(fact)) = &entry.fact
+/// The requests in the journal of a service manager that have an id.
+async fn from_journal(deck: &Deck, manager: &Name) -> Result<Made, ApiError> {
+    in_journal(deck, manager, |made: &mut Made, _, fact| {
+        if let service_manager::Fact::Asked(fact) = fact
             && let Some(id) = fact.request.properties.get(ID)
         {
-            asked.insert(id.to_owned(), LeaseId { number: fact.request.id.number, part: 0 });
+            made.insert(id.to_owned(), (fact.request.id.number, Body::of_fact(fact)));
         }
-        Ok(())
-    })?;
-    Ok(asked)
+    })
+    .await
+}
+
+/// What the journal says of how a request ended.
+#[derive(Default)]
+struct Ending {
+    /// When it would have ended at the latest.
+    last_end: Time,
+    /// Whether it came to nothing, though another try may come to something.
+    for_now: bool,
+}
+
+/// As [`may_be_met_later`] for a request that is remembered by the journal alone.
+async fn was_refused_for_now(deck: &Deck, manager: &Name, number: u64) -> Result<bool, ApiError> {
+    use service_manager::Fact as F;
+    let two_margins = deck.config().margin.times(2);
+    let ending = in_journal(deck, manager, move |ending: &mut Ending, at, fact| {
+        let refused = if let F::AskRefused(fact) = fact {
+            Some((fact.number, &fact.refusal))
+        } else if let F::RedeemRefused(fact) = fact {
+            Some((fact.lease.number, &fact.refusal))
+        } else if let F::SiteClosed(fact) = fact {
+            fact.refusal.as_ref().map(|refusal| (fact.lease.number, refusal))
+        } else {
+            None
+        };
+        let later =
+            |(of, refusal): (u64, &Refusal)| of == number && refusal.outlook() == Outlook::Later;
+        ending.for_now |= refused.is_some_and(later);
+        if let F::Asked(fact) = fact
+            && fact.request.id.number == number
+        {
+            ending.last_end = fact.request.last_end();
+        }
+        if let F::GaveUp(fact) = fact {
+            let too_late = ending.last_end.minus(two_margins) <= at;
+            ending.for_now |= fact.number == number && too_late;
+        }
+    });
+    Ok(ending.await?.for_now)
 }
 
 #[cfg(test)]
@@ -168,11 +361,28 @@ mod tests {
 
     #[test]
     fn requirements_are_equal_within_or_one_of() {
-        assert_eq!(test("3"), Test::Equals(Value::Number(3)));
-        assert_eq!(test("2..8"), Test::Within { least: 2, most: 8 });
-        assert_eq!(test("a|b").to_string(), "in {a, b}");
+        assert_eq!(test("3"), Ok(Test::Equals(Value::Number(3))));
+        assert_eq!(test("2..8"), Ok(Test::Within { least: 2, most: 8 }));
+        assert_eq!(test("2.."), Ok(Test::Within { least: 2, most: i64::MAX }));
+        assert_eq!(test("..-1"), Ok(Test::Within { least: i64::MIN, most: -1 }));
+        assert_eq!(test("a|b").map(|test| test.to_string()), Ok("in {a, b}".to_owned()));
         assert!(requirements(&["speed".to_owned()]).is_err());
         assert!(requirements(&["SPEED=3".to_owned()]).is_err());
         assert_eq!(requirements(&["speed=3".to_owned()]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_looks_like_a_range_and_is_none_is_no_text() {
+        for (text, why) in [
+            ("zone=west..east", "the bounds of a range are whole numbers"),
+            ("speed=1.5..2", "the bounds of a range are whole numbers"),
+            ("speed=2..=8", "the bounds of a range are whole numbers"),
+            ("speed=8..2", "the range is empty"),
+            ("speed=..", "a range needs a bound"),
+        ] {
+            let error = requirements(&[text.to_owned()]).unwrap_err();
+            assert_eq!(error.message, format!("`{text}` is no requirement: {why}"));
+            assert_eq!(error.code, Code::Usage);
+        }
     }
 }

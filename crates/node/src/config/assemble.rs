@@ -21,7 +21,7 @@ use tenure_core::time::Span;
 use thiserror::Error;
 
 use super::keys::{self, KeyError};
-use super::{Config, Site};
+use super::{Config, Site, programs};
 use crate::clock::{Clock, FastClock, WallClock};
 use crate::deployment::Deployment;
 use crate::driver::{self, DriverSettingsError};
@@ -72,8 +72,9 @@ impl Roll {
 }
 
 impl Config {
-    /// Whether every mapper and driver that is named exists and takes its settings. Nothing is made, opened or
-    /// run; whether a driver can work here is found out when it is opened.
+    /// Whether every mapper and driver that is named exists and takes its settings, and the programs that
+    /// drivers are to run are there. Nothing is made, opened or run; whether a driver can work here is found
+    /// out when it is opened.
     ///
     /// # Errors
     /// The first that does not, with its place.
@@ -83,6 +84,7 @@ impl Config {
             self.check_mapper(mapper, registry::site_authority, who)?;
             let checked = driver::check_site(&driver.name, &mut settings(driver));
             checked.map_err(|error| self.driver_error(driver, who, error))?;
+            programs::check(&self.file, driver, &whose(driver, who))?;
         }
         for (name, broker) in &self.brokers {
             self.check_mapper(&broker.mapper, registry::broker, (Role::Broker, name))?;
@@ -93,6 +95,7 @@ impl Config {
             for driver in &manager.drivers {
                 let checked = driver::check_guest(&driver.name, &mut settings(driver));
                 checked.map_err(|error| self.driver_error(driver, who, error))?;
+                programs::check(&self.file, driver, &whose(driver, who))?;
             }
         }
         Ok(())
@@ -242,8 +245,8 @@ impl Config {
                 let what = format!("{side} driver");
                 AssemblyError::from(spec.unknown(&self.file, &what, &name, known))
             }
-            DriverSettingsError::Settings { name: driver, cause } => {
-                let whose = format!("driver `{driver}` of the {role} `{actor}`");
+            DriverSettingsError::Settings { cause, .. } => {
+                let whose = whose(spec, (role, actor));
                 AssemblyError::from(spec.bad_settings(&self.file, &whose, &cause.to_string()))
             }
             cause @ (DriverSettingsError::Open { .. }
@@ -281,6 +284,11 @@ impl From<ConfigError> for AssemblyError {
     fn from(error: ConfigError) -> Self {
         Self::Config(Box::new(error))
     }
+}
+
+/// Which driver of whom.
+fn whose(driver: &PluginSpec, (role, actor): (Role, &Name)) -> String {
+    format!("driver `{}` of the {role} `{actor}`", driver.name)
 }
 
 /// What a site has and delegates.

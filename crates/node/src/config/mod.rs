@@ -5,6 +5,7 @@
 mod assemble;
 mod file;
 mod keys;
+mod programs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU32, NonZeroU64};
@@ -110,6 +111,9 @@ pub fn parse(source: Source<'_>, overrides: &[Override]) -> Checked<Config> {
     Check { sources: &sources }.config(point.read(&sources)?)
 }
 
+/// The most units of one site: as many as an emulation has.
+const MAX_UNITS: u32 = 100_000;
+
 /// Facts that are folded in about a second.
 const SNAPSHOT_AFTER: NonZeroU64 = NonZeroU64::new(100_000).unwrap();
 
@@ -137,11 +141,11 @@ impl Check<'_> {
             config.brokers.insert(name.into_inner(), Broker { mapper });
         }
         for (name, site) in file.site {
-            let site = self.site(site, &config.brokers)?;
+            let site = self.site(site, &config.brokers, margin)?;
             config.sites.insert(name.into_inner(), site);
         }
         for (name, manager) in file.service_manager {
-            let manager = self.service_manager(manager, &config.brokers)?;
+            let manager = self.service_manager(manager, &config.brokers, margin)?;
             config.service_managers.insert(name.into_inner(), manager);
         }
         Ok(config)
@@ -194,10 +198,23 @@ impl Check<'_> {
         }
     }
 
-    fn site(&self, site: file::Site, brokers: &BTreeMap<Name, Broker>) -> Checked<Site> {
+    fn site(
+        &self,
+        site: file::Site,
+        brokers: &BTreeMap<Name, Broker>,
+        margin: Span,
+    ) -> Checked<Site> {
         let units = *site.units.get_ref();
         if units == 0 {
             return self.refuse(site.units.span(), "a site without units lends none", "add units");
+        }
+        if units > MAX_UNITS {
+            let message = format!("{units} units are more than the {MAX_UNITS} of one site");
+            return self.refuse(site.units.span(), message, "make several sites of them");
+        }
+        if let Some(delegation) = &site.delegation {
+            Self::is_a_term("delegation", *delegation.get_ref(), margin)
+                .or_else(|(message, help)| self.refuse(delegation.span(), message, help))?;
         }
         let named = self.brokers(site.brokers, brokers)?;
         let count = u32::try_from(named.len()).unwrap_or(u32::MAX);
@@ -223,6 +240,7 @@ impl Check<'_> {
         &self,
         manager: file::ServiceManager,
         brokers: &BTreeMap<Name, Broker>,
+        margin: Span,
     ) -> Checked<ServiceManager> {
         let leave_before = manager.leave_before.map_or(Ok(Span::SECOND), |span| {
             if *span.get_ref() < Span::ZERO {
@@ -232,13 +250,44 @@ impl Check<'_> {
             Ok(*span.get_ref())
         })?;
         let demand = manager.demand.map(|demand| self.demand(demand)).transpose()?;
+        let mapper = self.plugin(manager.mapper, PluginSpec::new("static", &[]), "mapper")?;
+        self.asks_for_terms(&mapper, margin)?;
         Ok(ServiceManager {
             brokers: self.brokers(manager.brokers, brokers)?,
             leave_before,
             drivers: self.drivers(manager.driver)?,
-            mapper: self.plugin(manager.mapper, PluginSpec::new("static", &[]), "mapper")?,
+            mapper,
             demand,
         })
+    }
+
+    /// What a mapper asks for lasts long enough to be granted.
+    fn asks_for_terms(&self, mapper: &PluginSpec, margin: Span) -> Checked<()> {
+        let term = mapper.settings.get("term").map(|term| ("term", "term", term));
+        let requests = mapper.settings.get("requests").and_then(toml::Value::as_array);
+        let durations = requests.into_iter().flatten().filter_map(|asked| asked.get("duration"));
+        let durations = durations.map(|duration| ("requests", "duration", duration));
+        for (place, key, value) in term.into_iter().chain(durations) {
+            // What is no length of time is told by the mapper.
+            let Ok(term) = value.clone().try_into::<Span>() else { continue };
+            if let Err((message, help)) = Self::is_a_term(key, term, margin) {
+                let (file, place) = (self.sources.name(), mapper.place_of(place));
+                return Err(ConfigError::at(file, place, message, help));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether something can be granted for so long, or what is wrong, with help.
+    fn is_a_term(key: &str, term: Span, margin: Span) -> Result<(), (String, String)> {
+        let two = margin.times(2);
+        if term > two {
+            return Ok(());
+        }
+        let message = format!(
+            "`{key}` of {term} can never be granted: it must be longer than two margins, {two}"
+        );
+        Err((message, format!("set a longer `{key}`, or a smaller `margin`")))
     }
 
     fn drivers(&self, given: Option<RawPlugins>) -> Checked<Vec<PluginSpec>> {

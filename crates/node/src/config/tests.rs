@@ -120,3 +120,70 @@ fn what_is_wrong_with_one_of_several_drivers_is_told_at_its_place() {
     let error = wrong(&second("name = \"null\""), &["service-manager.g.driver.name=start"]);
     assert!(error.contains("`service-manager.g.driver` is no table"), "{error}");
 }
+
+#[test]
+fn what_can_never_work_is_told_at_its_place() {
+    for (text, error) in [
+        (
+            REST.replace("units = 1", "units = 99_999_999"),
+            "live.toml:2:9: 99999999 units are more than the 100000 of one site; \
+             make several sites of them",
+        ),
+        (
+            REST.replace("units = 1", "units = 1\ndelegation = \"1s\""),
+            "live.toml:3:14: `delegation` of 1s can never be granted: \
+             it must be longer than two margins, 2s; \
+             set a longer `delegation`, or a smaller `margin`",
+        ),
+        (
+            format!("{REST}mapper = {{ name = \"adaptive\", term = \"1s\" }}\n"),
+            "live.toml:5:38: `term` of 1s can never be granted: \
+             it must be longer than two margins, 2s; set a longer `term`, or a smaller `margin`",
+        ),
+        (
+            format!(
+                "margin = \"1m\"\n{REST}mapper = {{ requests = [{{ duration = 120, units = 1 }}] }}\n"
+            ),
+            "live.toml:6:23: `duration` of 2m can never be granted: \
+             it must be longer than two margins, 2m; set a longer `duration`, or a smaller `margin`",
+        ),
+    ] {
+        assert_eq!(wrong(&text, &[]), error, "{text}");
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_run_is_told_at_its_place() {
+    let folder = TempDir::new().unwrap();
+    let plain = folder.path().join("plain");
+    std::fs::write(&plain, "no program").unwrap();
+    let (plain, folder) = (plain.display().to_string(), folder.path().display().to_string());
+    let exec = |probe: &str| {
+        format!(
+            "driver = {{ name = \"exec\", setup = \"/bin/sh\", teardown = \"/bin/sh\", \
+             probe = \"{probe}\", allow = [] }}\n"
+        )
+    };
+    let process = |name: &str, program: &str| {
+        format!("driver = {{ name = \"{name}\", command = [\"{program}\", \"-x\"] }}\n")
+    };
+    for (site, guest, place, cause) in [
+        (exec("/nowhere/probe"), String::new(), "3:76", "No such file or directory"),
+        (exec(&folder), String::new(), "3:76", "it is no file"),
+        (process("process", "/nowhere/sh"), String::new(), "3:40", "No such file or directory"),
+        (process("process", &plain), String::new(), "3:40", "Permission denied"),
+        (String::new(), process("start", &plain), "5:38", "Permission denied"),
+    ] {
+        let text = format!("[site.a]\nunits = 1\n{site}[broker.b]\n[service-manager.g]\n{guest}");
+        let error = match read(&text, &[]).unwrap().check() {
+            Err(AssemblyError::Config(error)) => error.to_string(),
+            other => panic!("{other:?}: {text}"),
+        };
+        assert!(error.starts_with(&format!("live.toml:{place}: driver `")), "{error}");
+        assert!(error.contains("cannot be run") && error.contains(cause), "{error}");
+    }
+    for site in [exec("/bin/sh"), process("process", "/bin/sh"), exec(&plain)] {
+        let text = format!("[site.a]\nunits = 1\n{site}[broker.b]\n[service-manager.g]\n");
+        read(&text, &[]).unwrap().check().unwrap();
+    }
+}

@@ -1,11 +1,14 @@
 //! How facts change a broker.
 
-use super::{Broker, Cause, Cut, Duty, Holding, Record, Timer};
+use std::num::NonZeroU32;
+
+use super::{Broker, Cause, Cut, Duty, Holding, Record, Timer, Wanted};
 use crate::codec::encode;
 use crate::fact::BadFact;
 use crate::fact::broker::{DelegationTaken, Fact};
 use crate::lease::broker::{Event, State};
-use crate::message::Request;
+use crate::message::{Item, Request};
+use crate::name::Name;
 use crate::planted::planted;
 use crate::slice::RequestId;
 use crate::ticket::Ticket;
@@ -92,6 +95,7 @@ impl Broker {
         let record = Record {
             bytes: bytes_of(&state),
             state,
+            wanted: wanted(request),
             came_at,
             answer_by: request.answer_by.min(request.last_end()),
             over_at: request.last_word().plus(self.base.margin()),
@@ -203,6 +207,23 @@ fn bytes_of(state: &State) -> u64 {
         State::Refused { refusal } => encode(refusal).len(),
     };
     u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+fn wanted(request: &Request) -> Wanted {
+    let sum = |units: fn(&Item) -> NonZeroU32| {
+        request.items.iter().fold(0, |sum: u32, item| sum.saturating_add(units(item).get()))
+    };
+    Wanted {
+        resource: request
+            .items
+            .first()
+            .map_or_else(|| Name::literal("none"), |i| i.resource.clone()),
+        units: sum(|item| item.units),
+        least: sum(|item| item.least),
+        earliest: request.earliest,
+        latest: request.latest,
+        duration: request.duration,
+    }
 }
 
 fn missing(kind: &'static str, what: impl std::fmt::Display) -> BadFact {

@@ -29,7 +29,7 @@ use crate::snapshot::{self, RestoreError, Settings};
 use crate::ticket::Ticket;
 use crate::ticket::ledger::{Ledger, REMEMBERED};
 use crate::ticket::link::{AccountId, DelegationId, LinkHash};
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// A broker.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,6 +93,8 @@ impl Share {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Record {
     state: State,
+    /// What was asked for, as long as the request is remembered.
+    wanted: Wanted,
     came_at: u64,
     /// How long its state is, encoded.
     bytes: u64,
@@ -100,6 +102,23 @@ struct Record {
     answer_by: Time,
     over_at: Time,
     answered: Option<Cause>,
+}
+
+/// What a request asks for, in short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The type of its first item.
+    pub resource: Name,
+    /// The units of all of its items.
+    pub units: u32,
+    /// How few of them would do.
+    pub least: u32,
+    /// The earliest start.
+    pub earliest: Time,
+    /// The latest start.
+    pub latest: Time,
+    /// For how long.
+    pub duration: Span,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

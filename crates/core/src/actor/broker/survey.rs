@@ -1,6 +1,6 @@
 //! What a broker shows of its books to whoever looks.
 
-use super::Broker;
+use super::{Broker, Wanted};
 use crate::calendar::Calendar;
 use crate::lease::broker::State;
 use crate::resource::Attributes;
@@ -26,6 +26,8 @@ pub struct RequestSurvey<'a> {
     pub id: RequestId,
     /// Where it is in its life.
     pub state: &'a State,
+    /// What it asks for.
+    pub wanted: &'a Wanted,
     /// When it is refused if it is still open, and of no more use to its asker.
     pub answer_by: Time,
 }
@@ -45,6 +47,7 @@ impl Broker {
         self.requests.iter().map(|(&id, record)| RequestSurvey {
             id,
             state: &record.state,
+            wanted: &record.wanted,
             answer_by: record.answer_by,
         })
     }

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use super::{Duty, Lease, ServiceManager, Timer, is_live};
 use crate::driver::UnitId;
 use crate::fact::BadFact;
-use crate::fact::service_manager::{Asked, Fact};
+use crate::fact::service_manager::{Asked, Fact, SiteClosed};
 use crate::lease::service_manager::{Event, Extension, Outcome, State, Then, Use};
 use crate::message::{Item, Request};
 use crate::name::Name;
@@ -89,6 +89,7 @@ impl ServiceManager {
             Fact::LeaveBegun(fact) => self.step(at, fact.lease, Event::LeaveBegun(fact.then))?,
             Fact::CloseBegun(fact) => self.step(at, fact.lease, Event::CloseBegun)?,
             Fact::SiteClosed(fact) => {
+                self.closed_by_site(fact);
                 self.step(at, fact.lease, Event::SiteClosed(fact.receipts.clone()))?;
             }
             Fact::Credited(fact) => self.step(at, fact.lease, Event::Credited)?,
@@ -120,6 +121,7 @@ impl ServiceManager {
             request: Some(Box::new(request.clone())),
             booked: Vec::new(),
             tickets: Vec::new(),
+            closed_by: None,
             ends_at: None,
             over_at: request.last_end(),
         };
@@ -283,9 +285,10 @@ impl ServiceManager {
         };
         let own = LeaseId { number, part: 0 };
         let least = NonZeroU32::new(lease.units).unwrap_or(NonZeroU32::MIN);
-        let (booked, ends_at) = (Vec::new(), None);
+        let (booked, ends_at, closed_by) = (Vec::new(), None, None);
+        let lease = lease.clone();
         let lease =
-            Lease { state, least, over_at, request, booked, ends_at, tickets, ..lease.clone() };
+            Lease { state, least, over_at, request, booked, ends_at, closed_by, tickets, ..lease };
         for ticket in &lease.tickets {
             self.by_ticket.insert(*ticket, own);
         }
@@ -295,6 +298,13 @@ impl ServiceManager {
         self.leases.insert(own, lease);
         self.live += 1;
         self.refresh(own, at);
+    }
+
+    /// Keeps why a site closed a lease, and which site: the state that follows has neither.
+    fn closed_by_site(&mut self, fact: &SiteClosed) {
+        let Some(lease) = self.leases.get_mut(&fact.lease) else { return };
+        let site = lease.state.ticket().map(Ticket::site);
+        lease.closed_by = site.zip(fact.refusal.clone());
     }
 
     /// The term of the newest ticket is held as well.

@@ -27,6 +27,7 @@ use crate::mapper::service_manager::View;
 use crate::message::{Envelope, Message, Request, Sealed};
 use crate::name::Name;
 use crate::property::Properties;
+use crate::refusal::Refusal;
 use crate::slice::{LeaseId, SliceName};
 use crate::snapshot::{self, RestoreError, Settings};
 use crate::ticket::Ticket;
@@ -75,6 +76,8 @@ pub(crate) struct Lease {
     booked: Vec<(Name, Term, u32)>,
     /// Its tickets, to be found by.
     tickets: Vec<LinkHash>,
+    /// The site that closed it of its own accord, and why.
+    closed_by: Option<(ActorId, Refusal)>,
     /// Where it stands among those that end.
     ends_at: Option<Time>,
     /// When nothing about it can come any more, less the clock margin.

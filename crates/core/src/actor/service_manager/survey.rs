@@ -1,9 +1,11 @@
 //! What a service manager shows of its leases to whoever looks.
 
 use super::{Lease, ServiceManager};
+use crate::identity::ActorId;
 use crate::lease::service_manager::State;
 use crate::message::Request;
 use crate::name::Name;
+use crate::refusal::Refusal;
 use crate::slice::{LeaseId, SliceName};
 use crate::ticket::link::LinkHash;
 use crate::time::Term;
@@ -29,6 +31,8 @@ pub struct LeaseSurvey<'a> {
     pub request: Option<&'a Request>,
     /// Its tickets: its own, then those of its extensions.
     pub tickets: &'a [LinkHash],
+    /// The site that closed it of its own accord, and why.
+    pub closed_by: Option<&'a (ActorId, Refusal)>,
 }
 
 impl ServiceManager {
@@ -55,6 +59,7 @@ impl Lease {
             term: self.term,
             request: self.request.as_deref(),
             tickets: &self.tickets,
+            closed_by: self.closed_by.as_ref(),
         }
     }
 }

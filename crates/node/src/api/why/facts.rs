@@ -9,7 +9,6 @@ use tenure_core::driver::{Epoch, Step, UnitId};
 use tenure_core::fact::{Entry, Fact, broker, service_manager, site_authority};
 use tenure_core::identity::ActorId;
 use tenure_core::message::Request;
-use tenure_core::refusal::Refusal;
 use tenure_core::slice::{LeaseId, RequestId};
 use tenure_core::ticket::Ticket;
 use tenure_core::time::Time;
@@ -57,8 +56,6 @@ pub(super) struct Told {
     pub(super) request: Option<(ActorId, Request)>,
     /// Its tickets, by the parts of the request, at the service manager.
     pub(super) tickets: Vec<Ticket>,
-    /// Why its site closed parts of it, at the service manager.
-    pub(super) closed_by_site: BTreeMap<LeaseId, Refusal>,
     /// The last facts about it.
     pub(super) facts: VecDeque<FactView>,
     /// At a site: the units whose last step failed.
@@ -124,10 +121,6 @@ impl Told {
             }
             Fact::ServiceManager(service_manager::Fact::Granted(fact)) => {
                 self.tickets = fact.tickets.iter().map(|(_, ticket)| ticket.clone()).collect();
-            }
-            Fact::ServiceManager(service_manager::Fact::SiteClosed(fact)) => {
-                let refusal = fact.refusal.clone();
-                self.closed_by_site.extend(refusal.map(|refusal| (fact.lease, refusal)));
             }
             Fact::ServiceManager(_) | Fact::Broker(_) | Fact::SiteAuthority(_) => {}
         }
@@ -215,23 +208,23 @@ fn says(fact: &Fact) -> Option<String> {
     let units =
         |units: &[UnitId]| units.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     if let Fact::ServiceManager(G::AskRefused(fact)) = fact {
-        return Some(view::in_words(&fact.refusal));
+        return Some(fact.refusal.to_string());
     }
     if let Fact::ServiceManager(G::RedeemRefused(fact)) = fact {
-        return Some(view::in_words(&fact.refusal));
+        return Some(fact.refusal.to_string());
     }
     if let Fact::ServiceManager(G::SiteClosed(fact)) = fact {
-        return fact.refusal.as_ref().map(view::in_words);
+        return fact.refusal.as_ref().map(ToString::to_string);
     }
     if let Fact::ServiceManager(G::ExtensionDenied(fact)) = fact {
-        return fact.refusal.as_ref().map(view::in_words);
+        return fact.refusal.as_ref().map(ToString::to_string);
     }
     if let Fact::ServiceManager(G::Joined(fact)) = fact {
         let failed = fact.error.as_ref().map(|error| format!(", which failed: {error}"));
         return Some(format!("{}{}", fact.unit, failed.unwrap_or_default()));
     }
     if let Fact::Broker(broker::Fact::RequestRefused(fact)) = fact {
-        return Some(view::in_words(&fact.refusal));
+        return Some(fact.refusal.to_string());
     }
     if let Fact::SiteAuthority(S::UnitsAssigned(fact)) = fact {
         return Some(units(&fact.units));

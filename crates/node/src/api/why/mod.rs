@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Seat;
+use tenure_core::actor::service_manager::LeaseSurvey;
 use tenure_core::actor::site_authority::SiteAuthority;
 use tenure_core::driver::{Step, UnitId};
 use tenure_core::identity::ActorId;
@@ -135,7 +136,7 @@ pub(super) async fn why(deck: &Deck, manager: &Name, id: LeaseId) -> Result<WhyV
     let seen = deck
         .guest(manager, move |guest| {
             let lease = guest.survey_of(id)?;
-            Some((waits(lease.state, origin), lease.tickets.to_vec()))
+            Some((waits(&lease, origin), lease.tickets.to_vec()))
         })
         .await?;
     let Some(((waits, says), tickets)) = seen else {
@@ -168,11 +169,6 @@ pub(super) async fn why(deck: &Deck, manager: &Name, id: LeaseId) -> Result<WhyV
     let at_site = match site {
         Some(site) => inquiry.ask(site).await?,
         None => Told::default(),
-    };
-    let closed_by_site = guest.closed_by_site.get(&id).cloned();
-    let waits = match (waits, closed_by_site) {
-        (Waits::Nothing(..), Some(refusal)) => Waits::Refused(Box::new(refusal)),
-        (waits, _) => waits,
     };
     match waits {
         Waits::Nothing(reason, help) => inquiry.settle(reason, help),
@@ -313,7 +309,12 @@ impl Inquiry<'_> {
         at_site: &Told,
     ) -> Result<(), ApiError> {
         let RefusalView { message, outlook, .. } = RefusalView::of(refusal);
-        let mut reason = format!("it was refused: {message}");
+        let mut reason = match (refusal, site) {
+            (Refusal::SetupFailed { .. }, Some(site)) => {
+                format!("its setup at {site} failed: {message}")
+            }
+            _ => format!("it was refused: {message}"),
+        };
         let asked = asked
             .and_then(|(broker, request)| Some((broker, self.deck.handle_of(broker)?, request)));
         if let Some((broker, handle, request)) = asked {
@@ -388,9 +389,17 @@ impl Inquiry<'_> {
 }
 
 /// What a lease waits for, and what its service manager says about it.
-fn waits(state: &State, origin: ActorId) -> (Waits, String) {
+fn waits(lease: &LeaseSurvey<'_>, origin: ActorId) -> (Waits, String) {
+    if let (State::Crediting { .. } | State::Closed { .. }, Some((_, refusal))) =
+        (lease.state, lease.closed_by)
+    {
+        return (
+            Waits::Refused(Box::new(refusal.clone())),
+            format!("its site closed it: {refusal}"),
+        );
+    }
     let nothing = |reason: &str| (Waits::Nothing(reason.to_owned(), None), reason.to_owned());
-    match state {
+    match lease.state {
         State::Asking { broker, request } => {
             let id = RequestId { origin, number: request.id.number };
             let until = view::time(request.answer_by);
@@ -442,7 +451,7 @@ fn waits(state: &State, origin: ActorId) -> (Waits, String) {
             let says = match &waits {
                 Waits::Nothing(says, _) => says.clone(),
                 Waits::Refused(refusal) => {
-                    format!("it was refused: {}", view::in_words(refusal))
+                    format!("it was refused: {refusal}")
                 }
                 Waits::Broker(..) | Waits::Site(..) => String::new(),
             };
