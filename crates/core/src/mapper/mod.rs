@@ -16,6 +16,11 @@ pub mod static_list;
 pub mod service_manager;
 pub mod site_authority;
 
+/// The code in docs/MAPPERS.md works.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/MAPPERS.md")]
+struct Documented;
+
 /// The decision of a mapper of any role.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
