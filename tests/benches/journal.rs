@@ -13,22 +13,25 @@ use std::time::Instant;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 use tenure_config::{Override, Source};
-use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::site_authority::{Plan, SiteAuthority};
-use tenure_core::actor::{Actor, Peers, Role, Seat, Setup, broker::Broker};
+use tenure_core::actor::fact::{BadFact, Entry, Fact};
+use tenure_core::actor::snapshot::RestoreError;
+use tenure_core::actor::{Actor, Peers, Role, Setup};
+use tenure_core::broker::Broker;
 use tenure_core::driver::{Epoch, UnitId};
-use tenure_core::fact::{BadFact, Entry, Fact, service_manager as sm};
-use tenure_core::identity::{ActorId, Scheme, Signer};
-use tenure_core::mapper::service_manager::{Decision, ServiceManagerMapper, View};
-use tenure_core::message::{Item, LeasedUnit, Request};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::resource::Constraints;
-use tenure_core::slice::{LeaseId, RequestId};
-use tenure_core::snapshot::RestoreError;
+use tenure_core::model::identity::{ActorId, Scheme, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::Constraints;
+use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::service_manager::ServiceManager;
+use tenure_core::service_manager::facts as sm;
+use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
+use tenure_core::site_authority::{Plan, SiteAuthority};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
-use tenure_core::time::{Span, Term, Time};
+use tenure_core::wire::message::{Item, LeasedUnit, Request};
 use tenure_node::journal::{JournalFile, Owner, Past, Snapshots, SystemDisk};
 use tenure_sim::emulation::{Emulation, Inputs, Progress};
 use tenure_sim::scenario;
@@ -215,9 +218,9 @@ impl ServiceManagerMapper for Idle {
     }
 }
 
-fn seat() -> Seat {
+fn hosted() -> HostedActor {
     let actor = ServiceManager::new(setup(), Span::ZERO);
-    Seat::ServiceManager(Box::new(actor), Box::new(Idle))
+    HostedActor::ServiceManager(Box::new(actor), Box::new(Idle))
 }
 
 /// An actor that can fold the facts of its role; it signs nothing.
@@ -356,8 +359,8 @@ fn snapshot_of_many(folder: &Path) {
         let path = folder.join(format!("many-{every}.journal"));
         let mut file = JournalFile::open(&path, &owner).expect("a journal");
         file.append(0, &facts).expect("durable");
-        let seat = Arc::new(|| Some(seat()));
-        let snapshots = Snapshots { every, seat, disk: Arc::new(SystemDisk) };
+        let hosted = Arc::new(|| Some(hosted()));
+        let snapshots = Snapshots { every, hosted, disk: Arc::new(SystemDisk) };
         let writer = file.into_writer_with(snapshots).expect("a thread");
         let mut waits = Vec::new();
         for position in (facts.len() as u64..).take(4000) {

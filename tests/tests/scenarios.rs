@@ -34,7 +34,7 @@ use std::fs;
 
 use language::Stage;
 use script::{Part, Script, Words};
-use tenure_core::codec::Hash;
+use tenure_core::model::codec::Hash;
 use tenure_tests::{check_golden, root};
 
 /// Where the scripts are.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tenure_config::Override;
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 use tenure_sim::simulate::Family;
 use tenure_sim::workload::parse_span;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tenure_core::name::Name;
+use tenure_core::model::name::Name;
 use tenure_sim::scenario::{LogFile, Point, Scenario, Workload};
 use tenure_sim::workload::{Kind, Log, demand};
 

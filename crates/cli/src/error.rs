@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tenure_config::ConfigError;
 use tenure_core::invariants::Violation;
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 use tenure_node::api::client::ClientError;
 use tenure_node::api::{Code, LeaseName, LeaseView};
 use tenure_node::journal::JournalError;

@@ -15,9 +15,9 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use tenure_config::Override;
-use tenure_core::name::Name;
-use tenure_core::slice::LeaseId;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::name::Name;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Time};
 use tenure_sim::workload::parse_span;
 
 use crate::Console;

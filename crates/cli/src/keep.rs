@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tenure_core::actor::Role;
-use tenure_core::fact::Entry;
-use tenure_core::identity::ActorId;
-use tenure_core::journal::AppendError;
+use tenure_core::actor::fact::Entry;
+use tenure_core::model::identity::ActorId;
+use tenure_core::runtime::journal::AppendError;
 use tenure_node::journal::{JournalFile, Owner};
 use tenure_sim::emulation::Kept;
 

@@ -1,7 +1,7 @@
 //! Points in time as people read and write them.
 
 use chrono::{DateTime, SecondsFormat};
-use tenure_core::time::{Span, Time};
+use tenure_core::model::time::{Span, Time};
 use tenure_sim::workload::parse_span;
 
 /// A time as text, exactly: a date for a live actor, else the time since the start of the emulation.

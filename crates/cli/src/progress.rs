@@ -1,7 +1,7 @@
 //! One bar for all that a command has to do.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tenure_core::time::Time;
+use tenure_core::model::time::Time;
 
 /// The progress of all runs together, on a terminal or nowhere.
 pub(crate) struct Progress(ProgressBar);

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
-use tenure_core::time::{Span, Time};
+use tenure_core::model::time::{Span, Time};
 use tenure_sim::emulation::{Emulation, Inputs, Kept, Progress as Reached};
 use tenure_sim::report::{Report, Series, Verdict};
 use tenure_sim::scenario::{Point, Scenario};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 use tenure_sim::plot;
 use tenure_sim::report::Series;
 use tenure_sim::scenario::Point;

@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use tenure_core::codec::Hash;
-use tenure_core::journal::hash_of_run;
-use tenure_core::time::Time;
+use tenure_core::model::codec::Hash;
+use tenure_core::model::time::Time;
+use tenure_core::runtime::journal::hash_of_run;
 use tenure_sim::simulate::{self, Counts, Options, Outcome, Violation};
 
 use crate::Console;

@@ -7,7 +7,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
-use tenure_core::identity::Scheme;
+use tenure_core::model::identity::Scheme;
 use tenure_sim::scenario::{Network, Point, Scenario, Workload};
 
 use crate::run::Run;

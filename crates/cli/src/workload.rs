@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use chrono::{DateTime, SecondsFormat};
 use clap::{Args, ValueEnum};
 use serde::{Serialize, Serializer};
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 use tenure_sim::workload::{Kind, Log, Skipped, Stats, Summary, WorkloadError, parse_span, steps};
 use thiserror::Error;
 

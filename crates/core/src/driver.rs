@@ -10,11 +10,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::identity::ActorId;
-use crate::name::Name;
-use crate::property::Properties;
-use crate::slice::{LeaseId, SliceName};
-use crate::time::Span;
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::property::Properties;
+use crate::model::slice::{LeaseId, SliceName};
+use crate::model::time::Span;
 
 /// A unit, by its site's number. Numbers are given once and never again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -27,13 +27,15 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use common::{Plans, ask, now, of, start};
-use tenure_core::actor::{Role, Seat};
-use tenure_core::effect::Command;
-use tenure_core::fact::{Entry, Fact, service_manager};
-use tenure_core::identity::{Label, Scheme, Signer, Verifier};
-use tenure_core::lease::service_manager::State;
-use tenure_core::slice::LeaseId;
-use tenure_core::time::Span;
+use tenure_core::actor::Role;
+use tenure_core::actor::effect::Command;
+use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::model::identity::{Label, Scheme, Signer, Verifier};
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::Span;
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::machine::State;
 use tenure_node::deployment::Running;
 use tenure_node::host::{Handle, HostError};
 use tokio::sync::oneshot;
@@ -234,8 +236,8 @@ async fn ask_for_all(guest: &Handle, leases: u32) {
 }
 
 /// How many leases are active at the guest.
-fn active(seat: &Seat) -> usize {
-    let Seat::ServiceManager(guest, _) = seat else { return 0 };
+fn active(hosted: &HostedActor) -> usize {
+    let HostedActor::ServiceManager(guest, _) = hosted else { return 0 };
     guest.leases().filter(|(_, state)| matches!(state, State::Active { .. })).count()
 }
 
@@ -277,7 +279,7 @@ async fn once(guest: Handle, tally: Tally) {
 async fn signatures(running: &Running) -> (u64, u64) {
     let mut all = (0, 0);
     for handle in running.handles() {
-        let (made, checked) = handle.query(|seat| seat.actor().signatures()).await.unwrap();
+        let (made, checked) = handle.query(|hosted| hosted.actor().signatures()).await.unwrap();
         all = (all.0 + made, all.1 + checked);
     }
     all

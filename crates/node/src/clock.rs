@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
-use tenure_core::time::{Span, Time};
+use tenure_core::model::time::{Span, Time};
 use tracing::warn;
 
 /// A machine's clock that is set by less than this is merely kept right.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use actix::Arbiter;
 use tenure_core::actor::Role;
-use tenure_core::name::Name;
+use tenure_core::model::name::Name;
 use thiserror::Error;
 use tokio::sync::mpsc;
 

@@ -11,10 +11,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
-use tenure_core::actor::Seat;
-use tenure_core::effect::Input;
-use tenure_core::fact::{Entry, Fact, service_manager};
-use tenure_core::lease::service_manager::State;
+use tenure_core::actor::effect::Input;
+use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::machine::State;
 
 use crate::host::Card;
 
@@ -258,10 +259,11 @@ impl HostMetrics {
     }
 
     /// A fact is durable.
-    pub(crate) fn fact(&mut self, entry: &Entry, seat: &Seat) {
+    pub(crate) fn fact(&mut self, entry: &Entry, hosted: &HostedActor) {
         use service_manager::Fact as Guest;
         self.facts.inc();
-        let (Fact::ServiceManager(fact), Seat::ServiceManager(actor, _)) = (&entry.fact, seat)
+        let (Fact::ServiceManager(fact), HostedActor::ServiceManager(actor, _)) =
+            (&entry.fact, hosted)
         else {
             return;
         };

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, process};
 
-use tenure_core::actor::{Role, Seat};
-use tenure_core::effect::Command;
-use tenure_core::name::Name;
+use tenure_core::actor::Role;
+use tenure_core::actor::effect::Command;
+use tenure_core::model::name::Name;
+use tenure_core::runtime::hosted::HostedActor;
 use thiserror::Error;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -200,9 +201,9 @@ async fn withdraw_surplus(config: &Config, running: &Running) -> Result<(), RunE
     for (name, site) in &config.sites {
         let Some(handle) = running.handle(Role::SiteAuthority, name) else { continue };
         let looked_at = site.clone();
-        let total = handle.query(move |seat| match seat {
-            Seat::SiteAuthority(actor, _) => units_of(actor, &looked_at),
-            Seat::Broker(..) | Seat::ServiceManager(..) => 0,
+        let total = handle.query(move |hosted| match hosted {
+            HostedActor::SiteAuthority(actor, _) => units_of(actor, &looked_at),
+            HostedActor::Broker(..) | HostedActor::ServiceManager(..) => 0,
         });
         let total = total.await.unwrap_or_default();
         let Some(units) = NonZeroU32::new(total.saturating_sub(site.units)) else { continue };
@@ -220,9 +221,9 @@ async fn delegated(running: &Running) {
     for _ in 0..MOST_LOOKS {
         let mut settled = true;
         for handle in running.handles() {
-            let site = handle.query(|seat| match seat {
-                Seat::SiteAuthority(actor, _) => actor.is_settled(),
-                Seat::Broker(..) | Seat::ServiceManager(..) => true,
+            let site = handle.query(|hosted| match hosted {
+                HostedActor::SiteAuthority(actor, _) => actor.is_settled(),
+                HostedActor::Broker(..) | HostedActor::ServiceManager(..) => true,
             });
             settled &= site.await.unwrap_or_default();
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use actix::Recipient;
-use tenure_core::identity::ActorId;
-use tenure_core::message::{Sealed, Sequence};
+use tenure_core::model::identity::ActorId;
+use tenure_core::wire::message::{Sealed, Sequence};
 use tracing::debug;
 
 /// A sealed message on its way, with what is written on the outside. Only what is sealed counts; the rest
@@ -45,7 +45,7 @@ pub enum Says {
     /// "I am back: what is the last that you have heard of me?"
     Hello,
     /// "This is." Signed by whoever asked, or nothing yet.
-    Heard(Option<Sealed>),
+    Watermarks(Option<Sealed>),
 }
 
 impl actix::Message for Greeting {

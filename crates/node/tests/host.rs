@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use common::{Plans, ask, now, of, parts, start, state, until};
 use tenure_core::actor::Role;
-use tenure_core::effect::Command;
-use tenure_core::mapper::service_manager::{Decision, ServiceManagerMapper, View};
-use tenure_core::slice::LeaseId;
-use tenure_core::time::Span;
+use tenure_core::actor::effect::Command;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::Span;
+use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
 use tenure_node::clock::{Clock, WallClock};
 use tenure_node::deployment::{Deployment, Running};
 use tenure_node::host::{Facts, Fall, HostError, Limits};

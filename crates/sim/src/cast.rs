@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use tenure_config::PluginSpec;
-use tenure_core::actor::broker::Broker;
-use tenure_core::actor::outbox::{Outbox, Patience};
-use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
-use tenure_core::actor::{Peer, Peers, Role, Seat, Setup};
+use tenure_core::actor::effect::DriverResult;
+use tenure_core::actor::{Peer, Peers, Role, Setup};
+use tenure_core::broker::Broker;
 use tenure_core::driver::{Answer, Call, GuestDriver, ResourceDriver};
-use tenure_core::effect::Done;
-use tenure_core::identity::{ActorId, Signer};
-use tenure_core::journal::JournalDigest;
 use tenure_core::mapper::registry::{self, MapperError};
-use tenure_core::message::{Sealed, Sequence};
-use tenure_core::name::Name;
-use tenure_core::time::Span;
+use tenure_core::model::identity::{ActorId, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::time::Span;
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::journal::JournalDigest;
+use tenure_core::runtime::outbox::{Outbox, RetryPolicy};
+use tenure_core::service_manager::ServiceManager;
+use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::wire::message::{Sealed, Sequence};
 
 use crate::driver::NullDriver;
 use crate::fork::Script;
@@ -31,18 +32,18 @@ pub struct Part {
     /// Its id.
     pub id: ActorId,
     /// The actor with its mapper.
-    pub seat: Seat,
+    pub hosted: HostedActor,
     /// Its driver; a broker has none.
     pub driver: Option<Driver>,
     /// How it repeats messages.
-    pub patience: Patience,
+    pub retry_policy: RetryPolicy,
 }
 
 /// One actor of the cast with all that the emulator keeps for it.
 pub(crate) struct Member {
     pub(crate) name: Name,
     pub(crate) id: ActorId,
-    pub(crate) seat: Seat,
+    pub(crate) hosted: HostedActor,
     pub(crate) journal: JournalDigest,
     pub(crate) outbox: Outbox,
     pub(crate) driver: Option<Driver>,
@@ -57,13 +58,13 @@ pub(crate) struct Member {
 }
 
 impl From<Part> for Member {
-    fn from(Part { name, id, seat, driver, patience }: Part) -> Self {
+    fn from(Part { name, id, hosted, driver, retry_policy }: Part) -> Self {
         Self {
             name,
             id,
-            seat,
+            hosted,
             journal: JournalDigest::default(),
-            outbox: Outbox::new(patience),
+            outbox: Outbox::new(retry_policy),
             driver,
             demand: Vec::new(),
             script: Script::default(),
@@ -93,7 +94,7 @@ impl Driver {
 /// What waits to be handed in.
 #[derive(Default)]
 pub(crate) struct Inbox {
-    pub(crate) answers: Vec<Done>,
+    pub(crate) answers: Vec<DriverResult>,
     pub(crate) messages: Vec<(ActorId, Sequence, Sealed)>,
 }
 
@@ -139,12 +140,12 @@ pub fn assemble(scenario: &Scenario) -> Result<Vec<Part>, (Role, Name, MapperErr
             margin: scenario.margin,
             peers: known,
         };
-        let (seat, driver) = cast(scenario, (name, *role), setup, (chance, index), &id_of)?;
-        let patience = Patience {
+        let (hosted, driver) = cast(scenario, (name, *role), setup, (chance, index), &id_of)?;
+        let retry_policy = RetryPolicy {
             first: scenario.network.retry,
             longest: LONGEST_PAUSE.max(scenario.network.retry),
         };
-        parts.push(Part { name: name.clone(), id: signer.id(), seat, driver, patience });
+        parts.push(Part { name: name.clone(), id: signer.id(), hosted, driver, retry_policy });
     }
     Ok(parts)
 }
@@ -165,7 +166,7 @@ fn cast(
     setup: Setup,
     (chance, index): (Chance, usize),
     id_of: &impl Fn(Role, &Name) -> Option<ActorId>,
-) -> Result<(Seat, Option<Driver>), (Role, Name, MapperError)> {
+) -> Result<(HostedActor, Option<Driver>), (Role, Name, MapperError)> {
     Ok(match role {
         Role::SiteAuthority => {
             let site = &scenario.sites[name];
@@ -174,13 +175,16 @@ fn cast(
                 .map_err(failed)?;
             let actor = SiteAuthority::new(setup, plan(scenario, site, id_of));
             let driver = NullDriver::new(chance, index, &site.setup, &site.teardown, site.failure);
-            (Seat::SiteAuthority(Box::new(actor), mapper), Some(Driver::Site(Box::new(driver))))
+            (
+                HostedActor::SiteAuthority(Box::new(actor), mapper),
+                Some(Driver::Site(Box::new(driver))),
+            )
         }
         Role::Broker => {
             let failed = |error| (Role::Broker, name.clone(), error);
             let spec = &scenario.brokers[name].mapper;
             let mapper = build(spec, toml::Table::new(), registry::broker).map_err(failed)?;
-            (Seat::Broker(Box::new(Broker::new(setup)), mapper), None)
+            (HostedActor::Broker(Box::new(Broker::new(setup)), mapper), None)
         }
         Role::ServiceManager => {
             let manager = &scenario.service_managers[name];
@@ -190,7 +194,10 @@ fn cast(
                 build(&manager.mapper, defaults, registry::service_manager).map_err(failed)?;
             let actor = ServiceManager::new(setup, manager.leave_before);
             let driver = NullDriver::new(chance, index, &manager.join, &manager.leave, 0.0);
-            (Seat::ServiceManager(Box::new(actor), mapper), Some(Driver::Guest(Box::new(driver))))
+            (
+                HostedActor::ServiceManager(Box::new(actor), mapper),
+                Some(Driver::Guest(Box::new(driver))),
+            )
         }
     })
 }

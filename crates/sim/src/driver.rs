@@ -2,9 +2,9 @@
 
 use rand::RngExt as _;
 use tenure_core::driver::{Answer, Call, DriverError, GuestDriver, ResourceDriver, Step, UnitId};
-use tenure_core::identity::ActorId;
-use tenure_core::property::Properties;
-use tenure_core::time::Span;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::Span;
 
 use crate::random::{Chance, Purpose};
 use crate::scenario::Delay;

@@ -11,16 +11,16 @@ mod resume;
 use std::collections::BTreeMap;
 
 use tenure_core::actor::Role;
-use tenure_core::actor::outbox::Outgoing;
+use tenure_core::actor::effect::{DriverResult, Effect, Input, Output};
+use tenure_core::actor::fact::Entry;
 use tenure_core::driver::Call;
-use tenure_core::effect::{Done, Effect, Input, Output};
-use tenure_core::fact::Entry;
-use tenure_core::identity::ActorId;
-use tenure_core::journal::{AppendError, hash_of_run};
 use tenure_core::mapper::registry::MapperError;
-use tenure_core::message::{Envelope, Sealed, Sequence};
-use tenure_core::name::Name;
-use tenure_core::time::{Span, Term, Time};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::runtime::journal::{AppendError, hash_of_run};
+use tenure_core::runtime::outbox::Outgoing;
+use tenure_core::wire::message::{Envelope, Sealed, Sequence};
 use thiserror::Error;
 
 use self::agenda::Agenda;
@@ -121,7 +121,7 @@ pub struct Emulation<'k> {
     window: Term,
     step: Span,
     /// When a run that does not come to rest is called stalled.
-    patience: Time,
+    retry_policy: Time,
     metrics: Metrics,
     report: Report,
     /// Why the actors refused inputs, by its text, with how often.
@@ -141,7 +141,7 @@ pub struct Stage {
     /// How long each value of the demand holds.
     pub step: Span,
     /// When a run that does not come to rest is called stalled.
-    pub patience: Time,
+    pub retry_policy: Time,
     /// The units of all sites together.
     pub capacity: u32,
     /// The length of the leases that mappers ask for.
@@ -157,13 +157,13 @@ impl Stage {
         let window =
             Term::lasting(Time::ZERO, scenario.horizon).map_err(|_| EmulationError::NoTime)?;
         let Scenario { step, capacity, term, .. } = *scenario;
-        let (network, patience) = (Network::of(scenario), patience(scenario));
-        Ok(Self { network, window, step, patience, capacity, term })
+        let (network, retry_policy) = (Network::of(scenario), retry_policy(scenario));
+        Ok(Self { network, window, step, retry_policy, capacity, term })
     }
 }
 
 /// When the run of a scenario that does not come to rest is called stalled.
-pub fn patience(scenario: &Scenario) -> Time {
+pub fn retry_policy(scenario: &Scenario) -> Time {
     let rest = scenario.term.times(3).plus(Span::DAY.times(7));
     Time::ZERO.plus(scenario.horizon).plus(rest)
 }
@@ -174,7 +174,7 @@ struct Arrival {
 }
 
 enum What {
-    Answer(Done),
+    Answer(DriverResult),
     Message(ActorId, Sequence, Sealed),
 }
 
@@ -213,7 +213,7 @@ impl<'k> Emulation<'k> {
 
     /// A run in which nobody has been handed anything.
     pub(crate) fn on(stage: Stage, members: Vec<Member>, keeper: Keeper<'k>) -> Self {
-        let Stage { network, window, step, patience, capacity, term } = stage;
+        let Stage { network, window, step, retry_policy, capacity, term } = stage;
         Self {
             by_id: members.iter().enumerate().map(|(index, m)| (m.id, index)).collect(),
             agenda: Agenda::of(members.len()),
@@ -225,7 +225,7 @@ impl<'k> Emulation<'k> {
             next_step: 0,
             window,
             step,
-            patience,
+            retry_policy,
             metrics: Metrics::new(window, step, capacity),
             report: Report { term_s: term.as_secs_f64(), ..Report::default() },
             notes: BTreeMap::new(),
@@ -242,7 +242,7 @@ impl<'k> Emulation<'k> {
         }
         let next = self.next_instant();
         let resting = self.now >= self.window.end() && self.is_at_rest();
-        match next.filter(|next| *next <= self.patience && !resting) {
+        match next.filter(|next| *next <= self.retry_policy && !resting) {
             Some(next) => {
                 self.now = next;
                 self.report.ticks += 1;
@@ -262,7 +262,7 @@ impl<'k> Emulation<'k> {
         self.metrics.fill(&mut report, &self.series());
         for member in &self.members {
             report.facts += member.journal.len();
-            let (made, checked) = member.seat.actor().signatures();
+            let (made, checked) = member.hosted.actor().signatures();
             report.signatures_made += made;
             report.signatures_checked += checked;
         }
@@ -334,9 +334,9 @@ impl<'k> Emulation<'k> {
 
     /// Notes when an actor has something to do next, after whatever has happened to it.
     fn plan(&mut self, index: usize) {
-        let Member { seat, outbox, script, .. } = &mut self.members[index];
-        let actor = seat.actor();
-        let resend = outbox.next_timeout(|id| actor.is_owed(id));
+        let Member { hosted, outbox, script, .. } = &mut self.members[index];
+        let actor = hosted.actor();
+        let resend = outbox.next_timeout(|id| actor.is_pending(id));
         let next = [actor.next_timeout(), resend, script.next()].into_iter().flatten().min();
         self.agenda.plan(index, next);
     }
@@ -379,7 +379,7 @@ impl<'k> Emulation<'k> {
             inputs.push(Input::Observe { signal, value });
         }
         inputs.extend(member.script.due(self.now));
-        if member.seat.actor().next_timeout().is_some_and(|due| due <= self.now) {
+        if member.hosted.actor().next_timeout().is_some_and(|due| due <= self.now) {
             inputs.push(Input::Tick);
         }
         inputs
@@ -391,14 +391,14 @@ impl<'k> Emulation<'k> {
             return Ok(());
         }
         let member = &mut self.members[index];
-        let before = member.seat.actor().position();
+        let before = member.hosted.actor().position();
         let mut out = std::mem::take(&mut self.out);
         for input in inputs {
-            member.seat.actor_mut().handle(self.now, input, &mut out);
+            member.hosted.actor_mut().handle(self.now, input, &mut out);
         }
         let kept = Kept {
             name: &member.name,
-            role: member.seat.role(),
+            role: member.hosted.role(),
             id: member.id,
             position: before,
             entries: &out.facts,
@@ -428,8 +428,8 @@ impl<'k> Emulation<'k> {
 
     fn start_effects(&mut self, index: usize) {
         let member = &mut self.members[index];
-        let effects = member.seat.actor().effects_after(member.started);
-        member.started = member.seat.actor().position();
+        let effects = member.hosted.actor().effects_after(member.started);
+        member.started = member.hosted.actor().position();
         for (id, effect) in effects {
             match effect {
                 Effect::Send(envelope) => {
@@ -445,10 +445,10 @@ impl<'k> Emulation<'k> {
 
     /// The mapper's turn, at the end of the round. A guest whose time is over wants nothing more.
     fn consult(&mut self, index: usize) -> Result<bool, EmulationError> {
-        let seat = &self.members[index].seat;
+        let hosted = &self.members[index].hosted;
         let over = self.now >= self.window.end();
-        let guest = matches!(seat, tenure_core::actor::Seat::ServiceManager(..));
-        match seat.consult(self.now).filter(|_| !(over && guest)) {
+        let guest = matches!(hosted, tenure_core::runtime::hosted::HostedActor::ServiceManager(..));
+        match hosted.consult(self.now).filter(|_| !(over && guest)) {
             Some(decision) => self.hand_in(index, vec![decision]).map(|()| true),
             None => Ok(false),
         }
@@ -456,15 +456,15 @@ impl<'k> Emulation<'k> {
 
     /// Sends again what was not answered for too long.
     fn repeat(&mut self, index: usize) {
-        let Member { seat, outbox, .. } = &mut self.members[index];
-        let actor = seat.actor();
-        for (id, outgoing) in outbox.due(self.now, |id| actor.is_owed(id)) {
+        let Member { hosted, outbox, .. } = &mut self.members[index];
+        let actor = hosted.actor();
+        for (id, outgoing) in outbox.due(self.now, |id| actor.is_pending(id)) {
             self.send(index, id, outgoing);
         }
     }
 
     fn seal(&mut self, index: usize, envelope: &Envelope) -> Outgoing {
-        let sealed = self.members[index].seat.actor_mut().seal(envelope);
+        let sealed = self.members[index].hosted.actor_mut().seal(envelope);
         Outgoing { to: envelope.header.to, kind: envelope.message.kind(), sealed }
     }
 
@@ -484,7 +484,7 @@ impl<'k> Emulation<'k> {
         let Some(driver) = &self.members[index].driver else { return };
         let answer = driver.perform(&call);
         let Call { unit, epoch, step, lease, .. } = call;
-        let done = Done { unit, epoch, step, lease, outcome: answer.outcome };
+        let done = DriverResult { unit, epoch, step, lease, outcome: answer.outcome };
         self.arrive(index, answer.after, What::Answer(done));
     }
 
@@ -500,12 +500,12 @@ impl<'k> Emulation<'k> {
     fn is_at_rest(&mut self) -> bool {
         let Self { arrivals, agenda, members, .. } = self;
         arrivals.is_empty()
-            && agenda.all_rest(|index| members[index].seat.actor().unfinished(1).is_empty())
+            && agenda.all_rest(|index| members[index].hosted.actor().unfinished(1).is_empty())
     }
 
     fn finish(&mut self, rested: bool) {
         let unfinished = self.members.iter().flat_map(|member| {
-            let lines = member.seat.actor().unfinished(MAX_PROBLEMS);
+            let lines = member.hosted.actor().unfinished(MAX_PROBLEMS);
             lines.into_iter().map(|line| format!("{}: {line}", member.name))
         });
         let mut problems: Vec<String> = unfinished.collect();

@@ -12,11 +12,13 @@ mod script;
 use std::collections::BTreeMap;
 
 use tenure_core::actor::Role;
-use tenure_core::fact::{BadFact, Entry, Fact, broker, service_manager as sm};
-use tenure_core::identity::ActorId;
-use tenure_core::journal::{JournalDigest, hash_of_run};
-use tenure_core::name::Name;
-use tenure_core::time::Time;
+use tenure_core::actor::fact::{BadFact, Entry, Fact};
+use tenure_core::broker::facts as broker;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::time::Time;
+use tenure_core::runtime::journal::{JournalDigest, hash_of_run};
+use tenure_core::service_manager::facts as sm;
 use thiserror::Error;
 
 use crate::cast::{Member, Part, assemble};
@@ -131,7 +133,7 @@ pub enum ForkError {
 pub fn check(parts: &[Part], pasts: &[Past]) -> Result<(), ForkError> {
     for past in pasts {
         let (role, name) = (past.role, past.name.clone());
-        if !parts.iter().any(|part| (part.seat.role(), &part.name) == (role, &name)) {
+        if !parts.iter().any(|part| (part.hosted.role(), &part.name) == (role, &name)) {
             return Err(ForkError::Stranger { role, name });
         }
         if !parts.iter().any(|part| part.id == past.id) {
@@ -140,7 +142,7 @@ pub fn check(parts: &[Part], pasts: &[Past]) -> Result<(), ForkError> {
     }
     for part in parts {
         if !pasts.iter().any(|past| past.id == part.id) {
-            let (role, name) = (part.seat.role(), part.name.clone());
+            let (role, name) = (part.hosted.role(), part.name.clone());
             return Err(ForkError::NoJournal { role, name });
         }
     }
@@ -185,12 +187,13 @@ impl Tale {
         let mut lines = BTreeMap::new();
         for mut part in setting.parts {
             let Some(past) = pasts.iter().find(|past| past.id == part.id) else { continue };
-            let told = script::told(&mut part.seat, &past.facts, past.until(at), !setting.emulated)
-                .map_err(|(position, cause)| ForkError::BadFact {
-                    name: part.name.clone(),
-                    position,
-                    cause,
-                })?;
+            let told =
+                script::told(&mut part.hosted, &past.facts, past.until(at), !setting.emulated)
+                    .map_err(|(position, cause)| ForkError::BadFact {
+                        name: part.name.clone(),
+                        position,
+                        cause,
+                    })?;
             lines.insert(part.id, told);
         }
         Ok(Self { lines })

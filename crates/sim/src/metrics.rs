@@ -6,8 +6,8 @@ mod site_authority;
 
 use std::collections::BTreeMap;
 
-use tenure_core::fact::{Entry, Fact};
-use tenure_core::time::{Span, Term, Time};
+use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::model::time::{Span, Term, Time};
 
 use crate::report::{Report, Series};
 use service_manager::Guest;

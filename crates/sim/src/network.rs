@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use rand::RngExt as _;
-use tenure_core::message::Sequence;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::time::{Span, Time};
+use tenure_core::wire::message::Sequence;
 
 use crate::random::{Chance, Purpose};
 use crate::scenario::{self, Delay, Scenario};

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use plotters::prelude::*;
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 use thiserror::Error;
 
 use crate::report::Series;

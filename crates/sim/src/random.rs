@@ -2,7 +2,7 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
-use tenure_core::codec::Hash;
+use tenure_core::model::codec::Hash;
 
 /// What a draw is for. Draws for different things never share numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 use tenure_core::actor::Role;
+use tenure_core::actor::fact::{BadFact, Entry};
+use tenure_core::actor::snapshot::RestoreError;
 use tenure_core::driver::{Epoch, UnitId};
-use tenure_core::fact::{BadFact, Entry, site_authority as site};
-use tenure_core::identity::{Scheme, Signer};
-use tenure_core::journal::JournalDigest;
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::snapshot::RestoreError;
-use tenure_core::time::Time;
+use tenure_core::model::identity::{Scheme, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::Time;
+use tenure_core::runtime::journal::JournalDigest;
+use tenure_core::site_authority::facts as site;
 use tenure_faulty_disk::{Condition, Fault, FaultyDisk};
 use tenure_node::journal::{JournalError, JournalFile, Owner, Past, Reader};
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use tenure_config::{Override, Source};
 use tenure_core::actor::Role;
-use tenure_core::message::Sequence;
-use tenure_core::name::Name;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::name::Name;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::wire::message::Sequence;
 use tenure_node::host::conductor::{Conductor, Fate, Measured, Programme, Sending};
 use tenure_node::host::{Card, Driver, Part, SeatMaker};
 use tenure_sim::cast::{self, assemble};
-use tenure_sim::emulation::{Emulation, Inputs, Progress, patience};
+use tenure_sim::emulation::{Emulation, Inputs, Progress, retry_policy};
 use tenure_sim::network::{Network, Parcel};
 use tenure_sim::scenario::{self, Scenario, Workload};
 use tenure_sim::workload::demand;
@@ -70,22 +70,22 @@ fn parts(scenario: &Scenario, folder: &Path) -> Vec<Part> {
     let cast = assemble(scenario).unwrap_or_else(|(_, name, error)| panic!("{name}: {error}"));
     let part = |(index, actor): (usize, cast::Part)| {
         let again = scenario.clone();
-        let seat: SeatMaker = Arc::new(move || {
+        let hosted: SeatMaker = Arc::new(move || {
             let cast = assemble(&again).map_err(|(_, _, error)| error)?;
-            Ok(cast.into_iter().nth(index).expect("as many as before").seat)
+            Ok(cast.into_iter().nth(index).expect("as many as before").hosted)
         });
         let driver = actor.driver.map(|driver| match driver {
             cast::Driver::Site(driver) => Driver::Site(driver),
             cast::Driver::Guest(driver) => Driver::Guest(driver),
         });
-        let (name, role) = (actor.name, actor.seat.role());
+        let (name, role) = (actor.name, actor.hosted.role());
         Part {
             journal: folder.join(format!("{role:?}-{name}.journal")),
             card: Card { name, role, id: actor.id },
-            seat,
+            hosted,
             driver: driver.map(Arc::new),
             custody: None,
-            patience: actor.patience,
+            retry_policy: actor.retry_policy,
         }
     };
     cast.into_iter().enumerate().map(part).collect()
@@ -113,7 +113,7 @@ fn conducted(scenario: &Scenario) -> String {
     let programme = Programme {
         measured: measured(scenario, &parts),
         end: Time::ZERO.plus(scenario.horizon),
-        patience: patience(scenario),
+        retry_policy: retry_policy(scenario),
     };
     let network = Box::new(Emulated(Network::of(scenario)));
     actix::System::new().block_on(async {

@@ -3,14 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_core::fact::{Entry, Fact, broker, service_manager, site_authority};
-use tenure_core::message::Message;
-use tenure_core::slice::RequestId;
+use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::broker::facts as broker;
+use tenure_core::model::slice::RequestId;
+use tenure_core::model::time::{Term, Time};
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::ledger::REMEMBERED;
+use tenure_core::ticket::ledger::LEDGER_RETENTION;
 use tenure_core::ticket::link::{AccountId, LinkHash, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
-use tenure_core::time::{Term, Time};
+use tenure_core::wire::message::Message;
 
 /// A link, with the part of its term that did not come back.
 type Out = (AccountId, SignedLink, Option<Term>);
@@ -135,7 +138,7 @@ impl Books {
         match fact {
             broker::Fact::DelegationTaken(fact) => self.open(&fact.ticket),
             broker::Fact::DelegationEnded(fact) => {
-                self.end(fact.delegation.number, at.minus(REMEMBERED));
+                self.end(fact.delegation.number, at.minus(LEDGER_RETENTION));
             }
             broker::Fact::TicketsCut(fact) => {
                 let hashes = fact.tickets.iter().map(|(_, ticket)| ticket.hash()).collect();

@@ -1,13 +1,13 @@
 //! What is explored: small deployments, each with its own kind of trouble.
 
-use tenure_core::mapper::service_manager::Ask;
-use tenure_core::message::Item;
-use tenure_core::name::Name;
-use tenure_core::planted::Bug;
-use tenure_core::property::Properties;
-use tenure_core::resource::Constraints;
-use tenure_core::slice::LeaseId;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::Constraints;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::mutants::Mutant;
+use tenure_core::service_manager::mapper::Ask;
+use tenure_core::wire::message::Item;
 
 use super::cast::{GUEST, RIVAL, kind, units};
 use super::world::What;
@@ -43,7 +43,7 @@ pub(crate) struct Case {
     pub(crate) seller: Seller,
     pub(crate) shell: Shell,
     /// The bug that is planted in all actors, in a build that can.
-    pub(crate) bug: Option<Bug>,
+    pub(crate) bug: Option<Mutant>,
     /// Ends that must be reachable.
     pub(crate) ends: Vec<End>,
 }

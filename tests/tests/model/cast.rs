@@ -2,20 +2,22 @@
 
 use std::num::NonZeroU32;
 
-use tenure_core::actor::broker::Broker;
-use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::actor::effect::Input;
 use tenure_core::actor::{Actor, Peer, Role, Setup};
-use tenure_core::effect::Input;
-use tenure_core::identity::{ActorId, Scheme, Signer};
-use tenure_core::mapper::broker::BrokerMapper;
+use tenure_core::broker::Broker;
+use tenure_core::broker::mapper as broker;
+use tenure_core::broker::mapper::BrokerMapper;
+use tenure_core::mapper::Decision;
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
-use tenure_core::mapper::site_authority::SiteAuthorityMapper as _;
-use tenure_core::mapper::{Decision, broker, service_manager};
-use tenure_core::name::Name;
-use tenure_core::resource::Attributes;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::identity::{ActorId, Scheme, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::resource::Attributes;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::service_manager::ServiceManager;
+use tenure_core::service_manager::mapper as service_manager;
+use tenure_core::site_authority::mapper::SiteAuthorityMapper as _;
+use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 
 use super::cases::{Case, Seller};
 use super::identity;
@@ -159,8 +161,8 @@ struct Greedy;
 
 impl BrokerMapper for Greedy {
     fn decide(&self, view: &broker::View<'_>) -> broker::Decision {
-        use tenure_core::mapper::broker::{Choice, Verdict};
-        use tenure_core::time::Term;
+        use tenure_core::broker::mapper::{Choice, Verdict};
+        use tenure_core::model::time::Term;
         let source = view.sources().first().map(|source| source.account);
         let choices = view.open_requests().filter_map(|request| {
             let term = Term::lasting(request.earliest, request.duration).ok()?;

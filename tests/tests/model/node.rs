@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use tenure_core::actor::effect::{Effect, Input, Output};
+use tenure_core::actor::fact::Entry;
 use tenure_core::driver::Call;
-use tenure_core::effect::{Effect, Input, Output};
-use tenure_core::fact::Entry;
-use tenure_core::journal::{Journal as _, MemoryJournal};
-use tenure_core::message::Envelope;
-use tenure_core::time::Time;
+use tenure_core::model::time::Time;
+use tenure_core::runtime::journal::{Journal as _, MemoryJournal};
+use tenure_core::wire::message::Envelope;
 
 use super::books::Books;
 use super::cases::Case;

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_core::actor::broker::Broker;
+use tenure_core::broker::Broker;
+use tenure_core::broker::machine as broker;
 use tenure_core::driver::UnitId;
-use tenure_core::lease::service_manager::Outcome;
-use tenure_core::lease::{broker, service_manager, site_authority, unit};
-use tenure_core::slice::RequestId;
+use tenure_core::model::slice::RequestId;
+use tenure_core::model::time::Time;
+use tenure_core::service_manager::machine as service_manager;
+use tenure_core::service_manager::machine::Outcome;
+use tenure_core::site_authority::machine as site_authority;
+use tenure_core::site_authority::unit;
 use tenure_core::ticket::link::LinkHash;
-use tenure_core::time::Time;
 
 use super::books::Books;
 use super::cast::{self, GUEST, Player, RIVAL};

@@ -8,18 +8,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, RwLock};
 
 use stateright::{Model, Property};
-use tenure_core::codec;
+use tenure_core::actor::effect::{Command, DriverResult, Input};
 use tenure_core::driver::{Call, DriverError, UnitId};
-use tenure_core::effect::{Command, Done, Input};
-use tenure_core::identity::ActorId;
-use tenure_core::lease::service_manager::Outcome;
-use tenure_core::lease::unit;
-use tenure_core::message::{Envelope, Message, Sealed};
-use tenure_core::planted::Bug;
-use tenure_core::property::Properties;
-use tenure_core::slice::LeaseId;
+use tenure_core::model::codec;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::property::Properties;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::mutants::Mutant;
+use tenure_core::service_manager::machine::Outcome;
+use tenure_core::site_authority::unit;
 use tenure_core::ticket::link::LinkHash;
-use tenure_core::time::{Span, Time};
+use tenure_core::wire::message::{Envelope, Message, Sealed};
 
 use super::cases::{Budget, Case, End, Shell};
 use super::cast::{self, BROKER, GUEST, NAMES, Player, RIVAL, SITE};
@@ -51,7 +51,7 @@ pub(crate) enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum What {
     Hear(u32),
-    Done(u32, bool),
+    DriverResult(u32, bool),
     Tick,
     Decide,
     Extend(LeaseId),
@@ -205,9 +205,9 @@ impl World {
             inputs.extend(from.summary.mail[who].iter().map(|&message| What::Hear(message)));
         }
         for &call in &node.called {
-            inputs.push(What::Done(call, true));
+            inputs.push(What::DriverResult(call, true));
             if left.failures > 0 {
-                inputs.push(What::Done(call, false));
+                inputs.push(What::DriverResult(call, false));
             }
         }
         if node.summary.due.is_some_and(|due| due <= clock) {
@@ -253,14 +253,14 @@ impl World {
 
     /// Tells an actor something, and lets it work out what that leads to.
     fn tell(&self, node: &Node, clock: Time, what: What) -> Option<Node> {
-        plant(self.case.bug);
+        activate(self.case.bug);
         let (case, mail) = (&self.case, &self.mail);
         let hear = |message: u32| {
             Input::Message(self.mail.lock().unwrap().messages[message as usize].sealed.clone())
         };
         match what {
             What::Hear(message) => node.step(clock, hear(message), case, mail),
-            What::Done(call, well) => node.step(clock, self.done(call, well), case, mail),
+            What::DriverResult(call, well) => node.step(clock, self.done(call, well), case, mail),
             What::Tick => node.step(clock, Input::Tick, case, mail),
             What::Decide => node.step(clock, node.player.consult(clock, case.seller)?, case, mail),
             What::Extend(lease) => {
@@ -291,7 +291,7 @@ impl World {
             self.mail.lock().unwrap().calls[call as usize].1;
         let failed = || Err(DriverError("it failed".to_owned()));
         let outcome = if well { Ok(Properties::default()) } else { failed() };
-        Input::Driver(Done { unit, epoch, step, lease, outcome })
+        Input::Driver(DriverResult { unit, epoch, step, lease, outcome })
     }
 
     /// Whether somebody has to be told the time before it may pass.
@@ -371,7 +371,7 @@ impl World {
                 let message = Arc::clone(&self.mail.lock().unwrap().messages[message as usize]);
                 format!("hears `{}` from {}", message.message.kind(), NAMES[message.from])
             }
-            What::Done(call, well) => {
+            What::DriverResult(call, well) => {
                 let mail = self.mail.lock().unwrap();
                 let Call { unit, epoch, step, .. } = &mail.calls[call as usize].1;
                 format!("{} of {unit} in {epoch:?}: {well}", step.word())
@@ -388,7 +388,7 @@ impl Model for World {
 
     /// Everybody has started, the broker has its delegations, and the guests have asked.
     fn init_states(&self) -> Vec<State> {
-        plant(self.case.bug);
+        activate(self.case.bug);
         let mut nodes: Vec<Node> = (GUEST..=SITE).map(|who| Node::new(who, &self.case)).collect();
         let mut tell = |who: usize, input: Input| {
             if let Some(next) = nodes[who].step(Time::ZERO, input, &self.case, &self.mail) {
@@ -473,8 +473,8 @@ impl Model for World {
         state.nodes[who] = to;
         let left = &mut state.left;
         match what {
-            What::Hear(_) | What::Done(_, true) | What::Tick | What::Decide => {}
-            What::Done(_, false) => left.failures -= 1,
+            What::Hear(_) | What::DriverResult(_, true) | What::Tick | What::Decide => {}
+            What::DriverResult(_, false) => left.failures -= 1,
             What::Extend(_) => left.extends -= 1,
             What::Close(_) => left.closes -= 1,
             What::Reset => left.resets -= 1,
@@ -532,12 +532,12 @@ impl Model for World {
 }
 
 /// Plants a bug in what this thread drives.
-#[cfg(feature = "planted")]
-fn plant(bug: Option<Bug>) {
-    tenure_core::planted::plant(bug);
+#[cfg(feature = "mutants")]
+fn activate(bug: Option<Mutant>) {
+    tenure_core::mutants::activate(bug);
 }
 
-#[cfg(not(feature = "planted"))]
-fn plant(bug: Option<Bug>) {
+#[cfg(not(feature = "mutants"))]
+fn activate(bug: Option<Mutant>) {
     assert_eq!(bug, None, "this build plants no bugs");
 }

@@ -2,19 +2,20 @@
 
 use std::num::NonZeroU32;
 
-use tenure_core::actor::broker::Broker;
-use tenure_core::actor::outbox::Patience;
-use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
-use tenure_core::actor::{Peer, Peers, Role, Seat, Setup};
-use tenure_core::effect::Input;
-use tenure_core::identity::{ActorId, Scheme, Signer};
+use tenure_core::actor::effect::Input;
+use tenure_core::actor::{Peer, Peers, Role, Setup};
+use tenure_core::broker::Broker;
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
-use tenure_core::mapper::service_manager::{Decision, ServiceManagerMapper, View};
-use tenure_core::name::Name;
-use tenure_core::resource::{Attributes, Value};
-use tenure_core::time::{Span, Time};
+use tenure_core::model::identity::{ActorId, Scheme, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::resource::{Attributes, Value};
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::outbox::RetryPolicy;
+use tenure_core::service_manager::ServiceManager;
+use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
+use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 
 use super::audit::Audit;
 use super::names::Names;
@@ -45,7 +46,7 @@ pub fn deploy(mut words: Words) -> Result<World, Bad> {
     let now = words.time_option("at")?.unwrap_or(Time::ZERO.plus(Span::HOUR.times(9)));
     let margin = words.span_option("margin")?.unwrap_or(Span::from_secs(10));
     let first = words.span_option("retry")?.unwrap_or(Span::MINUTE.times(10));
-    let patience = Patience { first, longest: first.times(6) };
+    let retry_policy = RetryPolicy { first, longest: first.times(6) };
     let clocks_hold = words.option("clocks").is_none_or(|clocks| clocks != "apart");
     let mut below = std::mem::take(&mut words.below);
     words.done()?;
@@ -63,7 +64,7 @@ pub fn deploy(mut words: Words) -> Result<World, Bad> {
         let setup = Setup { name, signer, margin, peers: peers.clone() };
         let build = build(person.role, setup, &mut words)?;
         words.done()?;
-        players.push(Player::new(person, patience, build));
+        players.push(Player::new(person, retry_policy, build));
     }
     let audit = Audit::new(&players, margin, clocks_hold);
     let mut world = World::new(now, players, names, audit);
@@ -99,17 +100,17 @@ fn build(role: Role, setup: Setup, words: &mut Words) -> Result<Build, Bad> {
             let plan = plan(&setup, words)?;
             Box::new(move || {
                 let actor = SiteAuthority::new(setup.clone(), plan.clone());
-                Seat::SiteAuthority(Box::new(actor), Box::new(FirstFit {}))
+                HostedActor::SiteAuthority(Box::new(actor), Box::new(FirstFit {}))
             })
         }
         Role::Broker => Box::new(move || {
-            Seat::Broker(Box::new(Broker::new(setup.clone())), Box::new(Fcfs::default()))
+            HostedActor::Broker(Box::new(Broker::new(setup.clone())), Box::new(Fcfs::default()))
         }),
         Role::ServiceManager => {
             let leave_before = words.span_option("leave-before")?.unwrap_or(Span::ZERO);
             Box::new(move || {
                 let actor = ServiceManager::new(setup.clone(), leave_before);
-                Seat::ServiceManager(Box::new(actor), Box::new(Idle))
+                HostedActor::ServiceManager(Box::new(actor), Box::new(Idle))
             })
         }
     })

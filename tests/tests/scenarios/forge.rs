@@ -2,21 +2,22 @@
 
 use std::num::NonZeroU32;
 
-use tenure_core::actor::{Role, Seat};
-use tenure_core::codec;
-use tenure_core::identity::Scheme;
-use tenure_core::lease::broker::State;
-use tenure_core::message::{Envelope, Header, Item, Message, Request, Sequence, Subject};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::refusal::Refusal;
-use tenure_core::resource::Constraints;
-use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::actor::Role;
+use tenure_core::broker::machine::State;
+use tenure_core::model::codec;
+use tenure_core::model::identity::Scheme;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::Constraints;
+use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::model::time::Term;
+use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
-use tenure_core::time::Term;
+use tenure_core::wire::message::{Envelope, Header, Item, Message, Request, Sequence, Subject};
+use tenure_core::wire::refusal::Refusal;
 
 use super::language::{guest, of_role};
 use super::names;
@@ -59,7 +60,7 @@ pub fn grant(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let id = RequestId { origin: asker, number };
     let units = words.number("the number of units")?;
     let parent = world.names.find(&words.option("from").ok_or("from= is missing")?)?.clone();
-    let Seat::Broker(actor, _) = &world.players[broker].seat else {
+    let HostedActor::Broker(actor, _) = &world.players[broker].hosted else {
         return Err("it is no broker".to_owned());
     };
     let Some(State::Open { request }) = actor.request(id) else {
@@ -160,7 +161,7 @@ fn shown(world: &World, words: &mut Words) -> Result<(usize, Ticket, usize), Bad
 fn say(
     world: &mut World,
     who: usize,
-    to: tenure_core::identity::ActorId,
+    to: tenure_core::model::identity::ActorId,
     message: Message,
 ) -> Result<(), Bad> {
     let player = &world.players[who];

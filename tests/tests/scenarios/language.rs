@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
-use tenure_core::codec::Hash;
+use tenure_core::actor::effect::{Command, DriverResult, Input};
+use tenure_core::actor::fact::Fact;
+use tenure_core::actor::snapshot;
 use tenure_core::driver::{Epoch, Step, UnitId};
-use tenure_core::effect::{Command, Done, Input};
-use tenure_core::fact::Fact;
 use tenure_core::invariants::Bounds;
-use tenure_core::mapper::service_manager::Ask;
-use tenure_core::message::Item;
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::resource::{Constraint, Constraints, Test, Value};
-use tenure_core::slice::LeaseId;
-use tenure_core::snapshot;
-use tenure_core::time::Span;
+use tenure_core::model::codec::Hash;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::{Constraint, Constraints, Test, Value};
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::Span;
+use tenure_core::service_manager::mapper::Ask;
+use tenure_core::wire::message::Item;
 
 use super::deployment;
 use super::forge;
@@ -365,7 +365,7 @@ fn answer(world: &mut World, words: &mut Words) -> Result<(), Bad> {
         (Some(found), Some(_)) => hanging[found].clone(),
         (None, _) => return Err("no such call hangs".to_owned()),
     };
-    let done = Done { epoch: epoch.map_or(call.epoch, Epoch), ..done(&call, works) };
+    let done = DriverResult { epoch: epoch.map_or(call.epoch, Epoch), ..done(&call, works) };
     world.hand(who, Input::Driver(done));
     Ok(())
 }

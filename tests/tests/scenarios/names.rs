@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use tenure_core::driver::UnitId;
-use tenure_core::identity::ActorId;
-use tenure_core::name::Name;
-use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{DelegationId, LinkHash, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
-use tenure_core::time::{Span, Term, Time};
 
 /// Who and what is who and what: actors by their names, delegations `d1`, `d2`, …, tickets `t1`, `t2`, … in the
 /// order in which they come up.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tenure_core::message::{Sealed, Sequence};
+use tenure_core::wire::message::{Sealed, Sequence};
 
 use super::script::Bad;
 

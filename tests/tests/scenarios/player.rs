@@ -2,25 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::outbox::{Outbox, Patience};
-use tenure_core::actor::{Actor, Role, Seat};
-use tenure_core::codec::Hash;
+use tenure_core::actor::effect::DriverResult;
+use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::actor::{Actor, Role};
+use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Call, DriverError, Step, UnitId};
-use tenure_core::effect::Done;
-use tenure_core::fact::{Entry, Fact, broker, site_authority};
-use tenure_core::identity::{ActorId, Signer};
-use tenure_core::journal::{Journal as _, MemoryJournal};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::slice::RequestId;
+use tenure_core::model::codec::Hash;
+use tenure_core::model::identity::{ActorId, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::slice::RequestId;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::journal::{Journal as _, MemoryJournal};
+use tenure_core::runtime::outbox::{Outbox, RetryPolicy};
+use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::link::LinkHash;
-use tenure_core::time::{Span, Time};
 
 use super::names::Names;
 use super::network::Parcel;
 
 /// Builds an actor as it was before its first fact.
-pub type Build = Box<dyn Fn() -> Seat>;
+pub type Build = Box<dyn Fn() -> HostedActor>;
 
 /// What a driver makes of its calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,12 +51,12 @@ pub struct Player {
     pub signer: Signer,
     pub honest: bool,
     pub build: Build,
-    pub seat: Seat,
+    pub hosted: HostedActor,
     /// The same actor once more, told nothing but its journal.
-    twin: Seat,
+    twin: HostedActor,
     pub journal: MemoryJournal,
     pub outbox: Outbox,
-    pub patience: Patience,
+    pub retry_policy: RetryPolicy,
     /// Up to where its effects were started.
     pub started: u64,
     /// How far its clock is ahead, and what it has shown last.
@@ -68,7 +71,7 @@ pub struct Player {
     pub fragile: bool,
     manners: BTreeMap<(Step, Option<UnitId>), Manner>,
     pub hanging: Vec<Call>,
-    pub answers: Vec<Done>,
+    pub answers: Vec<DriverResult>,
     pub messages: Vec<Parcel>,
     pub states: BTreeMap<(Thing, String), &'static str>,
     known: Known,
@@ -100,7 +103,7 @@ pub struct Person {
 }
 
 impl Player {
-    pub fn new(person: Person, patience: Patience, build: Build) -> Self {
+    pub fn new(person: Person, retry_policy: RetryPolicy, build: Build) -> Self {
         let Person { name, signer, role, honest, ahead } = person;
         Self {
             name,
@@ -108,12 +111,12 @@ impl Player {
             role,
             signer,
             honest,
-            seat: build(),
+            hosted: build(),
             twin: build(),
             build,
             journal: MemoryJournal::new(),
-            outbox: Outbox::new(patience),
-            patience,
+            outbox: Outbox::new(retry_policy),
+            retry_policy,
             started: 0,
             ahead,
             shown: Time::MIN,
@@ -132,7 +135,7 @@ impl Player {
     }
 
     pub fn actor(&self) -> &dyn Actor {
-        self.seat.actor()
+        self.hosted.actor()
     }
 
     /// The time on its own clock, which never goes back while it is up.
@@ -143,8 +146,8 @@ impl Player {
 
     /// When it has something to do, by the true time.
     pub fn next(&mut self) -> Option<Time> {
-        let actor = self.seat.actor();
-        let repeat = self.outbox.next_timeout(|id| actor.is_owed(id));
+        let actor = self.hosted.actor();
+        let repeat = self.outbox.next_timeout(|id| actor.is_pending(id));
         let due = actor.next_timeout().map(|due| due.minus(self.ahead));
         [repeat, due].into_iter().flatten().min()
     }
@@ -168,13 +171,13 @@ impl Player {
 
     /// Back to what the journal holds: everything else is gone.
     pub fn recover(&mut self) {
-        self.seat = (self.build)();
+        self.hosted = (self.build)();
         for entry in self.facts() {
-            let applied = self.seat.actor_mut().apply(&entry);
+            let applied = self.hosted.actor_mut().apply(&entry);
             assert!(applied.is_ok(), "{} cannot read its journal: {applied:?}", self.name);
         }
         self.started = 0;
-        self.outbox = Outbox::new(self.patience);
+        self.outbox = Outbox::new(self.retry_policy);
         self.shown = Time::MIN;
         self.answers.clear();
         self.hanging.clear();
@@ -234,7 +237,7 @@ impl Player {
 
     /// What is owed, due and unfinished follows from the journal alone.
     pub fn compare_with_twin(&self) {
-        let (live, twin) = (self.seat.actor(), self.twin.actor());
+        let (live, twin) = (self.hosted.actor(), self.twin.actor());
         assert_eq!(live.position(), twin.position(), "{}", self.name);
         assert_eq!(live.effects_after(0), twin.effects_after(0), "{}", self.name);
         assert_eq!(live.next_timeout(), twin.next_timeout(), "{}", self.name);
@@ -243,21 +246,21 @@ impl Player {
 }
 
 fn states(
-    seat: &Seat,
+    hosted: &HostedActor,
     known: &Known,
     names: &mut Names,
 ) -> BTreeMap<(Thing, String), &'static str> {
-    match seat {
-        Seat::ServiceManager(actor, _) => {
+    match hosted {
+        HostedActor::ServiceManager(actor, _) => {
             let leases = actor.leases();
             leases.map(|(id, state)| ((Thing::Lease, names.lease(id)), state.word())).collect()
         }
-        Seat::Broker(actor, _) => {
+        HostedActor::Broker(actor, _) => {
             let requests = known.requests.iter();
             let states = requests.filter_map(|&id| Some((id, actor.request(id)?.word())));
             states.map(|(id, word)| ((Thing::Request, names.request(id)), word)).collect()
         }
-        Seat::SiteAuthority(actor, _) => {
+        HostedActor::SiteAuthority(actor, _) => {
             let leases = known.leases.iter();
             let leases = leases.filter_map(|&hash| Some((hash, actor.lease(hash)?.word())));
             let leases = leases.map(|(hash, word)| ((Thing::LeaseOn, names.hash(hash)), word));
@@ -270,9 +273,9 @@ fn states(
 }
 
 /// A driver's answer to a call.
-pub fn done(call: &Call, works: bool) -> Done {
+pub fn done(call: &Call, works: bool) -> DriverResult {
     let Call { unit, epoch, step, lease, .. } = *call;
     let error = format!("the {} of {unit} broke", step.word());
     let outcome = if works { Ok(Properties::default()) } else { Err(DriverError(error)) };
-    Done { unit, epoch, step, lease, outcome }
+    DriverResult { unit, epoch, step, lease, outcome }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tenure_core::message::Message;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::time::{Span, Time};
+use tenure_core::wire::message::Message;
 
 use super::names;
 

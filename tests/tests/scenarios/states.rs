@@ -1,10 +1,10 @@
 //! The stored form of states. A script whose traces are the same and whose states have another hash means
-//! that folding, or the layout of snapshots, has changed: `tenure_core::snapshot::VERSION` is raised then.
+//! that folding, or the layout of snapshots, has changed: `tenure_core::actor::snapshot::VERSION` is raised then.
 
 use std::fmt::Write as _;
 use std::fs;
 
-use tenure_core::snapshot::VERSION;
+use tenure_core::actor::snapshot::VERSION;
 use tenure_tests::{check_golden, root};
 
 use super::{FOLDER, SCRIPTS, perform};

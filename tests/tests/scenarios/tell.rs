@@ -1,18 +1,21 @@
 //! Facts, messages and refusals in plain words.
 
+use tenure_core::actor::fact::Fact;
+use tenure_core::broker::facts as broker;
 use tenure_core::driver::Call;
-use tenure_core::fact::site_authority::Denial;
-use tenure_core::fact::{Fact, broker, service_manager, site_authority};
-use tenure_core::identity::ActorId;
-use tenure_core::lease::service_manager::Then;
-use tenure_core::lease::site_authority::Why;
-use tenure_core::message::{LeasedUnit, Message, Request, Subject};
-use tenure_core::property::Properties;
-use tenure_core::refusal::Refusal;
-use tenure_core::resource::Attributes;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::Attributes;
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::machine::AfterLeave;
+use tenure_core::site_authority::facts as site_authority;
+use tenure_core::site_authority::facts::Denial;
+use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::DelegationId;
 use tenure_core::ticket::receipt::Receipt;
+use tenure_core::wire::message::{LeasedUnit, Message, Request, Subject};
+use tenure_core::wire::refusal::Refusal;
 
 use super::names::{self, Names};
 
@@ -70,8 +73,8 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         Fact::Extended(fact) => format!("lease {}", names.lease(fact.lease)),
         Fact::LeaveBegun(fact) => {
             let then = match fact.then {
-                Then::End => "its term is about to end",
-                Then::Close => "it is to be given back",
+                AfterLeave::End => "its term is about to end",
+                AfterLeave::Close => "it is to be given back",
             };
             format!("lease {}, {then}", names.lease(fact.lease))
         }
@@ -175,9 +178,9 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
         Fact::LeaseActivated(fact) => format!("lease on {}", names.hash(fact.lease)),
         Fact::LeaseClosed(fact) => {
             let why = match &fact.why {
-                Why::TermOver => "its term is over".to_owned(),
-                Why::GivenBack => "given back".to_owned(),
-                Why::Failed(why) => refusal(names, why),
+                CloseReason::TermOver => "its term is over".to_owned(),
+                CloseReason::GivenBack => "given back".to_owned(),
+                CloseReason::Failed(why) => refusal(names, why),
             };
             let receipts = receipts(names, &fact.receipts);
             format!("lease on {}, {why}, {receipts}", names.hash(fact.lease))
@@ -272,7 +275,7 @@ fn tickets(names: &mut Names, tickets: &[(u16, Ticket)]) -> String {
 
 fn tickets_for(names: &mut Names, number: u64, granted: &[(u16, Ticket)]) -> String {
     let each = (0..).zip(granted).map(|(part, (_, ticket))| {
-        let lease = tenure_core::slice::LeaseId { number, part };
+        let lease = tenure_core::model::slice::LeaseId { number, part };
         format!("lease {} on {}", names::lease(lease), names.ticket_in_full(ticket))
     });
     each.collect::<Vec<_>>().join(", ")

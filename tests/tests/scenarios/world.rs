@@ -6,15 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::outbox::Outgoing;
+use tenure_core::actor::effect::{DriverResult, Effect, Input, Output};
+use tenure_core::actor::fact::Entry;
 use tenure_core::driver::Call;
-use tenure_core::effect::{Done, Effect, Input, Output};
-use tenure_core::fact::Entry;
-use tenure_core::identity::ActorId;
 use tenure_core::invariants::{Observation, digest};
-use tenure_core::journal::Journal as _;
-use tenure_core::message::Envelope;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::journal::Journal as _;
+use tenure_core::runtime::outbox::Outgoing;
+use tenure_core::wire::message::Envelope;
 
 use super::audit::Audit;
 use super::names::{self, Names};
@@ -34,7 +34,7 @@ pub struct World {
     pub network: Network,
     pub audit: Audit,
     /// Answers of drivers that take their time.
-    later: BTreeMap<(Time, usize), (usize, Done)>,
+    later: BTreeMap<(Time, usize), (usize, DriverResult)>,
     calls: usize,
     forgeries: u64,
     trace: Vec<String>,
@@ -110,10 +110,10 @@ impl World {
         let player = &mut self.players[who];
         let now = player.clock(self.now);
         let (position, mut out) = (player.actor().position(), Output::default());
-        let before = digest(player.seat.actor_mut());
-        player.seat.actor_mut().handle(now, input, &mut out);
+        let before = digest(player.hosted.actor_mut());
+        player.hosted.actor_mut().handle(now, input, &mut out);
         if out.facts.is_empty() {
-            let (actor, same) = (player.id, digest(player.seat.actor_mut()) == before);
+            let (actor, same) = (player.id, digest(player.hosted.actor_mut()) == before);
             self.audit.see(self.now, &Observation::Unmoved { actor, same });
         }
         for problem in &out.problems {
@@ -200,7 +200,7 @@ impl World {
     pub fn stop(&mut self, who: usize, durable: bool) {
         let player = &mut self.players[who];
         player.up = false;
-        player.last_seen = durable.then(|| digest(player.seat.actor_mut()));
+        player.last_seen = durable.then(|| digest(player.hosted.actor_mut()));
         self.later.retain(|_, (of, _)| *of != who);
         self.audit.see(self.now, &Observation::Crashed { actor: self.players[who].id });
     }
@@ -211,7 +211,7 @@ impl World {
         player.recover();
         player.up = true;
         let (actor, position) = (player.id, player.actor().position());
-        let recovered = digest(player.seat.actor_mut());
+        let recovered = digest(player.hosted.actor_mut());
         let same = player.last_seen.take().map(|live| live == recovered);
         let seen = Observation::Recovered { actor, position, same };
         self.audit.see(self.now, &seen);
@@ -226,7 +226,7 @@ impl World {
             match effect {
                 Effect::Send(envelope) => {
                     let (to, kind) = (envelope.header.to, envelope.message.kind());
-                    let sealed = self.players[who].seat.actor_mut().seal(&envelope);
+                    let sealed = self.players[who].hosted.actor_mut().seal(&envelope);
                     let outgoing = Outgoing { to, kind, sealed };
                     self.players[who].outbox.sent(id, outgoing, self.now);
                     self.post(who, &envelope);
@@ -243,7 +243,7 @@ impl World {
 
     /// Sends a message as its actor seals it.
     pub fn post(&mut self, who: usize, envelope: &Envelope) {
-        let sealed = self.players[who].seat.actor_mut().seal(envelope);
+        let sealed = self.players[who].hosted.actor_mut().seal(envelope);
         let sequence = envelope.header.sequence;
         let parcel = Parcel {
             from: self.players[who].name.to_string(),
@@ -378,8 +378,8 @@ impl World {
         if !player.up {
             return;
         }
-        let actor = player.seat.actor();
-        for (_, outgoing) in player.outbox.due(self.now, |id| actor.is_owed(id)) {
+        let actor = player.hosted.actor();
+        for (_, outgoing) in player.outbox.due(self.now, |id| actor.is_pending(id)) {
             if let Ok(envelope) = outgoing.sealed.peek() {
                 self.post(who, &envelope);
             }
@@ -405,7 +405,7 @@ impl World {
         if !player.up || player.asleep {
             return false;
         }
-        let Some(decision) = player.seat.consult(now) else { return false };
+        let Some(decision) = player.hosted.consult(now) else { return false };
         self.hand(who, decision);
         true
     }
@@ -443,8 +443,8 @@ impl World {
     }
 
     /// Lets time pass until everything is over; at most `patience`.
-    pub fn finish(&mut self, patience: Span) -> Result<(), Bad> {
-        let until = self.now.plus(patience);
+    pub fn finish(&mut self, retry_policy: Span) -> Result<(), Bad> {
+        let until = self.now.plus(retry_policy);
         for _ in 0..MANY {
             self.run()?;
             if self.unfinished().is_empty() {

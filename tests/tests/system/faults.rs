@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use serde_json::Value;
-use tenure_core::message::Message;
+use tenure_core::wire::message::Message;
 use tenure_tests::emulate;
 
 /// A day of leases that are extended, given back early and refused now and then.

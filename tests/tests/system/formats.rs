@@ -5,22 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
+use tenure_core::actor::fact::{Fact, Memo};
+use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Epoch, UnitId};
-use tenure_core::fact::{Fact, Memo, broker, service_manager as sm, site_authority as site};
-use tenure_core::identity::{ActorId, Scheme, Signer};
-use tenure_core::lease::service_manager::Then;
-use tenure_core::lease::site_authority::Why;
-use tenure_core::message::{Item, LeasedUnit, Request};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::refusal::Refusal;
-use tenure_core::resource::{Attributes, Constraint, Constraints, Test, Value};
-use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::model::identity::{ActorId, Scheme, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::{Attributes, Constraint, Constraints, Test, Value};
+use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::service_manager::facts as sm;
+use tenure_core::service_manager::machine::AfterLeave;
+use tenure_core::site_authority::facts as site;
+use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::EvidenceOutline;
 use tenure_core::ticket::link::{DelegationId, Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
-use tenure_core::time::{Span, Term, Time};
+use tenure_core::wire::message::{Item, LeasedUnit, Request};
+use tenure_core::wire::refusal::Refusal;
 use tenure_tests::check_golden;
 
 /// What the sample facts are made of.
@@ -151,7 +154,7 @@ fn service_manager_facts(p: &Parts) -> Vec<Fact> {
         sm::ExtensionDenied { lease: LEASE, refusal: Some(refusal) }.into(),
         sm::Extended { lease: LEASE }.into(),
         sm::UnwantedGranted { number: 7, tickets: tickets() }.into(),
-        sm::LeaveBegun { lease: LEASE, then: Then::Close }.into(),
+        sm::LeaveBegun { lease: LEASE, then: AfterLeave::Close }.into(),
         sm::Left { lease: LEASE, unit: UNIT, error: Some("hung".to_owned()) }.into(),
         sm::CloseBegun { lease: LEASE }.into(),
         sm::SiteClosed { lease: LEASE, refusal: None, receipts: vec![p.receipt.clone()] }.into(),
@@ -186,7 +189,7 @@ fn broker_facts(p: &Parts) -> Vec<Fact> {
 
 fn site_facts(p: &Parts) -> Vec<Fact> {
     let lease = p.ticket.hash();
-    let failed = Why::Failed(Refusal::SetupFailed { ready: 1, wanted: 4 });
+    let failed = CloseReason::Failed(Refusal::SetupFailed { ready: 1, wanted: 4 });
     let error = "no answer".to_owned();
     let denial = site::Denial::Conflict(EvidenceOutline {
         parents: vec![p.root.hash()],
@@ -231,7 +234,7 @@ fn site_facts(p: &Parts) -> Vec<Fact> {
         site::LeaseClosed { lease, why: failed, receipts: vec![p.receipt.clone()] }.into(),
         site::TicketSurrendered {
             ticket: p.ticket.clone(),
-            why: Why::GivenBack,
+            why: CloseReason::GivenBack,
             receipts: vec![p.receipt.clone()],
         }
         .into(),

@@ -4,19 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
+use tenure_core::broker::machine as broker;
 use tenure_core::driver::{Epoch, UnitId};
-use tenure_core::identity::{ActorId, Scheme, Signer};
-use tenure_core::lease::{broker, service_manager, site_authority, unit};
-use tenure_core::message::{LeasedUnit, Request};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::refusal::Refusal;
-use tenure_core::resource::Constraints;
-use tenure_core::slice::RequestId;
+use tenure_core::model::identity::{ActorId, Scheme, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::Constraints;
+use tenure_core::model::slice::RequestId;
+use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::service_manager::machine as service_manager;
+use tenure_core::site_authority::machine as site_authority;
+use tenure_core::site_authority::unit;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
-use tenure_core::time::{Span, Term, Time};
+use tenure_core::wire::message::{LeasedUnit, Request};
+use tenure_core::wire::refusal::Refusal;
 use tenure_tests::{check_block, check_golden};
 
 /// Each pair of state and event with the states it can lead to; none means that it is refused.
@@ -160,7 +163,7 @@ fn samples() -> Samples {
 }
 
 fn service_manager_table() -> Table {
-    use service_manager::{Event, State, Then};
+    use service_manager::{AfterLeave, Event, State};
     let s = samples();
     let unit = |number| LeasedUnit {
         unit: UnitId(number),
@@ -190,12 +193,12 @@ fn service_manager_table() -> Table {
         active.clone(),
         ask(active.clone()),
         grant(ask(active)),
-        leave(two.clone(), Then::End),
-        leave(one.clone(), Then::End),
-        leave(grant(ask(one.clone())), Then::End),
-        leave(two, Then::Close),
-        leave(one.clone(), Then::Close),
-        leave(ask(one), Then::Close),
+        leave(two.clone(), AfterLeave::End),
+        leave(one.clone(), AfterLeave::End),
+        leave(grant(ask(one.clone())), AfterLeave::End),
+        leave(two, AfterLeave::Close),
+        leave(one.clone(), AfterLeave::Close),
+        leave(ask(one), AfterLeave::Close),
         closing,
         crediting.clone(),
         step(crediting, Event::Credited),
@@ -211,8 +214,8 @@ fn service_manager_table() -> Table {
         Event::ExtensionGranted(s.extension.clone()),
         Event::ExtensionDenied,
         Event::Extended,
-        Event::LeaveBegun(Then::End),
-        Event::LeaveBegun(Then::Close),
+        Event::LeaveBegun(AfterLeave::End),
+        Event::LeaveBegun(AfterLeave::Close),
         Event::Left(UnitId(0)),
         Event::CloseBegun,
         Event::SiteClosed(Vec::new()),
@@ -256,7 +259,7 @@ fn broker_table() -> Table {
 }
 
 fn site_authority_table() -> Table {
-    use site_authority::{Event, State, Why};
+    use site_authority::{CloseReason, Event, State};
     let set = |units: &[u32]| units.iter().map(|&unit| UnitId(unit)).collect::<BTreeSet<_>>();
     let states = vec![
         State::Early,
@@ -264,7 +267,7 @@ fn site_authority_table() -> Table {
         State::Priming { pending: set(&[0]), ready: set(&[1]) },
         State::Priming { pending: set(&[]), ready: set(&[1]) },
         State::Active { units: set(&[0]) },
-        State::Closed { units: set(&[0]), why: Why::TermOver },
+        State::Closed { units: set(&[0]), why: CloseReason::TermOver },
     ];
     let events = vec![
         Event::CameDue,
@@ -273,9 +276,9 @@ fn site_authority_table() -> Table {
         Event::UnitLost(UnitId(0)),
         Event::Activated,
         Event::Extended,
-        Event::Closed(Why::TermOver),
-        Event::Closed(Why::GivenBack),
-        Event::Closed(Why::Failed(Refusal::Forbidden)),
+        Event::Closed(CloseReason::TermOver),
+        Event::Closed(CloseReason::GivenBack),
+        Event::Closed(CloseReason::Failed(Refusal::Forbidden)),
     ];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
     let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();

@@ -5,7 +5,7 @@ mod print;
 
 use std::path::Path;
 
-use tenure_core::time::Time;
+use tenure_core::model::time::Time;
 use tenure_node::journal::JournalError;
 use tenure_sim::fork::{self, Branch, ForkError, Moments, Past, Tale};
 

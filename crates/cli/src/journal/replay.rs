@@ -6,18 +6,19 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use tenure_core::actor::broker::Broker;
-use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority};
+use tenure_core::actor::snapshot::Settings;
 use tenure_core::actor::{Actor, Peers, Role, Setup};
+use tenure_core::broker::Broker;
+use tenure_core::broker::machine as broker;
 use tenure_core::driver::UnitId;
-use tenure_core::identity::{ActorId, Scheme, Signer};
-use tenure_core::lease::{broker, service_manager as guest};
-use tenure_core::message::Request;
-use tenure_core::name::Name;
-use tenure_core::snapshot::Settings;
+use tenure_core::model::identity::{ActorId, Scheme, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::service_manager::ServiceManager;
+use tenure_core::service_manager::machine as guest;
+use tenure_core::site_authority::{Offer, Plan, SiteAuthority};
 use tenure_core::ticket::Ticket;
-use tenure_core::time::{Span, Term, Time};
+use tenure_core::wire::message::Request;
 use tenure_node::journal::{JournalError, Owner, Reader};
 
 use super::ReplayArgs;

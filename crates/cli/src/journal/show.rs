@@ -6,10 +6,10 @@ use std::path::Path;
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use serde_json::{Map, Value, json};
-use tenure_core::fact::{Entry, Fact};
-use tenure_core::name::Name;
+use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::model::name::Name;
+use tenure_core::model::time::{Term, Time};
 use tenure_core::ticket::Ticket;
-use tenure_core::time::{Term, Time};
 use tenure_node::journal::{JournalError, Reader};
 
 use super::ShowArgs;
@@ -330,14 +330,14 @@ fn is_hex(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tenure_core::refusal::Refusal;
+    use tenure_core::wire::refusal::Refusal;
 
     use super::*;
 
     #[test]
     fn the_instants_of_a_refusal_are_dates() {
         let at = Time::from_secs(1_795_003_200);
-        let term = Term::new(at, at.plus(tenure_core::time::Span::HOUR)).unwrap();
+        let term = Term::new(at, at.plus(tenure_core::model::time::Span::HOUR)).unwrap();
         for refusal in [
             Refusal::TooLate(at),
             Refusal::Undecided(at),

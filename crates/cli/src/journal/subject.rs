@@ -10,10 +10,13 @@
 
 use std::collections::BTreeMap;
 
+use tenure_core::actor::fact::Fact;
+use tenure_core::broker::facts as broker;
 use tenure_core::driver::UnitId;
-use tenure_core::fact::{Fact, broker, service_manager as sm, site_authority as site};
-use tenure_core::name::Name;
-use tenure_core::slice::LeaseId;
+use tenure_core::model::name::Name;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::service_manager::facts as sm;
+use tenure_core::site_authority::facts as site;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 

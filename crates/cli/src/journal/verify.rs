@@ -5,12 +5,12 @@ use std::io::Write;
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use tenure_core::fact::Entry;
-use tenure_core::identity::{PublicKey, Scheme, Signature};
+use tenure_core::actor::fact::Entry;
+use tenure_core::actor::snapshot::{self, RestoreError};
 use tenure_core::invariants::{Cast, Player, Violation, audit_journals};
-use tenure_core::journal::hash_of_run;
-use tenure_core::snapshot::{self, RestoreError};
-use tenure_core::time::Span;
+use tenure_core::model::identity::{PublicKey, Scheme, Signature};
+use tenure_core::model::time::Span;
+use tenure_core::runtime::journal::hash_of_run;
 use tenure_node::journal::{Head, JournalError, Owner, Reader, Snapshot, Unfit};
 
 use super::VerifyArgs;

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use clap::{Args, Subcommand, ValueEnum};
 use tenure_config::Override;
 use tenure_core::driver::UnitId;
-use tenure_core::name::Name;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::name::Name;
+use tenure_core::model::time::{Span, Time};
 use tenure_node::api::LeaseName;
 
 use crate::args::counted;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tenure_core::property::Properties;
-use tenure_core::time::Span;
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::Span;
 use tenure_node::api::client::{Client, ClientError};
 use tenure_node::api::{LeaseName, LeaseUnitView, LeaseView, Request, Wish};
 
@@ -140,7 +140,8 @@ fn until(
     timeout: Span,
     wanted: fn(&LeaseView) -> bool,
 ) -> Result<Vec<LeaseView>, Error> {
-    let patience = Duration::from_micros(u64::try_from(timeout.as_micros()).unwrap_or_default());
+    let retry_policy =
+        Duration::from_micros(u64::try_from(timeout.as_micros()).unwrap_or_default());
     let began = Instant::now();
     let mut leases = BTreeMap::new();
     let mut next = client.ask(&Request::Watch { lease: Some(lease.clone()) });
@@ -158,7 +159,7 @@ fn until(
                 return Ok(all);
             }
         }
-        next = client.next(Some(patience.saturating_sub(began.elapsed())));
+        next = client.next(Some(retry_policy.saturating_sub(began.elapsed())));
     }
 }
 

@@ -7,12 +7,12 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tenure_core::codec;
+use tenure_core::model::codec;
+use tenure_core::model::time::Time;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::SignedLink;
 use tenure_core::ticket::receipt::Receipt;
-use tenure_core::time::Time;
 use tenure_node::api::EvidenceView;
 
 use crate::error::Error;

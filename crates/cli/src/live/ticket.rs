@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use tenure_core::identity::{ActorId, PublicKey, Scheme, Verifier};
+use tenure_core::model::identity::{ActorId, PublicKey, Scheme, Verifier};
+use tenure_core::model::time::Time;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::SignedLink;
 use tenure_core::ticket::receipt::Receipt;
-use tenure_core::time::Time;
 use tenure_node::api::{LinkView, Request, StatusView, TicketView};
 use tenure_node::clock::{Clock as _, WallClock};
 

@@ -5,15 +5,15 @@ use std::fs;
 use std::num::NonZeroU32;
 
 use serde_json::{Value, json};
-use tenure_core::codec;
-use tenure_core::identity::{Scheme, Signer};
-use tenure_core::name::Name;
-use tenure_core::resource::Constraints;
+use tenure_core::model::codec;
+use tenure_core::model::identity::{Scheme, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::resource::Constraints;
+use tenure_core::model::time::{Term, Time};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
-use tenure_core::time::{Term, Time};
 use tenure_node::api::{EvidenceView, LinkView, TicketView};
 
 use crate::moment;

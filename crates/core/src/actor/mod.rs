@@ -3,35 +3,32 @@
 //! A shell drives all of them by one loop: hand in an input, make the facts durable, send the replies,
 //! start the effects, wait. Nothing an actor does leaves it before its cause is durable.
 
-pub mod broker;
-pub mod heard;
-pub mod outbox;
-mod owed;
-mod peers;
+pub mod effect;
+pub mod fact;
+pub mod machine;
+pub mod peers;
 pub mod rounds;
-mod seat;
-pub mod service_manager;
-pub mod site_authority;
-mod timers;
+pub mod snapshot;
+pub mod watermark;
+pub(crate) mod pending;
+pub(crate) mod timers;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use self::watermark::{PeerWatermark, Watermarks};
+use crate::actor::effect::{Effect, EffectId, Input, Output, Problem};
+use crate::actor::fact::{BadFact, Entry, Fact};
+use crate::actor::snapshot::{RestoreError, Settings};
+use crate::model::identity::{ActorId, Signer};
+use crate::model::name::Name;
+use crate::model::time::{Span, Time};
+use crate::mutants::mutant;
+use crate::wire::credentials::Credentials;
+use crate::wire::message::{Envelope, Header, Message, Sealed, Sequence};
 pub use peers::{Peer, Peers};
-pub use seat::Seat;
-
-use self::heard::{Heard, Word};
-use crate::effect::{Effect, EffectId, Input, Output, Problem};
-use crate::fact::{BadFact, Entry, Fact};
-use crate::identity::{ActorId, Signer};
-use crate::message::{Envelope, Header, Message, Sealed, Sequence};
-use crate::name::Name;
-use crate::notary::Notary;
-use crate::planted::planted;
-use crate::snapshot::{RestoreError, Settings};
-use crate::time::{Span, Time};
 
 /// How an actor decides: by facts, applied as they are emitted.
 pub(crate) trait Emit: Actor {
@@ -104,7 +101,7 @@ pub trait Actor: fmt::Debug {
     fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)>;
 
     /// Whether an effect is still owed.
-    fn is_owed(&self, id: EffectId) -> bool;
+    fn is_pending(&self, id: EffectId) -> bool;
 
     /// When to hand in the next [`Input::Tick`].
     fn next_timeout(&self) -> Option<Time>;
@@ -120,11 +117,11 @@ pub trait Actor: fmt::Debug {
 
     /// The latest words of the actor's peers since it was built. They decide nothing here; a shell keeps
     /// them, to tell a peer that comes back with less than it had.
-    fn heard(&self) -> &Heard;
+    fn watermarks(&self) -> &Watermarks;
 
     /// How many facts the journal of this actor held at least when it signed a message; nothing if it did
     /// not sign it. With fewer facts now, its journal is older than its word.
-    fn said(&mut self, sealed: &Sealed) -> Option<u64>;
+    fn witnessed_len(&mut self, sealed: &Sealed) -> Option<u64>;
 
     /// The actors it deals with.
     fn peers(&self) -> &BTreeMap<ActorId, Peer>;
@@ -161,28 +158,28 @@ pub struct Setup {
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     pub(crate) setup: Setup,
-    pub(crate) notary: Notary,
+    pub(crate) credentials: Credentials,
     /// The number of facts applied.
     pub(crate) position: u64,
-    pub(crate) heard: Heard,
+    pub(crate) watermarks: Watermarks,
 }
 
 impl PartialEq for Base {
     /// What a notary remembers and what peers have said decides nothing, and is not in the journal.
     fn eq(&self, other: &Self) -> bool {
-        let Self { setup, notary: _, position, heard: _ } = self;
+        let Self { setup, credentials: _, position, watermarks: _ } = self;
         (setup, position) == (&other.setup, &other.position)
     }
 }
 
 impl Base {
     pub(crate) fn new(setup: Setup) -> Self {
-        let notary = Notary::new(setup.signer.clone());
-        Self { setup, notary, position: 0, heard: Heard::default() }
+        let credentials = Credentials::new(setup.signer.clone());
+        Self { setup, credentials, position: 0, watermarks: Watermarks::default() }
     }
 
     pub(crate) fn id(&self) -> ActorId {
-        self.notary.id()
+        self.credentials.id()
     }
 
     pub(crate) fn margin(&self) -> Span {
@@ -204,11 +201,11 @@ impl Base {
 
     /// Opens a message. What cannot be opened is noted and not answered: its sender is not known.
     pub(crate) fn open(&mut self, sealed: &Sealed, out: &mut Output) -> Option<Envelope> {
-        let opened = sealed.open(&mut self.notary);
+        let opened = sealed.open(&mut self.credentials);
         let envelope = opened.map_err(|e| out.problems.push(Problem::Unopened(e))).ok()?;
         let from = envelope.header.from;
         if self.setup.peers.contains_key(&from) {
-            self.heard.hear(from, Word::of(&envelope, sealed));
+            self.watermarks.record(from, PeerWatermark::of(&envelope, sealed));
         }
         Some(envelope)
     }
@@ -226,7 +223,7 @@ impl Base {
 
     /// The envelope of the answer that the fact at `cause` gave; the same bytes whenever it is built.
     pub(crate) fn answer(&self, to: ActorId, cause: Cause, message: Message) -> Envelope {
-        let position = if planted!(AnswerRenumbered) { self.position } else { cause.position };
+        let position = if mutant!(AnswerRenumbered) { self.position } else { cause.position };
         let sequence = Sequence { position, index: Sequence::ANSWER };
         self.envelope(to, (sequence, cause.at), message)
     }
@@ -234,7 +231,7 @@ impl Base {
     /// The envelope of an answer that several facts gave together, the last of them at `cause`.
     pub(crate) fn joint_answer(&self, to: ActorId, cause: Cause, message: Message) -> Envelope {
         let index =
-            if planted!(OneNumberForTwo) { Sequence::ANSWER } else { Sequence::joint(&message) };
+            if mutant!(OneNumberForTwo) { Sequence::ANSWER } else { Sequence::joint(&message) };
         let sequence = Sequence { position: cause.position, index };
         self.envelope(to, (sequence, cause.at), message)
     }

@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Role;
-use crate::identity::ActorId;
-use crate::name::Name;
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
 
 /// An actor known by configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl FromIterator<(ActorId, Peer)> for Peers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::{Scheme, Signer};
+    use crate::model::identity::{Scheme, Signer};
 
     fn peer(who: u8, name: &'static str, role: Role) -> (ActorId, Peer) {
         let id = Signer::from_seed(Scheme::None, [who; 32]).id();

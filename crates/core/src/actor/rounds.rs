@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::effect::Problem;
-use crate::fact::Memo;
-use crate::planted::planted;
-use crate::time::Time;
+use crate::actor::effect::Problem;
+use crate::actor::fact::Memo;
+use crate::model::time::Time;
+use crate::mutants::mutant;
 
 /// At most one round is open. What happens meanwhile is for the next one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Rounds {
+pub struct MapperRounds {
     count: u64,
     open: bool,
     again: bool,
@@ -17,7 +17,7 @@ pub struct Rounds {
     wake: Option<Time>,
 }
 
-impl Rounds {
+impl MapperRounds {
     /// There is something to decide. Answers whether a round opens with it.
     pub fn call(&mut self) -> bool {
         if self.open {
@@ -61,7 +61,7 @@ impl Rounds {
     /// The memo of a decision if it is to be journaled: one that changes, within its bounds.
     pub fn news(&self, memo: Option<Memo>, problems: &mut Vec<Problem>) -> Option<Memo> {
         let memo = memo.filter(|memo| memo != &self.memo)?;
-        if memo.0.len() > Memo::MAX_BYTES && !planted!(MemoWithoutBound) {
+        if memo.0.len() > Memo::MAX_BYTES && !mutant!(MemoWithoutBound) {
             let bytes = memo.0.len();
             let cause = format!("a memo of {bytes} bytes, more than {}", Memo::MAX_BYTES);
             problems.push(Problem::BadChoice(cause));

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::time::Time;
+use crate::model::time::Time;
 
 /// One deadline for each key, and the keys in the order of their deadlines.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Timers<K> {
+pub(crate) struct Timers<K> {
     by_key: BTreeMap<K, Time>,
     by_time: BTreeSet<(Time, K)>,
 }
@@ -36,7 +36,7 @@ impl<'de, K: Ord + Clone + Deserialize<'de>> Deserialize<'de> for Timers<K> {
 
 impl<K: Ord + Clone> Timers<K> {
     /// Sets, moves or (with `None`) drops the deadline of `key`.
-    pub(super) fn set(&mut self, key: K, deadline: Option<Time>) {
+    pub(crate) fn set(&mut self, key: K, deadline: Option<Time>) {
         let old = match deadline {
             Some(time) => self.by_key.insert(key.clone(), time),
             None => self.by_key.remove(&key),
@@ -53,12 +53,12 @@ impl<K: Ord + Clone> Timers<K> {
     }
 
     /// The first deadline.
-    pub(super) fn next(&self) -> Option<Time> {
+    pub(crate) fn next(&self) -> Option<Time> {
         self.by_time.first().map(|&(time, _)| time)
     }
 
     /// The key with the first deadline, if that is `now` or before.
-    pub(super) fn due(&self, now: Time) -> Option<K> {
+    pub(crate) fn due(&self, now: Time) -> Option<K> {
         self.by_time.first().filter(|(time, _)| *time <= now).map(|(_, key)| key.clone())
     }
 }

@@ -6,10 +6,10 @@ use super::books::{Books, Unfounded};
 use super::{
     Bounds, Breach, Cast, Check, LAWS, Law, Observation, Scene, Tally, Verdict, Violation, benches,
 };
-use crate::fact::{Entry, Fact};
-use crate::identity::ActorId;
+use crate::actor::fact::{Entry, Fact};
+use crate::model::identity::ActorId;
+use crate::model::time::{Span, Time};
 use crate::ticket::Ticket;
-use crate::time::{Span, Time};
 
 /// Holds a deployment to all [`LAWS`], incrementally: a fact costs O(log n), whatever came before.
 ///
@@ -144,7 +144,9 @@ impl Auditor {
 
 /// The tickets that a fact vouches for.
 fn tickets_in(fact: &Fact) -> Vec<&Ticket> {
-    use crate::fact::{broker, service_manager, site_authority};
+    use crate::broker::facts as broker;
+    use crate::service_manager::facts as service_manager;
+    use crate::site_authority::facts as site_authority;
     match fact {
         Fact::SiteAuthority(site_authority::Fact::DelegationIssued(fact)) => vec![&fact.ticket],
         Fact::SiteAuthority(site_authority::Fact::Redeemed(fact)) => vec![&fact.ticket],

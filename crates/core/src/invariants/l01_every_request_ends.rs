@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::books::{Books, GuestBooks, Subject};
 use super::{Bounds, Change, Check, Law, Observation, Scene, Tally, Verdict};
-use crate::identity::ActorId;
-use crate::lease::service_manager::State;
-use crate::message::Message;
-use crate::slice::LeaseId;
-use crate::time::{Span, Time};
+use crate::model::identity::ActorId;
+use crate::service_manager::machine::State;
+use crate::wire::message::Message;
+use crate::model::slice::LeaseId;
+use crate::model::time::{Span, Time};
 
 pub(super) const LAW: Law = Law {
     id: "L1",

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::books::{Books, Subject};
 use super::{Bounds, Change, Check, Law, Scene, Tally, Verdict};
 use crate::driver::UnitId;
-use crate::identity::ActorId;
-use crate::lease::site_authority::State;
-use crate::time::{Span, Time};
+use crate::model::identity::ActorId;
+use crate::site_authority::machine::State;
+use crate::model::time::{Span, Time};
 
 pub(super) const LAW: Law = Law {
     id: "L2",

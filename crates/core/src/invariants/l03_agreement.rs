@@ -2,12 +2,12 @@
 
 use super::books::{Books, GuestLease, SiteLease};
 use super::{Bounds, Check, Law, Tally, Verdict};
-use crate::identity::ActorId;
-use crate::lease::broker;
-use crate::lease::service_manager::{Outcome, State as AtGuest};
-use crate::lease::site_authority::State as AtSite;
-use crate::slice::LeaseId;
-use crate::time::Time;
+use crate::model::identity::ActorId;
+use crate::broker::machine as broker;
+use crate::service_manager::machine::{Outcome, State as AtGuest};
+use crate::site_authority::machine::State as AtSite;
+use crate::model::slice::LeaseId;
+use crate::model::time::Time;
 
 pub(super) const LAW: Law = Law {
     id: "L3",

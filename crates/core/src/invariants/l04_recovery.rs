@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::books::Books;
 use super::{Bounds, Check, Law, Observation, Scene, Tally, Verdict};
-use crate::identity::ActorId;
-use crate::time::{Span, Time};
+use crate::model::identity::ActorId;
+use crate::model::time::{Span, Time};
 
 pub(super) const LAW: Law = Law {
     id: "L4",

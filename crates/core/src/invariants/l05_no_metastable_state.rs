@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::books::Books;
 use super::{Bounds, Check, Law, Scene, Tally, Verdict};
-use crate::fact::broker::Fact;
-use crate::slice::RequestId;
-use crate::time::{Span, Time};
+use crate::broker::facts::Fact;
+use crate::model::slice::RequestId;
+use crate::model::time::{Span, Time};
 
 pub(super) const LAW: Law = Law {
     id: "L5",

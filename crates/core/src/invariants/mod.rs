@@ -20,16 +20,19 @@ use std::fmt;
 pub use auditor::{Auditor, audit_journals};
 use books::{Books, Change, Subject};
 
+use crate::actor::fact::Entry;
+use crate::actor::snapshot;
 use crate::actor::{Actor, Role};
-use crate::codec::Hash;
+use crate::broker::facts as broker;
 use crate::driver::Call;
-use crate::fact::{Entry, broker, service_manager, site_authority};
-use crate::identity::{ActorId, Scheme};
-use crate::message::{Envelope, Sealed};
-use crate::name::Name;
-use crate::snapshot;
+use crate::model::codec::Hash;
+use crate::model::identity::{ActorId, Scheme};
+use crate::model::name::Name;
+use crate::model::time::{Span, Time};
+use crate::service_manager::facts as service_manager;
+use crate::site_authority::facts as site_authority;
 use crate::ticket::Ticket;
-use crate::time::{Span, Time};
+use crate::wire::message::{Envelope, Sealed};
 
 /// Declares the laws: a module each, in the order in which they are asked.
 macro_rules! laws {
@@ -145,10 +148,10 @@ pub enum Observation<'a> {
         actor: ActorId,
         /// The number of facts it came back with.
         position: u64,
-        /// Whether it is the same as the one that crashed, as [`Seat::is_same_actor`] or [`digest`] tell;
+        /// Whether it is the same as the one that crashed, as [`HostedActor::is_same_actor`] or [`digest`] tell;
         /// `None` if not all facts of that one were durable, or nobody looked at it.
         ///
-        /// [`Seat::is_same_actor`]: crate::actor::Seat::is_same_actor
+        /// [`HostedActor::is_same_actor`]: crate::runtime::hosted::Seat::is_same_actor
         same: Option<bool>,
     },
     /// An actor took an input and made no fact of it.

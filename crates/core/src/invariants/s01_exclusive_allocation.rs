@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{Check, Law, Scene, Tally, Verdict};
-use crate::fact::site_authority::{Fact, UnitsAssigned};
-use crate::lease::site_authority::State;
+use crate::site_authority::facts::{Fact, UnitsAssigned};
+use crate::site_authority::machine::State;
 
 pub(super) const LAW: Law = Law {
     id: "S1",

@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Check, Law, Scene, Tally, Verdict};
-use crate::calendar::Calendar;
-use crate::fact::{broker, site_authority};
-use crate::identity::ActorId;
-use crate::lease::site_authority::Why;
-use crate::name::Name;
+use crate::model::calendar::Calendar;
+use crate::broker::facts as broker;
+use crate::site_authority::facts as site_authority;
+use crate::model::identity::ActorId;
+use crate::site_authority::machine::CloseReason;
+use crate::model::name::Name;
 use crate::ticket::Ticket;
-use crate::ticket::ledger::REMEMBERED;
+use crate::ticket::ledger::LEDGER_RETENTION;
 use crate::ticket::link::{AccountId, DelegationId, LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
-use crate::time::{Term, Time};
+use crate::model::time::{Term, Time};
 
 pub(super) const LAW: Law = Law {
     id: "S2",
@@ -100,8 +101,8 @@ impl Check for Bench {
                     self.given_back(scene.actor, ticket.hash(), scene.at);
                 }
                 match fact.why {
-                    Why::TermOver => Ok(()),
-                    Why::GivenBack | Why::Failed(_) => {
+                    CloseReason::TermOver => Ok(()),
+                    CloseReason::GivenBack | CloseReason::Failed(_) => {
                         receipts_fit(scene, &tickets, &fact.receipts, tally)
                     }
                 }
@@ -118,7 +119,7 @@ impl Check for Bench {
                 Ok(())
             }
             Fact::DelegationEnded(fact) => {
-                self.ended(scene, fact.delegation, scene.at.minus(REMEMBERED), tally)
+                self.ended(scene, fact.delegation, scene.at.minus(LEDGER_RETENTION), tally)
             }
             Fact::TicketsCut(fact) => fact.tickets.iter().try_for_each(|(_, ticket)| {
                 let [.., parent, child] = ticket.links() else { return Ok(()) };
@@ -222,8 +223,8 @@ impl Bench {
         }
         let Some(account) = self.left.get_mut(&key) else { return Ok(()) };
         // What lies further back than a term may start is told apart by nobody.
-        let past = scene.at.minus(REMEMBERED);
-        account.left.forget_until(past.minus(REMEMBERED));
+        let past = scene.at.minus(LEDGER_RETENTION);
+        account.left.forget_until(past.minus(LEDGER_RETENTION));
         account.left.add(child.term, -i64::from(child.units.get()));
         let Some(term) = child.term.from(past) else { return Ok(()) };
         let short = account.left.first_short(term, 0);

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::books::{SiteLease, Subject};
 use super::{Change, Check, Law, Observation, Scene, Tally, Verdict};
-use crate::fact::{service_manager, site_authority};
-use crate::identity::ActorId;
-use crate::lease::site_authority::State;
+use crate::service_manager::facts as service_manager;
+use crate::site_authority::facts as site_authority;
+use crate::model::identity::ActorId;
+use crate::site_authority::machine::State;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
-use crate::time::{Term, Time};
+use crate::model::time::{Term, Time};
 
 pub(super) const LAW: Law = Law {
     id: "S4",

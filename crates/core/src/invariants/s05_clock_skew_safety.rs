@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::books::{GuestLease, Subject};
 use super::{Change, Check, Law, Observation, Scene, Tally, Verdict};
 use crate::driver::UnitId;
-use crate::fact::{service_manager, site_authority};
-use crate::identity::ActorId;
-use crate::lease::site_authority::{State, Why};
-use crate::slice::LeaseId;
+use crate::service_manager::facts as service_manager;
+use crate::site_authority::facts as site_authority;
+use crate::model::identity::ActorId;
+use crate::site_authority::machine::{State, CloseReason};
+use crate::model::slice::LeaseId;
 use crate::ticket::link::LinkHash;
-use crate::time::Time;
+use crate::model::time::Time;
 
 pub(super) const LAW: Law = Law {
     id: "S5",
@@ -60,13 +61,13 @@ impl Check for Bench {
         let Some(lease) = site.and_then(|site| site.leases.get(&fact.lease)) else { return Ok(()) };
         let (name, hash, end, at) = (|| scene.name(), fact.lease, lease.term.end(), scene.at);
         match fact.why {
-            Why::TermOver => tally.check(end <= at, || {
+            CloseReason::TermOver => tally.check(end <= at, || {
                 format!("{} ends lease {hash} at {at} because it is over, which it is at {end}", name())
             }),
-            Why::Failed(_) => tally.check(!matches!(lease.state, State::Active { .. }), || {
+            CloseReason::Failed(_) => tally.check(!matches!(lease.state, State::Active { .. }), || {
                 format!("{} ends lease {hash}, which runs, because it could not be set up", name())
             }),
-            Why::GivenBack => self.let_go(scene, lease.holder(), hash, tally),
+            CloseReason::GivenBack => self.let_go(scene, lease.holder(), hash, tally),
         }
     }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::{Check, Law, Observation, Scene, Tally, Verdict};
 use crate::driver::{Call, Epoch, Step, UnitId};
-use crate::fact::{service_manager, site_authority};
-use crate::identity::ActorId;
-use crate::slice::LeaseId;
+use crate::service_manager::facts as service_manager;
+use crate::site_authority::facts as site_authority;
+use crate::model::identity::ActorId;
+use crate::model::slice::LeaseId;
 
 pub(super) const LAW: Law = Law {
     id: "S6",

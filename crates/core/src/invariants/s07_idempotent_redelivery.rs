@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use super::books::{SiteLease, Subject};
 use super::{Check, Law, Observation, Scene, Tally, Verdict};
-use crate::codec::{self, Hash};
+use crate::model::codec::{self, Hash};
 use crate::driver::{Call, Epoch, Step, UnitId};
-use crate::fact::{broker, service_manager, site_authority};
-use crate::identity::ActorId;
-use crate::message::{self, Envelope, Message, Sealed, Sequence};
+use crate::broker::facts as broker;
+use crate::service_manager::facts as service_manager;
+use crate::site_authority::facts as site_authority;
+use crate::model::identity::ActorId;
+use crate::wire::message::{self, Envelope, Message, Sealed, Sequence};
 use crate::ticket::Ticket;
 
 pub(super) const LAW: Law = Law {

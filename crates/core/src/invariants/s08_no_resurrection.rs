@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use super::books::Subject;
 use super::{Change, Check, Law, Scene, Tally, Verdict};
-use crate::fact::{broker, service_manager, site_authority};
-use crate::identity::ActorId;
-use crate::slice::{LeaseId, RequestId};
+use crate::broker::facts as broker;
+use crate::service_manager::facts as service_manager;
+use crate::site_authority::facts as site_authority;
+use crate::model::identity::ActorId;
+use crate::model::slice::{LeaseId, RequestId};
 use crate::ticket::Ticket;
 use crate::ticket::link::{AccountId, LinkHash};
-use crate::time::Time;
+use crate::model::time::Time;
 
 pub(super) const LAW: Law = Law {
     id: "S8",
@@ -127,7 +129,7 @@ impl Check for Bench {
         let subject = Subject::Lease(scene.actor, lease);
         if let Fact::LeaseForgotten(_) = fact {
             let guest = scene.books.guests.get(&scene.actor);
-            let end = guest.and_then(|guest| Some(guest.leases.get(&lease)?.over_at));
+            let end = guest.and_then(|guest| Some(guest.leases.get(&lease)?.expires_at));
             self.forgotten(scene, subject, end, tally)
         } else {
             self.lives(scene, subject, tally)

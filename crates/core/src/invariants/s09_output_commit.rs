@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::books::{BrokerBooks, GuestBooks, SiteBooks};
 use super::{Check, Law, Observation, Scene, Tally, Verdict};
 use crate::driver::{Call, Step};
-use crate::identity::ActorId;
-use crate::lease::broker::State as AtBroker;
-use crate::lease::service_manager::{Extension, State as AtGuest, Use};
-use crate::lease::site_authority::State as AtSite;
-use crate::lease::unit;
-use crate::message::{Envelope, LeasedUnit, Message, Sealed, Sequence, Subject};
+use crate::model::identity::ActorId;
+use crate::broker::machine::State as AtBroker;
+use crate::service_manager::machine::{Extension, State as AtGuest, UnitUse};
+use crate::site_authority::machine::State as AtSite;
+use crate::site_authority::unit;
+use crate::wire::message::{Envelope, LeasedUnit, Message, Sealed, Sequence, Subject};
 use crate::ticket::link::LinkHash;
-use crate::time::Time;
+use crate::model::time::Time;
 
 pub(super) const LAW: Law = Law {
     id: "S9",
@@ -240,8 +240,8 @@ fn call_is_durable(
             let state = lease.map(|lease| &lease.state);
             let held = state.and_then(AtGuest::held);
             let begun = match call.step {
-                Step::Join => Use::Joining,
-                _ => Use::Leaving,
+                Step::Join => UnitUse::Joining,
+                _ => UnitUse::Leaving,
             };
             held.and_then(|held| held.units.get(&call.unit))
                 .is_some_and(|(leased, usage)| leased.epoch == call.epoch && *usage == begun)

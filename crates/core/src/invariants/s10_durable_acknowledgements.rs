@@ -4,15 +4,17 @@ use super::books::Books;
 use super::{Check, Law, Observation, Scene, Tally, Verdict};
 use crate::actor::Role;
 use crate::driver::{Epoch, UnitId};
-use crate::fact::{broker, service_manager, site_authority};
-use crate::identity::ActorId;
-use crate::lease::service_manager::{Extension, State};
-use crate::refusal::Refusal;
-use crate::slice::LeaseId;
+use crate::broker::facts as broker;
+use crate::service_manager::facts as service_manager;
+use crate::site_authority::facts as site_authority;
+use crate::model::identity::ActorId;
+use crate::service_manager::machine::{Extension, State};
+use crate::wire::refusal::Refusal;
+use crate::model::slice::LeaseId;
 use crate::ticket::Ticket;
 use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
-use crate::time::Time;
+use crate::model::time::Time;
 
 pub(super) const LAW: Law = Law {
     id: "S10",
@@ -57,7 +59,7 @@ impl Check for Bench {
     fn ticket(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> Verdict {
         for link in ticket.links() {
             if link.issuer != scene.actor {
-                self.hear(scene, Word::Link(link.issuer, link.hash()), tally)?;
+                self.record(scene, Word::Link(link.issuer, link.hash()), tally)?;
             }
         }
         Ok(())
@@ -82,16 +84,16 @@ impl Check for Bench {
                 let Some(broker) = issued.map(|ticket| ticket.bottom().holder) else {
                     return Ok(());
                 };
-                return self.hear(scene, Word::Delegated(broker, id, fact.generation), tally);
+                return self.record(scene, Word::Delegated(broker, id, fact.generation), tally);
             }
             _ => return Ok(()),
         };
-        self.hear(scene, Word::Granted(ticket.bottom().holder, ticket.hash()), tally)
+        self.record(scene, Word::Granted(ticket.bottom().holder, ticket.hash()), tally)
     }
 
     fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> Verdict {
         let broker::Fact::ReceiptTaken(fact) = fact else { return Ok(()) };
-        self.hear(scene, Word::Receipt(fact.receipt.clone()), tally)
+        self.record(scene, Word::Receipt(fact.receipt.clone()), tally)
     }
 
     fn guest(
@@ -105,23 +107,23 @@ impl Check for Bench {
             Fact::Leased(fact) => {
                 let Some((site, ticket)) = first_ticket(scene, fact.lease) else { return Ok(()) };
                 let units = fact.units.iter().map(|unit| (unit.unit, unit.epoch)).collect();
-                self.hear(scene, Word::Leased(site, ticket, units), tally)
+                self.record(scene, Word::Leased(site, ticket, units), tally)
             }
             Fact::Extended(fact) => {
                 let guest = scene.books.guests.get(&scene.actor);
                 let held = guest.and_then(|guest| guest.held(fact.lease));
                 let extension = held.map(|held| &held.extension);
                 let Some(Extension::Redeeming { ticket, .. }) = extension else { return Ok(()) };
-                self.hear(scene, Word::Taken(ticket.site(), ticket.hash()), tally)
+                self.record(scene, Word::Taken(ticket.site(), ticket.hash()), tally)
             }
             Fact::RedeemRefused(fact) if matches!(fact.refusal, Refusal::Conflict(_)) => {
                 let Some((site, ticket)) = first_ticket(scene, fact.lease) else { return Ok(()) };
-                self.hear(scene, Word::Refused(site, ticket), tally)
+                self.record(scene, Word::Refused(site, ticket), tally)
             }
             Fact::SiteClosed(fact) => fact
                 .receipts
                 .iter()
-                .try_for_each(|receipt| self.hear(scene, Word::Receipt(receipt.clone()), tally)),
+                .try_for_each(|receipt| self.record(scene, Word::Receipt(receipt.clone()), tally)),
             Fact::Credited(fact) => {
                 let guest = scene.books.guests.get(&scene.actor);
                 let state = guest.and_then(|guest| guest.leases.get(&fact.lease));
@@ -129,7 +131,7 @@ impl Check for Bench {
                     return Ok(());
                 };
                 receipts.iter().map(|receipt| &receipt.what).try_for_each(|what| {
-                    self.hear(scene, Word::Credited(what.issuer, what.link), tally)
+                    self.record(scene, Word::Credited(what.issuer, what.link), tally)
                 })
             }
             _ => Ok(()),
@@ -159,7 +161,7 @@ impl Check for Bench {
 
 impl Bench {
     /// Somebody honest must stand by a word, now or, where the order is not known, in the end.
-    fn hear(&mut self, scene: &Scene<'_>, word: Word, tally: &mut Tally) -> Verdict {
+    fn record(&mut self, scene: &Scene<'_>, word: Word, tally: &mut Tally) -> Verdict {
         let books = scene.books;
         if !books.cast.honest(word.speaker()) {
             return Ok(());

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::books::{Books, NOTHING, Subject};
 use super::{Change, Check, Law, Scene, Tally, Verdict};
-use crate::identity::ActorId;
-use crate::slice::{LeaseId, RequestId};
+use crate::model::identity::ActorId;
+use crate::model::slice::{LeaseId, RequestId};
 
 pub(super) const LAW: Law = Law {
     id: "S12",

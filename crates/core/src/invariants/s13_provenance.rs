@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Check, Law, Observation, Scene, Tally, Verdict};
 use crate::actor::Role;
-use crate::fact::{service_manager, site_authority};
-use crate::identity::Verifier;
-use crate::lease::service_manager::Extension;
-use crate::message::Message;
+use crate::service_manager::facts as service_manager;
+use crate::site_authority::facts as site_authority;
+use crate::model::identity::Verifier;
+use crate::service_manager::machine::Extension;
+use crate::wire::message::Message;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::Ticket;
 

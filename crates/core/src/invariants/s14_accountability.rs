@@ -1,8 +1,8 @@
 //! S14: who hands on too much is convicted, and nobody else.
 
 use super::{Check, Law, Scene, Tally, Verdict};
-use crate::fact::site_authority::{Fact, TicketRefused};
-use crate::refusal::Refusal;
+use crate::site_authority::facts::{Fact, TicketRefused};
+use crate::wire::refusal::Refusal;
 
 pub(super) const LAW: Law = Law {
     id: "S14",

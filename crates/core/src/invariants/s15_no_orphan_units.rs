@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::books::{NOTHING, SiteBooks, Subject};
 use super::{Change, Check, Law, Observation, Scene, Tally, Verdict};
 use crate::driver::UnitId;
-use crate::fact::site_authority::Fact;
-use crate::identity::ActorId;
-use crate::lease::site_authority::State;
-use crate::lease::unit;
-use crate::name::Name;
+use crate::site_authority::facts::Fact;
+use crate::model::identity::ActorId;
+use crate::site_authority::machine::State;
+use crate::site_authority::unit;
+use crate::model::name::Name;
 use crate::ticket::link::LinkHash;
 
 pub(super) const LAW: Law = Law {

@@ -3,13 +3,13 @@
 use super::books::{Books, Subject};
 use super::{Change, Check, Law, Observation, Scene, Tally, Verdict};
 use crate::driver::UnitId;
-use crate::fact::service_manager::Fact;
-use crate::identity::ActorId;
-use crate::message::{self, Message, Sequence};
-use crate::slice::LeaseId;
+use crate::service_manager::facts::Fact;
+use crate::model::identity::ActorId;
+use crate::wire::message::{self, Message, Sequence};
+use crate::model::slice::LeaseId;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
-use crate::time::Time;
+use crate::model::time::Time;
 
 pub(super) const LAW: Law = Law {
     id: "S16",

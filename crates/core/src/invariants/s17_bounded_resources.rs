@@ -1,10 +1,13 @@
 //! S17: nothing grows without bound.
 
 use super::{Check, Law, Observation, Scene, Tally, Verdict};
-use crate::actor::broker::Broker;
-use crate::codec;
-use crate::fact::{Memo, broker, service_manager, site_authority};
-use crate::message::{MAX_ITEMS, Message, Request};
+use crate::broker::Broker;
+use crate::model::codec;
+use crate::actor::fact::{Memo};
+use crate::broker::facts as broker;
+use crate::service_manager::facts as service_manager;
+use crate::site_authority::facts as site_authority;
+use crate::wire::message::{MAX_ITEMS, Message, Request};
 use crate::ticket::link::MAX_CONSTRAINTS;
 use crate::ticket::{MAX_DEPTH, Ticket};
 

@@ -6,13 +6,13 @@ use std::num::NonZeroU32;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::service_manager::{Ask, Decision, Extend, ServiceManagerMapper, View};
-use crate::message::{Item, MAX_ITEMS, MAX_UNITS};
-use crate::name::Name;
-use crate::property::Properties;
-use crate::resource::Constraints;
-use crate::slice::LeaseId;
-use crate::time::{Span, Term, Time};
+use crate::model::name::Name;
+use crate::model::property::Properties;
+use crate::model::resource::Constraints;
+use crate::model::slice::LeaseId;
+use crate::model::time::{Span, Term, Time};
+use crate::service_manager::mapper::{Ask, Decision, Extend, ServiceManagerMapper, View};
+use crate::wire::message::{Item, MAX_ITEMS, MAX_UNITS};
 
 /// Holds as many units as a signal says: asks for what is missing, and, if told to, keeps leases whose
 /// units are still needed at their end.
@@ -32,7 +32,7 @@ pub struct Adaptive {
     #[serde(deserialize_with = "lasting")]
     term: Span,
     /// How long to wait for an answer: half a term unless set.
-    patience: Option<Span>,
+    retry_policy: Option<Span>,
     /// How long before the end of a lease to decide whether to keep it; never unless set.
     extend_before: Option<Span>,
     /// Whether leases are given back early once their units are not needed (S72: the paper could not).
@@ -70,7 +70,8 @@ impl Adaptive {
 
     fn ask(&self, view: &View<'_>, needed: i64, held: i64) -> Option<Ask> {
         let missing = u32::try_from(needed - held).ok().filter(|&units| units > 0)?;
-        let patience = self.patience.unwrap_or(Span::from_micros(self.term.as_micros() / 2));
+        let retry_policy =
+            self.retry_policy.unwrap_or(Span::from_micros(self.term.as_micros() / 2));
         let item = |units| Item {
             resource: self.resource.clone(),
             units,
@@ -89,7 +90,7 @@ impl Adaptive {
             earliest: view.now(),
             latest: view.now(),
             duration: self.term,
-            answer_by: view.now().plus(patience),
+            answer_by: view.now().plus(retry_policy),
             properties: self.properties.clone(),
             configuration: self.configuration.clone(),
             reason: format!("{needed} needed, {held} held"),

@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 
-use super::broker::{BrokerMapper, Choice, Decision, Verdict, View};
 use super::place::{Draft, Placement};
-use crate::message::Request;
+use crate::broker::mapper::{BrokerMapper, Choice, Decision, Verdict, View};
+use crate::wire::message::Request;
 
 /// Serves requests in the order they came; each is met as early as it allows, or refused at once.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -35,7 +35,8 @@ pub(super) fn serve(
     let choices = requests
         .into_iter()
         .map(|request| {
-            let cut_from = |item: &crate::message::Item| Some(view.cut_from(item.extends?)?.0);
+            let cut_from =
+                |item: &crate::wire::message::Item| Some(view.cut_from(item.extends?)?.0);
             let (verdict, reason) =
                 match draft.meet(request, view.first_start(request), placement, cut_from) {
                     Ok((term, parts)) => {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::Deserialize;
 
-use super::site_authority::{Assignment, Decision, SiteAuthorityMapper, View};
 use crate::driver::UnitId;
-use crate::name::Name;
+use crate::model::name::Name;
+use crate::site_authority::mapper::{Assignment, Decision, SiteAuthorityMapper, View};
 
 /// Puts each lease on the first units that are free; where those are too few, on units that are still
 /// being cleaned. A unit that failed a lease is left to others.

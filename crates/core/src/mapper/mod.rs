@@ -6,31 +6,28 @@
 //! it hands over as a memo, which is a fact.
 
 pub mod adaptive;
-pub mod broker;
 pub mod fcfs;
 pub mod first_fit;
 pub mod place;
 pub mod priority;
 pub mod registry;
 pub mod static_list;
-pub mod service_manager;
-pub mod site_authority;
 
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer};
 
-use crate::message::MAX_CONFIGURATION;
-use crate::property::Properties;
+use crate::model::property::Properties;
+use crate::wire::message::MAX_CONFIGURATION;
 
 /// The decision of a mapper of any role.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// A service manager's.
-    ServiceManager(service_manager::Decision),
+    ServiceManager(crate::service_manager::mapper::Decision),
     /// A broker's.
-    Broker(broker::Decision),
+    Broker(crate::broker::mapper::Decision),
     /// A site authority's.
-    SiteAuthority(site_authority::Decision),
+    SiteAuthority(crate::site_authority::mapper::Decision),
 }
 
 impl Decision {

@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::broker::{Source, View};
-use crate::calendar::Calendar;
-use crate::identity::ActorId;
-use crate::message::{Item, Request};
-use crate::name::Name;
-use crate::property::Properties;
-use crate::refusal::Refusal;
+use crate::broker::mapper::{Source, View};
+use crate::model::calendar::Calendar;
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::property::Properties;
+use crate::model::time::{Span, Term, Time};
 use crate::ticket::link::AccountId;
-use crate::time::{Span, Term, Time};
+use crate::wire::message::{Item, Request};
+use crate::wire::refusal::Refusal;
 use window::Window;
 
 /// The most starts that are looked at closely for one request, beside those that are skipped because
@@ -390,7 +390,11 @@ mod tests {
     #[test]
     fn the_accounts_of_one_site_count_together() {
         let sites = [1, 1, 2].map(|who| {
-            crate::identity::Signer::from_seed(crate::identity::Scheme::None, [who; 32]).id()
+            crate::model::identity::Signer::from_seed(
+                crate::model::identity::Scheme::None,
+                [who; 32],
+            )
+            .id()
         });
         assert_eq!(even(sites.into_iter(), &[2, 3, 4], 3), [2, 0, 1]);
         assert_eq!(even(sites.into_iter(), &[0, 0, 4], 3), [0, 0, 3]);

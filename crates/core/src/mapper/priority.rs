@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::broker::{BrokerMapper, Decision, View};
 use super::fcfs::serve;
 use super::place::Placement;
-use crate::message::Request;
+use crate::broker::mapper::{BrokerMapper, Decision, View};
+use crate::wire::message::Request;
 
 /// Serves requests by falling priority, equal ones in the order they came.
 #[derive(Clone, Debug, Deserialize)]

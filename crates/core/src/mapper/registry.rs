@@ -9,13 +9,13 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::adaptive::Adaptive;
-use super::broker::BrokerMapper;
 use super::fcfs::Fcfs;
 use super::first_fit::FirstFit;
 use super::priority::Priority;
-use super::service_manager::ServiceManagerMapper;
-use super::site_authority::SiteAuthorityMapper;
 use super::static_list::StaticList;
+use crate::broker::mapper::BrokerMapper;
+use crate::service_manager::mapper::ServiceManagerMapper;
+use crate::site_authority::mapper::SiteAuthorityMapper;
 
 /// Where a mapper's settings come from.
 pub type Settings<'a, 'de> = &'a mut dyn erased_serde::Deserializer<'de>;

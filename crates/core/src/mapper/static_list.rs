@@ -4,14 +4,14 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::service_manager::{Ask, Decision, ServiceManagerMapper, View};
-use crate::codec;
-use crate::fact::Memo;
-use crate::message::Item;
-use crate::name::Name;
-use crate::property::Properties;
-use crate::resource::Constraints;
-use crate::time::{Span, Time};
+use crate::actor::fact::Memo;
+use crate::model::codec;
+use crate::model::name::Name;
+use crate::model::property::Properties;
+use crate::model::resource::Constraints;
+use crate::model::time::{Span, Time};
+use crate::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
+use crate::wire::message::Item;
 
 /// Makes the listed requests, and nothing else; without a list it leaves the asking to users. What was asked for is remembered in the memo, so no
 /// request is made twice.

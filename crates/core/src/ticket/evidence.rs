@@ -10,8 +10,8 @@ use thiserror::Error;
 use super::Ticket;
 use super::link::{LinkHash, SignedLink};
 use super::receipt::Receipt;
-use crate::identity::{ActorId, Scheme, Verifier};
-use crate::time::Time;
+use crate::model::identity::{ActorId, Scheme, Verifier};
+use crate::model::time::Time;
 
 /// The links that exceed their parent at an instant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,13 +11,13 @@ use thiserror::Error;
 
 use super::link::{AccountId, LinkHash, SignedLink};
 use super::running::Running;
-use crate::calendar::Calendar;
-use crate::planted::planted;
-use crate::time::{Span, Term, Time};
+use crate::model::calendar::Calendar;
+use crate::model::time::{Span, Term, Time};
+use crate::mutants::mutant;
 
 /// How long the past is told apart. A ticket may start in the past, but no further back than this, so
 /// that it can be checked against everything that ran beside it.
-pub const REMEMBERED: Span = Span::DAY;
+pub const LEDGER_RETENTION: Span = Span::DAY;
 
 /// The most bytes of links that a site keeps beside those whose terms have not ended; see
 /// [`Ledger::forget_history`].
@@ -166,7 +166,7 @@ impl Ledger {
             }
             // What the old one covers before the new one begins stays as it was.
             let superseded = old.term.from(link.term.start());
-            let superseded = superseded.filter(|_| !planted!(RenewalCountsTwice));
+            let superseded = superseded.filter(|_| !mutant!(RenewalCountsTwice));
             changes.extend(superseded.map(|term| (term, -i64::from(old.units.get()))));
         }
         for &(term, units) in &changes {
@@ -230,7 +230,7 @@ impl Ledger {
         if !self.accounts.contains_key(&id) {
             self.open(parent);
         }
-        let past = if planted!(LedgerForgetsToday) { now } else { now.minus(REMEMBERED) };
+        let past = if mutant!(LedgerForgetsToday) { now } else { now.minus(LEDGER_RETENTION) };
         self.drop_until(past);
         if let Some(account) = self.accounts.get_mut(&id) {
             account.forget_until(past);
@@ -264,7 +264,11 @@ impl Ledger {
     /// does so, since it is others who decide how much there is. The level of each account stays known
     /// for a day, so that a ticket that does not fit is refused, if not always with evidence.
     pub(crate) fn forget_history(&mut self, now: Time) {
-        self.drop_until(if planted!(LedgerForgetsToday) { now } else { now.minus(REMEMBERED) });
+        self.drop_until(if mutant!(LedgerForgetsToday) {
+            now
+        } else {
+            now.minus(LEDGER_RETENTION)
+        });
         while self.bytes > MAX_HISTORY && self.drop_first(now) {}
     }
 
@@ -315,7 +319,7 @@ impl Ledger {
         let mut links = vec![child.clone()];
         let mut total = u64::from(child.units.get());
         let all = others.iter().map(|link| u64::from(link.units.get())).sum::<u64>() + total;
-        if planted!(EvidenceWithoutTheLast) {
+        if mutant!(EvidenceWithoutTheLast) {
             (links, total) = (Vec::new(), 0);
         }
         for link in others {
@@ -332,9 +336,9 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::{Scheme, Signer};
-    use crate::name::Name;
-    use crate::resource::{Constraint, Constraints, Test, Value};
+    use crate::model::identity::{Scheme, Signer};
+    use crate::model::name::Name;
+    use crate::model::resource::{Constraint, Constraints, Test, Value};
     use crate::ticket::link::{Generation, Link};
 
     fn hours(start: i64, end: i64) -> Term {
@@ -382,7 +386,8 @@ mod tests {
         assert_eq!(ledger.entries.len(), 100, "what is not over stays");
         ledger.forget_history(hours(0, 1).end());
         assert!(ledger.bytes <= MAX_HISTORY && ledger.entries.len() > 50);
-        let copy: Ledger = crate::codec::decode_state(&crate::codec::encode(&ledger)).unwrap();
+        let copy: Ledger =
+            crate::model::codec::decode_state(&crate::model::codec::encode(&ledger)).unwrap();
         assert_eq!(copy, ledger);
     }
 

@@ -9,12 +9,12 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::LinkFault;
-use crate::codec::{self, DecodeError, Hash};
-use crate::identity::{ActorId, Label, PublicKey, Signature, Signer, Verifier};
-use crate::name::Name;
-use crate::planted::planted;
-use crate::resource::Constraints;
-use crate::time::Term;
+use crate::model::codec::{self, DecodeError, Hash};
+use crate::model::identity::{ActorId, Label, PublicKey, Signature, Signer, Verifier};
+use crate::model::name::Name;
+use crate::model::resource::Constraints;
+use crate::model::time::Term;
+use crate::mutants::mutant;
 
 /// The name of a link: the hash of its signed bytes, never of a re-encoding or of the signature.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -140,7 +140,7 @@ impl Link {
             Err(LinkFault::Resource { child, parent })
         } else if self.units > parent.units {
             Err(LinkFault::Units { child: self.units.get(), parent: parent.units.get() })
-        } else if !parent.term.encloses(self.term) && !planted!(TermMayLeaveParent) {
+        } else if !parent.term.encloses(self.term) && !mutant!(TermMayLeaveParent) {
             Err(LinkFault::Term { child: self.term, parent: parent.term })
         } else if !self.constraints.keep_all_of(&parent.constraints) {
             Err(LinkFault::Constraints)

@@ -15,10 +15,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::identity::ActorId;
-use crate::name::Name;
-use crate::planted::planted;
-use crate::time::Term;
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::time::Term;
+use crate::mutants::mutant;
 use link::{LinkHash, SignedLink};
 
 /// The longest chain, in links.
@@ -166,7 +166,7 @@ impl Ticket {
             link.follows(parent).map_err(|cause| TicketFault::BadLink { depth, cause })?;
             parent = Some(link);
         }
-        if self.bottom().holder != holder && !planted!(HolderNotChecked) {
+        if self.bottom().holder != holder && !mutant!(HolderNotChecked) {
             return Err(TicketFault::NotHolder(self.bottom().holder));
         }
         Ok(())

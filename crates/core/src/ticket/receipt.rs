@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::link::{LinkHash, SignedLink};
-use crate::codec;
-use crate::identity::{ActorId, Label, PublicKey, Signature, Signer, Verifier};
-use crate::time::{Term, Time};
+use crate::model::codec;
+use crate::model::identity::{ActorId, Label, PublicKey, Signature, Signer, Verifier};
+use crate::model::time::{Term, Time};
 
 /// What a receipt says. Only the issuer of the link may credit it, once for each (link, number).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

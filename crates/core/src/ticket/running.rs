@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::link::LinkHash;
-use crate::time::{Term, Time};
+use crate::model::time::{Term, Time};
 
 /// Links by their terms, such that those that run at an instant are found without looking at the others.
 ///
@@ -49,7 +49,7 @@ fn buckets(term: Term) -> impl Iterator<Item = (u32, i64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Span;
+    use crate::model::time::Span;
 
     fn hash(n: i64) -> LinkHash {
         LinkHash::of_body(&n.to_le_bytes())

@@ -1,23 +1,24 @@
 //! What a test can see of a [`World`].
 
-use tenure_core::actor::broker::Broker;
-use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::site_authority::SiteAuthority;
-use tenure_core::actor::{Actor, Seat};
-use tenure_core::fact::Entry;
-use tenure_core::journal::{Journal as _, MemoryJournal};
-use tenure_core::lease::service_manager::{Extension, State};
-use tenure_core::message::{Message, Sealed};
-use tenure_core::slice::LeaseId;
+use tenure_core::actor::Actor;
+use tenure_core::actor::fact::Entry;
+use tenure_core::broker::Broker;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::journal::{Journal as _, MemoryJournal};
+use tenure_core::service_manager::ServiceManager;
+use tenure_core::service_manager::machine::{Extension, State};
+use tenure_core::site_authority::SiteAuthority;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
+use tenure_core::wire::message::{Message, Sealed};
 
 use super::world::World;
 use super::{BROKER, SITE, id};
 
 impl World {
     pub(crate) fn actor(&self, who: u8) -> &dyn Actor {
-        self.players[&who].seat.actor()
+        self.players[&who].hosted.actor()
     }
 
     pub(crate) fn position(&self, who: u8) -> u64 {
@@ -39,17 +40,21 @@ impl World {
     }
 
     pub(crate) fn site(&self) -> &SiteAuthority {
-        let Seat::SiteAuthority(site, _) = &self.players[&SITE].seat else { unreachable!() };
+        let HostedActor::SiteAuthority(site, _) = &self.players[&SITE].hosted else {
+            unreachable!()
+        };
         site
     }
 
     pub(crate) fn broker(&self) -> &Broker {
-        let Seat::Broker(broker, _) = &self.players[&BROKER].seat else { unreachable!() };
+        let HostedActor::Broker(broker, _) = &self.players[&BROKER].hosted else { unreachable!() };
         broker
     }
 
     pub(crate) fn guest(&self, who: u8) -> &ServiceManager {
-        let Seat::ServiceManager(guest, _) = &self.players[&who].seat else { unreachable!() };
+        let HostedActor::ServiceManager(guest, _) = &self.players[&who].hosted else {
+            unreachable!()
+        };
         guest
     }
 

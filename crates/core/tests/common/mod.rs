@@ -6,21 +6,23 @@ mod look;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use tenure_core::batch::Path;
-use tenure_core::codec;
-use tenure_core::identity::{ActorId, Scheme, Signer};
-use tenure_core::mapper::service_manager::Ask;
-use tenure_core::message::{Envelope, Header, Item, Message, Request, Sealed, Sequence, Subject};
-use tenure_core::name::Name;
-use tenure_core::notary::Notary;
-use tenure_core::property::Properties;
-use tenure_core::refusal::Refusal;
-use tenure_core::resource::{Attributes, Constraint, Constraints, Test, Value};
-use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::model::codec;
+use tenure_core::model::identity::{ActorId, Scheme, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::{Attributes, Constraint, Constraints, Test, Value};
+use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::service_manager::mapper::Ask;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{DelegationId, Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
-use tenure_core::time::{Span, Term, Time};
+use tenure_core::wire::batch::Path;
+use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::message::{
+    Envelope, Header, Item, Message, Request, Sealed, Sequence, Subject,
+};
+use tenure_core::wire::refusal::Refusal;
 
 /// People, each known by the byte that their secret is made of.
 pub(crate) const SITE: u8 = 1;
@@ -44,8 +46,8 @@ pub(crate) fn id(who: u8) -> ActorId {
     signer(who).id()
 }
 
-pub(crate) fn notary(who: u8) -> Notary {
-    Notary::new(signer(who))
+pub(crate) fn credentials(who: u8) -> Credentials {
+    Credentials::new(signer(who))
 }
 
 pub(crate) fn at(secs: i64) -> Time {
@@ -140,7 +142,7 @@ pub(crate) fn returned(site: u8, link: &SignedLink, from: Time) -> Return {
 
 /// A message as its sender seals it.
 pub(crate) fn letter(from: u8, to: u8, message: Message) -> Sealed {
-    envelope(id(from), id(to), message).seal(&mut notary(from))
+    envelope(id(from), id(to), message).seal(&mut credentials(from))
 }
 
 pub(crate) fn envelope(from: ActorId, to: ActorId, message: Message) -> Envelope {
@@ -193,7 +195,7 @@ pub(crate) fn request(from: u8, number: u64, n: u32, start: i64, secs: i64) -> R
 
 /// Bytes that their sender signed as a message, whatever they are.
 pub(crate) fn seal_bytes(who: u8, bytes: Vec<u8>) -> Sealed {
-    let (key, signature) = notary(who).sign_message(&bytes);
+    let (key, signature) = credentials(who).sign_message(&bytes);
     codec::decode(&codec::encode(&(bytes, key, signature, Path::default()))).unwrap()
 }
 

@@ -3,26 +3,28 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use tenure_core::actor::broker::Broker;
-use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::site_authority::{Limits, Offer, Plan, SiteAuthority, Stock};
-use tenure_core::actor::{Actor, Peer, Role, Seat, Setup};
+use tenure_core::actor::effect::{Command, DriverResult, Effect, EffectId, Input, Output, Problem};
+use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::actor::{Actor, Peer, Role, Setup};
+use tenure_core::broker::Broker;
+use tenure_core::broker::mapper::BrokerMapper;
 use tenure_core::driver::{Call, DriverError, Step};
-use tenure_core::effect::{Command, Done, Effect, EffectId, Input, Output, Problem};
-use tenure_core::fact::{Entry, Fact, service_manager};
 use tenure_core::invariants::{self, Auditor, Cast, Observation, Violation, digest};
-use tenure_core::journal::{Journal as _, MemoryJournal};
-use tenure_core::mapper::broker::BrokerMapper;
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
-use tenure_core::mapper::service_manager::{Ask, Decision, ServiceManagerMapper, View};
-use tenure_core::mapper::site_authority::SiteAuthorityMapper;
-use tenure_core::message::{Envelope, Sealed};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::resource::{Attributes, Value};
-use tenure_core::slice::LeaseId;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::{Attributes, Value};
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::journal::{Journal as _, MemoryJournal};
+use tenure_core::service_manager::ServiceManager;
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
+use tenure_core::site_authority::mapper::SiteAuthorityMapper;
+use tenure_core::site_authority::{Limits, Offer, Plan, SiteAuthority, Stock};
+use tenure_core::wire::message::{Envelope, Sealed};
 
 use super::{
     BROKER, ED25519, FAR_OFF, FAR_SITE, GUEST, MARGIN, RIVAL, SITE, id, node, signer, units,
@@ -84,20 +86,20 @@ impl ServiceManagerMapper for Idle {
 }
 
 pub(super) struct Player {
-    build: Rc<dyn Fn() -> Seat>,
-    pub(super) seat: Seat,
+    build: Rc<dyn Fn() -> HostedActor>,
+    pub(super) hosted: HostedActor,
     pub(super) journal: MemoryJournal,
     /// How far its clock is ahead.
     ahead: Span,
     started: u64,
-    heard: VecDeque<Sealed>,
+    watermarks: VecDeque<Sealed>,
 }
 
 pub(crate) struct World {
     pub(crate) now: Time,
     pub(super) players: BTreeMap<u8, Player>,
     mail: VecDeque<(u8, Sealed)>,
-    answers: VecDeque<(u8, Done)>,
+    answers: VecDeque<(u8, DriverResult)>,
     /// Nothing reaches them and nothing gets out.
     pub(crate) cut_off: BTreeSet<u8>,
     /// Those whose mapper never answers.
@@ -111,7 +113,7 @@ pub(crate) struct World {
     /// The calls that wait for the test.
     pub(crate) waiting: Vec<(u8, Call)>,
     /// The names of all work that was ever owed.
-    pub(crate) owed: Vec<(u8, EffectId)>,
+    pub(crate) pending: Vec<(u8, EffectId)>,
     /// Everything that was ever sent.
     pub(crate) sent: Vec<(Envelope, Sealed)>,
     pub(crate) problems: Vec<Problem>,
@@ -216,7 +218,7 @@ impl Scene {
             kept: Vec::new(),
             driver: |_| Reaction::Works,
             calls: Vec::new(),
-            owed: Vec::new(),
+            pending: Vec::new(),
             waiting: Vec::new(),
             sent: Vec::new(),
             problems: Vec::new(),
@@ -230,17 +232,17 @@ impl Scene {
                 world.add(who, move || {
                     let actor = SiteAuthority::new(setup(who, name), plan(has, disks, delegation));
                     let actor = actor.with_limits(limits);
-                    Seat::SiteAuthority(Box::new(actor), site_mapper())
+                    HostedActor::SiteAuthority(Box::new(actor), site_mapper())
                 });
             }
         }
         world.add(BROKER, move || {
-            Seat::Broker(Box::new(Broker::new(setup(BROKER, "broker"))), broker_mapper())
+            HostedActor::Broker(Box::new(Broker::new(setup(BROKER, "broker"))), broker_mapper())
         });
         for (who, name) in [(GUEST, "guest"), (RIVAL, "rival")] {
             world.add(who, move || {
                 let actor = ServiceManager::new(setup(who, name), leave_before);
-                Seat::ServiceManager(Box::new(actor), Box::new(Idle))
+                HostedActor::ServiceManager(Box::new(actor), Box::new(Idle))
             });
         }
         let everybody: Vec<u8> = world.players.keys().copied().collect();
@@ -254,11 +256,11 @@ impl Scene {
 }
 
 impl World {
-    fn add(&mut self, who: u8, build: impl Fn() -> Seat + 'static) {
-        let (seat, build): (_, Rc<dyn Fn() -> Seat>) = (build(), Rc::new(build));
-        let (journal, heard) = (MemoryJournal::new(), VecDeque::new());
+    fn add(&mut self, who: u8, build: impl Fn() -> HostedActor + 'static) {
+        let (hosted, build): (_, Rc<dyn Fn() -> HostedActor>) = (build(), Rc::new(build));
+        let (journal, watermarks) = (MemoryJournal::new(), VecDeque::new());
         let (ahead, started) = (Span::ZERO, 0);
-        self.players.insert(who, Player { build, seat, journal, ahead, started, heard });
+        self.players.insert(who, Player { build, hosted, journal, ahead, started, watermarks });
     }
 
     /// One input, and what a shell does with its output. What it leads to waits for [`Self::run`].
@@ -266,13 +268,13 @@ impl World {
         let now = self.clock(who);
         let player = self.players.get_mut(&who).unwrap();
         if let Input::Message(sealed) = &input {
-            player.heard.push_front(sealed.clone());
-            player.heard.truncate(3);
+            player.watermarks.push_front(sealed.clone());
+            player.watermarks.truncate(3);
         }
         let looked_at = self.auditor.is_some() && self.suspicious;
-        let digest_before = looked_at.then(|| digest(player.seat.actor_mut()));
-        let (before, mut out) = (player.seat.actor().position(), Output::default());
-        player.seat.actor_mut().handle(now, input, &mut out);
+        let digest_before = looked_at.then(|| digest(player.hosted.actor_mut()));
+        let (before, mut out) = (player.hosted.actor().position(), Output::default());
+        player.hosted.actor_mut().handle(now, input, &mut out);
         player.journal.append(before, &out.facts).unwrap();
         match digest_before.filter(|_| out.facts.is_empty()) {
             Some(before) => {
@@ -294,10 +296,10 @@ impl World {
 
     fn start_effects(&mut self, who: u8) {
         let player = self.players.get_mut(&who).unwrap();
-        let effects = player.seat.actor().effects_after(player.started);
-        player.started = player.seat.actor().position();
+        let effects = player.hosted.actor().effects_after(player.started);
+        player.started = player.hosted.actor().position();
         for (id, effect) in effects {
-            self.owed.push((who, id));
+            self.pending.push((who, id));
             match effect {
                 Effect::Send(envelope) => self.post(who, *envelope),
                 Effect::Call(call) => self.perform(who, call),
@@ -380,8 +382,8 @@ impl World {
     fn consult(&mut self) -> bool {
         let decided = |who: &&u8| !self.undecided.contains(who);
         let mut players = self.players.keys().filter(decided);
-        let open =
-            players.find_map(|&who| Some((who, self.players[&who].seat.consult(self.clock(who))?)));
+        let open = players
+            .find_map(|&who| Some((who, self.players[&who].hosted.consult(self.clock(who))?)));
         open.map(|(who, decision)| self.hand(who, decision)).is_some()
     }
 
@@ -398,7 +400,7 @@ impl World {
     /// When an actor has something to do next, by the true time.
     fn due(&self, who: u8) -> Option<Time> {
         let player = &self.players[&who];
-        Some(player.seat.actor().next_timeout()?.minus(player.ahead))
+        Some(player.hosted.actor().next_timeout()?.minus(player.ahead))
     }
 
     /// Lets time pass, deadline by deadline.
@@ -431,12 +433,12 @@ impl World {
 
     /// Sends again whatever is still owed, by everybody.
     pub(crate) fn repeat(&mut self) {
-        let owed = |(&who, player): (&u8, &Player)| {
-            let effects = player.seat.actor().effects_after(0).into_iter();
+        let pending = |(&who, player): (&u8, &Player)| {
+            let effects = player.hosted.actor().effects_after(0).into_iter();
             effects.map(|(_, effect)| (who, effect)).collect::<Vec<_>>()
         };
-        let owed: Vec<(u8, Effect)> = self.players.iter().flat_map(owed).collect();
-        for (who, effect) in owed {
+        let pending: Vec<(u8, Effect)> = self.players.iter().flat_map(pending).collect();
+        for (who, effect) in pending {
             if let Effect::Send(envelope) = effect {
                 self.post(who, *envelope);
             }
@@ -457,7 +459,7 @@ impl World {
     pub(crate) fn forget_what_happened(&mut self) {
         self.sent.clear();
         self.calls.clear();
-        self.owed.clear();
+        self.pending.clear();
     }
 
     /// Puts a message into the hands of its receiver, whoever keeps messages back.
@@ -489,41 +491,41 @@ impl World {
     }
 
     pub(crate) fn actor_mut(&mut self, who: u8) -> &mut dyn Actor {
-        self.players.get_mut(&who).unwrap().seat.actor_mut()
+        self.players.get_mut(&who).unwrap().hosted.actor_mut()
     }
 
     /// Crashes an actor: what is not in its journal is gone. All that it was is in its journal.
     pub(crate) fn restart(&mut self, who: u8) {
         let live = self.actor(who).snapshot();
         self.show(What::Crashed(who));
-        let seat = self.recovered(who);
-        let same = seat.actor().snapshot() == live;
-        self.show(What::Recovered(who, seat.actor().position(), same));
+        let hosted = self.recovered(who);
+        let same = hosted.actor().snapshot() == live;
+        self.show(What::Recovered(who, hosted.actor().position(), same));
         assert!(same, "actor {who} came back in another state");
         let player = self.players.get_mut(&who).unwrap();
-        (player.seat, player.started) = (seat, 0);
+        (player.hosted, player.started) = (hosted, 0);
         self.answers.retain(|(to, _)| *to != who);
         self.waiting.retain(|(to, _)| *to != who);
         self.hand(who, Input::Start);
     }
 
     /// An actor as it was before its first fact.
-    pub(crate) fn fresh(&self, who: u8) -> Seat {
+    pub(crate) fn fresh(&self, who: u8) -> HostedActor {
         (self.players[&who].build)()
     }
 
-    fn recovered(&self, who: u8) -> Seat {
-        let mut seat = self.fresh(who);
+    fn recovered(&self, who: u8) -> HostedActor {
+        let mut hosted = self.fresh(who);
         for entry in self.facts(who) {
-            seat.actor_mut().apply(&entry).unwrap();
+            hosted.actor_mut().apply(&entry).unwrap();
         }
-        seat
+        hosted
     }
 
     /// What is owed, due and unfinished follows from the journal, and so do the answers.
     fn compare_with_a_recovery(&self, who: u8) {
         let (recovered, player) = (self.recovered(who), &self.players[&who]);
-        let (live, again) = (player.seat.actor(), recovered.actor());
+        let (live, again) = (player.hosted.actor(), recovered.actor());
         assert_eq!(live.position(), again.position());
         for position in 0..=live.position() {
             assert_eq!(live.effects_after(position), again.effects_after(position));
@@ -531,32 +533,32 @@ impl World {
         assert_eq!(live.next_timeout(), again.next_timeout());
         assert_eq!(live.unfinished(100), again.unfinished(100));
         let now = self.clock(who);
-        assert_eq!(player.seat.consult(now), recovered.consult(now));
-        for sealed in &player.heard {
-            let repeat = |seat: &Seat| {
-                let (mut actor, mut out) = (twin(seat), Output::default());
+        assert_eq!(player.hosted.consult(now), recovered.consult(now));
+        for sealed in &player.watermarks {
+            let repeat = |hosted: &HostedActor| {
+                let (mut actor, mut out) = (twin(hosted), Output::default());
                 actor.handle(now, Input::Message(sealed.clone()), &mut out);
                 let bytes: Vec<_> = out.replies.iter().map(|reply| actor.seal(reply)).collect();
                 (out, bytes)
             };
-            assert_eq!(repeat(&player.seat), repeat(&recovered));
+            assert_eq!(repeat(&player.hosted), repeat(&recovered));
         }
     }
 }
 
 /// The same actor once more, to try something on.
-fn twin(seat: &Seat) -> Box<dyn Actor> {
-    match seat {
-        Seat::ServiceManager(actor, _) => actor.clone(),
-        Seat::Broker(actor, _) => actor.clone(),
-        Seat::SiteAuthority(actor, _) => actor.clone(),
+fn twin(hosted: &HostedActor) -> Box<dyn Actor> {
+    match hosted {
+        HostedActor::ServiceManager(actor, _) => actor.clone(),
+        HostedActor::Broker(actor, _) => actor.clone(),
+        HostedActor::SiteAuthority(actor, _) => actor.clone(),
     }
 }
 
-fn done(call: &Call, works: bool) -> Done {
+fn done(call: &Call, works: bool) -> DriverResult {
     let address = super::properties("address", &format!("10.0.0.{}", call.unit.0));
     let properties = if call.step == Step::Setup { address } else { Properties::default() };
     let outcome = if works { Ok(properties) } else { Err(DriverError("it burns".to_owned())) };
     let Call { unit, epoch, step, lease, .. } = *call;
-    Done { unit, epoch, step, lease, outcome }
+    DriverResult { unit, epoch, step, lease, outcome }
 }

@@ -3,24 +3,27 @@
 
 use std::collections::BTreeSet;
 
+use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Epoch, Step, UnitId};
-use tenure_core::fact::site_authority::Denial;
-use tenure_core::fact::{Entry, Fact, broker, service_manager, site_authority};
 use tenure_core::invariants::LAWS;
-use tenure_core::lease::site_authority::Why;
-use tenure_core::message::{Envelope, Header, Message, Sequence, Subject};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::refusal::Refusal;
-use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::model::time::{Span, Time};
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::site_authority::facts as site_authority;
+use tenure_core::site_authority::facts::Denial;
+use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
-use tenure_core::time::{Span, Time};
+use tenure_core::wire::message::{Envelope, Header, Message, Sequence, Subject};
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::What;
 use crate::common::{
-    BROKER, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, id, notary, signer, term, units,
+    BROKER, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, credentials, id, signer, term, units,
 };
 use crate::lives::{Tape, credit_at_once, honest};
 
@@ -103,7 +106,7 @@ const CRIMES: &[Crime] = &[
         tape.entry(SITE, "site.lease-closed", 1).at = at(HOUR + 899);
     }),
     crime("S5", "in which guest still believes", |tape| {
-        closed(tape, 2).why = Why::GivenBack;
+        closed(tape, 2).why = CloseReason::GivenBack;
         still_believes(tape);
     }),
     crime("S5", "is held by rival as lease 5.0 and by guest as lease 1.0", still_believes),
@@ -282,7 +285,7 @@ const CRIMES: &[Crime] = &[
         let sequence = Sequence { position, index: Sequence::VOLATILE };
         let header = Header { from: id(SITE), to: id(GUEST), sequence, at: at(0) };
         let envelope = Envelope { header, message: Message::Refused { subject, refusal } };
-        let sealed = envelope.seal(&mut notary(SITE));
+        let sealed = envelope.seal(&mut credentials(SITE));
         tape.insert_after(place, What::Sent(Box::new(envelope), sealed));
     }),
     crime("S17", "takes in 17 items of a request, more than 16", |tape| {
@@ -422,7 +425,7 @@ fn resend(tape: &mut Tape, kind: &str, change: impl FnOnce(&mut Envelope)) {
     let mut envelope: Envelope = sent(tape, kind).clone();
     change(&mut envelope);
     let who = if kind == "granted" { BROKER } else { GUEST };
-    let sealed = envelope.seal(&mut notary(who));
+    let sealed = envelope.seal(&mut credentials(who));
     tape.insert_after(place, What::Sent(Box::new(envelope), sealed));
 }
 

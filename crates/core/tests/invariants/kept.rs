@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_core::effect::Command;
-use tenure_core::fact::site_authority::Denial;
-use tenure_core::fact::{Entry, Fact, site_authority};
-use tenure_core::identity::ActorId;
+use tenure_core::actor::effect::Command;
+use tenure_core::actor::fact::{Entry, Fact};
 use tenure_core::invariants::{Auditor, Cast, LAWS, audit_journals};
-use tenure_core::message::{Message, Request};
-use tenure_core::time::Span;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::time::Span;
+use tenure_core::site_authority::facts as site_authority;
+use tenure_core::site_authority::facts::Denial;
+use tenure_core::wire::message::{Message, Request};
 
 use crate::common::world::{Scene, Shown, What, World, cast};
 use crate::common::{
@@ -227,7 +228,7 @@ fn apart(who: u8, secs: i64) -> World {
     world.ask(GUEST, wish(2, 10, HOUR));
     world.ask(RIVAL, wish(2, 10, HOUR));
     world.advance(600);
-    let lease = tenure_core::slice::LeaseId { number: 1, part: 0 };
+    let lease = tenure_core::model::slice::LeaseId { number: 1, part: 0 };
     world.command(RIVAL, Command::Close { lease });
     world.advance(2 * HOUR);
     world

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::effect::Command;
-use tenure_core::fact::{Entry, Fact, broker, service_manager, site_authority};
-use tenure_core::identity::ActorId;
+use tenure_core::actor::effect::Command;
+use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::broker::facts as broker;
 use tenure_core::invariants::{Auditor, Bounds, Cast, Law, Violation};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::link::{LinkHash, SignedLink};
-use tenure_core::time::{Span, Time};
 
 use crate::common::world::{Scene, Shown, What, World, cast};
 use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, at, id, units, wish};

@@ -1,20 +1,20 @@
 //! Bounds: whatever is written can be read again, and whatever is said fits into a message.
 
 use tenure_core::actor::Actor as _;
-use tenure_core::codec::MAX_BYTES;
+use tenure_core::actor::effect::{Command, DriverResult, Input, Problem};
+use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::broker::mapper::{self as broker, Choice, Verdict};
 use tenure_core::driver::{Step, UnitId};
-use tenure_core::effect::{Command, Done, Input, Problem};
-use tenure_core::fact::service_manager as guest_facts;
-use tenure_core::fact::site_authority as site_facts;
-use tenure_core::fact::{Entry, Fact};
 use tenure_core::mapper::Decision;
-use tenure_core::mapper::broker::{self, Choice, Verdict};
-use tenure_core::mapper::service_manager::Ask;
-use tenure_core::mapper::site_authority::{self, Assignment};
-use tenure_core::message::{Envelope, Message, Subject};
-use tenure_core::property::Properties;
-use tenure_core::refusal::Refusal;
-use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::model::codec::MAX_BYTES;
+use tenure_core::model::property::Properties;
+use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::service_manager::facts as guest_facts;
+use tenure_core::service_manager::mapper::Ask;
+use tenure_core::site_authority::facts as site_facts;
+use tenure_core::site_authority::mapper::{self as site_authority, Assignment};
+use tenure_core::wire::message::{Envelope, Message, Subject};
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
@@ -182,7 +182,7 @@ fn a_guest_hears_that_the_properties_of_its_units_are_too_long() {
         .collect();
     let properties = Properties::try_from(long).unwrap();
     for (_, call) in std::mem::take(&mut world.waiting) {
-        let done = Done {
+        let done = DriverResult {
             unit: call.unit,
             epoch: call.epoch,
             step: call.step,

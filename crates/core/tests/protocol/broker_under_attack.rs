@@ -2,23 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::broker::Broker;
-use tenure_core::codec;
-use tenure_core::effect::{Output, Problem};
-use tenure_core::lease::broker::State;
-use tenure_core::message::{MAX_ITEMS, MAX_UNITS, Message, OpenError, Request, Sealed, Subject};
-use tenure_core::property::Properties;
-use tenure_core::refusal::Refusal;
-use tenure_core::resource::Attributes;
-use tenure_core::slice::RequestId;
+use tenure_core::actor::effect::{Output, Problem};
+use tenure_core::broker::Broker;
+use tenure_core::broker::machine::State;
+use tenure_core::model::codec;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::Attributes;
+use tenure_core::model::slice::RequestId;
+use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
 use tenure_core::ticket::{Ticket, TicketFault};
-use tenure_core::time::{Span, Term, Time};
+use tenure_core::wire::message::{
+    MAX_ITEMS, MAX_UNITS, Message, OpenError, Request, Sealed, Subject,
+};
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Scene, World};
 use crate::common::{
-    BROKER, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, delegation, envelope, equals,
-    id, item, letter, micro, notary, one_of_each, part, request, signer, term, units,
+    BROKER, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, credentials, delegation,
+    envelope, equals, id, item, letter, micro, one_of_each, part, request, signer, term, units,
 };
 
 fn without_effect(world: &mut World, sealed: &Sealed) -> Output {
@@ -90,7 +92,7 @@ fn a_request_by_a_site_is_forbidden() {
 fn a_request_under_a_forged_envelope_is_dropped() {
     let mut world = Scene::default().open();
     let asked = Message::Request(request(GUEST, 1, 2, 0, HOUR));
-    let forged = envelope(id(GUEST), id(BROKER), asked).seal(&mut notary(STRANGER));
+    let forged = envelope(id(GUEST), id(BROKER), asked).seal(&mut credentials(STRANGER));
     let out = without_effect(&mut world, &forged);
     assert_eq!(out.problems, [Problem::Unopened(OpenError::NotTheSender)]);
 }

@@ -5,19 +5,19 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::site_authority::Limits;
-use tenure_core::identity::Signer;
-use tenure_core::journal::MemoryJournal;
-use tenure_core::message::{MAX_ITEMS, MAX_TICKETS, Message, Sealed, Sequence, Subject};
-use tenure_core::name::Name;
-use tenure_core::notary::Notary;
-use tenure_core::property::Properties;
-use tenure_core::refusal::{Outlook, Refusal};
-use tenure_core::resource::{Constraint, Test, Value};
+use tenure_core::model::identity::Signer;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::{Constraint, Test, Value};
+use tenure_core::model::time::Span;
+use tenure_core::runtime::journal::MemoryJournal;
+use tenure_core::site_authority::Limits;
 use tenure_core::ticket::MAX_DEPTH;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{MAX_CONSTRAINTS, SignedLink};
-use tenure_core::time::Span;
+use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::message::{MAX_ITEMS, MAX_TICKETS, Message, Sealed, Sequence, Subject};
+use tenure_core::wire::refusal::{Outlook, Refusal};
 
 use crate::common::world::{Scene, World};
 use crate::common::{
@@ -130,7 +130,7 @@ const ATTACKS: [Attack; 13] = [
             link.holder = signer.id();
             let ticket = attacker.held.with(SignedLink::sign(link, &crate::common::signer(BROKER)));
             let back = envelope(signer.id(), id(SITE), close(&ticket));
-            let sealed = back.seal(&mut Notary::new(signer));
+            let sealed = back.seal(&mut Credentials::new(signer));
             attacker.send_sealed(SITE, &sealed);
         },
     },
@@ -377,7 +377,7 @@ fn a_closing_ticket_stays_closing_while_there_is_no_room_for_it() {
     let mut attacker = full();
     attacker.world.keep.insert("redeem");
     let lease = attacker.world.ask(RIVAL, wish(2, 0, HOUR));
-    attacker.world.command(RIVAL, tenure_core::effect::Command::Close { lease });
+    attacker.world.command(RIVAL, tenure_core::actor::effect::Command::Close { lease });
     attacker.world.repeat();
     assert_eq!(attacker.world.state(RIVAL, lease), "Closing");
     attacker.world.advance(HOUR - 1);

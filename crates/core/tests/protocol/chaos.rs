@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use tenure_core::actor::effect::{Command, EffectId, Input};
 use tenure_core::driver::UnitId;
-use tenure_core::effect::{Command, EffectId, Input};
-use tenure_core::lease::unit::State;
-use tenure_core::message::Message;
-use tenure_core::refusal::Refusal;
-use tenure_core::slice::LeaseId;
-use tenure_core::time::Span;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::Span;
+use tenure_core::site_authority::unit::State;
+use tenure_core::wire::message::Message;
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, units, wish};
@@ -204,8 +204,8 @@ impl Chaos {
             assert_eq!(self.world.actor(who).unfinished(9), Vec::<String>::new());
             assert_eq!(self.world.actor(who).effects_after(0), []);
         }
-        let owed = |(who, id): &&(u8, EffectId)| self.world.actor(*who).is_owed(*id);
-        assert_eq!(self.world.owed.iter().find(owed), None, "to be repeated for ever");
+        let pending = |(who, id): &&(u8, EffectId)| self.world.actor(*who).is_pending(*id);
+        assert_eq!(self.world.pending.iter().find(pending), None, "to be repeated for ever");
         let (all, idle) = (self.world.site().units().count(), ["Free", "Quarantined"]);
         assert_eq!(idle.map(|word| self.world.units_in(word)).iter().sum::<usize>(), all);
         let soon = self.world.now.as_micros() / Span::SECOND.as_micros();

@@ -1,9 +1,9 @@
 //! Conservation at the site: a ticket is used, given back or handed on, and never twice.
 
-use tenure_core::message::Message;
-use tenure_core::refusal::Refusal;
+use tenure_core::model::time::Span;
 use tenure_core::ticket::Ticket;
-use tenure_core::time::Span;
+use tenure_core::wire::message::Message;
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Scene, World};
 use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, close, cut, letter, redeem, term};

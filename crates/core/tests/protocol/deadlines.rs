@@ -1,13 +1,13 @@
 //! Deadlines: whoever waits for somebody else has a way back by the clock alone.
 
+use tenure_core::actor::effect::Command;
+use tenure_core::broker::machine::State;
 use tenure_core::driver::{Call, Step};
-use tenure_core::effect::Command;
-use tenure_core::lease::broker::State;
-use tenure_core::message::{Message, Request};
-use tenure_core::refusal::Refusal;
-use tenure_core::slice::{LeaseId, RequestId};
-use tenure_core::ticket::ledger::REMEMBERED;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::model::time::{Span, Time};
+use tenure_core::ticket::ledger::LEDGER_RETENTION;
+use tenure_core::wire::message::{Message, Request};
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
@@ -210,7 +210,7 @@ fn a_refused_request_is_remembered_as_long_again_as_its_term_and_a_margin() {
     assert_eq!(word(&world), Some("Refused"));
     world.advance(2 * HOUR + 10);
     assert_eq!(word(&world), None);
-    let delegation_ends = at(FAR_OFF).plus(REMEMBERED).plus(MARGIN);
+    let delegation_ends = at(FAR_OFF).plus(LEDGER_RETENTION).plus(MARGIN);
     assert_eq!(world.actor(BROKER).next_timeout(), Some(delegation_ends));
 }
 

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::broker::Broker;
-use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::actor::effect::{Effect, Input, Output};
+use tenure_core::actor::fact::Entry;
 use tenure_core::actor::{Actor, Peer, Role, Setup};
-use tenure_core::effect::{Effect, Input, Output};
-use tenure_core::fact::Entry;
-use tenure_core::lease::broker::State;
+use tenure_core::broker::Broker;
+use tenure_core::broker::machine::State;
+use tenure_core::broker::mapper::BrokerMapper as _;
 use tenure_core::mapper::Decision;
-use tenure_core::mapper::broker::BrokerMapper as _;
 use tenure_core::mapper::fcfs::Fcfs;
-use tenure_core::message::{Message, Request};
-use tenure_core::name::Name;
-use tenure_core::refusal::Refusal;
-use tenure_core::resource::Attributes;
+use tenure_core::model::name::Name;
+use tenure_core::model::resource::Attributes;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::ledger::REMEMBERED;
-use tenure_core::time::{Span, Time};
+use tenure_core::ticket::ledger::LEDGER_RETENTION;
+use tenure_core::wire::message::{Message, Request};
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::{
     BROKER, GUEST, HOUR, MARGIN, SITE, at, cut, delegation, id, letter, micro, node, receipt,
@@ -92,7 +92,7 @@ fn a_delegation_that_is_not_renewed_ends_at_its_site_and_leaves_nothing() {
     assert_eq!(kinds(&facts), ["site.lease-forgotten", "site.delegation-ended"]);
     assert_eq!((site.delegations().count(), site.claims().accounts().count()), (0, 0));
     assert_eq!(site.claims().entered(sold.hash()), None);
-    assert!(!site.effects_after(0).iter().any(|(_, owed)| matches!(owed, Effect::Send(_))));
+    assert!(!site.effects_after(0).iter().any(|(_, pending)| matches!(pending, Effect::Send(_))));
     assert_eq!(site.next_timeout(), None);
 }
 
@@ -152,7 +152,7 @@ fn granted(state: &State) -> Option<Ticket> {
 
 /// When a broker lets go of a delegation: nothing that it sells begins before its end by then.
 fn ended(end: i64) -> Time {
-    at(end).plus(REMEMBERED).plus(MARGIN)
+    at(end).plus(LEDGER_RETENTION).plus(MARGIN)
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn what_another_delegation_adds_to_the_total_stays() {
 fn a_renewal_that_comes_after_the_end_does_not_cover_again_what_was_cut_before() {
     let mut broker = broker(&[HOUR]);
     assert!(granted(&ask(&mut broker, at(0), &request(GUEST, 1, 4, 0, HOUR))).is_some());
-    let now = at(HOUR).plus(REMEMBERED);
+    let now = at(HOUR).plus(LEDGER_RETENTION);
     tick_until(&mut broker, now);
     take(&mut broker, now, &held(1, 100 * HOUR));
     let back = |number, start| request(GUEST, number, 1, start, 60 * HOUR);

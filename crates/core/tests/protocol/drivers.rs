@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::codec::MAX_BYTES;
+use tenure_core::actor::effect::{Command, DriverResult, Input, Problem};
 use tenure_core::driver::{Call, DriverError, Epoch, Step, UnitId};
-use tenure_core::effect::{Command, Done, Input, Problem};
-use tenure_core::mapper::site_authority::{Assignment, Decision, SiteAuthorityMapper, View};
-use tenure_core::message::Message;
-use tenure_core::refusal::Refusal;
-use tenure_core::slice::LeaseId;
+use tenure_core::model::codec::MAX_BYTES;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::site_authority::mapper::{Assignment, Decision, SiteAuthorityMapper, View};
+use tenure_core::wire::message::Message;
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, node, units, wish};
@@ -201,7 +201,7 @@ fn a_driver_that_complains_at_length_does_not_fill_the_journal() {
     let (mut world, _) = asked_with(|_| Reaction::Waits, 1, 1);
     let (_, Call { unit, epoch, step, lease, .. }) = world.waiting.remove(0);
     let outcome = Err(DriverError("x".repeat(MAX_BYTES + 1)));
-    world.hand(SITE, Input::Driver(Done { unit, epoch, step, lease, outcome }));
+    world.hand(SITE, Input::Driver(DriverResult { unit, epoch, step, lease, outcome }));
     world.restart(SITE);
     assert_eq!(world.count(SITE, "site.unit-setup-failed"), 1);
 }

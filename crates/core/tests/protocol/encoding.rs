@@ -1,23 +1,23 @@
 //! Encoding and signatures: one spelling, one purpose, bounded work.
 
-use tenure_core::batch::Path;
-use tenure_core::codec::{self, DecodeError, MAX_BYTES};
-use tenure_core::effect::Problem;
-use tenure_core::identity::{ActorId, Label, PublicKey, Signature, Verifier};
-use tenure_core::message::{Envelope, Header, Message, OpenError, Sealed, Sequence};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::resource::Constraints;
-use tenure_core::slice::LeaseId;
+use tenure_core::actor::effect::Problem;
+use tenure_core::model::codec::{self, DecodeError, MAX_BYTES};
+use tenure_core::model::identity::{ActorId, Label, PublicKey, Signature, Verifier};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::Constraints;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::Time;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
-use tenure_core::time::Time;
+use tenure_core::wire::batch::Path;
+use tenure_core::wire::message::{Envelope, Header, Message, OpenError, Sealed, Sequence};
 
 use crate::common::world::Scene;
 use crate::common::{
-    BROKER, ED25519, GUEST, HOUR, SITE, at, cut, delegation, envelope, equals, id, letter, micro,
-    notary, part, receipt, redeem, returned, seal_bytes, signer, term, units,
+    BROKER, ED25519, GUEST, HOUR, SITE, at, credentials, cut, delegation, envelope, equals, id,
+    letter, micro, part, receipt, redeem, returned, seal_bytes, signer, term, units,
 };
 
 fn ticket() -> Ticket {
@@ -86,9 +86,9 @@ fn an_empty_term_in_a_link_is_unreadable() {
 fn a_sealed_message_with_bytes_behind_its_content_is_dropped() {
     let content = envelope(id(GUEST), id(SITE), redeem(&ticket()));
     let mut bytes = codec::encode(&content);
-    assert_eq!(seal_bytes(GUEST, bytes.clone()).open(&mut notary(SITE)), Ok(content));
+    assert_eq!(seal_bytes(GUEST, bytes.clone()).open(&mut credentials(SITE)), Ok(content));
     bytes.push(0);
-    let opened = seal_bytes(GUEST, bytes).open(&mut notary(SITE));
+    let opened = seal_bytes(GUEST, bytes).open(&mut credentials(SITE));
     assert_eq!(opened, Err(OpenError::Malformed(DecodeError::LeftOver(1))));
 }
 
@@ -144,7 +144,7 @@ fn a_chain_of_ten_thousand_links_is_too_long_to_be_read_at_all() {
     let chain = vec![ticket().bottom().clone(); 10_000];
     let bytes = codec::encode(&chain);
     assert_eq!(codec::decode::<Ticket>(&bytes), Err(too_long(bytes.len())));
-    let (key, signature) = notary(GUEST).sign_message(&bytes);
+    let (key, signature) = credentials(GUEST).sign_message(&bytes);
     let sealed = codec::encode(&(bytes, key, signature, Path::default()));
     assert_eq!(codec::decode::<Sealed>(&sealed), Err(too_long(sealed.len())));
 }
@@ -178,7 +178,7 @@ fn a_signature_on_a_link_or_a_receipt_is_void_on_a_message() {
         let signature = signer(GUEST).sign(label, &bytes);
         let sealed = codec::encode(&(&bytes, signer(GUEST).key(), signature, Path::default()));
         let sealed: Sealed = codec::decode(&sealed).unwrap();
-        assert_eq!(sealed.open(&mut notary(SITE)).is_ok(), holds, "{label:?}");
+        assert_eq!(sealed.open(&mut credentials(SITE)).is_ok(), holds, "{label:?}");
     }
 }
 
@@ -200,7 +200,7 @@ fn every_fifth_bit_flipped_in_a_sealed_message_makes_it_unreadable_or_void() {
     for bit in (0..bytes.len() * 8).step_by(5) {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
-        let opened = codec::decode::<Sealed>(&flipped).map(|s| s.open(&mut notary(SITE)));
+        let opened = codec::decode::<Sealed>(&flipped).map(|s| s.open(&mut credentials(SITE)));
         assert!(!matches!(opened, Ok(Ok(_))), "bit {bit} can be flipped");
     }
 }

@@ -1,13 +1,13 @@
 //! Evidence: who sells more than it holds is convicted by its own signatures, and nobody else is.
 
-use tenure_core::codec;
-use tenure_core::message::{Message, Subject};
-use tenure_core::refusal::Refusal;
+use tenure_core::model::codec;
+use tenure_core::model::time::Span;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::{Evidence, EvidenceFault};
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
-use tenure_core::time::Span;
+use tenure_core::wire::message::{Message, Subject};
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Scene, World};
 use crate::common::{

@@ -1,12 +1,12 @@
 //! Extensions: a lease goes on with the same units, from exactly its end, or stays as it was.
 
+use tenure_core::actor::effect::{Command, Problem};
 use tenure_core::driver::{Epoch, UnitId};
-use tenure_core::effect::{Command, Problem};
-use tenure_core::message::Message;
-use tenure_core::refusal::Refusal;
-use tenure_core::slice::LeaseId;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Term};
 use tenure_core::ticket::Ticket;
-use tenure_core::time::{Span, Term};
+use tenure_core::wire::message::Message;
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{

@@ -1,10 +1,10 @@
 //! Grants that are not what was asked for.
 
-use tenure_core::effect::Command;
-use tenure_core::lease::broker::State;
-use tenure_core::message::Message;
-use tenure_core::refusal::Refusal;
-use tenure_core::time::Span;
+use tenure_core::actor::effect::Command;
+use tenure_core::broker::machine::State;
+use tenure_core::model::time::Span;
+use tenure_core::wire::message::Message;
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::Scene;
 use crate::common::{BROKER, GUEST, HOUR, RIVAL, at, item, letter, request, wish};

@@ -1,15 +1,15 @@
 //! A service manager that is lied to: only the broker it asked and the site it was sold to are heard.
 
+use tenure_core::actor::effect::{Command, Output, Problem};
 use tenure_core::driver::{Epoch, UnitId};
-use tenure_core::effect::{Command, Output, Problem};
-use tenure_core::message::{LeasedUnit, Message, Sealed, Subject};
-use tenure_core::property::Properties;
-use tenure_core::refusal::Refusal;
-use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::model::property::Properties;
+use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::model::time::Span;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
-use tenure_core::time::Span;
+use tenure_core::wire::message::{LeasedUnit, Message, Sealed, Subject};
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Scene, World};
 use crate::common::{

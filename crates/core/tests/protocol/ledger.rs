@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use tenure_core::identity::{Scheme, Signer};
+use tenure_core::model::identity::{Scheme, Signer};
+use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::ledger::{Ledger, REMEMBERED};
+use tenure_core::ticket::ledger::{LEDGER_RETENTION, Ledger};
 use tenure_core::ticket::link::{Link, LinkHash, SignedLink};
-use tenure_core::time::{Span, Term, Time};
 
 use crate::common::{BROKER, GUEST, HOUR, SITE, at, cut, delegation, part, term, units};
 
@@ -310,7 +310,7 @@ fn a_link_is_forgotten_once_its_end_lies_beyond_what_is_remembered() {
     let mut ledger = Ledger::default();
     ledger.enter(new.bottom(), &gone, at(0));
     ledger.enter(new.bottom(), &kept, at(0));
-    ledger.enter(new.bottom(), &last, at(60).plus(REMEMBERED));
+    ledger.enter(new.bottom(), &last, at(60).plus(LEDGER_RETENTION));
     assert_eq!(ledger.entered(gone.hash()), None);
     assert!(ledger.entered(kept.hash()).is_some());
     assert_eq!(units(1), kept.units);

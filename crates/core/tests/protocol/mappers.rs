@@ -1,19 +1,19 @@
 //! Mappers: nonsense costs the choice, never the actor.
 
+use tenure_core::actor::effect::{Input, Output, Problem};
+use tenure_core::actor::fact::Memo;
+use tenure_core::broker::machine::State;
+use tenure_core::broker::mapper::{self as broker, Choice, Verdict};
 use tenure_core::driver::UnitId;
-use tenure_core::effect::{Input, Output, Problem};
-use tenure_core::fact::Memo;
-use tenure_core::lease::broker::State;
 use tenure_core::mapper::Decision;
-use tenure_core::mapper::broker::{self, Choice, Verdict};
-use tenure_core::mapper::service_manager;
-use tenure_core::mapper::site_authority::{self, Assignment};
-use tenure_core::message::Message;
-use tenure_core::refusal::Refusal;
-use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::model::time::{Span, Term};
+use tenure_core::service_manager::mapper as service_manager;
+use tenure_core::site_authority::mapper::{self as site_authority, Assignment};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{AccountId, DelegationId, LinkHash};
-use tenure_core::time::{Span, Term};
+use tenure_core::wire::message::Message;
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Scene, World};
 use crate::common::{

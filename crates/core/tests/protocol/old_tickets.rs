@@ -1,7 +1,7 @@
 //! Evidence that convicts nobody though somebody is guilty.
 
-use tenure_core::message::Message;
-use tenure_core::refusal::Refusal;
+use tenure_core::wire::message::Message;
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::Scene;
 use crate::common::{

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::effect::{Command, Problem};
-use tenure_core::lease::broker::State;
-use tenure_core::message::{Message, Sequence};
-use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::actor::effect::{Command, Problem};
+use tenure_core::broker::machine::State;
+use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::receipt::{Receipt, Return};
+use tenure_core::wire::message::{Message, Sequence};
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{

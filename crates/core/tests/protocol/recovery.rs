@@ -2,13 +2,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use tenure_core::actor::effect::{Command, Effect, EffectId, Input};
+use tenure_core::actor::fact::{BadFact, Fact};
 use tenure_core::driver::{Call, Step, UnitId};
-use tenure_core::effect::{Command, Effect, EffectId, Input};
-use tenure_core::fact::{BadFact, Fact};
-use tenure_core::message::Sealed;
-use tenure_core::name::Name;
-use tenure_core::slice::LeaseId;
-use tenure_core::time::Span;
+use tenure_core::model::name::Name;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::Span;
+use tenure_core::wire::message::Sealed;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
@@ -189,11 +189,11 @@ fn at_every_fact_of_a_journal_what_is_owed_is_named_by_facts_before_it() {
             actor.actor_mut().apply(&entry).unwrap();
             let actor = actor.actor();
             assert_eq!(actor.position(), position + 1);
-            let owed = actor.effects_after(0);
-            assert!(owed.iter().all(|(id, _)| id.position <= position && actor.is_owed(*id)));
+            let pending = actor.effects_after(0);
+            assert!(pending.iter().all(|(id, _)| id.position <= position && actor.is_pending(*id)));
             let news = actor.effects_after(position);
             let new = |id: &EffectId| id.position == position;
-            assert!(owed.iter().filter(|(id, _)| new(id)).eq(&news));
+            assert!(pending.iter().filter(|(id, _)| new(id)).eq(&news));
         }
     }
 }
@@ -203,7 +203,7 @@ fn what_is_owed_keeps_its_name_and_its_bytes_through_crashes() {
     let mut world = Scene::default().open();
     world.keep.extend(["request", "delegate"]);
     world.ask(GUEST, wish(2, 0, HOUR));
-    let owed = |world: &mut World| -> Vec<Sealed> {
+    let pending = |world: &mut World| -> Vec<Sealed> {
         let sends = world.actor(GUEST).effects_after(0).into_iter();
         let envelopes = sends.filter_map(|(_, effect)| match effect {
             Effect::Send(envelope) => Some(*envelope),
@@ -211,12 +211,12 @@ fn what_is_owed_keeps_its_name_and_its_bytes_through_crashes() {
         });
         envelopes.collect::<Vec<_>>().iter().map(|e| world.seal(GUEST, e)).collect()
     };
-    let before = owed(&mut world);
+    let before = pending(&mut world);
     assert_eq!(before.len(), 1);
     for secs in [0, 1, 60] {
         world.advance(secs);
         world.restart(GUEST);
-        assert_eq!(owed(&mut world), before);
+        assert_eq!(pending(&mut world), before);
     }
     assert_eq!(world.sent("request"), vec![before[0].clone(); 4]);
 }
@@ -259,8 +259,8 @@ fn a_journal_with_a_fact_missing_or_doubled_is_refused_or_read_but_breaks_nothin
                     true => journal.insert(damaged, facts[damaged].clone()),
                     false => drop(journal.remove(damaged)),
                 }
-                let mut seat = world.fresh(who);
-                let fold = || journal.iter().try_for_each(|fact| seat.actor_mut().apply(fact));
+                let mut hosted = world.fresh(who);
+                let fold = || journal.iter().try_for_each(|fact| hosted.actor_mut().apply(fact));
                 if catch_unwind(AssertUnwindSafe(fold)).is_err() {
                     broken.push((facts[damaged].fact.kind().0, doubled));
                 }

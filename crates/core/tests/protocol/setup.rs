@@ -1,7 +1,7 @@
 //! Leases that lack units and are never looked at again.
 
 use tenure_core::driver::{Call, Step, UnitId};
-use tenure_core::mapper::site_authority::{Assignment, Decision, SiteAuthorityMapper, View};
+use tenure_core::site_authority::mapper::{Assignment, Decision, SiteAuthorityMapper, View};
 
 use crate::common::world::{Reaction, Scene};
 use crate::common::{GUEST, HOUR, RIVAL, SITE, units, wish};
@@ -42,7 +42,7 @@ fn a_lease_that_waits_for_a_unit_that_cannot_be_cleaned_is_closed_when_it_is_the
     assert_eq!(world.state(RIVAL, next), "Closed");
 }
 
-/// `settle` looks at the clock now, `make_do` does not.
+/// `settle` looks at the clock now, `activate_or_fail_short` does not.
 #[test]
 fn an_elastic_lease_is_not_activated_after_its_term_by_a_late_mapper() {
     let mut world = Scene::default().open();

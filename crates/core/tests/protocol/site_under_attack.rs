@@ -1,20 +1,20 @@
 //! A site that is lied to: forged, stolen, repeated and late messages change nothing.
 
-use tenure_core::batch::Path;
-use tenure_core::codec;
+use tenure_core::actor::effect::{Output, Problem};
 use tenure_core::driver::Step;
-use tenure_core::effect::{Output, Problem};
-use tenure_core::identity::{PublicKey, Signature};
-use tenure_core::message::{Envelope, Message, OpenError, Sealed, Subject};
-use tenure_core::refusal::Refusal;
+use tenure_core::model::codec;
+use tenure_core::model::identity::{PublicKey, Signature};
+use tenure_core::model::time::{Span, Term};
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::{Ticket, TicketFault};
-use tenure_core::time::{Span, Term};
+use tenure_core::wire::batch::Path;
+use tenure_core::wire::message::{Envelope, Message, OpenError, Sealed, Subject};
+use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
-    BROKER, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, close, cut, delegation,
-    envelope, equals, id, letter, micro, notary, one_of_each, part, properties, redeem, signer,
+    BROKER, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, close, credentials, cut,
+    delegation, envelope, equals, id, letter, micro, one_of_each, part, properties, redeem, signer,
     term, units, wish,
 };
 
@@ -64,7 +64,7 @@ fn refused(world: &mut World, who: u8, message: Message) -> Refusal {
 #[test]
 fn an_envelope_that_names_somebody_else_than_its_signer_is_dropped() {
     let (mut world, ticket) = unshown();
-    let forged = envelope(id(GUEST), id(SITE), redeem(&ticket)).seal(&mut notary(STRANGER));
+    let forged = envelope(id(GUEST), id(SITE), redeem(&ticket)).seal(&mut credentials(STRANGER));
     assert_eq!(unopened(&mut world, &forged), OpenError::NotTheSender);
 }
 
@@ -72,7 +72,7 @@ fn an_envelope_that_names_somebody_else_than_its_signer_is_dropped() {
 fn an_envelope_with_the_right_key_and_somebody_elses_signature_is_dropped() {
     let (mut world, ticket) = unshown();
     let bytes = codec::encode(&envelope(id(GUEST), id(SITE), redeem(&ticket)));
-    let (_, signature) = notary(STRANGER).sign_message(&bytes);
+    let (_, signature) = credentials(STRANGER).sign_message(&bytes);
     let forged = codec::encode(&(bytes, signer(GUEST).key(), signature, Path::default()));
     let forged: Sealed = codec::decode(&forged).unwrap();
     assert_eq!(unopened(&mut world, &forged), OpenError::BadSignature);
@@ -217,10 +217,10 @@ fn a_site_drops_what_is_not_said_to_sites() {
 #[test]
 fn a_forged_acknowledgement_of_a_delegation_is_ignored() {
     let mut world = Scene::default().open();
-    let (owed, ticket) = (world.actor(SITE).unfinished(9), world.delegation());
+    let (pending, ticket) = (world.actor(SITE).unfinished(9), world.delegation());
     let acknowledgement = one_of_each(&ticket).remove(1);
     without_effect(&mut world, &letter(RIVAL, SITE, acknowledgement));
-    assert_eq!(world.actor(SITE).unfinished(9), owed);
+    assert_eq!(world.actor(SITE).unfinished(9), pending);
 }
 
 #[test]
@@ -359,15 +359,15 @@ fn an_early_ticket_is_held_until_its_start_and_not_a_microsecond_less() {
 fn signed_together(ticket: &Ticket) -> Vec<Sealed> {
     let first = envelope(id(GUEST), id(SITE), redeem(ticket));
     let second = envelope(id(GUEST), id(SITE), Message::Close { tickets: vec![ticket.clone()] });
-    Envelope::seal_all(&[&first, &second, &first], &mut notary(GUEST))
+    Envelope::seal_all(&[&first, &second, &first], &mut credentials(GUEST))
 }
 
 #[test]
 fn each_of_several_messages_under_one_signature_stands_alone() {
     let (_, ticket) = unshown();
-    let mut site = notary(SITE);
+    let mut site = credentials(SITE);
     for sealed in signed_together(&ticket) {
-        assert_eq!(sealed.open(&mut notary(SITE)).unwrap(), sealed.peek().unwrap());
+        assert_eq!(sealed.open(&mut credentials(SITE)).unwrap(), sealed.peek().unwrap());
         assert!(sealed.open(&mut site).is_ok());
     }
     assert_eq!(site.checked(), 1, "one signature is checked once");
@@ -377,7 +377,7 @@ fn each_of_several_messages_under_one_signature_stands_alone() {
 fn no_bit_of_a_message_under_a_common_signature_can_be_changed_or_exchanged() {
     let (_, ticket) = unshown();
     let sealed = signed_together(&ticket);
-    let mut site = notary(SITE);
+    let mut site = credentials(SITE);
     assert!(sealed[0].open(&mut site).is_ok());
     // Also where the signature is known to hold for others.
     let bytes = codec::encode(&sealed[1]);

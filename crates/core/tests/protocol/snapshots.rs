@@ -1,10 +1,11 @@
 //! Snapshots: the state at any fact can be stored, and goes on from there as if every fact had been folded.
 
-use tenure_core::actor::{Role, Seat};
-use tenure_core::codec::DecodeError;
-use tenure_core::fact::Entry;
-use tenure_core::snapshot::{self, RestoreError};
-use tenure_core::time::Span;
+use tenure_core::actor::Role;
+use tenure_core::actor::fact::Entry;
+use tenure_core::actor::snapshot::{self, RestoreError};
+use tenure_core::model::codec::DecodeError;
+use tenure_core::model::time::Span;
+use tenure_core::runtime::hosted::HostedActor;
 
 use crate::common::world::{Scene, World};
 use crate::common::{BROKER, GUEST, RIVAL, SITE};
@@ -12,8 +13,8 @@ use crate::recovery::lived;
 
 const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
 
-fn fold(seat: &mut Seat, facts: &[Entry]) {
-    facts.iter().for_each(|entry| seat.actor_mut().apply(entry).unwrap());
+fn fold(hosted: &mut HostedActor, facts: &[Entry]) {
+    facts.iter().for_each(|entry| hosted.actor_mut().apply(entry).unwrap());
 }
 
 #[test]
@@ -23,18 +24,18 @@ fn at_every_fact_a_snapshot_gives_the_same_actor_which_goes_on_alike() {
         let facts = world.facts(who);
         let mut whole = world.fresh(who);
         fold(&mut whole, &facts);
-        let mut seat = world.fresh(who);
+        let mut hosted = world.fresh(who);
         for position in 0..=facts.len() {
-            let bytes = seat.actor().snapshot();
+            let bytes = hosted.actor().snapshot();
             let mut restored = world.fresh(who);
             restored.actor_mut().restore(&bytes).unwrap();
-            assert!(restored.is_same_actor(&seat), "{who} at {position}");
-            assert_eq!(format!("{:?}", restored.actor()), format!("{:?}", seat.actor()));
+            assert!(restored.is_same_actor(&hosted), "{who} at {position}");
+            assert_eq!(format!("{:?}", restored.actor()), format!("{:?}", hosted.actor()));
             assert_eq!(restored.actor().snapshot(), bytes, "{who} at {position}");
             fold(&mut restored, &facts[position..]);
             assert!(restored.is_same_actor(&whole), "{who} from {position} on");
             if let Some(entry) = facts.get(position) {
-                fold(&mut seat, std::slice::from_ref(entry));
+                fold(&mut hosted, std::slice::from_ref(entry));
             }
         }
     }
@@ -44,11 +45,11 @@ fn at_every_fact_a_snapshot_gives_the_same_actor_which_goes_on_alike() {
 fn other_states_have_other_hashes() {
     let world = lived(false);
     for who in EVERYBODY {
-        let mut seat = world.fresh(who);
-        let mut last = snapshot::hash(&seat.actor().snapshot());
+        let mut hosted = world.fresh(who);
+        let mut last = snapshot::hash(&hosted.actor().snapshot());
         for entry in world.facts(who) {
-            fold(&mut seat, &[entry]);
-            let next = snapshot::hash(&seat.actor().snapshot());
+            fold(&mut hosted, &[entry]);
+            let next = snapshot::hash(&hosted.actor().snapshot());
             assert_ne!(next, last);
             last = next;
         }
@@ -59,10 +60,10 @@ fn other_states_have_other_hashes() {
 fn cut_lengthened_or_changed_bytes_are_an_error_or_another_state_and_change_nothing_on_an_error() {
     let world = lived(false);
     for who in EVERYBODY {
-        let mut seat = world.fresh(who);
+        let mut hosted = world.fresh(who);
         let facts = world.facts(who);
-        fold(&mut seat, &facts[..facts.len() * 2 / 3]);
-        let bytes = seat.actor().snapshot();
+        fold(&mut hosted, &facts[..facts.len() * 2 / 3]);
+        let bytes = hosted.actor().snapshot();
         let fresh = world.fresh(who);
         let refused = |bytes: &[u8]| {
             let mut other = world.fresh(who);

@@ -1,15 +1,15 @@
 //! Tickets: a part never exceeds what it was cut from, and nobody passes for somebody else.
 
-use tenure_core::codec;
-use tenure_core::identity::Verifier;
-use tenure_core::resource::Constraints;
+use tenure_core::model::codec;
+use tenure_core::model::identity::Verifier;
+use tenure_core::model::resource::Constraints;
+use tenure_core::model::time::Term;
 use tenure_core::ticket::link::{Link, MAX_CONSTRAINTS, SignedLink};
 use tenure_core::ticket::{LinkFault, MAX_DEPTH, Ticket, TicketFault};
-use tenure_core::time::Term;
 
 use crate::common::{
-    BROKER, ED25519, FAR_SITE, GUEST, RIVAL, SITE, STRANGER, at, cut, delegation, equals, id,
-    micro, node, notary, part, signer, term, units,
+    BROKER, ED25519, FAR_SITE, GUEST, RIVAL, SITE, STRANGER, at, credentials, cut, delegation,
+    equals, id, micro, node, part, signer, term, units,
 };
 
 /// Site, broker and guest: 4 units over [100s, 200s) on machines with 8 cpus.
@@ -25,10 +25,10 @@ fn verdict(change: impl FnOnce(&mut Link)) -> Result<(), TicketFault> {
     let ticket = chain();
     let mut link = part(&ticket, RIVAL, 4, term(100, 200), 2);
     change(&mut link);
-    let mut notary = notary(SITE);
+    let mut credentials = credentials(SITE);
     let ticket = ticket.with(SignedLink::sign(link, &signer(GUEST)));
-    let checked = notary.check_ticket(&ticket, id(SITE), id(RIVAL));
-    assert_eq!(notary.checked(), if checked.is_ok() { 3 } else { 0 });
+    let checked = credentials.check_ticket(&ticket, id(SITE), id(RIVAL));
+    assert_eq!(credentials.checked(), if checked.is_ok() { 3 } else { 0 });
     checked
 }
 
@@ -115,22 +115,22 @@ fn a_root_that_names_a_parent_is_void() {
     link.parent = Some(chain().hash());
     let ticket = Ticket::root_of(SignedLink::sign(link, &signer(SITE)));
     let fault = TicketFault::BadLink { depth: 0, cause: LinkFault::Parent };
-    assert_eq!(notary(SITE).check_ticket(&ticket, id(SITE), id(BROKER)), Err(fault));
+    assert_eq!(credentials(SITE).check_ticket(&ticket, id(SITE), id(BROKER)), Err(fault));
 }
 
 #[test]
 fn a_ticket_is_worth_nothing_to_anybody_but_its_holder() {
-    let mut notary = notary(SITE);
+    let mut credentials = credentials(SITE);
     for thief in [RIVAL, BROKER, SITE, STRANGER] {
-        let checked = notary.check_ticket(&chain(), id(SITE), id(thief));
+        let checked = credentials.check_ticket(&chain(), id(SITE), id(thief));
         assert_eq!(checked, Err(TicketFault::NotHolder(id(GUEST))));
     }
-    assert_eq!(notary.checked(), 0);
+    assert_eq!(credentials.checked(), 0);
 }
 
 #[test]
 fn a_ticket_is_worth_nothing_at_another_site() {
-    let checked = notary(FAR_SITE).check_ticket(&chain(), id(FAR_SITE), id(GUEST));
+    let checked = credentials(FAR_SITE).check_ticket(&chain(), id(FAR_SITE), id(GUEST));
     assert_eq!(checked, Err(TicketFault::WrongSite(id(SITE))));
 }
 
@@ -147,8 +147,8 @@ fn a_chain_out_of_order_is_void_before_any_signature_is_checked() {
     for (order, bad) in orders {
         let links: Vec<_> = order.iter().map(|&depth| whole.links()[depth].clone()).collect();
         let ticket = Ticket::try_from(links).unwrap();
-        let mut notary = notary(SITE);
-        let fault = notary.check_ticket(&ticket, id(SITE), id(RIVAL)).unwrap_err();
+        let mut credentials = credentials(SITE);
+        let fault = credentials.check_ticket(&ticket, id(SITE), id(RIVAL)).unwrap_err();
         match (bad, fault) {
             (Some(bad), TicketFault::BadLink { depth, cause: LinkFault::Parent }) => {
                 assert_eq!(depth, bad);
@@ -156,7 +156,7 @@ fn a_chain_out_of_order_is_void_before_any_signature_is_checked() {
             (None, TicketFault::WrongSite(_)) => {}
             other => panic!("{order:?}: {other:?}"),
         }
-        assert_eq!(notary.checked(), 0);
+        assert_eq!(credentials.checked(), 0);
     }
 }
 
@@ -166,8 +166,8 @@ fn a_link_signed_by_somebody_else_is_void_at_its_place() {
     let forged_root = Ticket::root_of(SignedLink::sign((**root.root()).clone(), &signer(STRANGER)));
     let of_forged_root = cut(&forged_root, BROKER, GUEST, 4, term(100, 200), 1);
     let forged = cut(&root, STRANGER, GUEST, 4, term(100, 200), 1);
-    let mut notary = notary(SITE);
-    let mut check = |ticket| notary.check_ticket(ticket, id(SITE), id(GUEST));
+    let mut credentials = credentials(SITE);
+    let mut check = |ticket| credentials.check_ticket(ticket, id(SITE), id(GUEST));
     assert_eq!(check(&of_forged_root), Err(TicketFault::BadSignature(0)));
     assert_eq!(check(&forged), Err(TicketFault::BadSignature(1)));
 }
@@ -178,22 +178,22 @@ fn a_delegation_checked_before_does_not_vouch_for_a_forged_copy_of_it() {
     let mut bytes = root.root().as_bytes().to_vec();
     bytes[40] ^= 1;
     let copy = Ticket::root_of(SignedLink::read(&bytes).unwrap());
-    let mut notary = notary(BROKER);
+    let mut credentials = credentials(BROKER);
     assert_eq!(copy.hash(), root.hash());
-    assert_eq!(notary.check_ticket(&root, id(SITE), id(BROKER)), Ok(()));
-    let checked = notary.check_ticket(&copy, id(SITE), id(BROKER));
+    assert_eq!(credentials.check_ticket(&root, id(SITE), id(BROKER)), Ok(()));
+    let checked = credentials.check_ticket(&copy, id(SITE), id(BROKER));
     assert_eq!(checked, Err(TicketFault::BadSignature(0)));
 }
 
 #[test]
 fn a_delegation_is_checked_once_for_all_tickets_cut_from_it() {
     let root = delegation(SITE, BROKER, 8, term(0, 1000), (1, 0));
-    let mut notary = notary(SITE);
+    let mut credentials = credentials(SITE);
     for serial in 0..3 {
         let ticket = cut(&root, BROKER, GUEST, 1, term(100, 200), serial);
-        assert_eq!(notary.check_ticket(&ticket, id(SITE), id(GUEST)), Ok(()));
+        assert_eq!(credentials.check_ticket(&ticket, id(SITE), id(GUEST)), Ok(()));
     }
-    assert_eq!(notary.checked(), 1 + 3);
+    assert_eq!(credentials.checked(), 1 + 3);
 }
 
 #[test]
@@ -207,16 +207,16 @@ fn tickets_share_the_delegation_that_heads_them_once_it_is_verified_and_only_the
         codec::decode::<Ticket>(&codec::encode(&ticket)).unwrap()
     };
     let place = |ticket: &Ticket| ticket.root().as_bytes().as_ptr();
-    let mut notary = notary(SITE);
+    let mut credentials = credentials(SITE);
     let unverified = received(&root, 1);
-    assert_eq!(place(&notary.share(unverified.clone())), place(&unverified));
-    assert_eq!(notary.check_ticket(&unverified, id(SITE), id(GUEST)), Ok(()));
+    assert_eq!(place(&credentials.share(unverified.clone())), place(&unverified));
+    assert_eq!(credentials.check_ticket(&unverified, id(SITE), id(GUEST)), Ok(()));
     let next = received(&root, 2);
     assert_ne!(place(&next), place(&unverified));
-    assert_eq!(notary.share(next.clone()), next);
-    assert_eq!(place(&notary.share(next)), place(&unverified));
+    assert_eq!(credentials.share(next.clone()), next);
+    assert_eq!(place(&credentials.share(next)), place(&unverified));
     let false_one = received(&forged, 3);
-    assert_eq!(notary.share(false_one.clone()), false_one);
+    assert_eq!(credentials.share(false_one.clone()), false_one);
 }
 
 #[test]
@@ -226,10 +226,10 @@ fn the_longest_chain_is_honoured_and_every_signature_in_it_is_checked() {
         ticket = cut(&ticket, by, by + 1, 8, term(0, 1000), 1);
     }
     assert_eq!(ticket.links().len(), MAX_DEPTH);
-    let mut notary = notary(SITE);
+    let mut credentials = credentials(SITE);
     let last = id(10 + MAX_DEPTH as u8 - 1);
-    assert_eq!(notary.check_ticket(&ticket, id(SITE), last), Ok(()));
-    assert_eq!(notary.checked(), MAX_DEPTH as u64);
+    assert_eq!(credentials.check_ticket(&ticket, id(SITE), last), Ok(()));
+    assert_eq!(credentials.checked(), MAX_DEPTH as u64);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Where the configuration of a running deployment and what it has differ.
 
-use tenure_core::actor::site_authority::SiteAuthority;
-use tenure_core::actor::{Role, Seat};
-use tenure_core::name::Name;
-use tenure_core::time::Time;
+use tenure_core::actor::Role;
+use tenure_core::model::name::Name;
+use tenure_core::model::time::Time;
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::site_authority::SiteAuthority;
 
 use super::server::Deck;
 use super::view::{self, Names, time};
@@ -17,9 +18,9 @@ pub(super) async fn differences(deck: &Deck) -> Vec<String> {
         let Ok(handle) = deck.actor(Role::SiteAuthority, name) else { continue };
         let (name, site) = (name.clone(), site.clone());
         let (names, now) = (deck.names().clone(), deck.now());
-        let of_site = handle.query(move |seat| match seat {
-            Seat::SiteAuthority(actor, _) => of_site(actor, (&name, &site), &names, now),
-            Seat::Broker(..) | Seat::ServiceManager(..) => Vec::new(),
+        let of_site = handle.query(move |hosted| match hosted {
+            HostedActor::SiteAuthority(actor, _) => of_site(actor, (&name, &site), &names, now),
+            HostedActor::Broker(..) | HostedActor::ServiceManager(..) => Vec::new(),
         });
         // That an actor is down is told as such.
         differences.extend(of_site.await.unwrap_or_default());

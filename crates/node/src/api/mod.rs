@@ -21,10 +21,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::driver::UnitId;
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::slice::LeaseId;
-use tenure_core::time::Span;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::Span;
 use thiserror::Error;
 
 pub use connection::{Limits, serve};

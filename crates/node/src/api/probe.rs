@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tenure_core::identity::ActorId;
-use tenure_core::lease::service_manager::Use;
-use tenure_core::message::LeasedUnit;
-use tenure_core::property::Properties;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::property::Properties;
+use tenure_core::service_manager::machine::UnitUse;
+use tenure_core::wire::message::LeasedUnit;
 
 use super::view::{LeaseUnitView, properties, time, use_word};
 use crate::host::{Condition, Conditions};
@@ -48,10 +48,10 @@ pub(super) fn current(said: &Properties, probed: Option<&Condition>) -> BTreeMap
 /// A unit of a lease of the guest `me`.
 pub(super) fn lease_unit(
     (me, site): (ActorId, Option<(ActorId, &str)>),
-    (unit, usage): &(LeasedUnit, Use),
+    (unit, usage): &(LeasedUnit, UnitUse),
     found: &Found,
 ) -> LeaseUnitView {
-    let joined = *usage == Use::Joined;
+    let joined = *usage == UnitUse::Joined;
     let of = |actor: ActorId| {
         let (site, _) = site.filter(|_| joined)?;
         found.get(&actor)?.of(site, unit.unit, unit.epoch)

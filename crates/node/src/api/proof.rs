@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize};
-use tenure_core::identity::{ActorId, Scheme, Verifier};
+use tenure_core::model::identity::{ActorId, Scheme, Verifier};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::SignedLink;

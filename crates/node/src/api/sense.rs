@@ -1,6 +1,6 @@
 //! What makes no sense is told in the user's words, before an actor is asked.
 
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 
 use super::view::{LeaseView, SiteView};
 use super::{ApiError, Code};

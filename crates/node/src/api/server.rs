@@ -6,17 +6,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tenure_core::actor::broker::Broker;
-use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::site_authority::SiteAuthority;
-use tenure_core::actor::{Role, Seat};
-use tenure_core::effect::Command;
-use tenure_core::identity::ActorId;
-use tenure_core::lease::service_manager::State;
-use tenure_core::name::Name;
-use tenure_core::slice::LeaseId;
+use tenure_core::actor::Role;
+use tenure_core::actor::effect::Command;
+use tenure_core::broker::Broker;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::service_manager::ServiceManager;
+use tenure_core::service_manager::machine::State;
+use tenure_core::site_authority::SiteAuthority;
 use tenure_core::ticket::Ticket;
-use tenure_core::time::{Span, Time};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
@@ -129,7 +130,7 @@ impl Deck {
     pub(super) async fn look<T: Send + 'static>(
         &self,
         handle: &Handle,
-        look: impl FnOnce(&Seat) -> T + Send + 'static,
+        look: impl FnOnce(&HostedActor) -> T + Send + 'static,
     ) -> Told<T> {
         handle.query(look).await.map_err(|error| refused(&error))
     }
@@ -140,9 +141,9 @@ impl Deck {
         look: impl FnOnce(&ServiceManager) -> Option<T> + Send + 'static,
     ) -> Told<Option<T>> {
         let handle = self.actor(Role::ServiceManager, name)?;
-        self.look(handle, move |seat| match seat {
-            Seat::ServiceManager(guest, _) => look(guest),
-            Seat::Broker(..) | Seat::SiteAuthority(..) => None,
+        self.look(handle, move |hosted| match hosted {
+            HostedActor::ServiceManager(guest, _) => look(guest),
+            HostedActor::Broker(..) | HostedActor::SiteAuthority(..) => None,
         })
         .await
     }
@@ -152,9 +153,9 @@ impl Deck {
         handle: &Handle,
         look: impl FnOnce(&SiteAuthority) -> T + Send + 'static,
     ) -> Told<Option<T>> {
-        self.look(handle, move |seat| match seat {
-            Seat::SiteAuthority(site, _) => Some(look(site)),
-            Seat::ServiceManager(..) | Seat::Broker(..) => None,
+        self.look(handle, move |hosted| match hosted {
+            HostedActor::SiteAuthority(site, _) => Some(look(site)),
+            HostedActor::ServiceManager(..) | HostedActor::Broker(..) => None,
         })
         .await
     }
@@ -164,9 +165,9 @@ impl Deck {
         handle: &Handle,
         look: impl FnOnce(&Broker) -> T + Send + 'static,
     ) -> Told<Option<T>> {
-        self.look(handle, move |seat| match seat {
-            Seat::Broker(broker, _) => Some(look(broker)),
-            Seat::ServiceManager(..) | Seat::SiteAuthority(..) => None,
+        self.look(handle, move |hosted| match hosted {
+            HostedActor::Broker(broker, _) => Some(look(broker)),
+            HostedActor::ServiceManager(..) | HostedActor::SiteAuthority(..) => None,
         })
         .await
     }
@@ -337,7 +338,8 @@ impl Deck {
         let mut actors = Vec::new();
         for handle in self.handles.values() {
             let card = handle.card();
-            let seen = handle.query(|seat| (seat.actor().position(), seat.actor().unfinished(100)));
+            let seen =
+                handle.query(|hosted| (hosted.actor().position(), hosted.actor().unfinished(100)));
             let (down, (facts, open)) = match seen.await {
                 Ok(seen) => (None, seen),
                 Err(error) => (Some(error.to_string()), (0, Vec::new())),

@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
-use tenure_core::actor::broker::{Broker, HoldingSurvey, RequestSurvey, Wanted};
-use tenure_core::actor::service_manager::{LeaseSurvey, ServiceManager};
-use tenure_core::actor::site_authority::{SiteAuthority, SiteLeaseSurvey};
-use tenure_core::identity::ActorId;
-use tenure_core::lease::service_manager::{Extension, Outcome, State, Use};
-use tenure_core::lease::{broker, unit};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::refusal::{Outlook, Refusal};
-use tenure_core::slice::LeaseId;
+use tenure_core::broker::machine as broker;
+use tenure_core::broker::{Broker, HoldingSurvey, RequestSurvey, Wanted};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::Time;
+use tenure_core::service_manager::machine::{Extension, Outcome, State, UnitUse};
+use tenure_core::service_manager::{LeaseSurvey, ServiceManager};
+use tenure_core::site_authority::unit;
+use tenure_core::site_authority::{SiteAuthority, SiteLeaseSurvey};
 use tenure_core::ticket::Ticket;
-use tenure_core::time::Time;
+use tenure_core::wire::refusal::{Outlook, Refusal};
 
 use super::probe::{Found, ProbeView, current, lease_unit};
 use super::proof::EvidenceView;
@@ -388,13 +389,13 @@ pub(super) fn lease(
     }
 }
 
-pub(super) fn use_word(usage: Use) -> &'static str {
+pub(super) fn use_word(usage: UnitUse) -> &'static str {
     match usage {
-        Use::Joining => "joining",
-        Use::Joined => "joined",
-        Use::Unusable => "unusable",
-        Use::Leaving => "leaving",
-        Use::Left => "left",
+        UnitUse::Joining => "joining",
+        UnitUse::Joined => "joined",
+        UnitUse::Unusable => "unusable",
+        UnitUse::Leaving => "leaving",
+        UnitUse::Left => "left",
     }
 }
 

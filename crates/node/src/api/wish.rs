@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 
 use tenure_core::actor::Role;
-use tenure_core::effect::Command;
-use tenure_core::fact::{Fact, service_manager};
-use tenure_core::identity::ActorId;
-use tenure_core::mapper::service_manager::Ask;
-use tenure_core::message::{Item, MAX_CONFIGURATION, Request};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::refusal::{Outlook, Refusal};
-use tenure_core::resource::{Constraint, Constraints, Test, Value};
-use tenure_core::slice::LeaseId;
-use tenure_core::time::{Span, Time};
+use tenure_core::actor::effect::Command;
+use tenure_core::actor::fact::Fact;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::{Constraint, Constraints, Test, Value};
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::mapper::Ask;
+use tenure_core::wire::message::{Item, MAX_CONFIGURATION, Request};
+use tenure_core::wire::refusal::{Outlook, Refusal};
 
 use super::server::Deck;
 use super::view::LeaseView;
@@ -150,7 +151,7 @@ fn ask_of(deck: &Deck, manager: &Name, wish: Wish) -> Result<Ask, ApiError> {
         .map_err(|error| bad(format!("the configuration is too long: {error}")))?;
     let earliest = deck.now().plus(wish.after);
     let latest = earliest.plus(wish.slack);
-    let patience = PATIENCE.min(Span::from_micros(wish.duration.as_micros() / 2));
+    let retry_policy = PATIENCE.min(Span::from_micros(wish.duration.as_micros() / 2));
     let mut properties = BTreeMap::new();
     if let Some(id) = wish.id {
         properties.insert(Name::literal(ID), id);
@@ -169,7 +170,7 @@ fn ask_of(deck: &Deck, manager: &Name, wish: Wish) -> Result<Ask, ApiError> {
         earliest,
         latest,
         duration: wish.duration,
-        answer_by: latest.plus(patience),
+        answer_by: latest.plus(retry_policy),
         properties: Properties::try_from(properties).map_err(|error| bad(error.to_string()))?,
         configuration: wish.configuration,
         reason: wish.reason,

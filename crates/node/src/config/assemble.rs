@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use erased_serde::Deserializer;
 use tenure_config::{ConfigError, PluginSpec};
-use tenure_core::actor::broker::Broker;
-use tenure_core::actor::outbox::Patience;
-use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
-use tenure_core::actor::{Peer, Peers, Role, Seat, Setup};
-use tenure_core::identity::{ActorId, Signer};
+use tenure_core::actor::{Peer, Peers, Role, Setup};
+use tenure_core::broker::Broker;
 use tenure_core::mapper::registry::{self, MapperError};
-use tenure_core::name::Name;
-use tenure_core::time::Span;
+use tenure_core::model::identity::{ActorId, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::time::Span;
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::outbox::RetryPolicy;
+use tenure_core::service_manager::ServiceManager;
+use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use thiserror::Error;
 
 use super::keys::{self, KeyError};
@@ -129,13 +130,14 @@ impl Config {
         let mut parts = Vec::new();
         for (name, (role, signer)) in &roll.signers {
             let card = Card { name: name.clone(), role: *role, id: signer.id() };
-            let seat = self.seat(name, &roll)?;
-            let patience = Patience { first: self.retry, longest: LONGEST_PAUSE.max(self.retry) };
+            let hosted = self.hosted(name, &roll)?;
+            let retry_policy =
+                RetryPolicy { first: self.retry, longest: LONGEST_PAUSE.max(self.retry) };
             let journal = journal(name);
             let home = data.join("drivers").join(name.as_str());
             let (driver, custody) = self.driver(name, &home)?.unzip();
             let (driver, custody) = (driver.map(Arc::new), custody.flatten());
-            parts.push(Part { card, seat, journal, driver, custody, patience });
+            parts.push(Part { card, hosted, journal, driver, custody, retry_policy });
         }
         let clock: Arc<dyn Clock> = match self.speed.get() {
             1 => Arc::new(WallClock::new()),
@@ -151,13 +153,13 @@ impl Config {
     ///
     /// # Errors
     /// The first key that is missing, or mapper that is wrong.
-    pub fn seats(&self, data: &Path) -> Result<Vec<(Card, SeatMaker)>, AssemblyError> {
+    pub fn hosted_actors(&self, data: &Path) -> Result<Vec<(Card, SeatMaker)>, AssemblyError> {
         let roll = self.roll(|name| keys::existing(&key_of(data, name)))?;
-        let seats = roll.signers.iter().map(|(name, (role, signer))| {
+        let hosted_actors = roll.signers.iter().map(|(name, (role, signer))| {
             let card = Card { name: name.clone(), role: *role, id: signer.id() };
-            Ok((card, self.seat(name, &roll)?))
+            Ok((card, self.hosted(name, &roll)?))
         });
-        seats.collect()
+        hosted_actors.collect()
     }
 
     fn roll(&self, key: impl Fn(&Name) -> Result<Signer, KeyError>) -> Result<Roll, KeyError> {
@@ -194,7 +196,7 @@ impl Config {
     }
 
     /// What builds an actor, tried once so that what is wrong with its mapper is told at its place.
-    pub(super) fn seat(&self, name: &Name, roll: &Roll) -> Result<SeatMaker, AssemblyError> {
+    pub(super) fn hosted(&self, name: &Name, roll: &Roll) -> Result<SeatMaker, AssemblyError> {
         let (role, signer) = &roll.signers[name];
         let setup = Setup {
             name: name.clone(),
@@ -209,7 +211,7 @@ impl Config {
                 let maker = move || {
                     let mapper = build(&site.mapper, registry::site_authority)?;
                     let actor = SiteAuthority::new(setup.clone(), plan.clone());
-                    Ok(Seat::SiteAuthority(Box::new(actor), mapper))
+                    Ok(HostedActor::SiteAuthority(Box::new(actor), mapper))
                 };
                 (spec, Arc::new(maker))
             }
@@ -218,7 +220,7 @@ impl Config {
                 let mapper = spec.clone();
                 let maker = move || {
                     let mapper = build(&mapper, registry::broker)?;
-                    Ok(Seat::Broker(Box::new(Broker::new(setup.clone())), mapper))
+                    Ok(HostedActor::Broker(Box::new(Broker::new(setup.clone())), mapper))
                 };
                 (spec, Arc::new(maker))
             }
@@ -228,7 +230,7 @@ impl Config {
                 let maker = move || {
                     let mapper = build(&manager.mapper, registry::service_manager)?;
                     let actor = ServiceManager::new(setup.clone(), manager.leave_before);
-                    Ok(Seat::ServiceManager(Box::new(actor), mapper))
+                    Ok(HostedActor::ServiceManager(Box::new(actor), mapper))
                 };
                 (spec, Arc::new(maker))
             }

@@ -7,10 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tenure_config::{ConfigError, Place, Source};
-use tenure_core::actor::site_authority::{SiteAuthority, WithdrawError};
-use tenure_core::actor::{Role, Seat};
-use tenure_core::name::Name;
-use tenure_core::time::Span;
+use tenure_core::actor::Role;
+use tenure_core::model::name::Name;
+use tenure_core::model::time::Span;
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::site_authority::{SiteAuthority, WithdrawError};
 use thiserror::Error;
 
 use super::assemble::{AssemblyError, key_of};
@@ -227,13 +228,13 @@ impl Config {
         name: &Name,
         site: &Site,
     ) -> Result<(), AssemblyError> {
-        let mut seat = match self.seat(name, &self.known(data)?)?() {
-            Ok(seat) => seat,
+        let mut hosted = match self.hosted(name, &self.known(data)?)?() {
+            Ok(hosted) => hosted,
             // Tried before; a mapper that cannot be built is told by the start.
             Err(_) => return Ok(()),
         };
-        Reader::open(journal)?.recall(&mut seat)?;
-        let Seat::SiteAuthority(actor, _) = seat else { return Ok(()) };
+        Reader::open(journal)?.recall(&mut hosted)?;
+        let HostedActor::SiteAuthority(actor, _) = hosted else { return Ok(()) };
         match inventory_conflict(&actor, name, site) {
             Some(conflict) => Err(self.refused(&conflict)),
             None => Ok(()),

@@ -5,8 +5,8 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use serde::Deserialize;
 use tenure_config::{RawPlugin, RawPlugins};
-use tenure_core::name::Name;
-use tenure_core::time::Span;
+use tenure_core::model::name::Name;
+use tenure_core::model::time::Span;
 use toml::Spanned;
 
 /// Actors by their names.

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use tenure_core::identity::{Scheme, Signer};
+use tenure_core::model::identity::{Scheme, Signer};
 use thiserror::Error;
 
 /// Why an actor has no key.

@@ -15,9 +15,9 @@ use std::path::PathBuf;
 use tenure_config::{
     ConfigError, Override, Place, PluginSpec, RawPlugin, RawPlugins, Source, Sources, suggestion,
 };
-use tenure_core::name::Name;
-use tenure_core::resource::{Attributes, Value};
-use tenure_core::time::Span;
+use tenure_core::model::name::Name;
+use tenure_core::model::resource::{Attributes, Value};
+use tenure_core::model::time::Span;
 use toml::Spanned;
 
 pub use assemble::AssemblyError;

@@ -14,7 +14,7 @@ use std::thread;
 use tenure_core::driver::{
     Answer, Call, DriverError, Epoch, GuestDriver, ResourceDriver, Step, UnitId,
 };
-use tenure_core::property::Properties;
+use tenure_core::model::property::Properties;
 use thiserror::Error;
 
 /// A promise that a driver did not keep.

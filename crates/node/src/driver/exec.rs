@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tenure_core::codec::Hash;
 use tenure_core::driver::{DriverError, GuestDriver, ResourceDriver, Step};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::time::Span;
+use tenure_core::model::codec::Hash;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::Span;
 
 use super::child::{Process, Reach, end};
 use super::fence::{Deeds, Fence, Guest, Site, Work};

@@ -23,9 +23,9 @@ use serde::de::DeserializeOwned;
 use tenure_core::driver::{
     Answer, Call, DriverError, Epoch, GuestDriver, ResourceDriver, Step, UnitId,
 };
-use tenure_core::identity::ActorId;
-use tenure_core::property::Properties;
-use tenure_core::time::Span;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::Span;
 
 use super::record::{Key, Progress, Record, Shelf, Tenant, about, create_folder};
 use super::stop::Stop;

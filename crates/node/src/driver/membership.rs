@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 use tenure_core::driver::{DriverError, GuestDriver, Step};
-use tenure_core::property::Properties;
+use tenure_core::model::property::Properties;
 
 use super::fence::{Deeds, Fence, Guest, Work, hold};
 use super::record::{Key, Record, about, read, replace, write};

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::driver::{DriverError, Epoch, ResourceDriver, Step};
-use tenure_core::property::Properties;
+use tenure_core::model::property::Properties;
 
 use super::child::{end_all, found};
 use super::fence::{Deeds, Fence, Site, Work, hold, noted};

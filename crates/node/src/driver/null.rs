@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use tenure_core::codec::Hash;
 use tenure_core::driver::{Answer, Call, DriverError, GuestDriver, ResourceDriver, Step, UnitId};
-use tenure_core::identity::ActorId;
-use tenure_core::property::Properties;
-use tenure_core::time::Span;
+use tenure_core::model::codec::Hash;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::Span;
 
 use super::fence::{Deeds, Fence, Guest, Site, Work};
 use super::record::{Key, Record};

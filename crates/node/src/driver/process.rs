@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use tenure_core::driver::{DriverError, ResourceDriver, Step};
-use tenure_core::property::Properties;
+use tenure_core::model::property::Properties;
 
 use super::child::Process;
 use super::fence::{Deeds, Site, Work};

@@ -16,8 +16,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, memfd_create};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use tenure_core::codec::Hash;
 use tenure_core::driver::DriverError;
+use tenure_core::model::codec::Hash;
 
 /// The largest program, in bytes.
 const LARGEST: u64 = 256 << 20;

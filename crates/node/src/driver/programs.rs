@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::driver::{DriverError, Epoch};
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 
 use super::child::{Process, Reach, end, reap};
 use super::fence::{Fence, Work, noted};

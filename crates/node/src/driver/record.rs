@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tenure_core::driver::{Call, DriverError, Epoch, Step, UnitId};
-use tenure_core::identity::ActorId;
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::slice::{LeaseId, SliceName};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::slice::{LeaseId, SliceName};
 
 /// A unit for ever: its site's number for it means nothing without the site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -11,10 +11,10 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::driver::{Call, DriverError};
-use tenure_core::identity::ActorId;
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::slice::SliceName;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::slice::SliceName;
 
 use super::fence::hold;
 use super::record::{Key, read, write};

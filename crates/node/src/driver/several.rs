@@ -12,11 +12,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use tenure_core::driver::{Answer, Call, DriverError, GuestDriver, Step, UnitId};
-use tenure_core::identity::ActorId;
 use tenure_core::mapper::registry::Settings;
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::time::Span;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::Span;
 
 use super::record::{Progress, Record, Shelf, about};
 use super::registry::{self, DriverSettingsError, guest};

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use tenure_core::driver::{DriverError, GuestDriver, Step};
-use tenure_core::property::Properties;
+use tenure_core::model::property::Properties;
 
 use super::fence::{Deeds, Guest, Work};
 use super::log::LogSize;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Resource;
 use serde::{Deserialize, Serialize};
 use tenure_core::driver::DriverError;
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 
 use super::child::{Gated, Launch, Process, Reach, end, reap, wait};
 use super::fence::hold;

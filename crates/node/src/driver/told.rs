@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tenure_core::driver::{Call, Epoch};
-use tenure_core::property::Properties;
+use tenure_core::model::property::Properties;
 
 use super::record::{Key, Tenant};
 

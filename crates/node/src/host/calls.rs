@@ -9,13 +9,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tenure_core::actor::effect::{DriverResult, EffectId};
 use tenure_core::driver::{
     Answer, Call, DriverError, Epoch, GuestDriver, ResourceDriver, Step, UnitId,
 };
-use tenure_core::effect::{Done, EffectId};
-use tenure_core::identity::ActorId;
-use tenure_core::property::Properties;
-use tenure_core::time::Span;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::Span;
 
 /// The driver of an actor that has one.
 pub enum Driver {
@@ -27,7 +27,7 @@ pub enum Driver {
 
 impl Driver {
     /// Performs a step. A driver that panics has failed.
-    pub(super) fn perform(&self, call: &Call) -> (Done, Span) {
+    pub(super) fn perform(&self, call: &Call) -> (DriverResult, Span) {
         let performed = catch_unwind(AssertUnwindSafe(|| match self {
             Self::Site(driver) => driver.perform(call),
             Self::Guest(driver) => driver.perform(call),
@@ -36,7 +36,7 @@ impl Driver {
         let answer =
             performed.unwrap_or_else(|_| Answer { outcome: panicked(), after: Span::ZERO });
         let Call { unit, epoch, step, lease, .. } = *call;
-        (Done { unit, epoch, step, lease, outcome: answer.outcome }, answer.after)
+        (DriverResult { unit, epoch, step, lease, outcome: answer.outcome }, answer.after)
     }
 
     /// Looks how a unit is.
@@ -89,15 +89,15 @@ impl Calls {
     /// Starts what can be started and is still owed; `report` is called on another thread.
     pub(super) fn start(
         &mut self,
-        is_owed: impl Fn(EffectId) -> bool,
-        report: impl Fn(Key, Done, Span) + Clone + Send + 'static,
+        is_pending: impl Fn(EffectId) -> bool,
+        report: impl Fn(Key, DriverResult, Span) + Clone + Send + 'static,
     ) {
         let Some(driver) = &self.driver else { return };
         for lane in [&mut self.begin, &mut self.end] {
             while lane.running.len() < lane.most
                 && let Some((id, call)) = lane.waiting.pop_front()
             {
-                if is_owed(id) && lane.running.insert(key(&call)) {
+                if is_pending(id) && lane.running.insert(key(&call)) {
                     let (driver, report) = (driver.clone(), report.clone());
                     lane.crew.run(Box::new(move || {
                         let (done, after) = driver.perform(&call);

@@ -11,14 +11,14 @@ use std::time::Instant;
 
 use actix::{Actor, Addr, AsyncContext as _, Context, Handler};
 use tenure_core::actor::Role;
-use tenure_core::actor::outbox::Outgoing;
-use tenure_core::codec::Hash;
-use tenure_core::effect::{Done, Input};
-use tenure_core::identity::ActorId;
-use tenure_core::journal::hash_of_run;
-use tenure_core::message::Sequence;
-use tenure_core::name::Name;
-use tenure_core::time::{Span, Time};
+use tenure_core::actor::effect::{DriverResult, Input};
+use tenure_core::model::codec::Hash;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::journal::hash_of_run;
+use tenure_core::runtime::outbox::Outgoing;
+use tenure_core::wire::message::Sequence;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
@@ -59,7 +59,7 @@ pub struct Programme {
     /// From then on guests want nothing more, and the run ends when nothing is left to do.
     pub end: Time,
     /// It ends then at the latest.
-    pub patience: Time,
+    pub retry_policy: Time,
 }
 
 /// Why a run cannot go on.
@@ -111,7 +111,7 @@ struct Player {
 
 /// What can arrive.
 enum What {
-    Answer(Done),
+    Answer(DriverResult),
     Message(Parcel),
 }
 
@@ -150,7 +150,8 @@ impl Conductor {
     /// # Errors
     /// An actor or a journal that fails, or actors that never come to rest.
     pub async fn run(&mut self) -> Result<(), ConductorError> {
-        while let Some(next) = self.next_instant().filter(|next| *next <= self.programme.patience)
+        while let Some(next) =
+            self.next_instant().filter(|next| *next <= self.programme.retry_policy)
             && !self.is_at_rest()
         {
             self.clock.not_before(next);
@@ -302,13 +303,13 @@ struct Played {
 /// What left.
 enum Left {
     Message(Sequence, Outgoing),
-    Performed(Done, Span),
+    Performed(DriverResult, Span),
 }
 
 impl Paced {
     fn open(part: Part, clock: Arc<VirtualClock>) -> Result<Self, Fall> {
         let Card { name, role, id } = part.card.clone();
-        let mut life = Life::new((part.seat)()?, part.patience);
+        let mut life = Life::new((part.hosted)()?, part.retry_policy);
         let owner = Owner { name, role, id };
         let journal = JournalFile::recover(&part.journal, &owner, |entry| life.recall(entry))?;
         life.recalled();
@@ -337,7 +338,7 @@ impl Paced {
         let Some(tell) = self.tell.take() else { return };
         let mut played = std::mem::take(played);
         played.next = life.next_timeout();
-        played.idle = life.seat().actor().unfinished(1).is_empty();
+        played.idle = life.hosted().actor().unfinished(1).is_empty();
         drop(tell.send(played));
     }
 }

@@ -8,9 +8,9 @@
 use std::time::{Duration, Instant};
 
 use actix::{AsyncContext as _, Context, Handler};
-use tenure_core::actor::heard::Word;
-use tenure_core::identity::ActorId;
-use tenure_core::message::Sealed;
+use tenure_core::actor::watermark::PeerWatermark;
+use tenure_core::model::identity::ActorId;
+use tenure_core::wire::message::Sealed;
 use tracing::{debug, info};
 
 use super::{Fall, Host};
@@ -26,7 +26,7 @@ impl Host {
     /// Asks all peers within reach what they have heard; until they have answered nothing else is done.
     pub(super) fn greet(&mut self, ctx: &mut Context<Self>) {
         let Some((life, _)) = &self.life else { return };
-        let peers: Vec<ActorId> = life.seat().actor().peers().keys().copied().collect();
+        let peers: Vec<ActorId> = life.hosted().actor().peers().keys().copied().collect();
         self.awaited = peers.into_iter().filter(|&peer| self.say(peer, Says::Hello)).collect();
         if !self.awaited.is_empty() {
             let life = self.lives;
@@ -47,22 +47,23 @@ impl Host {
             self.greeted_early.insert(peer);
             return;
         };
-        let heard = life.seat().actor().heard().of(peer);
+        let watermarks = life.hosted().actor().watermarks().of(peer);
         let kept = self.words.of(peer);
-        let longest = heard.into_iter().chain(kept).max_by_key(|word| word.len);
-        self.say(peer, Says::Heard(longest.map(|word| word.sealed.clone())));
+        let longest = watermarks.into_iter().chain(kept).max_by_key(|word| word.len);
+        self.say(peer, Says::Watermarks(longest.map(|word| word.sealed.clone())));
     }
 
     /// Has the journal keep what was heard since the last time.
     pub(super) fn keep_words(&mut self) {
         let Some((life, writer)) = &self.life else { return };
-        let heard = life.seat().actor().heard().words();
-        let news = |&(peer, word): &(ActorId, &Word)| {
+        let watermarks = life.hosted().actor().watermarks().iter();
+        let news = |&(peer, word): &(ActorId, &PeerWatermark)| {
             self.words.of(peer).is_none_or(|kept| kept.len < word.len)
         };
-        let news: Vec<_> = heard.filter(news).map(|(peer, word)| (peer, word.clone())).collect();
+        let news: Vec<_> =
+            watermarks.filter(news).map(|(peer, word)| (peer, word.clone())).collect();
         for (peer, word) in &news {
-            self.words.hear(*peer, word.clone());
+            self.words.record(*peer, word.clone());
         }
         writer.keep_words(news);
         self.words_kept = Instant::now();
@@ -83,7 +84,7 @@ impl Host {
         }
         let holds = life.position();
         let actor = life.seat_mut().actor_mut();
-        let said = word.and_then(|word| actor.said(word)).unwrap_or(0);
+        let said = word.and_then(|word| actor.witnessed_len(word)).unwrap_or(0);
         if said > holds {
             let peer =
                 actor.peers().get(&peer).map_or_else(|| peer.to_string(), |p| p.name.to_string());
@@ -117,7 +118,7 @@ impl Handler<Greeting> for Host {
     fn handle(&mut self, greeting: Greeting, ctx: &mut Self::Context) {
         match greeting.says {
             Says::Hello => self.tell(greeting.from),
-            Says::Heard(word) => self.told(greeting.from, word.as_ref(), ctx),
+            Says::Watermarks(word) => self.told(greeting.from, word.as_ref(), ctx),
         }
     }
 }

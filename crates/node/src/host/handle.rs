@@ -6,13 +6,15 @@ use std::sync::Arc;
 use actix::dev::ToEnvelope;
 use actix::prelude::SendError;
 use actix::{Addr, Handler, Message};
-use tenure_core::actor::outbox::Outbox;
-use tenure_core::actor::{Role, Seat};
-use tenure_core::effect::{Command, Input};
-use tenure_core::fact::{Entry, Fact, service_manager};
-use tenure_core::identity::ActorId;
-use tenure_core::name::Name;
-use tenure_core::slice::LeaseId;
+use tenure_core::actor::Role;
+use tenure_core::actor::effect::{Command, Input};
+use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::outbox::Outbox;
+use tenure_core::service_manager::facts as service_manager;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
@@ -136,9 +138,9 @@ impl Handle {
     /// As [`command`](Self::command); nothing changes anyway.
     pub async fn query<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Seat) -> T + Send + 'static,
+        look: impl FnOnce(&HostedActor) -> T + Send + 'static,
     ) -> Result<T, HostError> {
-        self.query_with_outbox(move |seat, _| look(seat)).await
+        self.query_with_outbox(move |hosted, _| look(hosted)).await
     }
 
     /// As [`query`](Self::query), with what the actor has sent and waits to be answered.
@@ -147,11 +149,11 @@ impl Handle {
     /// As [`command`](Self::command); nothing changes anyway.
     pub async fn query_with_outbox<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Seat, &Outbox) -> T + Send + 'static,
+        look: impl FnOnce(&HostedActor, &Outbox) -> T + Send + 'static,
     ) -> Result<T, HostError> {
         let (tell, told) = oneshot::channel();
-        self.send(Look(Box::new(move |seat, outbox| {
-            let seen = look(seat, outbox);
+        self.send(Look(Box::new(move |hosted, outbox| {
+            let seen = look(hosted, outbox);
             Box::new(move || drop(tell.send(seen)))
         })))?;
         told.await.map_err(|_| self.lost())

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use tenure_core::effect::{Done, Input};
-use tenure_core::identity::ActorId;
-use tenure_core::message::{Sealed, Sequence};
+use tenure_core::actor::effect::{DriverResult, Input};
+use tenure_core::model::identity::ActorId;
+use tenure_core::wire::message::{Sealed, Sequence};
 
 use super::handle::HostError;
 use super::life::Task;
@@ -16,7 +16,7 @@ use crate::transport::Parcel;
 pub(super) struct Inbox {
     /// Whether the actor has yet to be told that a life begins.
     begins: bool,
-    answers: VecDeque<Done>,
+    answers: VecDeque<DriverResult>,
     messages: VecDeque<(ActorId, Sequence, Sealed)>,
     others: VecDeque<Task>,
 }
@@ -27,7 +27,7 @@ impl Inbox {
         self.begins = true;
     }
 
-    pub(super) fn answer(&mut self, done: Done) {
+    pub(super) fn answer(&mut self, done: DriverResult) {
         self.answers.push_back(done);
     }
 

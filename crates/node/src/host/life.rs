@@ -7,14 +7,14 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tenure_core::actor::Seat;
-use tenure_core::actor::outbox::{Outbox, Outgoing, Patience};
+use tenure_core::actor::effect::{Effect, EffectId, Input, Output, Problem};
+use tenure_core::actor::fact::{BadFact, Entry};
+use tenure_core::actor::snapshot::RestoreError;
 use tenure_core::driver::Call;
-use tenure_core::effect::{Effect, EffectId, Input, Output, Problem};
-use tenure_core::fact::{BadFact, Entry};
-use tenure_core::message::{Envelope, Sequence};
-use tenure_core::snapshot::RestoreError;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::outbox::{Outbox, Outgoing, RetryPolicy};
+use tenure_core::wire::message::{Envelope, Sequence};
 use tokio::sync::oneshot;
 
 use super::handle::{Committed, HostError};
@@ -70,7 +70,7 @@ struct Step {
 const MAPPER_REST: Span = Span::SECOND;
 
 pub(super) struct Life {
-    seat: Seat,
+    hosted: HostedActor,
     outbox: Outbox,
     steps: VecDeque<Step>,
     /// The facts before this position are durable.
@@ -81,35 +81,35 @@ pub(super) struct Life {
 
 impl Life {
     /// A life at its very beginning: the facts of the journal come by [`recall`](Self::recall).
-    pub(super) fn new(seat: Seat, patience: Patience) -> Self {
-        let outbox = Outbox::new(patience);
-        Self { seat, outbox, steps: VecDeque::new(), durable: 0, mapper_from: None }
+    pub(super) fn new(hosted: HostedActor, retry_policy: RetryPolicy) -> Self {
+        let outbox = Outbox::new(retry_policy);
+        Self { hosted, outbox, steps: VecDeque::new(), durable: 0, mapper_from: None }
     }
 
     /// Takes in a fact of the journal.
     pub(super) fn recall(&mut self, entry: &Entry) -> Result<(), BadFact> {
-        self.seat.actor_mut().apply(entry)
+        self.hosted.actor_mut().apply(entry)
     }
 
     /// Takes in the state behind so many facts of the journal.
     pub(super) fn restore(&mut self, state: &[u8]) -> Result<(), RestoreError> {
-        self.seat.actor_mut().restore(state)
+        self.hosted.actor_mut().restore(state)
     }
 
     /// The journal has been read: what is still owed may leave.
     pub(super) fn recalled(&mut self) {
         let position = self.position();
-        let effects = self.seat.actor().effects_after(0);
+        let effects = self.hosted.actor().effects_after(0);
         self.durable = position;
         self.hold(Step { end: position, effects, ..Step::empty(position) });
     }
 
-    pub(super) fn seat(&self) -> &Seat {
-        &self.seat
+    pub(super) fn hosted(&self) -> &HostedActor {
+        &self.hosted
     }
 
-    pub(super) fn seat_mut(&mut self) -> &mut Seat {
-        &mut self.seat
+    pub(super) fn seat_mut(&mut self) -> &mut HostedActor {
+        &mut self.hosted
     }
 
     /// What it has sent and waits to be answered.
@@ -118,7 +118,7 @@ impl Life {
     }
 
     pub(super) fn position(&self) -> u64 {
-        self.seat.actor().position()
+        self.hosted.actor().position()
     }
 
     /// One turn: repeats what was not answered for too long, handles the tasks in their order, then what time
@@ -128,11 +128,11 @@ impl Life {
     /// If the actor does. The life is then void.
     pub(super) fn turn(&mut self, now: Time, mut tasks: Vec<Task>, consult: bool) -> Turn {
         let mut turn = Turn { before: self.position(), ..Turn::default() };
-        if self.seat.actor().next_timeout().is_some_and(|due| due <= now) {
+        if self.hosted.actor().next_timeout().is_some_and(|due| due <= now) {
             tasks.push(Task::plain(Input::Tick));
         }
-        let actor = self.seat.actor();
-        let due = self.outbox.due(now, |id| actor.is_owed(id));
+        let actor = self.hosted.actor();
+        let due = self.outbox.due(now, |id| actor.is_pending(id));
         turn.repeated = due.into_iter().map(|(id, out)| Departure::Message(id, out)).collect();
         if !tasks.is_empty() {
             self.hand_in(now, tasks, &mut turn);
@@ -151,13 +151,13 @@ impl Life {
             let (facts, problems) = (out.facts.len(), out.problems.len());
             let position = self.position();
             turn.inputs[kind(&input)] += 1;
-            self.seat.actor_mut().handle(now, input, &mut out);
+            self.hosted.actor_mut().handle(now, input, &mut out);
             if let Some(asker) = asker {
                 let outcome = outcome(position, &out.facts[facts..], &out.problems[problems..]);
                 held.push(Box::new(move || drop(asker.send(outcome))));
             }
         }
-        let effects = self.seat.actor().effects_after(before);
+        let effects = self.hosted.actor().effects_after(before);
         turn.again = effects.iter().any(|(_, effect)| matches!(effect, Effect::Consult { .. }));
         turn.facts.extend_from_slice(&out.facts);
         turn.problems.append(&mut out.problems);
@@ -171,7 +171,7 @@ impl Life {
             return None;
         }
         self.mapper_from = None;
-        let asked = catch_unwind(AssertUnwindSafe(|| self.seat.consult(now)));
+        let asked = catch_unwind(AssertUnwindSafe(|| self.hosted.consult(now)));
         asked.unwrap_or_else(|_| {
             self.mapper_from = Some(now.plus(MAPPER_REST));
             turn.problems.push(Problem::BadChoice("the mapper panicked".to_owned()));
@@ -199,7 +199,7 @@ impl Life {
     pub(super) fn release(
         &mut self,
         now: Time,
-        mut watch: impl FnMut(u64, &Entry, &Seat),
+        mut watch: impl FnMut(u64, &Entry, &HostedActor),
         mut depart: impl FnMut(Departure),
     ) {
         let ripe = self.steps.partition_point(|step| step.end <= self.durable);
@@ -207,7 +207,7 @@ impl Life {
         for step in &steps {
             let first = step.end - step.facts.len() as u64;
             for (position, entry) in (first..).zip(&step.facts) {
-                watch(position, entry, &self.seat);
+                watch(position, entry, &self.hosted);
             }
         }
         let mut letters = self.seal(&steps).into_iter();
@@ -236,7 +236,7 @@ impl Life {
         if envelopes.is_empty() {
             return Vec::new();
         }
-        let sealed = self.seat.actor_mut().seal_all(&envelopes);
+        let sealed = self.hosted.actor_mut().seal_all(&envelopes);
         let outgoing = |(envelope, sealed): (&Envelope, _)| Outgoing {
             to: envelope.header.to,
             kind: envelope.message.kind(),
@@ -247,8 +247,8 @@ impl Life {
 
     /// When the next turn is due if nothing happens before.
     pub(super) fn next_timeout(&mut self) -> Option<Time> {
-        let actor = self.seat.actor();
-        let repeat = self.outbox.next_timeout(|id| actor.is_owed(id));
+        let actor = self.hosted.actor();
+        let repeat = self.outbox.next_timeout(|id| actor.is_pending(id));
         [actor.next_timeout(), repeat, self.mapper_from].into_iter().flatten().min()
     }
 

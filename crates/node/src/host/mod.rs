@@ -36,17 +36,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::{Actor as _, Addr, ArbiterHandle, SpawnHandle};
-use tenure_core::actor::Seat;
-use tenure_core::actor::heard::Heard;
-use tenure_core::actor::outbox::{Outbox, Patience};
+use tenure_core::actor::effect::DriverResult;
+use tenure_core::actor::fact::Entry;
+use tenure_core::actor::watermark::Watermarks;
 use tenure_core::driver::DriverError;
-use tenure_core::effect::Done;
-use tenure_core::fact::Entry;
-use tenure_core::identity::ActorId;
-use tenure_core::journal::AppendError;
 use tenure_core::mapper::registry::MapperError;
-use tenure_core::property::Properties;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::journal::AppendError;
+use tenure_core::runtime::outbox::{Outbox, RetryPolicy};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
@@ -68,7 +68,7 @@ use crate::transport::Transport;
 
 /// Builds an actor with its mapper and an empty past, the same each time: before each reading of the
 /// journal.
-pub type SeatMaker = Arc<dyn Fn() -> Result<Seat, MapperError> + Send + Sync>;
+pub type SeatMaker = Arc<dyn Fn() -> Result<HostedActor, MapperError> + Send + Sync>;
 
 /// What a host is given for its actor.
 #[derive(Clone)]
@@ -76,7 +76,7 @@ pub struct Part {
     /// Who it is.
     pub card: Card,
     /// Builds it.
-    pub seat: SeatMaker,
+    pub hosted: SeatMaker,
     /// Where its journal is; made if it is not there.
     pub journal: PathBuf,
     /// What performs its steps; a broker has none.
@@ -84,7 +84,7 @@ pub struct Part {
     /// At a site: whether its driver may take over its units.
     pub custody: Option<Custody>,
     /// How it repeats messages.
-    pub patience: Patience,
+    pub retry_policy: RetryPolicy,
 }
 
 /// How much of everything one host takes.
@@ -198,7 +198,7 @@ pub struct Host {
     /// Peers that asked before the journal was read.
     greeted_early: BTreeSet<ActorId>,
     /// What peers have said, as the journal keeps it.
-    words: Heard,
+    words: Watermarks,
     words_kept: Instant,
 }
 
@@ -257,7 +257,7 @@ impl Host {
                 draining: None,
                 awaited: BTreeSet::new(),
                 greeted_early: BTreeSet::new(),
-                words: Heard::default(),
+                words: Watermarks::default(),
                 words_kept: Instant::now(),
             }
         });
@@ -283,7 +283,7 @@ struct Asked(Task);
 /// Somebody wants to look at the actor; the answer is given when what was seen is durable.
 struct Look(Looking);
 
-type Looking = Box<dyn FnOnce(&Seat, &Outbox) -> Held + Send>;
+type Looking = Box<dyn FnOnce(&HostedActor, &Outbox) -> Held + Send>;
 
 /// Somebody wants to follow the facts.
 struct Watch(oneshot::Sender<Facts>);
@@ -306,7 +306,7 @@ struct Synced {
 /// News from a driver's thread.
 struct Performed {
     key: calls::Key,
-    done: Done,
+    done: DriverResult,
     after: Span,
 }
 

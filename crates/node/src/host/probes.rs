@@ -9,14 +9,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::{AsyncContext as _, Context, Handler};
-use tenure_core::actor::Seat;
 use tenure_core::driver::{DriverError, Epoch, UnitId};
-use tenure_core::identity::ActorId;
-use tenure_core::lease::service_manager::{State, Use};
-use tenure_core::lease::unit;
-use tenure_core::property::Properties;
-use tenure_core::slice::LeaseId;
-use tenure_core::time::Time;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::property::Properties;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::Time;
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::service_manager::machine::{State, UnitUse};
+use tenure_core::site_authority::unit;
 use tracing::warn;
 
 use super::calls::{Crew, Driver};
@@ -69,18 +69,18 @@ impl Subject {
     }
 
     /// The live units of an actor.
-    fn all(seat: &Seat, id: ActorId) -> Vec<Self> {
-        match seat {
-            Seat::SiteAuthority(site, _) => {
+    fn all(hosted: &HostedActor, id: ActorId) -> Vec<Self> {
+        match hosted {
+            HostedActor::SiteAuthority(site, _) => {
                 let units = site.unit_survey();
                 let live = units.filter(|unit| matches!(unit.state, unit::State::Ready { .. }));
                 let subject = |(unit, epoch)| Self { site: id, unit, epoch, lease: None };
                 live.map(|unit| subject((unit.id, unit.epoch))).collect()
             }
-            Seat::ServiceManager(guest, _) => {
+            HostedActor::ServiceManager(guest, _) => {
                 guest.survey().flat_map(|lease| Self::of_lease(lease.id, lease.state)).collect()
             }
-            Seat::Broker(..) => Vec::new(),
+            HostedActor::Broker(..) => Vec::new(),
         }
     }
 
@@ -90,25 +90,29 @@ impl Subject {
         else {
             return Vec::new();
         };
-        let joined = held.units.iter().filter(|(_, (_, usage))| *usage == Use::Joined);
+        let joined = held.units.iter().filter(|(_, (_, usage))| *usage == UnitUse::Joined);
         let subject =
             |(&unit, epoch)| Self { site: ticket.site(), unit, epoch, lease: Some(lease) };
         joined.map(|(unit, (leased, _))| subject((unit, leased.epoch))).collect()
     }
 
     /// Whether it still is what it was when its probe began.
-    fn is_live(&self, seat: &Seat) -> bool {
-        match seat {
-            Seat::SiteAuthority(site, _) => site.unit_survey_of(self.unit).is_some_and(|unit| {
-                unit.epoch == self.epoch && matches!(unit.state, unit::State::Ready { .. })
-            }),
-            Seat::ServiceManager(guest, _) => {
+    fn is_live(&self, hosted: &HostedActor) -> bool {
+        match hosted {
+            HostedActor::SiteAuthority(site, _) => {
+                site.unit_survey_of(self.unit).is_some_and(|unit| {
+                    unit.epoch == self.epoch && matches!(unit.state, unit::State::Ready { .. })
+                })
+            }
+            HostedActor::ServiceManager(guest, _) => {
                 let lease = self.lease.and_then(|lease| guest.survey_of(lease));
                 let held = lease.and_then(|lease| lease.state.held());
                 let unit = held.and_then(|held| held.units.get(&self.unit));
-                unit.is_some_and(|(unit, usage)| unit.epoch == self.epoch && *usage == Use::Joined)
+                unit.is_some_and(|(unit, usage)| {
+                    unit.epoch == self.epoch && *usage == UnitUse::Joined
+                })
             }
-            Seat::Broker(..) => false,
+            HostedActor::Broker(..) => false,
         }
     }
 }
@@ -173,7 +177,7 @@ impl Host {
         let Some((life, _)) = self.life.as_ref().filter(|_| self.draining.is_none()) else {
             return;
         };
-        self.probes.begin(Subject::all(life.seat(), self.part.card.id));
+        self.probes.begin(Subject::all(life.hosted(), self.part.card.id));
         self.metrics.down.set(i64::try_from(self.probes.conditions.down()).unwrap_or(i64::MAX));
         self.probe_next(ctx);
     }
@@ -188,7 +192,7 @@ impl Host {
         let Some((life, _)) = &self.life else { return };
         self.metrics.probed(found.is_ok());
         // The probe of a unit that is being cleaned says nothing about the tenancy that is over.
-        if !subject.is_live(life.seat()) {
+        if !subject.is_live(life.hosted()) {
             return;
         }
         let error = found.as_ref().err().cloned();
@@ -197,7 +201,7 @@ impl Host {
         }
         self.metrics.down.set(i64::try_from(self.probes.conditions.down()).unwrap_or(i64::MAX));
         let Subject { site, unit, lease, .. } = subject;
-        let peer = life.seat().actor().peers().get(&site);
+        let peer = life.hosted().actor().peers().get(&site);
         let site: &dyn fmt::Display = peer.map_or(&site, |peer| &peer.name);
         let (actor, lease) = (&self.part.card.name, lease.map(tracing::field::display));
         match error {
@@ -225,8 +229,8 @@ mod tests {
     use std::time::Duration;
 
     use tenure_core::driver::{Answer, Call, ResourceDriver};
-    use tenure_core::identity::PublicKey;
-    use tenure_core::time::Span;
+    use tenure_core::model::identity::PublicKey;
+    use tenure_core::model::time::Span;
 
     use super::*;
 

@@ -5,7 +5,7 @@
 //! redeemed and measurements wait until the disk has room for a reserve again.
 
 use actix::{AsyncContext as _, Context};
-use tenure_core::effect::{Command, Input};
+use tenure_core::actor::effect::{Command, Input};
 use tracing::{debug, info, warn};
 
 use super::{Host, LONGEST_SLEEP};

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::{Actor, ActorContext as _, AsyncContext as _, Context, Handler};
-use tenure_core::actor::Seat;
-use tenure_core::actor::outbox::Outgoing;
-use tenure_core::fact::{BadFact, Entry};
-use tenure_core::journal::AppendError;
-use tenure_core::lease::unit;
-use tenure_core::message::Sequence;
-use tenure_core::snapshot::RestoreError;
-use tenure_core::time::{Span, Time};
+use tenure_core::actor::fact::{BadFact, Entry};
+use tenure_core::actor::snapshot::RestoreError;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::journal::AppendError;
+use tenure_core::runtime::outbox::Outgoing;
+use tenure_core::site_authority::unit;
+use tenure_core::wire::message::Sequence;
 use tokio::sync::mpsc;
 use tracing::{Level, debug, enabled, error, info, warn};
 
@@ -59,14 +59,14 @@ impl Host {
 
     fn rise_once(&mut self, ctx: &mut Context<Self>) -> Result<(), Fall> {
         let Card { name, role, id } = self.part.card.clone();
-        let mut life = Life::new((self.part.seat)()?, self.part.patience);
+        let mut life = Life::new((self.part.hosted)()?, self.part.retry_policy);
         let owner = Owner { name, role, id };
         let mut trail = enabled!(Level::DEBUG).then(|| Trail::new(id));
         let mut past = Recall::of(&mut life, &mut trail);
         let journal = JournalFile::resume_on(&*self.disk, &self.part.journal, &owner, &mut past)?;
         let (from, latest) = (past.from, past.latest);
         if let Some(custody) = &mut self.part.custody {
-            custody.take(units_in_hand(life.seat()))?;
+            custody.take(units_in_hand(life.hosted()))?;
         }
         self.words = journal.words()?;
         let writer = journal.into_writer_with(self.snapshots())?;
@@ -89,8 +89,8 @@ impl Host {
     /// How the journal's thread takes snapshots.
     fn snapshots(&self) -> Snapshots {
         let (every, disk) = (self.limits.snapshot, Arc::clone(&self.disk));
-        let maker = Arc::clone(&self.part.seat);
-        Snapshots { every, seat: Arc::new(move || maker().ok()), disk }
+        let maker = Arc::clone(&self.part.hosted);
+        Snapshots { every, hosted: Arc::new(move || maker().ok()), disk }
     }
 
     /// Sees to it that there will be a turn.
@@ -148,8 +148,8 @@ impl Host {
         let Self { watchers, metrics, trail, part, .. } = self;
         let mut departures = Vec::new();
         let released = catching(|| {
-            let watch = |position, entry: &Entry, seat: &Seat| {
-                metrics.fact(entry, seat);
+            let watch = |position, entry: &Entry, hosted: &HostedActor| {
+                metrics.fact(entry, hosted);
                 if let Some(trail) = trail {
                     let (request, kind) = (trail.follow(&entry.fact), entry.fact.kind().0);
                     let request = request.map(tracing::field::display);
@@ -192,9 +192,9 @@ impl Host {
         let Some((life, _)) = self.life.as_ref().filter(|_| self.draining.is_none()) else {
             return;
         };
-        let (actor, host) = (life.seat().actor(), ctx.address());
+        let (actor, host) = (life.hosted().actor(), ctx.address());
         self.calls.start(
-            |id| actor.is_owed(id),
+            |id| actor.is_pending(id),
             move |key, done, after| host.do_send(Performed { key, done, after }),
         );
     }
@@ -276,7 +276,7 @@ impl Host {
         let Some(stop) = self.draining.take() else { return };
         self.keep_words();
         let closed = self.life.take().map_or(Ok(()), |(life, writer)| match self.room {
-            Room::Enough => writer.close_with(|| life.seat().actor().snapshot()),
+            Room::Enough => writer.close_with(|| life.hosted().actor().snapshot()),
             Room::Short => writer.close(),
         });
         info!(actor = %self.part.card.name, "stopped");
@@ -286,12 +286,12 @@ impl Host {
 }
 
 /// How many units of a site are not free.
-fn units_in_hand(seat: &Seat) -> usize {
-    match seat {
-        Seat::SiteAuthority(site, _) => {
+fn units_in_hand(hosted: &HostedActor) -> usize {
+    match hosted {
+        HostedActor::SiteAuthority(site, _) => {
             site.unit_survey().filter(|unit| !matches!(unit.state, unit::State::Free)).count()
         }
-        Seat::Broker(..) | Seat::ServiceManager(..) => 0,
+        HostedActor::Broker(..) | HostedActor::ServiceManager(..) => 0,
     }
 }
 
@@ -315,7 +315,7 @@ impl Past for Recall<'_> {
         self.life.restore(state)?;
         (self.from, self.latest) = (position, at);
         if let Some(trail) = self.trail {
-            trail.look(self.life.seat());
+            trail.look(self.life.hosted());
         }
         Ok(())
     }
@@ -369,7 +369,7 @@ impl Handler<Look> for Host {
 
     fn handle(&mut self, Look(look): Look, ctx: &mut Self::Context) {
         let Some((life, _)) = &mut self.life else { return };
-        match catching(|| look(life.seat(), life.outbox())) {
+        match catching(|| look(life.hosted(), life.outbox())) {
             Ok(held) => life.after_all(held),
             Err(words) => error!(actor = %self.part.card.name, words, "a question panicked"),
         }

@@ -4,9 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
-use tenure_core::codec::DecodeError;
-use tenure_core::fact::BadFact;
-use tenure_core::journal::AppendError;
+use tenure_core::actor::fact::BadFact;
+use tenure_core::model::codec::DecodeError;
+use tenure_core::runtime::journal::AppendError;
 use thiserror::Error;
 
 use super::{Owner, Unfit};

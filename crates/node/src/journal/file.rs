@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
-use tenure_core::actor::heard::{Heard, Word};
-use tenure_core::codec::Hash;
-use tenure_core::fact::{BadFact, Entry};
-use tenure_core::identity::ActorId;
-use tenure_core::journal::{AppendError, Row};
+use tenure_core::actor::fact::{BadFact, Entry};
+use tenure_core::actor::watermark::{PeerWatermark, Watermarks};
+use tenure_core::model::codec::Hash;
+use tenure_core::model::identity::ActorId;
+use tenure_core::runtime::journal::{AppendError, Row};
 use tracing::warn;
 
 use super::disk::{Disk, SystemDisk};
@@ -253,13 +253,13 @@ impl JournalFile {
     ///
     /// # Errors
     /// If they cannot be read.
-    pub fn words(&self) -> Result<Heard, JournalError> {
+    pub fn words(&self) -> Result<Watermarks, JournalError> {
         let failed = |cause| JournalError::reading(&self.path, 0, &cause);
         words::read(&self.connection).map_err(failed)
     }
 
     /// Keeps words of the actor's peers. They are of use and not needed: on a full disk they are not kept.
-    pub(super) fn keep_words(&mut self, words: &[(ActorId, Word)]) {
+    pub(super) fn keep_words(&mut self, words: &[(ActorId, PeerWatermark)]) {
         if self.broken.is_some() {
             return;
         }

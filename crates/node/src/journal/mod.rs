@@ -19,13 +19,14 @@ mod writer;
 
 use std::fmt;
 
-use tenure_core::actor::{Role, Seat};
-use tenure_core::codec::Hash;
-use tenure_core::fact::{BadFact, Entry};
-use tenure_core::identity::ActorId;
-use tenure_core::name::Name;
-use tenure_core::snapshot::RestoreError;
-use tenure_core::time::Time;
+use tenure_core::actor::Role;
+use tenure_core::actor::fact::{BadFact, Entry};
+use tenure_core::actor::snapshot::RestoreError;
+use tenure_core::model::codec::Hash;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::time::Time;
+use tenure_core::runtime::hosted::HostedActor;
 
 pub use disk::{Disk, SystemDisk};
 pub use error::{Damage, JournalError};
@@ -68,7 +69,7 @@ pub trait Past {
     fn apply(&mut self, entry: &Entry) -> Result<(), BadFact>;
 }
 
-impl Past for Seat {
+impl Past for HostedActor {
     fn restore(&mut self, state: &[u8], _: u64, _: Time) -> Result<(), RestoreError> {
         self.actor_mut().restore(state)
     }
@@ -86,7 +87,7 @@ impl Past for Seat {
 pub struct Head {
     /// The number of facts.
     pub len: u64,
-    /// The hash of all of them, as [`tenure_core::journal::JournalDigest`] has it.
+    /// The hash of all of them, as [`tenure_core::runtime::journal::JournalDigest`] has it.
     pub hash: Hash,
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior, params};
 use tenure_core::actor::Role;
-use tenure_core::codec::{self, Hash};
-use tenure_core::identity::ActorId;
-use tenure_core::name::Name;
+use tenure_core::model::codec::{self, Hash};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
 
 use super::disk::Disk;
 use super::rows::beside;
@@ -183,7 +183,7 @@ fn found(connection: &Connection, owner: &Owner) -> Result<(), rusqlite::Error> 
         "INSERT INTO owner (one, name, role, id) VALUES (1, ?1, ?2, ?3)",
         params![owner.name.as_str(), owner.role.to_string(), codec::encode(&owner.id)],
     )?;
-    let empty = tenure_core::journal::JournalHasher::default().finish();
+    let empty = tenure_core::runtime::journal::JournalHasher::default().finish();
     connection.execute(
         "INSERT INTO mark (one, log, len, hash) VALUES (1, 0, 0, ?1)",
         params![empty.to_bytes()],

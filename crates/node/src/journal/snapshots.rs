@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Transaction, params};
-use tenure_core::codec::{Hash, MAX_STATE_BYTES};
-use tenure_core::journal::JournalHasher;
-use tenure_core::snapshot::{self, RestoreError};
-use tenure_core::time::Time;
+use tenure_core::actor::snapshot::{self, RestoreError};
+use tenure_core::model::codec::{Hash, MAX_STATE_BYTES};
+use tenure_core::model::time::Time;
+use tenure_core::runtime::journal::JournalHasher;
 use thiserror::Error;
 use tracing::{info, warn};
 

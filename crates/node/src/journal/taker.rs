@@ -11,7 +11,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
 
-use tenure_core::actor::Seat;
+use tenure_core::runtime::hosted::HostedActor;
 use tracing::{debug, warn};
 
 use super::snapshots::Snapshot;
@@ -24,7 +24,7 @@ pub struct Snapshots {
     /// After how many facts one is taken.
     pub every: u64,
     /// Builds the actor as it was before its first fact.
-    pub seat: Arc<dyn Fn() -> Option<Seat> + Send + Sync>,
+    pub hosted: Arc<dyn Fn() -> Option<HostedActor> + Send + Sync>,
     /// Where the journal is read from.
     pub disk: Arc<dyn Disk + Sync>,
 }
@@ -125,10 +125,10 @@ impl Taking {
 
     /// The state behind all durable facts; none if it is not wanted any more.
     fn fold(&self, path: &Path) -> Result<Option<Snapshot>, JournalError> {
-        let Some(mut seat) = (self.snapshots.seat)() else { return Ok(None) };
+        let Some(mut hosted) = (self.snapshots.hosted)() else { return Ok(None) };
         let reader = Reader::open_on(&*self.snapshots.disk, path)?;
-        let tip = reader.resume(&mut seat, || self.cancelled.load(Ordering::Relaxed))?;
-        Ok(tip.map(|tip| Snapshot::new(tip, seat.actor().snapshot())))
+        let tip = reader.resume(&mut hosted, || self.cancelled.load(Ordering::Relaxed))?;
+        Ok(tip.map(|tip| Snapshot::new(tip, hosted.actor().snapshot())))
     }
 
     fn hand_over(&self, snapshot: Snapshot) -> Result<u64, JournalError> {

@@ -2,33 +2,33 @@
 //! its journal was put back from an older copy.
 
 use rusqlite::{Connection, Transaction, params};
-use tenure_core::actor::heard::{Heard, Word};
-use tenure_core::codec;
-use tenure_core::identity::ActorId;
-use tenure_core::message::Sealed;
+use tenure_core::actor::watermark::{PeerWatermark, Watermarks};
+use tenure_core::model::codec;
+use tenure_core::model::identity::ActorId;
+use tenure_core::wire::message::Sealed;
 
 /// Reads all words. One that cannot be read says nothing: each bears a signature, so it can be lost but not
 /// made up.
-pub(super) fn read(connection: &Connection) -> Result<Heard, rusqlite::Error> {
+pub(super) fn read(connection: &Connection) -> Result<Watermarks, rusqlite::Error> {
     let mut select = connection.prepare("SELECT peer, sealed FROM word")?;
     let mut rows = select.query([])?;
-    let mut heard = Heard::default();
+    let mut watermarks = Watermarks::default();
     while let Some(row) = rows.next()? {
         let peer = codec::decode::<ActorId>(row.get_ref(0)?.as_blob()?);
         let sealed = codec::decode::<Sealed>(row.get_ref(1)?.as_blob()?);
         if let (Ok(peer), Ok(sealed)) = (peer, sealed)
             && let Ok(envelope) = sealed.peek()
         {
-            heard.hear(peer, Word::of(&envelope, &sealed));
+            watermarks.record(peer, PeerWatermark::of(&envelope, &sealed));
         }
     }
-    Ok(heard)
+    Ok(watermarks)
 }
 
 /// Writes words over those that were there before. Answers how many bytes they take.
 pub(super) fn write(
     transaction: &Transaction<'_>,
-    words: &[(ActorId, Word)],
+    words: &[(ActorId, PeerWatermark)],
 ) -> Result<u64, rusqlite::Error> {
     let mut insert =
         transaction.prepare_cached("INSERT OR REPLACE INTO word (peer, sealed) VALUES (?1, ?2)")?;

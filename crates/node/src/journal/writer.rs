@@ -5,10 +5,10 @@ use std::sync::mpsc::{Receiver, SendError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use tenure_core::actor::heard::Word;
-use tenure_core::fact::Entry;
-use tenure_core::identity::ActorId;
-use tenure_core::journal::AppendError;
+use tenure_core::actor::fact::Entry;
+use tenure_core::actor::watermark::PeerWatermark;
+use tenure_core::model::identity::ActorId;
+use tenure_core::runtime::journal::AppendError;
 
 use super::taker::{Part, Snapshots, Taker};
 use super::{Head, JournalError, JournalFile};
@@ -35,7 +35,7 @@ pub(super) enum Work {
     /// To write a part of a snapshot.
     Part(Part),
     /// To keep words of peers.
-    Words(Vec<(ActorId, Word)>),
+    Words(Vec<(ActorId, PeerWatermark)>),
 }
 
 /// What the thread has done so far.
@@ -107,7 +107,7 @@ impl Writer {
     }
 
     /// Keeps words of the actor's peers, some time soon; nobody is told when, or if it fails.
-    pub fn keep_words(&self, words: Vec<(ActorId, Word)>) {
+    pub fn keep_words(&self, words: Vec<(ActorId, PeerWatermark)>) {
         if let Some(queue) = self.queue.as_ref().filter(|_| !words.is_empty()) {
             // If the thread is gone, so is whoever would be told.
             let _ = queue.send(Work::Words(words));

@@ -7,31 +7,32 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::actor::broker::Broker;
-use tenure_core::actor::outbox::Patience;
-use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
-use tenure_core::actor::{Peer, Peers, Role, Seat, Setup};
+use tenure_core::actor::{Peer, Peers, Role, Setup};
+use tenure_core::broker::Broker;
 use tenure_core::driver::{Answer, Call, DriverError, GuestDriver, ResourceDriver, UnitId};
-use tenure_core::identity::{ActorId, Scheme, Signer};
-use tenure_core::lease::service_manager::State;
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
-use tenure_core::mapper::service_manager::{Ask, Decision, ServiceManagerMapper, View};
-use tenure_core::message::Item;
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::resource::{Attributes, Constraints};
-use tenure_core::slice::LeaseId;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::identity::{ActorId, Scheme, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::{Attributes, Constraints};
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::outbox::RetryPolicy;
+use tenure_core::service_manager::ServiceManager;
+use tenure_core::service_manager::machine::State;
+use tenure_core::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
+use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::wire::message::Item;
 use tenure_node::clock::{Clock, WallClock};
 use tenure_node::deployment::{Deployment, Down, Running};
 use tenure_node::host::{Card, Driver, Handle, HostError, Limits, Part, SeatMaker};
 use tenure_node::journal::{Disk, SystemDisk};
 
 /// Mostly too long: what is lost in one process is lost by a crash.
-const PATIENCE: Patience =
-    Patience { first: Span::from_micros(200_000), longest: Span::from_secs(5) };
+const PATIENCE: RetryPolicy =
+    RetryPolicy { first: Span::from_micros(200_000), longest: Span::from_secs(5) };
 
 /// What is built.
 #[derive(Clone)]
@@ -147,28 +148,30 @@ pub(crate) fn parts(folder: &Path, plans: &Plans) -> Vec<Part> {
         };
         Part {
             card: Card { name: Name::literal(name), role, id: ids[usize::from(index)] },
-            seat: seat(setup, role, plans.clone(), ids[0]),
+            hosted: hosted(setup, role, plans.clone(), ids[0]),
             journal: folder.join(format!("{name}.journal")),
             driver,
             custody: None,
-            patience: PATIENCE,
+            retry_policy: PATIENCE,
         }
     };
     (0..3).map(part).collect()
 }
 
-fn seat(setup: Setup, role: Role, plans: Plans, broker: ActorId) -> SeatMaker {
+fn hosted(setup: Setup, role: Role, plans: Plans, broker: ActorId) -> SeatMaker {
     Arc::new(move || {
         let setup = setup.clone();
         Ok(match role {
-            Role::Broker => Seat::Broker(Box::new(Broker::new(setup)), Box::new(Fcfs::default())),
-            Role::ServiceManager => Seat::ServiceManager(
+            Role::Broker => {
+                HostedActor::Broker(Box::new(Broker::new(setup)), Box::new(Fcfs::default()))
+            }
+            Role::ServiceManager => HostedActor::ServiceManager(
                 Box::new(ServiceManager::new(setup, Span::ZERO)),
                 (plans.guest)(),
             ),
             Role::SiteAuthority => {
                 let plan = plan(plans.units, broker);
-                Seat::SiteAuthority(
+                HostedActor::SiteAuthority(
                     Box::new(SiteAuthority::new(setup, plan)),
                     Box::new(FirstFit {}),
                 )
@@ -206,9 +209,9 @@ pub(crate) async fn start_on(
     let parts = parts(folder, plans);
     let running = Deployment { parts, clock, threads, limits }.start_on(disk).await?;
     let broker = of(&running, Role::Broker);
-    let stocked = |seat: &Seat| match seat {
-        Seat::Broker(actor, _) => actor.ledger().accounts().next().is_some(),
-        Seat::ServiceManager(..) | Seat::SiteAuthority(..) => false,
+    let stocked = |hosted: &HostedActor| match hosted {
+        HostedActor::Broker(actor, _) => actor.ledger().accounts().next().is_some(),
+        HostedActor::ServiceManager(..) | HostedActor::SiteAuthority(..) => false,
     };
     while !matches!(broker.query(stocked).await, Ok(true) | Err(HostError::Stopped(_))) {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -252,8 +255,8 @@ pub(crate) fn now() -> Time {
 
 /// The word for the state of a guest's lease: empty if it is not known, `down` if nobody is there to tell.
 pub(crate) async fn state(guest: &Handle, lease: LeaseId) -> String {
-    let word = guest.query(move |seat| {
-        let Seat::ServiceManager(actor, _) = seat else { return String::new() };
+    let word = guest.query(move |hosted| {
+        let HostedActor::ServiceManager(actor, _) = hosted else { return String::new() };
         actor.lease(lease).map_or_else(String::new, |state: &State| state.word().to_owned())
     });
     word.await.unwrap_or_else(|_| "down".to_owned())

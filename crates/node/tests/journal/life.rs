@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tenure_core::actor::Role;
-use tenure_core::codec::Hash;
-use tenure_core::fact::{BadFact, Entry};
-use tenure_core::journal::AppendError;
+use tenure_core::actor::fact::{BadFact, Entry};
+use tenure_core::model::codec::Hash;
+use tenure_core::runtime::journal::AppendError;
 use tenure_node::journal::{Head, JournalError, JournalFile, Reader};
 
 use crate::parts::{Place, facts, guest, in_memory, owner, recovered};

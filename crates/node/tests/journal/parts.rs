@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use tenure_core::actor::Role;
-use tenure_core::fact::{Entry, service_manager as sm};
-use tenure_core::identity::{Scheme, Signer};
-use tenure_core::journal::{Journal as _, MemoryJournal};
-use tenure_core::name::Name;
-use tenure_core::time::Time;
+use tenure_core::actor::fact::Entry;
+use tenure_core::model::identity::{Scheme, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::time::Time;
+use tenure_core::runtime::journal::{Journal as _, MemoryJournal};
+use tenure_core::service_manager::facts as sm;
 use tenure_node::journal::{JournalError, JournalFile, Owner};
 
 /// A folder that goes away, and the path of a journal in it.

@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, mpsc};
 
-use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::{Peers, Seat, Setup};
-use tenure_core::fact::{BadFact, Entry};
-use tenure_core::identity::{Scheme, Signer};
-use tenure_core::mapper::service_manager::{Decision, ServiceManagerMapper, View};
-use tenure_core::name::Name;
-use tenure_core::snapshot::RestoreError;
-use tenure_core::time::{Span, Time};
+use tenure_core::actor::fact::{BadFact, Entry};
+use tenure_core::actor::snapshot::RestoreError;
+use tenure_core::actor::{Peers, Setup};
+use tenure_core::model::identity::{Scheme, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::service_manager::ServiceManager;
+use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
 use tenure_node::journal::{JournalError, JournalFile, Past, Reader, Snapshots, SystemDisk, Unfit};
 
 use crate::parts::{Place, facts, guest};
@@ -22,22 +23,22 @@ impl ServiceManagerMapper for Idle {
     }
 }
 
-fn seat(margin: Span) -> Seat {
+fn hosted(margin: Span) -> HostedActor {
     let signer = Signer::from_seed(Scheme::Ed25519, [1; 32]);
     let setup = Setup { name: Name::literal("guest"), signer, margin, peers: Peers::default() };
-    Seat::ServiceManager(Box::new(ServiceManager::new(setup, Span::ZERO)), Box::new(Idle))
+    HostedActor::ServiceManager(Box::new(ServiceManager::new(setup, Span::ZERO)), Box::new(Idle))
 }
 
 /// The actor as all facts before `len` make it.
-fn folded(len: u64) -> Seat {
-    let mut seat = seat(Span::SECOND);
-    facts(0..len).iter().for_each(|entry| seat.actor_mut().apply(entry).unwrap());
-    seat
+fn folded(len: u64) -> HostedActor {
+    let mut hosted = hosted(Span::SECOND);
+    facts(0..len).iter().for_each(|entry| hosted.actor_mut().apply(entry).unwrap());
+    hosted
 }
 
 /// An actor that comes back, with what it was handed.
 struct Back {
-    seat: Seat,
+    hosted: HostedActor,
     from: u64,
     latest: Time,
     folded: u64,
@@ -45,19 +46,19 @@ struct Back {
 
 impl Past for Back {
     fn restore(&mut self, state: &[u8], position: u64, at: Time) -> Result<(), RestoreError> {
-        self.seat.actor_mut().restore(state)?;
+        self.hosted.actor_mut().restore(state)?;
         (self.from, self.latest) = (position, at);
         Ok(())
     }
 
     fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
         (self.folded, self.latest) = (self.folded + 1, entry.at);
-        self.seat.actor_mut().apply(entry)
+        self.hosted.actor_mut().apply(entry)
     }
 }
 
 fn resume_with(place: &Place, margin: Span) -> Result<(JournalFile, Back), JournalError> {
-    let mut back = Back { seat: seat(margin), from: 0, latest: Time::MIN, folded: 0 };
+    let mut back = Back { hosted: hosted(margin), from: 0, latest: Time::MIN, folded: 0 };
     let file = JournalFile::resume(&place.path(), &guest(), &mut back)?;
     Ok((file, back))
 }
@@ -65,7 +66,7 @@ fn resume_with(place: &Place, margin: Span) -> Result<(JournalFile, Back), Journ
 /// Comes back, and is what all facts make it; answers behind how many it went on.
 fn resume(place: &Place) -> Result<u64, JournalError> {
     let (file, back) = resume_with(place, Span::SECOND)?;
-    assert!(back.seat.is_same_actor(&folded(file.len())));
+    assert!(back.hosted.is_same_actor(&folded(file.len())));
     assert_eq!(back.from + back.folded, file.len());
     assert_eq!(file.kept(), back.from);
     assert_eq!(file.hash(), crate::parts::in_memory(file.len()).hash());
@@ -105,7 +106,7 @@ fn a_stop_in_good_order_leaves_no_fact_to_be_read() {
     let place = kept(&[5], 20);
     let (file, back) = resume_with(&place, Span::SECOND).unwrap();
     assert_eq!((back.from, back.folded), (5, 15));
-    file.close_with(|| back.seat.actor().snapshot()).unwrap();
+    file.close_with(|| back.hosted.actor().snapshot()).unwrap();
     assert_eq!(resume(&place).unwrap(), 20);
     let (file, _) = resume_with(&place, Span::SECOND).unwrap();
     file.close_with(|| panic!("there is one already")).unwrap();
@@ -163,7 +164,7 @@ fn a_snapshot_of_other_facts_or_settings_is_not_used() {
     let (_, back) = resume_with(&place, Span::MINUTE).unwrap();
     assert_eq!((back.from, back.folded), (0, 10));
     let (_, refused) = Reader::open(&place.path()).unwrap().snapshots().unwrap().remove(0);
-    let refused = seat(Span::MINUTE).actor_mut().restore(refused.unwrap().body()).unwrap_err();
+    let refused = hosted(Span::MINUTE).actor_mut().restore(refused.unwrap().body()).unwrap_err();
     assert_eq!(Unfit::from(refused), Unfit::Refused(RestoreError::Settings));
 }
 
@@ -196,7 +197,7 @@ fn a_journal_of_the_first_format_is_lifted() {
     drop(reader);
     assert_eq!(resume(&place).unwrap(), 0);
     let (file, back) = resume_with(&place, Span::SECOND).unwrap();
-    file.close_with(|| back.seat.actor().snapshot()).unwrap();
+    file.close_with(|| back.hosted.actor().snapshot()).unwrap();
     assert_eq!(resume(&place).unwrap(), 10);
 }
 
@@ -206,7 +207,7 @@ fn snapshots_are_taken_behind_the_writers_back() {
     let (file, _) = resume_with(&place, Span::SECOND).unwrap();
     let snapshots = Snapshots {
         every: 500,
-        seat: Arc::new(|| Some(seat(Span::SECOND))),
+        hosted: Arc::new(|| Some(hosted(Span::SECOND))),
         disk: Arc::new(SystemDisk),
     };
     let writer = file.into_writer_with(snapshots).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use tenure_core::journal::AppendError;
+use tenure_core::runtime::journal::AppendError;
 use tenure_node::journal::Head;
 
 use crate::parts::{Place, facts, in_memory, recovered};

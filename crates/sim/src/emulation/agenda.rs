@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tenure_core::time::Time;
+use tenure_core::model::time::Time;
 
 /// The members of a run by what they wait for.
 #[derive(Debug)]

@@ -6,13 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::outbox::{Outbox, Outgoing};
+use tenure_core::actor::effect::{DriverResult, Effect, EffectId, Input, Output};
+use tenure_core::actor::fact::{Entry, Fact};
 use tenure_core::driver::Call;
-use tenure_core::effect::{Done, Effect, EffectId, Input, Output};
-use tenure_core::fact::{Entry, Fact, service_manager as sm};
-use tenure_core::message::{Envelope, Sequence};
-use tenure_core::name::Name;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::name::Name;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::outbox::{Outbox, Outgoing};
+use tenure_core::service_manager::facts as sm;
+use tenure_core::wire::message::{Envelope, Sequence};
 
 use super::{Emulation, EmulationError, What};
 use crate::cast::Member;
@@ -60,7 +61,7 @@ impl Emulation<'_> {
             let Begun { sent, called, .. } = self.recall(index, past)?;
             self.members[index].started = past.len() as u64;
             for (id, call, since) in called {
-                if self.members[index].seat.actor().is_owed(id) {
+                if self.members[index].hosted.actor().is_pending(id) {
                     self.call_since(index, call, since);
                 }
             }
@@ -103,7 +104,7 @@ impl Emulation<'_> {
             self.repeat_until(index, &mut begun, first.at);
             let end = end_of_call(past, start);
             self.apply(index, start, &past[start..end])?;
-            let actor = self.members[index].seat.actor();
+            let actor = self.members[index].hosted.actor();
             for (id, effect) in actor.effects_after(start as u64) {
                 match effect {
                     Effect::Send(envelope) => {
@@ -127,7 +128,7 @@ impl Emulation<'_> {
     fn apply(&mut self, index: usize, start: usize, facts: &[Entry]) -> Result<(), ForkError> {
         let member = &mut self.members[index];
         for (position, entry) in (start as u64..).zip(facts) {
-            let applied = member.seat.actor_mut().apply(entry);
+            let applied = member.hosted.actor_mut().apply(entry);
             applied.map_err(|cause| {
                 let name = member.name.clone();
                 ForkError::BadFact { name, position, cause }
@@ -143,10 +144,12 @@ impl Emulation<'_> {
 
     /// Notes what a member has sent again up to `until`, before what it decided then.
     fn repeat_until(&self, index: usize, begun: &mut Begun, until: Time) {
-        let actor = self.members[index].seat.actor();
+        let actor = self.members[index].hosted.actor();
         let Begun { sent, outbox, .. } = begun;
-        while let Some(at) = outbox.next_timeout(|id| actor.is_owed(id)).filter(|at| *at <= until) {
-            for (id, ()) in outbox.due(at, |id| actor.is_owed(id)) {
+        while let Some(at) =
+            outbox.next_timeout(|id| actor.is_pending(id)).filter(|at| *at <= until)
+        {
+            for (id, ()) in outbox.due(at, |id| actor.is_pending(id)) {
                 sent.entry(id).and_modify(|(_, times)| times.push(at));
             }
         }
@@ -154,8 +157,8 @@ impl Emulation<'_> {
 
     /// Drops what is owed no more and has arrived.
     fn forget(&self, index: usize, begun: &mut Begun) {
-        let actor = self.members[index].seat.actor();
-        begun.called.retain(|(id, ..)| actor.is_owed(*id));
+        let actor = self.members[index].hosted.actor();
+        begun.called.retain(|(id, ..)| actor.is_pending(*id));
         begun.sent.retain(|id, (envelope, times)| {
             let to = self.by_id.get(&envelope.header.to);
             let parcel = to.map(|&to| parcel(index, to, *id, envelope.message.kind()));
@@ -163,7 +166,7 @@ impl Emulation<'_> {
                 let mut arrivals = times.iter().flat_map(|at| self.arrivals_of(parcel, *at));
                 arrivals.any(|at| at > self.now)
             };
-            actor.is_owed(*id) || parcel.is_some_and(flies)
+            actor.is_pending(*id) || parcel.is_some_and(flies)
         });
         begun.room = MANY + 2 * (begun.sent.len() + begun.called.len());
     }
@@ -178,7 +181,7 @@ impl Emulation<'_> {
         let Some(driver) = &self.members[index].driver else { return };
         let answer = driver.perform(&call);
         let Call { unit, epoch, step, lease, .. } = call;
-        let done = Done { unit, epoch, step, lease, outcome: answer.outcome };
+        let done = DriverResult { unit, epoch, step, lease, outcome: answer.outcome };
         let left = since.plus(answer.after).since(self.now).max(Span::ZERO);
         self.arrive(index, left, What::Answer(done));
     }
@@ -186,7 +189,7 @@ impl Emulation<'_> {
     /// Sends what is owed as if for the first time.
     fn send_anew(&mut self, index: usize, sent: BTreeMap<EffectId, (Box<Envelope>, Vec<Time>)>) {
         for (id, (envelope, _)) in sent {
-            if self.members[index].seat.actor().is_owed(id) {
+            if self.members[index].hosted.actor().is_pending(id) {
                 let outgoing = self.seal(index, &envelope);
                 self.members[index].outbox.sent(id, outgoing.clone(), self.now);
                 self.send(index, id, outgoing);
@@ -205,16 +208,17 @@ impl Emulation<'_> {
         let mut sendings = Vec::new();
         for (id, (envelope, times)) in sent {
             let outgoing = self.seal(index, &envelope);
-            let Member { seat, outbox, .. } = &mut self.members[index];
-            if let Some(first) = times.first().filter(|_| seat.actor().is_owed(id)) {
+            let Member { hosted, outbox, .. } = &mut self.members[index];
+            if let Some(first) = times.first().filter(|_| hosted.actor().is_pending(id)) {
                 outbox.sent(id, outgoing.clone(), *first);
             }
             sendings.extend(times.into_iter().map(|at| (id, outgoing.clone(), at)));
         }
-        let Member { seat, outbox, .. } = &mut self.members[index];
-        let actor = seat.actor();
-        while let Some(at) = outbox.next_timeout(|id| actor.is_owed(id)).filter(|at| *at <= now) {
-            outbox.due(at, |id| actor.is_owed(id));
+        let Member { hosted, outbox, .. } = &mut self.members[index];
+        let actor = hosted.actor();
+        while let Some(at) = outbox.next_timeout(|id| actor.is_pending(id)).filter(|at| *at <= now)
+        {
+            outbox.due(at, |id| actor.is_pending(id));
         }
         let mut asked: BTreeMap<EffectId, Asked> = BTreeMap::new();
         for (id, outgoing, at) in sendings {
@@ -225,7 +229,7 @@ impl Emulation<'_> {
                 if arrival > now {
                     let what = What::Message(self.members[index].id, id, outgoing.sealed.clone());
                     self.arrive(to, arrival.since(now), what);
-                } else if self.members[index].seat.actor().is_owed(id) {
+                } else if self.members[index].hosted.actor().is_pending(id) {
                     let new = || {
                         let outgoing = outgoing.clone();
                         Asked { from: index, to, outgoing, arrived: Vec::new() }
@@ -243,7 +247,7 @@ impl Emulation<'_> {
         let Asked { from, to, outgoing, arrived } = asked;
         let (mut out, answerer) = (Output::default(), &mut self.members[*to]);
         let again = Input::Message(outgoing.sealed.clone());
-        answerer.seat.actor_mut().handle(self.now, again, &mut out);
+        answerer.hosted.actor_mut().handle(self.now, again, &mut out);
         if !out.facts.is_empty() {
             return Err(ForkError::Unlike { name: answerer.name.clone() });
         }

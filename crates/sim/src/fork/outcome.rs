@@ -7,13 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_core::fact::{Entry, Fact, service_manager as sm};
-use tenure_core::identity::ActorId;
-use tenure_core::lease::service_manager::Then;
-use tenure_core::name::Name;
-use tenure_core::slice::LeaseId;
+use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::service_manager::facts as sm;
+use tenure_core::service_manager::machine::AfterLeave;
 use tenure_core::ticket::Ticket;
-use tenure_core::time::{Span, Time};
 
 use super::Past;
 
@@ -161,7 +162,7 @@ impl Requests {
             sm::Fact::Extended(fact) => self.change(name, fact.lease, |lease| {
                 lease.end = lease.extension.take().unwrap_or(lease.end);
             }),
-            sm::Fact::LeaveBegun(fact) if fact.then == Then::Close => {
+            sm::Fact::LeaveBegun(fact) if fact.then == AfterLeave::Close => {
                 self.change(name, fact.lease, |lease| lease.over(at, Ended::GivenBack));
             }
             sm::Fact::CloseBegun(fact) => {

@@ -7,17 +7,19 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::{Actor, Seat};
+use tenure_core::actor::Actor;
+use tenure_core::actor::effect::Effect;
+use tenure_core::actor::fact::{BadFact, Entry, Fact};
+use tenure_core::broker::facts as broker;
 use tenure_core::driver::{
     Answer, Call, DriverError, Epoch, GuestDriver, ResourceDriver, Step, UnitId,
 };
-use tenure_core::effect::Effect;
-use tenure_core::fact::{
-    BadFact, Entry, Fact, broker, service_manager as sm, site_authority as site,
-};
-use tenure_core::identity::ActorId;
-use tenure_core::property::Properties;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::service_manager::facts as sm;
+use tenure_core::site_authority::facts as site;
 
 use super::Past;
 
@@ -36,10 +38,10 @@ impl Recorded {
     ///
     /// # Errors
     /// The first fact that does not follow from those before it, by its position.
-    pub fn of(seat: &mut Seat, facts: &[Entry]) -> Result<Self, (u64, BadFact)> {
+    pub fn of(hosted: &mut HostedActor, facts: &[Entry]) -> Result<Self, (u64, BadFact)> {
         let (mut recorded, mut pending) = (Self::default(), Vec::new());
         for (position, entry) in (0..).zip(facts) {
-            let actor: &mut dyn Actor = seat.actor_mut();
+            let actor: &mut dyn Actor = hosted.actor_mut();
             actor.apply(entry).map_err(|cause| (position, cause))?;
             if let Some((is_it, outcome)) = done(&entry.fact)
                 && let Some(nth) = pending.iter().position(|(call, _)| is_it(call))
@@ -47,7 +49,7 @@ impl Recorded {
                 let (call, since): (Call, Time) = pending.swap_remove(nth);
                 recorded.calls.insert(key(&call), (entry.at.since(since), outcome));
             }
-            for (_, effect) in seat.actor().effects_after(position) {
+            for (_, effect) in hosted.actor().effects_after(position) {
                 if let Effect::Call(call) = effect {
                     pending.retain(|(other, _)| (other.site, other.unit) != (call.site, call.unit));
                     pending.push((call, entry.at));

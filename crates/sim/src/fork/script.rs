@@ -8,17 +8,19 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 
-use tenure_core::actor::Seat;
+use tenure_core::actor::effect::{Command, Input};
+use tenure_core::actor::fact::{BadFact, Entry, Fact};
 use tenure_core::driver::UnitId;
-use tenure_core::effect::{Command, Input};
-use tenure_core::fact::{BadFact, Entry, Fact, service_manager as sm, site_authority as site};
-use tenure_core::lease::service_manager::Then;
 use tenure_core::mapper::Decision;
-use tenure_core::mapper::service_manager::Ask;
-use tenure_core::message::Item;
-use tenure_core::name::Name;
-use tenure_core::slice::LeaseId;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::name::Name;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::service_manager::facts as sm;
+use tenure_core::service_manager::machine::AfterLeave;
+use tenure_core::service_manager::mapper::Ask;
+use tenure_core::site_authority::facts as site;
+use tenure_core::wire::message::Item;
 
 /// One thing that an actor was told.
 #[derive(Clone, Debug)]
@@ -161,7 +163,7 @@ impl Known {
 /// What the actor was told after its first `cut` facts. With `users`, wishes are told apart from what its
 /// mapper decided; else there were none.
 pub(super) fn told(
-    seat: &mut Seat,
+    hosted: &mut HostedActor,
     facts: &[Entry],
     cut: usize,
     users: bool,
@@ -173,7 +175,7 @@ pub(super) fn told(
         let run = if users { run_of_wishes(&facts[position..]) } else { 0 };
         let of_mapper = match run {
             0 => 0,
-            _ => decided(seat, facts, position, run).map_err(|(at, bad)| (at as u64, bad))?,
+            _ => decided(hosted, facts, position, run).map_err(|(at, bad)| (at as u64, bad))?,
         };
         // What a user wanted, then what the mapper decided, or else the one fact that is neither.
         let by_users = run - of_mapper;
@@ -188,8 +190,8 @@ pub(super) fn told(
                 told.extend(wish.or_else(|| other(&entry.fact)).map(|line| (entry.at, line)));
             }
             // Those that were tried as a user's are applied already.
-            if index as u64 >= seat.actor().position() {
-                let applied = seat.actor_mut().apply(entry);
+            if index as u64 >= hosted.actor().position() {
+                let applied = hosted.actor_mut().apply(entry);
                 applied.map_err(|cause| (index as u64, cause))?;
             }
         }
@@ -212,7 +214,7 @@ pub(crate) fn may_be_a_wish(fact: &Fact) -> bool {
         | sm::Fact::ExtensionAsked(_)
         | sm::Fact::GaveUp(_)
         | sm::Fact::CloseBegun(_) => true,
-        sm::Fact::LeaveBegun(fact) => fact.then == Then::Close,
+        sm::Fact::LeaveBegun(fact) => fact.then == AfterLeave::Close,
         _ => false,
     }
 }
@@ -220,7 +222,7 @@ pub(crate) fn may_be_a_wish(fact: &Fact) -> bool {
 /// How many of the `run` facts from `position` on its mapper has decided: the last ones, as many as it would
 /// have, if its round ends with them.
 fn decided(
-    seat: &mut Seat,
+    hosted: &mut HostedActor,
     facts: &[Entry],
     position: usize,
     run: usize,
@@ -234,19 +236,19 @@ fn decided(
         return Ok(0);
     }
     for start in position..end {
-        if would_decide(seat, at, &facts[start..end]) {
+        if would_decide(hosted, at, &facts[start..end]) {
             return Ok(end - start);
         }
-        let applied = seat.actor_mut().apply(&facts[start]);
+        let applied = hosted.actor_mut().apply(&facts[start]);
         applied.map_err(|cause| (start, cause))?;
     }
     // All were users' if the mapper wants nothing; else it was another mapper then, and they were its own.
-    Ok(if would_decide(seat, at, &[]) { 0 } else { run })
+    Ok(if would_decide(hosted, at, &[]) { 0 } else { run })
 }
 
 /// Whether the mapper would want, as things stand, just as many leases and extensions as the facts have.
-fn would_decide(seat: &Seat, at: Time, facts: &[Entry]) -> bool {
-    let Some(Input::Decision(Decision::ServiceManager(decision))) = seat.consult(at) else {
+fn would_decide(hosted: &HostedActor, at: Time, facts: &[Entry]) -> bool {
+    let Some(Input::Decision(Decision::ServiceManager(decision))) = hosted.consult(at) else {
         return false;
     };
     let count = |wanted: fn(&sm::Fact) -> bool| {

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_core::fact::service_manager::Fact;
-use tenure_core::lease::service_manager::Then;
-use tenure_core::slice::LeaseId;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::service_manager::facts::Fact;
+use tenure_core::service_manager::machine::AfterLeave;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
-use tenure_core::time::{Span, Term, Time};
 
 use super::overlap;
 use super::site_authority::Fate;
@@ -233,11 +233,11 @@ impl Lease {
         }
     }
 
-    fn leave(&mut self, at: Time, then: Then) {
+    fn leave(&mut self, at: Time, then: AfterLeave) {
         self.vacate(at);
         self.awaited = self.units;
         self.phase = Phase::Leaving;
-        self.closes |= then == Then::Close;
+        self.closes |= then == AfterLeave::Close;
         if self.closes {
             self.until = self.until.min(at);
         }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::driver::UnitId;
-use tenure_core::fact::site_authority::Fact;
+use tenure_core::model::time::{Term, Time};
+use tenure_core::site_authority::facts::Fact;
 use tenure_core::ticket::link::LinkHash;
-use tenure_core::time::{Term, Time};
 
 use super::overlap;
 

@@ -5,7 +5,7 @@ use std::fmt;
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Normal};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 
 /// A length of time that may differ from one time to the next; never negative.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tenure_config::RawPlugin;
-use tenure_core::identity::Scheme;
-use tenure_core::name::Name;
-use tenure_core::time::Span;
+use tenure_core::model::identity::Scheme;
+use tenure_core::model::name::Name;
+use tenure_core::model::time::Span;
 use toml::Spanned;
 
 use super::delay::Delay;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use tenure_config::{ConfigError, PluginSpec, suggestion};
 use tenure_core::mapper::registry::MapperError;
-use tenure_core::name::Name;
-use tenure_core::time::Span;
+use tenure_core::model::name::Name;
+use tenure_core::model::time::Span;
 
 use tenure_core::actor::Role;
 

@@ -14,10 +14,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_config::{ConfigError, Override, PluginSpec, Source};
-use tenure_core::identity::Scheme;
-use tenure_core::name::Name;
-use tenure_core::resource::Attributes;
-use tenure_core::time::Span;
+use tenure_core::model::identity::Scheme;
+use tenure_core::model::name::Name;
+use tenure_core::model::resource::Attributes;
+use tenure_core::model::time::Span;
 
 pub use delay::Delay;
 

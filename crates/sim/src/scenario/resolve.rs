@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use tenure_config::{ConfigError, PluginSpec, RawPlugin, Sources, suggestion};
 use tenure_core::actor::Role;
-use tenure_core::identity::Scheme;
-use tenure_core::message::Message;
-use tenure_core::name::Name;
-use tenure_core::resource::{Attributes, Value};
-use tenure_core::time::Span;
+use tenure_core::model::identity::Scheme;
+use tenure_core::model::name::Name;
+use tenure_core::model::resource::{Attributes, Value};
+use tenure_core::model::time::Span;
+use tenure_core::wire::message::Message;
 use toml::Spanned;
 
 use super::{Broker, Delay, LogFile, Network, Scenario, ServiceManager, Site, Workload, file};

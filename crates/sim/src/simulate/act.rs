@@ -3,10 +3,10 @@
 use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
-use tenure_core::effect::{Command, Input};
-use tenure_core::name::Name;
-use tenure_core::slice::LeaseId;
-use tenure_core::time::{Span, Time};
+use tenure_core::actor::effect::{Command, Input};
+use tenure_core::model::name::Name;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Time};
 
 use super::crime::{goes_on, last};
 use super::fault::{Family, Fault};
@@ -255,7 +255,7 @@ impl World {
         let (point, at_once) = (POINTS[dice.below(POINTS.len())], dice.percent(15));
         let loops = if dice.percent(25) { dice.count(1, 4) } else { 0 };
         let player = &mut self.players[who];
-        if player.seat.is_none() {
+        if player.hosted.is_none() {
             return Ok(());
         }
         (player.trap, player.loops) = (Some(point), loops);
@@ -266,7 +266,7 @@ impl World {
         let (who, takes) = (self.somebody(Family::Pause), self.spell(Family::Pause));
         let long = takes > self.setting.term;
         self.watch.fault(if long { Fault::PausedLong } else { Fault::Paused });
-        if self.players[who].seat.is_some() { self.hold(who, takes) } else { Ok(()) }
+        if self.players[who].hosted.is_some() { self.hold(who, takes) } else { Ok(()) }
     }
 
     /// Somebody starts an actor a second time: it reads the journal, writes to it, and is then stopped. The
@@ -278,7 +278,7 @@ impl World {
         }
         let time = self.players[who].time(self.now);
         let mut second = self.players[who].folded();
-        let mut out = tenure_core::effect::Output::default();
+        let mut out = tenure_core::actor::effect::Output::default();
         let position = second.actor().position();
         second.actor_mut().handle(time, Input::Start, &mut out);
         let step = super::player::Step { position, facts: out.facts, replies: Vec::new() };
@@ -301,7 +301,7 @@ impl World {
             // Whoever was told a time that has yet to come starts anew, as its operator would have it.
             let ahead = player.time(now) > now;
             let halted = player.busy.is_some() || player.doubled;
-            if player.seat.is_some() && (halted || ahead) {
+            if player.hosted.is_some() && (halted || ahead) {
                 self.fall(who, usize::MAX, Span::SECOND)?;
             }
             self.later(now.plus(Span::SECOND), Event::Rise { who });

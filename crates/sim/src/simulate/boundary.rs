@@ -1,11 +1,14 @@
 //! Boundaries: what happens at the very instant at which something begins, ends, or is too late.
 
-use tenure_core::actor::Seat;
-use tenure_core::fact::{Entry, Fact, broker, service_manager, site_authority};
-use tenure_core::lease::site_authority::Why;
-use tenure_core::message::{Message, Sealed};
-use tenure_core::slice::LeaseId;
-use tenure_core::time::{Span, Time};
+use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::broker::facts as broker;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::site_authority::facts as site_authority;
+use tenure_core::site_authority::machine::CloseReason;
+use tenure_core::wire::message::{Message, Sealed};
 
 use super::wire::about;
 
@@ -51,14 +54,16 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
 }
 
 /// The boundary at which a fact came to be by its actor's clock, if it is one; `seat` has yet to apply it.
-pub(super) fn fact(entry: &Entry, margin: Span, seat: &Seat) -> Option<&'static str> {
+pub(super) fn fact(entry: &Entry, margin: Span, hosted: &HostedActor) -> Option<&'static str> {
     let Entry { at, fact } = entry;
-    match (fact, seat) {
+    match (fact, hosted) {
         (Fact::SiteAuthority(fact), _) => site(*at, fact),
-        (Fact::ServiceManager(fact), Seat::ServiceManager(actor, _)) => guest(*at, fact, |lease| {
-            let end = actor.lease(lease)?.held()?.term.end();
-            (at.plus(margin) == end).then_some(end)
-        }),
+        (Fact::ServiceManager(fact), HostedActor::ServiceManager(actor, _)) => {
+            guest(*at, fact, |lease| {
+                let end = actor.lease(lease)?.held()?.term.end();
+                (at.plus(margin) == end).then_some(end)
+            })
+        }
         (Fact::Broker(broker::Fact::TicketsCut(fact)), _) => {
             let start = fact.tickets.first()?.1.bottom().term.start();
             (start == *at).then_some("ticket cut at its start")
@@ -92,7 +97,7 @@ fn site(at: Time, fact: &site_authority::Fact) -> Option<&'static str> {
     } else if let F::LeaseExtended(fact) = fact {
         (fact.ticket.bottom().term.start() == at).then_some("lease extended at its end")
     } else if let F::LeaseClosed(fact) = fact {
-        let given_back = fact.why == Why::GivenBack;
+        let given_back = fact.why == CloseReason::GivenBack;
         if given_back && fact.receipts.is_empty() {
             Some("lease given back with nothing left")
         } else if given_back && fact.receipts.iter().any(|r| r.what.term.start() > at) {

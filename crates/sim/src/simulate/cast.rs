@@ -1,17 +1,18 @@
 //! The cast of a simulation: every actor of its setting, built and with its clock set.
 
-use tenure_core::actor::broker::Broker;
-use tenure_core::actor::service_manager::ServiceManager;
-use tenure_core::actor::site_authority::{Offer, Plan, SiteAuthority, Stock};
-use tenure_core::actor::{Peer, Peers, Role, Seat, Setup};
-use tenure_core::identity::{ActorId, Signer};
-use tenure_core::mapper::broker::BrokerMapper;
+use tenure_core::actor::{Peer, Peers, Role, Setup};
+use tenure_core::broker::Broker;
+use tenure_core::broker::mapper::BrokerMapper;
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::mapper::registry;
-use tenure_core::mapper::service_manager::{Decision, ServiceManagerMapper, View};
-use tenure_core::name::Name;
-use tenure_core::time::Span;
+use tenure_core::model::identity::{ActorId, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::time::Span;
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::service_manager::ServiceManager;
+use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
+use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 
 use super::clock::Clock;
 use super::player::{Making, Player};
@@ -53,12 +54,12 @@ pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Player> {
             peers: peers.clone(),
         };
         let driver = |begin, end| Some(NullDriver::new(chance, index, begin, end, 0.0));
-        let (build, driver): (Box<dyn Fn() -> Seat>, _) = match role {
+        let (build, driver): (Box<dyn Fn() -> HostedActor>, _) = match role {
             Role::SiteAuthority => {
                 let plan = plan(setting, place, &broker_id);
                 let build = move || {
                     let actor = SiteAuthority::new(setup.clone(), plan.clone());
-                    Seat::SiteAuthority(Box::new(actor), Box::new(FirstFit {}))
+                    HostedActor::SiteAuthority(Box::new(actor), Box::new(FirstFit {}))
                 };
                 (Box::new(build), driver(&setting.setup, &setting.teardown))
             }
@@ -66,7 +67,7 @@ pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Player> {
                 let broker = setting.brokers[place].clone();
                 let build = move || {
                     let actor = Broker::new(setup.clone());
-                    Seat::Broker(Box::new(actor), mapper(broker.mapper, broker.placement))
+                    HostedActor::Broker(Box::new(actor), mapper(broker.mapper, broker.placement))
                 };
                 (Box::new(build), None)
             }
@@ -74,13 +75,13 @@ pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Player> {
                 let leave_before = setting.guests[place].leave_before;
                 let build = move || {
                     let actor = ServiceManager::new(setup.clone(), leave_before);
-                    Seat::ServiceManager(Box::new(actor), Box::new(Idle))
+                    HostedActor::ServiceManager(Box::new(actor), Box::new(Idle))
                 };
                 (Box::new(build), driver(&setting.join, &setting.leave))
             }
         };
-        let (patience, clock) = (setting.patience, Clock::new(Span::ZERO));
-        Player::new(Making { name, honest, signer, patience, driver, clock, build })
+        let (retry_policy, clock) = (setting.retry_policy, Clock::new(Span::ZERO));
+        Player::new(Making { name, honest, signer, retry_policy, driver, clock, build })
     });
     players.collect()
 }

@@ -1,6 +1,6 @@
 //! The clock of one actor: how far it is from the true time, how fast it runs, whether it stands still.
 
-use tenure_core::time::{Span, Time};
+use tenure_core::model::time::{Span, Time};
 
 /// Parts in a million.
 const MILLION: i128 = 1_000_000;

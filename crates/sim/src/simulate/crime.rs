@@ -7,15 +7,15 @@ mod guest;
 use std::collections::VecDeque;
 
 use tenure_core::actor::Role;
-use tenure_core::batch::Path;
-use tenure_core::codec;
-use tenure_core::identity::ActorId;
-use tenure_core::message::{Envelope, Header, Message, Sealed, Sequence};
-use tenure_core::notary::Notary;
+use tenure_core::model::codec;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::time::{Span, Time};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::SignedLink;
 use tenure_core::ticket::receipt::Receipt;
-use tenure_core::time::{Span, Time};
+use tenure_core::wire::batch::Path;
+use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::message::{Envelope, Header, Message, Sealed, Sequence};
 
 use super::fault::{Family, Fault};
 use super::world::World;
@@ -82,16 +82,16 @@ impl World {
         self.loot.serial += 1;
         let sequence = Sequence { position: (1 << 40) + self.loot.serial, index: 0 };
         let header = Header { from: self.players[who].id, to, sequence, at: self.now };
-        let mut notary = Notary::new(self.players[who].signer.clone());
-        (sequence, Envelope { header, message }.seal(&mut notary))
+        let mut credentials = Credentials::new(self.players[who].signer.clone());
+        (sequence, Envelope { header, message }.seal(&mut credentials))
     }
 
     /// Sends bytes of somebody's making.
     fn send_bytes(&mut self, who: usize, to: ActorId, bytes: Vec<u8>) {
         self.loot.serial += 1;
         let sequence = Sequence { position: (1 << 40) + self.loot.serial, index: 0 };
-        let mut notary = Notary::new(self.players[who].signer.clone());
-        let (key, signature) = notary.sign_message(&bytes);
+        let mut credentials = Credentials::new(self.players[who].signer.clone());
+        let (key, signature) = credentials.sign_message(&bytes);
         if let Ok(sealed) =
             codec::decode::<Sealed>(&codec::encode(&(bytes, key, signature, Path::default())))
         {

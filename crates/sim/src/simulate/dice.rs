@@ -3,7 +3,7 @@
 
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::time::{Span, Time};
 
 use crate::random::{Chance, Purpose};
 

@@ -3,15 +3,17 @@
 use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
-use tenure_core::effect::{Command, Input};
-use tenure_core::fact::{Entry, Fact, service_manager, site_authority};
-use tenure_core::mapper::service_manager::Ask;
-use tenure_core::message::Item;
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::resource::{Constraint, Constraints, Test, Value};
-use tenure_core::slice::LeaseId;
-use tenure_core::time::{Span, Term, Time};
+use tenure_core::actor::effect::{Command, Input};
+use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::{Constraint, Constraints, Test, Value};
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::mapper::Ask;
+use tenure_core::site_authority::facts as site_authority;
+use tenure_core::wire::message::Item;
 
 use super::violation::Violation;
 use super::world::World;
@@ -33,7 +35,9 @@ impl World {
 
     /// The number that a guest's next request will have, if nothing comes between.
     fn next_number(&self, who: usize) -> u64 {
-        let tenure_core::actor::Seat::ServiceManager(guest, _) = &self.players[who].fold else {
+        let tenure_core::runtime::hosted::HostedActor::ServiceManager(guest, _) =
+            &self.players[who].fold
+        else {
             return 0;
         };
         guest.leases().last().map_or(1, |(id, _)| id.number + 1)
@@ -64,7 +68,7 @@ impl World {
         } else {
             Span::from_micros(duration.as_micros() / 2)
         };
-        let patience = dice.span(short, duration.max(Span::SECOND));
+        let retry_policy = dice.span(short, duration.max(Span::SECOND));
         let items = if dice.percent(85) { 1 } else { dice.below(3) + 1 };
         let offers = self.offers();
         let (broker, ..) = offers[self.life.below(offers.len())].clone();
@@ -77,7 +81,7 @@ impl World {
             earliest,
             latest,
             duration,
-            answer_by: latest.plus(patience),
+            answer_by: latest.plus(retry_policy),
             properties: Properties::default(),
             configuration: Properties::default(),
             reason: "a visit".to_owned(),

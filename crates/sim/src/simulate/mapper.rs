@@ -2,20 +2,23 @@
 
 use std::num::NonZeroU32;
 
-use tenure_core::actor::Seat;
+use tenure_core::actor::effect::Input;
+use tenure_core::actor::fact::Memo;
+use tenure_core::broker::mapper as broker;
+use tenure_core::broker::mapper::{Choice, Verdict};
 use tenure_core::driver::UnitId;
-use tenure_core::effect::Input;
-use tenure_core::fact::Memo;
-use tenure_core::mapper::broker::{Choice, Verdict};
-use tenure_core::mapper::service_manager::{Ask, Extend};
-use tenure_core::mapper::site_authority::Assignment;
-use tenure_core::mapper::{Decision, broker, service_manager, site_authority};
-use tenure_core::message::{Item, Request};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::resource::Constraints;
-use tenure_core::slice::LeaseId;
-use tenure_core::time::{Span, Term, Time};
+use tenure_core::mapper::Decision;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::Constraints;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::service_manager::mapper as service_manager;
+use tenure_core::service_manager::mapper::{Ask, Extend};
+use tenure_core::site_authority::mapper as site_authority;
+use tenure_core::site_authority::mapper::Assignment;
+use tenure_core::wire::message::{Item, Request};
 
 use super::dice::Dice;
 use super::fault::{Family, Fault};
@@ -25,8 +28,8 @@ impl World {
     /// Asks somebody's mapper. The answer is on its way, if the mapper is well.
     pub(super) fn consult(&mut self, who: usize) {
         let player = &self.players[who];
-        let Some(seat) = &player.seat else { return };
-        let Some(decision) = seat.consult(player.time(self.now)) else { return };
+        let Some(hosted) = &player.hosted else { return };
+        let Some(decision) = hosted.consult(player.time(self.now)) else { return };
         let (now, term) = (self.now, self.setting.term);
         if !self.strikes(Family::Mapper, 12) {
             return self.later(now, Event::Decision { to: who, decision });
@@ -59,7 +62,7 @@ impl World {
     /// A broker's mapper that gives everybody the first units there are, whoever has them already.
     fn greedy(&self, who: usize) -> Option<Input> {
         let player = &self.players[who];
-        let Some(Seat::Broker(actor, _)) = &player.seat else { return None };
+        let Some(HostedActor::Broker(actor, _)) = &player.hosted else { return None };
         let view = actor.view(player.time(self.now))?;
         let sources = view.sources();
         let grant = |request: &Request| {
@@ -116,8 +119,8 @@ impl World {
         }
         if self.dice(Family::Mapper).percent(8) {
             let foreign = service_manager::Decision { round, ..Default::default() };
-            return Input::Decision(match self.players[who].seat {
-                Some(Seat::ServiceManager(..)) => {
+            return Input::Decision(match self.players[who].hosted {
+                Some(HostedActor::ServiceManager(..)) => {
                     Decision::Broker(broker::Decision { round, ..Default::default() })
                 }
                 _ => Decision::ServiceManager(foreign),

@@ -34,9 +34,9 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tenure_core::codec::Hash;
 use tenure_core::invariants::{self, Auditor, Bounds, Cast, Law, Observation};
-use tenure_core::time::{Span, Time};
+use tenure_core::model::codec::Hash;
+use tenure_core::model::time::{Span, Time};
 
 pub use fault::{Family, Fault};
 pub use shrink::shrink;
@@ -142,7 +142,7 @@ fn live(world: &mut World) -> Result<(), Violation> {
 
 /// How soon things must happen once the faults have stopped.
 fn bounds(setting: &Setting) -> Bounds {
-    let retries = setting.patience.longest.times(3);
+    let retries = setting.retry_policy.longest.times(3);
     let drivers = setting.term.times(2);
     Bounds { request: retries.plus(drivers), teardown: drivers, recovery: Span::MINUTE.times(10) }
 }
@@ -172,7 +172,7 @@ impl World {
     fn rest(&mut self) -> Result<(), Violation> {
         let mut left = self.left()?;
         if !left.is_empty() {
-            self.run_until(self.now.plus(self.setting.patience.longest.times(3)))?;
+            self.run_until(self.now.plus(self.setting.retry_policy.longest.times(3)))?;
             let still = self.left()?;
             left.retain(|line| still.contains(line));
         }
@@ -208,11 +208,11 @@ impl World {
         })?;
         let player = &self.players[who];
         let id = player.id;
-        let Some(seat) = &player.seat else { return Ok(()) };
+        let Some(hosted) = &player.hosted else { return Ok(()) };
         let seen = Observation::Recovered {
             actor: id,
             position: again.actor().position(),
-            same: Some(again.is_same_actor(seat)),
+            same: Some(again.is_same_actor(hosted)),
         };
         Ok(self.watch.auditor.observe(self.now, &seen)?)
     }

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::Seat;
+use tenure_core::actor::effect::{DriverResult, Effect};
 use tenure_core::driver::{Answer, Call, DriverError, Epoch, ResourceDriver as _, Step, UnitId};
-use tenure_core::effect::{Done, Effect};
-use tenure_core::identity::ActorId;
-use tenure_core::property::Properties;
-use tenure_core::time::Span;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::Span;
+use tenure_core::runtime::hosted::HostedActor;
 
 use super::fault::{Family, Fault};
 use super::world::{Event, World};
@@ -49,7 +49,7 @@ impl World {
     }
 
     /// What a driver answers to a call, and how long after.
-    pub(super) fn perform(&mut self, who: usize, call: &Call) -> Vec<(Span, Done)> {
+    pub(super) fn perform(&mut self, who: usize, call: &Call) -> Vec<(Span, DriverResult)> {
         let Some(driver) = &self.players[who].driver else { return Vec::new() };
         let Answer { outcome, after } = driver.perform(call);
         let outcome = if self.nodes.takes(who, call) {
@@ -73,22 +73,26 @@ impl World {
     /// How long until a clock shows the end of the lease that a call is for, or when its guest lets go of
     /// it: to the instant, or just before or after.
     fn time_to_the_end(&mut self, who: usize, call: &Call) -> Option<Span> {
-        let end = match self.players[who].seat.as_ref()? {
-            Seat::SiteAuthority(site, _) => {
+        let end = match self.players[who].hosted.as_ref()? {
+            HostedActor::SiteAuthority(site, _) => {
                 let (_, unit, _) = site.units().find(|(unit, ..)| *unit == call.unit)?;
                 site.claims().entered(unit.tenant()?)?.1.term.end()
             }
-            Seat::ServiceManager(guest, _) => {
+            HostedActor::ServiceManager(guest, _) => {
                 guest.lease(call.lease)?.held()?.term.end().minus(self.setting.margin)
             }
-            Seat::Broker(..) => return None,
+            HostedActor::Broker(..) => return None,
         };
         let beside = Span::from_micros(self.dice(Family::Driver).between(-1, 1));
         let at = self.players[who].clock.when(end.plus(beside))?;
         (at > self.now).then(|| at.since(self.now))
     }
 
-    fn misbehave(&mut self, call: &Call, (after, answer): (Span, Done)) -> Vec<(Span, Done)> {
+    fn misbehave(
+        &mut self,
+        call: &Call,
+        (after, answer): (Span, DriverResult),
+    ) -> Vec<(Span, DriverResult)> {
         let term = self.setting.term;
         let fail = |why: &str| Err(DriverError(why.to_owned()));
         let dice = self.dice(Family::Driver);
@@ -119,7 +123,7 @@ impl World {
                 let old = Epoch(call.epoch.0.saturating_sub(1));
                 let step = if dice.percent(50) { call.step } else { other(call.step) };
                 let early = dice.span(Span::ZERO, after);
-                let ghost = Done { epoch: old, step, ..answer.clone() };
+                let ghost = DriverResult { epoch: old, step, ..answer.clone() };
                 (Fault::OldEpoch, vec![(early, ghost), (after, answer)])
             }
         };
@@ -128,9 +132,9 @@ impl World {
     }
 }
 
-fn done(call: &Call, outcome: Result<Properties, DriverError>) -> Done {
+fn done(call: &Call, outcome: Result<Properties, DriverError>) -> DriverResult {
     let Call { unit, epoch, step, lease, .. } = *call;
-    Done { unit, epoch, step, lease, outcome }
+    DriverResult { unit, epoch, step, lease, outcome }
 }
 
 /// The step that undoes another.

@@ -3,15 +3,16 @@
 
 use std::collections::VecDeque;
 
-use tenure_core::actor::outbox::{Outbox, Patience};
-use tenure_core::actor::{Actor, Role, Seat};
-use tenure_core::effect::{Input, Output};
-use tenure_core::fact::Entry;
-use tenure_core::identity::{ActorId, Signer};
-use tenure_core::journal::{AppendError, Journal as _, MemoryJournal};
-use tenure_core::message::Envelope;
-use tenure_core::name::Name;
-use tenure_core::time::{Span, Time};
+use tenure_core::actor::effect::{Input, Output};
+use tenure_core::actor::fact::Entry;
+use tenure_core::actor::{Actor, Role};
+use tenure_core::model::identity::{ActorId, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::journal::{AppendError, Journal as _, MemoryJournal};
+use tenure_core::runtime::outbox::{Outbox, RetryPolicy};
+use tenure_core::wire::message::Envelope;
 
 use super::clock::Clock;
 use super::fault::Fault;
@@ -25,18 +26,18 @@ pub(super) struct Player {
     pub(super) honest: bool,
     pub(super) signer: Signer,
     /// Builds it as it was before its first fact.
-    build: Box<dyn Fn() -> Seat>,
+    build: Box<dyn Fn() -> HostedActor>,
     /// None while it is down.
-    pub(super) seat: Option<Seat>,
+    pub(super) hosted: Option<HostedActor>,
     /// What folding its journal gives, one fact behind the next.
-    pub(super) fold: Seat,
+    pub(super) fold: HostedActor,
     pub(super) journal: MemoryJournal,
     /// The state of the fold at an earlier fact, as it is stored.
     kept: Option<(u64, Vec<u8>)>,
     /// At which fact it is stored next.
     keep_at: Option<u64>,
     pub(super) outbox: Outbox,
-    patience: Patience,
+    retry_policy: RetryPolicy,
     pub(super) driver: Option<NullDriver>,
     pub(super) clock: Clock,
     /// The last time it was told; it is never told an earlier one while it runs.
@@ -62,7 +63,7 @@ pub(super) struct Player {
 }
 
 /// An actor before an input: as it was, or none where that is what its journal folds to.
-pub(super) struct Before(Option<Box<Seat>>);
+pub(super) struct Before(Option<Box<HostedActor>>);
 
 /// What one input gave.
 pub(super) struct Step {
@@ -76,25 +77,25 @@ pub(super) struct Making {
     pub(super) name: Name,
     pub(super) honest: bool,
     pub(super) signer: Signer,
-    pub(super) patience: Patience,
+    pub(super) retry_policy: RetryPolicy,
     pub(super) driver: Option<NullDriver>,
     pub(super) clock: Clock,
-    pub(super) build: Box<dyn Fn() -> Seat>,
+    pub(super) build: Box<dyn Fn() -> HostedActor>,
 }
 
 impl Player {
     pub(super) fn new(making: Making) -> Self {
-        let Making { name, honest, signer, patience, driver, clock, build } = making;
-        let seat = build();
+        let Making { name, honest, signer, retry_policy, driver, clock, build } = making;
+        let hosted = build();
         Self {
             id: signer.id(),
-            role: seat.role(),
+            role: hosted.role(),
             fold: build(),
-            seat: Some(seat),
+            hosted: Some(hosted),
             journal: MemoryJournal::new(),
             kept: None,
             keep_at: None,
-            outbox: Outbox::new(patience),
+            outbox: Outbox::new(retry_policy),
             told: Time::MIN,
             life: 0,
             started: 0,
@@ -109,7 +110,7 @@ impl Player {
             honest,
             signer,
             build,
-            patience,
+            retry_policy,
             driver,
             clock,
         }
@@ -117,12 +118,12 @@ impl Player {
 
     /// Whether it can be handed something now.
     pub(super) fn listens(&self) -> bool {
-        self.seat.is_some() && self.busy.is_none()
+        self.hosted.is_some() && self.busy.is_none()
     }
 
     /// The actor, unless it is down.
     pub(super) fn actor(&self) -> Option<&dyn Actor> {
-        self.seat.as_ref().map(Seat::actor)
+        self.hosted.as_ref().map(HostedActor::actor)
     }
 
     /// The time on its own clock, which does not go back while it runs.
@@ -134,14 +135,14 @@ impl Player {
     /// its journal folds to, and need not be copied.
     pub(super) fn before(&self) -> Before {
         let whole = self.unsynced.is_empty() && !self.doubled;
-        let copy = |seat| Box::new(twin(seat, (self.build)()));
-        Before(self.seat.as_ref().filter(|_| !whole).map(copy))
+        let copy = |hosted| Box::new(twin(hosted, (self.build)()));
+        Before(self.hosted.as_ref().filter(|_| !whole).map(copy))
     }
 
     /// Whether it is as it was before an input that made no fact.
     pub(super) fn is_as(&self, before: &Before) -> bool {
         let before = before.0.as_deref().unwrap_or(&self.fold);
-        self.seat.as_ref().is_none_or(|seat| seat.is_same_actor(before))
+        self.hosted.as_ref().is_none_or(|hosted| hosted.is_same_actor(before))
     }
 
     /// Hands one input in; what comes of it waits to be appended.
@@ -149,8 +150,8 @@ impl Player {
         let time = self.time(now);
         self.told = time;
         let mut out = Output::default();
-        if let Some(seat) = &mut self.seat {
-            seat.actor_mut().handle(time, input, &mut out);
+        if let Some(hosted) = &mut self.hosted {
+            hosted.actor_mut().handle(time, input, &mut out);
         }
         out
     }
@@ -163,8 +164,8 @@ impl Player {
 
     /// When it next repeats a message.
     pub(super) fn repetition(&mut self) -> Option<Time> {
-        let actor = self.seat.as_ref()?.actor();
-        self.outbox.next_timeout(|id| actor.is_owed(id))
+        let actor = self.hosted.as_ref()?.actor();
+        self.outbox.next_timeout(|id| actor.is_pending(id))
     }
 
     /// Makes facts durable.
@@ -174,25 +175,25 @@ impl Player {
 
     /// Ends this life.
     pub(super) fn die(&mut self) {
-        self.seat = None;
+        self.hosted = None;
         self.life += 1;
         self.busy = None;
         self.told = Time::MIN;
         self.inbox.clear();
         self.unsynced.clear();
-        self.outbox = Outbox::new(self.patience);
+        self.outbox = Outbox::new(self.retry_policy);
         self.trap = None;
         self.doubled = false;
     }
 
     /// A new life from the fold of the journal.
     pub(super) fn rise(&mut self) {
-        self.seat = Some(self.folded());
+        self.hosted = Some(self.folded());
         self.started = 0;
     }
 
     /// The actor once more, as the fold has it.
-    pub(super) fn folded(&self) -> Seat {
+    pub(super) fn folded(&self) -> HostedActor {
         twin(&self.fold, (self.build)())
     }
 
@@ -214,38 +215,40 @@ impl Player {
     /// since this was asked.
     pub(super) fn resumes(&mut self) -> Result<Option<bool>, String> {
         let Some((from, state)) = self.kept.take() else { return Ok(None) };
-        let mut seat = (self.build)();
-        seat.actor_mut().restore(&state).map_err(|error| error.to_string())?;
-        self.apply(&mut seat, from)?;
-        Ok(Some(seat.is_same_actor(&self.fold)))
+        let mut hosted = (self.build)();
+        hosted.actor_mut().restore(&state).map_err(|error| error.to_string())?;
+        self.apply(&mut hosted, from)?;
+        Ok(Some(hosted.is_same_actor(&self.fold)))
     }
 
     /// The actor once more, by reading the journal from its first entry.
-    pub(super) fn read_again(&self) -> Result<Seat, String> {
-        let mut seat = (self.build)();
-        self.apply(&mut seat, 0)?;
-        Ok(seat)
+    pub(super) fn read_again(&self) -> Result<HostedActor, String> {
+        let mut hosted = (self.build)();
+        self.apply(&mut hosted, 0)?;
+        Ok(hosted)
     }
 
-    fn apply(&self, seat: &mut Seat, from: u64) -> Result<(), String> {
+    fn apply(&self, hosted: &mut HostedActor, from: u64) -> Result<(), String> {
         for position in from..self.journal.len() {
             let entry = self.journal.read(position).ok_or("a fact is gone")?;
             let entry = entry.map_err(|error| error.to_string())?;
-            seat.actor_mut().apply(&entry).map_err(|bad| bad.to_string())?;
+            hosted.actor_mut().apply(&entry).map_err(|bad| bad.to_string())?;
         }
         Ok(())
     }
 }
 
 /// An actor with the state of one and the mapper of another seat of the same role.
-fn twin(state: &Seat, mapper: Seat) -> Seat {
+fn twin(state: &HostedActor, mapper: HostedActor) -> HostedActor {
     match (state, mapper) {
-        (Seat::ServiceManager(actor, _), Seat::ServiceManager(_, mapper)) => {
-            Seat::ServiceManager(actor.clone(), mapper)
+        (HostedActor::ServiceManager(actor, _), HostedActor::ServiceManager(_, mapper)) => {
+            HostedActor::ServiceManager(actor.clone(), mapper)
         }
-        (Seat::Broker(actor, _), Seat::Broker(_, mapper)) => Seat::Broker(actor.clone(), mapper),
-        (Seat::SiteAuthority(actor, _), Seat::SiteAuthority(_, mapper)) => {
-            Seat::SiteAuthority(actor.clone(), mapper)
+        (HostedActor::Broker(actor, _), HostedActor::Broker(_, mapper)) => {
+            HostedActor::Broker(actor.clone(), mapper)
+        }
+        (HostedActor::SiteAuthority(actor, _), HostedActor::SiteAuthority(_, mapper)) => {
+            HostedActor::SiteAuthority(actor.clone(), mapper)
         }
         (_, mapper) => mapper,
     }

@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use tenure_core::actor::outbox::Patience;
-use tenure_core::identity::Scheme;
-use tenure_core::name::Name;
-use tenure_core::resource::{Attributes, Value};
-use tenure_core::time::{Span, Time};
+use tenure_core::model::identity::Scheme;
+use tenure_core::model::name::Name;
+use tenure_core::model::resource::{Attributes, Value};
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::outbox::RetryPolicy;
 
 use super::Options;
 use super::dice::Dice;
@@ -60,7 +60,7 @@ pub(super) struct Setting {
     /// When the faults stop.
     pub(super) heal: Time,
     pub(super) network: Network,
-    pub(super) patience: Patience,
+    pub(super) retry_policy: RetryPolicy,
     /// How long the drivers of sites and of guests take.
     pub(super) setup: Delay,
     pub(super) teardown: Delay,
@@ -134,7 +134,7 @@ impl Setting {
         let slowest = Span::MINUTE.min(part(if shrunk { 60 } else { 20 }));
         let retry = dice.scaled(Span::SECOND, slowest);
         let longest = dice.scaled(retry.max(part(30)), Span::MINUTE.times(30).min(part(4)));
-        let patience = Patience { first: retry, longest };
+        let retry_policy = RetryPolicy { first: retry, longest };
         let slow = part(20);
         let takes = |dice: &mut Dice| Delay::uniform(Span::ZERO, dice.scaled(Span::SECOND, slow));
         let delegation = dice.span(Span::DAY, Span::DAY.times(12)).max(term.times(5));
@@ -155,7 +155,7 @@ impl Setting {
             margin,
             families,
             term,
-            patience,
+            retry_policy,
             sites,
             brokers,
             guests,

@@ -1,10 +1,10 @@
 //! What shells do around their actors, and how they die: sync, send, call drivers, come back.
 
-use tenure_core::actor::outbox::Outgoing;
-use tenure_core::effect::{Effect, Input};
-use tenure_core::journal::AppendError;
-use tenure_core::message::Envelope;
-use tenure_core::time::{Span, Time};
+use tenure_core::actor::effect::{Effect, Input};
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::journal::AppendError;
+use tenure_core::runtime::outbox::Outgoing;
+use tenure_core::wire::message::Envelope;
 
 use super::dice::Dice;
 use super::fault::{Family, Fault};
@@ -73,7 +73,7 @@ impl World {
 
     /// The disk has synced, or has not. Only then does anything leave.
     fn commit(&mut self, who: usize) -> Result<(), Violation> {
-        if self.players[who].seat.is_none() || self.players[who].unsynced.is_empty() {
+        if self.players[who].hosted.is_none() || self.players[who].unsynced.is_empty() {
             return Ok(());
         }
         if self.strikes(Family::Storage, 1) {
@@ -124,7 +124,7 @@ impl World {
         &mut self,
         who: usize,
         position: u64,
-        facts: &[tenure_core::fact::Entry],
+        facts: &[tenure_core::actor::fact::Entry],
     ) -> Result<(), Violation> {
         self.watch.durable(self.now, &mut self.players[who], position, facts)?;
         for entry in facts {
@@ -197,7 +197,7 @@ impl World {
 
     /// Somebody comes back from the journal.
     pub(super) fn rise(&mut self, who: usize) -> Result<(), Violation> {
-        if self.players[who].seat.is_some() {
+        if self.players[who].hosted.is_some() {
             return Ok(());
         }
         let again = !self.healed && self.players[who].loops > 0;
@@ -216,11 +216,11 @@ impl World {
         let life = self.players[who].life;
         self.players[who].keep_after(until_kept(self.chance, who, life));
         self.release(who)?;
-        if self.players[who].seat.is_none() {
+        if self.players[who].hosted.is_none() {
             return Ok(());
         }
         self.hand_in(who, Input::Start)?;
-        if again && self.players[who].seat.is_some() {
+        if again && self.players[who].hosted.is_some() {
             return self.fall(who, 0, Span::SECOND);
         }
         Ok(())

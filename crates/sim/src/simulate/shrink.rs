@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 
 use super::fault::Family;
 use super::violation::Violation;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use tenure_core::invariants;
-use tenure_core::time::Time;
+use tenure_core::model::time::Time;
 
 /// Why a seed failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::outbox::Outgoing;
-use tenure_core::actor::{Role, Seat};
+use tenure_core::actor::Role;
+use tenure_core::actor::effect::{Input, Problem};
+use tenure_core::actor::fact::{Entry, Fact};
 use tenure_core::driver::Call;
-use tenure_core::effect::{Input, Problem};
-use tenure_core::fact::{Entry, Fact};
-use tenure_core::identity::ActorId;
 use tenure_core::invariants::{Auditor, Observation};
-use tenure_core::journal::Journal as _;
-use tenure_core::message::{Envelope, Message, Sealed};
-use tenure_core::name::Name;
-use tenure_core::time::{Span, Time};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::journal::Journal as _;
+use tenure_core::runtime::outbox::Outgoing;
+use tenure_core::wire::message::{Envelope, Message, Sealed};
 
 use super::boundary;
 use super::fault::Fault;
@@ -33,7 +34,7 @@ pub(super) struct Watch {
     pub(super) counts: Counts,
     inputs: u64,
     /// Those who died with all their facts durable, as they were.
-    live: BTreeMap<ActorId, Seat>,
+    live: BTreeMap<ActorId, HostedActor>,
 }
 
 /// How often each thing happened.
@@ -256,8 +257,8 @@ impl Watch {
         self.trace.line(|| format!("{now} {} dies", player.name));
         let (id, durable) = (player.id, player.journal.len());
         let whole = !player.doubled;
-        let seat = player.seat.take();
-        match seat.filter(|seat| whole && seat.actor().position() == durable) {
+        let hosted = player.hosted.take();
+        match hosted.filter(|hosted| whole && hosted.actor().position() == durable) {
             Some(live) => self.live.insert(id, live),
             None => self.live.remove(&id),
         };
@@ -271,10 +272,10 @@ impl Watch {
             let what = format!("{} does not come back from its snapshot: {cause}", player.name);
             Violation::stuck(now, what)
         })?;
-        let Some(seat) = &player.seat else { return Ok(()) };
-        let live = self.live.remove(&id).map(|live| live.is_same_actor(seat));
+        let Some(hosted) = &player.hosted else { return Ok(()) };
+        let live = self.live.remove(&id).map(|live| live.is_same_actor(hosted));
         let same = [live, resumes].into_iter().flatten().reduce(|one, other| one && other);
-        let seen = Observation::Recovered { actor: id, position: seat.actor().position(), same };
+        let seen = Observation::Recovered { actor: id, position: hosted.actor().position(), same };
         Ok(self.auditor.observe(now, &seen)?)
     }
 }

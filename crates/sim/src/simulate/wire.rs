@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tenure_core::message::{Message, Sealed, Sequence};
-use tenure_core::time::{Span, Term, Time};
+use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::wire::message::{Message, Sealed, Sequence};
 
 use super::fault::{Family, Fault};
 use super::setting::Setting;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use tenure_core::actor::Actor;
+use tenure_core::actor::effect::{DriverResult, Effect, EffectId, Input};
 use tenure_core::driver::Call;
-use tenure_core::effect::{Done, Effect, EffectId, Input};
-use tenure_core::identity::ActorId;
 use tenure_core::invariants::Observation;
-use tenure_core::message::{Envelope, Sealed, Sequence};
-use tenure_core::time::{Span, Time};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::wire::message::{Envelope, Sealed, Sequence};
 
 use super::act::Act;
 use super::crime::Loot;
@@ -56,7 +56,7 @@ pub(super) enum Event {
     },
     Answer {
         to: usize,
-        done: Done,
+        done: DriverResult,
     },
     Decision {
         to: usize,
@@ -217,10 +217,10 @@ impl World {
     /// Sends again what was not answered for too long.
     fn resend(&mut self, who: usize) -> Result<(), Violation> {
         let now = self.now;
-        let Player { seat, outbox, .. } = &mut self.players[who];
-        let Some(seat) = seat else { return Ok(()) };
-        let actor = seat.actor();
-        let due = outbox.due(now, |id| actor.is_owed(id));
+        let Player { hosted, outbox, .. } = &mut self.players[who];
+        let Some(hosted) = hosted else { return Ok(()) };
+        let actor = hosted.actor();
+        let due = outbox.due(now, |id| actor.is_pending(id));
         for (id, outgoing) in due {
             self.watch.repeats(self.now, &self.players[who], &outgoing)?;
             self.transmit(who, id, outgoing.to, outgoing.kind, &outgoing.sealed);
@@ -231,7 +231,7 @@ impl World {
     /// Hands an input to somebody, now or when they have time for it. Who is down hears nothing.
     pub(super) fn hand_in(&mut self, who: usize, input: Input) -> Result<(), Violation> {
         let player = &mut self.players[who];
-        if player.seat.is_none() {
+        if player.hosted.is_none() {
             return Ok(());
         }
         player.inbox.push_back(input);
@@ -244,7 +244,7 @@ impl World {
             let inputs = std::mem::take(&mut self.players[who].inbox);
             for input in inputs {
                 self.step(who, input)?;
-                if self.players[who].seat.is_none() {
+                if self.players[who].hosted.is_none() {
                     return Ok(());
                 }
             }
@@ -257,7 +257,7 @@ impl World {
     pub(super) fn rests(&mut self, who: usize) -> Result<(), Violation> {
         let player = &self.players[who];
         let (actor, clock) = (player.id, player.time(self.now));
-        let due = |seat: &dyn Actor| seat.next_timeout().is_some_and(|due| due <= clock);
+        let due = |hosted: &dyn Actor| hosted.next_timeout().is_some_and(|due| due <= clock);
         if !player.listens() || !player.unsynced.is_empty() || player.actor().is_none_or(due) {
             return Ok(());
         }
@@ -314,8 +314,8 @@ impl World {
         envelope: &Envelope,
     ) -> Result<Option<Sealed>, Violation> {
         let player = &mut self.players[who];
-        let Some(seat) = &mut player.seat else { return Ok(None) };
-        let sealed = seat.actor_mut().seal(envelope);
+        let Some(hosted) = &mut player.hosted else { return Ok(None) };
+        let sealed = hosted.actor_mut().seal(envelope);
         self.watch.sent(self.now, player, envelope, &sealed)?;
         self.overhear(envelope);
         Ok(Some(sealed))
@@ -334,9 +334,9 @@ impl World {
     pub(super) fn owed(&mut self, who: usize) -> Vec<(EffectId, Effect)> {
         let player = &mut self.players[who];
         let started = player.started;
-        let Some(seat) = &player.seat else { return Vec::new() };
-        let effects = seat.actor().effects_after(started);
-        player.started = seat.actor().position();
+        let Some(hosted) = &player.hosted else { return Vec::new() };
+        let effects = hosted.actor().effects_after(started);
+        player.started = hosted.actor().position();
         effects
     }
 

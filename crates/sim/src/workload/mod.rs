@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read as _};
 
 use flate2::read::MultiGzDecoder;
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 
 pub use error::WorkloadError;
 pub use kind::Kind;

@@ -1,6 +1,6 @@
 //! Numbers as logs write them, in exact millionths, and lengths of time as people write them.
 
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 
 use super::error::WorkloadError;
 

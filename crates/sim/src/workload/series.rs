@@ -1,7 +1,7 @@
 //! Time series in CSV: the time in the first column, a value in another.
 
 use csv::{ByteRecord, Reader, ReaderBuilder, Trim};
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 
 use super::clock::Clock;
 use super::error::WorkloadError;

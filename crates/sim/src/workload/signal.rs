@@ -1,7 +1,7 @@
 //! From a signal to a demand in whole units.
 
 use serde::Serialize;
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 
 /// How many whole steps a horizon has: the signal has as many values. Zero when either is not
 /// positive.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Serialize, Serializer};
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 
 use super::kind::Kind;
 

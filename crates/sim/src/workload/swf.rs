@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead};
 
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 
 use super::kind::Kind;
 use super::number::{ONE, first_number, quote, refusal};

@@ -2,7 +2,7 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 
 use super::error::WorkloadError;
 use super::signal::steps;

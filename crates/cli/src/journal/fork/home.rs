@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use tenure_config::{ConfigError, Override, PluginSpec, Source};
 use tenure_core::actor::Role;
-use tenure_core::actor::outbox::Patience;
 use tenure_core::driver::Step;
-use tenure_core::time::{Span, Term};
+use tenure_core::model::time::{Span, Term};
+use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_node::config::{AssemblyError, Config, KEPT, parse};
 use tenure_sim::cast::{Driver, Part};
 use tenure_sim::emulation::{EmulationError, Stage};
@@ -170,7 +170,7 @@ impl Home {
 
     fn parts(&self, config: &Config, pasts: &[Past]) -> Result<Vec<Part>, Error> {
         let Self::Live { data, text, .. } = self else { return Ok(Vec::new()) };
-        let seats = config.seats(data).map_err(|error| match error {
+        let hosted_actors = config.hosted_actors(data).map_err(|error| match error {
             AssemblyError::Config(error) => of_config(*error, text),
             other @ (AssemblyError::Key(_)
             | AssemblyError::Journal(_)
@@ -182,9 +182,9 @@ impl Home {
             },
         })?;
         let mut parts = Vec::new();
-        for (card, seat) in seats {
+        for (card, hosted) in hosted_actors {
             let build = || {
-                seat().map_err(|error| Error::Fork {
+                hosted().map_err(|error| Error::Fork {
                     message: error.to_string(),
                     help: "choose another mapper".to_owned(),
                 })
@@ -199,9 +199,15 @@ impl Home {
                 Role::ServiceManager => Some(Driver::Guest(Box::new(recorded))),
                 Role::Broker => None,
             };
-            let patience =
-                Patience { first: config.retry, longest: LONGEST_PAUSE.max(config.retry) };
-            parts.push(Part { name: card.name, id: card.id, seat: build()?, driver, patience });
+            let retry_policy =
+                RetryPolicy { first: config.retry, longest: LONGEST_PAUSE.max(config.retry) };
+            parts.push(Part {
+                name: card.name,
+                id: card.id,
+                hosted: build()?,
+                driver,
+                retry_policy,
+            });
         }
         Ok(parts)
     }
@@ -220,7 +226,7 @@ impl Home {
             network: Network::steady(self.delay(&timings), config.retry),
             window,
             step: Span::from_secs(seconds),
-            patience: window.end().plus(term.times(3)).plus(Span::DAY.times(7)),
+            retry_policy: window.end().plus(term.times(3)).plus(Span::DAY.times(7)),
             capacity: config.sites.values().map(|site| site.units).sum(),
             term,
         })
@@ -247,14 +253,14 @@ impl Home {
         };
         let mut times = vec![messages];
         for part in self.parts(was, pasts)? {
-            let steps: &[Step] = match part.seat.role() {
+            let steps: &[Step] = match part.hosted.role() {
                 Role::SiteAuthority => &[Step::Setup, Step::Teardown],
                 Role::ServiceManager => &[Step::Join, Step::Leave],
                 Role::Broker => &[],
             };
             let facts = pasts.iter().find(|past| past.id == part.id).map(|past| &past.facts);
-            let mut seat = part.seat;
-            let recorded = Recorded::of(&mut seat, facts.map_or(&[][..], |facts| facts));
+            let mut hosted = part.hosted;
+            let recorded = Recorded::of(&mut hosted, facts.map_or(&[][..], |facts| facts));
             let Ok(recorded) = recorded else { continue };
             let of_step = |step: &Step| {
                 let (usual, count) = recorded.usual(*step);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 use tenure_sim::fork::{Difference, Ended, Lease, Outcome, Verdict, differences};
 use tenure_sim::report::Report;
 

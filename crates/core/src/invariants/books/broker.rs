@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
-use crate::fact::broker::Fact;
-use crate::identity::ActorId;
-use crate::lease::broker::{Event, State};
-use crate::message::Request;
-use crate::slice::RequestId;
+use crate::broker::facts::Fact;
+use crate::broker::machine::{Event, State};
+use crate::model::identity::ActorId;
+use crate::model::slice::RequestId;
 use crate::ticket::Ticket;
 use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
+use crate::wire::message::Request;
 
 /// One broker's books.
 #[derive(Default)]

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
-use crate::fact::service_manager::{Asked, Fact};
-use crate::identity::ActorId;
-use crate::lease::service_manager::{Event, Extension, Held, Outcome, State};
-use crate::message::Request;
-use crate::slice::LeaseId;
+use crate::model::identity::ActorId;
+use crate::model::slice::LeaseId;
+use crate::model::time::Time;
+use crate::service_manager::facts::{Asked, Fact};
+use crate::service_manager::machine::{Event, Extension, Held, Outcome, State};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
-use crate::time::Time;
+use crate::wire::message::Request;
 
 /// One service manager's books.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(in crate::invariants) struct GuestLease {
     /// Its first ticket, once it has one.
     pub(in crate::invariants) first: Option<Ticket>,
     /// The end of what is held or asked for, extensions included.
-    pub(in crate::invariants) over_at: Time,
+    pub(in crate::invariants) expires_at: Time,
     pub(in crate::invariants) forgotten: bool,
 }
 
@@ -98,17 +98,17 @@ impl GuestBooks {
 
     fn asked(&mut self, fact: &Asked, news: &mut News) {
         let (number, request) = (fact.request.id.number, fact.request.clone());
-        let over_at = request.last_end();
+        let expires_at = request.last_end();
         self.requests.insert(number, (fact.broker, request.clone(), first(number)));
         let state = State::Asking { broker: fact.broker, request: Box::new(request) };
-        self.born(first(number), state, (number, over_at), None, news);
+        self.born(first(number), state, (number, expires_at), None, news);
     }
 
     fn born(
         &mut self,
         id: LeaseId,
         state: State,
-        (number, over_at): (u64, Time),
+        (number, expires_at): (u64, Time),
         first: Option<Ticket>,
         news: &mut News,
     ) {
@@ -117,7 +117,7 @@ impl GuestBooks {
         if let Some(ticket) = &first {
             self.tickets.insert(ticket.hash(), id);
         }
-        let lease = GuestLease { state, number, first, over_at, forgotten: false };
+        let lease = GuestLease { state, number, first, expires_at, forgotten: false };
         self.leases.insert(id, lease);
     }
 
@@ -147,22 +147,22 @@ impl GuestBooks {
         let gone = State::Closed { outcome: Outcome::Unanswered };
         lease.state = std::mem::replace(&mut lease.state, gone).next(event)?;
         if let Some(held) = lease.state.held() {
-            lease.over_at = held.term.end();
+            lease.expires_at = held.term.end();
         }
         news.moved(id, from, lease.state.word());
         let held = lease.state.held().is_some();
         match extension {
             // A wish that outlives its lease is a wish that was given up.
             Some(Extension::Asking { broker, request }) if !held => {
-                let (own, over_at) = (request.id.number, request.last_end());
+                let (own, expires_at) = (request.id.number, request.last_end());
                 let state = State::GivenUp { broker };
-                self.born(first(own), state, (own, over_at), None, news);
+                self.born(first(own), state, (own, expires_at), None, news);
             }
             // A ticket that its site would not take is given back.
             Some(Extension::Redeeming { ticket, number: own }) if denied => {
-                let over_at = ticket.bottom().term.end();
+                let expires_at = ticket.bottom().term.end();
                 let state = State::Closing { tickets: vec![ticket.clone()] };
-                self.born(first(own), state, (own, over_at), Some(ticket), news);
+                self.born(first(own), state, (own, expires_at), Some(ticket), news);
             }
             Some(_) | None => {}
         }

@@ -1,6 +1,6 @@
 //! The books: what the journals say, folded once for all laws.
 //!
-//! They are kept with the machines of [`crate::lease`] and nothing else of the actors', so that a law
+//! They are kept with the machines of [`crate::actor::machine`] and nothing else of the actors', so that a law
 //! never asks an actor about itself. What is forgotten by an actor stays here, marked: a law must know
 //! what can never come back.
 
@@ -16,13 +16,13 @@ pub(super) use guest::{GuestBooks, GuestLease};
 pub(super) use site::{SiteBooks, SiteLease};
 
 use super::Cast;
+use crate::actor::fact::{Entry, Fact};
+use crate::actor::machine::Illegal;
 use crate::driver::UnitId;
-use crate::fact::{Entry, Fact};
-use crate::identity::ActorId;
-use crate::lease::Illegal;
-use crate::slice::{LeaseId, RequestId};
+use crate::model::identity::ActorId;
+use crate::model::slice::{LeaseId, RequestId};
+use crate::model::time::Time;
 use crate::ticket::link::LinkHash;
-use crate::time::Time;
 
 /// Everything that honest actors have in their journals.
 pub(super) struct Books {

@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use crate::driver::{Epoch, UnitId};
-use crate::fact::site_authority::{
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::slice::LeaseId;
+use crate::model::time::{Term, Time};
+use crate::site_authority::facts::{
     Fact, InventoryChanged, LeaseClosed, Redeemed, Stocked, TicketRefused, TicketSurrendered,
 };
-use crate::identity::ActorId;
-use crate::lease::site_authority::{Event, State};
-use crate::lease::unit;
-use crate::name::Name;
-use crate::refusal::Refusal;
-use crate::slice::LeaseId;
+use crate::site_authority::machine::{Event, State};
+use crate::site_authority::unit;
 use crate::ticket::Ticket;
 use crate::ticket::link::{DelegationId, LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
-use crate::time::{Term, Time};
+use crate::wire::refusal::Refusal;
 
 /// One site's books.
 #[derive(Default)]

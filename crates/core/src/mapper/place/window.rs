@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::calendar::Calendar;
-use crate::time::{Span, Term, Time};
+use crate::model::calendar::Calendar;
+use crate::model::time::{Span, Term, Time};
 
 /// Calendars over a term that moves on in time.
 pub(super) struct Window<'a> {

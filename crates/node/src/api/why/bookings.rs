@@ -1,12 +1,12 @@
 //! What a broker has sold of the units that a request asks for, and when there is room for it.
 
 use serde::{Deserialize, Serialize};
-use tenure_core::actor::broker::{Broker, HoldingSurvey};
-use tenure_core::lease::broker::State;
-use tenure_core::message::{Item, Request};
-use tenure_core::property::Properties;
+use tenure_core::broker::machine::State;
+use tenure_core::broker::{Broker, HoldingSurvey};
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::ticket::Ticket;
-use tenure_core::time::{Span, Term, Time};
+use tenure_core::wire::message::{Item, Request};
 
 use super::super::view::{self, Names};
 

@@ -7,20 +7,20 @@ mod owed;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use tenure_core::actor::Seat;
-use tenure_core::actor::service_manager::LeaseSurvey;
-use tenure_core::actor::site_authority::SiteAuthority;
+use tenure_core::broker::machine::State as RequestState;
 use tenure_core::driver::{Step, UnitId};
-use tenure_core::identity::ActorId;
-use tenure_core::lease::broker::State as RequestState;
-use tenure_core::lease::service_manager::{Outcome, State, Use};
-use tenure_core::lease::site_authority::State as SiteState;
-use tenure_core::lease::unit;
-use tenure_core::message::Request;
-use tenure_core::name::Name;
-use tenure_core::refusal::Refusal;
-use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::service_manager::LeaseSurvey;
+use tenure_core::service_manager::machine::{Outcome, State, UnitUse};
+use tenure_core::site_authority::SiteAuthority;
+use tenure_core::site_authority::machine::State as SiteState;
+use tenure_core::site_authority::unit;
 use tenure_core::ticket::link::LinkHash;
+use tenure_core::wire::message::Request;
+use tenure_core::wire::refusal::Refusal;
 
 use self::bookings::Market;
 use self::facts::{Failure, Told};
@@ -204,7 +204,8 @@ impl Inquiry<'_> {
         let owed = match self.deck.handle_of(actor) {
             Some(handle) => {
                 let meant = self.meant.clone();
-                let owed = handle.query_with_outbox(move |seat, outbox| meant.owed(seat, outbox));
+                let owed =
+                    handle.query_with_outbox(move |hosted, outbox| meant.owed(hosted, outbox));
                 // An actor that is down owes what it owed; its journal can be read all the same.
                 owed.await.unwrap_or_default()
             }
@@ -270,8 +271,8 @@ impl Inquiry<'_> {
             return Ok(());
         };
         let (names, now) = (self.deck.names().clone(), self.deck.now());
-        let state = self.deck.look(handle, move |seat| match seat {
-            Seat::Broker(broker, _) => broker.request(id).map(|state| match state {
+        let state = self.deck.look(handle, move |hosted| match hosted {
+            HostedActor::Broker(broker, _) => broker.request(id).map(|state| match state {
                 RequestState::Open { request } => {
                     let market = Market::of(broker, request, now, &names);
                     Err((view::time(request.latest), market))
@@ -280,7 +281,7 @@ impl Inquiry<'_> {
                 | RequestState::Returned { .. }
                 | RequestState::Refused { .. } => Ok(view::plain(state.word())),
             }),
-            Seat::ServiceManager(..) | Seat::SiteAuthority(..) => None,
+            HostedActor::ServiceManager(..) | HostedActor::SiteAuthority(..) => None,
         });
         let (says, help) = match state.await? {
             None => ("the request has not arrived".to_owned(), None),
@@ -319,9 +320,9 @@ impl Inquiry<'_> {
             .and_then(|(broker, request)| Some((broker, self.deck.handle_of(broker)?, request)));
         if let Some((broker, handle, request)) = asked {
             let (names, now) = (self.deck.names().clone(), self.deck.now());
-            let market = self.deck.look(handle, move |seat| match seat {
-                Seat::Broker(broker, _) => Some(Market::of(broker, &request, now, &names)),
-                Seat::ServiceManager(..) | Seat::SiteAuthority(..) => None,
+            let market = self.deck.look(handle, move |hosted| match hosted {
+                HostedActor::Broker(broker, _) => Some(Market::of(broker, &request, now, &names)),
+                HostedActor::ServiceManager(..) | HostedActor::SiteAuthority(..) => None,
             });
             let market = market.await?.unwrap_or_default();
             let name = self.deck.name(broker);
@@ -362,9 +363,9 @@ impl Inquiry<'_> {
             self.settle(format!("the site {name} has yet to answer"), help);
             return Ok(());
         };
-        let seen = self.deck.look(handle, move |seat| match seat {
-            Seat::SiteAuthority(site, _) => site_says(site, ticket),
-            Seat::ServiceManager(..) | Seat::Broker(..) => None,
+        let seen = self.deck.look(handle, move |hosted| match hosted {
+            HostedActor::SiteAuthority(site, _) => site_says(site, ticket),
+            HostedActor::ServiceManager(..) | HostedActor::Broker(..) => None,
         });
         let Some((says, units)) = seen.await? else {
             self.settle(format!("the site {name} has yet to hear of it"), None);
@@ -421,7 +422,8 @@ fn waits(lease: &LeaseSurvey<'_>, origin: ActorId) -> (Waits, String) {
             held.units.len()
         )),
         State::Active { held } => {
-            let unusable = held.units.values().filter(|(_, usage)| *usage == Use::Unusable).count();
+            let unusable =
+                held.units.values().filter(|(_, usage)| *usage == UnitUse::Unusable).count();
             let until = format!("it is active until {}", view::time(held.term.end()));
             if unusable == 0 {
                 return nothing(&until);

@@ -1,15 +1,15 @@
 //! What is owed for a lease: messages that wait to be answered, and steps of drivers.
 
 use serde::{Deserialize, Serialize};
-use tenure_core::actor::Seat;
-use tenure_core::actor::outbox::Outbox;
+use tenure_core::actor::effect::Effect;
 use tenure_core::driver::Call;
-use tenure_core::effect::Effect;
-use tenure_core::identity::ActorId;
-use tenure_core::message::{Envelope, Message};
-use tenure_core::slice::LeaseId;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::Time;
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::outbox::Outbox;
 use tenure_core::ticket::link::LinkHash;
-use tenure_core::time::Time;
+use tenure_core::wire::message::{Envelope, Message};
 
 /// Something that is owed for a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,8 +45,8 @@ pub(super) struct Meant {
 
 impl Meant {
     /// What an actor owes for the lease.
-    pub(super) fn owed(&self, seat: &Seat, outbox: &Outbox) -> Vec<Owed> {
-        let effects = seat.actor().effects_after(0).into_iter();
+    pub(super) fn owed(&self, hosted: &HostedActor, outbox: &Outbox) -> Vec<Owed> {
+        let effects = hosted.actor().effects_after(0).into_iter();
         let owed = effects.filter_map(|(id, effect)| match effect {
             Effect::Send(envelope) if self.is_in(&envelope) => {
                 let Envelope { header, message } = *envelope;
@@ -65,7 +65,8 @@ impl Meant {
         let ours = |ticket: LinkHash| self.tickets.contains(&ticket);
         match &envelope.message {
             Message::Request(request) => {
-                let extends = |item: &tenure_core::message::Item| item.extends.is_some_and(ours);
+                let extends =
+                    |item: &tenure_core::wire::message::Item| item.extends.is_some_and(ours);
                 request.id.number == self.id.number || request.items.iter().any(extends)
             }
             Message::Redeem { lease, .. } => *lease == self.id,

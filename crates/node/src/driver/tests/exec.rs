@@ -10,10 +10,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
-use tenure_core::codec::Hash;
 use tenure_core::driver::{Call, DriverError, Epoch, GuestDriver, ResourceDriver, Step};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
+use tenure_core::model::codec::Hash;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
 
 use super::super::conformance;
 use super::super::program::ProgramPath;

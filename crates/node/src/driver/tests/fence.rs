@@ -6,7 +6,7 @@ use std::thread;
 
 use tempfile::TempDir;
 use tenure_core::driver::{Call, DriverError, Epoch, Step};
-use tenure_core::property::Properties;
+use tenure_core::model::property::Properties;
 
 use super::super::fence::{Deeds, Fence, Work, hold};
 use super::super::record::{Key, Record};

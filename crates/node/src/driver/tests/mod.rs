@@ -13,10 +13,10 @@ use std::path::Path;
 
 use serde_json::Value;
 use tenure_core::driver::{Call, Epoch, GuestDriver, ResourceDriver, Step, UnitId};
-use tenure_core::identity::{ActorId, PublicKey};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::slice::LeaseId;
+use tenure_core::model::identity::{ActorId, PublicKey};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::slice::LeaseId;
 
 use super::DriverSettingsError;
 

@@ -7,8 +7,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tenure_core::driver::{Call, ResourceDriver, Step, UnitId};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
 
 use super::super::conformance;
 use super::process::{pid, runs};

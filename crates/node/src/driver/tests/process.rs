@@ -7,8 +7,8 @@ use std::thread;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tenure_core::driver::{Call, DriverError, ResourceDriver, Step, UnitId};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
 
 use super::super::conformance;
 use super::{call, site, with};

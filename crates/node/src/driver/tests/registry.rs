@@ -1,7 +1,7 @@
 use serde_json::json;
 use tempfile::TempDir;
 use tenure_core::driver::{Call, Step, UnitId};
-use tenure_core::time::Span;
+use tenure_core::model::time::Span;
 
 use super::super::conformance;
 use super::{call, guest, site};

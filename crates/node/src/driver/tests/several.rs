@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tenure_core::driver::{Answer, Call, DriverError, Epoch, GuestDriver, Step, UnitId};
-use tenure_core::identity::ActorId;
-use tenure_core::property::Properties;
-use tenure_core::time::Span;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::Span;
 
 use super::super::several::Several;
 use super::super::{DriverSettingsError, conformance, guests};

@@ -1,13 +1,13 @@
 //! What a dishonest broker does.
 
 use tenure_core::actor::Role;
-use tenure_core::identity::{ActorId, Scheme};
-use tenure_core::message::{Envelope, Item, Message, Request, Sealed};
-use tenure_core::name::Name;
-use tenure_core::resource::{Constraint, Test, Value};
+use tenure_core::model::identity::{ActorId, Scheme};
+use tenure_core::model::name::Name;
+use tenure_core::model::resource::{Constraint, Test, Value};
+use tenure_core::model::time::Term;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
-use tenure_core::time::Term;
+use tenure_core::wire::message::{Envelope, Item, Message, Request, Sealed};
 
 use super::reworded;
 use crate::simulate::fault::{Family, Fault};

@@ -2,20 +2,22 @@
 
 use std::num::NonZeroU32;
 
-use tenure_core::actor::{Role, Seat};
-use tenure_core::codec;
-use tenure_core::fact::{Fact, service_manager};
-use tenure_core::identity::{ActorId, Scheme};
-use tenure_core::lease::service_manager::State;
-use tenure_core::message::{Envelope, Item, Message, Request};
-use tenure_core::name::Name;
-use tenure_core::property::Properties;
-use tenure_core::resource::Constraints;
-use tenure_core::slice::{LeaseId, RequestId};
+use tenure_core::actor::Role;
+use tenure_core::actor::fact::Fact;
+use tenure_core::model::codec;
+use tenure_core::model::identity::{ActorId, Scheme};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::Constraints;
+use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::model::time::{Span, Term};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::machine::State;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
-use tenure_core::time::{Span, Term};
+use tenure_core::wire::message::{Envelope, Item, Message, Request};
 
 use super::reworded;
 use crate::simulate::act::Act;
@@ -180,7 +182,9 @@ impl World {
 
     /// The tickets that a guest holds a lease by.
     fn held_by(&self, who: usize, lease: LeaseId) -> Vec<Ticket> {
-        let Seat::ServiceManager(guest, _) = &self.players[who].fold else { return Vec::new() };
+        let HostedActor::ServiceManager(guest, _) = &self.players[who].fold else {
+            return Vec::new();
+        };
         let held = guest.lease(lease).and_then(State::held);
         held.map(|held| held.tickets.clone()).unwrap_or_default()
     }

@@ -1,0 +1,216 @@
+//! Facts: what an actor's journal holds, and all it needs to come back.
+//!
+//! A fact says what was decided, never what was asked or how; so a mapper can change without breaking
+//! an old journal. Each kind is one frozen layout with a version of its own. A changed layout is a new
+//! version with a step that lifts the old one, never an edit.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::actor::machine::Illegal;
+use crate::model::codec::DecodeError;
+use crate::model::time::Time;
+
+/// Declares the facts of one role: a struct and a variant for each, with its kind and version.
+macro_rules! facts {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident = $kind:literal $version:literal {
+            $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
+        }
+    )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+            pub struct $name {
+                $($(#[$field_doc])* pub $field: $type,)*
+            }
+
+            impl From<$name> for crate::actor::fact::Fact {
+                fn from(fact: $name) -> Self {
+                    Fact::$name(fact).into()
+                }
+            }
+        )*
+
+        /// The facts of this role.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Fact {
+            $($(#[$doc])* $name($name),)*
+        }
+
+        impl Fact {
+            /// The kinds of this role, each with the version that is written today.
+            pub const KINDS: &'static [(&'static str, u16)] = &[$(($kind, $version),)*];
+
+            /// The kind, as the journal names it, and its version.
+            pub fn kind(&self) -> (&'static str, u16) {
+                match self {
+                    $(Self::$name(_) => ($kind, $version),)*
+                }
+            }
+
+            /// Appends the bytes of the body.
+            pub fn encode_into(&self, bytes: &mut Vec<u8>) {
+                match self {
+                    $(Self::$name(fact) => crate::model::codec::encode_into(fact, bytes),)*
+                }
+            }
+
+            /// The body, for formats that people read.
+            pub fn body(&self) -> &dyn erased_serde::Serialize {
+                match self {
+                    $(Self::$name(fact) => fact,)*
+                }
+            }
+
+            /// Reads a body back; `None` if this role knows no such kind.
+            pub fn decode(
+                kind: &str,
+                version: u16,
+                body: &[u8],
+            ) -> Option<Result<Self, crate::model::codec::DecodeError>> {
+                match (kind, version) {
+                    $(($kind, $version) => Some(crate::model::codec::decode_fact(body).map(Self::$name)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+pub(crate) use facts;
+
+/// A fact of any role.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fact {
+    /// A service manager's.
+    ServiceManager(crate::service_manager::facts::Fact),
+    /// A broker's.
+    Broker(crate::broker::facts::Fact),
+    /// A site authority's.
+    SiteAuthority(crate::site_authority::facts::Fact),
+}
+
+impl From<crate::service_manager::facts::Fact> for Fact {
+    fn from(fact: crate::service_manager::facts::Fact) -> Self {
+        Self::ServiceManager(fact)
+    }
+}
+
+impl From<crate::broker::facts::Fact> for Fact {
+    fn from(fact: crate::broker::facts::Fact) -> Self {
+        Self::Broker(fact)
+    }
+}
+
+impl From<crate::site_authority::facts::Fact> for Fact {
+    fn from(fact: crate::site_authority::facts::Fact) -> Self {
+        Self::SiteAuthority(fact)
+    }
+}
+
+impl Fact {
+    /// Every kind there is, each with the version that is written today.
+    pub fn kinds() -> impl Iterator<Item = (&'static str, u16)> {
+        [
+            crate::service_manager::facts::Fact::KINDS,
+            crate::broker::facts::Fact::KINDS,
+            crate::site_authority::facts::Fact::KINDS,
+        ]
+        .into_iter()
+        .flatten()
+        .copied()
+    }
+
+    /// The kind, as the journal names it, and its version.
+    pub fn kind(&self) -> (&'static str, u16) {
+        match self {
+            Self::ServiceManager(fact) => fact.kind(),
+            Self::Broker(fact) => fact.kind(),
+            Self::SiteAuthority(fact) => fact.kind(),
+        }
+    }
+
+    /// Appends the bytes of the body.
+    pub fn encode_into(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::ServiceManager(fact) => fact.encode_into(bytes),
+            Self::Broker(fact) => fact.encode_into(bytes),
+            Self::SiteAuthority(fact) => fact.encode_into(bytes),
+        }
+    }
+
+    /// The body, for formats that people read.
+    pub fn body(&self) -> &dyn erased_serde::Serialize {
+        match self {
+            Self::ServiceManager(fact) => fact.body(),
+            Self::Broker(fact) => fact.body(),
+            Self::SiteAuthority(fact) => fact.body(),
+        }
+    }
+
+    /// Reads a fact back from its kind, version and body.
+    pub fn decode(kind: &str, version: u16, body: &[u8]) -> Result<Self, DecodeError> {
+        let of_service_manager = || {
+            Some(
+                crate::service_manager::facts::Fact::decode(kind, version, body)?
+                    .map(Self::ServiceManager),
+            )
+        };
+        let of_broker =
+            || Some(crate::broker::facts::Fact::decode(kind, version, body)?.map(Self::Broker));
+        let of_site = || {
+            Some(
+                crate::site_authority::facts::Fact::decode(kind, version, body)?
+                    .map(Self::SiteAuthority),
+            )
+        };
+        of_service_manager()
+            .or_else(of_broker)
+            .or_else(of_site)
+            .unwrap_or_else(|| Err(DecodeError::UnknownKind { kind: kind.to_owned(), version }))
+    }
+}
+
+/// A fact with the time it became one, on its actor's clock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// When.
+    pub at: Time,
+    /// What.
+    pub fact: Fact,
+}
+
+/// The words of a mapper, a driver or a user, as far as a fact keeps them: 1,000 characters.
+pub fn truncate_text(words: &str) -> String {
+    words.chars().take(1000).collect()
+}
+
+/// What a mapper remembers from one round to the next, opaque to the core.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Memo(pub Vec<u8>);
+
+impl Memo {
+    /// The largest memo, in bytes.
+    pub const MAX_BYTES: usize = 1 << 16;
+}
+
+/// A fact that does not follow from the ones before it: the journal is not this actor's, or damaged.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BadFact {
+    /// A fact of another role.
+    #[error("`{0}` is not a fact of this role")]
+    Foreign(&'static str),
+    /// It speaks of something that is not there.
+    #[error("`{kind}` speaks of {what}, which is not there")]
+    Missing {
+        /// The kind of the fact.
+        kind: &'static str,
+        /// What is missing.
+        what: String,
+    },
+    /// A machine refuses it.
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+}

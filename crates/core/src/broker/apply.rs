@@ -1,0 +1,231 @@
+//! How facts change a broker.
+
+use std::num::NonZeroU32;
+
+use super::{Broker, Cause, Holding, IssuedTicket, Obligation, Record, Timer, Wanted};
+use crate::actor::fact::BadFact;
+use crate::broker::facts::{DelegationTaken, Fact};
+use crate::broker::machine::{Event, State};
+use crate::model::codec::encode;
+use crate::model::name::Name;
+use crate::model::slice::RequestId;
+use crate::model::time::Time;
+use crate::mutants::mutant;
+use crate::ticket::Ticket;
+use crate::ticket::ledger::LEDGER_RETENTION;
+use crate::ticket::link::{AccountId, DelegationId};
+use crate::ticket::receipt::Receipt;
+use crate::wire::message::{Item, Request};
+
+impl Broker {
+    pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
+        match fact {
+            Fact::DelegationTaken(fact) => self.delegation_taken(at, fact),
+            Fact::DelegationEnded(fact) => self.delegation_ended(at, fact.delegation),
+            Fact::Requested(fact) => self.requested(at, &fact.request),
+            Fact::TicketsCut(fact) => {
+                for (place, (_, ticket)) in fact.tickets.iter().enumerate() {
+                    self.enter(ticket, (fact.request, place), at);
+                }
+                self.answered(fact.request, at, Event::Granted(fact.tickets.clone()))?;
+            }
+            Fact::RequestRefused(fact) => {
+                self.answered(fact.request, at, Event::Refused(fact.refusal.clone()))?;
+            }
+            Fact::ReceiptTaken(fact) => self.receipt_taken(at, &fact.receipt)?,
+            Fact::RequestForgotten(fact) => self.forget(fact.request),
+            Fact::MapperAnswered(fact) => {
+                self.pending.settle(&Obligation::Consult);
+                let again = self.rounds.answered(fact.memo.as_ref(), fact.wake);
+                self.timers.set(Timer::Wake, fact.wake);
+                if again {
+                    self.owe_consultation(at);
+                }
+            }
+            Fact::Woken(_) => {
+                self.timers.set(Timer::Wake, None);
+                if self.rounds.woken() {
+                    self.owe_consultation(at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn delegation_taken(&mut self, at: Time, fact: &DelegationTaken) {
+        let link = fact.ticket.bottom();
+        let account = link.account();
+        let total = self.totals.entry(link.resource.clone()).or_default();
+        for (term, units) in self.ledger.open(link) {
+            total.add(term, units);
+        }
+        if let AccountId::Delegation(id) = account {
+            // As long as what it covers is told apart: a renewal that comes late begins in the past, and
+            // must not cover once more what was cut before.
+            let end = link.term.end().plus(LEDGER_RETENTION).plus(self.base.margin());
+            self.timers.set(Timer::DelegationEnd(id), Some(end));
+        }
+        self.list(account, &fact.ticket);
+        let (ticket, attributes) = (fact.ticket.clone(), fact.attributes.clone());
+        let taken = Cause { position: self.base.position, at };
+        self.holdings.insert(account, Holding { ticket, attributes, taken });
+        if !self.open.is_empty() {
+            self.call(at);
+        }
+    }
+
+    fn delegation_ended(&mut self, at: Time, id: DelegationId) {
+        let account = AccountId::Delegation(id);
+        self.timers.set(Timer::DelegationEnd(id), None);
+        self.ledger.close(account);
+        let Some(ended) = self.holdings.remove(&account) else { return };
+        self.unlist(account, &ended.ticket);
+        let resource = &ended.ticket.bottom().resource;
+        if !self.by_type.contains_key(resource) {
+            self.totals.remove(resource);
+        } else if let Some(total) = self.totals.get_mut(resource) {
+            // What the account adds to the total lies further back.
+            total.forget_until(at.minus(LEDGER_RETENTION));
+        }
+    }
+
+    fn requested(&mut self, at: Time, request: &Request) {
+        let came_at = self.base.position;
+        let state = State::Open { request: Box::new(request.clone()) };
+        let record = Record {
+            bytes: bytes_of(&state),
+            state,
+            wanted: wanted(request),
+            came_at,
+            answer_by: request.answer_by.min(request.last_end()),
+            expires_at: request.last_word().plus(self.base.margin()),
+            answered: None,
+        };
+        self.timers.set(Timer::Request(request.id), Some(record.answer_by));
+        self.open.insert(came_at, request.id);
+        let share = self.of_each.entry(request.id.origin).or_default();
+        share.requests += 1;
+        share.open += 1;
+        share.bytes += record.bytes;
+        self.requests.insert(request.id, record);
+        self.call(at);
+    }
+
+    fn enter(&mut self, ticket: &Ticket, (request, place): (RequestId, usize), at: Time) {
+        let links = ticket.links();
+        if let [.., parent, child] = links {
+            if let Some(total) = self.totals.get_mut(&child.resource) {
+                total.forget_until(at.minus(LEDGER_RETENTION));
+                total.add(child.term, -i64::from(child.units.get()));
+            }
+            self.ledger.enter(parent, child, at);
+            self.serial = if mutant!(SerialStays) { 0 } else { self.serial.max(child.serial) };
+        }
+        self.issued.insert(ticket.hash(), IssuedTicket { request, place, credited: None });
+    }
+
+    fn answered(&mut self, id: RequestId, at: Time, event: Event) -> Result<(), BadFact> {
+        let cause = Cause { position: self.base.position, at };
+        let record = self.requests.get_mut(&id).ok_or_else(|| missing("answer", id))?;
+        self.open.remove(&record.came_at);
+        record.answered = Some(cause);
+        self.timers.set(Timer::Request(id), Some(record.expires_at));
+        self.step(id, event)?;
+        if let Some(record) = self.requests.get_mut(&id) {
+            let asked = std::mem::replace(&mut record.bytes, bytes_of(&record.state));
+            let share = self.of_each.entry(id.origin).or_default();
+            share.open -= 1;
+            share.bytes = share.bytes - asked + record.bytes;
+        }
+        Ok(())
+    }
+
+    fn receipt_taken(&mut self, at: Time, receipt: &Receipt) -> Result<(), BadFact> {
+        let hash = receipt.what.link;
+        let from = receipt.what.term.start().max(at);
+        let from = if mutant!(CreditsTheWhole) { Time::MIN } else { from };
+        let returned = self.ledger.give_back(hash, from);
+        if let (Some((_, link)), Some(term)) = (self.ledger.entered(hash), returned)
+            && let Some(total) = self.totals.get_mut(&link.resource)
+        {
+            total.add(term, i64::from(link.units.get()));
+        }
+        let issued = self.issued.get_mut(&hash).ok_or_else(|| missing("receipt", hash))?;
+        issued.credited = Some(Cause { position: self.base.position, at });
+        let id = issued.request;
+        if !self.open.is_empty() {
+            self.call(at);
+        }
+        self.step(id, Event::Credited(hash))
+    }
+
+    fn forget(&mut self, id: RequestId) {
+        self.timers.set(Timer::Request(id), None);
+        let Some(record) = self.requests.remove(&id) else { return };
+        self.open.remove(&record.came_at);
+        if let Some(share) = self.of_each.get_mut(&id.origin) {
+            share.requests -= 1;
+            share.open -= u32::from(matches!(record.state, State::Open { .. }));
+            share.bytes -= record.bytes;
+            if share.requests == 0 {
+                self.of_each.remove(&id.origin);
+            }
+        }
+        if let State::Granted { tickets, .. } | State::Returned { tickets } = &record.state {
+            for (_, ticket) in tickets {
+                self.issued.remove(&ticket.hash());
+            }
+        }
+    }
+
+    fn step(&mut self, id: RequestId, event: Event) -> Result<(), BadFact> {
+        let record = self.requests.get_mut(&id).ok_or_else(|| missing("event", id))?;
+        let gone = State::Returned { tickets: Vec::new() };
+        record.state = std::mem::replace(&mut record.state, gone).next(event)?;
+        Ok(())
+    }
+
+    /// There is something to decide.
+    fn call(&mut self, at: Time) {
+        if self.rounds.call() {
+            self.owe_consultation(at);
+        }
+    }
+
+    fn owe_consultation(&mut self, at: Time) {
+        self.pending.require(Obligation::Consult, self.base.position, at);
+    }
+}
+
+/// How long a state is, encoded; of a ticket the part that it does not share with others.
+fn bytes_of(state: &State) -> u64 {
+    let bytes = match state {
+        State::Open { request } => encode(request).len(),
+        State::Granted { tickets, .. } | State::Returned { tickets } => {
+            tickets.iter().map(|(_, ticket)| ticket.bottom().as_bytes().len()).sum()
+        }
+        State::Refused { refusal } => encode(refusal).len(),
+    };
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+fn wanted(request: &Request) -> Wanted {
+    let sum = |units: fn(&Item) -> NonZeroU32| {
+        request.items.iter().fold(0, |sum: u32, item| sum.saturating_add(units(item).get()))
+    };
+    Wanted {
+        resource: request
+            .items
+            .first()
+            .map_or_else(|| Name::literal("none"), |i| i.resource.clone()),
+        units: sum(|item| item.units),
+        least: sum(|item| item.least),
+        earliest: request.earliest,
+        latest: request.latest,
+        duration: request.duration,
+    }
+}
+
+fn missing(kind: &'static str, what: impl std::fmt::Display) -> BadFact {
+    BadFact::Missing { kind, what: what.to_string() }
+}

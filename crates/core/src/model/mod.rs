@@ -1,0 +1,10 @@
+//! Values that every other room is made of: time, names, properties, encodings, identities.
+
+pub mod calendar;
+pub mod codec;
+pub mod identity;
+pub mod name;
+pub mod property;
+pub mod resource;
+pub mod slice;
+pub mod time;

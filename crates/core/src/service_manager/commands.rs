@@ -1,0 +1,183 @@
+//! What a service manager does for its user and its mapper: ask, extend, close.
+
+use super::ServiceManager;
+use crate::actor::effect::{Command, Output, Problem};
+use crate::actor::fact::truncate_text;
+use crate::actor::{Emit as _, Role};
+use crate::model::identity::ActorId;
+use crate::model::property::Properties;
+use crate::model::resource::Constraints;
+use crate::model::slice::{LeaseId, RequestId};
+use crate::model::time::{Span, Term, Time};
+use crate::mutants::mutant;
+use crate::service_manager::facts::{
+    Asked, CloseBegun, ExtensionAsked, GaveUp, LeaveBegun, MapperAnswered,
+};
+use crate::service_manager::machine::{AfterLeave, Extension, State};
+use crate::service_manager::mapper::{Ask, Decision, Extend};
+use crate::ticket::Ticket;
+use crate::ticket::link::LinkHash;
+use crate::wire::message::{Item, MAX_CONFIGURATION, MAX_ITEMS, MAX_TICKETS, MAX_UNITS, Request};
+
+impl ServiceManager {
+    pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
+        let done = match command {
+            Command::Ask(ask) => self.ask(now, ask, out),
+            Command::Extend { lease, duration } => {
+                let reason = "the user asked for it".to_owned();
+                self.extend(now, Extend { lease, duration, reason }, out)
+            }
+            Command::Close { lease } => self.close(now, lease, out),
+            Command::Reset { .. } | Command::Stock { .. } | Command::Withdraw { .. } => {
+                return out.problems.push(super::wrong("command of a site's"));
+            }
+        };
+        if let Err(cause) = done {
+            out.problems.push(Problem::Command(cause));
+        }
+    }
+
+    pub(super) fn decide(&mut self, now: Time, decision: Decision, out: &mut Output) {
+        if let Err(stale) = self.rounds.check(decision.round) {
+            return out.problems.push(stale);
+        }
+        let mut done = Vec::new();
+        for extend in decision.extensions {
+            done.push(self.extend(now, extend, out));
+        }
+        for lease in decision.closes {
+            done.push(self.close(now, lease, out));
+        }
+        for ask in decision.asks {
+            done.push(self.ask(now, ask, out));
+        }
+        let bad = done.into_iter().filter_map(Result::err);
+        out.problems.extend(bad.map(Problem::BadChoice));
+        let memo = self.rounds.news(decision.memo, &mut out.problems);
+        let wake = decision.wake.filter(|&wake| wake > now);
+        self.emit(now, MapperAnswered { round: decision.round, memo, wake }, out);
+    }
+
+    fn ask(&mut self, now: Time, ask: Ask, out: &mut Output) -> Result<(), String> {
+        self.last_number += u64::from(mutant!(NumberOutsideJournal));
+        let broker = self.broker(ask.broker)?;
+        if ask.items.is_empty() || ask.items.len() > MAX_ITEMS {
+            return Err(format!("a request has 1 to {MAX_ITEMS} items, not {}", ask.items.len()));
+        }
+        if ask.items.iter().any(|item| item.least > item.units) {
+            return Err("an item would do with more units than it asks for".to_owned());
+        }
+        let fits = ask.configuration.check_bytes(MAX_CONFIGURATION);
+        fits.map_err(|error| format!("the configuration is too long: {error}"))?;
+        if let Some(item) = ask.items.iter().find(|item| item.units.get() > MAX_UNITS) {
+            return Err(format!("{} units in one item are more than {MAX_UNITS}", item.units));
+        }
+        Term::lasting(ask.earliest, ask.duration).map_err(|empty| empty.to_string())?;
+        if ask.duration <= self.base.two_margins() {
+            return Err(format!(
+                "a term of {} is too short: it must be longer than {}",
+                ask.duration,
+                self.base.two_margins()
+            ));
+        }
+        if ask.latest < ask.earliest {
+            return Err("the latest start is before the earliest".to_owned());
+        }
+        let request = Request {
+            id: RequestId { origin: self.base.id(), number: self.last_number + 1 },
+            items: ask.items,
+            earliest: ask.earliest,
+            latest: ask.latest,
+            duration: ask.duration,
+            answer_by: ask.answer_by,
+            properties: ask.properties,
+        };
+        let (slice, configuration) = (ask.slice, ask.configuration);
+        let reason = truncate_text(&ask.reason);
+        self.emit(now, Asked { broker, slice, request, configuration, reason }, out);
+        Ok(())
+    }
+
+    fn broker(&self, named: Option<ActorId>) -> Result<ActorId, String> {
+        let mut known = self.base.peers_of(Role::Broker);
+        match named {
+            Some(id) if self.base.is_known(id, Role::Broker) => Ok(id),
+            Some(id) => Err(format!("no broker {id} is known")),
+            None => match (known.next(), known.next()) {
+                (Some((_, id)), None) => Ok(id),
+                (None, _) => Err("no broker is known".to_owned()),
+                (Some(_), Some(_)) => Err("several brokers are known; name one".to_owned()),
+            },
+        }
+    }
+
+    fn extend(&mut self, now: Time, extend: Extend, out: &mut Output) -> Result<(), String> {
+        let Extend { lease, duration, reason } = extend;
+        let record = self.leases.get(&lease).ok_or_else(|| format!("there is no lease {lease}"))?;
+        let (State::Joining { held } | State::Active { held }) = &record.state else {
+            return Err(format!("lease {lease} is {}, it cannot be extended", record.state.word()));
+        };
+        if held.extension != Extension::None {
+            return Err(format!("lease {lease} is being extended already"));
+        }
+        if held.tickets_at(now).count() >= MAX_TICKETS {
+            return Err(format!("lease {lease} is extended {MAX_TICKETS} times ahead"));
+        }
+        Term::lasting(held.term.end(), duration).map_err(|empty| empty.to_string())?;
+        let newest = held.tickets.last().ok_or("a lease without a ticket")?;
+        let request = self.extension_request(newest, held.term.end(), duration);
+        let broker = self.broker(Some(newest.bottom().issuer))?;
+        let reason = truncate_text(&reason);
+        self.emit(now, ExtensionAsked { lease, broker, request, reason }, out);
+        Ok(())
+    }
+
+    /// The request that goes on from a ticket at `end`, with its units.
+    fn extension_request(&self, newest: &Ticket, end: Time, duration: Span) -> Request {
+        let link = newest.bottom();
+        let item = Item {
+            resource: link.resource.clone(),
+            units: link.units,
+            least: link.units,
+            requirements: Constraints::NONE,
+            extends: Some(link.hash()),
+        };
+        Request {
+            id: RequestId { origin: self.base.id(), number: self.last_number + 1 },
+            items: vec![item],
+            earliest: end,
+            latest: end,
+            duration,
+            answer_by: end.minus(self.base.margin()),
+            properties: Properties::default(),
+        }
+    }
+
+    /// Gives a lease back, from wherever it is in its life.
+    fn close(&mut self, now: Time, lease: LeaseId, out: &mut Output) -> Result<(), String> {
+        let record = self.leases.get(&lease).ok_or_else(|| format!("there is no lease {lease}"))?;
+        match &record.state {
+            State::Asking { .. } => self.emit(now, GaveUp { number: lease.number }, out),
+            State::Redeeming { .. } => self.emit(now, CloseBegun { lease }, out),
+            State::Leaving { held, then: AfterLeave::End } if held.awaited == 0 => {
+                self.emit(now, CloseBegun { lease }, out);
+            }
+            State::Joining { .. }
+            | State::Active { .. }
+            | State::Leaving { then: AfterLeave::End, .. } => {
+                self.emit(now, LeaveBegun { lease, then: AfterLeave::Close }, out);
+            }
+            State::GivenUp { .. }
+            | State::Leaving { then: AfterLeave::Close, .. }
+            | State::Closing { .. }
+            | State::Crediting { .. } => {}
+            State::Closed { .. } => return Err(format!("lease {lease} is over")),
+        }
+        Ok(())
+    }
+
+    /// The lease that a ticket belongs to.
+    pub fn lease_of(&self, ticket: LinkHash) -> Option<LeaseId> {
+        self.by_ticket.get(&ticket).copied()
+    }
+}

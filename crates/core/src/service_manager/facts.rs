@@ -1,0 +1,195 @@
+//! The facts of a service manager.
+
+use crate::actor::fact::{Memo, facts};
+use crate::driver::UnitId;
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::property::Properties;
+use crate::model::slice::{LeaseId, SliceName};
+use crate::model::time::{Term, Time};
+use crate::service_manager::machine::AfterLeave;
+use crate::ticket::Ticket;
+use crate::ticket::receipt::Receipt;
+use crate::wire::message::{LeasedUnit, Request};
+use crate::wire::refusal::Refusal;
+
+facts! {
+    /// A signal was read.
+    SignalObserved = "service-manager.signal-observed" 1 {
+        /// Its name.
+        signal: Name,
+        /// Its value.
+        value: i64,
+    }
+
+    /// The mapper's round is over; what it decided are the facts before this one.
+    MapperAnswered = "service-manager.mapper-answered" 1 {
+        /// The round.
+        round: u64,
+        /// What the mapper wants to remember, if that changed.
+        memo: Option<Memo>,
+        /// When it wants to be asked again, whatever happens.
+        wake: Option<Time>,
+    }
+
+    /// A broker is asked for tickets: a new lease begins.
+    Asked = "service-manager.asked" 1 {
+        /// Whom.
+        broker: ActorId,
+        /// The slice it is for.
+        slice: SliceName,
+        /// What.
+        request: Request,
+        /// For the site's driver.
+        configuration: Properties,
+        /// Why, in the mapper's or the user's words.
+        reason: String,
+    }
+
+    /// The broker cut tickets; each becomes a lease.
+    Granted = "service-manager.granted" 1 {
+        /// The number of the request.
+        number: u64,
+        /// The tickets, each with the item it is for.
+        tickets: Vec<(u16, Ticket)>,
+    }
+
+    /// The broker said no.
+    AskRefused = "service-manager.ask-refused" 1 {
+        /// The number of the request.
+        number: u64,
+        /// Why.
+        refusal: Refusal,
+    }
+
+    /// No answer can be of use any more.
+    GaveUp = "service-manager.gave-up" 1 {
+        /// The number of the request.
+        number: u64,
+    }
+
+    /// The site handed over the units.
+    Leased = "service-manager.leased" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The term granted.
+        term: Term,
+        /// The units.
+        units: Vec<LeasedUnit>,
+    }
+
+    /// The site did not honour the ticket.
+    RedeemRefused = "service-manager.redeem-refused" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// Why.
+        refusal: Refusal,
+    }
+
+    /// The guest's software uses a unit, or cannot.
+    Joined = "service-manager.joined" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The unit.
+        unit: UnitId,
+        /// Set if it cannot.
+        error: Option<String>,
+    }
+
+    /// A broker is asked for a ticket that goes on.
+    ExtensionAsked = "service-manager.extension-asked" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// Whom.
+        broker: ActorId,
+        /// What.
+        request: Request,
+        /// Why.
+        reason: String,
+    }
+
+    /// The broker cut the ticket that goes on.
+    ExtensionGranted = "service-manager.extension-granted" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The ticket.
+        ticket: Ticket,
+    }
+
+    /// No extension: refused, or unanswered. The lease stays as it was.
+    ExtensionDenied = "service-manager.extension-denied" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// Why, if somebody said.
+        refusal: Option<Refusal>,
+    }
+
+    /// The site took the new ticket.
+    Extended = "service-manager.extended" 1 {
+        /// The lease.
+        lease: LeaseId,
+    }
+
+    /// Tickets came that nobody wants any more; each becomes a lease that is given back.
+    UnwantedGranted = "service-manager.unwanted-granted" 1 {
+        /// The number of the request.
+        number: u64,
+        /// The tickets.
+        tickets: Vec<(u16, Ticket)>,
+    }
+
+    /// The guest's software is told to stop using the units.
+    LeaveBegun = "service-manager.leave-begun" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// What comes then.
+        then: AfterLeave,
+    }
+
+    /// The guest's software has stopped using a unit, well or badly.
+    Left = "service-manager.left" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The unit.
+        unit: UnitId,
+        /// Set if it went badly.
+        error: Option<String>,
+    }
+
+    /// The lease is to be given back, and no unit has to be left first.
+    CloseBegun = "service-manager.close-begun" 1 {
+        /// The lease.
+        lease: LeaseId,
+    }
+
+    /// The site has the units again.
+    SiteClosed = "service-manager.site-closed" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// Set if the site closed it.
+        refusal: Option<Refusal>,
+        /// The site's word on what came back.
+        receipts: Vec<Receipt>,
+    }
+
+    /// The broker took the receipts.
+    Credited = "service-manager.credited" 1 {
+        /// The lease.
+        lease: LeaseId,
+    }
+
+    /// The term is over, less the clock margin.
+    TermOver = "service-manager.term-over" 1 {
+        /// The lease.
+        lease: LeaseId,
+    }
+
+    /// Nothing about the lease can come any more.
+    LeaseForgotten = "service-manager.lease-forgotten" 1 {
+        /// The lease.
+        lease: LeaseId,
+    }
+
+    /// The mapper is to be asked though nothing happened: at the start, or because it wanted to be.
+    Woken = "service-manager.woken" 1 {}
+}

@@ -1,0 +1,422 @@
+//! What a service manager does with time, messages and its guest's driver.
+
+use std::collections::BTreeSet;
+
+use super::{Obligation, ServiceManager, Timer};
+use crate::actor::effect::{DriverResult, Output, Problem};
+use crate::actor::fact::truncate_text;
+use crate::actor::{Emit as _, dropped};
+use crate::driver::Step;
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::slice::{LeaseId, RequestId};
+use crate::model::time::{Term, Time};
+use crate::mutants::mutant;
+use crate::service_manager::facts::{
+    AskRefused, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted, Joined,
+    LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SignalObserved, SiteClosed, TermOver,
+    UnwantedGranted, Woken,
+};
+use crate::service_manager::machine::{AfterLeave, Extension, Held, State, UnitUse};
+use crate::ticket::Ticket;
+use crate::ticket::link::LinkHash;
+use crate::ticket::receipt::Receipt;
+use crate::wire::message::{LeasedUnit, Message, Request, Sealed, Subject};
+use crate::wire::refusal::{Outlook, Refusal};
+
+impl ServiceManager {
+    pub(super) fn start(&mut self, now: Time, out: &mut Output) {
+        self.emit(now, Woken {}, out);
+    }
+
+    pub(super) fn observe(&mut self, now: Time, signal: Name, value: i64, out: &mut Output) {
+        self.emit(now, SignalObserved { signal, value }, out);
+    }
+
+    pub(super) fn tick(&mut self, now: Time, out: &mut Output) {
+        while let Some(timer) = self.timers.due(now) {
+            match timer {
+                Timer::Wake => self.emit(now, Woken {}, out),
+                Timer::Lease(id) => self.lease_due(now, id, out),
+            }
+        }
+    }
+
+    fn lease_due(&mut self, now: Time, lease: LeaseId, out: &mut Output) {
+        let Some(record) = self.leases.get(&lease) else {
+            return self.timers.set(Timer::Lease(lease), None);
+        };
+        let end = record.expires_at.minus(self.base.margin());
+        match &record.state {
+            State::Asking { .. } => self.emit(now, GaveUp { number: lease.number }, out),
+            State::Joining { .. } | State::Active { .. } if now < end => {
+                self.emit(now, LeaveBegun { lease, then: AfterLeave::End }, out);
+            }
+            State::GivenUp { .. }
+            | State::Redeeming { .. }
+            | State::Joining { .. }
+            | State::Active { .. }
+            | State::Leaving { .. }
+            | State::Closing { .. }
+            | State::Crediting { .. } => self.emit(now, TermOver { lease }, out),
+            State::Closed { .. } => self.emit(now, LeaseForgotten { lease }, out),
+        }
+    }
+
+    pub(super) fn message(&mut self, now: Time, sealed: &Sealed, out: &mut Output) {
+        let Some(envelope) = self.base.open(sealed, out) else { return };
+        let from = envelope.header.from;
+        let kind = envelope.message.kind();
+        let taken = match envelope.message {
+            Message::Granted { request, tickets } => {
+                self.tickets_came(now, from, request, tickets, out)
+            }
+            Message::Leased { ticket, term, units } => {
+                self.units_came(now, from, ticket, term, units, out)
+            }
+            Message::Closed { ticket, refusal, receipts } => {
+                self.site_closed(now, from, ticket, refusal, receipts, out)
+            }
+            Message::Credited { tickets } => self.credited(now, from, &tickets, out),
+            Message::Refused { subject, refusal } => self.refused(now, from, subject, refusal, out),
+            Message::Delegate { .. }
+            | Message::Delegated { .. }
+            | Message::Request(_)
+            | Message::Redeem { .. }
+            | Message::Close { .. }
+            | Message::Credit { .. } => Err("a service manager does not take it".to_owned()),
+        };
+        if let Err(cause) = taken {
+            out.problems.push(dropped(kind, cause));
+        }
+    }
+
+    fn tickets_came(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        id: RequestId,
+        tickets: Vec<(u16, Ticket)>,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        let number = id.number;
+        let Some(&lease) = self.requests.get(&number) else { return Ok(()) };
+        let Some((broker, request)) = self.asked(number) else { return Ok(()) };
+        if broker != from || request.id != id {
+            return Err(format!("request {id} was not put to its sender"));
+        }
+        let request = request.clone();
+        if let Err(refusal) = self.check_grant(&request, &tickets) {
+            self.not_granted(now, number, lease, refusal, out);
+            return Ok(());
+        }
+        let share = |(item, ticket)| (item, self.base.credentials.share(ticket));
+        let tickets = tickets.into_iter().map(share).collect();
+        match self.lease(lease) {
+            Some(State::Asking { .. }) => self.emit(now, Granted { number, tickets }, out),
+            Some(State::GivenUp { .. }) => {
+                self.emit(now, UnwantedGranted { number, tickets }, out);
+            }
+            Some(State::Joining { .. } | State::Active { .. }) => {
+                if let Some((_, ticket)) = tickets.into_iter().next() {
+                    self.emit(now, ExtensionGranted { lease, ticket }, out);
+                }
+            }
+            // A lease on its way out takes no extension; once it is out, the request is asked after once
+            // more and its ticket given back.
+            Some(State::Leaving { .. }) => {}
+            Some(
+                State::Redeeming { .. }
+                | State::Closing { .. }
+                | State::Crediting { .. }
+                | State::Closed { .. },
+            )
+            | None => {}
+        }
+        Ok(())
+    }
+
+    /// Whether the tickets are what was asked for, validly signed, and this guest's.
+    fn check_grant(&mut self, request: &Request, tickets: &[(u16, Ticket)]) -> Result<(), Refusal> {
+        let me = self.base.id();
+        let mut sums = vec![0u64; request.items.len()];
+        let mut seen = BTreeSet::new();
+        for (item, ticket) in tickets.iter().filter(|_| !mutant!(GrantNotChecked)) {
+            self.base.credentials.check_ticket(ticket, ticket.site(), me)?;
+            let link = ticket.bottom();
+            let index = usize::from(*item);
+            let wanted = request.items.get(index);
+            let good = wanted.is_some_and(|wanted| {
+                wanted.resource == link.resource && wanted.extends == link.extends
+            }) && request.earliest <= link.term.start()
+                && link.term.start() <= request.latest
+                && link.term.duration() == request.duration
+                && self.goes_on_at(link.extends, ticket.site())
+                && !self.by_ticket.contains_key(&ticket.hash())
+                && seen.insert(ticket.hash());
+            if !good {
+                return Err(Refusal::Malformed("a ticket is not what was asked for".to_owned()));
+            }
+            sums[index] += u64::from(link.units.get());
+        }
+        let enough = request.items.iter().zip(&sums).all(|(item, &sum)| {
+            u64::from(item.least.get()) <= sum && sum <= u64::from(item.units.get())
+        });
+        if enough || mutant!(GrantNotChecked) {
+            Ok(())
+        } else {
+            Err(Refusal::Malformed("the tickets are not for the units asked for".to_owned()))
+        }
+    }
+
+    /// Whether an extension is for the site that has the units, as far as they are still held.
+    fn goes_on_at(&self, extends: Option<LinkHash>, site: ActorId) -> bool {
+        let lease = extends.and_then(|ticket| self.by_ticket.get(&ticket));
+        let held = lease.and_then(|&lease| self.lease(lease)?.held());
+        held.is_none_or(|held| held.tickets.iter().all(|ticket| ticket.site() == site))
+    }
+
+    fn not_granted(
+        &mut self,
+        now: Time,
+        number: u64,
+        lease: LeaseId,
+        refusal: Refusal,
+        out: &mut Output,
+    ) {
+        match self.lease(lease) {
+            Some(State::Asking { .. } | State::GivenUp { .. }) => {
+                self.emit(now, AskRefused { number, refusal }, out);
+            }
+            Some(State::Joining { .. } | State::Active { .. } | State::Leaving { .. }) => {
+                self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out);
+            }
+            // No request is open for these.
+            Some(
+                State::Redeeming { .. }
+                | State::Closing { .. }
+                | State::Crediting { .. }
+                | State::Closed { .. },
+            )
+            | None => {}
+        }
+    }
+
+    fn units_came(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        ticket: LinkHash,
+        term: Term,
+        units: Vec<LeasedUnit>,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        let Some(&lease) = self.by_ticket.get(&ticket) else { return Ok(()) };
+        let Some(record) = self.leases.get(&lease) else { return Ok(()) };
+        match &record.state {
+            // Over, though nobody has looked at the clock since: the units are as good as the site's.
+            State::Redeeming { ticket }
+                if ticket.bottom().term.end().minus(self.base.margin()) <= now => {}
+            State::Redeeming { ticket } => {
+                let link = ticket.bottom();
+                let count = u32::try_from(units.len()).unwrap_or(u32::MAX);
+                let distinct: BTreeSet<_> = units.iter().map(|unit| unit.unit).collect();
+                let good = ticket.site() == from
+                    && term == link.term
+                    && distinct.len() == units.len()
+                    && (record.least.get()..=link.units.get()).contains(&count);
+                if !good {
+                    return Err(format!("lease {lease} is not what the ticket says"));
+                }
+                self.emit(now, Leased { lease, term, units }, out);
+            }
+            State::Joining { held } | State::Active { held } => {
+                if is_extension(held, ticket, from) {
+                    self.emit(now, Extended { lease }, out);
+                }
+            }
+            State::Asking { .. }
+            | State::GivenUp { .. }
+            | State::Leaving { .. }
+            | State::Closing { .. }
+            | State::Crediting { .. }
+            | State::Closed { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn site_closed(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        ticket: LinkHash,
+        refusal: Option<Refusal>,
+        receipts: Vec<Receipt>,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        let Some(&lease) = self.by_ticket.get(&ticket) else { return Ok(()) };
+        let Some(state) = self.lease(lease) else { return Ok(()) };
+        let tickets: Vec<Ticket> = match state {
+            State::Redeeming { ticket } => vec![ticket.clone()],
+            State::Joining { held } | State::Active { held } | State::Leaving { held, .. } => {
+                held.tickets.clone()
+            }
+            State::Closing { tickets } => tickets.clone(),
+            State::Asking { .. }
+            | State::GivenUp { .. }
+            | State::Crediting { .. }
+            | State::Closed { .. } => return Ok(()),
+        };
+        if tickets.first().is_none_or(|first| first.site() != from) {
+            return Err(format!("lease {lease} is not at its sender's site"));
+        }
+        for receipt in &receipts {
+            let what = &receipt.what;
+            let ours = what.site == from
+                && tickets.iter().map(Ticket::bottom).any(|link| {
+                    link.hash() == what.link
+                        && link.issuer == what.issuer
+                        && link.units == what.units
+                        && link.term.encloses(what.term)
+                });
+            if !ours || !self.base.credentials.checks_receipt(receipt) {
+                return Err(format!("a receipt for lease {lease} is not good"));
+            }
+        }
+        self.emit(now, SiteClosed { lease, refusal, receipts }, out);
+        Ok(())
+    }
+
+    fn credited(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        tickets: &[LinkHash],
+        out: &mut Output,
+    ) -> Result<(), String> {
+        let lease = tickets.first().and_then(|ticket| self.by_ticket.get(ticket)).copied();
+        let Some(lease) = lease else { return Ok(()) };
+        let Some(State::Crediting { receipts }) = self.lease(lease) else { return Ok(()) };
+        let all = receipts
+            .iter()
+            .all(|receipt| receipt.what.issuer == from && tickets.contains(&receipt.what.link));
+        if !all {
+            return Err(format!("it does not credit what lease {lease} gave back"));
+        }
+        self.emit(now, Credited { lease }, out);
+        Ok(())
+    }
+
+    fn refused(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        subject: Subject,
+        refusal: Refusal,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        match subject {
+            Subject::Request(id) => {
+                let asked = self.asked(id.number).map(|(broker, request)| (broker, request.id));
+                match (asked, self.requests.get(&id.number).copied()) {
+                    (Some(asked), Some(lease)) if asked == (from, id) => {
+                        if !matches!(refusal, Refusal::Overloaded) {
+                            self.not_granted(now, id.number, lease, refusal, out);
+                        }
+                        Ok(())
+                    }
+                    (Some(_), Some(_)) => Err(format!("request {id} was not put to its sender")),
+                    _ => Ok(()),
+                }
+            }
+            Subject::Ticket(ticket) => self.ticket_refused(now, from, ticket, refusal, out),
+            Subject::Delegation(_) => {
+                Err("it is about nothing of this service manager's".to_owned())
+            }
+        }
+    }
+
+    fn ticket_refused(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        hash: LinkHash,
+        refusal: Refusal,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        let Some(&lease) = self.by_ticket.get(&hash) else { return Ok(()) };
+        // The site may take the ticket later: it is asked again until the deadline.
+        if refusal.outlook() == Outlook::Later {
+            return Ok(());
+        }
+        match self.lease(lease) {
+            Some(State::Redeeming { ticket }) if ticket.site() == from => {
+                self.emit(now, RedeemRefused { lease, refusal }, out);
+            }
+            // A late answer to a redeem says nothing about the close that came after it; nor does the
+            // refusal of an extension, since a close is refused with its first ticket or not at all.
+            Some(State::Closing { tickets })
+                if tickets.first().is_some_and(|f| f.site() == from && f.hash() == hash)
+                    && matches!(
+                        refusal,
+                        Refusal::Ticket(_)
+                            | Refusal::Conflict(_)
+                            | Refusal::Oversold { .. }
+                            | Refusal::Malformed(_)
+                    ) =>
+            {
+                self.emit(now, RedeemRefused { lease, refusal }, out);
+            }
+            Some(State::Joining { held } | State::Active { held })
+                if is_extension(held, hash, from) =>
+            {
+                self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out);
+            }
+            Some(
+                State::Asking { .. }
+                | State::GivenUp { .. }
+                | State::Redeeming { .. }
+                | State::Joining { .. }
+                | State::Active { .. }
+                | State::Leaving { .. }
+                | State::Closing { .. }
+                | State::Crediting { .. }
+                | State::Closed { .. },
+            )
+            | None => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn driver_done(&mut self, now: Time, done: DriverResult, out: &mut Output) {
+        let DriverResult { lease, unit, epoch, step, outcome } = done;
+        let obligation = match step {
+            Step::Join => Obligation::Join(lease, unit),
+            Step::Leave => Obligation::Leave(lease, unit),
+            Step::Setup | Step::Teardown => return out.problems.push(super::wrong("site's step")),
+        };
+        let held = self.lease(lease).and_then(State::held);
+        let usage = held.and_then(|held| held.units.get(&unit));
+        let awaited = usage.is_some_and(|(leased, usage)| {
+            leased.epoch == epoch && matches!(usage, UnitUse::Joining | UnitUse::Leaving)
+        });
+        if !awaited || !self.pending.requires(&obligation) {
+            let cause = format!("{} of {unit} in {epoch:?} is not owed", step.word());
+            return out.problems.push(Problem::Command(cause));
+        }
+        let error = outcome.err().map(|error| truncate_text(&error.0));
+        if step == Step::Join {
+            self.emit(now, Joined { lease, unit, error }, out);
+        } else {
+            self.emit(now, Left { lease, unit, error }, out);
+        }
+    }
+}
+
+/// Whether `ticket` is the extension that is being redeemed at `site`.
+fn is_extension(held: &Held, ticket: LinkHash, site: ActorId) -> bool {
+    matches!(
+        &held.extension,
+        Extension::Redeeming { ticket: shown, .. } if shown.hash() == ticket && shown.site() == site
+    )
+}

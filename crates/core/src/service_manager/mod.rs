@@ -1,0 +1,393 @@
+//! The service manager: asks, redeems and uses, for a guest.
+
+mod apply;
+mod commands;
+pub mod facts;
+mod handle;
+pub mod machine;
+pub mod mapper;
+mod survey;
+
+pub use survey::LeaseSurvey;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use crate::actor::effect::{Effect, EffectId, Input, Output, Problem};
+use crate::actor::fact::{BadFact, Entry, Fact};
+use crate::actor::pending::PendingEffects;
+use crate::actor::rounds::MapperRounds;
+use crate::actor::snapshot::{self, RestoreError, Settings};
+use crate::actor::timers::Timers;
+use crate::actor::watermark::{self, Watermarks};
+use crate::actor::{Actor, Base, Peer, Role, Setup, at_most};
+use crate::driver::{Call, Step, UnitId};
+use crate::model::calendar::Calendar;
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::property::Properties;
+use crate::model::slice::{LeaseId, SliceName};
+use crate::model::time::{Span, Term, Time};
+use crate::service_manager::machine::{Extension, State};
+use crate::service_manager::mapper::View;
+use crate::ticket::Ticket;
+use crate::ticket::link::LinkHash;
+use crate::wire::message::{Envelope, Message, Request, Sealed};
+use crate::wire::refusal::Refusal;
+
+/// A service manager.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServiceManager {
+    pub(crate) base: Base,
+    pub(crate) rounds: MapperRounds,
+    /// How long before the end of a lease its guest starts to leave.
+    leave_before: Span,
+    pub(crate) leases: BTreeMap<LeaseId, Lease>,
+    /// The lease that each open request is for: its own, or one it would extend.
+    requests: BTreeMap<u64, LeaseId>,
+    by_ticket: BTreeMap<LinkHash, LeaseId>,
+    /// The units held or asked for over time, by type.
+    pub(crate) holdings: BTreeMap<Name, Calendar>,
+    /// The leases with units, by their ends.
+    pub(crate) ending: BTreeSet<(Time, LeaseId)>,
+    pub(crate) signals: BTreeMap<Name, i64>,
+    /// The number of the last request.
+    last_number: u64,
+    /// The leases that are not over.
+    live: BTreeSet<LeaseId>,
+    pending: PendingEffects<Obligation>,
+    timers: Timers<Timer>,
+}
+
+/// A lease with what its state does not carry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Lease {
+    pub(crate) state: State,
+    pub(crate) resource: Name,
+    pub(crate) units: u32,
+    /// The term held or, before it is granted, the first one asked for.
+    pub(crate) term: Term,
+    slice: SliceName,
+    /// The fewest units that will do.
+    least: NonZeroU32,
+    configuration: Properties,
+    /// The request, for as long as an answer may come.
+    request: Option<Box<Request>>,
+    /// What it adds to the holdings.
+    booked: Vec<(Name, Term, u32)>,
+    /// Its tickets, to be found by.
+    tickets: Vec<LinkHash>,
+    /// The site that closed it of its own accord, and why.
+    closed_by: Option<(ActorId, Refusal)>,
+    /// Where it stands among those that end.
+    ends_at: Option<Time>,
+    /// When nothing about it can come any more, less the clock margin.
+    expires_at: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+enum Obligation {
+    Consult,
+    /// The request of this number.
+    Ask(u64),
+    Redeem(LeaseId),
+    Extend(LeaseId),
+    Join(LeaseId, UnitId),
+    Leave(LeaseId, UnitId),
+    Close(LeaseId),
+    Credit(LeaseId),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+enum Timer {
+    Wake,
+    Lease(LeaseId),
+}
+
+impl ServiceManager {
+    /// A service manager with an empty journal. Guests start to leave `leave_before` the end of a lease;
+    /// zero drops the units at the end without a leave.
+    pub fn new(setup: Setup, leave_before: Span) -> Self {
+        Self {
+            base: Base::new(setup),
+            rounds: MapperRounds::default(),
+            leave_before,
+            leases: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            by_ticket: BTreeMap::new(),
+            holdings: BTreeMap::new(),
+            ending: BTreeSet::new(),
+            signals: BTreeMap::new(),
+            last_number: 0,
+            live: BTreeSet::new(),
+            pending: PendingEffects::default(),
+            timers: Timers::default(),
+        }
+    }
+
+    /// What the mapper is shown, if a round is open.
+    pub fn view(&self, now: Time) -> Option<View<'_>> {
+        self.rounds.open().map(|round| View::new(self, now, round))
+    }
+
+    /// Where a lease is in its life.
+    pub fn lease(&self, id: LeaseId) -> Option<&State> {
+        self.leases.get(&id).map(|lease| &lease.state)
+    }
+
+    /// All leases that are remembered.
+    pub fn leases(&self) -> impl Iterator<Item = (LeaseId, &State)> {
+        self.leases.iter().map(|(&id, lease)| (id, &lease.state))
+    }
+
+    /// The slices and their leases (S19).
+    pub fn slices(&self) -> BTreeMap<&SliceName, Vec<LeaseId>> {
+        let mut slices: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (&id, lease) in &self.leases {
+            slices.entry(&lease.slice).or_default().push(id);
+        }
+        slices
+    }
+
+    fn effect(&self, obligation: &Obligation, cause: (EffectId, Time)) -> Option<Effect> {
+        let send =
+            |to, message| Some(Effect::Send(Box::new(self.base.envelope(to, cause, message))));
+        match *obligation {
+            Obligation::Consult => self.rounds.open().map(|round| Effect::Consult { round }),
+            Obligation::Ask(number) => {
+                let (broker, request) = self.asked(number)?;
+                send(broker, Message::Request(request.clone()))
+            }
+            Obligation::Redeem(id) => {
+                let State::Redeeming { ticket } = self.lease(id)? else { return None };
+                send(ticket.site(), self.redeem(id, ticket)?)
+            }
+            Obligation::Extend(id) => {
+                let held = self.lease(id)?.held()?;
+                let Extension::Redeeming { ticket, .. } = &held.extension else { return None };
+                send(ticket.site(), self.redeem(id, ticket)?)
+            }
+            Obligation::Join(id, unit) => self.call(id, unit, Step::Join),
+            Obligation::Leave(id, unit) => self.call(id, unit, Step::Leave),
+            Obligation::Close(id) => {
+                let State::Closing { tickets } = self.lease(id)? else { return None };
+                let (first, extensions) = tickets.split_first()?;
+                // Extensions that were over when this became owed have nothing to give back.
+                let ahead = extensions.iter().filter(|ticket| cause.1 < ticket.bottom().term.end());
+                let tickets = std::iter::once(first).chain(ahead).cloned().collect();
+                send(first.site(), Message::Close { tickets })
+            }
+            Obligation::Credit(id) => {
+                let State::Crediting { receipts } = self.lease(id)? else { return None };
+                let issuer = receipts.first()?.what.issuer;
+                send(issuer, Message::Credit { receipts: receipts.clone() })
+            }
+        }
+    }
+
+    /// The broker and the request of an open number.
+    fn asked(&self, number: u64) -> Option<(ActorId, &Request)> {
+        let lease = self.leases.get(self.requests.get(&number)?)?;
+        match &lease.state {
+            State::Asking { broker, request } => Some((*broker, request)),
+            State::GivenUp { broker } => Some((*broker, lease.request.as_deref()?)),
+            State::Joining { held } | State::Active { held } | State::Leaving { held, .. } => {
+                match &held.extension {
+                    Extension::Asking { broker, request } => Some((*broker, request)),
+                    Extension::None | Extension::Redeeming { .. } => None,
+                }
+            }
+            State::Redeeming { .. }
+            | State::Closing { .. }
+            | State::Crediting { .. }
+            | State::Closed { .. } => None,
+        }
+    }
+
+    fn redeem(&self, id: LeaseId, ticket: &Ticket) -> Option<Message> {
+        let lease = self.leases.get(&id)?;
+        Some(Message::Redeem {
+            ticket: ticket.clone(),
+            lease: id,
+            slice: lease.slice.clone(),
+            least: lease.least.min(ticket.bottom().units),
+            configuration: lease.configuration.clone(),
+        })
+    }
+
+    fn call(&self, id: LeaseId, unit: UnitId, step: Step) -> Option<Effect> {
+        let lease = self.leases.get(&id)?;
+        let held = lease.state.held()?;
+        let (leased, _) = held.units.get(&unit)?;
+        Some(Effect::Call(Call {
+            site: held.tickets.first()?.site(),
+            unit,
+            epoch: leased.epoch,
+            step,
+            resource: lease.resource.clone(),
+            guest: self.base.id(),
+            slice: lease.slice.clone(),
+            lease: id,
+            properties: leased.properties.clone(),
+        }))
+    }
+}
+
+impl Actor for ServiceManager {
+    fn handle(&mut self, now: Time, input: Input, out: &mut Output) {
+        match input {
+            Input::Start => self.start(now, out),
+            Input::Message(sealed) => self.message(now, &sealed, out),
+            Input::Tick => self.tick(now, out),
+            Input::Driver(done) => self.driver_done(now, done, out),
+            Input::Observe { signal, value } => self.observe(now, signal, value, out),
+            Input::Command(command) => self.command(now, command, out),
+            Input::Decision(crate::mapper::Decision::ServiceManager(decision)) => {
+                self.decide(now, decision, out);
+            }
+            Input::Decision(_) => out.problems.push(wrong("decision of another role")),
+        }
+    }
+
+    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
+        let Fact::ServiceManager(fact) = &entry.fact else {
+            return Err(BadFact::Foreign(entry.fact.kind().0));
+        };
+        self.apply_fact(entry.at, fact)?;
+        self.base.position += 1;
+        Ok(())
+    }
+
+    fn position(&self) -> u64 {
+        self.base.position
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            margin: self.base.margin(),
+            leave_before: self.leave_before,
+            renewals: Vec::new(),
+        }
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        let Self {
+            base,
+            leave_before: _,
+            rounds,
+            leases,
+            requests,
+            by_ticket,
+            holdings,
+            ending,
+            signals,
+            last_number,
+            live: _,
+            pending,
+            timers,
+        } = self;
+        let state = (
+            base.position,
+            rounds,
+            leases,
+            requests,
+            by_ticket,
+            holdings,
+            ending,
+            signals,
+            last_number,
+            pending,
+            timers,
+        );
+        snapshot::write(Role::ServiceManager, &self.settings(), &state)
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
+        let settings = self.settings();
+        let Self {
+            base,
+            leave_before: _,
+            rounds,
+            leases,
+            requests,
+            by_ticket,
+            holdings,
+            ending,
+            signals,
+            last_number,
+            live,
+            pending,
+            timers,
+        } = self;
+        (
+            base.position,
+            *rounds,
+            *leases,
+            *requests,
+            *by_ticket,
+            *holdings,
+            *ending,
+            *signals,
+            *last_number,
+            *pending,
+            *timers,
+        ) = snapshot::read(Role::ServiceManager, &settings, bytes)?;
+        let is_live = |(&id, lease): (&LeaseId, &Lease)| is_live(&lease.state).then_some(id);
+        *live = leases.iter().filter_map(is_live).collect();
+        Ok(())
+    }
+
+    fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)> {
+        let effect = |(id, obligation, at): (EffectId, &Obligation, Time)| {
+            Some((id, self.effect(obligation, (id, at))?))
+        };
+        self.pending.after(position).filter_map(effect).collect()
+    }
+
+    fn is_pending(&self, id: EffectId) -> bool {
+        self.pending.is_pending(id)
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn seal(&mut self, envelope: &Envelope) -> Sealed {
+        envelope.seal(&mut self.base.credentials)
+    }
+
+    fn seal_all(&mut self, envelopes: &[&Envelope]) -> Vec<Sealed> {
+        Envelope::seal_all(envelopes, &mut self.base.credentials)
+    }
+
+    fn signatures(&self) -> (u64, u64) {
+        (self.base.credentials.made(), self.base.credentials.checked())
+    }
+
+    fn watermarks(&self) -> &Watermarks {
+        &self.base.watermarks
+    }
+
+    fn witnessed_len(&mut self, sealed: &Sealed) -> Option<u64> {
+        watermark::witnessed_len(self.base.id(), sealed, &mut self.base.credentials)
+    }
+
+    fn peers(&self) -> &BTreeMap<ActorId, Peer> {
+        &self.base.setup.peers
+    }
+
+    fn unfinished(&self, most: usize) -> Vec<String> {
+        let live = self.live.iter().filter_map(|id| Some((id, self.lease(*id)?)));
+        at_most(live.map(|(id, state)| format!("lease {id} is {}", state.word())), most)
+    }
+}
+
+fn is_live(state: &State) -> bool {
+    !matches!(state, State::Closed { .. })
+}
+
+fn wrong(input: &'static str) -> Problem {
+    Problem::WrongRole { role: "service manager", input }
+}

@@ -1,0 +1,459 @@
+//! How facts change a site authority.
+
+use std::collections::BTreeSet;
+
+use super::{Cause, Delegation, Lease, Obligation, SiteAuthority, Tenancy, Timer};
+use crate::actor::fact::BadFact;
+use crate::driver::UnitId;
+use crate::model::time::{Span, Term, Time};
+use crate::mutants::mutant;
+use crate::site_authority::facts::{
+    Denial, Fact, LeaseClosed, Redeemed, TicketRefused, TicketSurrendered,
+};
+use crate::site_authority::machine::{Event, State};
+use crate::site_authority::unit;
+use crate::ticket::Ticket;
+use crate::ticket::link::{AccountId, DelegationId, LinkHash};
+
+impl SiteAuthority {
+    pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
+        match fact {
+            Fact::Stocked(fact) => self.stocked(at, fact),
+            Fact::InventoryChanged(fact) => self.inventory_changed(at, fact)?,
+            Fact::DelegationIssued(fact) => self.delegation_issued(at, &fact.ticket),
+            Fact::DelegationAcknowledged(fact) => {
+                self.pending.settle(&Obligation::Delegate(fact.number));
+            }
+            Fact::DelegationEnded(fact) => self.delegation_ended(fact.number),
+            Fact::Redeemed(fact) => self.redeemed(at, fact),
+            Fact::LeaseExtended(fact) => self.lease_extended(at, fact.lease, &fact.ticket)?,
+            Fact::TicketRefused(fact) => self.ticket_refused(at, fact)?,
+            Fact::CameDue(fact) => self.step_lease(at, fact.lease, Event::CameDue)?,
+            Fact::UnitsAssigned(fact) => self.units_assigned(at, fact.lease, &fact.units)?,
+            Fact::UnitSetUp(fact) => {
+                let event = unit::Event::SetUp(fact.properties.clone());
+                let tenant = self.step_unit(at, fact.unit, event)?;
+                if let Some(lease) = tenant.filter(|_| self.is_ready(fact.unit)) {
+                    self.step_lease(at, lease, Event::UnitReady(fact.unit))?;
+                }
+            }
+            Fact::UnitSetupFailed(fact) => {
+                self.unit_lost(at, fact.unit, unit::Event::SetupFailed)?;
+            }
+            Fact::UnitTornDown(fact) => {
+                self.step_unit(at, fact.unit, unit::Event::TornDown)?;
+            }
+            Fact::UnitTeardownFailed(fact) => {
+                self.unit_lost(at, fact.unit, unit::Event::TeardownFailed)?;
+            }
+            Fact::UnitReset(fact) => {
+                self.step_unit(at, fact.unit, unit::Event::Reset)?;
+            }
+            Fact::LeaseActivated(fact) => {
+                self.step_lease(at, fact.lease, Event::Activated)?;
+                let cause = self.cause(at);
+                if let Some(lease) = self.leases.get_mut(&fact.lease) {
+                    lease.answer(fact.lease, cause);
+                }
+            }
+            Fact::LeaseClosed(fact) => self.lease_closed(at, fact)?,
+            Fact::TicketSurrendered(fact) => {
+                self.surrendered(at, fact);
+            }
+            Fact::LeaseForgotten(fact) => self.forget(at, fact.lease),
+            Fact::MapperAnswered(fact) => {
+                self.pending.settle(&Obligation::Consult);
+                let again = self.rounds.answered(fact.memo.as_ref(), fact.wake);
+                self.timers.set(Timer::Wake, fact.wake);
+                if again {
+                    self.require(Obligation::Consult, at);
+                }
+            }
+            Fact::Woken(_) => {
+                self.timers.set(Timer::Wake, None);
+                if self.rounds.woken() {
+                    self.require(Obligation::Consult, at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn delegation_issued(&mut self, at: Time, ticket: &Ticket) {
+        let link = ticket.bottom();
+        let Some(generation) = link.delegation else { return };
+        let number = generation.delegation;
+        self.claims.open(link);
+        let offer = self
+            .plan
+            .offers
+            .iter()
+            .position(|offer| offer.broker == link.holder && offer.resource == link.resource);
+        let renew = offer.map(|offer| link.term.end().minus(self.plan.offers[offer].renew_before));
+        let shelf = self.stocks.get(&link.resource);
+        let attributes = shelf.map(|shelf| shelf.attributes.clone()).unwrap_or_default();
+        let delegation = Delegation { ticket: ticket.clone(), attributes };
+        self.delegations.insert(number, delegation);
+        self.last_delegation = self.last_delegation.max(number);
+        self.timers.set(Timer::Renewal(number), renew);
+        // Until then its closed leases are remembered, and a clock that was set back does no harm.
+        let end = link.term.end().plus(self.base.margin());
+        self.timers.set(Timer::DelegationEnd(number), Some(end));
+        self.require(Obligation::Delegate(number), at);
+    }
+
+    fn delegation_ended(&mut self, number: u64) {
+        self.timers.set(Timer::Renewal(number), None);
+        self.timers.set(Timer::DelegationEnd(number), None);
+        self.pending.settle(&Obligation::Delegate(number));
+        self.delegations.remove(&number);
+        let id = DelegationId { issuer: self.base.id(), number };
+        self.claims.close(AccountId::Delegation(id));
+    }
+
+    fn redeemed(&mut self, at: Time, fact: &Redeemed) {
+        let hash = fact.ticket.hash();
+        let term = fact.ticket.bottom().term;
+        self.claim(&fact.ticket, at);
+        let due = term.start() <= at;
+        let lease = Lease {
+            state: if due { State::Due } else { State::Early },
+            tickets: vec![fact.ticket.clone()],
+            term,
+            id: Some(fact.lease),
+            configuration_bytes: fact.configuration.bytes(),
+            least: fact.least,
+            failed: BTreeSet::new(),
+            short_since: None,
+            stalled: None,
+            answered: Vec::new(),
+            closed: None,
+        };
+        let tenancy = Tenancy {
+            guest: fact.ticket.bottom().holder,
+            slice: fact.slice.clone(),
+            lease: fact.lease,
+            configuration: fact.configuration.clone(),
+            units: 0,
+        };
+        self.tenancies.insert(hash, tenancy);
+        self.remember(hash, lease);
+        self.live.insert(hash);
+        if mutant!(AnsweredTooSoon) {
+            let cause = self.cause(at);
+            if let Some(lease) = self.leases.get_mut(&hash) {
+                lease.answer(hash, cause);
+            }
+        }
+        self.refresh(hash, at);
+    }
+
+    /// Enters every link of the chain under its parent.
+    fn claim(&mut self, ticket: &Ticket, at: Time) {
+        self.claims.forget_history(at);
+        for pair in ticket.links().windows(2) {
+            self.claims.enter(&pair[0], &pair[1], at);
+            self.claims.forget_steps(pair[0].account(), at);
+        }
+        self.used.insert(ticket.bottom().account());
+    }
+
+    fn lease_extended(&mut self, at: Time, hash: LinkHash, ticket: &Ticket) -> Result<(), BadFact> {
+        self.claim(ticket, at);
+        self.by_ticket.insert(ticket.hash(), hash);
+        self.step_lease(at, hash, Event::Extended)?;
+        let cause = self.cause(at);
+        if let Some(lease) = self.leases.get_mut(&hash) {
+            lease.answer(ticket.hash(), cause);
+            let end = ticket.bottom().term.end();
+            lease.term = Term::new(lease.term.start(), end).unwrap_or(lease.term);
+            self.charges.release(lease);
+            lease.tickets.push(ticket.clone());
+            self.charges.charge(lease);
+        }
+        self.refresh(hash, at);
+        Ok(())
+    }
+
+    fn units_assigned(
+        &mut self,
+        at: Time,
+        hash: LinkHash,
+        units: &[UnitId],
+    ) -> Result<(), BadFact> {
+        for &unit in units {
+            self.step_unit(at, unit, unit::Event::Assigned(hash))?;
+        }
+        self.step_lease(at, hash, Event::Assigned(units.iter().copied().collect()))
+    }
+
+    /// A unit will not serve the lease it was on or meant for.
+    fn unit_lost(&mut self, at: Time, unit: UnitId, event: unit::Event) -> Result<(), BadFact> {
+        let tenant = self.units.get(&unit).and_then(|unit| unit.state.tenant());
+        self.step_unit(at, unit, event)?;
+        let still = self.units.get(&unit).and_then(|unit| unit.state.tenant());
+        let Some(lease) = tenant.filter(|_| still.is_none()) else { return Ok(()) };
+        if let Some(lease) = self.leases.get_mut(&lease) {
+            lease.failed.insert(unit);
+        }
+        self.step_lease(at, lease, Event::UnitLost(unit))
+    }
+
+    fn lease_closed(&mut self, at: Time, fact: &LeaseClosed) -> Result<(), BadFact> {
+        let lease = self.leases.get(&fact.lease).ok_or_else(|| missing("close", fact.lease))?;
+        let (units, tickets) = (lease.state.units(), lease.tickets.clone());
+        self.step_lease(at, fact.lease, Event::Closed(fact.why.clone()))?;
+        for unit in units {
+            self.step_unit(at, unit, unit::Event::Released)?;
+        }
+        self.end_tenancy(fact.lease);
+        for ticket in &tickets {
+            self.claims.give_back(ticket.hash(), at);
+        }
+        let cause = self.cause(at);
+        self.live.remove(&fact.lease);
+        if let Some(lease) = self.leases.get_mut(&fact.lease) {
+            lease.closed = Some((cause, fact.receipts.clone()));
+            self.charges.release(lease);
+            // No unit is set up for it any more.
+            lease.configuration_bytes = 0;
+            self.charges.charge(lease);
+        }
+        Ok(())
+    }
+
+    /// A ticket that comes back unredeemed is claimed and given back at once, and remembered as closed.
+    fn surrendered(&mut self, at: Time, fact: &TicketSurrendered) {
+        let (ticket, hash) = (&fact.ticket, fact.ticket.hash());
+        self.claim(ticket, at);
+        self.claims.give_back(hash, at);
+        let cause = self.cause(at);
+        let lease = Lease {
+            state: State::Closed { units: Default::default(), why: fact.why.clone() },
+            tickets: vec![ticket.clone()],
+            term: ticket.bottom().term,
+            id: None,
+            configuration_bytes: 0,
+            least: ticket.bottom().units,
+            failed: BTreeSet::new(),
+            short_since: None,
+            stalled: None,
+            answered: Vec::new(),
+            closed: Some((cause, fact.receipts.clone())),
+        };
+        self.remember(hash, lease);
+        self.refresh(hash, at);
+    }
+
+    fn remember(&mut self, hash: LinkHash, lease: Lease) {
+        self.charges.charge(&lease);
+        self.leases.insert(hash, lease);
+        self.by_ticket.insert(hash, hash);
+    }
+
+    fn ticket_refused(&mut self, at: Time, fact: &TicketRefused) -> Result<(), BadFact> {
+        let TicketRefused { ticket, denial } = fact;
+        let above = match denial {
+            Denial::Conflict(outline) => usize::try_from(outline.above).unwrap_or(usize::MAX),
+            Denial::Other(_) => 0,
+        };
+        let heads = ticket.links().get(above).and_then(|parent| {
+            let account = self.claims.account(parent.account())?;
+            Some(account.heads())
+        });
+        let head = |hash| heads?.iter().find(|head| head.hash() == hash);
+        let find = |hash| self.claims.entered(hash).map(|(_, link)| link).or_else(|| head(hash));
+        let cause = self.cause(at);
+        self.refused
+            .insert(ticket, denial, cause, |hash| find(hash).cloned())
+            .map_err(|hash| missing("refusal", hash))?;
+        let forget = ticket.bottom().term.end().plus(self.base.margin());
+        self.timers.set(Timer::Lease(ticket.hash()), Some(forget));
+        Ok(())
+    }
+
+    fn forget(&mut self, at: Time, hash: LinkHash) {
+        self.timers.set(Timer::Lease(hash), None);
+        self.refused.remove(hash);
+        self.claims.forget_history(at);
+        if let Some(lease) = self.leases.remove(&hash) {
+            self.charges.release(&lease);
+            for ticket in &lease.tickets {
+                self.by_ticket.remove(&ticket.hash());
+                self.used.remove(&ticket.bottom().account());
+            }
+        }
+    }
+
+    fn step_lease(&mut self, at: Time, hash: LinkHash, event: Event) -> Result<(), BadFact> {
+        let lease = self.leases.get_mut(&hash).ok_or_else(|| missing("event", hash))?;
+        let ready = matches!(event, Event::UnitReady(_));
+        let changed = ready || matches!(event, Event::UnitLost(_));
+        lease.state = std::mem::replace(&mut lease.state, State::Early).next(event)?;
+        let waits = matches!(&lease.state, State::Priming { pending, .. } if !pending.is_empty());
+        let short = lease.short_since.is_some() && lease.lacks() > 0;
+        // One that is ready was counted before: nothing else follows from it.
+        if ready {
+            self.place_stalled(hash);
+        } else {
+            self.refresh(hash, at);
+        }
+        // What it still waits for may have been its last hope: the mapper has to look again.
+        if changed && short && !waits {
+            self.consult(at);
+        }
+        Ok(())
+    }
+
+    /// Sets what follows from a lease's state: its deadline, and its place among those that lack units.
+    fn refresh(&mut self, hash: LinkHash, at: Time) {
+        let (position, margin) = (self.base.position, self.base.margin());
+        let Some(lease) = self.leases.get_mut(&hash) else { return };
+        let deadline = match lease.state {
+            State::Early => lease.term.start(),
+            State::Active { .. } if mutant!(RunsOver) => lease.term.end().plus(margin),
+            State::Active { .. } if mutant!(EndsEarly) => lease.term.end().minus(margin),
+            State::Priming { .. } if mutant!(SetupEndsLate) => {
+                lease.term.end().plus(Span::DAY.times(365))
+            }
+            State::Due | State::Priming { .. } | State::Active { .. } => lease.term.end(),
+            State::Closed { .. } if mutant!(NoTombstone) => at,
+            State::Closed { .. } => lease.term.end().plus(margin),
+        };
+        self.timers.set(Timer::Lease(hash), Some(deadline));
+        match (lease.lacks() > 0, lease.short_since) {
+            (true, None) => {
+                lease.short_since = Some(position);
+                self.short.insert(position, hash);
+                self.consult(at);
+            }
+            (false, Some(since)) => {
+                lease.short_since = None;
+                self.short.remove(&since);
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+        self.place_stalled(hash);
+    }
+
+    /// Puts a lease where it belongs among those that lack units and have none on the way.
+    fn place_stalled(&mut self, hash: LinkHash) {
+        let Some(lease) = self.leases.get_mut(&hash) else { return };
+        let place = lease.stalls();
+        let old = std::mem::replace(&mut lease.stalled, place);
+        let shelf = self.stocks.get_mut(&lease.tickets[0].bottom().resource);
+        let Some(shelf) = shelf.filter(|_| old != place) else { return };
+        if let Some(old) = old {
+            shelf.stalled.remove(&old);
+        }
+        shelf.stalled.extend(place);
+    }
+
+    /// Moves a unit on, with its shelf, its epoch and what is owed for it; answers its tenant.
+    fn step_unit(
+        &mut self,
+        at: Time,
+        id: UnitId,
+        event: unit::Event,
+    ) -> Result<Option<LinkHash>, BadFact> {
+        let unit = self.units.get_mut(&id).ok_or_else(|| missing("event", id))?;
+        let from = unit.state.clone();
+        unit.state = std::mem::replace(&mut unit.state, unit::State::Free).next(event)?;
+        unit.epoch = unit::epoch_after(unit.epoch, &from, &unit.state);
+        let to = unit.state.clone();
+        let served = match &to {
+            unit::State::SettingUp { tenant } => Some(*tenant),
+            unit::State::Free => None,
+            unit::State::Ready { .. }
+            | unit::State::Abandoned { .. }
+            | unit::State::TearingDown { .. }
+            | unit::State::Quarantined => unit.served,
+        };
+        let before = std::mem::replace(&mut unit.served, served);
+        if let Some(shelf) = self.stocks.get_mut(&unit.resource) {
+            shelf.take(id, &from);
+            shelf.put(id, &to);
+        }
+        match to {
+            unit::State::Free | unit::State::Quarantined => self.busy.remove(&id),
+            unit::State::SettingUp { .. }
+            | unit::State::Ready { .. }
+            | unit::State::Abandoned { .. }
+            | unit::State::TearingDown { .. } => self.busy.insert(id),
+        };
+        self.serve(before, served)?;
+        self.owe_for(id, &from, &to, at);
+        let came_free = to == unit::State::Free || (to.assignable() && !from.assignable());
+        // One that is lost may have been what a lease waited for.
+        if (came_free || to == unit::State::Quarantined) && !self.short.is_empty() {
+            self.consult(at);
+        }
+        Ok(to.tenant())
+    }
+
+    /// A unit that served one lease serves another from now on.
+    fn serve(&mut self, from: Option<LinkHash>, to: Option<LinkHash>) -> Result<(), BadFact> {
+        if from == to {
+            return Ok(());
+        }
+        if let Some(tenant) = to {
+            let tenancy = self.tenancies.get_mut(&tenant);
+            tenancy.ok_or_else(|| missing("tenant", tenant))?.units += 1;
+        }
+        if let Some(tenant) = from {
+            if let Some(tenancy) = self.tenancies.get_mut(&tenant) {
+                tenancy.units -= 1;
+            }
+            self.end_tenancy(tenant);
+        }
+        Ok(())
+    }
+
+    /// Drops what was told of a lease that is over, if no unit is left to be cleaned after it.
+    fn end_tenancy(&mut self, tenant: LinkHash) {
+        let over = self.lease(tenant).is_none_or(|state| matches!(state, State::Closed { .. }));
+        if over && self.tenancies.get(&tenant).is_some_and(|tenancy| tenancy.units == 0) {
+            self.tenancies.remove(&tenant);
+        }
+    }
+
+    fn owe_for(&mut self, id: UnitId, from: &unit::State, to: &unit::State, at: Time) {
+        let setting_up = |s: &unit::State| {
+            matches!(s, unit::State::SettingUp { .. } | unit::State::Abandoned { .. })
+        };
+        let cleaning = |s: &unit::State| matches!(s, unit::State::TearingDown { .. });
+        match (setting_up(from), setting_up(to)) {
+            (false, true) => self.require(Obligation::Setup(id), at),
+            (true, false) => self.pending.settle(&Obligation::Setup(id)),
+            (true, true) | (false, false) => {}
+        }
+        match (cleaning(from), cleaning(to)) {
+            (false, true) if mutant!(AbandonedNotCleaned) && setting_up(from) => {}
+            (false, true) => self.require(Obligation::Teardown(id), at),
+            (true, false) => self.pending.settle(&Obligation::Teardown(id)),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    fn is_ready(&self, unit: UnitId) -> bool {
+        self.units.get(&unit).is_some_and(|u| matches!(u.state, unit::State::Ready { .. }))
+    }
+
+    pub(super) fn consult(&mut self, at: Time) {
+        if self.rounds.call() {
+            self.require(Obligation::Consult, at);
+        }
+    }
+
+    fn require(&mut self, obligation: Obligation, at: Time) {
+        self.pending.require(obligation, self.base.position, at);
+    }
+
+    fn cause(&self, at: Time) -> Cause {
+        Cause { position: self.base.position, at }
+    }
+}
+
+pub(super) fn missing(kind: &'static str, what: impl std::fmt::Display) -> BadFact {
+    BadFact::Missing { kind, what: what.to_string() }
+}

@@ -1,0 +1,45 @@
+//! What a site owes, spelt out: the messages and driver calls behind its duties.
+
+use super::{Delegation, Obligation, SiteAuthority, Tenancy, Unit};
+use crate::actor::effect::{Effect, EffectId};
+use crate::driver::{Call, Step, UnitId};
+use crate::model::time::Time;
+use crate::wire::message::Message;
+
+impl SiteAuthority {
+    pub(super) fn effect(
+        &self,
+        obligation: &Obligation,
+        cause: (EffectId, Time),
+    ) -> Option<Effect> {
+        match *obligation {
+            Obligation::Consult => self.rounds.open().map(|round| Effect::Consult { round }),
+            Obligation::Delegate(number) => {
+                let Delegation { ticket, attributes } = self.delegations.get(&number)?.clone();
+                let holder = ticket.bottom().holder;
+                let message = Message::Delegate { ticket, attributes };
+                let envelope = self.base.envelope(holder, cause, message);
+                Some(Effect::Send(Box::new(envelope)))
+            }
+            Obligation::Setup(unit) => self.call(unit, Step::Setup),
+            Obligation::Teardown(unit) => self.call(unit, Step::Teardown),
+        }
+    }
+
+    fn call(&self, id: UnitId, step: Step) -> Option<Effect> {
+        let Unit { resource, epoch, served, .. } = self.units.get(&id)?;
+        let Tenancy { guest, slice, lease, configuration, units: _ } =
+            self.tenancies.get(served.as_ref()?)?;
+        Some(Effect::Call(Call {
+            site: self.base.id(),
+            unit: id,
+            epoch: *epoch,
+            step,
+            resource: resource.clone(),
+            guest: *guest,
+            slice: slice.clone(),
+            lease: *lease,
+            properties: configuration.clone(),
+        }))
+    }
+}

@@ -1,0 +1,231 @@
+//! The facts of a site authority.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use crate::actor::fact::{Memo, facts};
+use crate::driver::{Epoch, UnitId};
+use crate::model::name::Name;
+use crate::model::property::Properties;
+use crate::model::resource::Attributes;
+use crate::model::slice::{LeaseId, SliceName};
+use crate::model::time::Time;
+use crate::site_authority::machine::CloseReason;
+use crate::ticket::Ticket;
+use crate::ticket::evidence::EvidenceOutline;
+use crate::ticket::link::{LinkHash, SignedLink};
+use crate::ticket::receipt::Receipt;
+use crate::wire::refusal::Refusal;
+
+facts! {
+    /// Units of a type are there to be lent; they get the next numbers.
+    Stocked = "site.stocked" 1 {
+        /// The type.
+        resource: Name,
+        /// What all its units are like.
+        attributes: Attributes,
+        /// How many.
+        units: u32,
+    }
+
+    /// What is known of the units of a type has changed, or some are withdrawn from service. Numbers of
+    /// withdrawn units are not used again.
+    InventoryChanged = "site.inventory-changed" 1 {
+        /// The type.
+        resource: Name,
+        /// What its units are like from now on.
+        attributes: Attributes,
+        /// The units that are withdrawn: free or quarantined until now.
+        withdrawn: Vec<UnitId>,
+    }
+
+    /// Units are delegated to a broker, or a delegation is renewed.
+    DelegationIssued = "site.delegation-issued" 1 {
+        /// The delegation.
+        ticket: Ticket,
+    }
+
+    /// The broker has the delegation in its books.
+    DelegationAcknowledged = "site.delegation-acknowledged" 1 {
+        /// The number of the delegation.
+        number: u64,
+        /// The generation.
+        generation: u32,
+    }
+
+    /// No ticket cut from the delegation can be redeemed any more; its units can be delegated again.
+    DelegationEnded = "site.delegation-ended" 1 {
+        /// The number of the delegation.
+        number: u64,
+    }
+
+    /// A ticket was redeemed: a lease begins.
+    Redeemed = "site.redeemed" 1 {
+        /// The ticket; its hash names the lease here.
+        ticket: Ticket,
+        /// The guest's name for the lease.
+        lease: LeaseId,
+        /// The guest's group of leases.
+        slice: SliceName,
+        /// How few units will do.
+        least: NonZeroU32,
+        /// For the driver.
+        configuration: Properties,
+    }
+
+    /// A ticket that continues a lease was redeemed.
+    LeaseExtended = "site.lease-extended" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// The ticket.
+        ticket: Ticket,
+    }
+
+    /// A valid ticket was not honoured, because others cut from the same parent came first.
+    TicketRefused = "site.ticket-refused" 1 {
+        /// The ticket.
+        ticket: Ticket,
+        /// Why.
+        denial: Denial,
+    }
+
+    /// A lease that was redeemed early has begun.
+    CameDue = "site.came-due" 1 {
+        /// The lease.
+        lease: LinkHash,
+    }
+
+    /// Units are put on a lease.
+    UnitsAssigned = "site.units-assigned" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// The units.
+        units: Vec<UnitId>,
+        /// Why these, in the mapper's words.
+        reason: String,
+    }
+
+    /// The driver set a unit up.
+    UnitSetUp = "site.unit-set-up" 1 {
+        /// The unit.
+        unit: UnitId,
+        /// Its epoch.
+        epoch: Epoch,
+        /// What the driver said about it.
+        properties: Properties,
+    }
+
+    /// The driver could not set a unit up.
+    UnitSetupFailed = "site.unit-setup-failed" 1 {
+        /// The unit.
+        unit: UnitId,
+        /// Its epoch.
+        epoch: Epoch,
+        /// The driver's words.
+        error: String,
+    }
+
+    /// The driver cleaned a unit.
+    UnitTornDown = "site.unit-torn-down" 1 {
+        /// The unit.
+        unit: UnitId,
+        /// Its epoch.
+        epoch: Epoch,
+    }
+
+    /// The driver could not clean a unit: it is kept from everybody.
+    UnitTeardownFailed = "site.unit-teardown-failed" 1 {
+        /// The unit.
+        unit: UnitId,
+        /// Its epoch.
+        epoch: Epoch,
+        /// The driver's words.
+        error: String,
+    }
+
+    /// An operator put a quarantined unit right; it is cleaned once more.
+    UnitReset = "site.unit-reset" 1 {
+        /// The unit.
+        unit: UnitId,
+    }
+
+    /// The lease has the units it will get, all ready.
+    LeaseActivated = "site.lease-activated" 1 {
+        /// The lease.
+        lease: LinkHash,
+    }
+
+    /// The lease is over; its units are released.
+    LeaseClosed = "site.lease-closed" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// Why.
+        why: CloseReason,
+        /// For each ticket with time left, the word that the units came back.
+        receipts: Vec<Receipt>,
+    }
+
+    /// A ticket came back that was never redeemed, or could not be.
+    TicketSurrendered = "site.ticket-surrendered" 1 {
+        /// The ticket.
+        ticket: Ticket,
+        /// Why.
+        why: CloseReason,
+        /// The word that the units came back.
+        receipts: Vec<Receipt>,
+    }
+
+    /// Nothing about the lease can come any more.
+    LeaseForgotten = "site.lease-forgotten" 1 {
+        /// The lease.
+        lease: LinkHash,
+    }
+
+    /// The mapper's round is over; what it decided are the facts before this one.
+    MapperAnswered = "site.mapper-answered" 1 {
+        /// The round.
+        round: u64,
+        /// What the mapper wants to remember, if that changed.
+        memo: Option<Memo>,
+        /// When it wants to be asked again, whatever happens.
+        wake: Option<Time>,
+    }
+
+    /// The mapper is to be asked though nothing happened: at the start, or because it wanted to be.
+    Woken = "site.woken" 1 {}
+}
+
+/// Why a ticket is refused for good. The links that show it are named: the site has them in its tree of
+/// claims and keeps them as long as it remembers the refusal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Denial {
+    /// Others came first, and these links show it.
+    Conflict(EvidenceOutline),
+    /// Anything else.
+    Other(Refusal),
+}
+
+impl Denial {
+    /// What this comes to in a fact.
+    pub fn of(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::Conflict(evidence) => Self::Conflict(evidence.outline()),
+            refusal => Self::Other(refusal.clone()),
+        }
+    }
+
+    /// The refusal of `ticket`, if `find` knows every link in it.
+    pub fn refusal(
+        &self,
+        ticket: &Ticket,
+        find: impl Fn(LinkHash) -> Option<SignedLink>,
+    ) -> Option<Refusal> {
+        match self {
+            Self::Conflict(outline) => {
+                Some(Refusal::Conflict(Box::new(outline.fill(ticket, find)?)))
+            }
+            Self::Other(refusal) => Some(refusal.clone()),
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! What a site authority does with time, drivers, operators and its mapper.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use super::{Obligation, Offer, SiteAuthority, Stock, Timer};
+use crate::actor::effect::{DriverResult, Output, Problem};
+use crate::actor::fact::truncate_text;
+use crate::actor::{Emit as _, dropped};
+use crate::driver::{Step, UnitId};
+use crate::model::identity::ActorId;
+use crate::model::property::Properties;
+use crate::model::resource::Constraints;
+use crate::model::time::{Term, Time};
+use crate::mutants::mutant;
+use crate::site_authority::facts::{
+    CameDue, DelegationAcknowledged, DelegationEnded, DelegationIssued, LeaseActivated,
+    LeaseClosed, LeaseForgotten, MapperAnswered, UnitReset, UnitSetUp, UnitSetupFailed,
+    UnitTeardownFailed, UnitTornDown, UnitsAssigned, Woken,
+};
+use crate::site_authority::machine::{CloseReason, State};
+use crate::site_authority::mapper::{Assignment, Decision};
+use crate::site_authority::unit;
+use crate::ticket::Ticket;
+use crate::ticket::link::{DelegationId, Generation, Link, LinkHash, SignedLink};
+use crate::wire::message::{MAX_UNIT_BYTES, Message, Sealed};
+use crate::wire::refusal::Refusal;
+
+impl SiteAuthority {
+    pub(super) fn start(&mut self, now: Time, out: &mut Output) {
+        self.take_stock(now, out);
+        for (index, offer) in self.plan.offers.clone().into_iter().enumerate() {
+            let issued = self.delegations.values().any(|delegation| {
+                let link = delegation.ticket.bottom();
+                link.holder == offer.broker && link.resource == offer.resource
+            });
+            if !issued {
+                self.offer(now, index, &offer, out);
+            }
+        }
+        self.update_delegations(now, out);
+        self.emit(now, Woken {}, out);
+    }
+
+    /// Issues the first generation of a delegation, if the stock covers it beside all others.
+    fn offer(&mut self, now: Time, index: usize, offer: &Offer, out: &mut Output) {
+        let left = self.undelegated(&offer.resource);
+        if offer.units.get() > left {
+            let cause = format!(
+                "offer {index}: {} units of `{}` cannot be delegated, {left} are left",
+                offer.units, offer.resource
+            );
+            return out.problems.push(Problem::Command(cause));
+        }
+        let number = self.last_delegation + 1;
+        match Term::lasting(now, offer.length) {
+            Ok(term) => self.issue(now, offer, number, 0, term, out),
+            Err(empty) => out.problems.push(Problem::Command(empty.to_string())),
+        }
+    }
+
+    fn issue(
+        &mut self,
+        now: Time,
+        offer: &Offer,
+        delegation: u64,
+        generation: u32,
+        term: Term,
+        out: &mut Output,
+    ) {
+        let link = self.base.credentials.sign_link(Link {
+            parent: None,
+            issuer: self.base.id(),
+            holder: offer.broker,
+            resource: offer.resource.clone(),
+            units: offer.units,
+            term,
+            constraints: Constraints::NONE,
+            delegation: Some(Generation { delegation, generation }),
+            extends: None,
+            serial: self.base.position,
+        });
+        self.emit(now, DelegationIssued { ticket: Ticket::root_of(link) }, out);
+    }
+
+    /// Renews a delegation before it ends: same number, next generation, longer term.
+    fn renew(&mut self, now: Time, number: u64, out: &mut Output) {
+        let Some((offer, link)) = self.offered(number) else {
+            return self.timers.set(Timer::Renewal(number), None);
+        };
+        let end = link.term.end().max(now).plus(offer.length);
+        if end > link.term.end() {
+            self.reissue(now, number, end, out);
+        } else {
+            // It reaches to the end of time already.
+            self.timers.set(Timer::Renewal(number), None);
+        }
+    }
+
+    /// Issues the next generation of each delegation that is outdated.
+    fn update_delegations(&mut self, now: Time, out: &mut Output) {
+        let numbers = self.delegations.keys().copied();
+        let outdated: Vec<u64> = numbers.filter(|&number| self.is_outdated(number)).collect();
+        for number in outdated {
+            let Some((offer, link)) = self.offered(number) else { continue };
+            let end = link.term.end().max(now.plus(offer.length));
+            self.reissue(now, number, end, out);
+        }
+    }
+
+    /// Whether a delegation is for fewer units than can be offered by now, or its broker knows other
+    /// attributes.
+    fn is_outdated(&self, number: u64) -> bool {
+        let Some((offer, link)) = self.offered(number) else { return false };
+        self.units_of_next(&offer, &link) > link.units || self.has_other_attributes(number)
+    }
+
+    /// Whether the plan has been carried out: what it has is stocked, what it offers is delegated as far as
+    /// there are units, and the brokers have acknowledged it.
+    pub fn is_settled(&self) -> bool {
+        let stocked = |stock: &Stock| {
+            let shelf = self.stocks.get(&stock.resource);
+            shelf.is_some_and(|s| s.total >= stock.units && s.attributes == stock.attributes)
+        };
+        let delegated = |offer: &Offer| {
+            let mut links = self.delegations.values().map(|held| held.ticket.bottom());
+            links.any(|link| link.holder == offer.broker && link.resource == offer.resource)
+                || offer.units.get() > self.undelegated(&offer.resource)
+        };
+        let open = |&number: &u64| {
+            self.pending.requires(&Obligation::Delegate(number)) || self.is_outdated(number)
+        };
+        self.plan.stock.iter().all(stocked)
+            && self.plan.offers.iter().all(delegated)
+            && !self.delegations.keys().any(open)
+    }
+
+    /// A delegation with the offer that it follows, if it is still offered.
+    fn offered(&self, number: u64) -> Option<(Offer, SignedLink)> {
+        let link = self.delegations.get(&number)?.ticket.bottom();
+        let follows =
+            |offer: &&Offer| offer.broker == link.holder && offer.resource == link.resource;
+        Some((self.plan.offers.iter().find(follows)?.clone(), link.clone()))
+    }
+
+    /// If more is offered by now, the next generation grows as far as the stock allows; it never shrinks.
+    fn units_of_next(&self, offer: &Offer, link: &SignedLink) -> NonZeroU32 {
+        let more = offer.units.get().saturating_sub(link.units.get());
+        link.units.saturating_add(more.min(self.undelegated(&link.resource)))
+    }
+
+    fn reissue(&mut self, now: Time, number: u64, end: Time, out: &mut Output) {
+        let Some((offer, link)) = self.offered(number) else { return };
+        let Some(Generation { generation, .. }) = link.delegation else { return };
+        let units = self.units_of_next(&offer, &link);
+        let units = if mutant!(RenewalGrows) { link.units.saturating_add(1) } else { units };
+        let offer = Offer { units, ..offer };
+        if let Ok(term) = Term::new(link.term.start(), end) {
+            self.issue(now, &offer, number, generation + 1, term, out);
+        }
+    }
+
+    pub(super) fn tick(&mut self, now: Time, out: &mut Output) {
+        while let Some(timer) = self.timers.due(now) {
+            match timer {
+                Timer::Wake => self.emit(now, Woken {}, out),
+                Timer::Renewal(number) => self.renew(now, number, out),
+                Timer::DelegationEnd(number) => self.emit(now, DelegationEnded { number }, out),
+                Timer::Lease(lease) => match self.leases.get(&lease).map(|lease| &lease.state) {
+                    Some(State::Early) => self.emit(now, CameDue { lease }, out),
+                    Some(State::Due | State::Priming { .. } | State::Active { .. }) => {
+                        let (why, receipts) = (CloseReason::TermOver, Vec::new());
+                        self.emit(now, LeaseClosed { lease, why, receipts }, out);
+                    }
+                    Some(State::Closed { .. }) | None => {
+                        self.emit(now, LeaseForgotten { lease }, out);
+                    }
+                },
+            }
+        }
+    }
+
+    pub(super) fn message(&mut self, now: Time, sealed: &Sealed, out: &mut Output) {
+        let Some(envelope) = self.base.open(sealed, out) else { return };
+        let from = envelope.header.from;
+        let kind = envelope.message.kind();
+        match envelope.message {
+            Message::Delegated { delegation, generation } => {
+                self.acknowledged(now, from, delegation, generation, out);
+            }
+            Message::Redeem { ticket, lease, slice, least, configuration } => {
+                self.redeem(now, from, (ticket, lease, slice, least, configuration), out);
+            }
+            Message::Close { tickets } => self.close(now, from, &tickets, out),
+            Message::Refused { .. }
+            | Message::Delegate { .. }
+            | Message::Request(_)
+            | Message::Granted { .. }
+            | Message::Leased { .. }
+            | Message::Closed { .. }
+            | Message::Credit { .. }
+            | Message::Credited { .. } => {
+                out.problems.push(dropped(kind, "a site does not take it"));
+            }
+        }
+    }
+
+    fn acknowledged(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        id: DelegationId,
+        generation: u32,
+        out: &mut Output,
+    ) {
+        let current = self.delegations.get(&id.number).map(|d| d.ticket.bottom().clone());
+        let matches = current.is_some_and(|link| {
+            link.holder == from && link.delegation.is_some_and(|g| g.generation == generation)
+        });
+        if matches && self.pending.requires(&Obligation::Delegate(id.number)) {
+            self.emit(now, DelegationAcknowledged { number: id.number, generation }, out);
+        }
+    }
+
+    pub(super) fn driver_done(&mut self, now: Time, done: DriverResult, out: &mut Output) {
+        let DriverResult { unit, epoch, step, outcome, .. } = done;
+        let obligation = match step {
+            Step::Setup => Obligation::Setup(unit),
+            Step::Teardown => Obligation::Teardown(unit),
+            Step::Join | Step::Leave => return out.problems.push(super::wrong("guest's step")),
+        };
+        let current = self
+            .units
+            .get(&unit)
+            .is_some_and(|record| record.epoch == epoch || mutant!(AnyEpochWillDo));
+        if !current || !self.pending.requires(&obligation) {
+            let cause = format!("{} of {unit} in {epoch:?} is not owed", step.word());
+            return out.problems.push(Problem::Command(cause));
+        }
+        let tenant = self.units.get(&unit).and_then(|record| record.state.tenant());
+        match (step, outcome) {
+            (Step::Setup, Ok(properties)) => {
+                self.emit(now, UnitSetUp { unit, epoch, properties }, out);
+            }
+            (Step::Setup, Err(error)) => {
+                self.emit(
+                    now,
+                    UnitSetupFailed { unit, epoch, error: truncate_text(&error.0) },
+                    out,
+                );
+            }
+            (_, Ok(_)) => self.emit(now, UnitTornDown { unit, epoch }, out),
+            (_, Err(error)) => {
+                self.emit(
+                    now,
+                    UnitTeardownFailed { unit, epoch, error: truncate_text(&error.0) },
+                    out,
+                );
+            }
+        }
+        if let Some(lease) = tenant {
+            self.settle(now, lease, out);
+        }
+    }
+
+    /// A lease whose units are all ready goes active.
+    fn settle(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
+        let Some(lease) = self.leases.get(&hash) else { return };
+        let complete = (now < lease.term.end() || mutant!(NoTermRecheck))
+            && matches!(&lease.state, State::Priming { pending, .. } if pending.is_empty())
+            && lease.lacks() == 0;
+        if complete {
+            self.activate(now, hash, out);
+        }
+    }
+
+    /// Hands the units over, if one message can hold what there is to say about them.
+    fn activate(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
+        let Some(lease) = self.leases.get(&hash) else { return };
+        let units = lease.state.units();
+        let states = units.iter().filter_map(|unit| self.units.get(unit));
+        let bytes: usize =
+            states.filter_map(|unit| unit.state.properties()).map(Properties::bytes).sum();
+        if bytes <= MAX_UNIT_BYTES {
+            self.emit(now, LeaseActivated { lease: hash }, out);
+            self.repeat_answer(hash, hash, out);
+        } else {
+            let cause = format!("the units have {bytes} bytes of properties, {MAX_UNIT_BYTES} fit");
+            self.fail(now, hash, Refusal::Malformed(cause), out);
+        }
+    }
+
+    /// Closes a lease that the site cannot make good on; its units can be sold again.
+    fn fail(&mut self, now: Time, hash: LinkHash, refusal: Refusal, out: &mut Output) {
+        let Some(lease) = self.leases.get(&hash) else { return };
+        let tickets = lease.tickets.clone();
+        let receipts = self.receipts(&tickets, now);
+        self.emit(
+            now,
+            LeaseClosed { lease: hash, why: CloseReason::Failed(refusal), receipts },
+            out,
+        );
+        self.repeat_answer(hash, hash, out);
+    }
+
+    pub(super) fn decide(&mut self, now: Time, decision: Decision, out: &mut Output) {
+        if let Err(stale) = self.rounds.check(decision.round) {
+            return out.problems.push(stale);
+        }
+        for assignment in decision.assignments {
+            match self.check_assignment(&assignment) {
+                Ok(()) => {
+                    let Assignment { lease, units, reason } = assignment;
+                    let reason = truncate_text(&reason);
+                    self.emit(now, UnitsAssigned { lease, units, reason }, out);
+                }
+                Err(cause) => out.problems.push(Problem::BadChoice(cause)),
+            }
+        }
+        for lease in self.stalled() {
+            self.activate_or_fail(now, lease, out);
+        }
+        let memo = self.rounds.news(decision.memo, &mut out.problems);
+        let wake = decision.wake.filter(|&wake| wake > now);
+        self.emit(now, MapperAnswered { round: decision.round, memo, wake }, out);
+    }
+
+    fn check_assignment(&self, assignment: &Assignment) -> Result<(), String> {
+        let Assignment { lease, units, .. } = assignment;
+        let record = self.leases.get(lease).ok_or_else(|| format!("no lease {lease}"))?;
+        let resource = &record.tickets[0].bottom().resource;
+        if units.is_empty() || units.len() > record.lacks() as usize {
+            return Err(format!("{} units for a lease that lacks {}", units.len(), record.lacks()));
+        }
+        let distinct: BTreeSet<_> = units.iter().collect();
+        let good = |unit: &&UnitId| {
+            self.units.get(unit).is_some_and(|u| u.state.assignable() && u.resource == *resource)
+                && !record.failed.contains(unit)
+        };
+        match units.iter().find(|unit| !good(unit)) {
+            Some(unit) => Err(format!("unit {unit} cannot be put on a `{resource}` lease")),
+            None if distinct.len() < units.len() => Err("a unit twice".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// The leases that may be left with no unit to be put on them, in the order in which they came to lack
+    /// some. One that could still get a unit was failed by fewer units than there are.
+    fn stalled(&self) -> Vec<LinkHash> {
+        let mut stalled: Vec<u64> = Vec::new();
+        for shelf in self.stocks.values() {
+            let left = u32::try_from(shelf.free.len() + shelf.cleaning.len()).unwrap_or(u32::MAX);
+            stalled.extend(shelf.stalled.range((left, 0)..).map(|&(_, since)| since));
+        }
+        stalled.sort_unstable();
+        stalled.iter().filter_map(|since| self.short.get(since).copied()).collect()
+    }
+
+    /// A lease that lacks units while none are left to put on it: it goes active with those it has if
+    /// the guest can do with them, else it is closed. While some are still being set up, it waits.
+    fn activate_or_fail(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
+        let Some(lease) = self.leases.get(&hash) else { return };
+        let resource = &lease.tickets[0].bottom().resource;
+        let left = self
+            .free_units(resource)
+            .chain(self.cleaning_units(resource))
+            .any(|unit| !lease.failed.contains(&unit));
+        let ready = match &lease.state {
+            State::Due => 0,
+            State::Priming { pending, ready } if pending.is_empty() => ready.len(),
+            State::Early | State::Priming { .. } | State::Active { .. } | State::Closed { .. } => {
+                return;
+            }
+        };
+        let ready = u32::try_from(ready).unwrap_or(u32::MAX);
+        if left || lease.lacks() == 0 || lease.term.end() <= now {
+            return;
+        }
+        if ready >= lease.least.get() {
+            self.activate(now, hash, out);
+        } else {
+            let refusal = Refusal::SetupFailed { ready, wanted: lease.wanted() };
+            self.fail(now, hash, refusal, out);
+        }
+    }
+
+    pub(super) fn reset(&mut self, now: Time, unit: UnitId, out: &mut Output) {
+        match self.units.get(&unit).map(|unit| &unit.state) {
+            Some(unit::State::Quarantined) => self.emit(now, UnitReset { unit }, out),
+            Some(
+                state @ (unit::State::Free
+                | unit::State::SettingUp { .. }
+                | unit::State::Ready { .. }
+                | unit::State::Abandoned { .. }
+                | unit::State::TearingDown { .. }),
+            ) => {
+                let cause = format!("unit {unit} is {}, not Quarantined", state.word());
+                out.problems.push(Problem::Command(cause));
+            }
+            None => out.problems.push(Problem::Command(format!("there is no unit {unit}"))),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What a site has to lend, and how that changes.
+
+use std::num::NonZeroU32;
+
+use thiserror::Error;
+
+use super::apply::missing;
+use super::{SiteAuthority, Stock, Unit};
+use crate::actor::Emit as _;
+use crate::actor::effect::{Output, Problem};
+use crate::actor::fact::BadFact;
+use crate::driver::{Epoch, UnitId};
+use crate::model::name::Name;
+use crate::model::resource::Attributes;
+use crate::model::time::Time;
+use crate::site_authority::facts::{InventoryChanged, Stocked};
+use crate::site_authority::unit;
+
+/// Why units cannot be withdrawn.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WithdrawError {
+    /// There are not so many.
+    #[error("there are only {total} units of `{resource}`")]
+    TooMany {
+        /// Their type.
+        resource: Name,
+        /// How many there are.
+        total: u32,
+    },
+    /// Brokers hold the right to lease them.
+    #[error("{delegated} of {total} units of `{resource}` are delegated until {until}")]
+    Delegated {
+        /// Their type.
+        resource: Name,
+        /// How many units brokers hold rights to.
+        delegated: u32,
+        /// How many there are.
+        total: u32,
+        /// The end of the last of these delegations.
+        until: Time,
+    },
+    /// Too few are free or quarantined.
+    #[error(
+        "{idle} of {total} units of `{resource}` are idle, the others are leased or being cleaned"
+    )]
+    InUse {
+        /// Their type.
+        resource: Name,
+        /// How many are free or quarantined.
+        idle: u32,
+        /// How many there are.
+        total: u32,
+    },
+}
+
+impl SiteAuthority {
+    /// The types of its units, each with attributes and the number of units.
+    pub fn inventory(&self) -> impl Iterator<Item = (&Name, &Attributes, u32)> {
+        self.stocks.iter().map(|(resource, shelf)| (resource, &shelf.attributes, shelf.total))
+    }
+
+    /// The units that would be withdrawn: quarantined ones first, then free ones with the highest numbers.
+    ///
+    /// # Errors
+    /// Why so many cannot be withdrawn now.
+    pub fn withdrawable(&self, resource: &Name, units: u32) -> Result<Vec<UnitId>, WithdrawError> {
+        let total = self.stocks.get(resource).map_or(0, |shelf| shelf.total);
+        if units > total {
+            return Err(WithdrawError::TooMany { resource: resource.clone(), total });
+        }
+        let undelegated = self.undelegated(resource);
+        if units > undelegated {
+            let links = self.delegations.values().map(|delegation| delegation.ticket.bottom());
+            let ends = links.filter(|link| link.resource == *resource).map(|link| link.term.end());
+            return Err(WithdrawError::Delegated {
+                resource: resource.clone(),
+                delegated: total - undelegated,
+                total,
+                until: ends.max().unwrap_or(Time::MIN),
+            });
+        }
+        let of_type = self.units.iter().rev().filter(|(_, unit)| unit.resource == *resource);
+        let quarantined = |unit: &Unit| unit.state == unit::State::Quarantined;
+        let (mut idle, others): (Vec<_>, Vec<_>) = of_type.partition(|(_, unit)| quarantined(unit));
+        idle.extend(others.into_iter().filter(|(_, unit)| unit.state == unit::State::Free));
+        let count = u32::try_from(idle.len()).unwrap_or(u32::MAX);
+        if units > count {
+            return Err(WithdrawError::InUse { resource: resource.clone(), idle: count, total });
+        }
+        Ok(idle.into_iter().take(units as usize).map(|(&id, _)| id).collect())
+    }
+
+    /// The units of a type that no delegation names.
+    pub(super) fn undelegated(&self, resource: &Name) -> u32 {
+        let total = self.stocks.get(resource).map_or(0, |shelf| shelf.total);
+        let links = self.delegations.values().map(|delegation| delegation.ticket.bottom());
+        let of_type = links.filter(|link| link.resource == *resource);
+        of_type.fold(total, |left, link| left.saturating_sub(link.units.get()))
+    }
+
+    /// Whether the units of a delegation are not what its broker was told.
+    pub(super) fn has_other_attributes(&self, number: u64) -> bool {
+        self.delegations.get(&number).is_some_and(|delegation| {
+            let shelf = self.stocks.get(&delegation.ticket.bottom().resource);
+            shelf.is_some_and(|shelf| shelf.attributes != delegation.attributes)
+        })
+    }
+
+    /// Journals what the plan has and the journal has not yet.
+    pub(super) fn take_stock(&mut self, now: Time, out: &mut Output) {
+        for Stock { resource, attributes, units } in self.plan.stock.clone() {
+            let shelf = self.stocks.get(&resource);
+            let total = shelf.map_or(0, |shelf| shelf.total);
+            if units > total {
+                self.emit(now, Stocked { resource, attributes, units: units - total }, out);
+            } else if shelf.is_some_and(|shelf| shelf.attributes != attributes) {
+                let withdrawn = Vec::new();
+                self.emit(now, InventoryChanged { resource, attributes, withdrawn }, out);
+            }
+        }
+    }
+
+    pub(super) fn stock(&mut self, now: Time, resource: Name, units: NonZeroU32, out: &mut Output) {
+        match self.stocks.get(&resource).map(|shelf| shelf.attributes.clone()) {
+            Some(attributes) => {
+                self.emit(now, Stocked { resource, attributes, units: units.get() }, out);
+            }
+            None => {
+                let cause = format!("there is no stock of `{resource}` to add to");
+                out.problems.push(Problem::Command(cause));
+            }
+        }
+    }
+
+    pub(super) fn withdraw(
+        &mut self,
+        now: Time,
+        resource: Name,
+        units: NonZeroU32,
+        out: &mut Output,
+    ) {
+        let attributes = self.stocks.get(&resource).map(|shelf| shelf.attributes.clone());
+        match self.withdrawable(&resource, units.get()) {
+            Ok(withdrawn) => {
+                let attributes = attributes.unwrap_or_default();
+                self.emit(now, InventoryChanged { resource, attributes, withdrawn }, out);
+            }
+            Err(error) => out.problems.push(Problem::Command(error.to_string())),
+        }
+    }
+
+    pub(super) fn stocked(&mut self, at: Time, fact: &Stocked) {
+        let first = self.numbered;
+        self.numbered += fact.units;
+        let shelf = self.stocks.entry(fact.resource.clone()).or_default();
+        shelf.attributes = fact.attributes.clone();
+        shelf.total += fact.units;
+        for number in first..self.numbered {
+            shelf.free.insert(UnitId(number));
+            let unit = Unit {
+                resource: fact.resource.clone(),
+                state: unit::State::Free,
+                epoch: Epoch::default(),
+                served: None,
+            };
+            self.units.insert(UnitId(number), unit);
+        }
+        if !self.short.is_empty() {
+            self.consult(at);
+        }
+    }
+
+    pub(super) fn inventory_changed(
+        &mut self,
+        at: Time,
+        fact: &InventoryChanged,
+    ) -> Result<(), BadFact> {
+        let resource = &fact.resource;
+        let shelf = self.stocks.get_mut(resource).ok_or_else(|| missing("stock", resource))?;
+        shelf.attributes = fact.attributes.clone();
+        for id in &fact.withdrawn {
+            let idle = |unit: &Unit| {
+                matches!(unit.state, unit::State::Free | unit::State::Quarantined)
+                    && unit.resource == *resource
+            };
+            if !self.units.get(id).is_some_and(idle) {
+                return Err(missing("idle unit", id));
+            }
+            self.units.remove(id);
+            shelf.free.remove(id);
+            shelf.total -= 1;
+        }
+        // One that is gone may have been what a lease waited for.
+        if !fact.withdrawn.is_empty() && !self.short.is_empty() {
+            self.consult(at);
+        }
+        Ok(())
+    }
+}

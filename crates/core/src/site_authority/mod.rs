@@ -1,0 +1,548 @@
+//! The site authority: lends the units of one owner.
+//!
+//! It delegates units to brokers, keeps the tree of claims on every delegation, turns tickets into
+//! leases, decides with its mapper which units a lease gets, and has its driver set them up and
+//! clean them.
+
+mod apply;
+mod effects;
+pub mod facts;
+mod handle;
+mod inventory;
+pub mod machine;
+pub mod mapper;
+mod memory;
+mod redeem;
+mod survey;
+pub mod unit;
+
+pub use inventory::WithdrawError;
+pub use memory::Limits;
+pub use survey::{SiteLeaseSurvey, UnitSurvey};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use self::memory::{Charges, RefusedTickets};
+use crate::actor::effect::{Command, Effect, EffectId, Input, Output, Problem};
+use crate::actor::fact::{BadFact, Entry, Fact};
+use crate::actor::pending::PendingEffects;
+use crate::actor::rounds::MapperRounds;
+use crate::actor::snapshot::{self, RestoreError, Settings};
+use crate::actor::timers::Timers;
+use crate::actor::watermark::{self, Watermarks};
+use crate::actor::{Actor, Base, Cause, Peer, Role, Setup, at_most};
+use crate::driver::{Epoch, UnitId};
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::property::Properties;
+use crate::model::resource::Attributes;
+use crate::model::slice::{LeaseId, SliceName};
+use crate::model::time::{Span, Term, Time};
+use crate::site_authority::machine::State;
+use crate::site_authority::mapper::{View, Waiting};
+use crate::ticket::Ticket;
+use crate::ticket::ledger::Ledger;
+use crate::ticket::link::{AccountId, LinkHash};
+use crate::ticket::receipt::Receipt;
+use crate::wire::message::{Envelope, Sealed};
+
+/// What a site is told beside its [`Setup`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// What it has to lend. A start adds units that are missing and takes over changed attributes; surplus
+    /// units stay until [`Command::Withdraw`].
+    pub stock: Vec<Stock>,
+    /// What it delegates, to whom.
+    pub offers: Vec<Offer>,
+}
+
+/// Units of one type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stock {
+    /// The type.
+    pub resource: Name,
+    /// What its units are like.
+    pub attributes: Attributes,
+    /// How many there are.
+    pub units: u32,
+}
+
+/// Units that are delegated to a broker, again and again before the delegation ends (S08).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// The broker.
+    pub broker: ActorId,
+    /// The type.
+    pub resource: Name,
+    /// How many units.
+    pub units: NonZeroU32,
+    /// For how long at a time.
+    pub length: Span,
+    /// How long before its end a delegation is renewed: at least the longest lease, so that leases cross
+    /// the seam.
+    pub renew_before: Span,
+}
+
+/// A site authority.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SiteAuthority {
+    pub(crate) base: Base,
+    pub(crate) rounds: MapperRounds,
+    plan: Plan,
+    limits: Limits,
+    /// What it has, by type.
+    stocks: BTreeMap<Name, Shelf>,
+    units: BTreeMap<UnitId, Unit>,
+    /// Whom units serve, by lease: from its redeem until it is over and its units are clean.
+    tenancies: BTreeMap<LinkHash, Tenancy>,
+    /// How many numbers of units have been used, those of withdrawn units included.
+    numbered: u32,
+    /// The delegations that have not ended, by their numbers.
+    delegations: BTreeMap<u64, Delegation>,
+    /// The number of the newest delegation there ever was: none is used again.
+    last_delegation: u64,
+    /// The tree of claims: every link it was shown, under its parent.
+    claims: Ledger,
+    leases: BTreeMap<LinkHash, Lease>,
+    /// The lease that each redeemed or surrendered ticket belongs to.
+    by_ticket: BTreeMap<LinkHash, LinkHash>,
+    /// The accounts of tickets that were redeemed or given back whole: nothing is cut from them.
+    used: BTreeSet<AccountId>,
+    refused: RefusedTickets,
+    /// How much of all this is whose.
+    charges: Charges,
+    /// Leases that are not over.
+    live: BTreeSet<LinkHash>,
+    /// Leases that lack units, in the order in which they came to.
+    short: BTreeMap<u64, LinkHash>,
+    /// Units that are neither free nor quarantined.
+    busy: BTreeSet<UnitId>,
+    pending: PendingEffects<Obligation>,
+    timers: Timers<Timer>,
+}
+
+/// The units of one type that are on no lease, and the leases that wait for them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Shelf {
+    attributes: Attributes,
+    total: u32,
+    free: BTreeSet<UnitId>,
+    cleaning: BTreeSet<UnitId>,
+    /// Leases that lack units and have none on the way: how many units have failed each, and where it
+    /// stands in [`SiteAuthority::short`].
+    stalled: BTreeSet<(u32, u64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Unit {
+    resource: Name,
+    state: unit::State,
+    epoch: Epoch,
+    /// The lease that it was last set up for, until it is clean again.
+    served: Option<LinkHash>,
+}
+
+/// Whom a lease is for, as a driver is told: kept once for all its units.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Tenancy {
+    guest: ActorId,
+    slice: SliceName,
+    lease: LeaseId,
+    configuration: Properties,
+    /// How many units name it.
+    units: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Delegation {
+    ticket: Ticket,
+    /// What the units were like when it was issued, as its broker is told.
+    attributes: Attributes,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Lease {
+    state: State,
+    /// Its own ticket, then its extensions.
+    tickets: Vec<Ticket>,
+    term: Term,
+    /// Its name at its guest; none, if all that is known of it is that its ticket came back unused.
+    id: Option<LeaseId>,
+    /// What its configuration is charged for, until it is over.
+    configuration_bytes: usize,
+    least: NonZeroU32,
+    /// Units that failed it: they are not tried for it again.
+    failed: BTreeSet<UnitId>,
+    /// Where it stands among those that lack units.
+    short_since: Option<u64>,
+    /// Its place in [`Shelf::stalled`].
+    stalled: Option<(u32, u64)>,
+    /// The fact behind the answer to a redeem, for each ticket in the order of their names.
+    answered: Vec<(LinkHash, Cause)>,
+    closed: Option<(Cause, Vec<Receipt>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+enum Obligation {
+    Consult,
+    Delegate(u64),
+    Setup(UnitId),
+    Teardown(UnitId),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+enum Timer {
+    Wake,
+    Renewal(u64),
+    Lease(LinkHash),
+    DelegationEnd(u64),
+}
+
+impl Shelf {
+    /// Takes a unit away that was in this state.
+    fn take(&mut self, id: UnitId, from: &unit::State) {
+        if *from == unit::State::Free {
+            self.free.remove(&id);
+        } else if from.assignable() {
+            self.cleaning.remove(&id);
+        }
+    }
+
+    /// Puts a unit that is in this state where it is found.
+    fn put(&mut self, id: UnitId, to: &unit::State) {
+        if *to == unit::State::Free {
+            self.free.insert(id);
+        } else if to.assignable() {
+            self.cleaning.insert(id);
+        }
+    }
+}
+
+impl Lease {
+    /// The fact behind the answer to a ticket's redeem, if it was answered.
+    fn answer_to(&self, ticket: LinkHash) -> Option<Cause> {
+        self.answered.iter().find(|(answered, _)| *answered == ticket).map(|(_, cause)| *cause)
+    }
+
+    /// A ticket's redeem is answered.
+    fn answer(&mut self, ticket: LinkHash, cause: Cause) {
+        match self.answered.binary_search_by_key(&ticket, |(answered, _)| *answered) {
+            Ok(place) => self.answered[place].1 = cause,
+            Err(place) => self.answered.insert(place, (ticket, cause)),
+        }
+    }
+
+    fn holder(&self) -> ActorId {
+        self.tickets[0].bottom().holder
+    }
+
+    fn wanted(&self) -> u32 {
+        self.tickets[0].bottom().units.get()
+    }
+
+    /// How many units it lacks: none unless it is due.
+    fn lacks(&self) -> u32 {
+        match &self.state {
+            State::Due => self.wanted(),
+            State::Priming { pending, ready } => {
+                let has = u32::try_from(pending.len() + ready.len()).unwrap_or(u32::MAX);
+                self.wanted().saturating_sub(has)
+            }
+            State::Early | State::Active { .. } | State::Closed { .. } => 0,
+        }
+    }
+
+    /// Where it belongs in [`Shelf::stalled`]: nowhere while units are on the way.
+    fn stalls(&self) -> Option<(u32, u64)> {
+        let failed = u32::try_from(self.failed.len()).unwrap_or(u32::MAX);
+        match &self.state {
+            State::Priming { pending, .. } if !pending.is_empty() => None,
+            State::Due | State::Priming { .. } => Some((failed, self.short_since?)),
+            State::Early | State::Active { .. } | State::Closed { .. } => None,
+        }
+    }
+}
+
+impl SiteAuthority {
+    /// A site authority with an empty journal.
+    pub fn new(setup: Setup, plan: Plan) -> Self {
+        Self {
+            base: Base::new(setup),
+            rounds: MapperRounds::default(),
+            plan,
+            limits: Limits::default(),
+            stocks: BTreeMap::new(),
+            units: BTreeMap::new(),
+            tenancies: BTreeMap::new(),
+            numbered: 0,
+            delegations: BTreeMap::new(),
+            last_delegation: 0,
+            claims: Ledger::default(),
+            leases: BTreeMap::new(),
+            by_ticket: BTreeMap::new(),
+            used: BTreeSet::new(),
+            refused: RefusedTickets::default(),
+            charges: Charges::default(),
+            live: BTreeSet::new(),
+            short: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            pending: PendingEffects::default(),
+            timers: Timers::default(),
+        }
+    }
+
+    /// The same with other limits on what it remembers for others.
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// What the mapper is shown, if a round is open.
+    pub fn view(&self, now: Time) -> Option<View<'_>> {
+        self.rounds.open().map(|round| View::new(self, now, round))
+    }
+
+    /// The units, each with its state and epoch.
+    pub fn units(&self) -> impl Iterator<Item = (UnitId, &unit::State, Epoch)> {
+        self.units.iter().map(|(&id, unit)| (id, &unit.state, unit.epoch))
+    }
+
+    /// All leases that are remembered and were somebody's: the guest's name for each, its term, the
+    /// ticket it began with, and where it is in its life.
+    pub fn leases(&self) -> impl Iterator<Item = (LeaseId, Term, &Ticket, &State)> {
+        self.leases.values().filter_map(|lease| {
+            let id = lease.id?;
+            Some((id, lease.term, &lease.tickets[0], &lease.state))
+        })
+    }
+
+    /// Where a lease is in its life.
+    pub fn lease(&self, ticket: LinkHash) -> Option<&State> {
+        self.leases.get(&ticket).map(|lease| &lease.state)
+    }
+
+    /// The tree of claims.
+    pub fn claims(&self) -> &Ledger {
+        &self.claims
+    }
+
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting<'_>> {
+        self.short.values().filter_map(|&hash| {
+            let lease = self.leases.get(&hash)?;
+            Some(Waiting {
+                lease: hash,
+                resource: &lease.tickets[0].bottom().resource,
+                lacks: lease.lacks(),
+                term: lease.term,
+                configuration: &self.tenancies.get(&hash)?.configuration,
+                failed: &lease.failed,
+            })
+        })
+    }
+
+    pub(crate) fn free_units(&self, resource: &Name) -> impl Iterator<Item = UnitId> + use<'_> {
+        self.stocks.get(resource).into_iter().flat_map(|shelf| shelf.free.iter().copied())
+    }
+
+    pub(crate) fn cleaning_units(&self, resource: &Name) -> impl Iterator<Item = UnitId> + use<'_> {
+        self.stocks.get(resource).into_iter().flat_map(|shelf| shelf.cleaning.iter().copied())
+    }
+}
+
+impl Actor for SiteAuthority {
+    fn handle(&mut self, now: Time, input: Input, out: &mut Output) {
+        match input {
+            Input::Start => self.start(now, out),
+            Input::Message(sealed) => self.message(now, &sealed, out),
+            Input::Tick => self.tick(now, out),
+            Input::Driver(done) => self.driver_done(now, done, out),
+            Input::Decision(crate::mapper::Decision::SiteAuthority(decision)) => {
+                self.decide(now, decision, out);
+            }
+            Input::Command(Command::Reset { unit }) => self.reset(now, unit, out),
+            Input::Command(Command::Stock { resource, units }) => {
+                self.stock(now, resource, units, out);
+            }
+            Input::Command(Command::Withdraw { resource, units }) => {
+                self.withdraw(now, resource, units, out);
+            }
+            Input::Command(_) => out.problems.push(wrong("command of another role")),
+            Input::Decision(_) => out.problems.push(wrong("decision of another role")),
+            Input::Observe { .. } => out.problems.push(wrong("observation")),
+        }
+    }
+
+    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
+        let Fact::SiteAuthority(fact) = &entry.fact else {
+            return Err(BadFact::Foreign(entry.fact.kind().0));
+        };
+        self.apply_fact(entry.at, fact)?;
+        self.base.position += 1;
+        Ok(())
+    }
+
+    fn position(&self) -> u64 {
+        self.base.position
+    }
+
+    fn settings(&self) -> Settings {
+        let renewal = |offer: &Offer| (offer.broker, offer.resource.clone(), offer.renew_before);
+        let renewals = self.plan.offers.iter().map(renewal).collect();
+        Settings { margin: self.base.margin(), leave_before: Span::ZERO, renewals }
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        let Self {
+            base,
+            plan: _,
+            limits: _,
+            rounds,
+            stocks,
+            units,
+            tenancies,
+            numbered,
+            delegations,
+            last_delegation,
+            claims,
+            leases,
+            by_ticket,
+            used,
+            refused,
+            charges,
+            live,
+            short,
+            busy,
+            pending,
+            timers,
+        } = self;
+        let state = (
+            base.position,
+            rounds,
+            stocks,
+            (units, numbered),
+            tenancies,
+            (delegations, last_delegation),
+            claims,
+            leases,
+            by_ticket,
+            used,
+            refused,
+            charges,
+            short,
+            (live, busy),
+            pending,
+            timers,
+        );
+        snapshot::write(Role::SiteAuthority, &self.settings(), &state)
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
+        let settings = self.settings();
+        let Self {
+            base,
+            plan: _,
+            limits: _,
+            rounds,
+            stocks,
+            units,
+            tenancies,
+            numbered,
+            delegations,
+            last_delegation,
+            claims,
+            leases,
+            by_ticket,
+            used,
+            refused,
+            charges,
+            live,
+            short,
+            busy,
+            pending,
+            timers,
+        } = self;
+        (
+            base.position,
+            *rounds,
+            *stocks,
+            (*units, *numbered),
+            *tenancies,
+            (*delegations, *last_delegation),
+            *claims,
+            *leases,
+            *by_ticket,
+            *used,
+            *refused,
+            *charges,
+            *short,
+            (*live, *busy),
+            *pending,
+            *timers,
+        ) = snapshot::read(Role::SiteAuthority, &settings, bytes)?;
+        Ok(())
+    }
+
+    fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)> {
+        let effect = |(id, obligation, at): (EffectId, &Obligation, Time)| {
+            Some((id, self.effect(obligation, (id, at))?))
+        };
+        self.pending.after(position).filter_map(effect).collect()
+    }
+
+    fn is_pending(&self, id: EffectId) -> bool {
+        self.pending.is_pending(id)
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn seal(&mut self, envelope: &Envelope) -> Sealed {
+        envelope.seal(&mut self.base.credentials)
+    }
+
+    fn seal_all(&mut self, envelopes: &[&Envelope]) -> Vec<Sealed> {
+        Envelope::seal_all(envelopes, &mut self.base.credentials)
+    }
+
+    fn signatures(&self) -> (u64, u64) {
+        (self.base.credentials.made(), self.base.credentials.checked())
+    }
+
+    fn watermarks(&self) -> &Watermarks {
+        &self.base.watermarks
+    }
+
+    fn witnessed_len(&mut self, sealed: &Sealed) -> Option<u64> {
+        watermark::witnessed_len(self.base.id(), sealed, &mut self.base.credentials)
+    }
+
+    fn peers(&self) -> &BTreeMap<ActorId, Peer> {
+        &self.base.setup.peers
+    }
+
+    fn unfinished(&self, most: usize) -> Vec<String> {
+        let leases = self.live.iter().filter_map(|lease| {
+            let lease = self.leases.get(lease)?;
+            Some(format!("lease {} is {}", lease.id?, lease.state.word()))
+        });
+        let units = self.busy.iter().filter_map(|id| {
+            let unit = self.units.get(id)?;
+            Some(format!("unit {id} is {}", unit.state.word()))
+        });
+        let (first, last) = (Obligation::Delegate(0), Obligation::Delegate(u64::MAX));
+        let offers = self.pending.between(first, last).filter_map(|obligation| match obligation {
+            Obligation::Delegate(number) => {
+                Some(format!("delegation {number} is not acknowledged"))
+            }
+            Obligation::Consult | Obligation::Setup(_) | Obligation::Teardown(_) => None,
+        });
+        at_most(leases.chain(units).chain(offers), most)
+    }
+}
+
+fn wrong(input: &'static str) -> Problem {
+    Problem::WrongRole { role: "site authority", input }
+}

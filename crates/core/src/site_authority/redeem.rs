@@ -1,0 +1,386 @@
+//! How tickets become leases at a site, and how they come back.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use super::{Cause, Lease, SiteAuthority};
+use crate::actor::Emit as _;
+use crate::actor::effect::Output;
+use crate::model::codec;
+use crate::model::identity::ActorId;
+use crate::model::property::Properties;
+use crate::model::slice::{LeaseId, SliceName};
+use crate::model::time::{Term, Time};
+use crate::mutants::mutant;
+use crate::site_authority::facts::{
+    Denial, LeaseClosed, LeaseExtended, Redeemed, TicketRefused, TicketSurrendered,
+};
+use crate::site_authority::machine::{CloseReason, State};
+use crate::ticket::evidence::Evidence;
+use crate::ticket::ledger::{Account, Overdrawn};
+use crate::ticket::link::{LinkHash, SignedLink};
+use crate::ticket::receipt::{Receipt, Return};
+use crate::ticket::{Ticket, TicketFault};
+use crate::wire::message::{
+    LeasedUnit, MAX_CONFIGURATION, MAX_TICKETS, MAX_UNITS, Message, Subject,
+};
+use crate::wire::refusal::Refusal;
+
+/// What a guest shows to redeem: ticket, its name for the lease, slice, fewest units, configuration.
+type Shown = (Ticket, LeaseId, SliceName, NonZeroU32, Properties);
+
+impl SiteAuthority {
+    pub(super) fn redeem(&mut self, now: Time, from: ActorId, shown: Shown, out: &mut Output) {
+        let (ticket, lease, slice, least, configuration) = shown;
+        let hash = ticket.hash();
+        // A ticket that is not the sender's own is never told apart from any other of somebody else's.
+        let holder = ticket.bottom().holder;
+        if holder != from && !mutant!(HolderNotChecked) {
+            return self.refuse(now, from, hash, TicketFault::NotHolder(holder).into(), out);
+        }
+        if self.answer_known(hash, out) {
+            return;
+        }
+        if let Err(error) = configuration.check_bytes(MAX_CONFIGURATION) {
+            let refusal = Refusal::Malformed(format!("the configuration is too long: {error}"));
+            return self.refuse(now, from, hash, refusal, out);
+        }
+        let unmet = match self.check(now, from, &ticket, &configuration) {
+            Ok(()) => None,
+            Err(unmet @ Refusal::Constraint(_)) if ticket.bottom().extends.is_none() => Some(unmet),
+            Err(refusal) => return self.refuse(now, from, hash, refusal, out),
+        };
+        if least > ticket.bottom().units {
+            let refusal = Refusal::Malformed("the fewest units are more than all".to_owned());
+            return self.refuse(now, from, hash, refusal, out);
+        }
+        let extended = match ticket.bottom().extends {
+            Some(extends) => match self.extendable(extends, ticket.bottom()) {
+                Ok(lease) => Some(lease),
+                Err(refusal) => return self.refuse(now, from, hash, refusal, out),
+            },
+            None => None,
+        };
+        if !self.covered(now, &ticket, out) {
+            return;
+        }
+        if let Err(quota) = self.charges.admit(&self.limits, &ticket, &configuration) {
+            return self.refuse(now, from, hash, quota, out);
+        }
+        // The ticket is good, but not for this: it comes back at once, so that the units can be sold.
+        if let Some(unmet) = unmet {
+            self.surrender(now, &ticket, CloseReason::Failed(unmet), out);
+            return self.repeat_answer(hash, hash, out);
+        }
+        let ticket = self.base.credentials.share(ticket);
+        match extended {
+            Some(lease) => {
+                self.emit(now, LeaseExtended { lease, ticket }, out);
+                self.repeat_answer(lease, hash, out);
+            }
+            None => {
+                self.emit(now, Redeemed { ticket, lease, slice, least, configuration }, out);
+            }
+        }
+    }
+
+    /// Takes tickets back, redeemed or not: the first names the lease, the others are its extensions.
+    pub(super) fn close(&mut self, now: Time, from: ActorId, tickets: &[Ticket], out: &mut Output) {
+        if tickets.is_empty() {
+            return out.problems.push(crate::actor::dropped("close", "it names no ticket"));
+        }
+        if tickets.len() > MAX_TICKETS {
+            let cause =
+                format!("{} tickets are more than the {MAX_TICKETS} allowed", tickets.len());
+            return out.problems.push(crate::actor::dropped("close", cause));
+        }
+        // Each by itself: one that is refused keeps no other from coming back, and is as good as not named.
+        let (mut taken, mut refused) = (Vec::new(), None);
+        for ticket in tickets {
+            match self.take_back(now, from, ticket, out) {
+                Ok(()) => taken.push(ticket.hash()),
+                Err(refusal) => refused = refused.or(Some((ticket.hash(), refusal))),
+            }
+        }
+        match refused {
+            Some((hash, refusal)) if taken.is_empty() => match self.refused.get(hash) {
+                Some((holder, ..)) if holder == from => {
+                    self.answer_known(hash, out);
+                }
+                Some(_) | None => self.refuse(now, from, hash, refusal, out),
+            },
+            Some(_) | None => self.answer_close(now, from, &taken, out),
+        }
+    }
+
+    /// Takes one ticket back, or says why not.
+    fn take_back(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        ticket: &Ticket,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let (hash, holder) = (ticket.hash(), ticket.bottom().holder);
+        if holder != from && !mutant!(HolderNotChecked) {
+            return Err(TicketFault::NotHolder(holder).into());
+        }
+        if let Some(&lease) = self.by_ticket.get(&hash) {
+            self.give_back(now, lease, out);
+            return Ok(());
+        }
+        if let Some((_, refusal, _)) = self.refused.get(hash) {
+            return Err(refusal);
+        }
+        match self.check(now, from, ticket, &Properties::default()) {
+            Ok(()) | Err(Refusal::Constraint(_)) => {}
+            // Over, and the units with it: there is nothing to take back.
+            Err(Refusal::TooLate(_)) => return Ok(()),
+            Err(refusal) => return Err(refusal),
+        }
+        if let Some(refusal) = self.uncovered(ticket) {
+            self.refuse_for_good(now, ticket, &refusal, out);
+            return Err(refusal);
+        }
+        self.charges.admit(&self.limits, ticket, &Properties::default())?;
+        self.surrender(now, ticket, CloseReason::GivenBack, out);
+        Ok(())
+    }
+
+    /// Claims a ticket and takes it back in one fact: no lease comes of it.
+    fn surrender(&mut self, now: Time, ticket: &Ticket, why: CloseReason, out: &mut Output) {
+        let receipts = self.receipts(std::slice::from_ref(ticket), now);
+        self.emit(now, TicketSurrendered { ticket: ticket.clone(), why, receipts }, out);
+    }
+
+    fn give_back(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
+        let Some(lease) = self.leases.get(&hash) else { return };
+        let ignored = mutant!(CloseDuringSetupLost) && lease.state.word() == "Priming";
+        if matches!(lease.state, State::Closed { .. }) || ignored {
+            return;
+        }
+        let tickets = lease.tickets.clone();
+        let receipts = self.receipts(&tickets, now);
+        self.emit(now, LeaseClosed { lease: hash, why: CloseReason::GivenBack, receipts }, out);
+    }
+
+    /// One answer for all tickets of a close, the same however often it is asked for.
+    fn answer_close(&self, now: Time, from: ActorId, taken: &[LinkHash], out: &mut Output) {
+        let Some(&first) = taken.first() else { return };
+        let mut seen = BTreeSet::new();
+        let known = taken.iter().filter_map(|ticket| self.by_ticket.get(ticket).copied());
+        let leases: Vec<LinkHash> = known.filter(|lease| seen.insert(*lease)).collect();
+        let leases: Vec<&Lease> = leases.iter().filter_map(|hash| self.leases.get(hash)).collect();
+        let closed = || leases.iter().filter_map(|lease| lease.closed.as_ref());
+        let receipts = closed().flat_map(|(_, receipts)| receipts.iter().cloned()).collect();
+        let refusal = leases.first().and_then(|lease| failure(&lease.state));
+        let message = Message::Closed { ticket: first, refusal, receipts };
+        let mut causes: Vec<Cause> = closed().map(|&(cause, _)| cause).collect();
+        causes.sort_by_key(|cause| cause.position);
+        let whole = taken.iter().all(|ticket| self.by_ticket.contains_key(ticket));
+        out.replies.push(match causes[..] {
+            [cause] if leases[0].tickets[0].hash() == first => {
+                self.base.answer(from, cause, message)
+            }
+            [.., cause] if whole => self.base.joint_answer(from, cause, message),
+            // Some of it is over and forgotten: the answer is not what it was.
+            [..] => self.base.volatile(from, now, message),
+        });
+    }
+
+    /// Answers a ticket that was redeemed, surrendered or refused before.
+    fn answer_known(&self, hash: LinkHash, out: &mut Output) -> bool {
+        if let Some((holder, refusal, cause)) = self.refused.get(hash) {
+            let message = Message::Refused { subject: Subject::Ticket(hash), refusal };
+            out.replies.push(self.base.answer(holder, cause, message));
+            return true;
+        }
+        let Some(&lease) = self.by_ticket.get(&hash) else { return false };
+        self.repeat_answer(lease, hash, out);
+        true
+    }
+
+    /// Answers as the lease stands: with its units, with its end, or, while it is being set up, not at
+    /// all: the guest waits.
+    pub(super) fn repeat_answer(&self, hash: LinkHash, ticket: LinkHash, out: &mut Output) {
+        let Some(lease) = self.leases.get(&hash) else { return };
+        if let Some((cause, receipts)) = &lease.closed {
+            let (refusal, receipts) = (failure(&lease.state), receipts.clone());
+            let message = Message::Closed { ticket: hash, refusal, receipts };
+            return out.replies.push(self.base.answer(lease.holder(), *cause, message));
+        }
+        let shown = lease.tickets.iter().find(|t| t.hash() == ticket);
+        let (Some(shown), Some(cause)) = (shown, lease.answer_to(ticket)) else { return };
+        let units = lease.state.units().into_iter().filter_map(|unit| {
+            let record = self.units.get(&unit)?;
+            let properties = record.state.properties()?.clone();
+            Some(LeasedUnit { unit, epoch: record.epoch, properties })
+        });
+        let message = Message::Leased { ticket, term: shown.bottom().term, units: units.collect() };
+        out.replies.push(self.base.answer(lease.holder(), cause, message));
+    }
+
+    fn refuse(&self, now: Time, to: ActorId, hash: LinkHash, refusal: Refusal, out: &mut Output) {
+        let message = Message::Refused { subject: Subject::Ticket(hash), refusal };
+        out.replies.push(self.base.volatile(to, now, message));
+    }
+
+    /// Everything about a ticket that does not depend on other tickets.
+    fn check(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        ticket: &Ticket,
+        configuration: &Properties,
+    ) -> Result<(), Refusal> {
+        let me = self.base.id();
+        self.base.credentials.check_ticket(ticket, me, from)?;
+        let link = ticket.bottom();
+        if link.delegation.is_some() {
+            // Else a broker could use two generations of one delegation, or make void what it sold.
+            let cause = "a delegation is cut into tickets, not redeemed or given back itself";
+            return Err(Refusal::Malformed(cause.to_owned()));
+        }
+        if link.units.get() > MAX_UNITS {
+            let cause = format!("{} units are more than the {MAX_UNITS} of one lease", link.units);
+            return Err(Refusal::Malformed(cause));
+        }
+        let least = self.base.two_margins();
+        if link.term.duration() <= least {
+            return Err(Refusal::TermTooShort { term: link.term.duration(), least });
+        }
+        if link.term.end() <= now {
+            return Err(Refusal::TooLate(link.term.end()));
+        }
+        let Some(stock) = self.stocks.get(&link.resource) else {
+            let known = self.stocks.keys().cloned().collect();
+            return Err(Refusal::NoSuchType { resource: link.resource.clone(), known });
+        };
+        match link.constraints.first_broken(&stock.attributes, configuration) {
+            Some(constraint) => Err(Refusal::Constraint(constraint.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a ticket can be claimed. If not, it is refused for good.
+    fn covered(&mut self, now: Time, ticket: &Ticket, out: &mut Output) -> bool {
+        let Some(refusal) = self.uncovered(ticket) else { return true };
+        let (holder, hash) = (ticket.bottom().holder, ticket.hash());
+        self.refuse_for_good(now, ticket, &refusal, out);
+        if !self.answer_known(hash, out) {
+            self.refuse(now, holder, hash, refusal, out);
+        }
+        false
+    }
+
+    /// Remembers a refusal, so that the answer stays the same. Where there is no room for it, the ticket is
+    /// judged anew each time.
+    fn refuse_for_good(&mut self, now: Time, ticket: &Ticket, refusal: &Refusal, out: &mut Output) {
+        if self.refused.has_room(&self.limits, ticket, refusal) {
+            let (ticket, denial) = (ticket.clone(), Denial::of(refusal));
+            self.emit(now, TicketRefused { ticket, denial }, out);
+        }
+    }
+
+    /// Why a ticket cannot be claimed beside what was claimed before: a link of its chain does not fit
+    /// under its parent, for which there is evidence, or is used itself.
+    fn uncovered(&self, ticket: &Ticket) -> Option<Refusal> {
+        let links = ticket.links();
+        let bottom = self.claims.account(ticket.bottom().account());
+        let handed_on = bottom.is_some_and(Account::has_children);
+        let used = links[..links.len() - 1].iter().any(|link| self.used.contains(&link.account()));
+        if (handed_on || used) && !mutant!(UsedAndHandedOn) {
+            let cause = "a ticket is used or handed on, never both".to_owned();
+            return Some(Refusal::Malformed(cause));
+        }
+        let (depth, overdrawn) = (1..links.len()).find_map(|depth| {
+            let overdrawn = self.claims.check(&links[depth - 1], &links[depth]).err()?;
+            Some((depth, overdrawn))
+        })?;
+        let (count, at) = (overdrawn.links.len(), overdrawn.at);
+        let oversold = Refusal::Oversold { links: u32::try_from(count).unwrap_or(u32::MAX), at };
+        if count > Evidence::MAX_LINKS || !overdrawn.shown {
+            return Some(oversold);
+        }
+        let Some(evidence) = self.evidence(ticket, depth, overdrawn) else {
+            let cause = "the chain names a parent that is not known".to_owned();
+            return Some(Refusal::Malformed(cause));
+        };
+        // In a message it comes with a header, for which half of the room is left.
+        let conflict = Refusal::Conflict(Box::new(evidence));
+        let fits = codec::encode(&conflict).len() <= codec::MAX_BYTES / 2 && codec::fits(&conflict);
+        Some(if fits { conflict } else { oversold })
+    }
+
+    /// The evidence with every generation of the parent that a link in it names.
+    fn evidence(&self, ticket: &Ticket, depth: usize, found: Overdrawn) -> Option<Evidence> {
+        let account = self.claims.account(ticket.links()[depth - 1].account())?;
+        let above = ticket.links()[..depth - 1].to_vec();
+        let named: BTreeSet<_> = found.links.iter().filter_map(|link| link.parent).collect();
+        let parents = account
+            .heads()
+            .iter()
+            .filter(|head| named.contains(&head.hash()))
+            .filter_map(|head| {
+                let mut links = above.clone();
+                links.push(head.clone());
+                Ticket::try_from(links).ok()
+            })
+            .collect();
+        Some(Evidence { parents, links: found.links, at: found.at })
+    }
+
+    /// The lease that a ticket goes on from.
+    fn extendable(&self, extends: LinkHash, link: &SignedLink) -> Result<LinkHash, Refusal> {
+        let refused = Refusal::NotExtendable(link.term);
+        let hash = *self.by_ticket.get(&extends).ok_or(refused.clone())?;
+        let lease = self.leases.get(&hash).ok_or(refused.clone())?;
+        let fits = matches!(lease.state, State::Active { .. })
+            && (lease.holder() == link.holder || mutant!(ExtendsAnybody))
+            && lease.tickets[0].bottom().resource == link.resource
+            && (lease.term.end() == link.term.start() || mutant!(ExtendsWithGap));
+        if !fits {
+            return Err(refused);
+        }
+        if lease.wanted() == link.units.get() {
+            Ok(hash)
+        } else {
+            Err(Refusal::UnitsDiffer { held: lease.wanted(), asked: link.units.get() })
+        }
+    }
+
+    /// A receipt for each ticket that has time left.
+    pub(super) fn receipts(&mut self, tickets: &[Ticket], now: Time) -> Vec<Receipt> {
+        let mut receipts = Vec::new();
+        for ticket in tickets {
+            let link = ticket.bottom();
+            let from = if mutant!(ReceiptForAll) { Time::MIN } else { now };
+            let Some(term) = link.term.from(from) else { continue };
+            receipts.push(self.receipt(link, term));
+        }
+        receipts
+    }
+
+    fn receipt(&mut self, link: &SignedLink, term: Term) -> Receipt {
+        let what = Return {
+            site: self.base.id(),
+            link: link.hash(),
+            issuer: link.issuer,
+            units: link.units,
+            term,
+            number: 0,
+        };
+        self.base.credentials.sign_receipt(what)
+    }
+}
+
+fn failure(state: &State) -> Option<Refusal> {
+    match state {
+        State::Closed { why: CloseReason::Failed(refusal), .. } => Some(refusal.clone()),
+        State::Closed { .. }
+        | State::Early
+        | State::Due
+        | State::Priming { .. }
+        | State::Active { .. } => None,
+    }
+}

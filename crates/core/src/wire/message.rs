@@ -1,0 +1,411 @@
+//! What actors say to each other, and the signed envelope around it.
+//!
+//! Every verb that asks is repeated until it is answered, and every answer to a repetition has the
+//! same bytes as the first: a message may be lost, doubled, late or out of order without harm.
+
+use serde::{Deserialize, Serialize};
+use std::num::NonZeroU32;
+use std::sync::{Arc, OnceLock};
+
+use crate::driver::{Epoch, UnitId};
+use crate::model::codec::{self, DecodeError, Hash};
+use crate::model::identity::{ActorId, Label, PublicKey, Scheme, Signature, Verifier};
+use crate::model::name::Name;
+use crate::model::property::Properties;
+use crate::model::resource::{Attributes, Constraints};
+use crate::model::slice::{LeaseId, RequestId, SliceName};
+use crate::model::time::{Span, Term, Time};
+use crate::ticket::Ticket;
+use crate::ticket::link::{DelegationId, LinkHash};
+use crate::ticket::receipt::Receipt;
+use crate::wire::batch::{self, Path};
+use crate::wire::credentials::Credentials;
+use crate::wire::refusal::Refusal;
+
+/// The most items in one request.
+pub const MAX_ITEMS: usize = 16;
+
+/// The most units in one item, and so in one lease: as many as one message can name.
+pub const MAX_UNITS: u32 = 1 << 14;
+
+/// The most bytes that the properties of one lease's units take together.
+pub const MAX_UNIT_BYTES: usize = 1 << 19;
+
+/// The most bytes that the configuration of one lease takes.
+pub const MAX_CONFIGURATION: usize = 1 << 13;
+
+/// The most tickets that one lease has ahead of it, its own and its extensions.
+pub const MAX_TICKETS: usize = 64;
+
+/// Asks a broker for tickets: one item, or several that are given all together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Names the request; asking twice under one id asks once.
+    pub id: RequestId,
+    /// What is asked for; 1 to [`MAX_ITEMS`].
+    pub items: Vec<Item>,
+    /// The earliest start that suits. It may lie in the past by the time it is read: the term is then
+    /// sold from there, so that contiguous terms have no gap (S53).
+    pub earliest: Time,
+    /// The latest start that suits.
+    pub latest: Time,
+    /// For how long.
+    pub duration: Span,
+    /// When an answer is of no more use.
+    pub answer_by: Time,
+    /// For the broker's mapper alone.
+    pub properties: Properties,
+}
+
+impl Request {
+    /// The end of the latest term that would do.
+    pub fn last_end(&self) -> Time {
+        self.latest.plus(self.duration)
+    }
+
+    /// Until when both sides remember the request: as long again as the term. A slow answer is still
+    /// heard, and who asks again is told the same.
+    pub fn last_word(&self) -> Time {
+        self.last_end().plus(self.duration)
+    }
+}
+
+/// Units of one type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Item {
+    /// The type.
+    pub resource: Name,
+    /// How many units are wanted.
+    pub units: NonZeroU32,
+    /// How few would do; the same as `units` unless the request is elastic (S24).
+    pub least: NonZeroU32,
+    /// What the type's attributes must be.
+    pub requirements: Constraints,
+    /// The ticket whose lease is to go on, with the same units, from exactly its end (S35).
+    pub extends: Option<LinkHash>,
+}
+
+/// A unit as its guest sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeasedUnit {
+    /// The unit, by the site's number.
+    pub unit: UnitId,
+    /// The fencing number of this tenancy.
+    pub epoch: Epoch,
+    /// What the site's driver said about it: names, addresses, keys.
+    pub properties: Properties,
+}
+
+/// Everything actors say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// Site to broker: units to sell, or the next generation of a delegation.
+    Delegate {
+        /// The delegation, a ticket held by the broker.
+        ticket: Ticket,
+        /// What the units are like.
+        attributes: Attributes,
+    },
+    /// Broker to site: the delegation is in the books.
+    Delegated {
+        /// Which delegation.
+        delegation: DelegationId,
+        /// Which generation of it.
+        generation: u32,
+    },
+    /// Service manager to broker: a wish.
+    Request(Request),
+    /// Broker to service manager: the tickets of a request, each with the item it is for.
+    Granted {
+        /// Which request.
+        request: RequestId,
+        /// One or several tickets an item.
+        tickets: Vec<(u16, Ticket)>,
+    },
+    /// Service manager to site: turn this ticket into a lease, or extend one by it.
+    Redeem {
+        /// The ticket, whole.
+        ticket: Ticket,
+        /// The guest's name for the lease.
+        lease: LeaseId,
+        /// The guest's group of leases.
+        slice: SliceName,
+        /// How few units will do.
+        least: NonZeroU32,
+        /// For the site's driver.
+        configuration: Properties,
+    },
+    /// Site to service manager: the lease runs; these are its units and its term.
+    Leased {
+        /// The ticket that was redeemed.
+        ticket: LinkHash,
+        /// The granted term, as the ticket says.
+        term: Term,
+        /// The units, all set up.
+        units: Vec<LeasedUnit>,
+    },
+    /// Service manager to site: have these tickets back, redeemed or not; first the lease's own, then
+    /// its extensions.
+    Close {
+        /// The tickets.
+        tickets: Vec<Ticket>,
+    },
+    /// Site to service manager: the lease is over, for this reason; what was left came back.
+    Closed {
+        /// The lease's own ticket.
+        ticket: LinkHash,
+        /// Set when the site closed it.
+        refusal: Option<Refusal>,
+        /// For each ticket with time left, the site's word.
+        receipts: Vec<Receipt>,
+    },
+    /// Service manager to broker: units you sold came back to their site.
+    Credit {
+        /// The site's word.
+        receipts: Vec<Receipt>,
+    },
+    /// Broker to service manager: the receipts are in the books.
+    Credited {
+        /// The tickets they were for.
+        tickets: Vec<LinkHash>,
+    },
+    /// To whoever asked: no, and why.
+    Refused {
+        /// What is refused.
+        subject: Subject,
+        /// Why.
+        refusal: Refusal,
+    },
+}
+
+/// What a refusal is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Subject {
+    /// A request.
+    Request(RequestId),
+    /// A ticket shown to redeem or to close.
+    Ticket(LinkHash),
+    /// A delegation.
+    Delegation(DelegationId),
+}
+
+impl Message {
+    /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
+    pub const KINDS: [&'static str; 11] = [
+        "delegate",
+        "delegated",
+        "request",
+        "granted",
+        "redeem",
+        "leased",
+        "close",
+        "closed",
+        "credit",
+        "credited",
+        "refused",
+    ];
+
+    /// The word for this kind of message.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Delegate { .. } => "delegate",
+            Self::Delegated { .. } => "delegated",
+            Self::Request(_) => "request",
+            Self::Granted { .. } => "granted",
+            Self::Redeem { .. } => "redeem",
+            Self::Leased { .. } => "leased",
+            Self::Close { .. } => "close",
+            Self::Closed { .. } => "closed",
+            Self::Credit { .. } => "credit",
+            Self::Credited { .. } => "credited",
+            Self::Refused { .. } => "refused",
+        }
+    }
+}
+
+/// Numbers the messages of one sender: the fact that caused it, and which of that fact's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Sequence {
+    /// The place of the causing fact in the sender's journal.
+    pub position: u64,
+    /// Tells apart what one fact caused.
+    pub index: u32,
+}
+
+impl Sequence {
+    /// The index of the answer that a fact caused; owed work counts from 0.
+    pub const ANSWER: u32 = u32::MAX;
+    /// The index of an answer that no fact caused.
+    pub const VOLATILE: u32 = u32::MAX - 1;
+    /// The least index of an answer that several facts caused together; owed work stays below.
+    const JOINT: u32 = 1 << 31;
+
+    /// The index of an answer that several facts caused together, the last of which it names. They may
+    /// be asked about in any company and order, so it is told apart by a digest of what it says.
+    pub fn joint(message: &Message) -> u32 {
+        let [a, b, c, d, ..] =
+            Hash::of("tenure joint answer v1", &[&codec::encode(message)]).to_bytes();
+        (Self::JOINT | u32::from_le_bytes([a, b, c, d])).min(Self::VOLATILE - 1)
+    }
+}
+
+/// Who says something to whom, and because of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The sender.
+    pub from: ActorId,
+    /// The receiver.
+    pub to: ActorId,
+    /// The sender's number for it.
+    pub sequence: Sequence,
+    /// When its cause became a fact, on the sender's clock.
+    pub at: Time,
+}
+
+/// A message with its header, not yet signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// Who, to whom, because of what.
+    pub header: Header,
+    /// What is said.
+    pub message: Message,
+}
+
+/// A signed envelope: the bytes that travel. The signature covers all of them, so it may pass through
+/// anybody's hands. Cheap to clone; clones share what was found out about the bytes, so that a message
+/// that is repeated is verified and decoded once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Sealed(Arc<Contents>);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Contents {
+    bytes: Vec<u8>,
+    key: PublicKey,
+    signature: Signature,
+    /// From the message to what the signature is on.
+    path: Path,
+    /// Whether the signature holds, once it was checked.
+    #[serde(skip)]
+    holds: OnceLock<bool>,
+    /// What is inside, once somebody has peeked.
+    #[serde(skip)]
+    content: OnceLock<Result<Envelope, DecodeError>>,
+}
+
+impl PartialEq for Contents {
+    /// What was found out about a letter follows from the rest.
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |letter: &Self| (letter.key, letter.signature);
+        parts(self) == parts(other) && (&self.bytes, &self.path) == (&other.bytes, &other.path)
+    }
+}
+
+impl Eq for Contents {}
+
+/// A signature on several messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub(crate) key: PublicKey,
+    pub(crate) root: Hash,
+    pub(crate) signature: Signature,
+}
+
+/// Why a sealed message was not opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The signature does not hold; the content was not looked at.
+    #[error("the signature does not hold")]
+    BadSignature,
+    /// Validly signed by somebody else than the sender named inside.
+    #[error("signed by somebody else than the sender it names")]
+    NotTheSender,
+    /// Meant for somebody else.
+    #[error("meant for {0}")]
+    NotForMe(ActorId),
+    /// Not an envelope.
+    #[error(transparent)]
+    Malformed(#[from] DecodeError),
+}
+
+impl Envelope {
+    /// Signs the envelope.
+    pub fn seal(&self, credentials: &mut Credentials) -> Sealed {
+        let bytes = codec::encode(self);
+        let (key, signature) = credentials.sign_message(&bytes);
+        Sealed::new(bytes, key, signature, Path::default())
+    }
+
+    /// Signs what leaves together, all of it by one signature; in the order of the envelopes.
+    pub fn seal_all(envelopes: &[&Self], credentials: &mut Credentials) -> Vec<Sealed> {
+        if envelopes.len() < 2 || credentials.scheme() == Scheme::None {
+            return envelopes.iter().map(|alone| alone.seal(credentials)).collect();
+        }
+        envelopes
+            .chunks(batch::MAX_LEAVES)
+            .flat_map(|some| Self::seal_batch(some, credentials))
+            .collect()
+    }
+
+    fn seal_batch(envelopes: &[&Self], credentials: &mut Credentials) -> Vec<Sealed> {
+        let messages: Vec<_> = envelopes.iter().map(codec::encode).collect();
+        let (root, paths) = batch::tree(&messages);
+        let (key, signature) = credentials.sign_batch(root);
+        let seal = |(bytes, path)| Sealed::new(bytes, key, signature, path);
+        messages.into_iter().zip(paths).map(seal).collect()
+    }
+}
+
+impl Sealed {
+    fn new(bytes: Vec<u8>, key: PublicKey, signature: Signature, path: Path) -> Self {
+        let (holds, content) = (OnceLock::new(), OnceLock::new());
+        Self(Arc::new(Contents { bytes, key, signature, path, holds, content }))
+    }
+
+    /// Checks signature, sender and receiver, in this order, before anything inside is used.
+    pub fn open(&self, credentials: &mut Credentials) -> Result<Envelope, OpenError> {
+        if !credentials.checks_message(self) {
+            return Err(OpenError::BadSignature);
+        }
+        let Contents { bytes, key, content, .. } = &*self.0;
+        let envelope = content.get().cloned().unwrap_or_else(|| codec::decode(bytes))?;
+        if envelope.header.from != ActorId::of(key) {
+            return Err(OpenError::NotTheSender);
+        }
+        if envelope.header.to != credentials.id() {
+            return Err(OpenError::NotForMe(envelope.header.to));
+        }
+        Ok(envelope)
+    }
+
+    /// Whether the key that comes with it is the one that `actor` is named after.
+    pub(crate) fn is_signed_by(&self, actor: ActorId) -> bool {
+        ActorId::of(&self.0.key) == actor
+    }
+
+    /// The envelope inside, unchecked: to show it, never to act on it.
+    pub fn peek(&self) -> Result<Envelope, DecodeError> {
+        let Contents { bytes, content, .. } = &*self.0;
+        content.get_or_init(|| codec::decode(bytes)).clone()
+    }
+
+    /// The signed bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0.bytes
+    }
+
+    /// What the signature is on, if it is on more than this message.
+    pub(crate) fn batch(&self) -> Option<Batch> {
+        let Contents { bytes, key, signature, path, .. } = &*self.0;
+        let batch = || Batch { key: *key, root: path.root(bytes), signature: *signature };
+        (!path.is_alone()).then(batch)
+    }
+
+    /// Whether the signature is its key's on its bytes, which were signed alone.
+    pub(crate) fn verifies(&self, verifier: &mut Verifier) -> bool {
+        let Contents { bytes, key, signature, holds, .. } = &*self.0;
+        // Where nothing is signed there is nothing to remember.
+        verifier.scheme() == Scheme::None
+            || *holds.get_or_init(|| verifier.verifies(key, Label::Message, bytes, signature))
+    }
+}

@@ -1,0 +1,6 @@
+//! What travels between actors: messages, refusals, signed envelopes, and the credentials that sign and check them.
+
+pub mod batch;
+pub mod credentials;
+pub mod message;
+pub mod refusal;

@@ -1,0 +1,208 @@
+//! Refusals: typed answers that say why, whether it can ever be had, and what to do next.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::resource::Constraint;
+use crate::model::time::{Span, Term, Time};
+use crate::ticket::TicketFault;
+use crate::ticket::evidence::Evidence;
+
+/// Why something asked for was not given. Travels to the asker.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+pub enum Refusal {
+    /// No site offers this type.
+    #[error("no site offers `{resource}`; known: {}", list(.known))]
+    NoSuchType {
+        /// The type asked for.
+        resource: Name,
+        /// The types that can be had.
+        known: Vec<Name>,
+    },
+    /// The type exists, but none of its kinds meets the requirements.
+    #[error("no `{resource}` meets `{requirement}`")]
+    NoMatch {
+        /// The type asked for.
+        resource: Name,
+        /// A requirement that no site meets.
+        requirement: Constraint,
+    },
+    /// More units than all sites together offer.
+    #[error("{asked} units of `{resource}` are more than the {most} that exist")]
+    TooMany {
+        /// The type asked for.
+        resource: Name,
+        /// The units asked for.
+        asked: u32,
+        /// The most there are.
+        most: u32,
+    },
+    /// Not free for the term asked for.
+    #[error("{asked} units of `{resource}` were asked for, {free} are free{}", hint(*.earliest))]
+    Busy {
+        /// The type asked for.
+        resource: Name,
+        /// The units asked for.
+        asked: u32,
+        /// The units free over the whole term.
+        free: u32,
+        /// The earliest start at which the request could be met, as things stand.
+        earliest: Option<Time>,
+    },
+    /// The term is too short for the clocks of two actors to agree that it happened.
+    #[error("a term of {term} is too short: it must be longer than {least}")]
+    TermTooShort {
+        /// The length asked for.
+        term: Span,
+        /// Twice the clock margin.
+        least: Span,
+    },
+    /// What was asked for lies in the past.
+    #[error("too late: it had to be asked for before {0}")]
+    TooLate(Time),
+    /// Nothing was decided before the answer was due.
+    #[error("no decision was taken by {0}")]
+    Undecided(Time),
+    /// The ticket shown is void.
+    #[error("the ticket is void: {0}")]
+    Ticket(#[from] TicketFault),
+    /// The ticket was cut from one that is used up; here is the proof.
+    #[error("{} links were cut from a ticket that does not cover them at {}", .0.links.len(), .0.at)]
+    Conflict(Box<Evidence>),
+    /// The ticket's constraints do not hold of what was asked.
+    #[error("the ticket requires `{0}`")]
+    Constraint(Constraint),
+    /// The lease to be extended is not here, not the asker's, not live, or not continued by this term.
+    #[error("no lease of yours here ends at {start} and could go on until {end}", start = .0.start(), end = .0.end())]
+    NotExtendable(Term),
+    /// An extension keeps the units of its lease.
+    #[error("an extension keeps its {held} units, {asked} were asked for")]
+    UnitsDiffer {
+        /// The units held.
+        held: u32,
+        /// The units asked for.
+        asked: u32,
+    },
+    /// Setting up failed on more units than the request could do without.
+    #[error("only {ready} of {wanted} units could be set up")]
+    SetupFailed {
+        /// The units that came up.
+        ready: u32,
+        /// The units of the ticket.
+        wanted: u32,
+    },
+    /// A message beyond its bounds, or one that makes no sense.
+    #[error("the message is malformed: {0}")]
+    Malformed(String),
+    /// The asker has no business asking this.
+    #[error("not allowed")]
+    Forbidden,
+    /// Too much is waiting to be decided.
+    #[error("too many requests are waiting; ask again later")]
+    Overloaded,
+    /// The ticket was cut from one that is used up, by so many tickets that they cannot all be shown.
+    #[error("{links} tickets, too many to show, use up what this one was cut from at {at}")]
+    Oversold {
+        /// How many, this one among them.
+        links: u32,
+        /// When.
+        at: Time,
+    },
+    /// The term leaves what sites have delegated so far, whatever is sold of it.
+    #[error("`{resource}` is delegated until {until}, and was asked for until {end}")]
+    Beyond {
+        /// The type asked for.
+        resource: Name,
+        /// Until when a term may last that begins as early as the request allows.
+        until: Time,
+        /// The end of that term as it was asked for.
+        end: Time,
+    },
+    /// What a site remembers for somebody takes up all the room there is for it.
+    #[error(
+        "the tickets of {holder} that are remembered take up the {most} bytes there are for them; \
+             ask again when some of them are over"
+    )]
+    Quota {
+        /// Whose tickets, or parts of them, they are.
+        holder: ActorId,
+        /// How many bytes of them are remembered at most.
+        most: u64,
+    },
+}
+
+/// What the asker can do about a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    /// The same request can never be met.
+    Never,
+    /// The same request may be met later.
+    Later,
+    /// The asker is not entitled to it.
+    Denied,
+}
+
+impl Refusal {
+    /// What the asker can do (A09: busy is not the same as no such thing).
+    pub fn outlook(&self) -> Outlook {
+        match self {
+            Self::NoSuchType { .. }
+            | Self::NoMatch { .. }
+            | Self::TooMany { .. }
+            | Self::TermTooShort { .. }
+            | Self::TooLate(_)
+            | Self::UnitsDiffer { .. }
+            | Self::NotExtendable(_)
+            | Self::Malformed(_) => Outlook::Never,
+            Self::Busy { .. }
+            | Self::Beyond { .. }
+            | Self::Undecided(_)
+            | Self::SetupFailed { .. }
+            | Self::Overloaded
+            | Self::Quota { .. } => Outlook::Later,
+            Self::Ticket(_)
+            | Self::Conflict(_)
+            | Self::Oversold { .. }
+            | Self::Constraint(_)
+            | Self::Forbidden => Outlook::Denied,
+        }
+    }
+
+    /// A short stable word for tables and counters.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::NoSuchType { .. } => "no-such-type",
+            Self::NoMatch { .. } => "no-match",
+            Self::TooMany { .. } => "too-many",
+            Self::Busy { .. } => "busy",
+            Self::TermTooShort { .. } => "term-too-short",
+            Self::TooLate(_) => "too-late",
+            Self::Undecided(_) => "undecided",
+            Self::Ticket(_) => "void-ticket",
+            Self::Conflict(_) => "conflict",
+            Self::Constraint(_) => "constraint",
+            Self::NotExtendable(_) => "not-extendable",
+            Self::UnitsDiffer { .. } => "units-differ",
+            Self::SetupFailed { .. } => "setup-failed",
+            Self::Malformed(_) => "malformed",
+            Self::Forbidden => "forbidden",
+            Self::Overloaded => "overloaded",
+            Self::Oversold { .. } => "oversold",
+            Self::Beyond { .. } => "beyond",
+            Self::Quota { .. } => "quota",
+        }
+    }
+}
+
+fn list(names: &[Name]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.iter().map(Name::as_str).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn hint(earliest: Option<Time>) -> String {
+    earliest.map_or_else(String::new, |t| format!("; from {t} on they would be"))
+}

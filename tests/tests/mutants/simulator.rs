@@ -1,0 +1,72 @@
+//! The fault simulator, graded: with any bug planted, a law is broken within a hundred seeds.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use tenure_core::mutants::{Mutant, activate};
+use tenure_sim::simulate::{Options, Violation, run};
+use tenure_tests::{check_block, check_golden};
+
+/// How many seeds, from 0 on, every bug must be found in.
+const BOUND: u64 = 100;
+
+/// What stands above the golden table.
+const HEADER: &str = "\
+# The bugs of crates/core/src/mutants.rs; for each the first seed of the fault simulator, counted from 1, that
+# breaks a law with the bug planted, the law, and what is wrong. Written by tests/tests/mutants/simulator.rs.
+";
+
+/// What a seed finds wrong with a bug, or with none.
+fn broken(bug: Option<Mutant>, seed: u64) -> Option<Violation> {
+    activate(bug);
+    run(seed, &Options::default()).violation
+}
+
+/// The first seed, counted from 1, that finds a bug, and the law that it breaks.
+fn found(bug: Mutant) -> Option<(u64, &'static str)> {
+    (0..BOUND).find_map(|seed| Some((seed + 1, broken(Some(bug), seed)?.law())))
+}
+
+/// Does all of the work on two threads; answers what came of it, in its order.
+fn in_parallel<W: Sync, R: Send>(work: &[W], job: impl Fn(&W) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let place = || next.fetch_add(1, Ordering::Relaxed);
+        let mine = std::iter::repeat_with(place).map_while(|at| Some((at, job(work.get(at)?))));
+        mine.collect::<Vec<_>>()
+    };
+    let mut done = thread::scope(|scope| {
+        let workers = [scope.spawn(worker), scope.spawn(worker)];
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect::<Vec<_>>()
+    });
+    done.sort_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[test]
+fn every_planted_bug_breaks_a_law_within_a_hundred_seeds() {
+    let mut text = HEADER.to_owned();
+    let mut table = "| what is wrong | law | seeds |\n|---|---|--:|\n".to_owned();
+    let mut unfound = Vec::new();
+    for (bug, found) in Mutant::ALL.iter().zip(in_parallel(Mutant::ALL, |&bug| found(bug))) {
+        let Some((seeds, law)) = found else {
+            unfound.push(bug.name());
+            continue;
+        };
+        writeln!(text, "{:24} {seeds:>3} {law:5} {}", bug.name(), bug.text()).unwrap();
+        writeln!(table, "| {} | {law} | {seeds} |", bug.text()).unwrap();
+    }
+    assert!(unfound.is_empty(), "not found within {BOUND} seeds: {unfound:?}");
+    check_golden("tests/golden/mutants.txt", &text);
+    check_block("docs/RELIABILITY.md", "mutants", &table);
+}
+
+#[test]
+fn without_a_bug_the_same_seeds_break_no_law() {
+    let seeds: Vec<u64> = (0..BOUND).collect();
+    let broken =
+        in_parallel(&seeds, |&seed| broken(None, seed).map(|what| format!("{seed}: {what}")));
+    let broken: Vec<_> = broken.into_iter().flatten().collect();
+    assert!(broken.is_empty(), "{broken:?}");
+}
