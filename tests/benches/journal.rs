@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 use tenure_config::{Override, Source};
-use tenure_core::actor::fact::{BadFact, Entry, Fact};
+use tenure_core::actor::fact::BadFact;
 use tenure_core::actor::snapshot::RestoreError;
 use tenure_core::actor::{Actor, Peers, Role, Setup};
 use tenure_core::broker::Broker;
@@ -25,6 +25,7 @@ use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::{AnyActor, Entry};
 use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
@@ -220,21 +221,21 @@ impl ServiceManagerMapper for Idle {
 
 fn hosted() -> HostedActor {
     let actor = ServiceManager::new(setup(), Span::ZERO);
-    HostedActor::ServiceManager(Box::new(actor), Box::new(Idle))
+    HostedActor::service_manager(actor, Box::new(Idle))
 }
 
 /// An actor that can fold the facts of its role; it signs nothing.
-fn blank(role: Role) -> Box<dyn Actor> {
+fn blank(role: Role) -> AnyActor {
     let setup = setup();
     match role {
-        Role::ServiceManager => Box::new(ServiceManager::new(setup, Span::ZERO)),
-        Role::Broker => Box::new(Broker::new(setup)),
-        Role::SiteAuthority => Box::new(SiteAuthority::new(setup, Plan::default())),
+        Role::ServiceManager => ServiceManager::new(setup, Span::ZERO).into(),
+        Role::Broker => Broker::new(setup).into(),
+        Role::SiteAuthority => SiteAuthority::new(setup, Plan::default()).into(),
     }
 }
 
 /// An actor that comes back.
-struct Back(Box<dyn Actor>);
+struct Back(AnyActor);
 
 impl Past for Back {
     fn restore(&mut self, state: &[u8], _: u64, _: Time) -> Result<(), RestoreError> {
@@ -242,7 +243,7 @@ impl Past for Back {
     }
 
     fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
-        self.0.apply(entry)
+        self.0.replay(entry)
     }
 }
 
@@ -315,13 +316,13 @@ fn leases(count: u64) -> Vec<Entry> {
             reason: "a wish".to_owned(),
         };
         let joined = sm::Joined { lease, unit: unit.unit, error: None };
-        let of_lease: [Fact; 4] = [
+        let of_lease: [sm::Fact; 4] = [
             asked.into(),
             sm::Granted { number, tickets: vec![(0, ticket)] }.into(),
             sm::Leased { lease, term, units: vec![unit] }.into(),
             joined.into(),
         ];
-        facts.extend(of_lease.map(|fact| Entry { at: start, fact }));
+        facts.extend(of_lease.map(|fact| Entry { at: start, fact: fact.into() }));
     }
     facts
 }
@@ -331,7 +332,7 @@ fn snapshot_of_many(folder: &Path) {
     const LEASES: u64 = 100_000;
     let facts = leases(LEASES);
     let mut actor = blank(Role::ServiceManager);
-    facts.iter().for_each(|entry| actor.apply(entry).expect("it follows"));
+    facts.iter().for_each(|entry| actor.replay(entry).expect("it follows"));
     let timed = |what: &str, run: &mut dyn FnMut()| {
         let mut seconds: Vec<f64> = (0..ROUNDS)
             .map(|_| {
@@ -365,7 +366,8 @@ fn snapshot_of_many(folder: &Path) {
         let mut waits = Vec::new();
         for position in (facts.len() as u64..).take(4000) {
             let (done, answer) = mpsc::sync_channel(1);
-            let fact = sm::SignalObserved { signal: Name::literal("demand"), value: 1 };
+            let fact =
+                sm::Fact::from(sm::SignalObserved { signal: Name::literal("demand"), value: 1 });
             let entry = Entry { at: Time::ZERO, fact: fact.into() };
             let start = Instant::now();
             writer.append(position, vec![entry], move |result| {
@@ -412,7 +414,7 @@ fn recover(folder: &Path, actors: &[Actors]) {
     };
     timed("fold facts in memory", &|Actors { owner, facts }| {
         let mut actor = blank(owner.role);
-        facts.iter().for_each(|entry| actor.apply(entry).expect("it follows"));
+        facts.iter().for_each(|entry| actor.replay(entry).expect("it follows"));
     });
     timed("open: read, checksum, hash", &|Actors { owner, .. }| {
         drop(JournalFile::open(&path(owner), owner).expect("a journal"));

@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tenure_config::ConfigError;
-use tenure_core::invariants::Violation;
 use tenure_core::model::time::Span;
+use tenure_laws::Violation;
 use tenure_node::api::client::ClientError;
 use tenure_node::api::{Code, LeaseName, LeaseView};
 use tenure_node::journal::JournalError;

@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tenure_core::actor::Role;
-use tenure_core::actor::fact::Entry;
+use tenure_core::runtime::Entry;
+
 use tenure_core::model::identity::ActorId;
 use tenure_core::runtime::journal::AppendError;
 use tenure_node::journal::{JournalFile, Owner};

@@ -14,4 +14,3 @@ pub mod broker;
 pub mod site_authority;
 pub mod mapper;
 pub mod runtime;
-pub mod invariants;

@@ -27,13 +27,15 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use common::{Plans, ask, now, of, start};
+use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
-use tenure_core::actor::effect::Command;
-use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::{Entry, Fact};
+use tenure_core::service_manager::Command as GuestCommand;
+
 use tenure_core::model::identity::{Label, Scheme, Signer, Verifier};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
-use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::machine::State;
 use tenure_node::deployment::Running;
@@ -228,7 +230,7 @@ async fn ask_for_all(guest: &Handle, leases: u32) {
     for _ in 0..leases as usize / ITEMS {
         let mut wish = ask(1, now(), Span::DAY);
         wish.items = vec![wish.items[0].clone(); ITEMS];
-        while let Err(busy) = guest.command(Command::Ask(wish.clone())).await {
+        while let Err(busy) = guest.command(GuestCommand::Ask(wish.clone())).await {
             assert!(matches!(busy, HostError::Busy(_)), "{busy}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -236,8 +238,8 @@ async fn ask_for_all(guest: &Handle, leases: u32) {
 }
 
 /// How many leases are active at the guest.
-fn active(hosted: &HostedActor) -> usize {
-    let HostedActor::ServiceManager(guest, _) = hosted else { return 0 };
+fn active(hosted: &AnyActor) -> usize {
+    let AnyActor::ServiceManager(guest) = hosted else { return 0 };
     guest.leases().filter(|(_, state)| matches!(state, State::Active { .. })).count()
 }
 
@@ -266,11 +268,11 @@ async fn live_on(guest: Handle, tally: Tally) {
 /// One life.
 async fn once(guest: Handle, tally: Tally) {
     let began = Instant::now();
-    let asked = guest.command(Command::Ask(ask(1, now(), Span::HOUR))).await.unwrap();
+    let asked = guest.command(GuestCommand::Ask(ask(1, now(), Span::HOUR))).await.unwrap();
     let lease = asked.lease().unwrap();
     tally.active.of(lease).await;
     tally.micros.borrow_mut().push(began.elapsed().as_micros());
-    guest.command(Command::Close { lease }).await.unwrap();
+    guest.command(GuestCommand::Close { lease }).await.unwrap();
     tally.closed.of(lease).await;
     tally.lives.set(tally.lives.get() + 1);
 }
@@ -279,7 +281,7 @@ async fn once(guest: Handle, tally: Tally) {
 async fn signatures(running: &Running) -> (u64, u64) {
     let mut all = (0, 0);
     for handle in running.handles() {
-        let (made, checked) = handle.query(|hosted| hosted.actor().signatures()).await.unwrap();
+        let (made, checked) = handle.query(|hosted| hosted.signatures()).await.unwrap();
         all = (all.0 + made, all.1 + checked);
     }
     all

@@ -11,9 +11,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
-use tenure_core::actor::effect::Input;
-use tenure_core::actor::fact::{Entry, Fact};
-use tenure_core::runtime::hosted::HostedActor;
+
+use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::{Entry, Fact, Input};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::machine::State;
 
@@ -259,11 +259,10 @@ impl HostMetrics {
     }
 
     /// A fact is durable.
-    pub(crate) fn fact(&mut self, entry: &Entry, hosted: &HostedActor) {
+    pub(crate) fn fact(&mut self, entry: &Entry, hosted: &AnyActor) {
         use service_manager::Fact as Guest;
         self.facts.inc();
-        let (Fact::ServiceManager(fact), HostedActor::ServiceManager(actor, _)) =
-            (&entry.fact, hosted)
+        let (Fact::ServiceManager(fact), AnyActor::ServiceManager(actor)) = (&entry.fact, hosted)
         else {
             return;
         };

@@ -10,9 +10,9 @@ use std::time::Duration;
 use std::{fs, process};
 
 use tenure_core::actor::Role;
-use tenure_core::actor::effect::Command;
 use tenure_core::model::name::Name;
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::AnyActor;
+use tenure_core::site_authority::Command as SiteCommand;
 use thiserror::Error;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -201,13 +201,13 @@ async fn withdraw_surplus(config: &Config, running: &Running) -> Result<(), RunE
     for (name, site) in &config.sites {
         let Some(handle) = running.handle(Role::SiteAuthority, name) else { continue };
         let looked_at = site.clone();
-        let total = handle.query(move |hosted| match hosted {
-            HostedActor::SiteAuthority(actor, _) => units_of(actor, &looked_at),
-            HostedActor::Broker(..) | HostedActor::ServiceManager(..) => 0,
+        let total = handle.query(move |actor| match actor {
+            AnyActor::SiteAuthority(actor) => units_of(actor, &looked_at),
+            AnyActor::Broker(_) | AnyActor::ServiceManager(_) => 0,
         });
         let total = total.await.unwrap_or_default();
         let Some(units) = NonZeroU32::new(total.saturating_sub(site.units)) else { continue };
-        let command = Command::Withdraw { resource: site.resource.clone(), units };
+        let command = SiteCommand::Withdraw { resource: site.resource.clone(), units };
         let withdrawn = handle.command(command).await;
         let (site, units) = (name.clone(), units.get());
         withdrawn.map_err(|cause| RunError::Surplus { site, units, cause })?;
@@ -221,9 +221,9 @@ async fn delegated(running: &Running) {
     for _ in 0..MOST_LOOKS {
         let mut settled = true;
         for handle in running.handles() {
-            let site = handle.query(|hosted| match hosted {
-                HostedActor::SiteAuthority(actor, _) => actor.is_settled(),
-                HostedActor::Broker(..) | HostedActor::ServiceManager(..) => true,
+            let site = handle.query(|actor| match actor {
+                AnyActor::SiteAuthority(actor) => actor.is_settled(),
+                AnyActor::Broker(_) | AnyActor::ServiceManager(_) => true,
             });
             settled &= site.await.unwrap_or_default();
         }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use common::{Plans, ask, now, of, parts, start, state, until};
 use tenure_core::actor::Role;
-use tenure_core::actor::effect::Command;
+use tenure_core::service_manager::Command as GuestCommand;
+
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
@@ -23,10 +24,10 @@ fn a_lease_that_is_asked_for_becomes_active_and_closes() {
     actix::System::new().block_on(async {
         let running = start(folder.path(), &Plans::default()).await;
         let guest = of(&running, Role::ServiceManager);
-        let asked = guest.command(Command::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
+        let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
         let lease = asked.lease().unwrap();
         until(&guest, lease, "Active").await;
-        guest.command(Command::Close { lease }).await.unwrap();
+        guest.command(GuestCommand::Close { lease }).await.unwrap();
         until(&guest, lease, "Closed").await;
         running.stop().await.unwrap();
     });
@@ -39,18 +40,18 @@ fn a_deployment_that_is_stopped_takes_up_every_lease_where_it_was() {
     let lease = system.block_on(async {
         let running = start(folder.path(), &Plans::default()).await;
         let guest = of(&running, Role::ServiceManager);
-        let asked = guest.command(Command::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
+        let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
         let lease = asked.lease().unwrap();
         until(&guest, lease, "Active").await;
         running.stop().await.unwrap();
-        assert!(guest.command(Command::Close { lease }).await.is_err(), "it has stopped");
+        assert!(guest.command(GuestCommand::Close { lease }).await.is_err(), "it has stopped");
         lease
     });
     system.block_on(async {
         let running = start(folder.path(), &Plans::default()).await;
         let guest = of(&running, Role::ServiceManager);
         assert_eq!(state(&guest, lease).await, "Active");
-        guest.command(Command::Close { lease }).await.unwrap();
+        guest.command(GuestCommand::Close { lease }).await.unwrap();
         until(&guest, lease, "Closed").await;
         running.stop().await.unwrap();
     });
@@ -63,7 +64,7 @@ fn a_command_that_cannot_be_carried_out_says_why() {
         let running = start(folder.path(), &Plans::default()).await;
         let guest = of(&running, Role::ServiceManager);
         let lease = LeaseId { number: 7, part: 0 };
-        let refused = guest.command(Command::Close { lease }).await;
+        let refused = guest.command(GuestCommand::Close { lease }).await;
         assert_eq!(refused, Err(HostError::Refused("there is no lease 7.0".to_owned())));
         running.stop().await.unwrap();
     });
@@ -82,7 +83,7 @@ fn a_mapper_that_panics_costs_a_round_and_not_the_actor() {
     actix::System::new().block_on(async {
         let running = start(folder.path(), &plans).await;
         let guest = of(&running, Role::ServiceManager);
-        let asked = guest.command(Command::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
+        let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
         until(&guest, asked.lease().unwrap(), "Active").await;
         running.stop().await.unwrap();
     });
@@ -95,7 +96,7 @@ fn whoever_follows_the_facts_sees_each_durable_one_in_order() {
         let running = start(folder.path(), &Plans::default()).await;
         let guest = of(&running, Role::ServiceManager);
         let Facts { from, mut facts } = guest.facts().await.unwrap();
-        let asked = guest.command(Command::Ask(ask(1, now(), Span::HOUR))).await.unwrap();
+        let asked = guest.command(GuestCommand::Ask(ask(1, now(), Span::HOUR))).await.unwrap();
         let mut expected = from;
         loop {
             let (position, entry) = facts.recv().await.unwrap();
@@ -131,7 +132,7 @@ fn what_happens_is_counted() {
     actix::System::new().block_on(async {
         let running = start(folder.path(), &Plans::default()).await;
         let guest = of(&running, Role::ServiceManager);
-        let asked = guest.command(Command::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
+        let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
         until(&guest, asked.lease().unwrap(), "Active").await;
         let text = running.metrics().text();
         assert_eq!(exposition::check(&text), Ok(()), "{text}");
@@ -150,10 +151,10 @@ fn what_happens_is_counted() {
 /// A life of a lease, from its request to its end.
 async fn live(running: &Running) {
     let guest = of(running, Role::ServiceManager);
-    let asked = guest.command(Command::Ask(ask(1, now(), Span::HOUR))).await;
+    let asked = guest.command(GuestCommand::Ask(ask(1, now(), Span::HOUR))).await;
     let lease = asked.expect("it takes a wish").lease().expect("a lease is asked for");
     until(&guest, lease, "Active").await;
-    guest.command(Command::Close { lease }).await.expect("it takes a close");
+    guest.command(GuestCommand::Close { lease }).await.expect("it takes a close");
     until(&guest, lease, "Closed").await;
 }
 

@@ -13,9 +13,10 @@ use tenure_core::mapper::registry::{self, MapperError};
 use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::host::Host;
+use tenure_core::runtime::hosted::{AnyMapper, HostedActor};
 use tenure_core::runtime::journal::JournalDigest;
-use tenure_core::runtime::outbox::{Outbox, RetryPolicy};
+use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::wire::message::{Sealed, Sequence};
@@ -43,32 +44,30 @@ pub struct Part {
 pub(crate) struct Member {
     pub(crate) name: Name,
     pub(crate) id: ActorId,
-    pub(crate) hosted: HostedActor,
+    pub(crate) host: Host,
+    pub(crate) mapper: AnyMapper,
     pub(crate) journal: JournalDigest,
-    pub(crate) outbox: Outbox,
     pub(crate) driver: Option<Driver>,
     /// What a service manager needs, one value a step.
     pub(crate) demand: Vec<u32>,
     /// What it is told from outside, as it was recorded.
     pub(crate) script: Script,
-    /// Effects before this position were started.
-    pub(crate) started: u64,
     /// What arrives in the round to come.
     pub(crate) inbox: Inbox,
 }
 
 impl From<Part> for Member {
     fn from(Part { name, id, hosted, driver, retry_policy }: Part) -> Self {
+        let (actor, mapper) = hosted.into_parts();
         Self {
             name,
             id,
-            hosted,
+            host: Host::new(actor, retry_policy),
+            mapper,
             journal: JournalDigest::default(),
-            outbox: Outbox::new(retry_policy),
             driver,
             demand: Vec::new(),
             script: Script::default(),
-            started: 0,
             inbox: Inbox::default(),
         }
     }
@@ -175,16 +174,13 @@ fn cast(
                 .map_err(failed)?;
             let actor = SiteAuthority::new(setup, plan(scenario, site, id_of));
             let driver = NullDriver::new(chance, index, &site.setup, &site.teardown, site.failure);
-            (
-                HostedActor::SiteAuthority(Box::new(actor), mapper),
-                Some(Driver::Site(Box::new(driver))),
-            )
+            (HostedActor::site_authority(actor, mapper), Some(Driver::Site(Box::new(driver))))
         }
         Role::Broker => {
             let failed = |error| (Role::Broker, name.clone(), error);
             let spec = &scenario.brokers[name].mapper;
             let mapper = build(spec, toml::Table::new(), registry::broker).map_err(failed)?;
-            (HostedActor::Broker(Box::new(Broker::new(setup)), mapper), None)
+            (HostedActor::broker(Broker::new(setup), mapper), None)
         }
         Role::ServiceManager => {
             let manager = &scenario.service_managers[name];
@@ -194,10 +190,7 @@ fn cast(
                 build(&manager.mapper, defaults, registry::service_manager).map_err(failed)?;
             let actor = ServiceManager::new(setup, manager.leave_before);
             let driver = NullDriver::new(chance, index, &manager.join, &manager.leave, 0.0);
-            (
-                HostedActor::ServiceManager(Box::new(actor), mapper),
-                Some(Driver::Guest(Box::new(driver))),
-            )
+            (HostedActor::service_manager(actor, mapper), Some(Driver::Guest(Box::new(driver))))
         }
     })
 }

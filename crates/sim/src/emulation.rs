@@ -10,9 +10,12 @@ mod resume;
 
 use std::collections::BTreeMap;
 
+use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
-use tenure_core::actor::effect::{DriverResult, Effect, Input, Output};
-use tenure_core::actor::fact::Entry;
+use tenure_core::actor::effect::DriverResult;
+use tenure_core::runtime::host::{Departure, Turn};
+use tenure_core::runtime::{Entry, Input};
+
 use tenure_core::driver::Call;
 use tenure_core::mapper::registry::MapperError;
 use tenure_core::model::identity::ActorId;
@@ -121,13 +124,13 @@ pub struct Emulation<'k> {
     window: Term,
     step: Span,
     /// When a run that does not come to rest is called stalled.
-    retry_policy: Time,
+    give_up_at: Time,
     metrics: Metrics,
     report: Report,
     /// Why the actors refused inputs, by its text, with how often.
     notes: BTreeMap<String, u64>,
-    /// Room for what an actor gives out, kept from one input to the next.
-    out: Output,
+    /// Room for what leaves an actor at once.
+    departures: Vec<Departure>,
     keeper: Keeper<'k>,
 }
 
@@ -141,7 +144,7 @@ pub struct Stage {
     /// How long each value of the demand holds.
     pub step: Span,
     /// When a run that does not come to rest is called stalled.
-    pub retry_policy: Time,
+    pub give_up_at: Time,
     /// The units of all sites together.
     pub capacity: u32,
     /// The length of the leases that mappers ask for.
@@ -157,13 +160,13 @@ impl Stage {
         let window =
             Term::lasting(Time::ZERO, scenario.horizon).map_err(|_| EmulationError::NoTime)?;
         let Scenario { step, capacity, term, .. } = *scenario;
-        let (network, retry_policy) = (Network::of(scenario), retry_policy(scenario));
-        Ok(Self { network, window, step, retry_policy, capacity, term })
+        let (network, give_up_at) = (Network::of(scenario), give_up_at(scenario));
+        Ok(Self { network, window, step, give_up_at, capacity, term })
     }
 }
 
 /// When the run of a scenario that does not come to rest is called stalled.
-pub fn retry_policy(scenario: &Scenario) -> Time {
+pub fn give_up_at(scenario: &Scenario) -> Time {
     let rest = scenario.term.times(3).plus(Span::DAY.times(7));
     Time::ZERO.plus(scenario.horizon).plus(rest)
 }
@@ -213,7 +216,7 @@ impl<'k> Emulation<'k> {
 
     /// A run in which nobody has been handed anything.
     pub(crate) fn on(stage: Stage, members: Vec<Member>, keeper: Keeper<'k>) -> Self {
-        let Stage { network, window, step, retry_policy, capacity, term } = stage;
+        let Stage { network, window, step, give_up_at, capacity, term } = stage;
         Self {
             by_id: members.iter().enumerate().map(|(index, m)| (m.id, index)).collect(),
             agenda: Agenda::of(members.len()),
@@ -225,11 +228,11 @@ impl<'k> Emulation<'k> {
             next_step: 0,
             window,
             step,
-            retry_policy,
+            give_up_at,
             metrics: Metrics::new(window, step, capacity),
             report: Report { term_s: term.as_secs_f64(), ..Report::default() },
             notes: BTreeMap::new(),
-            out: Output::default(),
+            departures: Vec::new(),
             keeper,
             members,
         }
@@ -242,7 +245,7 @@ impl<'k> Emulation<'k> {
         }
         let next = self.next_instant();
         let resting = self.now >= self.window.end() && self.is_at_rest();
-        match next.filter(|next| *next <= self.retry_policy && !resting) {
+        match next.filter(|next| *next <= self.give_up_at && !resting) {
             Some(next) => {
                 self.now = next;
                 self.report.ticks += 1;
@@ -262,7 +265,7 @@ impl<'k> Emulation<'k> {
         self.metrics.fill(&mut report, &self.series());
         for member in &self.members {
             report.facts += member.journal.len();
-            let (made, checked) = member.hosted.actor().signatures();
+            let (made, checked) = member.host.actor().signatures();
             report.signatures_made += made;
             report.signatures_checked += checked;
         }
@@ -334,10 +337,8 @@ impl<'k> Emulation<'k> {
 
     /// Notes when an actor has something to do next, after whatever has happened to it.
     fn plan(&mut self, index: usize) {
-        let Member { hosted, outbox, script, .. } = &mut self.members[index];
-        let actor = hosted.actor();
-        let resend = outbox.next_timeout(|id| actor.is_pending(id));
-        let next = [actor.next_timeout(), resend, script.next()].into_iter().flatten().min();
+        let Member { host, script, .. } = &mut self.members[index];
+        let next = [host.next_timeout(), script.next()].into_iter().flatten().min();
         self.agenda.plan(index, next);
     }
 
@@ -379,7 +380,7 @@ impl<'k> Emulation<'k> {
             inputs.push(Input::Observe { signal, value });
         }
         inputs.extend(member.script.due(self.now));
-        if member.hosted.actor().next_timeout().is_some_and(|due| due <= self.now) {
+        if member.host.is_due(self.now) {
             inputs.push(Input::Tick);
         }
         inputs
@@ -391,64 +392,53 @@ impl<'k> Emulation<'k> {
             return Ok(());
         }
         let member = &mut self.members[index];
-        let before = member.hosted.actor().position();
-        let mut out = std::mem::take(&mut self.out);
-        for input in inputs {
-            member.hosted.actor_mut().handle(self.now, input, &mut out);
-        }
+        let Turn { before, facts, problems, .. } = member.host.handle(self.now, inputs);
         let kept = Kept {
             name: &member.name,
-            role: member.hosted.role(),
+            role: member.host.actor().role(),
             id: member.id,
             position: before,
-            entries: &out.facts,
+            entries: &facts,
         };
-        (self.keeper)(kept).and_then(|()| member.journal.append(before, &out.facts)).map_err(
+        (self.keeper)(kept).and_then(|()| member.journal.append(before, &facts)).map_err(
             |cause| {
                 let name = member.name.clone();
                 EmulationError::Journal { name, cause }
             },
         )?;
-        for entry in &out.facts {
+        for entry in &facts {
             self.metrics.observe(index, entry);
             member.script.observe(entry);
         }
-        for problem in out.problems.drain(..) {
+        for problem in problems {
             *self.notes.entry(problem.to_string()).or_default() += 1;
         }
-        for reply in out.replies.drain(..) {
-            let outgoing = self.seal(index, &reply);
-            self.send(index, reply.header.sequence, outgoing);
-        }
-        out.facts.clear();
-        self.out = out;
-        self.start_effects(index);
+        member.host.durable(before + facts.len() as u64);
+        self.release(index);
         Ok(())
     }
 
-    fn start_effects(&mut self, index: usize) {
-        let member = &mut self.members[index];
-        let effects = member.hosted.actor().effects_after(member.started);
-        member.started = member.hosted.actor().position();
-        for (id, effect) in effects {
-            match effect {
-                Effect::Send(envelope) => {
-                    let outgoing = self.seal(index, &envelope);
-                    self.members[index].outbox.sent(id, outgoing.clone(), self.now);
-                    self.send(index, id, outgoing);
-                }
-                Effect::Call(call) => self.perform(index, call),
-                Effect::Consult { .. } => {}
+    /// Lets out what follows from durable facts.
+    fn release(&mut self, index: usize) {
+        let mut departures = std::mem::take(&mut self.departures);
+        self.members[index].host.release(self.now, |departure| departures.push(departure));
+        for departure in departures.drain(..) {
+            match departure {
+                Departure::Message(sequence, outgoing) => self.send(index, sequence, outgoing),
+                Departure::Call(_, call) => self.perform(index, call),
+                // Asked at the end of each turn.
+                Departure::Consult => {}
             }
         }
+        self.departures = departures;
     }
 
     /// The mapper's turn, at the end of the round. A guest whose time is over wants nothing more.
     fn consult(&mut self, index: usize) -> Result<bool, EmulationError> {
-        let hosted = &self.members[index].hosted;
+        let Member { host, mapper, .. } = &self.members[index];
         let over = self.now >= self.window.end();
-        let guest = matches!(hosted, tenure_core::runtime::hosted::HostedActor::ServiceManager(..));
-        match hosted.consult(self.now).filter(|_| !(over && guest)) {
+        let guest = host.actor().role() == Role::ServiceManager;
+        match mapper.consult(host.actor(), self.now).filter(|_| !(over && guest)) {
             Some(decision) => self.hand_in(index, vec![decision]).map(|()| true),
             None => Ok(false),
         }
@@ -456,15 +446,13 @@ impl<'k> Emulation<'k> {
 
     /// Sends again what was not answered for too long.
     fn repeat(&mut self, index: usize) {
-        let Member { hosted, outbox, .. } = &mut self.members[index];
-        let actor = hosted.actor();
-        for (id, outgoing) in outbox.due(self.now, |id| actor.is_pending(id)) {
+        for (id, outgoing) in self.members[index].host.repeat(self.now) {
             self.send(index, id, outgoing);
         }
     }
 
     fn seal(&mut self, index: usize, envelope: &Envelope) -> Outgoing {
-        let sealed = self.members[index].hosted.actor_mut().seal(envelope);
+        let sealed = self.members[index].host.actor_mut().seal(envelope);
         Outgoing { to: envelope.header.to, kind: envelope.message.kind(), sealed }
     }
 
@@ -500,12 +488,12 @@ impl<'k> Emulation<'k> {
     fn is_at_rest(&mut self) -> bool {
         let Self { arrivals, agenda, members, .. } = self;
         arrivals.is_empty()
-            && agenda.all_rest(|index| members[index].hosted.actor().unfinished(1).is_empty())
+            && agenda.all_rest(|index| members[index].host.actor().unfinished(1).is_empty())
     }
 
     fn finish(&mut self, rested: bool) {
         let unfinished = self.members.iter().flat_map(|member| {
-            let lines = member.hosted.actor().unfinished(MAX_PROBLEMS);
+            let lines = member.host.actor().unfinished(MAX_PROBLEMS);
             lines.into_iter().map(|line| format!("{}: {line}", member.name))
         });
         let mut problems: Vec<String> = unfinished.collect();

@@ -12,12 +12,13 @@ mod script;
 use std::collections::BTreeMap;
 
 use tenure_core::actor::Role;
-use tenure_core::actor::fact::{BadFact, Entry, Fact};
+use tenure_core::actor::fact::BadFact;
 use tenure_core::broker::facts as broker;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Time;
 use tenure_core::runtime::journal::{JournalDigest, hash_of_run};
+use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as sm;
 use thiserror::Error;
 

@@ -6,8 +6,8 @@ mod site_authority;
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::fact::{Entry, Fact};
 use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::runtime::{Entry, Fact};
 
 use crate::report::{Report, Series};
 use service_manager::Guest;

@@ -11,16 +11,17 @@ use std::time::Duration;
 
 use common::{Plans, ask, now, of, parts, start_on, state, until};
 use tenure_core::actor::Role;
-use tenure_core::actor::effect::Command;
-use tenure_core::actor::fact::Entry;
+use tenure_core::runtime::Entry;
+use tenure_core::service_manager::Command as GuestCommand;
+
 use tenure_core::driver::{Answer, Call, DriverError, Epoch, ResourceDriver, Step, UnitId};
-use tenure_core::invariants::{Cast, Player, audit_journals};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use tenure_faulty_disk::{Condition, Fault, FaultyDisk};
+use tenure_laws::{Cast, Player, audit_journals};
 use tenure_node::deployment::Running;
 use tenure_node::host::{Card, Committed, Facts, Fall, Handle, HostError, Part};
 use tenure_node::journal::{JournalFile, Owner};
@@ -116,7 +117,7 @@ async fn follow(handle: Handle, seen: UnboundedSender<Entry>) {
 async fn use_up(guest: Handle, mut dice: Dice, told: UnboundedSender<Committed>) {
     loop {
         let wish = ask(1 + dice.below(2) as u32, now(), Span::HOUR);
-        let committed = match guest.command(Command::Ask(wish)).await {
+        let committed = match guest.command(GuestCommand::Ask(wish)).await {
             Ok(committed) => committed,
             Err(HostError::Stopped(_)) => return,
             Err(_) => {
@@ -127,7 +128,7 @@ async fn use_up(guest: Handle, mut dice: Dice, told: UnboundedSender<Committed>)
         let lease = committed.lease().unwrap();
         told.send(committed).unwrap();
         if dice.below(2) == 0 {
-            drop(guest.command(Command::Close { lease }).await);
+            drop(guest.command(GuestCommand::Close { lease }).await);
         }
     }
 }
@@ -142,7 +143,7 @@ async fn wind_up(guest: &Handle, known: &Acknowledged) {
 /// Closes a lease and waits until it is over. Asks again and again: the guest may fall on the way.
 async fn give_back(guest: &Handle, lease: LeaseId) {
     while !matches!(state(guest, lease).await.as_str(), "Closed" | "") {
-        drop(guest.command(Command::Close { lease }).await);
+        drop(guest.command(GuestCommand::Close { lease }).await);
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -240,7 +241,7 @@ fn actors_whose_disk_fails_once_fall_and_come_back_with_all_they_have_acknowledg
 /// Asks again and again until something else than `Unknown` or `Busy` comes of it.
 async fn ask_until_told(guest: &Handle, duration: Span) -> Result<LeaseId, HostError> {
     loop {
-        match guest.command(Command::Ask(ask(1, now(), duration))).await {
+        match guest.command(GuestCommand::Ask(ask(1, now(), duration))).await {
             Ok(committed) => return Ok(committed.lease().unwrap()),
             Err(HostError::Unknown(_) | HostError::Busy(_)) => {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -306,7 +307,7 @@ fn an_actor_whose_disk_is_broken_for_good_gives_up_and_says_why() {
         let mut running = start_anyhow(folder.path(), &plans, &disk).await;
         disk.arrange(Some(Fault { after: 0, for_ever: true }));
         let guest = of(&running, Role::ServiceManager);
-        let lost = guest.command(Command::Ask(ask(1, now(), Span::HOUR))).await;
+        let lost = guest.command(GuestCommand::Ask(ask(1, now(), Span::HOUR))).await;
         assert_eq!(lost, Err(HostError::Unknown(Name::literal("guest"))));
         // The disk is everybody's: others may give up before.
         let mut down = running.down().await;

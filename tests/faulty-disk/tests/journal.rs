@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 use tenure_core::actor::Role;
-use tenure_core::actor::fact::{BadFact, Entry};
+use tenure_core::actor::fact::BadFact;
 use tenure_core::actor::snapshot::RestoreError;
 use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::model::identity::{Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Time;
+use tenure_core::runtime::Entry;
 use tenure_core::runtime::journal::JournalDigest;
 use tenure_core::site_authority::facts as site;
 use tenure_faulty_disk::{Condition, Fault, FaultyDisk};
@@ -171,7 +172,7 @@ fn fact(position: u64) -> Entry {
     let properties = BTreeMap::from([(Name::literal("host"), words)]);
     let properties = Properties::try_from(properties).unwrap();
     let (unit, epoch) = (UnitId(3), Epoch(position));
-    let fact = site::UnitSetUp { unit, epoch, properties }.into();
+    let fact = site::Fact::from(site::UnitSetUp { unit, epoch, properties }).into();
     Entry { at: Time::from_secs(i64::try_from(position).unwrap()), fact }
 }
 

@@ -13,7 +13,7 @@ use tenure_core::wire::message::Sequence;
 use tenure_node::host::conductor::{Conductor, Fate, Measured, Programme, Sending};
 use tenure_node::host::{Card, Driver, Part, SeatMaker};
 use tenure_sim::cast::{self, assemble};
-use tenure_sim::emulation::{Emulation, Inputs, Progress, retry_policy};
+use tenure_sim::emulation::{Emulation, Inputs, Progress, give_up_at};
 use tenure_sim::network::{Network, Parcel};
 use tenure_sim::scenario::{self, Scenario, Workload};
 use tenure_sim::workload::demand;
@@ -113,7 +113,7 @@ fn conducted(scenario: &Scenario) -> String {
     let programme = Programme {
         measured: measured(scenario, &parts),
         end: Time::ZERO.plus(scenario.horizon),
-        retry_policy: retry_policy(scenario),
+        give_up_at: give_up_at(scenario),
     };
     let network = Box::new(Emulated(Network::of(scenario)));
     actix::System::new().block_on(async {

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_core::actor::fact::{Entry, Fact};
 use tenure_core::broker::facts as broker;
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::{Term, Time};
+use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::Ticket;

@@ -2,12 +2,14 @@
 
 use std::num::NonZeroU32;
 
-use tenure_core::actor::effect::Input;
-use tenure_core::actor::{Actor, Peer, Role, Setup};
+use tenure_core::actor::{Peer, Role, Setup};
 use tenure_core::broker::Broker;
 use tenure_core::broker::mapper as broker;
 use tenure_core::broker::mapper::BrokerMapper;
-use tenure_core::mapper::Decision;
+use tenure_core::runtime::host::Host;
+use tenure_core::runtime::outbox::RetryPolicy;
+use tenure_core::runtime::{AnyActor, Decision, Input};
+
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
@@ -34,11 +36,7 @@ pub(crate) const MARGIN: Span = Span::from_secs(1);
 
 /// An actor, without its mapper.
 #[derive(Clone, Debug)]
-pub(crate) enum Player {
-    Guest(Box<ServiceManager>),
-    Broker(Box<Broker>),
-    Site(Box<SiteAuthority>),
-}
+pub(crate) struct Player(pub(crate) AnyActor);
 
 fn signer(who: usize) -> Signer {
     Signer::from_seed(Scheme::None, [u8::try_from(who).unwrap(); 32])
@@ -72,65 +70,64 @@ impl Player {
     /// The actor as it is before its first fact.
     pub(crate) fn build(who: usize, case: &Case) -> Self {
         match who {
-            BROKER => Self::Broker(Box::new(Broker::new(setup(who)))),
-            SITE => Self::Site(Box::new(SiteAuthority::new(setup(who), plan(case)))),
+            BROKER => Self(Broker::new(setup(who)).into()),
+            SITE => Self(SiteAuthority::new(setup(who), plan(case)).into()),
             _ => {
                 let leave_before = Span::from_secs(case.leave_before);
-                Self::Guest(Box::new(ServiceManager::new(setup(who), leave_before)))
+                Self(ServiceManager::new(setup(who), leave_before).into())
             }
         }
     }
 
-    pub(crate) fn actor(&self) -> &dyn Actor {
-        match self {
-            Self::Guest(actor) => &**actor,
-            Self::Broker(actor) => &**actor,
-            Self::Site(actor) => &**actor,
-        }
+    pub(crate) fn actor(&self) -> &AnyActor {
+        &self.0
     }
 
-    pub(crate) fn actor_mut(&mut self) -> &mut dyn Actor {
-        match self {
-            Self::Guest(actor) => &mut **actor,
-            Self::Broker(actor) => &mut **actor,
-            Self::Site(actor) => &mut **actor,
-        }
+    pub(crate) fn actor_mut(&mut self) -> &mut AnyActor {
+        &mut self.0
+    }
+
+    /// A host for one input. Nothing is repeated: a message stays in the network for ever.
+    pub(crate) fn host(&self) -> Host {
+        Host::new(self.0.clone(), RetryPolicy { first: Span::DAY, longest: Span::DAY })
     }
 
     /// What decides how it goes on.
     pub(crate) fn identity(&self) -> String {
-        match self {
-            Self::Guest(actor) => identity::of(actor),
-            Self::Broker(actor) => identity::of(actor),
-            Self::Site(actor) => identity::of(actor),
+        match &self.0 {
+            AnyActor::ServiceManager(actor) => identity::of(actor),
+            AnyActor::Broker(actor) => identity::of(actor),
+            AnyActor::SiteAuthority(actor) => identity::of(actor),
         }
     }
 
     /// Whether its mapper has a round to answer.
     pub(crate) fn has_a_round(&self) -> bool {
-        match self {
-            Self::Guest(actor) => actor.view(Time::ZERO).is_some(),
-            Self::Broker(actor) => actor.view(Time::ZERO).is_some(),
-            Self::Site(actor) => actor.view(Time::ZERO).is_some(),
+        match &self.0 {
+            AnyActor::ServiceManager(actor) => actor.view(Time::ZERO).is_some(),
+            AnyActor::Broker(actor) => actor.view(Time::ZERO).is_some(),
+            AnyActor::SiteAuthority(actor) => actor.view(Time::ZERO).is_some(),
         }
     }
 
     /// What its mapper decides. A guest's wants nothing: the case does.
     pub(crate) fn consult(&self, now: Time, seller: Seller) -> Option<Input> {
-        let decision = match self {
-            Self::Guest(actor) => {
+        let decision = match &self.0 {
+            AnyActor::ServiceManager(actor) => {
                 let round = actor.view(now)?.round();
                 let idle = service_manager::Decision { round, ..Default::default() };
                 Decision::ServiceManager(idle)
             }
-            Self::Broker(actor) => {
+            AnyActor::Broker(actor) => {
                 let view = actor.view(now)?;
                 Decision::Broker(match seller {
                     Seller::Fair => Fcfs::default().decide(&view),
                     Seller::Greedy => Greedy.decide(&view),
                 })
             }
-            Self::Site(actor) => Decision::SiteAuthority(FirstFit {}.decide(&actor.view(now)?)),
+            AnyActor::SiteAuthority(actor) => {
+                Decision::SiteAuthority(FirstFit {}.decide(&actor.view(now)?))
+            }
         };
         Some(Input::Decision(decision))
     }

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use tenure_core::actor::effect::{Effect, Input, Output};
-use tenure_core::actor::fact::Entry;
+use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::host::{Departure, Host, Turn};
+use tenure_core::runtime::{Entry, Input};
+
 use tenure_core::driver::Call;
 use tenure_core::model::time::Time;
 use tenure_core::runtime::journal::{Journal as _, MemoryJournal};
-use tenure_core::wire::message::Envelope;
+use tenure_core::wire::message::Sealed;
 
 use super::books::Books;
 use super::cases::Case;
@@ -18,7 +20,7 @@ use super::words::Summary;
 /// What is in the world beside the actors: messages and driver calls, each under a number.
 pub(crate) trait Registry {
     /// The number of a message, the same for the same content however often it is sent.
-    fn message(&self, from: &mut Player, envelope: &Envelope) -> u32;
+    fn message(&self, sealed: &Sealed) -> u32;
     /// The number of a driver call.
     fn call(&self, who: usize, call: &Call) -> u32;
 }
@@ -67,7 +69,7 @@ impl Node {
     ) -> Option<Self> {
         let mut next = self.clone();
         next.hand(now, input, registry);
-        if let Player::Guest(_) = next.player {
+        if let AnyActor::ServiceManager(_) = next.player.0 {
             while let Some(decision) = next.player.consult(now, case.seller) {
                 next.hand(now, decision, registry);
             }
@@ -77,35 +79,33 @@ impl Node {
     }
 
     fn hand(&mut self, now: Time, input: Input, registry: &impl Registry) {
-        let (before, mut out) = (self.player.actor().position(), Output::default());
-        self.player.actor_mut().handle(now, input, &mut out);
-        self.journal.append(before, &out.facts).unwrap();
-        self.books.read(&out.facts);
-        self.send(before, &out.replies, registry);
+        let mut host = self.player.host();
+        let Turn { before, facts, .. } = host.handle(now, [input]);
+        self.journal.append(before, &facts).unwrap();
+        self.books.read(&facts);
+        host.durable(before + facts.len() as u64);
+        self.release(host, now, registry);
     }
 
-    fn send(&mut self, from: u64, replies: &[Envelope], registry: &impl Registry) {
-        for reply in replies {
-            self.said.insert(registry.message(&mut self.player, reply));
-        }
-        for (_, effect) in self.player.actor().effects_after(from) {
-            match effect {
-                Effect::Send(envelope) => {
-                    self.said.insert(registry.message(&mut self.player, &envelope));
-                }
-                Effect::Call(call) => {
-                    self.called.insert(registry.call(self.who, &call));
-                }
-                Effect::Consult { .. } => {}
+    /// Lets out what follows from durable facts.
+    fn release(&mut self, mut host: Host, now: Time, registry: &impl Registry) {
+        host.release(now, |departure| match departure {
+            Departure::Message(_, outgoing) => {
+                self.said.insert(registry.message(&outgoing.sealed));
             }
-        }
+            Departure::Call(_, call) => {
+                self.called.insert(registry.call(self.who, &call));
+            }
+            Departure::Consult => {}
+        });
+        self.player = Player(host.into_actor());
     }
 
     /// The actor that comes back from this journal.
     pub(crate) fn recovered(&self, case: &Case) -> Player {
         let mut player = Player::build(self.who, case);
         for position in 0..self.journal.len() {
-            player.actor_mut().apply(&self.fact(position)).unwrap();
+            player.actor_mut().replay(&self.fact(position)).unwrap();
         }
         player
     }
@@ -113,8 +113,9 @@ impl Node {
     /// A crash between two inputs: the actor comes back from its journal and starts.
     pub(crate) fn crash(&self, now: Time, case: &Case, registry: &impl Registry) -> Option<Self> {
         let mut next = self.clone();
-        next.player = self.recovered(case);
-        next.send(0, &[], registry);
+        let mut host = self.recovered(case).host();
+        host.recovered();
+        next.release(host, now, registry);
         next.step(now, Input::Start, case, registry)
     }
 

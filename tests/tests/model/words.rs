@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tenure_core::actor::Actor as _;
 use tenure_core::broker::Broker;
 use tenure_core::broker::machine as broker;
 use tenure_core::driver::UnitId;
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::Time;
+use tenure_core::runtime::AnyActor;
 use tenure_core::service_manager::machine as service_manager;
 use tenure_core::service_manager::machine::Outcome;
 use tenure_core::site_authority::machine as site_authority;
@@ -68,10 +70,12 @@ impl Summary {
             broken: books.broken().clone(),
             ..Self::default()
         };
-        match player {
-            Player::Guest(guest) => guest.leases().for_each(|(_, lease)| summary.read_lease(lease)),
-            Player::Broker(_) => {}
-            Player::Site(site) => {
+        match &player.0 {
+            AnyActor::ServiceManager(guest) => {
+                guest.leases().for_each(|(_, lease)| summary.read_lease(lease))
+            }
+            AnyActor::Broker(_) => {}
+            AnyActor::SiteAuthority(site) => {
                 for (hash, end) in books.leases() {
                     let Some(state) = site.lease(hash) else { continue };
                     summary.read_site_lease(state, end);
@@ -113,15 +117,15 @@ impl Summary {
 /// The word for every lease that an actor knows. A site knows an extension's ticket as the lease that it
 /// extended.
 fn words(who: usize, player: &Player, books: &Books, keys: &BTreeMap<LinkHash, Key>) -> Words {
-    match player {
-        Player::Guest(actor) => {
+    match &player.0 {
+        AnyActor::ServiceManager(actor) => {
             actor.leases().map(|(id, state)| ((who, id.number, id.part), state.word())).collect()
         }
-        Player::Broker(actor) => {
+        AnyActor::Broker(actor) => {
             let numbers = (GUEST..=RIVAL).flat_map(|g| (1..=MOST_REQUESTS).map(move |n| (g, n)));
             numbers.flat_map(|(guest, number)| of_request(actor, guest, number)).collect()
         }
-        Player::Site(actor) => keys
+        AnyActor::SiteAuthority(actor) => keys
             .iter()
             .filter_map(|(&hash, &key)| Some((key, actor.lease(books.lease_of(hash))?.word())))
             .collect(),

@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, RwLock};
 
 use stateright::{Model, Property};
-use tenure_core::actor::effect::{Command, DriverResult, Input};
+use tenure_core::actor::Actor as _;
+use tenure_core::actor::effect::DriverResult;
 use tenure_core::driver::{Call, DriverError, UnitId};
 use tenure_core::model::codec;
 use tenure_core::model::identity::ActorId;
@@ -16,10 +17,14 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::mutants::Mutant;
+use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::Input;
+use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::machine::Outcome;
+use tenure_core::site_authority::Command as SiteCommand;
 use tenure_core::site_authority::unit;
 use tenure_core::ticket::link::LinkHash;
-use tenure_core::wire::message::{Envelope, Message, Sealed};
+use tenure_core::wire::message::{Message, Sealed};
 
 use super::cases::{Budget, Case, End, Shell};
 use super::cast::{self, BROKER, GUEST, NAMES, Player, RIVAL, SITE};
@@ -51,7 +56,7 @@ pub(crate) enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum What {
     Hear(u32),
-    DriverResult(u32, bool),
+    Done(u32, bool),
     Tick,
     Decide,
     Extend(LeaseId),
@@ -98,7 +103,8 @@ struct Mail {
 }
 
 impl Registry for Mutex<Mail> {
-    fn message(&self, from: &mut Player, envelope: &Envelope) -> u32 {
+    fn message(&self, sealed: &Sealed) -> u32 {
+        let envelope = sealed.peek().unwrap();
         let header = envelope.header;
         let key = (header.from, header.to, codec::encode(&envelope.message));
         let mut mail = self.lock().unwrap();
@@ -113,7 +119,7 @@ impl Registry for Mutex<Mail> {
             }
         }
         let number = u32::try_from(mail.messages.len()).unwrap();
-        let (message, sealed) = (envelope.message.clone(), from.actor_mut().seal(envelope));
+        let (message, sealed) = (envelope.message.clone(), sealed.clone());
         let (from, to) = (cast::who(header.from), cast::who(header.to));
         mail.messages.push(Arc::new(Post { from, to, message, sealed }));
         mail.message_numbers.insert(key, number);
@@ -205,9 +211,9 @@ impl World {
             inputs.extend(from.summary.mail[who].iter().map(|&message| What::Hear(message)));
         }
         for &call in &node.called {
-            inputs.push(What::DriverResult(call, true));
+            inputs.push(What::Done(call, true));
             if left.failures > 0 {
-                inputs.push(What::DriverResult(call, false));
+                inputs.push(What::Done(call, false));
             }
         }
         if node.summary.due.is_some_and(|due| due <= clock) {
@@ -260,22 +266,22 @@ impl World {
         };
         match what {
             What::Hear(message) => node.step(clock, hear(message), case, mail),
-            What::DriverResult(call, well) => node.step(clock, self.done(call, well), case, mail),
+            What::Done(call, well) => node.step(clock, self.done(call, well), case, mail),
             What::Tick => node.step(clock, Input::Tick, case, mail),
             What::Decide => node.step(clock, node.player.consult(clock, case.seller)?, case, mail),
             What::Extend(lease) => {
                 let duration = Span::from_secs(case.longer);
-                let command = Command::Extend { lease, duration };
-                node.step(clock, Input::Command(command), case, mail)
+                let command = GuestCommand::Extend { lease, duration };
+                node.step(clock, Input::Command(command.into()), case, mail)
             }
             What::Close(lease) => {
-                node.step(clock, Input::Command(Command::Close { lease }), case, mail)
+                node.step(clock, Input::Command(GuestCommand::Close { lease }.into()), case, mail)
             }
             What::Reset => {
-                let Player::Site(site) = &node.player else { return None };
+                let AnyActor::SiteAuthority(site) = &node.player.0 else { return None };
                 let broken = |s: &unit::State| matches!(s, unit::State::Quarantined);
                 let (unit, ..) = site.units().find(|(_, state, _)| broken(state))?;
-                node.step(clock, Input::Command(Command::Reset { unit }), case, mail)
+                node.step(clock, Input::Command(SiteCommand::Reset { unit }.into()), case, mail)
             }
             What::Crash => node.crash(clock, case, mail),
             What::HearAndCrash(message) => node.send_then_crash(clock, hear(message), case, mail),
@@ -371,7 +377,7 @@ impl World {
                 let message = Arc::clone(&self.mail.lock().unwrap().messages[message as usize]);
                 format!("hears `{}` from {}", message.message.kind(), NAMES[message.from])
             }
-            What::DriverResult(call, well) => {
+            What::Done(call, well) => {
                 let mail = self.mail.lock().unwrap();
                 let Call { unit, epoch, step, .. } = &mail.calls[call as usize].1;
                 format!("{} of {unit} in {epoch:?}: {well}", step.word())
@@ -399,7 +405,7 @@ impl Model for World {
             tell(who, Input::Start);
         }
         for wish in &self.case.wishes {
-            tell(wish.who, Input::Command(Command::Ask(wish.ask())));
+            tell(wish.who, Input::Command(GuestCommand::Ask(wish.ask()).into()));
         }
         let mut heard = 0;
         while heard < self.mail.lock().unwrap().messages.len() {
@@ -473,8 +479,8 @@ impl Model for World {
         state.nodes[who] = to;
         let left = &mut state.left;
         match what {
-            What::Hear(_) | What::DriverResult(_, true) | What::Tick | What::Decide => {}
-            What::DriverResult(_, false) => left.failures -= 1,
+            What::Hear(_) | What::Done(_, true) | What::Tick | What::Decide => {}
+            What::Done(_, false) => left.failures -= 1,
             What::Extend(_) => left.extends -= 1,
             What::Close(_) => left.closes -= 1,
             What::Reset => left.resets -= 1,

@@ -1,8 +1,9 @@
 //! The auditor of a script: shown everything that happens, it holds the actors to the laws of leasing.
 
-use tenure_core::invariants::{Auditor, Bounds, Cast, Observation, Player as Member};
+use tenure_core::actor::Actor as _;
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::time::{Span, Time};
+use tenure_laws::{Auditor, Bounds, Cast, Observation, Player as Member};
 
 use super::player::Player;
 use super::script::Bad;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use tenure_core::actor::fact::Fact;
-use tenure_core::invariants::LAWS;
+use tenure_core::runtime::Fact;
 use tenure_core::wire::message::Message;
+use tenure_laws::LAWS;
 use tenure_tests::root;
 
 use super::language::COMMANDS;

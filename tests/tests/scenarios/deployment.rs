@@ -2,7 +2,6 @@
 
 use std::num::NonZeroU32;
 
-use tenure_core::actor::effect::Input;
 use tenure_core::actor::{Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
 use tenure_core::mapper::fcfs::Fcfs;
@@ -11,6 +10,7 @@ use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Attributes, Value};
 use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::Input;
 use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
@@ -100,17 +100,17 @@ fn build(role: Role, setup: Setup, words: &mut Words) -> Result<Build, Bad> {
             let plan = plan(&setup, words)?;
             Box::new(move || {
                 let actor = SiteAuthority::new(setup.clone(), plan.clone());
-                HostedActor::SiteAuthority(Box::new(actor), Box::new(FirstFit {}))
+                HostedActor::site_authority(actor, Box::new(FirstFit {}))
             })
         }
         Role::Broker => Box::new(move || {
-            HostedActor::Broker(Box::new(Broker::new(setup.clone())), Box::new(Fcfs::default()))
+            HostedActor::broker(Broker::new(setup.clone()), Box::new(Fcfs::default()))
         }),
         Role::ServiceManager => {
             let leave_before = words.span_option("leave-before")?.unwrap_or(Span::ZERO);
             Box::new(move || {
                 let actor = ServiceManager::new(setup.clone(), leave_before);
-                HostedActor::ServiceManager(Box::new(actor), Box::new(Idle))
+                HostedActor::service_manager(actor, Box::new(Idle))
             })
         }
     })

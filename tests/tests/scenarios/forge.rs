@@ -11,7 +11,7 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::Term;
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::AnyActor;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::{Link, SignedLink};
@@ -60,7 +60,7 @@ pub fn grant(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let id = RequestId { origin: asker, number };
     let units = words.number("the number of units")?;
     let parent = world.names.find(&words.option("from").ok_or("from= is missing")?)?.clone();
-    let HostedActor::Broker(actor, _) = &world.players[broker].hosted else {
+    let AnyActor::Broker(actor) = world.players[broker].host.actor() else {
         return Err("it is no broker".to_owned());
     };
     let Some(State::Open { request }) = actor.request(id) else {
@@ -172,7 +172,7 @@ fn say(
     let position = world.network.sent().len() as u64;
     let sequence = Sequence { position, index: Sequence::VOLATILE };
     let header = Header { from: player.id, to, sequence, at: world.now };
-    world.post(who, &Envelope { header, message });
+    world.forge(who, &Envelope { header, message });
     Ok(())
 }
 

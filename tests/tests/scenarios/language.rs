@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
-use tenure_core::actor::effect::{Command, DriverResult, Input};
-use tenure_core::actor::fact::Fact;
+use tenure_core::actor::effect::DriverResult;
+use tenure_core::runtime::{Fact, Input};
+use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::site_authority::Command as SiteCommand;
+
 use tenure_core::actor::snapshot;
 use tenure_core::driver::{Epoch, Step, UnitId};
-use tenure_core::invariants::Bounds;
 use tenure_core::model::codec::Hash;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
@@ -17,6 +19,7 @@ use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::Item;
+use tenure_laws::Bounds;
 
 use super::deployment;
 use super::forge;
@@ -186,20 +189,20 @@ fn ask(world: &mut World, words: &mut Words) -> Result<(), Bad> {
         configuration,
         reason: "the script".to_owned(),
     };
-    world.hand(who, Input::Command(Command::Ask(ask)));
+    world.hand(who, Input::Command(GuestCommand::Ask(ask).into()));
     Ok(())
 }
 
 fn extend(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let (who, lease) = lease(world, words)?;
     let duration = words.span_option("for")?.ok_or("for= is missing")?;
-    world.hand(who, Input::Command(Command::Extend { lease, duration }));
+    world.hand(who, Input::Command(GuestCommand::Extend { lease, duration }.into()));
     Ok(())
 }
 
 fn close(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let (who, lease) = lease(world, words)?;
-    world.hand(who, Input::Command(Command::Close { lease }));
+    world.hand(who, Input::Command(GuestCommand::Close { lease }.into()));
     Ok(())
 }
 
@@ -207,7 +210,7 @@ fn stock(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let who = site(world, words)?;
     let (units, resource) = (words.number("the number of units")?, words.next("the type")?);
     let resource = name(&resource)?;
-    world.hand(who, Input::Command(Command::Stock { resource, units }));
+    world.hand(who, Input::Command(SiteCommand::Stock { resource, units }.into()));
     Ok(())
 }
 
@@ -215,13 +218,13 @@ fn withdraw(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let who = site(world, words)?;
     let (units, resource) = (words.number("the number of units")?, words.next("the type")?);
     let resource = name(&resource)?;
-    world.hand(who, Input::Command(Command::Withdraw { resource, units }));
+    world.hand(who, Input::Command(SiteCommand::Withdraw { resource, units }.into()));
     Ok(())
 }
 
 fn reset(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let (who, unit) = (site(world, words)?, unit(&words.next("the unit")?)?);
-    world.hand(who, Input::Command(Command::Reset { unit }));
+    world.hand(who, Input::Command(SiteCommand::Reset { unit }.into()));
     Ok(())
 }
 

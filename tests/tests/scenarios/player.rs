@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use tenure_core::actor::effect::DriverResult;
-use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::runtime::{AnyActor, Entry, Fact};
+
 use tenure_core::actor::{Actor, Role};
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Call, DriverError, Step, UnitId};
@@ -13,9 +14,10 @@ use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::{Span, Time};
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::host::Host;
+use tenure_core::runtime::hosted::{AnyMapper, HostedActor};
 use tenure_core::runtime::journal::{Journal as _, MemoryJournal};
-use tenure_core::runtime::outbox::{Outbox, RetryPolicy};
+use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::link::LinkHash;
 
@@ -51,14 +53,12 @@ pub struct Player {
     pub signer: Signer,
     pub honest: bool,
     pub build: Build,
-    pub hosted: HostedActor,
-    /// The same actor once more, told nothing but its journal.
-    twin: HostedActor,
+    pub host: Host,
+    pub mapper: AnyMapper,
+    /// The same actor once more, from its journal alone.
+    twin: AnyActor,
     pub journal: MemoryJournal,
-    pub outbox: Outbox,
     pub retry_policy: RetryPolicy,
-    /// Up to where its effects were started.
-    pub started: u64,
     /// How far its clock is ahead, and what it has shown last.
     pub ahead: Span,
     shown: Time,
@@ -105,19 +105,19 @@ pub struct Person {
 impl Player {
     pub fn new(person: Person, retry_policy: RetryPolicy, build: Build) -> Self {
         let Person { name, signer, role, honest, ahead } = person;
+        let (actor, mapper) = build().into_parts();
         Self {
             name,
             id: signer.id(),
             role,
             signer,
             honest,
-            hosted: build(),
-            twin: build(),
+            twin: actor.clone(),
+            host: Host::new(actor, retry_policy),
+            mapper,
             build,
             journal: MemoryJournal::new(),
-            outbox: Outbox::new(retry_policy),
             retry_policy,
-            started: 0,
             ahead,
             shown: Time::MIN,
             up: true,
@@ -134,8 +134,8 @@ impl Player {
         }
     }
 
-    pub fn actor(&self) -> &dyn Actor {
-        self.hosted.actor()
+    pub fn actor(&self) -> &AnyActor {
+        self.host.actor()
     }
 
     /// The time on its own clock, which never goes back while it is up.
@@ -146,9 +146,8 @@ impl Player {
 
     /// When it has something to do, by the true time.
     pub fn next(&mut self) -> Option<Time> {
-        let actor = self.hosted.actor();
-        let repeat = self.outbox.next_timeout(|id| actor.is_pending(id));
-        let due = actor.next_timeout().map(|due| due.minus(self.ahead));
+        let repeat = self.host.next_repetition();
+        let due = self.actor().next_timeout().map(|due| due.minus(self.ahead));
         [repeat, due].into_iter().flatten().min()
     }
 
@@ -169,15 +168,19 @@ impl Player {
         own.or_else(|| self.manners.get(&(step, None))).cloned().unwrap_or(Manner::Works)
     }
 
+    /// The actor as it was before its first fact.
+    fn blank(&self) -> AnyActor {
+        (self.build)().into_parts().0
+    }
+
     /// Back to what the journal holds: everything else is gone.
     pub fn recover(&mut self) {
-        self.hosted = (self.build)();
+        self.host = Host::new(self.blank(), self.retry_policy);
         for entry in self.facts() {
-            let applied = self.hosted.actor_mut().apply(&entry);
+            let applied = self.host.replay(&entry);
             assert!(applied.is_ok(), "{} cannot read its journal: {applied:?}", self.name);
         }
-        self.started = 0;
-        self.outbox = Outbox::new(self.retry_policy);
+        self.host.recovered();
         self.shown = Time::MIN;
         self.answers.clear();
         self.hanging.clear();
@@ -190,7 +193,7 @@ impl Player {
 
     /// Has the twin take in a fact; answers what changed its state, in the order of the things.
     pub fn follow(&mut self, entry: &Entry, names: &mut Names) -> Vec<(Thing, String, String)> {
-        let applied = self.twin.actor_mut().apply(entry);
+        let applied = self.twin.replay(entry);
         assert!(applied.is_ok(), "{} cannot read its journal: {applied:?}", self.name);
         match &entry.fact {
             Fact::Broker(broker::Fact::Requested(fact)) => {
@@ -227,17 +230,17 @@ impl Player {
 
     /// Its state as it is stored, and read again from there.
     pub fn stored(&self) -> Vec<u8> {
-        let bytes = self.twin.actor().snapshot();
-        let mut restored = (self.build)();
-        let read = restored.actor_mut().restore(&bytes);
+        let bytes = self.twin.snapshot();
+        let mut restored = self.blank();
+        let read = restored.restore(&bytes);
         assert!(read.is_ok(), "{} cannot read its snapshot: {read:?}", self.name);
-        assert!(restored.is_same_actor(&self.twin), "{}", self.name);
+        assert!(restored == self.twin, "{}", self.name);
         bytes
     }
 
     /// What is owed, due and unfinished follows from the journal alone.
     pub fn compare_with_twin(&self) {
-        let (live, twin) = (self.hosted.actor(), self.twin.actor());
+        let (live, twin) = (self.actor(), &self.twin);
         assert_eq!(live.position(), twin.position(), "{}", self.name);
         assert_eq!(live.effects_after(0), twin.effects_after(0), "{}", self.name);
         assert_eq!(live.next_timeout(), twin.next_timeout(), "{}", self.name);
@@ -246,21 +249,21 @@ impl Player {
 }
 
 fn states(
-    hosted: &HostedActor,
+    actor: &AnyActor,
     known: &Known,
     names: &mut Names,
 ) -> BTreeMap<(Thing, String), &'static str> {
-    match hosted {
-        HostedActor::ServiceManager(actor, _) => {
+    match actor {
+        AnyActor::ServiceManager(actor) => {
             let leases = actor.leases();
             leases.map(|(id, state)| ((Thing::Lease, names.lease(id)), state.word())).collect()
         }
-        HostedActor::Broker(actor, _) => {
+        AnyActor::Broker(actor) => {
             let requests = known.requests.iter();
             let states = requests.filter_map(|&id| Some((id, actor.request(id)?.word())));
             states.map(|(id, word)| ((Thing::Request, names.request(id)), word)).collect()
         }
-        HostedActor::SiteAuthority(actor, _) => {
+        AnyActor::SiteAuthority(actor) => {
             let leases = known.leases.iter();
             let leases = leases.filter_map(|&hash| Some((hash, actor.lease(hash)?.word())));
             let leases = leases.map(|(hash, word)| ((Thing::LeaseOn, names.hash(hash)), word));

@@ -1,6 +1,6 @@
 //! What a script can look at.
 
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::AnyActor;
 use tenure_core::site_authority::unit;
 use tenure_core::ticket::link::AccountId;
 
@@ -33,7 +33,7 @@ fn states(world: &mut World, things: &[(Thing, &str)]) {
 pub fn units(world: &mut World, _: &mut Words) -> Result<(), Bad> {
     let mut lines = Vec::new();
     for player in &world.players {
-        let HostedActor::SiteAuthority(site, _) = &player.hosted else { continue };
+        let AnyActor::SiteAuthority(site) = player.host.actor() else { continue };
         for (id, state, epoch) in site.units() {
             let tenant = match state {
                 unit::State::SettingUp { tenant } | unit::State::Ready { tenant, .. } => {
@@ -61,7 +61,7 @@ pub fn books(world: &mut World, _: &mut Words) -> Result<(), Bad> {
     states(world, &[(Thing::Request, "request")]);
     let mut lines = Vec::new();
     for player in &world.players {
-        let HostedActor::Broker(broker, _) = &player.hosted else { continue };
+        let AnyActor::Broker(broker) = player.host.actor() else { continue };
         for (id, account) in broker.ledger().accounts() {
             if !matches!(id, AccountId::Delegation(_)) {
                 continue;

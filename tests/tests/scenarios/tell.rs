@@ -1,11 +1,11 @@
 //! Facts, messages and refusals in plain words.
 
-use tenure_core::actor::fact::Fact;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::Call;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Attributes;
+use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::machine::AfterLeave;
 use tenure_core::site_authority::facts as site_authority;

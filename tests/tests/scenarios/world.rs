@@ -6,15 +6,17 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::effect::{DriverResult, Effect, Input, Output};
-use tenure_core::actor::fact::Entry;
+use tenure_core::actor::Actor as _;
+use tenure_core::actor::effect::{DriverResult, Effect};
+use tenure_core::runtime::{Entry, Input};
+
 use tenure_core::driver::Call;
-use tenure_core::invariants::{Observation, digest};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::host::{Departure, Turn};
 use tenure_core::runtime::journal::Journal as _;
-use tenure_core::runtime::outbox::Outgoing;
-use tenure_core::wire::message::Envelope;
+use tenure_core::wire::message::{Envelope, Sealed};
+use tenure_laws::{Observation, digest};
 
 use super::audit::Audit;
 use super::names::{self, Names};
@@ -109,29 +111,29 @@ impl World {
         }
         let player = &mut self.players[who];
         let now = player.clock(self.now);
-        let (position, mut out) = (player.actor().position(), Output::default());
-        let before = digest(player.hosted.actor_mut());
-        player.hosted.actor_mut().handle(now, input, &mut out);
-        if out.facts.is_empty() {
-            let (actor, same) = (player.id, digest(player.hosted.actor_mut()) == before);
+        let before = digest(player.host.actor_mut());
+        let Turn { before: position, facts, problems, .. } = player.host.handle(now, [input]);
+        if facts.is_empty() {
+            let (actor, same) = (player.id, digest(player.host.actor_mut()) == before);
             self.audit.see(self.now, &Observation::Unmoved { actor, same });
         }
-        for problem in &out.problems {
+        for problem in &problems {
             let problem = self.names.plain(&problem.to_string());
             self.say_of(who, &format!("- {problem}"));
         }
-        let moved = !(out.facts.is_empty() && out.replies.is_empty() && out.problems.is_empty());
-        let doomed = self.doomed(who, &out.facts);
+        let quiet = facts.is_empty() && problems.is_empty();
+        let moved = !quiet || self.players[who].host.has_departures();
+        let doomed = self.doomed(who, &facts);
         if doomed == Some(true) {
             self.say_of(who, "CRASHES before it has journaled that");
             self.crash(who, false);
             return true;
         }
-        let appended = self.players[who].journal.append(position, &out.facts);
+        let appended = self.players[who].journal.append(position, &facts);
         assert!(appended.is_ok(), "a journal refused its facts: {appended:?}");
-        let (actor, entries) = (self.players[who].id, &out.facts[..]);
+        let (actor, entries) = (self.players[who].id, &facts[..]);
         self.audit.see(self.now, &Observation::Durable { actor, position, entries });
-        for entry in &out.facts {
+        for entry in &facts {
             self.narrate(who, entry);
         }
         self.players[who].compare_with_twin();
@@ -140,10 +142,8 @@ impl World {
             self.crash(who, true);
             return true;
         }
-        for reply in out.replies {
-            self.post(who, &reply);
-        }
-        self.start_effects(who);
+        self.players[who].host.durable(position + facts.len() as u64);
+        self.release(who);
         moved
     }
 
@@ -200,7 +200,7 @@ impl World {
     pub fn stop(&mut self, who: usize, durable: bool) {
         let player = &mut self.players[who];
         player.up = false;
-        player.last_seen = durable.then(|| digest(player.hosted.actor_mut()));
+        player.last_seen = durable.then(|| digest(player.host.actor_mut()));
         self.later.retain(|_, (of, _)| *of != who);
         self.audit.see(self.now, &Observation::Crashed { actor: self.players[who].id });
     }
@@ -211,28 +211,22 @@ impl World {
         player.recover();
         player.up = true;
         let (actor, position) = (player.id, player.actor().position());
-        let recovered = digest(player.hosted.actor_mut());
+        let recovered = digest(player.host.actor_mut());
         let same = player.last_seen.take().map(|live| live == recovered);
         let seen = Observation::Recovered { actor, position, same };
         self.audit.see(self.now, &seen);
         self.hand(who, Input::Start);
     }
 
-    fn start_effects(&mut self, who: usize) {
-        let player = &mut self.players[who];
-        let effects = player.actor().effects_after(player.started);
-        player.started = player.actor().position();
-        for (id, effect) in effects {
-            match effect {
-                Effect::Send(envelope) => {
-                    let (to, kind) = (envelope.header.to, envelope.message.kind());
-                    let sealed = self.players[who].hosted.actor_mut().seal(&envelope);
-                    let outgoing = Outgoing { to, kind, sealed };
-                    self.players[who].outbox.sent(id, outgoing, self.now);
-                    self.post(who, &envelope);
-                }
-                Effect::Call(call) => self.perform(who, call),
-                Effect::Consult { .. } => {
+    /// Lets out what follows from durable facts.
+    fn release(&mut self, who: usize) {
+        let (now, mut departures) = (self.now, Vec::new());
+        self.players[who].host.release(now, |departure| departures.push(departure));
+        for departure in departures {
+            match departure {
+                Departure::Message(_, outgoing) => self.post(who, outgoing.sealed),
+                Departure::Call(_, call) => self.perform(who, call),
+                Departure::Consult => {
                     if self.players[who].asleep {
                         self.say_of(who, "- its mapper sleeps");
                     }
@@ -241,20 +235,26 @@ impl World {
         }
     }
 
-    /// Sends a message as its actor seals it.
-    pub fn post(&mut self, who: usize, envelope: &Envelope) {
-        let sealed = self.players[who].hosted.actor_mut().seal(envelope);
-        let sequence = envelope.header.sequence;
+    /// Sends a message.
+    pub fn post(&mut self, who: usize, sealed: Sealed) {
+        let Ok(envelope) = sealed.peek() else { return };
         let parcel = Parcel {
             from: self.players[who].name.to_string(),
             to: self.names.actor(envelope.header.to),
             kind: envelope.message.kind(),
-            sequence,
+            sequence: envelope.header.sequence,
             sealed,
             again: false,
         };
-        self.audit.see(self.now, &Observation::Sent { envelope, sealed: &parcel.sealed });
+        self.audit
+            .see(self.now, &Observation::Sent { envelope: &envelope, sealed: &parcel.sealed });
         self.send(parcel);
+    }
+
+    /// Seals a message in an actor's name and sends it.
+    pub fn forge(&mut self, who: usize, envelope: &Envelope) {
+        let sealed = self.players[who].host.actor_mut().seal(envelope);
+        self.post(who, sealed);
     }
 
     fn send(&mut self, mut parcel: Parcel) {
@@ -378,11 +378,8 @@ impl World {
         if !player.up {
             return;
         }
-        let actor = player.hosted.actor();
-        for (_, outgoing) in player.outbox.due(self.now, |id| actor.is_pending(id)) {
-            if let Ok(envelope) = outgoing.sealed.peek() {
-                self.post(who, &envelope);
-            }
+        for (_, outgoing) in player.host.repeat(self.now) {
+            self.post(who, outgoing.sealed);
         }
     }
 
@@ -392,7 +389,7 @@ impl World {
             if self.players[who].up {
                 for (_, effect) in self.players[who].actor().effects_after(0) {
                     if let Effect::Send(envelope) = effect {
-                        self.post(who, &envelope);
+                        self.forge(who, &envelope);
                     }
                 }
             }
@@ -405,7 +402,7 @@ impl World {
         if !player.up || player.asleep {
             return false;
         }
-        let Some(decision) = player.hosted.consult(now) else { return false };
+        let Some(decision) = player.mapper.consult(player.actor(), now) else { return false };
         self.hand(who, decision);
         true
     }
@@ -442,9 +439,9 @@ impl World {
         lines.collect()
     }
 
-    /// Lets time pass until everything is over; at most `patience`.
-    pub fn finish(&mut self, retry_policy: Span) -> Result<(), Bad> {
-        let until = self.now.plus(retry_policy);
+    /// Lets time pass until everything is over; at most `limit`.
+    pub fn finish(&mut self, limit: Span) -> Result<(), Bad> {
+        let until = self.now.plus(limit);
         for _ in 0..MANY {
             self.run()?;
             if self.unfinished().is_empty() {

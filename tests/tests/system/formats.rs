@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
-use tenure_core::actor::fact::{Fact, Memo};
+use tenure_core::actor::fact::Memo;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
@@ -14,6 +14,7 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::{Attributes, Constraint, Constraints, Test, Value};
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::machine::AfterLeave;
 use tenure_core::site_authority::facts as site;
@@ -115,7 +116,7 @@ fn parts() -> Parts {
     Parts { broker: broker.id(), root, ticket, request, receipt, term, properties, attributes }
 }
 
-fn service_manager_facts(p: &Parts) -> Vec<Fact> {
+fn service_manager_facts(p: &Parts) -> Vec<sm::Fact> {
     let refusal = Refusal::Busy {
         resource: Name::literal("node"),
         asked: 4,
@@ -165,7 +166,7 @@ fn service_manager_facts(p: &Parts) -> Vec<Fact> {
     ]
 }
 
-fn broker_facts(p: &Parts) -> Vec<Fact> {
+fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
     let request = p.request.id;
     let refusal = Refusal::TooMany { resource: Name::literal("node"), asked: 400, most: 140 };
     vec![
@@ -187,7 +188,7 @@ fn broker_facts(p: &Parts) -> Vec<Fact> {
     ]
 }
 
-fn site_facts(p: &Parts) -> Vec<Fact> {
+fn site_facts(p: &Parts) -> Vec<site::Fact> {
     let lease = p.ticket.hash();
     let failed = CloseReason::Failed(Refusal::SetupFailed { ready: 1, wanted: 4 });
     let error = "no answer".to_owned();
@@ -246,7 +247,9 @@ fn site_facts(p: &Parts) -> Vec<Fact> {
 
 fn samples() -> Vec<Fact> {
     let parts = parts();
-    [service_manager_facts(&parts), broker_facts(&parts), site_facts(&parts)].concat()
+    let guest = service_manager_facts(&parts).into_iter().map(Fact::from);
+    let broker = broker_facts(&parts).into_iter().map(Fact::from);
+    guest.chain(broker).chain(site_facts(&parts).into_iter().map(Fact::from)).collect()
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tenure_core::invariants::LAWS;
+use tenure_laws::LAWS;
 use tenure_tests::check_block;
 
 #[test]

@@ -7,13 +7,14 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use tenure_core::actor::snapshot::Settings;
-use tenure_core::actor::{Actor, Peers, Role, Setup};
+use tenure_core::actor::{Peers, Role, Setup};
 use tenure_core::broker::Broker;
 use tenure_core::broker::machine as broker;
 use tenure_core::driver::UnitId;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::runtime::AnyActor;
 use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::machine as guest;
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority};
@@ -28,44 +29,26 @@ use crate::args::SummaryFormat;
 use crate::error::Error;
 use crate::moment;
 
-/// An actor that takes in facts and says nothing: it has no key to sign with.
-pub(super) enum Silent {
-    Guest(ServiceManager),
-    Broker(Broker),
-    Site(SiteAuthority),
+/// An actor of the journal's role under `settings`, to replay facts into. It has no key to sign with.
+pub(super) fn replica(owner: &Owner, settings: &Settings) -> AnyActor {
+    let signer = Signer::from_seed(Scheme::None, [0; 32]);
+    let name = owner.name.clone();
+    let setup = Setup { name, signer, margin: settings.margin, peers: Peers::default() };
+    match owner.role {
+        Role::ServiceManager => ServiceManager::new(setup, settings.leave_before).into(),
+        Role::Broker => Broker::new(setup).into(),
+        Role::SiteAuthority => {
+            let offers = settings.renewals.iter().map(offer).collect();
+            SiteAuthority::new(setup, Plan { stock: Vec::new(), offers }).into()
+        }
+    }
 }
 
-impl Silent {
-    /// One of that role, for which `settings` hold.
-    pub(super) fn new(owner: &Owner, settings: &Settings) -> Self {
-        let signer = Signer::from_seed(Scheme::None, [0; 32]);
-        let name = owner.name.clone();
-        let setup = Setup { name, signer, margin: settings.margin, peers: Peers::default() };
-        match owner.role {
-            Role::ServiceManager => Self::Guest(ServiceManager::new(setup, settings.leave_before)),
-            Role::Broker => Self::Broker(Broker::new(setup)),
-            Role::SiteAuthority => {
-                let offers = settings.renewals.iter().map(offer).collect();
-                let plan = Plan { stock: Vec::new(), offers };
-                Self::Site(SiteAuthority::new(setup, plan))
-            }
-        }
-    }
-
-    pub(super) fn actor(&mut self) -> &mut dyn Actor {
-        match self {
-            Self::Guest(actor) => actor,
-            Self::Broker(actor) => actor,
-            Self::Site(actor) => actor,
-        }
-    }
-
-    fn lists(&self, all: bool) -> Vec<Listing> {
-        match self {
-            Self::Guest(actor) => vec![leases_of_guest(actor, all)],
-            Self::Broker(actor) => vec![requests(actor, all)],
-            Self::Site(actor) => vec![leases_of_site(actor, all), units(actor)],
-        }
+fn lists(actor: &AnyActor, all: bool) -> Vec<Listing> {
+    match actor {
+        AnyActor::ServiceManager(actor) => vec![leases_of_guest(actor, all)],
+        AnyActor::Broker(actor) => vec![requests(actor, all)],
+        AnyActor::SiteAuthority(actor) => vec![leases_of_site(actor, all), units(actor)],
     }
 }
 
@@ -106,14 +89,14 @@ pub(super) fn replay(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), Error
 fn state(path: &Path, args: &ReplayArgs) -> Result<(Map<String, Value>, Vec<Listing>), Error> {
     let reader = Reader::open(path)?;
     let owner = reader.owner().clone();
-    let (mut silent, mut last, mut facts) =
-        (Silent::new(&owner, &Settings::default()), None, 0_u64);
+    let mut actor = replica(&owner, &Settings::default());
+    let (mut last, mut facts) = (None, 0_u64);
     reader.read(|position, entry| {
         if args.at.is_some_and(|at| entry.at > at) {
             return Ok(());
         }
         (last, facts) = (Some(entry.at), position + 1);
-        silent.actor().apply(&entry).map_err(|cause| JournalError::Refused {
+        actor.replay(&entry).map_err(|cause| JournalError::Refused {
             path: path.to_owned(),
             position,
             cause,
@@ -124,7 +107,7 @@ fn state(path: &Path, args: &ReplayArgs) -> Result<(Map<String, Value>, Vec<List
     tell("actor", format!("{} {}", owner.role, owner.name).into());
     tell("facts", facts.into());
     tell("last", last.map(moment::show).into());
-    Ok((about, silent.lists(args.all)))
+    Ok((about, lists(&actor, args.all)))
 }
 
 fn term(term: Option<Term>) -> [Value; 2] {

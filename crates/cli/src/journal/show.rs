@@ -6,9 +6,10 @@ use std::path::Path;
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use serde_json::{Map, Value, json};
-use tenure_core::actor::fact::{Entry, Fact};
+
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Term, Time};
+use tenure_core::runtime::{Entry, Fact};
 use tenure_core::ticket::Ticket;
 use tenure_node::journal::{JournalError, Reader};
 

@@ -10,11 +10,11 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::fact::Fact;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
+use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as sm;
 use tenure_core::site_authority::facts as site;
 use tenure_core::ticket::Ticket;

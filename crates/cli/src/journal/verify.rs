@@ -5,18 +5,20 @@ use std::io::Write;
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use tenure_core::actor::fact::Entry;
+
+use tenure_core::actor::Actor as _;
 use tenure_core::actor::snapshot::{self, RestoreError};
-use tenure_core::invariants::{Cast, Player, Violation, audit_journals};
 use tenure_core::model::identity::{PublicKey, Scheme, Signature};
 use tenure_core::model::time::Span;
+use tenure_core::runtime::Entry;
 use tenure_core::runtime::journal::hash_of_run;
+use tenure_laws::{Cast, Player, Violation, audit_journals};
 use tenure_node::journal::{Head, JournalError, Owner, Reader, Snapshot, Unfit};
 
 use super::VerifyArgs;
 use super::listing::{self, Listing};
 use super::paths;
-use super::replay::Silent;
+use super::replay::replica;
 use super::subject::tickets;
 use crate::args::SummaryFormat;
 use crate::error::Error;
@@ -113,12 +115,12 @@ fn compare(owner: &Owner, snapshot: &Snapshot, facts: &[Entry]) -> Result<bool, 
         Err(other) => return Err(other.into()),
     };
     let before = usize::try_from(snapshot.head().len).ok().and_then(|len| facts.get(..len));
-    let mut silent = Silent::new(owner, &settings);
-    let mut folds = before.into_iter().flatten().map(|entry| silent.actor().apply(entry));
+    let mut silent = replica(owner, &settings);
+    let mut folds = before.into_iter().flatten().map(|entry| silent.replay(entry));
     if before.is_none() || folds.any(|applied| applied.is_err()) {
         return Err(Unfit::Fold);
     }
-    let state = snapshot::hash(&silent.actor().snapshot());
+    let state = snapshot::hash(&silent.snapshot());
     if state == snapshot.state() { Ok(true) } else { Err(Unfit::Fold) }
 }
 

@@ -1,25 +1,20 @@
 //! What goes into an actor and what comes out: inputs, effects, and the output of one call.
 
-use std::num::NonZeroU32;
-
 use thiserror::Error;
 
 use crate::actor::fact::Entry;
 use crate::driver::{Call, DriverError, Epoch, Step, UnitId};
-use crate::mapper::Decision;
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::LeaseId;
-use crate::model::time::Span;
-use crate::service_manager::mapper::Ask;
 use crate::wire::message::{Envelope, OpenError, Sealed, Sequence};
 
 /// Names work that is owed: the fact that caused it, and which of that fact's.
 pub type EffectId = Sequence;
 
-/// What an actor can be told.
+/// An input to an actor whose users give commands `C` and whose mapper decides `D`.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Input {
+pub enum Input<C, D> {
     /// The shell is ready: the first input after each start or recovery.
     Start,
     /// A message arrived.
@@ -35,10 +30,33 @@ pub enum Input {
         /// Its value.
         value: i64,
     },
-    /// A user wants something.
-    Command(Command),
+    /// A user gave a command.
+    Command(C),
     /// The mapper has decided.
-    Decision(Decision),
+    Decision(D),
+}
+
+impl<C, D> Input<C, D> {
+    /// The same input with its command or decision converted; the word for what cannot be.
+    pub fn narrow<C2, D2>(
+        self,
+        command: impl FnOnce(C) -> Option<C2>,
+        decision: impl FnOnce(D) -> Option<D2>,
+    ) -> Result<Input<C2, D2>, &'static str> {
+        Ok(match self {
+            Self::Start => Input::Start,
+            Self::Message(sealed) => Input::Message(sealed),
+            Self::Tick => Input::Tick,
+            Self::Driver(result) => Input::Driver(result),
+            Self::Observe { signal, value } => Input::Observe { signal, value },
+            Self::Command(given) => {
+                Input::Command(command(given).ok_or("command of another role")?)
+            }
+            Self::Decision(made) => {
+                Input::Decision(decision(made).ok_or("decision of another role")?)
+            }
+        })
+    }
 }
 
 /// What became of a driver's [`Call`].
@@ -56,45 +74,6 @@ pub struct DriverResult {
     pub outcome: Result<Properties, DriverError>,
 }
 
-/// What a user can want of an actor.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Command {
-    /// Of a service manager: ask a broker for units.
-    Ask(Ask),
-    /// Of a service manager: keep a lease for longer.
-    Extend {
-        /// The lease.
-        lease: LeaseId,
-        /// For how much longer.
-        duration: Span,
-    },
-    /// Of a service manager: give a lease back.
-    Close {
-        /// The lease.
-        lease: LeaseId,
-    },
-    /// Of a site: a quarantined unit was put right.
-    Reset {
-        /// The unit.
-        unit: UnitId,
-    },
-    /// Of a site: more units of a type are there.
-    Stock {
-        /// The type, which must be known.
-        resource: Name,
-        /// How many more.
-        units: NonZeroU32,
-    },
-    /// Of a site: units of a type are withdrawn for good. Refused unless so many are idle and delegated to
-    /// nobody.
-    Withdraw {
-        /// The type.
-        resource: Name,
-        /// How many.
-        units: NonZeroU32,
-    },
-}
-
 /// Work for the shell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
@@ -110,15 +89,21 @@ pub enum Effect {
 }
 
 /// What one call of `handle` produced.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Output {
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output<F> {
     /// Facts, in order, already applied: to be made durable before anything else leaves.
-    pub facts: Vec<Entry>,
+    pub facts: Vec<Entry<F>>,
     /// Answers, to be sent once the facts are durable. They are not repeated: whoever misses one asks
     /// again.
     pub replies: Vec<Envelope>,
     /// What was wrong with the input; it changed nothing.
     pub problems: Vec<Problem>,
+}
+
+impl<F> Default for Output<F> {
+    fn default() -> Self {
+        Self { facts: Vec::new(), replies: Vec::new(), problems: Vec::new() }
+    }
 }
 
 /// What can be wrong with an input.

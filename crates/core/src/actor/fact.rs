@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::actor::machine::Illegal;
-use crate::model::codec::DecodeError;
 use crate::model::time::Time;
 
 /// Declares the facts of one role: a struct and a variant for each, with its kind and version.
@@ -26,9 +25,9 @@ macro_rules! facts {
                 $($(#[$field_doc])* pub $field: $type,)*
             }
 
-            impl From<$name> for crate::actor::fact::Fact {
+            impl From<$name> for Fact {
                 fn from(fact: $name) -> Self {
-                    Fact::$name(fact).into()
+                    Self::$name(fact)
                 }
             }
         )*
@@ -80,105 +79,13 @@ macro_rules! facts {
 }
 pub(crate) use facts;
 
-/// A fact of any role.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Fact {
-    /// A service manager's.
-    ServiceManager(crate::service_manager::facts::Fact),
-    /// A broker's.
-    Broker(crate::broker::facts::Fact),
-    /// A site authority's.
-    SiteAuthority(crate::site_authority::facts::Fact),
-}
-
-impl From<crate::service_manager::facts::Fact> for Fact {
-    fn from(fact: crate::service_manager::facts::Fact) -> Self {
-        Self::ServiceManager(fact)
-    }
-}
-
-impl From<crate::broker::facts::Fact> for Fact {
-    fn from(fact: crate::broker::facts::Fact) -> Self {
-        Self::Broker(fact)
-    }
-}
-
-impl From<crate::site_authority::facts::Fact> for Fact {
-    fn from(fact: crate::site_authority::facts::Fact) -> Self {
-        Self::SiteAuthority(fact)
-    }
-}
-
-impl Fact {
-    /// Every kind there is, each with the version that is written today.
-    pub fn kinds() -> impl Iterator<Item = (&'static str, u16)> {
-        [
-            crate::service_manager::facts::Fact::KINDS,
-            crate::broker::facts::Fact::KINDS,
-            crate::site_authority::facts::Fact::KINDS,
-        ]
-        .into_iter()
-        .flatten()
-        .copied()
-    }
-
-    /// The kind, as the journal names it, and its version.
-    pub fn kind(&self) -> (&'static str, u16) {
-        match self {
-            Self::ServiceManager(fact) => fact.kind(),
-            Self::Broker(fact) => fact.kind(),
-            Self::SiteAuthority(fact) => fact.kind(),
-        }
-    }
-
-    /// Appends the bytes of the body.
-    pub fn encode_into(&self, bytes: &mut Vec<u8>) {
-        match self {
-            Self::ServiceManager(fact) => fact.encode_into(bytes),
-            Self::Broker(fact) => fact.encode_into(bytes),
-            Self::SiteAuthority(fact) => fact.encode_into(bytes),
-        }
-    }
-
-    /// The body, for formats that people read.
-    pub fn body(&self) -> &dyn erased_serde::Serialize {
-        match self {
-            Self::ServiceManager(fact) => fact.body(),
-            Self::Broker(fact) => fact.body(),
-            Self::SiteAuthority(fact) => fact.body(),
-        }
-    }
-
-    /// Reads a fact back from its kind, version and body.
-    pub fn decode(kind: &str, version: u16, body: &[u8]) -> Result<Self, DecodeError> {
-        let of_service_manager = || {
-            Some(
-                crate::service_manager::facts::Fact::decode(kind, version, body)?
-                    .map(Self::ServiceManager),
-            )
-        };
-        let of_broker =
-            || Some(crate::broker::facts::Fact::decode(kind, version, body)?.map(Self::Broker));
-        let of_site = || {
-            Some(
-                crate::site_authority::facts::Fact::decode(kind, version, body)?
-                    .map(Self::SiteAuthority),
-            )
-        };
-        of_service_manager()
-            .or_else(of_broker)
-            .or_else(of_site)
-            .unwrap_or_else(|| Err(DecodeError::UnknownKind { kind: kind.to_owned(), version }))
-    }
-}
-
 /// A fact with the time it became one, on its actor's clock.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct Entry<F> {
     /// When.
     pub at: Time,
     /// What.
-    pub fact: Fact,
+    pub fact: F,
 }
 
 /// The words of a mapper, a driver or a user, as far as a fact keeps them: 1,000 characters.

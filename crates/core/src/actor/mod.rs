@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use self::watermark::{PeerWatermark, Watermarks};
 use crate::actor::effect::{Effect, EffectId, Input, Output, Problem};
-use crate::actor::fact::{BadFact, Entry, Fact};
+use crate::actor::fact::{BadFact, Entry};
 use crate::actor::snapshot::{RestoreError, Settings};
 use crate::model::identity::{ActorId, Signer};
 use crate::model::name::Name;
@@ -37,11 +37,11 @@ pub(crate) trait Emit: Actor {
     /// # Panics
     /// If the actor refuses its own fact: a mistake in the program, after which nothing it does can be
     /// trusted. The shell has its journal to come back from.
-    fn emit(&mut self, at: Time, fact: impl Into<Fact>, out: &mut Output) {
-        let entry = Entry { at, fact: fact.into() };
-        let applied = self.apply(&entry);
+    fn emit(&mut self, at: Time, fact: impl Into<Self::Fact>, out: &mut Output<Self::Fact>) {
+        let fact = fact.into();
+        let applied = self.apply(at, &fact);
         assert!(applied.is_ok(), "an actor refuses its own fact: {applied:?}");
-        out.facts.push(entry);
+        out.facts.push(Entry { at, fact });
     }
 }
 
@@ -75,69 +75,108 @@ pub enum Role {
 /// The same inputs at the same times give the same facts, to the byte. Two actors of one configuration
 /// with the same [`snapshot`](Self::snapshot) go on alike.
 pub trait Actor: fmt::Debug {
+    /// What its journal holds.
+    type Fact;
+    /// What its users can order.
+    type Command;
+    /// What its mapper answers.
+    type Decision;
+
     /// Takes one input and decides. Facts are applied as they are emitted, so that later steps of the
     /// same call see earlier ones. Reads no clock, calls no plug-in, touches nothing outside.
-    fn handle(&mut self, now: Time, input: Input, out: &mut Output);
+    fn handle(
+        &mut self,
+        now: Time,
+        input: Input<Self::Command, Self::Decision>,
+        out: &mut Output<Self::Fact>,
+    );
 
-    /// Takes in one fact: the only mutator, and all that recovery is. An error means that the journal is
-    /// damaged or somebody else's; the state is then void.
-    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact>;
+    /// Applies one fact; the only mutator, and recovery replays facts through it. An error means that the
+    /// journal is damaged or another actor's; the state is then void.
+    fn apply(&mut self, at: Time, fact: &Self::Fact) -> Result<(), BadFact>;
 
-    /// The number of facts applied so far: the position of the next one.
-    fn position(&self) -> u64;
-
-    /// What folding its facts takes from its configuration.
+    /// Settings on which the result of replaying its facts depends.
     fn settings(&self) -> Settings;
 
-    /// Its whole state as bytes: what two actors have in common that are the same but for configuration, and
-    /// what a notary remembers. The same state has the same bytes.
+    /// Its whole state as bytes, without configuration and caches. Equal states have equal bytes.
     fn snapshot(&self) -> Vec<u8>;
 
-    /// Takes the state of a [`snapshot`](Self::snapshot) for its own: it is then as if it had applied all
-    /// facts behind it. On an error nothing has changed.
+    /// Replaces its state by that of a [`snapshot`](Self::snapshot), as if it had applied all facts behind
+    /// it. On an error nothing has changed.
     fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError>;
 
-    /// What is owed because of facts from `position` on, in order. Costs as much as there is of it.
+    /// Work pending because of facts from `position` on, in order. Costs as much as there is of it.
     fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)>;
 
-    /// Whether an effect is still owed.
+    /// Whether an effect is still pending.
     fn is_pending(&self, id: EffectId) -> bool;
 
     /// When to hand in the next [`Input::Tick`].
     fn next_timeout(&self) -> Option<Time>;
 
-    /// Signs an envelope of this actor's.
-    fn seal(&mut self, envelope: &Envelope) -> Sealed;
+    /// What has not ended: leases, undecided requests, pending work; one line each, at most `most`.
+    fn unfinished(&self, most: usize) -> Vec<String>;
 
-    /// Signs envelopes that leave together, all of them by one signature; in their order.
-    fn seal_all(&mut self, envelopes: &[&Envelope]) -> Vec<Sealed>;
+    /// What all roles have in common.
+    fn base(&self) -> &Base;
+
+    /// As [`base`](Self::base), to be changed.
+    fn base_mut(&mut self) -> &mut Base;
+
+    /// The number of facts applied so far: the position of the next one.
+    fn position(&self) -> u64 {
+        self.base().position
+    }
+
+    /// Signs an envelope of this actor's.
+    fn seal(&mut self, envelope: &Envelope) -> Sealed {
+        envelope.seal(&mut self.base_mut().credentials)
+    }
+
+    /// Signs envelopes that leave together with one signature; in their order.
+    fn seal_all(&mut self, envelopes: &[&Envelope]) -> Vec<Sealed> {
+        Envelope::seal_all(envelopes, &mut self.base_mut().credentials)
+    }
 
     /// Signatures made and checked since the actor was built.
-    fn signatures(&self) -> (u64, u64);
+    fn signatures(&self) -> (u64, u64) {
+        let credentials = &self.base().credentials;
+        (credentials.made(), credentials.checked())
+    }
 
-    /// The latest words of the actor's peers since it was built. They decide nothing here; a shell keeps
-    /// them, to tell a peer that comes back with less than it had.
-    fn watermarks(&self) -> &Watermarks;
+    /// Of each peer the message that bears witness to the longest journal. Nothing is decided by them; a
+    /// shell keeps them, to recognise a peer that comes back with less than it had.
+    fn watermarks(&self) -> &Watermarks {
+        &self.base().watermarks
+    }
 
     /// How many facts the journal of this actor held at least when it signed a message; nothing if it did
-    /// not sign it. With fewer facts now, its journal is older than its word.
-    fn witnessed_len(&mut self, sealed: &Sealed) -> Option<u64>;
+    /// not sign it. With fewer facts now, its journal is an older copy.
+    fn witnessed_len(&mut self, sealed: &Sealed) -> Option<u64> {
+        let base = self.base_mut();
+        watermark::witnessed_len(base.id(), sealed, &mut base.credentials)
+    }
 
     /// The actors it deals with.
-    fn peers(&self) -> &BTreeMap<ActorId, Peer>;
+    fn peers(&self) -> &BTreeMap<ActorId, Peer> {
+        &self.base().setup.peers
+    }
+}
 
-    /// What is still going on: leases that are not over, requests that are not decided, work that is
-    /// owed. Empty when nothing is; else one line each, at most `most`.
-    fn unfinished(&self, most: usize) -> Vec<String>;
+impl Role {
+    /// The role in words.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ServiceManager => "service manager",
+            Self::Broker => "broker",
+            Self::SiteAuthority => "site authority",
+        }
+    }
 }
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::ServiceManager => "service manager",
-            Self::Broker => "broker",
-            Self::SiteAuthority => "site authority",
-        })
+        f.pad(self.word())
     }
 }
 
@@ -156,7 +195,7 @@ pub struct Setup {
 
 /// What the three roles have in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Base {
+pub struct Base {
     pub(crate) setup: Setup,
     pub(crate) credentials: Credentials,
     /// The number of facts applied.
@@ -200,7 +239,7 @@ impl Base {
     }
 
     /// Opens a message. What cannot be opened is noted and not answered: its sender is not known.
-    pub(crate) fn open(&mut self, sealed: &Sealed, out: &mut Output) -> Option<Envelope> {
+    pub(crate) fn open<F>(&mut self, sealed: &Sealed, out: &mut Output<F>) -> Option<Envelope> {
         let opened = sealed.open(&mut self.credentials);
         let envelope = opened.map_err(|e| out.problems.push(Problem::Unopened(e))).ok()?;
         let from = envelope.header.from;

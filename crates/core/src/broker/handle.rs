@@ -6,9 +6,10 @@ use std::num::NonZeroU32;
 
 use super::{Broker, Timer};
 use crate::actor::dropped;
-use crate::actor::effect::{Output, Problem};
+use crate::actor::effect::Problem;
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, Role};
+use crate::broker::Output;
 use crate::broker::facts::{
     DelegationEnded, DelegationTaken, MapperAnswered, ReceiptTaken, RequestForgotten,
     RequestRefused, Requested, TicketsCut, Woken,

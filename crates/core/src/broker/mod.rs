@@ -10,19 +10,20 @@ mod survey;
 pub use survey::{HoldingSurvey, RequestSurvey};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 
 use serde::{Deserialize, Serialize};
 
-use crate::actor::effect::{Effect, EffectId, Input, Output, Problem};
-use crate::actor::fact::{BadFact, Entry, Fact};
+use crate::actor::effect::{Effect, EffectId, Input, Problem};
+use crate::actor::fact::BadFact;
 use crate::actor::pending::PendingEffects;
 use crate::actor::rounds::MapperRounds;
 use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::timers::Timers;
-use crate::actor::watermark::{self, Watermarks};
-use crate::actor::{Actor, Base, Cause, Peer, Role, Setup, at_most};
+use crate::actor::{Actor, Base, Cause, Role, Setup, at_most};
+use crate::broker::facts::Fact;
 use crate::broker::machine::State;
-use crate::broker::mapper::{Source, View};
+use crate::broker::mapper::{Decision, Source, View};
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
@@ -32,7 +33,10 @@ use crate::model::time::{Span, Time};
 use crate::ticket::Ticket;
 use crate::ticket::ledger::{LEDGER_RETENTION, Ledger};
 use crate::ticket::link::{AccountId, DelegationId, LinkHash};
-use crate::wire::message::{Envelope, Request, Sealed};
+use crate::wire::message::Request;
+
+/// What one call of [`handle`](Actor::handle) produced.
+pub type Output = crate::actor::effect::Output<Fact>;
 
 /// A broker.
 #[derive(Clone, Debug, PartialEq)]
@@ -287,32 +291,26 @@ impl Broker {
 }
 
 impl Actor for Broker {
-    fn handle(&mut self, now: Time, input: Input, out: &mut Output) {
+    type Fact = Fact;
+    type Command = Infallible;
+    type Decision = Decision;
+
+    fn handle(&mut self, now: Time, input: Input<Infallible, Decision>, out: &mut Output) {
         match input {
             Input::Start => self.start(now, out),
             Input::Message(sealed) => self.message(now, &sealed, out),
             Input::Tick => self.tick(now, out),
-            Input::Decision(crate::mapper::Decision::Broker(decision)) => {
-                self.decide(now, decision, out);
-            }
-            Input::Decision(_) => out.problems.push(wrong("decision of another role")),
+            Input::Decision(decision) => self.decide(now, decision, out),
             Input::Driver(_) => out.problems.push(wrong("driver's answer")),
             Input::Observe { .. } => out.problems.push(wrong("observation")),
-            Input::Command(_) => out.problems.push(wrong("command")),
+            Input::Command(command) => match command {},
         }
     }
 
-    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
-        let Fact::Broker(fact) = &entry.fact else {
-            return Err(BadFact::Foreign(entry.fact.kind().0));
-        };
-        self.apply_fact(entry.at, fact)?;
+    fn apply(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
+        self.apply_fact(at, fact)?;
         self.base.position += 1;
         Ok(())
-    }
-
-    fn position(&self) -> u64 {
-        self.base.position
     }
 
     fn settings(&self) -> Settings {
@@ -407,32 +405,16 @@ impl Actor for Broker {
         self.timers.next()
     }
 
-    fn seal(&mut self, envelope: &Envelope) -> Sealed {
-        envelope.seal(&mut self.base.credentials)
-    }
-
-    fn seal_all(&mut self, envelopes: &[&Envelope]) -> Vec<Sealed> {
-        Envelope::seal_all(envelopes, &mut self.base.credentials)
-    }
-
-    fn signatures(&self) -> (u64, u64) {
-        (self.base.credentials.made(), self.base.credentials.checked())
-    }
-
-    fn watermarks(&self) -> &Watermarks {
-        &self.base.watermarks
-    }
-
-    fn witnessed_len(&mut self, sealed: &Sealed) -> Option<u64> {
-        watermark::witnessed_len(self.base.id(), sealed, &mut self.base.credentials)
-    }
-
-    fn peers(&self) -> &BTreeMap<ActorId, Peer> {
-        &self.base.setup.peers
-    }
-
     fn unfinished(&self, most: usize) -> Vec<String> {
         at_most(self.open.values().map(|id| format!("request {id} is not decided")), most)
+    }
+
+    fn base(&self) -> &Base {
+        &self.base
+    }
+
+    fn base_mut(&mut self) -> &mut Base {
+        &mut self.base
     }
 }
 

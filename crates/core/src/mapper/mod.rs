@@ -19,28 +19,6 @@ use serde::{Deserialize as _, Deserializer};
 use crate::model::property::Properties;
 use crate::wire::message::MAX_CONFIGURATION;
 
-/// The decision of a mapper of any role.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
-    /// A service manager's.
-    ServiceManager(crate::service_manager::mapper::Decision),
-    /// A broker's.
-    Broker(crate::broker::mapper::Decision),
-    /// A site authority's.
-    SiteAuthority(crate::site_authority::mapper::Decision),
-}
-
-impl Decision {
-    /// The round that is answered.
-    pub fn round(&self) -> u64 {
-        match self {
-            Self::ServiceManager(decision) => decision.round,
-            Self::Broker(decision) => decision.round,
-            Self::SiteAuthority(decision) => decision.round,
-        }
-    }
-}
-
 /// Reads the configuration of the leases that a mapper asks for.
 fn configuration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Properties, D::Error> {
     let configuration = Properties::deserialize(deserializer)?;

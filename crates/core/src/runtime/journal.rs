@@ -4,9 +4,9 @@ use sha2::digest::common::hazmat::{SerializableState as _, SerializedState};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::actor::fact::{Entry, Fact};
 use crate::model::codec::{DecodeError, Hash};
 use crate::model::time::Time;
+use crate::runtime::fact::{Entry, Fact};
 
 /// Why facts may not be durable.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -1,7 +1,7 @@
 //! What a service manager does for its user and its mapper: ask, extend, close.
 
 use super::ServiceManager;
-use crate::actor::effect::{Command, Output, Problem};
+use crate::actor::effect::Problem;
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, Role};
 use crate::model::identity::ActorId;
@@ -15,6 +15,7 @@ use crate::service_manager::facts::{
 };
 use crate::service_manager::machine::{AfterLeave, Extension, State};
 use crate::service_manager::mapper::{Ask, Decision, Extend};
+use crate::service_manager::{Command, Output};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::wire::message::{Item, MAX_CONFIGURATION, MAX_ITEMS, MAX_TICKETS, MAX_UNITS, Request};
@@ -28,9 +29,6 @@ impl ServiceManager {
                 self.extend(now, Extend { lease, duration, reason }, out)
             }
             Command::Close { lease } => self.close(now, lease, out),
-            Command::Reset { .. } | Command::Stock { .. } | Command::Withdraw { .. } => {
-                return out.problems.push(super::wrong("command of a site's"));
-            }
         };
         if let Err(cause) = done {
             out.problems.push(Problem::Command(cause));

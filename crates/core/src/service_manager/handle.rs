@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Obligation, ServiceManager, Timer};
-use crate::actor::effect::{DriverResult, Output, Problem};
+use crate::actor::effect::{DriverResult, Problem};
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, dropped};
 use crate::driver::Step;
@@ -12,6 +12,7 @@ use crate::model::name::Name;
 use crate::model::slice::{LeaseId, RequestId};
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
+use crate::service_manager::Output;
 use crate::service_manager::facts::{
     AskRefused, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted, Joined,
     LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SignalObserved, SiteClosed, TermOver,

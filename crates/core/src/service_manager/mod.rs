@@ -1,6 +1,7 @@
 //! The service manager: asks, redeems and uses, for a guest.
 
 mod apply;
+mod command;
 mod commands;
 pub mod facts;
 mod handle;
@@ -8,6 +9,7 @@ pub mod machine;
 pub mod mapper;
 mod survey;
 
+pub use self::command::Command;
 pub use survey::LeaseSurvey;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,14 +17,13 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use crate::actor::effect::{Effect, EffectId, Input, Output, Problem};
-use crate::actor::fact::{BadFact, Entry, Fact};
+use crate::actor::effect::{Effect, EffectId, Input, Problem};
+use crate::actor::fact::BadFact;
 use crate::actor::pending::PendingEffects;
 use crate::actor::rounds::MapperRounds;
 use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::timers::Timers;
-use crate::actor::watermark::{self, Watermarks};
-use crate::actor::{Actor, Base, Peer, Role, Setup, at_most};
+use crate::actor::{Actor, Base, Role, Setup, at_most};
 use crate::driver::{Call, Step, UnitId};
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
@@ -30,12 +31,16 @@ use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
+use crate::service_manager::facts::Fact;
 use crate::service_manager::machine::{Extension, State};
-use crate::service_manager::mapper::View;
+use crate::service_manager::mapper::{Decision, View};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
-use crate::wire::message::{Envelope, Message, Request, Sealed};
+use crate::wire::message::{Message, Request};
 use crate::wire::refusal::Refusal;
+
+/// What one call of [`handle`](Actor::handle) produced.
+pub type Output = crate::actor::effect::Output<Fact>;
 
 /// A service manager.
 #[derive(Clone, Debug, PartialEq)]
@@ -236,7 +241,11 @@ impl ServiceManager {
 }
 
 impl Actor for ServiceManager {
-    fn handle(&mut self, now: Time, input: Input, out: &mut Output) {
+    type Fact = Fact;
+    type Command = Command;
+    type Decision = Decision;
+
+    fn handle(&mut self, now: Time, input: Input<Command, Decision>, out: &mut Output) {
         match input {
             Input::Start => self.start(now, out),
             Input::Message(sealed) => self.message(now, &sealed, out),
@@ -244,24 +253,14 @@ impl Actor for ServiceManager {
             Input::Driver(done) => self.driver_done(now, done, out),
             Input::Observe { signal, value } => self.observe(now, signal, value, out),
             Input::Command(command) => self.command(now, command, out),
-            Input::Decision(crate::mapper::Decision::ServiceManager(decision)) => {
-                self.decide(now, decision, out);
-            }
-            Input::Decision(_) => out.problems.push(wrong("decision of another role")),
+            Input::Decision(decision) => self.decide(now, decision, out),
         }
     }
 
-    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
-        let Fact::ServiceManager(fact) = &entry.fact else {
-            return Err(BadFact::Foreign(entry.fact.kind().0));
-        };
-        self.apply_fact(entry.at, fact)?;
+    fn apply(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
+        self.apply_fact(at, fact)?;
         self.base.position += 1;
         Ok(())
-    }
-
-    fn position(&self) -> u64 {
-        self.base.position
     }
 
     fn settings(&self) -> Settings {
@@ -354,33 +353,17 @@ impl Actor for ServiceManager {
         self.timers.next()
     }
 
-    fn seal(&mut self, envelope: &Envelope) -> Sealed {
-        envelope.seal(&mut self.base.credentials)
-    }
-
-    fn seal_all(&mut self, envelopes: &[&Envelope]) -> Vec<Sealed> {
-        Envelope::seal_all(envelopes, &mut self.base.credentials)
-    }
-
-    fn signatures(&self) -> (u64, u64) {
-        (self.base.credentials.made(), self.base.credentials.checked())
-    }
-
-    fn watermarks(&self) -> &Watermarks {
-        &self.base.watermarks
-    }
-
-    fn witnessed_len(&mut self, sealed: &Sealed) -> Option<u64> {
-        watermark::witnessed_len(self.base.id(), sealed, &mut self.base.credentials)
-    }
-
-    fn peers(&self) -> &BTreeMap<ActorId, Peer> {
-        &self.base.setup.peers
-    }
-
     fn unfinished(&self, most: usize) -> Vec<String> {
         let live = self.live.iter().filter_map(|id| Some((id, self.lease(*id)?)));
         at_most(live.map(|(id, state)| format!("lease {id} is {}", state.word())), most)
+    }
+
+    fn base(&self) -> &Base {
+        &self.base
+    }
+
+    fn base_mut(&mut self) -> &mut Base {
+        &mut self.base
     }
 }
 

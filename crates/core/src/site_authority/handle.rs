@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use super::{Obligation, Offer, SiteAuthority, Stock, Timer};
-use crate::actor::effect::{DriverResult, Output, Problem};
+use crate::actor::effect::{DriverResult, Problem};
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, dropped};
 use crate::driver::{Step, UnitId};
@@ -13,6 +13,7 @@ use crate::model::property::Properties;
 use crate::model::resource::Constraints;
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
+use crate::site_authority::Output;
 use crate::site_authority::facts::{
     CameDue, DelegationAcknowledged, DelegationEnded, DelegationIssued, LeaseActivated,
     LeaseClosed, LeaseForgotten, MapperAnswered, UnitReset, UnitSetUp, UnitSetupFailed,

@@ -7,12 +7,13 @@ use thiserror::Error;
 use super::apply::missing;
 use super::{SiteAuthority, Stock, Unit};
 use crate::actor::Emit as _;
-use crate::actor::effect::{Output, Problem};
+use crate::actor::effect::Problem;
 use crate::actor::fact::BadFact;
 use crate::driver::{Epoch, UnitId};
 use crate::model::name::Name;
 use crate::model::resource::Attributes;
 use crate::model::time::Time;
+use crate::site_authority::Output;
 use crate::site_authority::facts::{InventoryChanged, Stocked};
 use crate::site_authority::unit;
 

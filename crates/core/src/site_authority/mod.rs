@@ -5,6 +5,7 @@
 //! clean them.
 
 mod apply;
+mod command;
 mod effects;
 pub mod facts;
 mod handle;
@@ -16,6 +17,7 @@ mod redeem;
 mod survey;
 pub mod unit;
 
+pub use self::command::Command;
 pub use inventory::WithdrawError;
 pub use memory::Limits;
 pub use survey::{SiteLeaseSurvey, UnitSurvey};
@@ -26,14 +28,13 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use self::memory::{Charges, RefusedTickets};
-use crate::actor::effect::{Command, Effect, EffectId, Input, Output, Problem};
-use crate::actor::fact::{BadFact, Entry, Fact};
+use crate::actor::effect::{Effect, EffectId, Input, Problem};
+use crate::actor::fact::BadFact;
 use crate::actor::pending::PendingEffects;
 use crate::actor::rounds::MapperRounds;
 use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::timers::Timers;
-use crate::actor::watermark::{self, Watermarks};
-use crate::actor::{Actor, Base, Cause, Peer, Role, Setup, at_most};
+use crate::actor::{Actor, Base, Cause, Role, Setup, at_most};
 use crate::driver::{Epoch, UnitId};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
@@ -41,13 +42,13 @@ use crate::model::property::Properties;
 use crate::model::resource::Attributes;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
+use crate::site_authority::facts::Fact;
 use crate::site_authority::machine::State;
-use crate::site_authority::mapper::{View, Waiting};
+use crate::site_authority::mapper::{Decision, View, Waiting};
 use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{AccountId, LinkHash};
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::{Envelope, Sealed};
 
 /// What a site is told beside its [`Setup`].
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -85,6 +86,9 @@ pub struct Offer {
     /// the seam.
     pub renew_before: Span,
 }
+
+/// What one call of [`handle`](Actor::handle) produced.
+pub type Output = crate::actor::effect::Output<Fact>;
 
 /// A site authority.
 #[derive(Clone, Debug, PartialEq)]
@@ -352,15 +356,17 @@ impl SiteAuthority {
 }
 
 impl Actor for SiteAuthority {
-    fn handle(&mut self, now: Time, input: Input, out: &mut Output) {
+    type Fact = Fact;
+    type Command = Command;
+    type Decision = Decision;
+
+    fn handle(&mut self, now: Time, input: Input<Command, Decision>, out: &mut Output) {
         match input {
             Input::Start => self.start(now, out),
             Input::Message(sealed) => self.message(now, &sealed, out),
             Input::Tick => self.tick(now, out),
             Input::Driver(done) => self.driver_done(now, done, out),
-            Input::Decision(crate::mapper::Decision::SiteAuthority(decision)) => {
-                self.decide(now, decision, out);
-            }
+            Input::Decision(decision) => self.decide(now, decision, out),
             Input::Command(Command::Reset { unit }) => self.reset(now, unit, out),
             Input::Command(Command::Stock { resource, units }) => {
                 self.stock(now, resource, units, out);
@@ -368,23 +374,14 @@ impl Actor for SiteAuthority {
             Input::Command(Command::Withdraw { resource, units }) => {
                 self.withdraw(now, resource, units, out);
             }
-            Input::Command(_) => out.problems.push(wrong("command of another role")),
-            Input::Decision(_) => out.problems.push(wrong("decision of another role")),
             Input::Observe { .. } => out.problems.push(wrong("observation")),
         }
     }
 
-    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
-        let Fact::SiteAuthority(fact) = &entry.fact else {
-            return Err(BadFact::Foreign(entry.fact.kind().0));
-        };
-        self.apply_fact(entry.at, fact)?;
+    fn apply(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
+        self.apply_fact(at, fact)?;
         self.base.position += 1;
         Ok(())
-    }
-
-    fn position(&self) -> u64 {
-        self.base.position
     }
 
     fn settings(&self) -> Settings {
@@ -499,30 +496,6 @@ impl Actor for SiteAuthority {
         self.timers.next()
     }
 
-    fn seal(&mut self, envelope: &Envelope) -> Sealed {
-        envelope.seal(&mut self.base.credentials)
-    }
-
-    fn seal_all(&mut self, envelopes: &[&Envelope]) -> Vec<Sealed> {
-        Envelope::seal_all(envelopes, &mut self.base.credentials)
-    }
-
-    fn signatures(&self) -> (u64, u64) {
-        (self.base.credentials.made(), self.base.credentials.checked())
-    }
-
-    fn watermarks(&self) -> &Watermarks {
-        &self.base.watermarks
-    }
-
-    fn witnessed_len(&mut self, sealed: &Sealed) -> Option<u64> {
-        watermark::witnessed_len(self.base.id(), sealed, &mut self.base.credentials)
-    }
-
-    fn peers(&self) -> &BTreeMap<ActorId, Peer> {
-        &self.base.setup.peers
-    }
-
     fn unfinished(&self, most: usize) -> Vec<String> {
         let leases = self.live.iter().filter_map(|lease| {
             let lease = self.leases.get(lease)?;
@@ -540,6 +513,14 @@ impl Actor for SiteAuthority {
             Obligation::Consult | Obligation::Setup(_) | Obligation::Teardown(_) => None,
         });
         at_most(leases.chain(units).chain(offers), most)
+    }
+
+    fn base(&self) -> &Base {
+        &self.base
+    }
+
+    fn base_mut(&mut self) -> &mut Base {
+        &mut self.base
     }
 }
 

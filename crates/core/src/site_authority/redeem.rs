@@ -5,13 +5,13 @@ use std::num::NonZeroU32;
 
 use super::{Cause, Lease, SiteAuthority};
 use crate::actor::Emit as _;
-use crate::actor::effect::Output;
 use crate::model::codec;
 use crate::model::identity::ActorId;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
+use crate::site_authority::Output;
 use crate::site_authority::facts::{
     Denial, LeaseClosed, LeaseExtended, Redeemed, TicketRefused, TicketSurrendered,
 };

@@ -240,6 +240,11 @@ impl Sequence {
     /// The least index of an answer that several facts caused together; owed work stays below.
     const JOINT: u32 = 1 << 31;
 
+    /// Whether it numbers an answer, not owed work.
+    pub fn is_answer(self) -> bool {
+        self.index >= Self::JOINT
+    }
+
     /// The index of an answer that several facts caused together, the last of which it names. They may
     /// be asked about in any company and order, so it is told apart by a digest of what it says.
     pub fn joint(message: &Message) -> u32 {

@@ -1,10 +1,10 @@
 //! What a test can see of a [`World`].
 
 use tenure_core::actor::Actor;
-use tenure_core::actor::fact::Entry;
+use tenure_core::runtime::{AnyActor, Entry};
+
 use tenure_core::broker::Broker;
 use tenure_core::model::slice::LeaseId;
-use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::journal::{Journal as _, MemoryJournal};
 use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::machine::{Extension, State};
@@ -17,8 +17,8 @@ use super::world::World;
 use super::{BROKER, SITE, id};
 
 impl World {
-    pub(crate) fn actor(&self, who: u8) -> &dyn Actor {
-        self.players[&who].hosted.actor()
+    pub(crate) fn actor(&self, who: u8) -> &AnyActor {
+        self.players[&who].host.actor()
     }
 
     pub(crate) fn position(&self, who: u8) -> u64 {
@@ -40,19 +40,19 @@ impl World {
     }
 
     pub(crate) fn site(&self) -> &SiteAuthority {
-        let HostedActor::SiteAuthority(site, _) = &self.players[&SITE].hosted else {
+        let AnyActor::SiteAuthority(site) = self.players[&SITE].host.actor() else {
             unreachable!()
         };
         site
     }
 
     pub(crate) fn broker(&self) -> &Broker {
-        let HostedActor::Broker(broker, _) = &self.players[&BROKER].hosted else { unreachable!() };
+        let AnyActor::Broker(broker) = self.players[&BROKER].host.actor() else { unreachable!() };
         broker
     }
 
     pub(crate) fn guest(&self, who: u8) -> &ServiceManager {
-        let HostedActor::ServiceManager(guest, _) = &self.players[&who].hosted else {
+        let AnyActor::ServiceManager(guest) = self.players[&who].host.actor() else {
             unreachable!()
         };
         guest

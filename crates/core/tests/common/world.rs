@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use tenure_core::actor::effect::{Command, DriverResult, Effect, EffectId, Input, Output, Problem};
-use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::actor::effect::{DriverResult, Effect, EffectId, Problem};
+use tenure_core::runtime::{AnyActor, Command, Entry, Fact, Input, Output};
+use tenure_core::service_manager::Command as GuestCommand;
+
 use tenure_core::actor::{Actor, Peer, Role, Setup};
 use tenure_core::broker::Broker;
 use tenure_core::broker::mapper::BrokerMapper;
 use tenure_core::driver::{Call, DriverError, Step};
-use tenure_core::invariants::{self, Auditor, Cast, Observation, Violation, digest};
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::model::name::Name;
@@ -17,14 +18,17 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::{Attributes, Value};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::host::{Departure, Host, Turn};
+use tenure_core::runtime::hosted::{AnyMapper, HostedActor};
 use tenure_core::runtime::journal::{Journal as _, MemoryJournal};
+use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
 use tenure_core::site_authority::mapper::SiteAuthorityMapper;
 use tenure_core::site_authority::{Limits, Offer, Plan, SiteAuthority, Stock};
 use tenure_core::wire::message::{Envelope, Sealed};
+use tenure_laws::{Auditor, Cast, Observation, Violation, digest};
 
 use super::{
     BROKER, ED25519, FAR_OFF, FAR_SITE, GUEST, MARGIN, RIVAL, SITE, id, node, signer, units,
@@ -87,11 +91,11 @@ impl ServiceManagerMapper for Idle {
 
 pub(super) struct Player {
     build: Rc<dyn Fn() -> HostedActor>,
-    pub(super) hosted: HostedActor,
+    pub(super) host: Host,
+    mapper: AnyMapper,
     pub(super) journal: MemoryJournal,
     /// How far its clock is ahead.
     ahead: Span,
-    started: u64,
     watermarks: VecDeque<Sealed>,
 }
 
@@ -180,7 +184,7 @@ fn setup(who: u8, name: &'static str) -> Setup {
 pub(crate) fn cast() -> Cast {
     let player = |who, name, role| {
         let name = Name::literal(name);
-        (id(who), invariants::Player { name, role, honest: true })
+        (id(who), tenure_laws::Player { name, role, honest: true })
     };
     let players = BTreeMap::from([
         player(SITE, "site", Role::SiteAuthority),
@@ -231,18 +235,17 @@ impl Scene {
             if has > 0 {
                 world.add(who, move || {
                     let actor = SiteAuthority::new(setup(who, name), plan(has, disks, delegation));
-                    let actor = actor.with_limits(limits);
-                    HostedActor::SiteAuthority(Box::new(actor), site_mapper())
+                    HostedActor::site_authority(actor.with_limits(limits), site_mapper())
                 });
             }
         }
         world.add(BROKER, move || {
-            HostedActor::Broker(Box::new(Broker::new(setup(BROKER, "broker"))), broker_mapper())
+            HostedActor::broker(Broker::new(setup(BROKER, "broker")), broker_mapper())
         });
         for (who, name) in [(GUEST, "guest"), (RIVAL, "rival")] {
             world.add(who, move || {
                 let actor = ServiceManager::new(setup(who, name), leave_before);
-                HostedActor::ServiceManager(Box::new(actor), Box::new(Idle))
+                HostedActor::service_manager(actor, Box::new(Idle))
             });
         }
         let everybody: Vec<u8> = world.players.keys().copied().collect();
@@ -257,10 +260,10 @@ impl Scene {
 
 impl World {
     fn add(&mut self, who: u8, build: impl Fn() -> HostedActor + 'static) {
-        let (hosted, build): (_, Rc<dyn Fn() -> HostedActor>) = (build(), Rc::new(build));
-        let (journal, watermarks) = (MemoryJournal::new(), VecDeque::new());
-        let (ahead, started) = (Span::ZERO, 0);
-        self.players.insert(who, Player { build, hosted, journal, ahead, started, watermarks });
+        let (actor, mapper) = build().into_parts();
+        let (host, build): (_, Rc<dyn Fn() -> HostedActor>) = (host(actor), Rc::new(build));
+        let (journal, watermarks, ahead) = (MemoryJournal::new(), VecDeque::new(), Span::ZERO);
+        self.players.insert(who, Player { build, host, mapper, journal, ahead, watermarks });
     }
 
     /// One input, and what a shell does with its output. What it leads to waits for [`Self::run`].
@@ -272,44 +275,54 @@ impl World {
             player.watermarks.truncate(3);
         }
         let looked_at = self.auditor.is_some() && self.suspicious;
-        let digest_before = looked_at.then(|| digest(player.hosted.actor_mut()));
-        let (before, mut out) = (player.hosted.actor().position(), Output::default());
-        player.hosted.actor_mut().handle(now, input, &mut out);
-        player.journal.append(before, &out.facts).unwrap();
-        match digest_before.filter(|_| out.facts.is_empty()) {
+        let digest_before = looked_at.then(|| digest(player.host.actor_mut()));
+        let Turn { before, facts, problems, .. } = player.host.handle(now, [input]);
+        player.journal.append(before, &facts).unwrap();
+        player.host.durable(before + facts.len() as u64);
+        match digest_before.filter(|_| facts.is_empty()) {
             Some(before) => {
                 let after = digest(self.actor_mut(who));
                 self.show(What::Unmoved(who, before == after));
             }
-            None => self.show(What::Durable(who, before, out.facts.clone())),
+            None => self.show(What::Durable(who, before, facts.clone())),
         }
-        self.problems.extend(out.problems.iter().cloned());
-        for reply in &out.replies {
-            self.post(who, reply.clone());
-        }
-        self.start_effects(who);
+        self.problems.extend(problems.iter().cloned());
+        let replies = self.let_out(who);
         if self.suspicious {
             self.compare_with_a_recovery(who);
         }
-        out
+        Output { facts, replies, problems }
     }
 
-    fn start_effects(&mut self, who: u8) {
+    /// Lets out what follows from durable facts; answers the replies among it.
+    fn let_out(&mut self, who: u8) -> Vec<Envelope> {
+        let (now, mut departures) = (self.clock(who), Vec::new());
         let player = self.players.get_mut(&who).unwrap();
-        let effects = player.hosted.actor().effects_after(player.started);
-        player.started = player.hosted.actor().position();
-        for (id, effect) in effects {
-            self.pending.push((who, id));
-            match effect {
-                Effect::Send(envelope) => self.post(who, *envelope),
-                Effect::Call(call) => self.perform(who, call),
-                Effect::Consult { .. } => {}
+        player.host.release(now, |departure| departures.push(departure));
+        let mut replies = Vec::new();
+        for departure in departures {
+            match departure {
+                Departure::Message(id, outgoing) => {
+                    let envelope = outgoing.sealed.peek().unwrap();
+                    if id.is_answer() {
+                        replies.push(envelope);
+                    } else {
+                        self.pending.push((who, id));
+                    }
+                    self.post(who, outgoing.sealed);
+                }
+                Departure::Call(id, call) => {
+                    self.pending.push((who, id));
+                    self.perform(who, call);
+                }
+                Departure::Consult => {}
             }
         }
+        replies
     }
 
-    fn post(&mut self, who: u8, envelope: Envelope) {
-        let sealed = self.seal(who, &envelope);
+    fn post(&mut self, who: u8, sealed: Sealed) {
+        let envelope = sealed.peek().unwrap();
         self.show(What::Sent(Box::new(envelope.clone()), sealed.clone()));
         let to = self.players.keys().copied().find(|&other| id(other) == envelope.header.to);
         let kind = envelope.message.kind();
@@ -382,9 +395,14 @@ impl World {
     fn consult(&mut self) -> bool {
         let decided = |who: &&u8| !self.undecided.contains(who);
         let mut players = self.players.keys().filter(decided);
-        let open = players
-            .find_map(|&who| Some((who, self.players[&who].hosted.consult(self.clock(who))?)));
+        let open = players.find_map(|&who| Some((who, self.decision(who)?)));
         open.map(|(who, decision)| self.hand(who, decision)).is_some()
+    }
+
+    /// What an actor's mapper decides, if it has a round to answer.
+    fn decision(&self, who: u8) -> Option<Input> {
+        let Player { mapper, host, .. } = &self.players[&who];
+        mapper.consult(host.actor(), self.clock(who))
     }
 
     /// The time on an actor's own clock.
@@ -400,7 +418,7 @@ impl World {
     /// When an actor has something to do next, by the true time.
     fn due(&self, who: u8) -> Option<Time> {
         let player = &self.players[&who];
-        Some(player.hosted.actor().next_timeout()?.minus(player.ahead))
+        Some(player.host.actor().next_timeout()?.minus(player.ahead))
     }
 
     /// Lets time pass, deadline by deadline.
@@ -434,13 +452,14 @@ impl World {
     /// Sends again whatever is still owed, by everybody.
     pub(crate) fn repeat(&mut self) {
         let pending = |(&who, player): (&u8, &Player)| {
-            let effects = player.hosted.actor().effects_after(0).into_iter();
+            let effects = player.host.actor().effects_after(0).into_iter();
             effects.map(|(_, effect)| (who, effect)).collect::<Vec<_>>()
         };
         let pending: Vec<(u8, Effect)> = self.players.iter().flat_map(pending).collect();
         for (who, effect) in pending {
             if let Effect::Send(envelope) = effect {
-                self.post(who, *envelope);
+                let sealed = self.seal(who, &envelope);
+                self.post(who, sealed);
             }
         }
         self.run();
@@ -471,7 +490,7 @@ impl World {
 
     /// Has a guest ask and lets everybody act on it; answers the lease.
     pub(crate) fn ask(&mut self, who: u8, ask: Ask) -> LeaseId {
-        let out = self.hand(who, Input::Command(Command::Ask(ask)));
+        let out = self.hand(who, Input::Command(GuestCommand::Ask(ask).into()));
         let Some(Fact::ServiceManager(service_manager::Fact::Asked(asked))) =
             out.facts.first().map(|entry| entry.fact.clone())
         else {
@@ -481,8 +500,8 @@ impl World {
         LeaseId { number: asked.request.id.number, part: 0 }
     }
 
-    pub(crate) fn command(&mut self, who: u8, command: Command) {
-        self.hand(who, Input::Command(command));
+    pub(crate) fn command(&mut self, who: u8, command: impl Into<Command>) {
+        self.hand(who, Input::Command(command.into()));
         self.run();
     }
 
@@ -490,42 +509,43 @@ impl World {
         self.hand(to, Input::Message(sealed.clone()))
     }
 
-    pub(crate) fn actor_mut(&mut self, who: u8) -> &mut dyn Actor {
-        self.players.get_mut(&who).unwrap().hosted.actor_mut()
+    pub(crate) fn actor_mut(&mut self, who: u8) -> &mut AnyActor {
+        self.players.get_mut(&who).unwrap().host.actor_mut()
     }
 
     /// Crashes an actor: what is not in its journal is gone. All that it was is in its journal.
     pub(crate) fn restart(&mut self, who: u8) {
         let live = self.actor(who).snapshot();
         self.show(What::Crashed(who));
-        let hosted = self.recovered(who);
-        let same = hosted.actor().snapshot() == live;
-        self.show(What::Recovered(who, hosted.actor().position(), same));
+        let actor = self.recovered(who);
+        let same = actor.snapshot() == live;
+        self.show(What::Recovered(who, actor.position(), same));
         assert!(same, "actor {who} came back in another state");
         let player = self.players.get_mut(&who).unwrap();
-        (player.hosted, player.started) = (hosted, 0);
+        player.host = host(actor);
+        player.host.recovered();
         self.answers.retain(|(to, _)| *to != who);
         self.waiting.retain(|(to, _)| *to != who);
         self.hand(who, Input::Start);
     }
 
     /// An actor as it was before its first fact.
-    pub(crate) fn fresh(&self, who: u8) -> HostedActor {
-        (self.players[&who].build)()
+    pub(crate) fn fresh(&self, who: u8) -> AnyActor {
+        (self.players[&who].build)().into_parts().0
     }
 
-    fn recovered(&self, who: u8) -> HostedActor {
-        let mut hosted = self.fresh(who);
+    fn recovered(&self, who: u8) -> AnyActor {
+        let mut actor = self.fresh(who);
         for entry in self.facts(who) {
-            hosted.actor_mut().apply(&entry).unwrap();
+            actor.replay(&entry).unwrap();
         }
-        hosted
+        actor
     }
 
     /// What is owed, due and unfinished follows from the journal, and so do the answers.
     fn compare_with_a_recovery(&self, who: u8) {
-        let (recovered, player) = (self.recovered(who), &self.players[&who]);
-        let (live, again) = (player.hosted.actor(), recovered.actor());
+        let (again, player) = (self.recovered(who), &self.players[&who]);
+        let live = player.host.actor();
         assert_eq!(live.position(), again.position());
         for position in 0..=live.position() {
             assert_eq!(live.effects_after(position), again.effects_after(position));
@@ -533,26 +553,22 @@ impl World {
         assert_eq!(live.next_timeout(), again.next_timeout());
         assert_eq!(live.unfinished(100), again.unfinished(100));
         let now = self.clock(who);
-        assert_eq!(player.hosted.consult(now), recovered.consult(now));
+        assert_eq!(self.decision(who), player.mapper.consult(&again, now));
         for sealed in &player.watermarks {
-            let repeat = |hosted: &HostedActor| {
-                let (mut actor, mut out) = (twin(hosted), Output::default());
+            let repeat = |actor: &AnyActor| {
+                let (mut actor, mut out) = (actor.clone(), Output::default());
                 actor.handle(now, Input::Message(sealed.clone()), &mut out);
                 let bytes: Vec<_> = out.replies.iter().map(|reply| actor.seal(reply)).collect();
                 (out, bytes)
             };
-            assert_eq!(repeat(&player.hosted), repeat(&recovered));
+            assert_eq!(repeat(live), repeat(&again));
         }
     }
 }
 
-/// The same actor once more, to try something on.
-fn twin(hosted: &HostedActor) -> Box<dyn Actor> {
-    match hosted {
-        HostedActor::ServiceManager(actor, _) => actor.clone(),
-        HostedActor::Broker(actor, _) => actor.clone(),
-        HostedActor::SiteAuthority(actor, _) => actor.clone(),
-    }
+fn host(actor: AnyActor) -> Host {
+    // The tests repeat messages by hand.
+    Host::new(actor, RetryPolicy { first: Span::DAY, longest: Span::DAY })
 }
 
 fn done(call: &Call, works: bool) -> DriverResult {

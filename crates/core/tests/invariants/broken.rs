@@ -3,14 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use tenure_core::actor::fact::{Entry, Fact};
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Epoch, Step, UnitId};
-use tenure_core::invariants::LAWS;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::facts::Denial;
@@ -20,6 +19,7 @@ use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
 use tenure_core::wire::message::{Envelope, Header, Message, Sequence, Subject};
 use tenure_core::wire::refusal::Refusal;
+use tenure_laws::LAWS;
 
 use crate::common::world::What;
 use crate::common::{

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_core::actor::effect::Command;
-use tenure_core::actor::fact::{Entry, Fact};
-use tenure_core::invariants::{Auditor, Cast, LAWS, audit_journals};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::time::Span;
+use tenure_core::runtime::{Entry, Fact};
+use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::facts::Denial;
 use tenure_core::wire::message::{Message, Request};
+use tenure_laws::{Auditor, Cast, LAWS, audit_journals};
 
 use crate::common::world::{Scene, Shown, What, World, cast};
 use crate::common::{
@@ -147,7 +147,7 @@ fn forgets(world: &mut World, who: u8) {
 fn a_site_whose_clock_was_ahead_may_take_what_it_has_forgotten_with_all_extensions() {
     let mut world = Scene { audited: true, ..Scene::default() }.open();
     let lease = world.ask(GUEST, wish(2, 0, HOUR));
-    world.command(GUEST, Command::Extend { lease, duration: Span::HOUR });
+    world.command(GUEST, GuestCommand::Extend { lease, duration: Span::HOUR });
     assert_eq!(world.count(SITE, "site.lease-extended"), 1);
     audit(&mut world, wild());
     forgets(&mut world, SITE);
@@ -229,7 +229,7 @@ fn apart(who: u8, secs: i64) -> World {
     world.ask(RIVAL, wish(2, 10, HOUR));
     world.advance(600);
     let lease = tenure_core::model::slice::LeaseId { number: 1, part: 0 };
-    world.command(RIVAL, Command::Close { lease });
+    world.command(RIVAL, GuestCommand::Close { lease });
     world.advance(2 * HOUR);
     world
 }

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::effect::Command;
-use tenure_core::actor::fact::{Entry, Fact};
 use tenure_core::broker::facts as broker;
-use tenure_core::invariants::{Auditor, Bounds, Cast, Law, Violation};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::{Entry, Fact};
+use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::link::{LinkHash, SignedLink};
+use tenure_laws::{Auditor, Bounds, Cast, Law, Violation};
 
 use crate::common::world::{Scene, Shown, What, World, cast};
 use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, at, id, units, wish};
@@ -154,10 +154,10 @@ pub(crate) fn honest() -> Tape {
     let again = world.sent("redeem").remove(0);
     world.deliver(SITE, &again);
     world.advance(300);
-    world.command(GUEST, Command::Extend { lease: kept, duration: Span::HOUR });
+    world.command(GUEST, GuestCommand::Extend { lease: kept, duration: Span::HOUR });
     world.repeat();
     world.advance(600);
-    world.command(RIVAL, Command::Close { lease: back });
+    world.command(RIVAL, GuestCommand::Close { lease: back });
     world.repeat();
     for who in EVERYBODY {
         world.restart(who);
@@ -167,7 +167,7 @@ pub(crate) fn honest() -> Tape {
     let denied = world.ask(RIVAL, wish(1, 900, HOUR));
     world.ask(GUEST, wish(1, 900, 2 * HOUR));
     world.ask(GUEST, wish(1, HOUR + 900, HOUR));
-    world.command(RIVAL, Command::Extend { lease: denied, duration: Span::HOUR });
+    world.command(RIVAL, GuestCommand::Extend { lease: denied, duration: Span::HOUR });
     world.advance(2 * HOUR);
     world.ask(RIVAL, wish(2, 2 * HOUR, HOUR));
     world.advance(4 * HOUR);

@@ -1,11 +1,13 @@
 //! Bounds: whatever is written can be read again, and whatever is said fits into a message.
 
 use tenure_core::actor::Actor as _;
-use tenure_core::actor::effect::{Command, DriverResult, Input, Problem};
-use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::actor::effect::{DriverResult, Problem};
 use tenure_core::broker::mapper::{self as broker, Choice, Verdict};
 use tenure_core::driver::{Step, UnitId};
-use tenure_core::mapper::Decision;
+use tenure_core::runtime::{Decision, Input};
+use tenure_core::runtime::{Entry, Fact};
+use tenure_core::service_manager::Command as GuestCommand;
+
 use tenure_core::model::codec::MAX_BYTES;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::{LeaseId, RequestId};
@@ -79,7 +81,7 @@ fn assigned(entry: &Entry) -> Option<usize> {
 fn a_guest_survives_a_mapper_that_says_at_length_why() {
     let mut world = Scene::default().open();
     let ask = Ask { reason: long(), ..wish(1, 0, HOUR) };
-    world.command(GUEST, Command::Ask(ask));
+    world.command(GUEST, GuestCommand::Ask(ask));
     let asked = world.facts(GUEST).into_iter().find_map(|entry| match entry.fact {
         Fact::ServiceManager(guest_facts::Fact::Asked(fact)) => Some(fact.reason.len()),
         _ => None,
@@ -100,7 +102,7 @@ fn long_configuration() -> Properties {
 fn a_configuration_that_is_too_long_is_refused_by_the_guest_and_by_the_site() {
     let mut world = Scene::default().open();
     let ask = Ask { configuration: long_configuration(), ..wish(1, 0, HOUR) };
-    world.command(GUEST, Command::Ask(ask));
+    world.command(GUEST, GuestCommand::Ask(ask));
     let refused = |problem: &Problem| problem.to_string().contains("configuration");
     assert!(world.problems.last().is_some_and(refused), "{:?}", world.problems);
     assert_eq!(world.count(GUEST, "service-manager.asked"), 0);
@@ -137,7 +139,7 @@ fn a_site_keeps_a_configuration_once_and_no_longer_than_its_units_are_in_use() {
         state.windows(script.len()).filter(|bytes| *bytes == script.as_bytes()).count()
     };
     assert_eq!((world.units_in("Ready"), copies(&world)), (64, 1));
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!((world.units_in("TearingDown"), copies(&world)), (64, 1));
     world.restart(SITE);
     world.run();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::effect::{Output, Problem};
+use tenure_core::actor::effect::Problem;
 use tenure_core::broker::Broker;
 use tenure_core::broker::machine::State;
 use tenure_core::model::codec;
@@ -10,6 +10,7 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Attributes;
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::runtime::Output;
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
 use tenure_core::ticket::{Ticket, TicketFault};
 use tenure_core::wire::message::{

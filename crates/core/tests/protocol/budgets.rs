@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use tenure_core::actor::Actor as _;
 use tenure_core::model::identity::Signer;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
@@ -377,7 +378,7 @@ fn a_closing_ticket_stays_closing_while_there_is_no_room_for_it() {
     let mut attacker = full();
     attacker.world.keep.insert("redeem");
     let lease = attacker.world.ask(RIVAL, wish(2, 0, HOUR));
-    attacker.world.command(RIVAL, tenure_core::actor::effect::Command::Close { lease });
+    attacker.world.command(RIVAL, tenure_core::service_manager::Command::Close { lease });
     attacker.world.repeat();
     assert_eq!(attacker.world.state(RIVAL, lease), "Closing");
     attacker.world.advance(HOUR - 1);

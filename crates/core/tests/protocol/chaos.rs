@@ -3,10 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use tenure_core::actor::effect::{Command, EffectId, Input};
+use tenure_core::actor::Actor as _;
+use tenure_core::actor::effect::EffectId;
 use tenure_core::driver::UnitId;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
+use tenure_core::runtime::Input;
+use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::site_authority::Command as SiteCommand;
 use tenure_core::site_authority::unit::State;
 use tenure_core::wire::message::Message;
 use tenure_core::wire::refusal::Refusal;
@@ -105,7 +109,7 @@ impl Chaos {
         let broken = units.filter(|(_, state, _)| **state == State::Quarantined);
         let broken: Vec<UnitId> = broken.map(|(unit, _, _)| unit).collect();
         if let Some(unit) = self.dice.pick(&broken) {
-            self.world.hand(SITE, Input::Command(Command::Reset { unit }));
+            self.world.hand(SITE, Input::Command(SiteCommand::Reset { unit }.into()));
         }
     }
 
@@ -144,20 +148,20 @@ impl Chaos {
         ask.items[0].least = units(1 + self.dice.roll(n as usize) as u32);
         ask.latest = ask.earliest.plus(Span::from_secs(self.dice.secs(0, HOUR)));
         ask.answer_by = ask.latest.plus(Span::from_secs(self.dice.secs(1, HOUR)));
-        self.world.hand(who, Input::Command(Command::Ask(ask)));
+        self.world.hand(who, Input::Command(GuestCommand::Ask(ask).into()));
     }
 
     fn extend(&mut self) {
         let (who, duration) = (self.guest(), Span::from_secs(self.dice.secs(1, HOUR)));
         if let Some(lease) = self.a_lease_of(who) {
-            self.world.hand(who, Input::Command(Command::Extend { lease, duration }));
+            self.world.hand(who, Input::Command(GuestCommand::Extend { lease, duration }.into()));
         }
     }
 
     fn close(&mut self) {
         let who = self.guest();
         if let Some(lease) = self.a_lease_of(who) {
-            self.world.hand(who, Input::Command(Command::Close { lease }));
+            self.world.hand(who, Input::Command(GuestCommand::Close { lease }.into()));
         }
     }
 

@@ -1,10 +1,11 @@
 //! Deadlines: whoever waits for somebody else has a way back by the clock alone.
 
-use tenure_core::actor::effect::Command;
+use tenure_core::actor::Actor as _;
 use tenure_core::broker::machine::State;
 use tenure_core::driver::{Call, Step};
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Time};
+use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::ticket::ledger::LEDGER_RETENTION;
 use tenure_core::wire::message::{Message, Request};
 use tenure_core::wire::refusal::Refusal;
@@ -46,7 +47,7 @@ fn a_guest_gives_up_on_a_dead_broker_two_margins_before_the_end_and_later_forget
 #[test]
 fn a_guest_that_gave_up_still_gives_back_what_it_is_granted() {
     let (mut world, lease) = asking_without(BROKER);
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!(world.state(GUEST, lease), "GivenUp");
     world.cut_off.clear();
     world.repeat();
@@ -103,7 +104,7 @@ fn given_back_without(dead: u8, waiting: &str) {
     let mut world = Scene::default().open();
     let lease = world.ask(GUEST, wish(2, 0, HOUR));
     world.cut_off.insert(dead);
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     world.advance(HOUR - 1);
     assert_eq!(world.state(GUEST, lease), waiting);
     world.advance(2 * HOUR + 10);
@@ -151,7 +152,7 @@ fn a_guest_that_never_joins_or_leaves_holds_a_lease_no_longer_than_its_term() {
         let mut world = Scene::default().open();
         world.driver = driver;
         let lease = world.ask(GUEST, wish(2, 0, HOUR));
-        world.command(GUEST, Command::Close { lease });
+        world.command(GUEST, GuestCommand::Close { lease });
         world.advance(HOUR);
         assert_eq!(world.state(GUEST, lease), "Closed");
         assert_eq!(world.units_in("Free"), 4);

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::effect::{Effect, Input, Output};
-use tenure_core::actor::fact::Entry;
+use tenure_core::actor::effect::{self, Effect, Input};
+use tenure_core::runtime::{Entry, Fact, Output};
+
 use tenure_core::actor::{Actor, Peer, Role, Setup};
 use tenure_core::broker::Broker;
 use tenure_core::broker::machine::State;
 use tenure_core::broker::mapper::BrokerMapper as _;
-use tenure_core::mapper::Decision;
+
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::Attributes;
@@ -45,10 +46,15 @@ fn site(offered: bool) -> SiteAuthority {
     SiteAuthority::new(setup(SITE), Plan { stock: vec![stock], offers })
 }
 
-fn hand(actor: &mut dyn Actor, now: Time, input: Input) -> Output {
-    let mut out = Output::default();
+fn hand<A: Actor>(actor: &mut A, now: Time, input: Input<A::Command, A::Decision>) -> Output
+where
+    Fact: From<A::Fact>,
+{
+    let mut out = effect::Output::default();
     actor.handle(now, input, &mut out);
-    out
+    let effect::Output { facts, replies, problems } = out;
+    let facts = facts.into_iter().map(|entry| Entry { at: entry.at, fact: entry.fact.into() });
+    Output { facts: facts.collect(), replies, problems }
 }
 
 fn kinds(facts: &[Entry]) -> Vec<&'static str> {
@@ -58,7 +64,10 @@ fn kinds(facts: &[Entry]) -> Vec<&'static str> {
 /// A site after these facts.
 fn resumed(offered: bool, facts: &[Entry]) -> SiteAuthority {
     let mut site = site(offered);
-    facts.iter().for_each(|entry| site.apply(entry).unwrap());
+    for entry in facts {
+        let Fact::SiteAuthority(fact) = &entry.fact else { panic!("{entry:?}") };
+        site.apply(entry.at, fact).unwrap();
+    }
     site
 }
 
@@ -69,7 +78,10 @@ fn retired() -> (SiteAuthority, Vec<Entry>) {
 }
 
 /// All ticks of an actor until an instant, each at its time.
-fn tick_until(actor: &mut dyn Actor, until: Time) -> Vec<Entry> {
+fn tick_until<A: Actor>(actor: &mut A, until: Time) -> Vec<Entry>
+where
+    Fact: From<A::Fact>,
+{
     let mut facts = Vec::new();
     while let Some(due) = actor.next_timeout().filter(|due| *due <= until) {
         facts.extend(hand(actor, due, Input::Tick).facts);
@@ -139,7 +151,7 @@ fn take(broker: &mut Broker, now: Time, ticket: &Ticket) -> Output {
 fn ask(broker: &mut Broker, now: Time, asked: &Request) -> State {
     hand(broker, now, Input::Message(letter(GUEST, BROKER, Message::Request(asked.clone()))));
     while let Some(view) = broker.view(now) {
-        let decision = Decision::Broker(Fcfs::default().decide(&view));
+        let decision = Fcfs::default().decide(&view);
         hand(broker, now, Input::Decision(decision));
     }
     broker.request(asked.id).unwrap().clone()

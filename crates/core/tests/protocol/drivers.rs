@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::effect::{Command, DriverResult, Input, Problem};
+use tenure_core::actor::effect::{DriverResult, Problem};
 use tenure_core::driver::{Call, DriverError, Epoch, Step, UnitId};
 use tenure_core::model::codec::MAX_BYTES;
 use tenure_core::model::slice::LeaseId;
+use tenure_core::runtime::Input;
+use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::site_authority::Command as SiteCommand;
 use tenure_core::site_authority::mapper::{Assignment, Decision, SiteAuthorityMapper, View};
 use tenure_core::wire::message::Message;
 use tenure_core::wire::refusal::Refusal;
@@ -72,7 +75,7 @@ fn a_quarantined_unit_is_cleaned_once_more_before_it_is_lent_again() {
     assert_eq!(world.units_in("Quarantined"), 4);
     world.driver = |_| Reaction::Works;
     let before = world.calls.len();
-    world.command(SITE, Command::Reset { unit: UnitId(2) });
+    world.command(SITE, SiteCommand::Reset { unit: UnitId(2) });
     let steps: Vec<_> = world.calls[before..].iter().map(|call| (call.unit, call.step)).collect();
     assert_eq!(steps, [(UnitId(2), Step::Teardown)]);
     let next = world.ask(GUEST, wish(1, HOUR, HOUR));
@@ -84,7 +87,7 @@ fn a_unit_that_is_not_quarantined_is_not_reset() {
     let (mut world, _) = asked_with(|_| Reaction::Works, 1, 1);
     let position = world.position(SITE);
     for unit in [UnitId(0), UnitId(1), UnitId(99)] {
-        world.command(SITE, Command::Reset { unit });
+        world.command(SITE, SiteCommand::Reset { unit });
     }
     assert!(matches!(
         world.problems[..],
@@ -211,7 +214,7 @@ fn a_guest_that_cannot_join_a_unit_uses_the_others() {
     let fails = |call: &Call| if_then(call.step == Step::Join, Reaction::Fails);
     let (mut world, lease) = asked_with(fails, 2, 2);
     assert_eq!(world.state(GUEST, lease), "Active");
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!(world.state(GUEST, lease), "Closed");
 }
 
@@ -219,7 +222,7 @@ fn a_guest_that_cannot_join_a_unit_uses_the_others() {
 fn a_guest_that_cannot_leave_gives_its_units_back_all_the_same() {
     let fails = |call: &Call| if_then(call.step == Step::Leave, Reaction::Fails);
     let (mut world, lease) = asked_with(fails, 2, 2);
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!(world.state(GUEST, lease), "Closed");
     assert_eq!(world.units_in("Free"), 4);
 }
@@ -258,7 +261,7 @@ fn a_unit_abandoned_during_its_setup_is_cleaned_before_its_next_tenant_gets_it()
     let mut world = Scene { stock: 1, ..Scene::default() }.open();
     world.driver = |_| Reaction::Waits;
     let lease = world.ask(GUEST, wish(1, 0, HOUR));
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     let next = world.ask(RIVAL, wish(1, 0, HOUR));
     assert_eq!(world.units_in("Abandoned+next"), 1);
     world.driver = |_| Reaction::Works;
@@ -315,7 +318,7 @@ fn an_answer_that_is_late_early_or_repeated_changes_nothing() {
     world.run();
     let join = world.waiting.remove(0);
     assert_eq!(join.0, GUEST);
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!(world.answer(join, true).facts, [], "it leaves already");
     assert_eq!(world.answer(setup, true).facts, [], "of an epoch that is over");
 }
@@ -325,7 +328,7 @@ fn units_that_are_added_to_the_stock_get_numbers_of_their_own_and_serve_who_wait
     let fails = |call: &Call| if_then(call.unit.0 < 3, Reaction::Fails);
     let mut world = Scene { stock: 3, ..Scene::default() }.open();
     world.driver = fails;
-    world.command(SITE, Command::Stock { resource: node(), units: units(2) });
+    world.command(SITE, SiteCommand::Stock { resource: node(), units: units(2) });
     let lease = world.ask(GUEST, wish(2, 0, HOUR));
     assert_eq!(world.state(GUEST, lease), "Active");
     assert_eq!(held(&world, lease), [UnitId(3), UnitId(4)]);
@@ -334,14 +337,14 @@ fn units_that_are_added_to_the_stock_get_numbers_of_their_own_and_serve_who_wait
 #[test]
 fn numbers_of_withdrawn_units_are_not_used_again_and_what_is_delegated_cannot_be_withdrawn() {
     let mut world = Scene { stock: 2, ..Scene::default() }.open();
-    world.command(SITE, Command::Stock { resource: node(), units: units(2) });
+    world.command(SITE, SiteCommand::Stock { resource: node(), units: units(2) });
     let numbers = |world: &World| world.site().units().map(|(id, ..)| id.0).collect::<Vec<_>>();
     let before = numbers(&world);
-    let too_many = Command::Withdraw { resource: node(), units: units(3) };
-    let refused = world.hand(SITE, Input::Command(too_many));
+    let too_many = SiteCommand::Withdraw { resource: node(), units: units(3) };
+    let refused = world.hand(SITE, Input::Command(too_many.into()));
     assert_eq!(refused.facts, [], "{:?}", refused.problems);
-    world.command(SITE, Command::Withdraw { resource: node(), units: units(2) });
-    world.command(SITE, Command::Stock { resource: node(), units: units(1) });
+    world.command(SITE, SiteCommand::Withdraw { resource: node(), units: units(2) });
+    world.command(SITE, SiteCommand::Stock { resource: node(), units: units(1) });
     let after = numbers(&world);
     assert_eq!(after.len(), before.len() - 1);
     assert!(after.last() > before.last(), "{before:?}, then {after:?}");

@@ -1,5 +1,6 @@
 //! Encoding and signatures: one spelling, one purpose, bounded work.
 
+use tenure_core::actor::Actor as _;
 use tenure_core::actor::effect::Problem;
 use tenure_core::model::codec::{self, DecodeError, MAX_BYTES};
 use tenure_core::model::identity::{ActorId, Label, PublicKey, Signature, Verifier};

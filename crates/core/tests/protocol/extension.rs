@@ -1,9 +1,10 @@
 //! Extensions: a lease goes on with the same units, from exactly its end, or stays as it was.
 
-use tenure_core::actor::effect::{Command, Problem};
+use tenure_core::actor::effect::Problem;
 use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term};
+use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::ticket::Ticket;
 use tenure_core::wire::message::Message;
 use tenure_core::wire::refusal::Refusal;
@@ -22,7 +23,7 @@ fn leased() -> (World, LeaseId) {
 }
 
 fn extend(world: &mut World, lease: LeaseId) {
-    world.command(GUEST, Command::Extend { lease, duration: Span::HOUR });
+    world.command(GUEST, GuestCommand::Extend { lease, duration: Span::HOUR });
 }
 
 /// The lease under which what was asked for to extend the first one is given back.
@@ -136,7 +137,7 @@ fn a_late_refusal_of_an_extension_does_not_keep_its_lease_from_being_given_back(
     world.deliver(SITE, &letter(RIVAL, SITE, redeem(&oversold)));
     world.keep.extend(["refused", "close"]);
     extend(&mut world, lease);
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!(world.state(GUEST, lease), "Closing");
     let refused = world.sent("refused").remove(0);
     world.deliver(GUEST, &refused);
@@ -181,7 +182,7 @@ fn an_extension_granted_while_the_guest_leaves_is_given_back() {
     let (mut world, lease) = leased();
     world.keep.insert("granted");
     extend(&mut world, lease);
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!(world.state(GUEST, lease), "Closed");
     assert_eq!(world.state(GUEST, aside()), "GivenUp");
     world.release();
@@ -195,7 +196,7 @@ fn an_extension_granted_to_a_guest_that_could_not_leave_is_given_back() {
     world.keep.insert("granted");
     world.driver = |_| Reaction::Waits;
     extend(&mut world, lease);
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!(world.state(GUEST, lease), "Leaving(close)");
     world.advance(HOUR - 10);
     assert_eq!(world.state(GUEST, lease), "Closed");
@@ -287,7 +288,7 @@ fn tickets_of_an_extended_lease_shown_again_get_the_same_bytes() {
 fn an_extended_lease_given_back_is_credited_for_all_that_is_left_of_it() {
     let (mut world, lease) = leased();
     extend(&mut world, lease);
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!(world.state(GUEST, lease), "Closed");
     assert_eq!(world.count(BROKER, "broker.receipt-taken"), 2);
     assert_eq!((world.free_at(599), world.free_at(600), world.free_at(HOUR)), (2, 4, 4));
@@ -298,7 +299,7 @@ fn an_extended_lease_given_back_in_its_second_term_is_credited_for_that_alone() 
     let (mut world, lease) = leased();
     extend(&mut world, lease);
     world.advance(HOUR + 600);
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!(world.count(BROKER, "broker.receipt-taken"), 1);
     assert_eq!((world.free_at(HOUR + 599), world.free_at(HOUR + 600)), (2, 4));
 }

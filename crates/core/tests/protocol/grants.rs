@@ -1,8 +1,8 @@
 //! Grants that are not what was asked for.
 
-use tenure_core::actor::effect::Command;
 use tenure_core::broker::machine::State;
 use tenure_core::model::time::Span;
+use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::wire::message::Message;
 use tenure_core::wire::refusal::Refusal;
 
@@ -37,7 +37,7 @@ fn a_refused_extension_is_not_told_to_come_later() {
     let mut world = Scene::default().open();
     let lease = world.ask(GUEST, wish(4, 0, HOUR));
     world.ask(RIVAL, wish(1, HOUR, HOUR));
-    world.command(GUEST, Command::Extend { lease, duration: Span::HOUR });
+    world.command(GUEST, GuestCommand::Extend { lease, duration: Span::HOUR });
     let refused = world.sent("refused").last().cloned().unwrap();
     let Message::Refused { refusal, .. } = refused.peek().unwrap().message else { panic!() };
     assert!(matches!(refusal, Refusal::Busy { earliest: None, .. }), "{refusal}");

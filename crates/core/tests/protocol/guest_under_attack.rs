@@ -1,10 +1,12 @@
 //! A service manager that is lied to: only the broker it asked and the site it was sold to are heard.
 
-use tenure_core::actor::effect::{Command, Output, Problem};
+use tenure_core::actor::effect::Problem;
 use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::Span;
+use tenure_core::runtime::Output;
+use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
@@ -98,7 +100,7 @@ fn an_extension_at_another_site_is_not_taken() {
     let lease = world.ask(GUEST, wish(1, 0, HOUR));
     let ticket = world.ticket(GUEST, lease);
     world.keep.insert("granted");
-    world.command(GUEST, Command::Extend { lease, duration: Span::from_secs(HOUR) });
+    world.command(GUEST, GuestCommand::Extend { lease, duration: Span::from_secs(HOUR) });
     let elsewhere = if ticket.site() == id(SITE) { FAR_SITE } else { SITE };
     let parent = delegation(elsewhere, BROKER, 4, term(0, FAR_OFF), (1, 0));
     let mut link = part(&parent, GUEST, 1, term(HOUR, 2 * HOUR), 900);
@@ -207,7 +209,7 @@ fn an_end_with_a_forged_receipt_is_not_believed() {
     let lease = world.ask(GUEST, wish(2, 0, HOUR));
     let ticket = world.ticket(GUEST, lease);
     world.keep.insert("closed");
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     let other = cut(&world.delegation(), BROKER, RIVAL, 2, term(0, HOUR), 901);
     let forged = [
         receipt(FAR_SITE, ticket.bottom(), at(0)),
@@ -230,7 +232,7 @@ fn a_credit_is_not_over_until_its_own_broker_says_so() {
     let lease = world.ask(GUEST, wish(2, 0, HOUR));
     let hash = world.ticket(GUEST, lease).hash();
     world.keep.insert("credited");
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     for nobody in [RIVAL, SITE, STRANGER] {
         let credited = Message::Credited { tickets: vec![hash] };
         without_effect(&mut world, &letter(nobody, GUEST, credited));
@@ -280,7 +282,7 @@ fn a_service_manager_asks_for_nothing_that_a_broker_would_call_malformed() {
     bad[4].duration = MARGIN.times(2);
     bad[5].broker = Some(id(SITE));
     for ask in bad {
-        world.command(GUEST, Command::Ask(ask));
+        world.command(GUEST, GuestCommand::Ask(ask));
     }
     assert_eq!(world.problems.len(), 6);
     assert_eq!(world.position(GUEST), position);

@@ -1,11 +1,13 @@
 //! Mappers: nonsense costs the choice, never the actor.
 
-use tenure_core::actor::effect::{Input, Output, Problem};
+use tenure_core::actor::Actor as _;
+use tenure_core::actor::effect::Problem;
 use tenure_core::actor::fact::Memo;
 use tenure_core::broker::machine::State;
 use tenure_core::broker::mapper::{self as broker, Choice, Verdict};
 use tenure_core::driver::UnitId;
-use tenure_core::mapper::Decision;
+use tenure_core::runtime::{Decision, Input, Output};
+
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term};
 use tenure_core::service_manager::mapper as service_manager;

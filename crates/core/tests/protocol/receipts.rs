@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::effect::{Command, Problem};
+use tenure_core::actor::effect::Problem;
 use tenure_core::broker::machine::State;
 use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{Message, Sequence};
@@ -27,7 +28,7 @@ fn leased() -> (World, LeaseId, Ticket) {
 /// The same lease, given back after ten minutes.
 fn given_back() -> (World, Ticket) {
     let (mut world, lease, ticket) = leased();
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!(world.state(GUEST, lease), "Closed");
     (world, ticket)
 }
@@ -155,7 +156,7 @@ fn a_receipt_for_the_future_credits_no_more_than_the_future() {
 fn a_receipt_that_comes_late_credits_what_is_left() {
     let (mut world, lease, _) = leased();
     world.keep.insert("credit");
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     world.advance(1200);
     world.release();
     assert_eq!((world.free_at(1199), world.free_at(1200)), (1, 4));
@@ -179,7 +180,7 @@ fn a_lease_given_back_before_it_began_is_credited_whole() {
     let lease = world.ask(GUEST, wish(3, 600, HOUR));
     let ticket = world.ticket(GUEST, lease);
     assert_eq!(world.at_site(ticket.hash()), "Early");
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!((world.free_at(600), world.calls.len()), (4, 0));
     assert_eq!(world.state(GUEST, lease), "Closed");
 }
@@ -189,7 +190,7 @@ fn a_ticket_given_back_without_having_been_shown_is_credited_whole() {
     let mut world = Scene::default().open();
     world.cut_off.insert(SITE);
     let lease = world.ask(GUEST, wish(3, 0, HOUR));
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!(world.state(GUEST, lease), "Closing");
     world.cut_off.clear();
     world.repeat();
@@ -204,7 +205,7 @@ fn a_ticket_given_back_without_having_been_shown_can_not_be_redeemed_any_more() 
     world.keep.insert("redeem");
     let lease = world.ask(GUEST, wish(3, 0, HOUR));
     let ticket = world.ticket(GUEST, lease);
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     world.release();
     assert_eq!((world.at_site(ticket.hash()), world.calls.len()), ("Closed", 0));
     assert_eq!(world.count(SITE, "site.redeemed"), 0);
@@ -215,7 +216,7 @@ fn a_lease_given_back_while_it_is_set_up_is_credited_and_its_units_are_cleaned()
     let mut world = Scene::default().open();
     world.driver = |_| Reaction::Waits;
     let lease = world.ask(GUEST, wish(3, 0, HOUR));
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!((world.state(GUEST, lease), world.free_at(0)), ("Closed", 4));
     assert_eq!(world.units_in("Abandoned"), 3);
     world.driver = |_| Reaction::Works;
@@ -257,7 +258,7 @@ fn lost_closes_and_credits_are_made_up_for_by_repeating_them() {
     for lost in ["close", "closed", "credit", "credited"] {
         world.keep.insert(lost);
     }
-    world.command(GUEST, Command::Close { lease });
+    world.command(GUEST, GuestCommand::Close { lease });
     for found in ["close", "closed", "credit", "credited"] {
         assert_ne!(world.state(GUEST, lease), "Closed");
         world.keep.remove(found);
@@ -274,10 +275,10 @@ fn a_request_met_by_two_sites_is_returned_once_both_tickets_are() {
     let first = world.ask(GUEST, wish(4, 0, HOUR));
     let second = LeaseId { part: 1, ..first };
     assert_eq!((world.state(GUEST, first), world.state(GUEST, second)), ("Active", "Active"));
-    world.command(GUEST, Command::Close { lease: second });
+    world.command(GUEST, GuestCommand::Close { lease: second });
     assert_eq!((world.state(GUEST, second), at_broker(&world)), ("Closed", "Granted"));
     assert_eq!(world.state(GUEST, first), "Active");
-    world.command(GUEST, Command::Close { lease: first });
+    world.command(GUEST, GuestCommand::Close { lease: first });
     assert_eq!((world.state(GUEST, first), at_broker(&world)), ("Closed", "Returned"));
 }
 

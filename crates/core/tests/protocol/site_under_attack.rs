@@ -1,10 +1,12 @@
 //! A site that is lied to: forged, stolen, repeated and late messages change nothing.
 
-use tenure_core::actor::effect::{Output, Problem};
+use tenure_core::actor::Actor as _;
+use tenure_core::actor::effect::Problem;
 use tenure_core::driver::Step;
 use tenure_core::model::codec;
 use tenure_core::model::identity::{PublicKey, Signature};
 use tenure_core::model::time::{Span, Term};
+use tenure_core::runtime::Output;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::{Ticket, TicketFault};
 use tenure_core::wire::batch::Path;

@@ -1,11 +1,13 @@
 //! Snapshots: the state at any fact can be stored, and goes on from there as if every fact had been folded.
 
+use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
-use tenure_core::actor::fact::Entry;
+use tenure_core::runtime::Entry;
+
 use tenure_core::actor::snapshot::{self, RestoreError};
 use tenure_core::model::codec::DecodeError;
 use tenure_core::model::time::Span;
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::AnyActor;
 
 use crate::common::world::{Scene, World};
 use crate::common::{BROKER, GUEST, RIVAL, SITE};
@@ -13,8 +15,8 @@ use crate::recovery::lived;
 
 const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
 
-fn fold(hosted: &mut HostedActor, facts: &[Entry]) {
-    facts.iter().for_each(|entry| hosted.actor_mut().apply(entry).unwrap());
+fn fold(actor: &mut AnyActor, facts: &[Entry]) {
+    facts.iter().for_each(|entry| actor.replay(entry).unwrap());
 }
 
 #[test]
@@ -24,18 +26,18 @@ fn at_every_fact_a_snapshot_gives_the_same_actor_which_goes_on_alike() {
         let facts = world.facts(who);
         let mut whole = world.fresh(who);
         fold(&mut whole, &facts);
-        let mut hosted = world.fresh(who);
+        let mut actor = world.fresh(who);
         for position in 0..=facts.len() {
-            let bytes = hosted.actor().snapshot();
+            let bytes = actor.snapshot();
             let mut restored = world.fresh(who);
-            restored.actor_mut().restore(&bytes).unwrap();
-            assert!(restored.is_same_actor(&hosted), "{who} at {position}");
-            assert_eq!(format!("{:?}", restored.actor()), format!("{:?}", hosted.actor()));
-            assert_eq!(restored.actor().snapshot(), bytes, "{who} at {position}");
+            restored.restore(&bytes).unwrap();
+            assert!(restored == actor, "{who} at {position}");
+            assert_eq!(format!("{:?}", restored), format!("{:?}", actor));
+            assert_eq!(restored.snapshot(), bytes, "{who} at {position}");
             fold(&mut restored, &facts[position..]);
-            assert!(restored.is_same_actor(&whole), "{who} from {position} on");
+            assert!(restored == whole, "{who} from {position} on");
             if let Some(entry) = facts.get(position) {
-                fold(&mut hosted, std::slice::from_ref(entry));
+                fold(&mut actor, std::slice::from_ref(entry));
             }
         }
     }
@@ -45,11 +47,11 @@ fn at_every_fact_a_snapshot_gives_the_same_actor_which_goes_on_alike() {
 fn other_states_have_other_hashes() {
     let world = lived(false);
     for who in EVERYBODY {
-        let mut hosted = world.fresh(who);
-        let mut last = snapshot::hash(&hosted.actor().snapshot());
+        let mut actor = world.fresh(who);
+        let mut last = snapshot::hash(&actor.snapshot());
         for entry in world.facts(who) {
-            fold(&mut hosted, &[entry]);
-            let next = snapshot::hash(&hosted.actor().snapshot());
+            fold(&mut actor, &[entry]);
+            let next = snapshot::hash(&actor.snapshot());
             assert_ne!(next, last);
             last = next;
         }
@@ -60,15 +62,15 @@ fn other_states_have_other_hashes() {
 fn cut_lengthened_or_changed_bytes_are_an_error_or_another_state_and_change_nothing_on_an_error() {
     let world = lived(false);
     for who in EVERYBODY {
-        let mut hosted = world.fresh(who);
+        let mut actor = world.fresh(who);
         let facts = world.facts(who);
-        fold(&mut hosted, &facts[..facts.len() * 2 / 3]);
-        let bytes = hosted.actor().snapshot();
+        fold(&mut actor, &facts[..facts.len() * 2 / 3]);
+        let bytes = actor.snapshot();
         let fresh = world.fresh(who);
         let refused = |bytes: &[u8]| {
             let mut other = world.fresh(who);
-            let error = other.actor_mut().restore(bytes).err();
-            assert!(error.is_none() || other.is_same_actor(&fresh));
+            let error = other.restore(bytes).err();
+            assert!(error.is_none() || other == fresh);
             (error, other)
         };
         for length in (0..bytes.len()).step_by(7) {
@@ -81,7 +83,7 @@ fn cut_lengthened_or_changed_bytes_are_an_error_or_another_state_and_change_noth
             let mut changed = bytes.clone();
             changed[at] ^= 1 << (at % 7);
             if let (None, other) = refused(&changed) {
-                assert_eq!(other.actor().snapshot(), changed, "{who}: two spellings of a state");
+                assert_eq!(other.snapshot(), changed, "{who}: two spellings of a state");
             }
         }
     }
@@ -92,17 +94,17 @@ fn a_snapshot_of_another_role_version_or_of_other_settings_is_refused() {
     let world = lived(false);
     let bytes = world.actor(SITE).snapshot();
     let role = RestoreError::Role { found: Role::SiteAuthority, expected: Role::Broker };
-    assert_eq!(world.fresh(BROKER).actor_mut().restore(&bytes), Err(role));
+    assert_eq!(world.fresh(BROKER).restore(&bytes), Err(role));
     let mut newer = bytes;
     newer[0] += 1;
     let version = RestoreError::Version(snapshot::VERSION + 1);
-    assert_eq!(world.fresh(SITE).actor_mut().restore(&newer), Err(version));
+    assert_eq!(world.fresh(SITE).restore(&newer), Err(version));
     let delegation = (Span::HOUR.times(3), Span::HOUR);
     let other: World = Scene { delegation, leave_before: Span::SECOND, ..Scene::default() }.open();
     for who in [SITE, GUEST] {
         let bytes = world.actor(who).snapshot();
         let (_, settings) = snapshot::about(&bytes).unwrap();
         assert_eq!(settings, world.actor(who).settings());
-        assert_eq!(other.fresh(who).actor_mut().restore(&bytes), Err(RestoreError::Settings));
+        assert_eq!(other.fresh(who).restore(&bytes), Err(RestoreError::Settings));
     }
 }

@@ -3,7 +3,7 @@
 use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Time;
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::AnyActor;
 use tenure_core::site_authority::SiteAuthority;
 
 use super::server::Deck;
@@ -19,8 +19,8 @@ pub(super) async fn differences(deck: &Deck) -> Vec<String> {
         let (name, site) = (name.clone(), site.clone());
         let (names, now) = (deck.names().clone(), deck.now());
         let of_site = handle.query(move |hosted| match hosted {
-            HostedActor::SiteAuthority(actor, _) => of_site(actor, (&name, &site), &names, now),
-            HostedActor::Broker(..) | HostedActor::ServiceManager(..) => Vec::new(),
+            AnyActor::SiteAuthority(actor) => of_site(actor, (&name, &site), &names, now),
+            AnyActor::Broker(_) | AnyActor::ServiceManager(_) => Vec::new(),
         });
         // That an actor is down is told as such.
         differences.extend(of_site.await.unwrap_or_default());

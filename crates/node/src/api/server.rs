@@ -6,14 +6,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
+use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
-use tenure_core::actor::effect::Command;
+use tenure_core::runtime::AnyActor;
+use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::site_authority::Command as SiteCommand;
+
 use tenure_core::broker::Broker;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
-use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::machine::State;
 use tenure_core::site_authority::SiteAuthority;
@@ -130,7 +133,7 @@ impl Deck {
     pub(super) async fn look<T: Send + 'static>(
         &self,
         handle: &Handle,
-        look: impl FnOnce(&HostedActor) -> T + Send + 'static,
+        look: impl FnOnce(&AnyActor) -> T + Send + 'static,
     ) -> Told<T> {
         handle.query(look).await.map_err(|error| refused(&error))
     }
@@ -142,8 +145,8 @@ impl Deck {
     ) -> Told<Option<T>> {
         let handle = self.actor(Role::ServiceManager, name)?;
         self.look(handle, move |hosted| match hosted {
-            HostedActor::ServiceManager(guest, _) => look(guest),
-            HostedActor::Broker(..) | HostedActor::SiteAuthority(..) => None,
+            AnyActor::ServiceManager(guest) => look(guest),
+            AnyActor::Broker(_) | AnyActor::SiteAuthority(_) => None,
         })
         .await
     }
@@ -154,8 +157,8 @@ impl Deck {
         look: impl FnOnce(&SiteAuthority) -> T + Send + 'static,
     ) -> Told<Option<T>> {
         self.look(handle, move |hosted| match hosted {
-            HostedActor::SiteAuthority(site, _) => Some(look(site)),
-            HostedActor::ServiceManager(..) | HostedActor::Broker(..) => None,
+            AnyActor::SiteAuthority(site) => Some(look(site)),
+            AnyActor::ServiceManager(_) | AnyActor::Broker(_) => None,
         })
         .await
     }
@@ -166,8 +169,8 @@ impl Deck {
         look: impl FnOnce(&Broker) -> T + Send + 'static,
     ) -> Told<Option<T>> {
         self.look(handle, move |hosted| match hosted {
-            HostedActor::Broker(broker, _) => Some(look(broker)),
-            HostedActor::ServiceManager(..) | HostedActor::SiteAuthority(..) => None,
+            AnyActor::Broker(broker) => Some(look(broker)),
+            AnyActor::ServiceManager(_) | AnyActor::SiteAuthority(_) => None,
         })
         .await
     }
@@ -222,7 +225,7 @@ impl Deck {
     async fn each(
         &self,
         lease: &LeaseName,
-        command: impl Fn(LeaseId) -> Command,
+        command: impl Fn(LeaseId) -> GuestCommand,
     ) -> Told<Vec<LeaseView>> {
         let (manager, parts) = self.parts(lease).await?;
         let mut views = Vec::new();
@@ -272,10 +275,10 @@ impl Deck {
             Request::Extend { lease, duration } => {
                 sense::lasts(duration)?;
                 sense::goes_on(&self.named(&lease).await?)?;
-                json(&self.each(&lease, |lease| Command::Extend { lease, duration }).await?)
+                json(&self.each(&lease, |lease| GuestCommand::Extend { lease, duration }).await?)
             }
             Request::Close { lease } => {
-                json(&self.each(&lease, |lease| Command::Close { lease }).await?)
+                json(&self.each(&lease, |lease| GuestCommand::Close { lease }).await?)
             }
             Request::Leases { manager, slice, all } => {
                 let mut leases = Vec::new();
@@ -317,7 +320,7 @@ impl Deck {
                 if let Some(view) = self.sites(Some(&site)).await?.first() {
                     sense::is_quarantined(view, &format!("{site}/{unit}"))?;
                 }
-                let reset = handle.command(Command::Reset { unit }).await;
+                let reset = handle.command(SiteCommand::Reset { unit }).await;
                 reset.map_err(|error| refused(&error))?;
                 json(&self.sites(Some(&site)).await?.pop())
             }
@@ -328,7 +331,11 @@ impl Deck {
         }
     }
 
-    pub(super) async fn command(&self, manager: &Name, command: Command) -> Told<Option<LeaseId>> {
+    pub(super) async fn command(
+        &self,
+        manager: &Name,
+        command: GuestCommand,
+    ) -> Told<Option<LeaseId>> {
         let handle = self.actor(Role::ServiceManager, manager)?;
         let committed = handle.command(command).await.map_err(|error| refused(&error))?;
         Ok(committed.lease())
@@ -338,8 +345,7 @@ impl Deck {
         let mut actors = Vec::new();
         for handle in self.handles.values() {
             let card = handle.card();
-            let seen =
-                handle.query(|hosted| (hosted.actor().position(), hosted.actor().unfinished(100)));
+            let seen = handle.query(|hosted| (hosted.position(), hosted.unfinished(100)));
             let (down, (facts, open)) = match seen.await {
                 Ok(seen) => (None, seen),
                 Err(error) => (Some(error.to_string()), (0, Vec::new())),

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use tenure_core::actor::Role;
-use tenure_core::actor::effect::Command;
-use tenure_core::actor::fact::Fact;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::{Constraint, Constraints, Test, Value};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::Fact;
+use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::{Item, MAX_CONFIGURATION, Request};
@@ -113,7 +113,7 @@ async fn withdraw(deck: &Deck, manager: &Name, parts: &[LeaseView]) -> Result<()
     let on_its_way_out = ["given-up", "closing", "crediting", "closed"];
     for part in parts.iter().filter(|part| !on_its_way_out.contains(&part.state.as_str())) {
         if let Ok(LeaseName { number, part: Some(part), .. }) = part.lease.parse() {
-            deck.command(manager, Command::Close { lease: LeaseId { number, part } }).await?;
+            deck.command(manager, GuestCommand::Close { lease: LeaseId { number, part } }).await?;
         }
     }
     Ok(())
@@ -179,7 +179,7 @@ fn ask_of(deck: &Deck, manager: &Name, wish: Wish) -> Result<Ask, ApiError> {
 
 /// Asks, and answers the number of the request with its lease.
 async fn make(deck: &Deck, manager: &Name, ask: Ask) -> Result<(u64, LeaseView), ApiError> {
-    let lease = deck.command(manager, Command::Ask(ask)).await?;
+    let lease = deck.command(manager, GuestCommand::Ask(ask)).await?;
     let lease = lease.ok_or_else(|| ApiError::new(Code::Failed, "the wish made no lease"))?;
     Ok((lease.number, deck.lease(manager, lease).await?))
 }

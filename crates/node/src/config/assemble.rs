@@ -211,7 +211,7 @@ impl Config {
                 let maker = move || {
                     let mapper = build(&site.mapper, registry::site_authority)?;
                     let actor = SiteAuthority::new(setup.clone(), plan.clone());
-                    Ok(HostedActor::SiteAuthority(Box::new(actor), mapper))
+                    Ok(HostedActor::site_authority(actor, mapper))
                 };
                 (spec, Arc::new(maker))
             }
@@ -220,7 +220,7 @@ impl Config {
                 let mapper = spec.clone();
                 let maker = move || {
                     let mapper = build(&mapper, registry::broker)?;
-                    Ok(HostedActor::Broker(Box::new(Broker::new(setup.clone())), mapper))
+                    Ok(HostedActor::broker(Broker::new(setup.clone()), mapper))
                 };
                 (spec, Arc::new(maker))
             }
@@ -230,7 +230,7 @@ impl Config {
                 let maker = move || {
                     let mapper = build(&manager.mapper, registry::service_manager)?;
                     let actor = ServiceManager::new(setup.clone(), manager.leave_before);
-                    Ok(HostedActor::ServiceManager(Box::new(actor), mapper))
+                    Ok(HostedActor::service_manager(actor, mapper))
                 };
                 (spec, Arc::new(maker))
             }

@@ -10,7 +10,7 @@ use tenure_config::{ConfigError, Place, Source};
 use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::AnyActor;
 use tenure_core::site_authority::{SiteAuthority, WithdrawError};
 use thiserror::Error;
 
@@ -234,7 +234,7 @@ impl Config {
             Err(_) => return Ok(()),
         };
         Reader::open(journal)?.recall(&mut hosted)?;
-        let HostedActor::SiteAuthority(actor, _) = hosted else { return Ok(()) };
+        let AnyActor::SiteAuthority(actor) = hosted.actor() else { return Ok(()) };
         match inventory_conflict(&actor, name, site) {
             Some(conflict) => Err(self.refused(&conflict)),
             None => Ok(()),

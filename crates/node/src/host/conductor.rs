@@ -10,20 +10,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use actix::{Actor, Addr, AsyncContext as _, Context, Handler};
+use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
-use tenure_core::actor::effect::{DriverResult, Input};
+use tenure_core::actor::effect::DriverResult;
 use tenure_core::model::codec::Hash;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::Input;
+use tenure_core::runtime::host::Departure;
 use tenure_core::runtime::journal::hash_of_run;
 use tenure_core::runtime::outbox::Outgoing;
 use tenure_core::wire::message::Sequence;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
+use super::actor_run::{ActorRun, Task};
 use super::inbox::Inbox;
-use super::life::{Departure, Life, Task};
 use super::{Card, Fall, Part, Synced};
 use crate::clock::{Clock as _, VirtualClock};
 use crate::journal::{JournalError, JournalFile, Owner, Writer};
@@ -59,7 +62,7 @@ pub struct Programme {
     /// From then on guests want nothing more, and the run ends when nothing is left to do.
     pub end: Time,
     /// It ends then at the latest.
-    pub retry_policy: Time,
+    pub give_up_at: Time,
 }
 
 /// Why a run cannot go on.
@@ -150,8 +153,7 @@ impl Conductor {
     /// # Errors
     /// An actor or a journal that fails, or actors that never come to rest.
     pub async fn run(&mut self) -> Result<(), ConductorError> {
-        while let Some(next) =
-            self.next_instant().filter(|next| *next <= self.programme.retry_policy)
+        while let Some(next) = self.next_instant().filter(|next| *next <= self.programme.give_up_at)
             && !self.is_at_rest()
         {
             self.clock.not_before(next);
@@ -271,7 +273,7 @@ impl Conductor {
 struct Paced {
     part: Part,
     clock: Arc<VirtualClock>,
-    life: Life,
+    life: ActorRun,
     writer: Option<Writer>,
     inbox: Inbox,
     played: Played,
@@ -309,10 +311,10 @@ enum Left {
 impl Paced {
     fn open(part: Part, clock: Arc<VirtualClock>) -> Result<Self, Fall> {
         let Card { name, role, id } = part.card.clone();
-        let mut life = Life::new((part.hosted)()?, part.retry_policy);
+        let mut life = ActorRun::new((part.hosted)()?, part.retry_policy);
         let owner = Owner { name, role, id };
-        let journal = JournalFile::recover(&part.journal, &owner, |entry| life.recall(entry))?;
-        life.recalled();
+        let journal = JournalFile::recover(&part.journal, &owner, |entry| life.replay(entry))?;
+        life.recovered();
         let writer = Some(journal.into_writer()?);
         let (inbox, played) = (Inbox::default(), Played::default());
         Ok(Self { part, clock, life, writer, inbox, played, tell: None })
@@ -332,13 +334,13 @@ impl Paced {
                     let (done, after) = driver.perform(&call);
                     played.left.push(Left::Performed(done, after));
                 }
-                (Departure::Call(..), None) => {}
+                (Departure::Call(..), None) | (Departure::Consult, _) => {}
             },
         );
         let Some(tell) = self.tell.take() else { return };
         let mut played = std::mem::take(played);
         played.next = life.next_timeout();
-        played.idle = life.hosted().actor().unfinished(1).is_empty();
+        played.idle = life.actor().unfinished(1).is_empty();
         drop(tell.send(played));
     }
 }
@@ -379,7 +381,7 @@ impl Handler<Round> for Paced {
         let turn = self.life.turn(self.clock.now(), tasks, consult);
         let repeated = turn.repeated.into_iter().filter_map(|departure| match departure {
             Departure::Message(sequence, outgoing) => Some(Left::Message(sequence, outgoing)),
-            Departure::Call(..) => None,
+            Departure::Call(..) | Departure::Consult => None,
         });
         self.played.left.extend(repeated);
         self.played.busy = turn.inputs.iter().any(|&of_kind| of_kind > 0);

@@ -8,6 +8,7 @@
 use std::time::{Duration, Instant};
 
 use actix::{AsyncContext as _, Context, Handler};
+use tenure_core::actor::Actor as _;
 use tenure_core::actor::watermark::PeerWatermark;
 use tenure_core::model::identity::ActorId;
 use tenure_core::wire::message::Sealed;
@@ -26,7 +27,7 @@ impl Host {
     /// Asks all peers within reach what they have heard; until they have answered nothing else is done.
     pub(super) fn greet(&mut self, ctx: &mut Context<Self>) {
         let Some((life, _)) = &self.life else { return };
-        let peers: Vec<ActorId> = life.hosted().actor().peers().keys().copied().collect();
+        let peers: Vec<ActorId> = life.actor().peers().keys().copied().collect();
         self.awaited = peers.into_iter().filter(|&peer| self.say(peer, Says::Hello)).collect();
         if !self.awaited.is_empty() {
             let life = self.lives;
@@ -47,7 +48,7 @@ impl Host {
             self.greeted_early.insert(peer);
             return;
         };
-        let watermarks = life.hosted().actor().watermarks().of(peer);
+        let watermarks = life.actor().watermarks().of(peer);
         let kept = self.words.of(peer);
         let longest = watermarks.into_iter().chain(kept).max_by_key(|word| word.len);
         self.say(peer, Says::Watermarks(longest.map(|word| word.sealed.clone())));
@@ -56,7 +57,7 @@ impl Host {
     /// Has the journal keep what was heard since the last time.
     pub(super) fn keep_words(&mut self) {
         let Some((life, writer)) = &self.life else { return };
-        let watermarks = life.hosted().actor().watermarks().iter();
+        let watermarks = life.actor().watermarks().iter();
         let news = |&(peer, word): &(ActorId, &PeerWatermark)| {
             self.words.of(peer).is_none_or(|kept| kept.len < word.len)
         };
@@ -83,7 +84,7 @@ impl Host {
             return;
         }
         let holds = life.position();
-        let actor = life.seat_mut().actor_mut();
+        let actor = life.actor_mut();
         let said = word.and_then(|word| actor.witnessed_len(word)).unwrap_or(0);
         if said > holds {
             let peer =

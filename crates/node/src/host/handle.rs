@@ -7,18 +7,18 @@ use actix::dev::ToEnvelope;
 use actix::prelude::SendError;
 use actix::{Addr, Handler, Message};
 use tenure_core::actor::Role;
-use tenure_core::actor::effect::{Command, Input};
-use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::{Command, Entry, Fact, Input};
+
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
-use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::outbox::Outbox;
 use tenure_core::service_manager::facts as service_manager;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
-use super::life::Task;
+use super::actor_run::Task;
 use super::probes::Conditions;
 use super::{Asked, Drain, Drained, Host, Look, Watch};
 
@@ -113,8 +113,8 @@ impl Handle {
     ///
     /// # Errors
     /// See [`HostError`]; only [`HostError::Unknown`] leaves open whether anything has changed.
-    pub async fn command(&self, command: Command) -> Result<Committed, HostError> {
-        self.input(Input::Command(command)).await
+    pub async fn command(&self, command: impl Into<Command>) -> Result<Committed, HostError> {
+        self.input(Input::Command(command.into())).await
     }
 
     /// Tells the actor what was measured; answers when that is durable.
@@ -138,7 +138,7 @@ impl Handle {
     /// As [`command`](Self::command); nothing changes anyway.
     pub async fn query<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&HostedActor) -> T + Send + 'static,
+        look: impl FnOnce(&AnyActor) -> T + Send + 'static,
     ) -> Result<T, HostError> {
         self.query_with_outbox(move |hosted, _| look(hosted)).await
     }
@@ -149,7 +149,7 @@ impl Handle {
     /// As [`command`](Self::command); nothing changes anyway.
     pub async fn query_with_outbox<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&HostedActor, &Outbox) -> T + Send + 'static,
+        look: impl FnOnce(&AnyActor, &Outbox) -> T + Send + 'static,
     ) -> Result<T, HostError> {
         let (tell, told) = oneshot::channel();
         self.send(Look(Box::new(move |hosted, outbox| {

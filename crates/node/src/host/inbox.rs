@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
-use tenure_core::actor::effect::{DriverResult, Input};
+use tenure_core::actor::effect::DriverResult;
 use tenure_core::model::identity::ActorId;
+use tenure_core::runtime::Input;
 use tenure_core::wire::message::{Sealed, Sequence};
 
+use super::actor_run::Task;
 use super::handle::HostError;
-use super::life::Task;
 use crate::transport::Parcel;
 
 /// Inputs by kind. A turn takes drivers' answers by unit and epoch, then messages by sender and sequence, then

@@ -24,7 +24,7 @@ pub mod conductor;
 mod greeting;
 mod handle;
 mod inbox;
-mod life;
+mod actor_run;
 mod probes;
 mod room;
 mod run;
@@ -37,7 +37,9 @@ use std::time::{Duration, Instant};
 
 use actix::{Actor as _, Addr, ArbiterHandle, SpawnHandle};
 use tenure_core::actor::effect::DriverResult;
-use tenure_core::actor::fact::Entry;
+use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::Entry;
+
 use tenure_core::actor::watermark::Watermarks;
 use tenure_core::driver::DriverError;
 use tenure_core::mapper::registry::MapperError;
@@ -54,9 +56,9 @@ pub use calls::Driver;
 pub use handle::{Card, Committed, Facts, Handle, HostError};
 pub use probes::{Condition, Conditions};
 
+use self::actor_run::{ActorRun, Held, Task};
 use self::calls::Calls;
 use self::inbox::Inbox;
-use self::life::{Held, Life, Task};
 use self::probes::{Probes, Subject};
 use self::room::Room;
 use self::trail::Trail;
@@ -177,7 +179,7 @@ pub struct Host {
     ready: Option<oneshot::Sender<Result<(), Fall>>>,
     /// Told when it has given up.
     given_up: mpsc::UnboundedSender<(Card, Fall)>,
-    life: Option<(Life, Writer)>,
+    life: Option<(ActorRun, Writer)>,
     /// Counts lives, so that late news of one is not taken for news of the next.
     lives: u64,
     born: Instant,
@@ -283,7 +285,7 @@ struct Asked(Task);
 /// Somebody wants to look at the actor; the answer is given when what was seen is durable.
 struct Look(Looking);
 
-type Looking = Box<dyn FnOnce(&HostedActor, &Outbox) -> Held + Send>;
+type Looking = Box<dyn FnOnce(&AnyActor, &Outbox) -> Held + Send>;
 
 /// Somebody wants to follow the facts.
 struct Watch(oneshot::Sender<Facts>);

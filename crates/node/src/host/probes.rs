@@ -9,12 +9,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::{AsyncContext as _, Context, Handler};
+use tenure_core::actor::Actor as _;
 use tenure_core::driver::{DriverError, Epoch, UnitId};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::AnyActor;
 use tenure_core::service_manager::machine::{State, UnitUse};
 use tenure_core::site_authority::unit;
 use tracing::warn;
@@ -69,18 +70,18 @@ impl Subject {
     }
 
     /// The live units of an actor.
-    fn all(hosted: &HostedActor, id: ActorId) -> Vec<Self> {
+    fn all(hosted: &AnyActor, id: ActorId) -> Vec<Self> {
         match hosted {
-            HostedActor::SiteAuthority(site, _) => {
+            AnyActor::SiteAuthority(site) => {
                 let units = site.unit_survey();
                 let live = units.filter(|unit| matches!(unit.state, unit::State::Ready { .. }));
                 let subject = |(unit, epoch)| Self { site: id, unit, epoch, lease: None };
                 live.map(|unit| subject((unit.id, unit.epoch))).collect()
             }
-            HostedActor::ServiceManager(guest, _) => {
+            AnyActor::ServiceManager(guest) => {
                 guest.survey().flat_map(|lease| Self::of_lease(lease.id, lease.state)).collect()
             }
-            HostedActor::Broker(..) => Vec::new(),
+            AnyActor::Broker(_) => Vec::new(),
         }
     }
 
@@ -97,14 +98,12 @@ impl Subject {
     }
 
     /// Whether it still is what it was when its probe began.
-    fn is_live(&self, hosted: &HostedActor) -> bool {
+    fn is_live(&self, hosted: &AnyActor) -> bool {
         match hosted {
-            HostedActor::SiteAuthority(site, _) => {
-                site.unit_survey_of(self.unit).is_some_and(|unit| {
-                    unit.epoch == self.epoch && matches!(unit.state, unit::State::Ready { .. })
-                })
-            }
-            HostedActor::ServiceManager(guest, _) => {
+            AnyActor::SiteAuthority(site) => site.unit_survey_of(self.unit).is_some_and(|unit| {
+                unit.epoch == self.epoch && matches!(unit.state, unit::State::Ready { .. })
+            }),
+            AnyActor::ServiceManager(guest) => {
                 let lease = self.lease.and_then(|lease| guest.survey_of(lease));
                 let held = lease.and_then(|lease| lease.state.held());
                 let unit = held.and_then(|held| held.units.get(&self.unit));
@@ -112,7 +111,7 @@ impl Subject {
                     unit.epoch == self.epoch && *usage == UnitUse::Joined
                 })
             }
-            HostedActor::Broker(..) => false,
+            AnyActor::Broker(_) => false,
         }
     }
 }
@@ -177,7 +176,7 @@ impl Host {
         let Some((life, _)) = self.life.as_ref().filter(|_| self.draining.is_none()) else {
             return;
         };
-        self.probes.begin(Subject::all(life.hosted(), self.part.card.id));
+        self.probes.begin(Subject::all(life.actor(), self.part.card.id));
         self.metrics.down.set(i64::try_from(self.probes.conditions.down()).unwrap_or(i64::MAX));
         self.probe_next(ctx);
     }
@@ -192,7 +191,7 @@ impl Host {
         let Some((life, _)) = &self.life else { return };
         self.metrics.probed(found.is_ok());
         // The probe of a unit that is being cleaned says nothing about the tenancy that is over.
-        if !subject.is_live(life.hosted()) {
+        if !subject.is_live(life.actor()) {
             return;
         }
         let error = found.as_ref().err().cloned();
@@ -201,7 +200,7 @@ impl Host {
         }
         self.metrics.down.set(i64::try_from(self.probes.conditions.down()).unwrap_or(i64::MAX));
         let Subject { site, unit, lease, .. } = subject;
-        let peer = life.hosted().actor().peers().get(&site);
+        let peer = life.actor().peers().get(&site);
         let site: &dyn fmt::Display = peer.map_or(&site, |peer| &peer.name);
         let (actor, lease) = (&self.part.card.name, lease.map(tracing::field::display));
         match error {

@@ -5,7 +5,10 @@
 //! redeemed and measurements wait until the disk has room for a reserve again.
 
 use actix::{AsyncContext as _, Context};
-use tenure_core::actor::effect::{Command, Input};
+use tenure_core::runtime::{Command, Input};
+use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::site_authority::Command as SiteCommand;
+
 use tracing::{debug, info, warn};
 
 use super::{Host, LONGEST_SLEEP};
@@ -30,11 +33,15 @@ pub(super) fn message_begins(kind: &str) -> bool {
 pub(super) fn input_begins(input: &Input) -> bool {
     match input {
         Input::Command(command) => match command {
-            Command::Ask(_) | Command::Extend { .. } => true,
-            Command::Close { .. }
-            | Command::Reset { .. }
-            | Command::Stock { .. }
-            | Command::Withdraw { .. } => false,
+            Command::ServiceManager(command) => match command {
+                GuestCommand::Ask(_) | GuestCommand::Extend { .. } => true,
+                GuestCommand::Close { .. } => false,
+            },
+            Command::SiteAuthority(command) => match command {
+                SiteCommand::Reset { .. }
+                | SiteCommand::Stock { .. }
+                | SiteCommand::Withdraw { .. } => false,
+            },
         },
         Input::Observe { .. } => true,
         Input::Start | Input::Message(_) | Input::Tick | Input::Driver(_) | Input::Decision(_) => {

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::{Actor, ActorContext as _, AsyncContext as _, Context, Handler};
-use tenure_core::actor::fact::{BadFact, Entry};
+use tenure_core::actor::Actor as _;
+use tenure_core::actor::fact::BadFact;
 use tenure_core::actor::snapshot::RestoreError;
 use tenure_core::model::time::{Span, Time};
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::Entry;
+use tenure_core::runtime::host::Departure;
 use tenure_core::runtime::journal::AppendError;
 use tenure_core::runtime::outbox::Outgoing;
 use tenure_core::site_authority::unit;
@@ -15,8 +18,8 @@ use tenure_core::wire::message::Sequence;
 use tokio::sync::mpsc;
 use tracing::{Level, debug, enabled, error, info, warn};
 
+use super::actor_run::{ActorRun, catching};
 use super::handle::{Card, Facts, HostError};
-use super::life::{Departure, Life, catching};
 use super::room::{Room, input_begins, message_begins};
 use super::trail::Trail;
 use super::{
@@ -59,20 +62,20 @@ impl Host {
 
     fn rise_once(&mut self, ctx: &mut Context<Self>) -> Result<(), Fall> {
         let Card { name, role, id } = self.part.card.clone();
-        let mut life = Life::new((self.part.hosted)()?, self.part.retry_policy);
+        let mut life = ActorRun::new((self.part.hosted)()?, self.part.retry_policy);
         let owner = Owner { name, role, id };
         let mut trail = enabled!(Level::DEBUG).then(|| Trail::new(id));
         let mut past = Recall::of(&mut life, &mut trail);
         let journal = JournalFile::resume_on(&*self.disk, &self.part.journal, &owner, &mut past)?;
         let (from, latest) = (past.from, past.latest);
         if let Some(custody) = &mut self.part.custody {
-            custody.take(units_in_hand(life.hosted()))?;
+            custody.take(units_in_hand(life.actor()))?;
         }
         self.words = journal.words()?;
         let writer = journal.into_writer_with(self.snapshots())?;
         let facts = life.position();
         self.clock.not_before(latest);
-        life.recalled();
+        life.recovered();
         (self.lives, self.born) = (self.lives + 1, Instant::now());
         info!(actor = %self.part.card.name, facts, from, "ready");
         self.metrics.begins();
@@ -148,7 +151,7 @@ impl Host {
         let Self { watchers, metrics, trail, part, .. } = self;
         let mut departures = Vec::new();
         let released = catching(|| {
-            let watch = |position, entry: &Entry, hosted: &HostedActor| {
+            let watch = |position, entry: &Entry, hosted: &AnyActor| {
                 metrics.fact(entry, hosted);
                 if let Some(trail) = trail {
                     let (request, kind) = (trail.follow(&entry.fact), entry.fact.kind().0);
@@ -175,6 +178,8 @@ impl Host {
         match departure {
             Departure::Message(sequence, outgoing) => self.send(sequence, outgoing),
             Departure::Call(id, call) => self.calls.owe(id, call),
+            // Asked by turns.
+            Departure::Consult => {}
         }
     }
 
@@ -192,7 +197,7 @@ impl Host {
         let Some((life, _)) = self.life.as_ref().filter(|_| self.draining.is_none()) else {
             return;
         };
-        let (actor, host) = (life.hosted().actor(), ctx.address());
+        let (actor, host) = (life.actor(), ctx.address());
         self.calls.start(
             |id| actor.is_pending(id),
             move |key, done, after| host.do_send(Performed { key, done, after }),
@@ -276,7 +281,7 @@ impl Host {
         let Some(stop) = self.draining.take() else { return };
         self.keep_words();
         let closed = self.life.take().map_or(Ok(()), |(life, writer)| match self.room {
-            Room::Enough => writer.close_with(|| life.hosted().actor().snapshot()),
+            Room::Enough => writer.close_with(|| life.actor().snapshot()),
             Room::Short => writer.close(),
         });
         info!(actor = %self.part.card.name, "stopped");
@@ -286,18 +291,18 @@ impl Host {
 }
 
 /// How many units of a site are not free.
-fn units_in_hand(hosted: &HostedActor) -> usize {
+fn units_in_hand(hosted: &AnyActor) -> usize {
     match hosted {
-        HostedActor::SiteAuthority(site, _) => {
+        AnyActor::SiteAuthority(site) => {
             site.unit_survey().filter(|unit| !matches!(unit.state, unit::State::Free)).count()
         }
-        HostedActor::Broker(..) | HostedActor::ServiceManager(..) => 0,
+        AnyActor::Broker(_) | AnyActor::ServiceManager(_) => 0,
     }
 }
 
 /// A life that is brought back from its journal.
 struct Recall<'a> {
-    life: &'a mut Life,
+    life: &'a mut ActorRun,
     trail: &'a mut Option<Trail>,
     /// Behind how many facts the snapshot was.
     from: u64,
@@ -305,7 +310,7 @@ struct Recall<'a> {
 }
 
 impl<'a> Recall<'a> {
-    fn of(life: &'a mut Life, trail: &'a mut Option<Trail>) -> Self {
+    fn of(life: &'a mut ActorRun, trail: &'a mut Option<Trail>) -> Self {
         Self { life, trail, from: 0, latest: Time::MIN }
     }
 }
@@ -315,7 +320,7 @@ impl Past for Recall<'_> {
         self.life.restore(state)?;
         (self.from, self.latest) = (position, at);
         if let Some(trail) = self.trail {
-            trail.look(self.life.hosted());
+            trail.look(self.life.actor());
         }
         Ok(())
     }
@@ -325,7 +330,7 @@ impl Past for Recall<'_> {
         if let Some(trail) = self.trail {
             trail.follow(&entry.fact);
         }
-        self.life.recall(entry)
+        self.life.replay(entry)
     }
 }
 
@@ -369,7 +374,7 @@ impl Handler<Look> for Host {
 
     fn handle(&mut self, Look(look): Look, ctx: &mut Self::Context) {
         let Some((life, _)) = &mut self.life else { return };
-        match catching(|| look(life.hosted(), life.outbox())) {
+        match catching(|| look(life.actor(), life.outbox())) {
             Ok(held) => life.after_all(held),
             Err(words) => error!(actor = %self.part.card.name, words, "a question panicked"),
         }

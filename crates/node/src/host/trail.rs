@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::fact::Fact;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::UnitId;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::RequestId;
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::link::LinkHash;
@@ -26,8 +26,8 @@ impl Trail {
     }
 
     /// Takes in what an actor knows that was brought back without its facts.
-    pub(super) fn look(&mut self, hosted: &HostedActor) {
-        let HostedActor::SiteAuthority(site, _) = hosted else { return };
+    pub(super) fn look(&mut self, hosted: &AnyActor) {
+        let AnyActor::SiteAuthority(site) = hosted else { return };
         for (lease, _, ticket, _) in site.leases() {
             let (origin, number) = (ticket.bottom().holder, lease.number);
             self.leases.insert(ticket.hash(), RequestId { origin, number });

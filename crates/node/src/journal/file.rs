@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
-use tenure_core::actor::fact::{BadFact, Entry};
+use tenure_core::actor::fact::BadFact;
 use tenure_core::actor::watermark::{PeerWatermark, Watermarks};
 use tenure_core::model::codec::Hash;
 use tenure_core::model::identity::ActorId;
+use tenure_core::runtime::Entry;
 use tenure_core::runtime::journal::{AppendError, Row};
 use tracing::warn;
 

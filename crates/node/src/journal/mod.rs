@@ -19,13 +19,15 @@ mod writer;
 
 use std::fmt;
 
+use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
-use tenure_core::actor::fact::{BadFact, Entry};
+use tenure_core::actor::fact::BadFact;
 use tenure_core::actor::snapshot::RestoreError;
 use tenure_core::model::codec::Hash;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Time;
+use tenure_core::runtime::Entry;
 use tenure_core::runtime::hosted::HostedActor;
 
 pub use disk::{Disk, SystemDisk};
@@ -75,7 +77,7 @@ impl Past for HostedActor {
     }
 
     fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
-        self.actor_mut().apply(entry)
+        self.actor_mut().replay(entry)
     }
 }
 

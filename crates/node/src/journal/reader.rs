@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
-use tenure_core::actor::fact::Entry;
+
+use tenure_core::runtime::Entry;
 use tenure_core::runtime::journal::Row;
 
 use super::disk::{Disk, SystemDisk};

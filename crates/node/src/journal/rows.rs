@@ -7,9 +7,10 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, Builder};
 
 use rusqlite::Connection;
-use tenure_core::actor::fact::Entry;
+
 use tenure_core::model::codec::Hash;
 use tenure_core::model::time::Time;
+use tenure_core::runtime::Entry;
 use tenure_core::runtime::journal::{JournalHasher, Row};
 
 use super::{Damage, Head, JournalError};

@@ -11,6 +11,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
 
+use tenure_core::actor::Actor as _;
 use tenure_core::runtime::hosted::HostedActor;
 use tracing::{debug, warn};
 

@@ -5,9 +5,9 @@ use std::sync::mpsc::{Receiver, SendError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use tenure_core::actor::fact::Entry;
 use tenure_core::actor::watermark::PeerWatermark;
 use tenure_core::model::identity::ActorId;
+use tenure_core::runtime::Entry;
 use tenure_core::runtime::journal::AppendError;
 
 use super::taker::{Part, Snapshots, Taker};

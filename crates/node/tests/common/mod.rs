@@ -18,6 +18,7 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::{Attributes, Constraints};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
@@ -162,19 +163,14 @@ fn hosted(setup: Setup, role: Role, plans: Plans, broker: ActorId) -> SeatMaker 
     Arc::new(move || {
         let setup = setup.clone();
         Ok(match role {
-            Role::Broker => {
-                HostedActor::Broker(Box::new(Broker::new(setup)), Box::new(Fcfs::default()))
-            }
-            Role::ServiceManager => HostedActor::ServiceManager(
-                Box::new(ServiceManager::new(setup, Span::ZERO)),
+            Role::Broker => HostedActor::broker(Broker::new(setup), Box::new(Fcfs::default())),
+            Role::ServiceManager => HostedActor::service_manager(
+                ServiceManager::new(setup, Span::ZERO),
                 (plans.guest)(),
             ),
             Role::SiteAuthority => {
                 let plan = plan(plans.units, broker);
-                HostedActor::SiteAuthority(
-                    Box::new(SiteAuthority::new(setup, plan)),
-                    Box::new(FirstFit {}),
-                )
+                HostedActor::site_authority(SiteAuthority::new(setup, plan), Box::new(FirstFit {}))
             }
         })
     })
@@ -209,9 +205,9 @@ pub(crate) async fn start_on(
     let parts = parts(folder, plans);
     let running = Deployment { parts, clock, threads, limits }.start_on(disk).await?;
     let broker = of(&running, Role::Broker);
-    let stocked = |hosted: &HostedActor| match hosted {
-        HostedActor::Broker(actor, _) => actor.ledger().accounts().next().is_some(),
-        HostedActor::ServiceManager(..) | HostedActor::SiteAuthority(..) => false,
+    let stocked = |hosted: &AnyActor| match hosted {
+        AnyActor::Broker(actor) => actor.ledger().accounts().next().is_some(),
+        AnyActor::ServiceManager(_) | AnyActor::SiteAuthority(_) => false,
     };
     while !matches!(broker.query(stocked).await, Ok(true) | Err(HostError::Stopped(_))) {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -256,7 +252,7 @@ pub(crate) fn now() -> Time {
 /// The word for the state of a guest's lease: empty if it is not known, `down` if nobody is there to tell.
 pub(crate) async fn state(guest: &Handle, lease: LeaseId) -> String {
     let word = guest.query(move |hosted| {
-        let HostedActor::ServiceManager(actor, _) = hosted else { return String::new() };
+        let AnyActor::ServiceManager(actor) = hosted else { return String::new() };
         actor.lease(lease).map_or_else(String::new, |state: &State| state.word().to_owned())
     });
     word.await.unwrap_or_else(|_| "down".to_owned())

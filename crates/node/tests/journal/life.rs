@@ -8,8 +8,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tenure_core::actor::Role;
-use tenure_core::actor::fact::{BadFact, Entry};
+use tenure_core::actor::fact::BadFact;
 use tenure_core::model::codec::Hash;
+use tenure_core::runtime::Entry;
 use tenure_core::runtime::journal::AppendError;
 use tenure_node::journal::{Head, JournalError, JournalFile, Reader};
 

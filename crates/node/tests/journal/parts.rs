@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use tenure_core::actor::Role;
-use tenure_core::actor::fact::Entry;
+use tenure_core::runtime::Entry;
+
 use tenure_core::model::identity::{Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Time;
@@ -71,8 +72,8 @@ pub(crate) fn guest() -> Owner {
 pub(crate) fn fact(position: u64) -> Entry {
     let value = i64::try_from(position).unwrap();
     let signal = Name::literal("demand");
-    let fact = sm::SignalObserved { signal, value: value * value }.into();
-    Entry { at: Time::from_secs(value), fact }
+    let fact = sm::Fact::from(sm::SignalObserved { signal, value: value * value });
+    Entry { at: Time::from_secs(value), fact: fact.into() }
 }
 
 /// The sample facts for a range of positions.

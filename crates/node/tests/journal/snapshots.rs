@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, mpsc};
 
-use tenure_core::actor::fact::{BadFact, Entry};
+use tenure_core::actor::Actor as _;
+use tenure_core::actor::fact::BadFact;
 use tenure_core::actor::snapshot::RestoreError;
 use tenure_core::actor::{Peers, Setup};
 use tenure_core::model::identity::{Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::Entry;
 use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
@@ -26,13 +28,13 @@ impl ServiceManagerMapper for Idle {
 fn hosted(margin: Span) -> HostedActor {
     let signer = Signer::from_seed(Scheme::Ed25519, [1; 32]);
     let setup = Setup { name: Name::literal("guest"), signer, margin, peers: Peers::default() };
-    HostedActor::ServiceManager(Box::new(ServiceManager::new(setup, Span::ZERO)), Box::new(Idle))
+    HostedActor::service_manager(ServiceManager::new(setup, Span::ZERO), Box::new(Idle))
 }
 
 /// The actor as all facts before `len` make it.
 fn folded(len: u64) -> HostedActor {
     let mut hosted = hosted(Span::SECOND);
-    facts(0..len).iter().for_each(|entry| hosted.actor_mut().apply(entry).unwrap());
+    facts(0..len).iter().for_each(|entry| hosted.actor_mut().replay(entry).unwrap());
     hosted
 }
 
@@ -53,7 +55,7 @@ impl Past for Back {
 
     fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
         (self.folded, self.latest) = (self.folded + 1, entry.at);
-        self.hosted.actor_mut().apply(entry)
+        self.hosted.actor_mut().replay(entry)
     }
 }
 

@@ -6,8 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::actor::effect::{DriverResult, Effect, EffectId, Input, Output};
-use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::actor::Actor as _;
+use tenure_core::actor::effect::{DriverResult, Effect, EffectId};
+use tenure_core::runtime::{Entry, Fact, Input, Output};
+
 use tenure_core::driver::Call;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
@@ -59,9 +61,9 @@ impl Emulation<'_> {
         let mut asked = Vec::new();
         for (index, past) in pasts.iter().enumerate() {
             let Begun { sent, called, .. } = self.recall(index, past)?;
-            self.members[index].started = past.len() as u64;
+            self.members[index].host.resume_from(past.len() as u64);
             for (id, call, since) in called {
-                if self.members[index].hosted.actor().is_pending(id) {
+                if self.members[index].host.actor().is_pending(id) {
                     self.call_since(index, call, since);
                 }
             }
@@ -96,7 +98,7 @@ impl Emulation<'_> {
 
     /// Takes in the facts of a member, and answers what it has begun.
     fn recall(&mut self, index: usize, past: &[Entry]) -> Result<Begun, ForkError> {
-        let outbox = self.members[index].outbox.alike();
+        let outbox = self.members[index].host.outbox().alike();
         let (sent, called) = (BTreeMap::new(), Vec::new());
         let mut begun = Begun { sent, called, outbox, room: MANY };
         let mut start = 0;
@@ -104,7 +106,7 @@ impl Emulation<'_> {
             self.repeat_until(index, &mut begun, first.at);
             let end = end_of_call(past, start);
             self.apply(index, start, &past[start..end])?;
-            let actor = self.members[index].hosted.actor();
+            let actor = self.members[index].host.actor();
             for (id, effect) in actor.effects_after(start as u64) {
                 match effect {
                     Effect::Send(envelope) => {
@@ -128,7 +130,7 @@ impl Emulation<'_> {
     fn apply(&mut self, index: usize, start: usize, facts: &[Entry]) -> Result<(), ForkError> {
         let member = &mut self.members[index];
         for (position, entry) in (start as u64..).zip(facts) {
-            let applied = member.hosted.actor_mut().apply(entry);
+            let applied = member.host.replay(entry);
             applied.map_err(|cause| {
                 let name = member.name.clone();
                 ForkError::BadFact { name, position, cause }
@@ -144,7 +146,7 @@ impl Emulation<'_> {
 
     /// Notes what a member has sent again up to `until`, before what it decided then.
     fn repeat_until(&self, index: usize, begun: &mut Begun, until: Time) {
-        let actor = self.members[index].hosted.actor();
+        let actor = self.members[index].host.actor();
         let Begun { sent, outbox, .. } = begun;
         while let Some(at) =
             outbox.next_timeout(|id| actor.is_pending(id)).filter(|at| *at <= until)
@@ -157,7 +159,7 @@ impl Emulation<'_> {
 
     /// Drops what is owed no more and has arrived.
     fn forget(&self, index: usize, begun: &mut Begun) {
-        let actor = self.members[index].hosted.actor();
+        let actor = self.members[index].host.actor();
         begun.called.retain(|(id, ..)| actor.is_pending(*id));
         begun.sent.retain(|id, (envelope, times)| {
             let to = self.by_id.get(&envelope.header.to);
@@ -189,9 +191,9 @@ impl Emulation<'_> {
     /// Sends what is owed as if for the first time.
     fn send_anew(&mut self, index: usize, sent: BTreeMap<EffectId, (Box<Envelope>, Vec<Time>)>) {
         for (id, (envelope, _)) in sent {
-            if self.members[index].hosted.actor().is_pending(id) {
+            if self.members[index].host.actor().is_pending(id) {
                 let outgoing = self.seal(index, &envelope);
-                self.members[index].outbox.sent(id, outgoing.clone(), self.now);
+                self.members[index].host.outbox_mut().sent(id, outgoing.clone(), self.now);
                 self.send(index, id, outgoing);
             }
         }
@@ -208,17 +210,15 @@ impl Emulation<'_> {
         let mut sendings = Vec::new();
         for (id, (envelope, times)) in sent {
             let outgoing = self.seal(index, &envelope);
-            let Member { hosted, outbox, .. } = &mut self.members[index];
-            if let Some(first) = times.first().filter(|_| hosted.actor().is_pending(id)) {
-                outbox.sent(id, outgoing.clone(), *first);
+            let host = &mut self.members[index].host;
+            if let Some(first) = times.first().filter(|_| host.actor().is_pending(id)) {
+                host.outbox_mut().sent(id, outgoing.clone(), *first);
             }
             sendings.extend(times.into_iter().map(|at| (id, outgoing.clone(), at)));
         }
-        let Member { hosted, outbox, .. } = &mut self.members[index];
-        let actor = hosted.actor();
-        while let Some(at) = outbox.next_timeout(|id| actor.is_pending(id)).filter(|at| *at <= now)
-        {
-            outbox.due(at, |id| actor.is_pending(id));
+        let host = &mut self.members[index].host;
+        while let Some(at) = host.next_repetition().filter(|at| *at <= now) {
+            host.repeat(at);
         }
         let mut asked: BTreeMap<EffectId, Asked> = BTreeMap::new();
         for (id, outgoing, at) in sendings {
@@ -229,7 +229,7 @@ impl Emulation<'_> {
                 if arrival > now {
                     let what = What::Message(self.members[index].id, id, outgoing.sealed.clone());
                     self.arrive(to, arrival.since(now), what);
-                } else if self.members[index].hosted.actor().is_pending(id) {
+                } else if self.members[index].host.actor().is_pending(id) {
                     let new = || {
                         let outgoing = outgoing.clone();
                         Asked { from: index, to, outgoing, arrived: Vec::new() }
@@ -247,7 +247,7 @@ impl Emulation<'_> {
         let Asked { from, to, outgoing, arrived } = asked;
         let (mut out, answerer) = (Output::default(), &mut self.members[*to]);
         let again = Input::Message(outgoing.sealed.clone());
-        answerer.hosted.actor_mut().handle(self.now, again, &mut out);
+        answerer.host.actor_mut().handle(self.now, again, &mut out);
         if !out.facts.is_empty() {
             return Err(ForkError::Unlike { name: answerer.name.clone() });
         }

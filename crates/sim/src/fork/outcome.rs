@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_core::actor::fact::{Entry, Fact};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::machine::AfterLeave;
 use tenure_core::ticket::Ticket;

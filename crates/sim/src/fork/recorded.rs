@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use tenure_core::actor::Actor;
 use tenure_core::actor::effect::Effect;
-use tenure_core::actor::fact::{BadFact, Entry, Fact};
+use tenure_core::actor::fact::BadFact;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{
     Answer, Call, DriverError, Epoch, GuestDriver, ResourceDriver, Step, UnitId,
@@ -18,6 +18,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::{AnyActor, Entry, Fact};
 use tenure_core::service_manager::facts as sm;
 use tenure_core::site_authority::facts as site;
 
@@ -41,8 +42,8 @@ impl Recorded {
     pub fn of(hosted: &mut HostedActor, facts: &[Entry]) -> Result<Self, (u64, BadFact)> {
         let (mut recorded, mut pending) = (Self::default(), Vec::new());
         for (position, entry) in (0..).zip(facts) {
-            let actor: &mut dyn Actor = hosted.actor_mut();
-            actor.apply(entry).map_err(|cause| (position, cause))?;
+            let actor: &mut AnyActor = hosted.actor_mut();
+            actor.replay(entry).map_err(|cause| (position, cause))?;
             if let Some((is_it, outcome)) = done(&entry.fact)
                 && let Some(nth) = pending.iter().position(|(call, _)| is_it(call))
             {

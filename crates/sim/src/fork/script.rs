@@ -8,10 +8,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 
-use tenure_core::actor::effect::{Command, Input};
-use tenure_core::actor::fact::{BadFact, Entry, Fact};
+use tenure_core::actor::Actor as _;
+use tenure_core::actor::fact::BadFact;
 use tenure_core::driver::UnitId;
-use tenure_core::mapper::Decision;
+use tenure_core::runtime::{Decision, Entry, Fact, Input};
+use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::site_authority::Command as SiteCommand;
+
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
@@ -84,22 +87,22 @@ impl Script {
             Told::Observe { signal, value } => return vec![Input::Observe { signal, value }],
             Told::Ask(ask, number) => {
                 self.asking.push_back((number, ask.items.clone()));
-                Command::Ask(*ask)
+                GuestCommand::Ask(*ask).into()
             }
             Told::Extend { lease, duration } => match self.here(lease) {
-                Some(lease) => Command::Extend { lease, duration },
+                Some(lease) => GuestCommand::Extend { lease, duration }.into(),
                 None => return Vec::new(),
             },
             Told::Close { lease, whole } => {
                 let Some(LeaseId { number, part }) = self.here(lease) else { return Vec::new() };
                 let parts = self.parts.get(&number).copied().filter(|_| whole);
                 let parts = parts.map_or(part..=part, |parts| 0..=parts.saturating_sub(1));
-                let close = |part| Command::Close { lease: LeaseId { number, part } };
+                let close = |part| GuestCommand::Close { lease: LeaseId { number, part } }.into();
                 return parts.map(close).map(Input::Command).collect();
             }
-            Told::Reset { unit } => Command::Reset { unit },
-            Told::Stock { resource, units } => Command::Stock { resource, units },
-            Told::Withdraw { resource, units } => Command::Withdraw { resource, units },
+            Told::Reset { unit } => SiteCommand::Reset { unit }.into(),
+            Told::Stock { resource, units } => SiteCommand::Stock { resource, units }.into(),
+            Told::Withdraw { resource, units } => SiteCommand::Withdraw { resource, units }.into(),
         };
         vec![Input::Command(command)]
     }
@@ -191,7 +194,7 @@ pub(super) fn told(
             }
             // Those that were tried as a user's are applied already.
             if index as u64 >= hosted.actor().position() {
-                let applied = hosted.actor_mut().apply(entry);
+                let applied = hosted.actor_mut().replay(entry);
                 applied.map_err(|cause| (index as u64, cause))?;
             }
         }
@@ -239,7 +242,7 @@ fn decided(
         if would_decide(hosted, at, &facts[start..end]) {
             return Ok(end - start);
         }
-        let applied = hosted.actor_mut().apply(&facts[start]);
+        let applied = hosted.actor_mut().replay(&facts[start]);
         applied.map_err(|cause| (start, cause))?;
     }
     // All were users' if the mapper wants nothing; else it was another mapper then, and they were its own.

@@ -2,14 +2,19 @@
 
 use std::num::NonZeroU32;
 
+use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
-use tenure_core::actor::effect::{Command, Input};
+use tenure_core::runtime::{Command, Input, Output};
+use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::site_authority::Command as SiteCommand;
+
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 
 use super::crime::{goes_on, last};
 use super::fault::{Family, Fault};
+use super::player::Step;
 use super::setting::Stream;
 use super::violation::Violation;
 use super::world::{Event, World};
@@ -117,8 +122,8 @@ impl World {
                 let sites = self.setting.sites.len();
                 let who = self.life.below(sites);
                 let resource = Name::literal(if self.life.percent(80) { "node" } else { "disk" });
-                let command = Command::Stock { resource, units: NonZeroU32::MIN };
-                self.hand_in(who, Input::Command(command))
+                let command = SiteCommand::Stock { resource, units: NonZeroU32::MIN };
+                self.hand_in(who, Input::Command(command.into()))
             }
             Act::BurstBegins => {
                 self.watch.auditor.burst_begins();
@@ -255,7 +260,7 @@ impl World {
         let (point, at_once) = (POINTS[dice.below(POINTS.len())], dice.percent(15));
         let loops = if dice.percent(25) { dice.count(1, 4) } else { 0 };
         let player = &mut self.players[who];
-        if player.hosted.is_none() {
+        if player.host.is_none() {
             return Ok(());
         }
         (player.trap, player.loops) = (Some(point), loops);
@@ -266,7 +271,7 @@ impl World {
         let (who, takes) = (self.somebody(Family::Pause), self.spell(Family::Pause));
         let long = takes > self.setting.term;
         self.watch.fault(if long { Fault::PausedLong } else { Fault::Paused });
-        if self.players[who].hosted.is_some() { self.hold(who, takes) } else { Ok(()) }
+        if self.players[who].host.is_some() { self.hold(who, takes) } else { Ok(()) }
     }
 
     /// Somebody starts an actor a second time: it reads the journal, writes to it, and is then stopped. The
@@ -278,10 +283,9 @@ impl World {
         }
         let time = self.players[who].time(self.now);
         let mut second = self.players[who].folded();
-        let mut out = tenure_core::actor::effect::Output::default();
-        let position = second.actor().position();
-        second.actor_mut().handle(time, Input::Start, &mut out);
-        let step = super::player::Step { position, facts: out.facts, replies: Vec::new() };
+        let (mut out, position) = (Output::default(), second.position());
+        second.handle(time, Input::Start, &mut out);
+        let step = Step { position, facts: out.facts };
         self.players[who].doubled = true;
         match self.players[who].append(&step) {
             Ok(()) => self.durable(who, position, &step.facts),
@@ -301,7 +305,7 @@ impl World {
             // Whoever was told a time that has yet to come starts anew, as its operator would have it.
             let ahead = player.time(now) > now;
             let halted = player.busy.is_some() || player.doubled;
-            if player.hosted.is_some() && (halted || ahead) {
+            if player.host.is_some() && (halted || ahead) {
                 self.fall(who, usize::MAX, Span::SECOND)?;
             }
             self.later(now.plus(Span::SECOND), Event::Rise { who });
@@ -317,12 +321,12 @@ impl World {
     }
 
     /// A guest is told to do something later.
-    pub(super) fn command(&mut self, at: Time, who: usize, command: Command) {
-        self.later(at, Event::Act(Act::Command(who, command)));
+    pub(super) fn command(&mut self, at: Time, who: usize, command: impl Into<Command>) {
+        self.later(at, Event::Act(Act::Command(who, command.into())));
     }
 
     /// A lease is given back later.
     pub(super) fn close_later(&mut self, at: Time, who: usize, lease: LeaseId) {
-        self.command(at, who, Command::Close { lease });
+        self.command(at, who, GuestCommand::Close { lease });
     }
 }

@@ -1,10 +1,10 @@
 //! Boundaries: what happens at the very instant at which something begins, ends, or is too late.
 
-use tenure_core::actor::fact::{Entry, Fact};
 use tenure_core::broker::facts as broker;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::machine::CloseReason;
@@ -54,11 +54,11 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
 }
 
 /// The boundary at which a fact came to be by its actor's clock, if it is one; `seat` has yet to apply it.
-pub(super) fn fact(entry: &Entry, margin: Span, hosted: &HostedActor) -> Option<&'static str> {
+pub(super) fn fact(entry: &Entry, margin: Span, actor: &AnyActor) -> Option<&'static str> {
     let Entry { at, fact } = entry;
-    match (fact, hosted) {
+    match (fact, actor) {
         (Fact::SiteAuthority(fact), _) => site(*at, fact),
-        (Fact::ServiceManager(fact), HostedActor::ServiceManager(actor, _)) => {
+        (Fact::ServiceManager(fact), AnyActor::ServiceManager(actor)) => {
             guest(*at, fact, |lease| {
                 let end = actor.lease(lease)?.held()?.term.end();
                 (at.plus(margin) == end).then_some(end)

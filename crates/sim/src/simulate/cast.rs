@@ -59,7 +59,7 @@ pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Player> {
                 let plan = plan(setting, place, &broker_id);
                 let build = move || {
                     let actor = SiteAuthority::new(setup.clone(), plan.clone());
-                    HostedActor::SiteAuthority(Box::new(actor), Box::new(FirstFit {}))
+                    HostedActor::site_authority(actor, Box::new(FirstFit {}))
                 };
                 (Box::new(build), driver(&setting.setup, &setting.teardown))
             }
@@ -67,7 +67,7 @@ pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Player> {
                 let broker = setting.brokers[place].clone();
                 let build = move || {
                     let actor = Broker::new(setup.clone());
-                    HostedActor::Broker(Box::new(actor), mapper(broker.mapper, broker.placement))
+                    HostedActor::broker(actor, mapper(broker.mapper, broker.placement))
                 };
                 (Box::new(build), None)
             }
@@ -75,7 +75,7 @@ pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Player> {
                 let leave_before = setting.guests[place].leave_before;
                 let build = move || {
                     let actor = ServiceManager::new(setup.clone(), leave_before);
-                    HostedActor::ServiceManager(Box::new(actor), Box::new(Idle))
+                    HostedActor::service_manager(actor, Box::new(Idle))
                 };
                 (Box::new(build), driver(&setting.join, &setting.leave))
             }

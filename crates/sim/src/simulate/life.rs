@@ -3,8 +3,11 @@
 use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
-use tenure_core::actor::effect::{Command, Input};
-use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::{Entry, Fact, Input};
+use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::site_authority::Command as SiteCommand;
+
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::{Constraint, Constraints, Test, Value};
@@ -30,14 +33,12 @@ impl World {
             let at = self.now.plus(self.life.span(Span::ZERO, self.setting.term));
             self.close_later(at, who, lease);
         }
-        self.hand_in(who, Input::Command(Command::Ask(ask)))
+        self.hand_in(who, Input::Command(GuestCommand::Ask(ask).into()))
     }
 
     /// The number that a guest's next request will have, if nothing comes between.
     fn next_number(&self, who: usize) -> u64 {
-        let tenure_core::runtime::hosted::HostedActor::ServiceManager(guest, _) =
-            &self.players[who].fold
-        else {
+        let AnyActor::ServiceManager(guest) = &self.players[who].fold else {
             return 0;
         };
         guest.leases().last().map_or(1, |(id, _)| id.number + 1)
@@ -68,7 +69,7 @@ impl World {
         } else {
             Span::from_micros(duration.as_micros() / 2)
         };
-        let retry_policy = dice.span(short, duration.max(Span::SECOND));
+        let patience = dice.span(short, duration.max(Span::SECOND));
         let items = if dice.percent(85) { 1 } else { dice.below(3) + 1 };
         let offers = self.offers();
         let (broker, ..) = offers[self.life.below(offers.len())].clone();
@@ -81,7 +82,7 @@ impl World {
             earliest,
             latest,
             duration,
-            answer_by: latest.plus(retry_policy),
+            answer_by: latest.plus(patience),
             properties: Properties::default(),
             configuration: Properties::default(),
             reason: "a visit".to_owned(),
@@ -123,13 +124,13 @@ impl World {
             if !self.healed && self.life.percent(40) {
                 let duration = self.life.span(Span::SECOND, self.setting.term);
                 let at = self.now.plus(self.life.span(Span::ZERO, self.setting.term));
-                self.command(at, who, Command::Extend { lease: fact.lease, duration });
+                self.command(at, who, GuestCommand::Extend { lease: fact.lease, duration });
             }
         } else if let Fact::SiteAuthority(site_authority::Fact::UnitTeardownFailed(fact)) =
             &entry.fact
         {
             let at = self.now.plus(self.life.scaled(Span::SECOND, self.setting.term));
-            self.command(at, who, Command::Reset { unit: fact.unit });
+            self.command(at, who, SiteCommand::Reset { unit: fact.unit });
         }
     }
 
@@ -146,7 +147,7 @@ impl World {
                 1 => margin.times(2).plus(Span::from_micros(1)),
                 _ => self.life.span(Span::SECOND, self.setting.term.times(2)),
             };
-            self.command(at, who, Command::Extend { lease, duration });
+            self.command(at, who, GuestCommand::Extend { lease, duration });
             if self.life.percent(30) {
                 // With the extension under way.
                 let soon = at.plus(self.life.scaled(Span::from_micros(1), Span::MINUTE));
@@ -159,7 +160,7 @@ impl World {
             if self.life.percent(20) {
                 let soon = at.plus(self.life.scaled(Span::from_micros(1), Span::MINUTE));
                 let duration = self.setting.term;
-                self.command(soon, who, Command::Extend { lease, duration });
+                self.command(soon, who, GuestCommand::Extend { lease, duration });
             }
         }
     }

@@ -2,18 +2,18 @@
 
 use std::num::NonZeroU32;
 
-use tenure_core::actor::effect::Input;
 use tenure_core::actor::fact::Memo;
 use tenure_core::broker::mapper as broker;
 use tenure_core::broker::mapper::{Choice, Verdict};
 use tenure_core::driver::UnitId;
-use tenure_core::mapper::Decision;
+use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::{Decision, Input};
+
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term, Time};
-use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::service_manager::mapper as service_manager;
 use tenure_core::service_manager::mapper::{Ask, Extend};
 use tenure_core::site_authority::mapper as site_authority;
@@ -28,8 +28,8 @@ impl World {
     /// Asks somebody's mapper. The answer is on its way, if the mapper is well.
     pub(super) fn consult(&mut self, who: usize) {
         let player = &self.players[who];
-        let Some(hosted) = &player.hosted else { return };
-        let Some(decision) = hosted.consult(player.time(self.now)) else { return };
+        let Some(actor) = player.actor() else { return };
+        let Some(decision) = player.mapper.consult(actor, player.time(self.now)) else { return };
         let (now, term) = (self.now, self.setting.term);
         if !self.strikes(Family::Mapper, 12) {
             return self.later(now, Event::Decision { to: who, decision });
@@ -62,7 +62,9 @@ impl World {
     /// A broker's mapper that gives everybody the first units there are, whoever has them already.
     fn greedy(&self, who: usize) -> Option<Input> {
         let player = &self.players[who];
-        let Some(HostedActor::Broker(actor, _)) = &player.hosted else { return None };
+        let Some(AnyActor::Broker(actor)) = player.actor() else {
+            return None;
+        };
         let view = actor.view(player.time(self.now))?;
         let sources = view.sources();
         let grant = |request: &Request| {
@@ -119,8 +121,8 @@ impl World {
         }
         if self.dice(Family::Mapper).percent(8) {
             let foreign = service_manager::Decision { round, ..Default::default() };
-            return Input::Decision(match self.players[who].hosted {
-                Some(HostedActor::ServiceManager(..)) => {
+            return Input::Decision(match self.players[who].actor() {
+                Some(AnyActor::ServiceManager(_)) => {
                     Decision::Broker(broker::Decision { round, ..Default::default() })
                 }
                 _ => Decision::ServiceManager(foreign),

@@ -34,9 +34,10 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tenure_core::invariants::{self, Auditor, Bounds, Cast, Law, Observation};
+use tenure_core::actor::Actor as _;
 use tenure_core::model::codec::Hash;
 use tenure_core::model::time::{Span, Time};
+use tenure_laws::{Auditor, Bounds, Cast, Law, Observation};
 
 pub use fault::{Family, Fault};
 pub use shrink::shrink;
@@ -156,7 +157,7 @@ fn longest(setting: &Setting) -> Span {
 fn audited(setting: &Setting, players: &[player::Player]) -> Cast {
     let player = |player: &player::Player| {
         let (name, role, honest) = (player.name.clone(), player.role, player.honest);
-        (player.id, invariants::Player { name, role, honest })
+        (player.id, tenure_laws::Player { name, role, honest })
     };
     Cast {
         players: players.iter().map(player).collect(),
@@ -208,11 +209,11 @@ impl World {
         })?;
         let player = &self.players[who];
         let id = player.id;
-        let Some(hosted) = &player.hosted else { return Ok(()) };
+        let Some(actor) = player.actor() else { return Ok(()) };
         let seen = Observation::Recovered {
             actor: id,
-            position: again.actor().position(),
-            same: Some(again.is_same_actor(hosted)),
+            position: again.position(),
+            same: Some(again == *actor),
         };
         Ok(self.watch.auditor.observe(self.now, &seen)?)
     }

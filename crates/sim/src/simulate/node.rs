@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use tenure_core::actor::Actor as _;
 use tenure_core::actor::effect::{DriverResult, Effect};
 use tenure_core::driver::{Answer, Call, DriverError, Epoch, ResourceDriver as _, Step, UnitId};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::AnyActor;
 
 use super::fault::{Family, Fault};
 use super::world::{Event, World};
@@ -73,15 +74,15 @@ impl World {
     /// How long until a clock shows the end of the lease that a call is for, or when its guest lets go of
     /// it: to the instant, or just before or after.
     fn time_to_the_end(&mut self, who: usize, call: &Call) -> Option<Span> {
-        let end = match self.players[who].hosted.as_ref()? {
-            HostedActor::SiteAuthority(site, _) => {
+        let end = match self.players[who].actor()? {
+            AnyActor::SiteAuthority(site) => {
                 let (_, unit, _) = site.units().find(|(unit, ..)| *unit == call.unit)?;
                 site.claims().entered(unit.tenant()?)?.1.term.end()
             }
-            HostedActor::ServiceManager(guest, _) => {
+            AnyActor::ServiceManager(guest) => {
                 guest.lease(call.lease)?.held()?.term.end().minus(self.setting.margin)
             }
-            HostedActor::Broker(..) => return None,
+            AnyActor::Broker(_) => return None,
         };
         let beside = Span::from_micros(self.dice(Family::Driver).between(-1, 1));
         let at = self.players[who].clock.when(end.plus(beside))?;

@@ -3,16 +3,15 @@
 
 use std::collections::VecDeque;
 
-use tenure_core::actor::effect::{Input, Output};
-use tenure_core::actor::fact::Entry;
 use tenure_core::actor::{Actor, Role};
 use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::host::{Host, Turn};
+use tenure_core::runtime::hosted::{AnyMapper, HostedActor};
 use tenure_core::runtime::journal::{AppendError, Journal as _, MemoryJournal};
-use tenure_core::runtime::outbox::{Outbox, RetryPolicy};
-use tenure_core::wire::message::Envelope;
+use tenure_core::runtime::outbox::RetryPolicy;
+use tenure_core::runtime::{AnyActor, Entry, Input};
 
 use super::clock::Clock;
 use super::fault::Fault;
@@ -28,15 +27,15 @@ pub(super) struct Player {
     /// Builds it as it was before its first fact.
     build: Box<dyn Fn() -> HostedActor>,
     /// None while it is down.
-    pub(super) hosted: Option<HostedActor>,
-    /// What folding its journal gives, one fact behind the next.
-    pub(super) fold: HostedActor,
+    pub(super) host: Option<Host>,
+    pub(super) mapper: AnyMapper,
+    /// What replaying its journal gives, one fact behind the next.
+    pub(super) fold: AnyActor,
     pub(super) journal: MemoryJournal,
     /// The state of the fold at an earlier fact, as it is stored.
     kept: Option<(u64, Vec<u8>)>,
     /// At which fact it is stored next.
     keep_at: Option<u64>,
-    pub(super) outbox: Outbox,
     retry_policy: RetryPolicy,
     pub(super) driver: Option<NullDriver>,
     pub(super) clock: Clock,
@@ -44,8 +43,6 @@ pub(super) struct Player {
     told: Time,
     /// Which of its lives this is.
     pub(super) life: u32,
-    /// Effects before this position were started.
-    pub(super) started: u64,
     /// Until when it does nothing: it is paused, or waits for its disk.
     pub(super) busy: Option<Time>,
     /// What came meanwhile.
@@ -63,13 +60,12 @@ pub(super) struct Player {
 }
 
 /// An actor before an input: as it was, or none where that is what its journal folds to.
-pub(super) struct Before(Option<Box<HostedActor>>);
+pub(super) struct Before(Option<Box<AnyActor>>);
 
 /// What one input gave.
 pub(super) struct Step {
     pub(super) position: u64,
     pub(super) facts: Vec<Entry>,
-    pub(super) replies: Vec<Envelope>,
 }
 
 /// What a player is made of.
@@ -86,19 +82,18 @@ pub(super) struct Making {
 impl Player {
     pub(super) fn new(making: Making) -> Self {
         let Making { name, honest, signer, retry_policy, driver, clock, build } = making;
-        let hosted = build();
+        let (actor, mapper) = build().into_parts();
         Self {
             id: signer.id(),
-            role: hosted.role(),
-            fold: build(),
-            hosted: Some(hosted),
+            role: actor.role(),
+            fold: actor.clone(),
+            host: Some(Host::new(actor, retry_policy)),
+            mapper,
             journal: MemoryJournal::new(),
             kept: None,
             keep_at: None,
-            outbox: Outbox::new(retry_policy),
             told: Time::MIN,
             life: 0,
-            started: 0,
             busy: None,
             inbox: VecDeque::new(),
             unsynced: Vec::new(),
@@ -118,12 +113,12 @@ impl Player {
 
     /// Whether it can be handed something now.
     pub(super) fn listens(&self) -> bool {
-        self.hosted.is_some() && self.busy.is_none()
+        self.host.is_some() && self.busy.is_none()
     }
 
     /// The actor, unless it is down.
-    pub(super) fn actor(&self) -> Option<&dyn Actor> {
-        self.hosted.as_ref().map(HostedActor::actor)
+    pub(super) fn actor(&self) -> Option<&AnyActor> {
+        self.host.as_ref().map(Host::actor)
     }
 
     /// The time on its own clock, which does not go back while it runs.
@@ -135,25 +130,25 @@ impl Player {
     /// its journal folds to, and need not be copied.
     pub(super) fn before(&self) -> Before {
         let whole = self.unsynced.is_empty() && !self.doubled;
-        let copy = |hosted| Box::new(twin(hosted, (self.build)()));
-        Before(self.hosted.as_ref().filter(|_| !whole).map(copy))
+        Before(self.actor().filter(|_| !whole).map(|actor| Box::new(actor.clone())))
     }
 
     /// Whether it is as it was before an input that made no fact.
     pub(super) fn is_as(&self, before: &Before) -> bool {
         let before = before.0.as_deref().unwrap_or(&self.fold);
-        self.hosted.as_ref().is_none_or(|hosted| hosted.is_same_actor(before))
+        self.actor().is_none_or(|actor| actor == before)
     }
 
     /// Hands one input in; what comes of it waits to be appended.
-    pub(super) fn handle(&mut self, now: Time, input: Input) -> Output {
+    pub(super) fn handle(&mut self, now: Time, input: Input) -> Turn {
         let time = self.time(now);
         self.told = time;
-        let mut out = Output::default();
-        if let Some(hosted) = &mut self.hosted {
-            hosted.actor_mut().handle(time, input, &mut out);
-        }
-        out
+        self.host.as_mut().map(|host| host.handle(time, [input])).unwrap_or_default()
+    }
+
+    /// Whether something waits to be let out.
+    pub(super) fn has_departures(&self) -> bool {
+        self.host.as_ref().is_some_and(Host::has_departures)
     }
 
     /// When its next timer goes off, by the true time.
@@ -164,8 +159,7 @@ impl Player {
 
     /// When it next repeats a message.
     pub(super) fn repetition(&mut self) -> Option<Time> {
-        let actor = self.hosted.as_ref()?.actor();
-        self.outbox.next_timeout(|id| actor.is_pending(id))
+        self.host.as_mut()?.next_repetition()
     }
 
     /// Makes facts durable.
@@ -175,26 +169,30 @@ impl Player {
 
     /// Ends this life.
     pub(super) fn die(&mut self) {
-        self.hosted = None;
+        self.host = None;
         self.life += 1;
         self.busy = None;
         self.told = Time::MIN;
         self.inbox.clear();
         self.unsynced.clear();
-        self.outbox = Outbox::new(self.retry_policy);
         self.trap = None;
         self.doubled = false;
     }
 
     /// A new life from the fold of the journal.
     pub(super) fn rise(&mut self) {
-        self.hosted = Some(self.folded());
-        self.started = 0;
+        let mut host = Host::new(self.folded(), self.retry_policy);
+        host.recovered();
+        self.host = Some(host);
     }
 
     /// The actor once more, as the fold has it.
-    pub(super) fn folded(&self) -> HostedActor {
-        twin(&self.fold, (self.build)())
+    pub(super) fn folded(&self) -> AnyActor {
+        self.fold.clone()
+    }
+
+    fn blank(&self) -> AnyActor {
+        (self.build)().into_parts().0
     }
 
     /// The fold is to be stored after so many facts more, if it is.
@@ -204,7 +202,7 @@ impl Player {
 
     /// Stores the fold if it has come to where it is to be stored.
     pub(super) fn keep_if_due(&mut self) {
-        let actor = self.fold.actor();
+        let actor = &self.fold;
         if self.keep_at.is_some_and(|at| at <= actor.position()) {
             self.kept = Some((actor.position(), actor.snapshot()));
             self.keep_at = None;
@@ -215,41 +213,25 @@ impl Player {
     /// since this was asked.
     pub(super) fn resumes(&mut self) -> Result<Option<bool>, String> {
         let Some((from, state)) = self.kept.take() else { return Ok(None) };
-        let mut hosted = (self.build)();
-        hosted.actor_mut().restore(&state).map_err(|error| error.to_string())?;
-        self.apply(&mut hosted, from)?;
-        Ok(Some(hosted.is_same_actor(&self.fold)))
+        let mut actor = self.blank();
+        actor.restore(&state).map_err(|error| error.to_string())?;
+        self.apply(&mut actor, from)?;
+        Ok(Some(actor == self.fold))
     }
 
     /// The actor once more, by reading the journal from its first entry.
-    pub(super) fn read_again(&self) -> Result<HostedActor, String> {
-        let mut hosted = (self.build)();
-        self.apply(&mut hosted, 0)?;
-        Ok(hosted)
+    pub(super) fn read_again(&self) -> Result<AnyActor, String> {
+        let mut actor = self.blank();
+        self.apply(&mut actor, 0)?;
+        Ok(actor)
     }
 
-    fn apply(&self, hosted: &mut HostedActor, from: u64) -> Result<(), String> {
+    fn apply(&self, actor: &mut AnyActor, from: u64) -> Result<(), String> {
         for position in from..self.journal.len() {
             let entry = self.journal.read(position).ok_or("a fact is gone")?;
             let entry = entry.map_err(|error| error.to_string())?;
-            hosted.actor_mut().apply(&entry).map_err(|bad| bad.to_string())?;
+            actor.replay(&entry).map_err(|bad| bad.to_string())?;
         }
         Ok(())
-    }
-}
-
-/// An actor with the state of one and the mapper of another seat of the same role.
-fn twin(state: &HostedActor, mapper: HostedActor) -> HostedActor {
-    match (state, mapper) {
-        (HostedActor::ServiceManager(actor, _), HostedActor::ServiceManager(_, mapper)) => {
-            HostedActor::ServiceManager(actor.clone(), mapper)
-        }
-        (HostedActor::Broker(actor, _), HostedActor::Broker(_, mapper)) => {
-            HostedActor::Broker(actor.clone(), mapper)
-        }
-        (HostedActor::SiteAuthority(actor, _), HostedActor::SiteAuthority(_, mapper)) => {
-            HostedActor::SiteAuthority(actor.clone(), mapper)
-        }
-        (_, mapper) => mapper,
     }
 }

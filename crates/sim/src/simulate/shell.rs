@@ -1,10 +1,9 @@
 //! What shells do around their actors, and how they die: sync, send, call drivers, come back.
 
-use tenure_core::actor::effect::{Effect, Input};
 use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::Input;
+use tenure_core::runtime::host::Departure;
 use tenure_core::runtime::journal::AppendError;
-use tenure_core::runtime::outbox::Outgoing;
-use tenure_core::wire::message::Envelope;
 
 use super::dice::Dice;
 use super::fault::{Family, Fault};
@@ -73,7 +72,7 @@ impl World {
 
     /// The disk has synced, or has not. Only then does anything leave.
     fn commit(&mut self, who: usize) -> Result<(), Violation> {
-        if self.players[who].hosted.is_none() || self.players[who].unsynced.is_empty() {
+        if self.players[who].host.is_none() || self.players[who].unsynced.is_empty() {
             return Ok(());
         }
         if self.strikes(Family::Storage, 1) {
@@ -92,22 +91,15 @@ impl World {
                 }
                 Err(AppendError::Unknown(_) | AppendError::Full(_)) => return self.crash(who),
             }
-            for (sent, reply) in step.replies.into_iter().enumerate() {
-                if sent > 0 && self.springs(who, Fault::AmidSends) {
-                    // All of it is durable, whoever has heard of it.
-                    self.players[who].unsynced = steps.collect();
-                    return self.fall(who, usize::MAX, Span::MINUTE);
-                }
-                self.reply(who, &reply)?;
+            if let Some(host) = &mut self.players[who].host {
+                host.durable(step.position + step.facts.len() as u64);
+            }
+            if !self.release(who)? {
+                // All of the rest is durable, whoever has heard of it.
+                self.players[who].unsynced = steps.collect();
+                return self.fall(who, usize::MAX, Span::MINUTE);
             }
         }
-        self.release(who)
-    }
-
-    fn reply(&mut self, who: usize, envelope: &Envelope) -> Result<(), Violation> {
-        let Some(sealed) = self.seal(who, envelope)? else { return Ok(()) };
-        let (header, kind) = (envelope.header, envelope.message.kind());
-        self.transmit(who, header.sequence, header.to, kind, &sealed);
         Ok(())
     }
 
@@ -124,7 +116,7 @@ impl World {
         &mut self,
         who: usize,
         position: u64,
-        facts: &[tenure_core::actor::fact::Entry],
+        facts: &[tenure_core::runtime::Entry],
     ) -> Result<(), Violation> {
         self.watch.durable(self.now, &mut self.players[who], position, facts)?;
         for entry in facts {
@@ -133,38 +125,31 @@ impl World {
         Ok(())
     }
 
-    /// Starts what is owed because of durable facts.
-    fn release(&mut self, who: usize) -> Result<(), Violation> {
-        let owed = self.owed(who);
-        let all = owed.len();
-        for (started, (id, effect)) in owed.into_iter().enumerate() {
+    /// Lets out what follows from durable facts; `false` if the actor is to die amid that.
+    fn release(&mut self, who: usize) -> Result<bool, Violation> {
+        let (mut departures, now) = (Vec::new(), self.now);
+        let Some(host) = &mut self.players[who].host else { return Ok(true) };
+        host.release(now, |departure| departures.push(departure));
+        let all = departures.len();
+        for (started, departure) in departures.into_iter().enumerate() {
             if started > 0 && self.springs(who, Fault::AmidSends) {
-                return self.crash(who);
+                return Ok(false);
             }
-            match effect {
-                Effect::Send(envelope) => {
-                    let Some(sealed) = self.seal(who, &envelope)? else { return Ok(()) };
-                    let (to, kind) = (envelope.header.to, envelope.message.kind());
-                    self.transmit(who, id, to, kind, &sealed);
-                    let (now, outgoing) = (self.now, Outgoing { to, kind, sealed });
-                    self.players[who].outbox.sent(id, outgoing, now);
-                }
-                Effect::Call(call) => {
+            match departure {
+                Departure::Message(sequence, outgoing) => self.post(who, sequence, &outgoing)?,
+                Departure::Call(_, call) => {
                     if self.springs(who, Fault::BeforeCall) {
-                        return self.crash(who);
+                        return Ok(false);
                     }
                     self.call(who, &call)?;
                     if self.springs(who, Fault::AfterCall) {
-                        return self.crash(who);
+                        return Ok(false);
                     }
                 }
-                Effect::Consult { .. } => self.consult(who),
+                Departure::Consult => self.consult(who),
             }
         }
-        if all > 0 && self.springs(who, Fault::AfterSends) {
-            return self.crash(who);
-        }
-        Ok(())
+        Ok(all == 0 || !self.springs(who, Fault::AfterSends))
     }
 
     /// Somebody dies. Of what was appended and not synced a part is kept, or none.
@@ -197,7 +182,7 @@ impl World {
 
     /// Somebody comes back from the journal.
     pub(super) fn rise(&mut self, who: usize) -> Result<(), Violation> {
-        if self.players[who].hosted.is_some() {
+        if self.players[who].host.is_some() {
             return Ok(());
         }
         let again = !self.healed && self.players[who].loops > 0;
@@ -215,12 +200,11 @@ impl World {
         self.watch.recovered(self.now, &mut self.players[who])?;
         let life = self.players[who].life;
         self.players[who].keep_after(until_kept(self.chance, who, life));
-        self.release(who)?;
-        if self.players[who].hosted.is_none() {
-            return Ok(());
+        if !self.release(who)? {
+            return self.crash(who);
         }
         self.hand_in(who, Input::Start)?;
-        if again && self.players[who].hosted.is_some() {
+        if again && self.players[who].host.is_some() {
             return self.fall(who, 0, Span::SECOND);
         }
         Ok(())

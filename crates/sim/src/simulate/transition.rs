@@ -1,10 +1,10 @@
 //! Which transitions of the four machines a fact makes, for the counts of a run.
 
-use tenure_core::actor::fact::Fact;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::UnitId;
 use tenure_core::model::slice::{LeaseId, RequestId};
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::unit;
@@ -35,17 +35,15 @@ impl Subject {
         }
     }
 
-    fn state(self, hosted: &HostedActor) -> Option<&'static str> {
-        Some(match (self, hosted) {
-            (Self::Guest(id), HostedActor::ServiceManager(actor, _)) => actor.lease(id)?.word(),
-            (Self::Request(id), HostedActor::Broker(actor, _)) => actor.request(id)?.word(),
-            (Self::Lease(hash), HostedActor::SiteAuthority(actor, _)) => actor.lease(hash)?.word(),
-            (Self::Unit(id), HostedActor::SiteAuthority(..)) => unit_state(hosted, id)?.word(),
+    fn state(self, actor: &AnyActor) -> Option<&'static str> {
+        Some(match (self, actor) {
+            (Self::Guest(id), AnyActor::ServiceManager(actor)) => actor.lease(id)?.word(),
+            (Self::Request(id), AnyActor::Broker(actor)) => actor.request(id)?.word(),
+            (Self::Lease(hash), AnyActor::SiteAuthority(actor)) => actor.lease(hash)?.word(),
+            (Self::Unit(id), AnyActor::SiteAuthority(_)) => unit_state(actor, id)?.word(),
             (
                 Self::Guest(_) | Self::Request(_) | Self::Lease(_) | Self::Unit(_),
-                HostedActor::ServiceManager(..)
-                | HostedActor::Broker(..)
-                | HostedActor::SiteAuthority(..),
+                AnyActor::ServiceManager(_) | AnyActor::Broker(_) | AnyActor::SiteAuthority(_),
             ) => return None,
         })
     }
@@ -56,22 +54,22 @@ pub(super) struct Moves(Vec<(Subject, &'static str, &'static str)>);
 
 impl Moves {
     /// What `fact` will move in an actor that has yet to apply it.
-    pub(super) fn of(fact: &Fact, hosted: &HostedActor) -> Self {
+    pub(super) fn of(fact: &Fact, actor: &AnyActor) -> Self {
         let moves = match fact {
             Fact::ServiceManager(fact) => guest(fact),
-            Fact::Broker(fact) => broker(fact, hosted),
-            Fact::SiteAuthority(fact) => site(fact, hosted),
+            Fact::Broker(fact) => broker(fact, actor),
+            Fact::SiteAuthority(fact) => site(fact, actor),
         };
         let from = |(subject, event): (Subject, &'static str)| {
-            (subject, subject.state(hosted).unwrap_or(NOWHERE), event)
+            (subject, subject.state(actor).unwrap_or(NOWHERE), event)
         };
         Self(moves.into_iter().map(from).collect())
     }
 
     /// The transitions, once the fact is applied.
-    pub(super) fn made(self, hosted: &HostedActor) -> impl Iterator<Item = Transition> {
+    pub(super) fn made(self, actor: &AnyActor) -> impl Iterator<Item = Transition> {
         self.0.into_iter().filter_map(|(subject, from, event)| {
-            let to = subject.state(hosted)?;
+            let to = subject.state(actor)?;
             let lost = matches!(event, "UnitLost" | "UnitReady") && to != "Priming";
             (!lost).then_some((subject.machine(), from, event, to))
         })
@@ -110,14 +108,14 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
     vec![(Subject::Guest(lease), event)]
 }
 
-fn broker(fact: &broker::Fact, hosted: &HostedActor) -> Vec<(Subject, &'static str)> {
+fn broker(fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'static str)> {
     use broker::Fact as F;
     let (request, event) = match fact {
         F::Requested(fact) => (fact.request.id, "Requested"),
         F::TicketsCut(fact) => (fact.request, "Granted"),
         F::RequestRefused(fact) => (fact.request, "Refused"),
         F::ReceiptTaken(fact) => {
-            let HostedActor::Broker(actor, _) = hosted else { return Vec::new() };
+            let AnyActor::Broker(actor) = actor else { return Vec::new() };
             let Some(request) = actor.request_of(fact.receipt.what.link) else { return Vec::new() };
             (request, "Credited")
         }
@@ -130,10 +128,10 @@ fn broker(fact: &broker::Fact, hosted: &HostedActor) -> Vec<(Subject, &'static s
     vec![(Subject::Request(request), event)]
 }
 
-fn site(fact: &site_authority::Fact, hosted: &HostedActor) -> Vec<(Subject, &'static str)> {
+fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static str)> {
     use site_authority::Fact as F;
     let of_unit = |unit: UnitId, event, at_lease: &'static str| {
-        let tenant = unit_state(hosted, unit).and_then(unit::State::tenant);
+        let tenant = unit_state(actor, unit).and_then(unit::State::tenant);
         let lease = tenant.map(|lease| (Subject::Lease(lease), at_lease));
         let unit = [(Subject::Unit(unit), event)];
         unit.into_iter().chain(lease.filter(|_| !at_lease.is_empty())).collect()
@@ -154,7 +152,7 @@ fn site(fact: &site_authority::Fact, hosted: &HostedActor) -> Vec<(Subject, &'st
         F::UnitReset(fact) => of_unit(fact.unit, "Reset", ""),
         F::LeaseActivated(fact) => vec![(Subject::Lease(fact.lease), "Activated")],
         F::LeaseClosed(fact) => {
-            let HostedActor::SiteAuthority(actor, _) = hosted else { return Vec::new() };
+            let AnyActor::SiteAuthority(actor) = actor else { return Vec::new() };
             let units = actor.lease(fact.lease).map(|lease| lease.units()).unwrap_or_default();
             let units = units.into_iter().map(|unit| (Subject::Unit(unit), "Released"));
             units.chain([(Subject::Lease(fact.lease), "Closed")]).collect()
@@ -172,7 +170,7 @@ fn site(fact: &site_authority::Fact, hosted: &HostedActor) -> Vec<(Subject, &'st
 }
 
 /// Where a unit of a site is.
-fn unit_state(hosted: &HostedActor, id: UnitId) -> Option<&unit::State> {
-    let HostedActor::SiteAuthority(actor, _) = hosted else { return None };
+fn unit_state(actor: &AnyActor, id: UnitId) -> Option<&unit::State> {
+    let AnyActor::SiteAuthority(actor) = actor else { return None };
     actor.units().find(|(unit, _, _)| *unit == id).map(|(_, state, _)| state)
 }

@@ -2,14 +2,13 @@
 
 use std::fmt;
 
-use tenure_core::invariants;
 use tenure_core::model::time::Time;
 
 /// Why a seed failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// A law was broken.
-    Law(invariants::Violation),
+    Law(tenure_laws::Violation),
     /// An actor panicked: it refused a fact of its own making, or worse.
     Panicked {
         /// When, by the true time.
@@ -57,8 +56,8 @@ impl Violation {
     }
 }
 
-impl From<invariants::Violation> for Violation {
-    fn from(violation: invariants::Violation) -> Self {
+impl From<tenure_laws::Violation> for Violation {
+    fn from(violation: tenure_laws::Violation) -> Self {
         Self::Law(violation)
     }
 }

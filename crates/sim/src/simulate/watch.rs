@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
-use tenure_core::actor::effect::{Input, Problem};
-use tenure_core::actor::fact::{Entry, Fact};
+use tenure_core::actor::effect::Problem;
+use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::{Entry, Fact, Input};
+
 use tenure_core::driver::Call;
-use tenure_core::invariants::{Auditor, Observation};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
-use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::journal::Journal as _;
 use tenure_core::runtime::outbox::Outgoing;
 use tenure_core::wire::message::{Envelope, Message, Sealed};
+use tenure_laws::{Auditor, Observation};
 
 use super::boundary;
 use super::fault::Fault;
@@ -34,7 +36,7 @@ pub(super) struct Watch {
     pub(super) counts: Counts,
     inputs: u64,
     /// Those who died with all their facts durable, as they were.
-    live: BTreeMap<ActorId, HostedActor>,
+    live: BTreeMap<ActorId, AnyActor>,
 }
 
 /// How often each thing happened.
@@ -228,7 +230,7 @@ impl Watch {
             if let Some(point) = point {
                 self.point(point);
             }
-            player.fold.actor_mut().apply(entry).map_err(|bad| {
+            player.fold.replay(entry).map_err(|bad| {
                 let what = format!("the journal of {} does not fold: {bad}", player.name);
                 Violation::stuck(now, what)
             })?;
@@ -257,9 +259,9 @@ impl Watch {
         self.trace.line(|| format!("{now} {} dies", player.name));
         let (id, durable) = (player.id, player.journal.len());
         let whole = !player.doubled;
-        let hosted = player.hosted.take();
-        match hosted.filter(|hosted| whole && hosted.actor().position() == durable) {
-            Some(live) => self.live.insert(id, live),
+        let host = player.host.take();
+        match host.filter(|host| whole && host.position() == durable) {
+            Some(live) => self.live.insert(id, live.into_actor()),
             None => self.live.remove(&id),
         };
         Ok(self.auditor.observe(now, &Observation::Crashed { actor: id })?)
@@ -272,10 +274,10 @@ impl Watch {
             let what = format!("{} does not come back from its snapshot: {cause}", player.name);
             Violation::stuck(now, what)
         })?;
-        let Some(hosted) = &player.hosted else { return Ok(()) };
-        let live = self.live.remove(&id).map(|live| live.is_same_actor(hosted));
+        let Some(actor) = player.actor() else { return Ok(()) };
+        let live = self.live.remove(&id).map(|live| live == *actor);
         let same = [live, resumes].into_iter().flatten().reduce(|one, other| one && other);
-        let seen = Observation::Recovered { actor: id, position: hosted.actor().position(), same };
+        let seen = Observation::Recovered { actor: id, position: actor.position(), same };
         Ok(self.auditor.observe(now, &seen)?)
     }
 }

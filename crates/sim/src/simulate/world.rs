@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use tenure_core::actor::Actor;
-use tenure_core::actor::effect::{DriverResult, Effect, EffectId, Input};
+use tenure_core::actor::effect::DriverResult;
 use tenure_core::driver::Call;
-use tenure_core::invariants::Observation;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::time::{Span, Time};
-use tenure_core::wire::message::{Envelope, Sealed, Sequence};
+use tenure_core::runtime::host::Turn;
+use tenure_core::runtime::outbox::Outgoing;
+use tenure_core::runtime::{AnyActor, Input};
+use tenure_core::wire::message::{Sealed, Sequence};
+use tenure_laws::Observation;
 
 use super::act::Act;
 use super::crime::Loot;
@@ -217,11 +220,8 @@ impl World {
     /// Sends again what was not answered for too long.
     fn resend(&mut self, who: usize) -> Result<(), Violation> {
         let now = self.now;
-        let Player { hosted, outbox, .. } = &mut self.players[who];
-        let Some(hosted) = hosted else { return Ok(()) };
-        let actor = hosted.actor();
-        let due = outbox.due(now, |id| actor.is_pending(id));
-        for (id, outgoing) in due {
+        let Some(host) = &mut self.players[who].host else { return Ok(()) };
+        for (id, outgoing) in host.repeat(now) {
             self.watch.repeats(self.now, &self.players[who], &outgoing)?;
             self.transmit(who, id, outgoing.to, outgoing.kind, &outgoing.sealed);
         }
@@ -231,7 +231,7 @@ impl World {
     /// Hands an input to somebody, now or when they have time for it. Who is down hears nothing.
     pub(super) fn hand_in(&mut self, who: usize, input: Input) -> Result<(), Violation> {
         let player = &mut self.players[who];
-        if player.hosted.is_none() {
+        if player.host.is_none() {
             return Ok(());
         }
         player.inbox.push_back(input);
@@ -244,7 +244,7 @@ impl World {
             let inputs = std::mem::take(&mut self.players[who].inbox);
             for input in inputs {
                 self.step(who, input)?;
-                if self.players[who].hosted.is_none() {
+                if self.players[who].host.is_none() {
                     return Ok(());
                 }
             }
@@ -257,7 +257,7 @@ impl World {
     pub(super) fn rests(&mut self, who: usize) -> Result<(), Violation> {
         let player = &self.players[who];
         let (actor, clock) = (player.id, player.time(self.now));
-        let due = |hosted: &dyn Actor| hosted.next_timeout().is_some_and(|due| due <= clock);
+        let due = |hosted: &AnyActor| hosted.next_timeout().is_some_and(|due| due <= clock);
         if !player.listens() || !player.unsynced.is_empty() || player.actor().is_none_or(due) {
             return Ok(());
         }
@@ -271,21 +271,20 @@ impl World {
         let position = actor.position();
         let before = self.watch.before(player);
         self.watch.input(self.now, player, &input);
-        let out = player.handle(self.now, input);
-        if out.facts.is_empty() {
+        let Turn { facts, problems, .. } = player.handle(self.now, input);
+        if facts.is_empty() {
             self.watch.unmoved(self.now, player, before)?;
         }
-        self.watch.problems(&out.problems);
-        if out.facts.is_empty() && out.replies.is_empty() {
+        self.watch.problems(&problems);
+        let decided = !facts.is_empty();
+        if !decided && !player.has_departures() {
             return Ok(());
         }
-        if !out.facts.is_empty() && self.springs(who, Fault::BeforeAppend) {
+        if decided && self.springs(who, Fault::BeforeAppend) {
             return self.crash(who);
         }
-        let facts = !out.facts.is_empty();
-        let step = Step { position, facts: out.facts, replies: out.replies };
-        self.players[who].unsynced.push(step);
-        if facts && self.springs(who, Fault::AfterAppend) {
+        self.players[who].unsynced.push(Step { position, facts });
+        if decided && self.springs(who, Fault::AfterAppend) {
             return self.crash(who);
         }
         Ok(())
@@ -307,18 +306,21 @@ impl World {
         }
     }
 
-    /// Seals an envelope in somebody's name and has it watched as it leaves.
-    pub(super) fn seal(
+    /// A message leaves: it is watched, and put on the wire.
+    pub(super) fn post(
         &mut self,
         who: usize,
-        envelope: &Envelope,
-    ) -> Result<Option<Sealed>, Violation> {
+        sequence: Sequence,
+        outgoing: &Outgoing,
+    ) -> Result<(), Violation> {
+        let Outgoing { to, kind, sealed } = outgoing;
         let player = &mut self.players[who];
-        let Some(hosted) = &mut player.hosted else { return Ok(None) };
-        let sealed = hosted.actor_mut().seal(envelope);
-        self.watch.sent(self.now, player, envelope, &sealed)?;
-        self.overhear(envelope);
-        Ok(Some(sealed))
+        if let Ok(envelope) = sealed.peek() {
+            self.watch.sent(self.now, player, &envelope, sealed)?;
+            self.overhear(&envelope);
+        }
+        self.transmit(who, sequence, *to, kind, sealed);
+        Ok(())
     }
 
     /// A driver is called; its answers are on their way.
@@ -328,16 +330,6 @@ impl World {
             self.later(self.now.plus(after), Event::Answer { to: who, done });
         }
         Ok(())
-    }
-
-    /// What an actor owes, as far as its facts are durable.
-    pub(super) fn owed(&mut self, who: usize) -> Vec<(EffectId, Effect)> {
-        let player = &mut self.players[who];
-        let started = player.started;
-        let Some(hosted) = &player.hosted else { return Vec::new() };
-        let effects = hosted.actor().effects_after(started);
-        player.started = hosted.actor().position();
-        effects
     }
 
     /// That something does not go on.

@@ -226,7 +226,7 @@ impl Home {
             network: Network::steady(self.delay(&timings), config.retry),
             window,
             step: Span::from_secs(seconds),
-            retry_policy: window.end().plus(term.times(3)).plus(Span::DAY.times(7)),
+            give_up_at: window.end().plus(term.times(3)).plus(Span::DAY.times(7)),
             capacity: config.sites.values().map(|site| site.units).sum(),
             term,
         })

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use tenure_core::actor::fact::{Entry, Fact};
+
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Epoch, Step, UnitId};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::Time;
+use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::Ticket;

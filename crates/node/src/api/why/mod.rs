@@ -12,7 +12,7 @@ use tenure_core::driver::{Step, UnitId};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::{LeaseId, RequestId};
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::AnyActor;
 use tenure_core::service_manager::LeaseSurvey;
 use tenure_core::service_manager::machine::{Outcome, State, UnitUse};
 use tenure_core::site_authority::SiteAuthority;
@@ -272,7 +272,7 @@ impl Inquiry<'_> {
         };
         let (names, now) = (self.deck.names().clone(), self.deck.now());
         let state = self.deck.look(handle, move |hosted| match hosted {
-            HostedActor::Broker(broker, _) => broker.request(id).map(|state| match state {
+            AnyActor::Broker(broker) => broker.request(id).map(|state| match state {
                 RequestState::Open { request } => {
                     let market = Market::of(broker, request, now, &names);
                     Err((view::time(request.latest), market))
@@ -281,7 +281,7 @@ impl Inquiry<'_> {
                 | RequestState::Returned { .. }
                 | RequestState::Refused { .. } => Ok(view::plain(state.word())),
             }),
-            HostedActor::ServiceManager(..) | HostedActor::SiteAuthority(..) => None,
+            AnyActor::ServiceManager(_) | AnyActor::SiteAuthority(_) => None,
         });
         let (says, help) = match state.await? {
             None => ("the request has not arrived".to_owned(), None),
@@ -321,8 +321,8 @@ impl Inquiry<'_> {
         if let Some((broker, handle, request)) = asked {
             let (names, now) = (self.deck.names().clone(), self.deck.now());
             let market = self.deck.look(handle, move |hosted| match hosted {
-                HostedActor::Broker(broker, _) => Some(Market::of(broker, &request, now, &names)),
-                HostedActor::ServiceManager(..) | HostedActor::SiteAuthority(..) => None,
+                AnyActor::Broker(broker) => Some(Market::of(broker, &request, now, &names)),
+                AnyActor::ServiceManager(_) | AnyActor::SiteAuthority(_) => None,
             });
             let market = market.await?.unwrap_or_default();
             let name = self.deck.name(broker);
@@ -364,8 +364,8 @@ impl Inquiry<'_> {
             return Ok(());
         };
         let seen = self.deck.look(handle, move |hosted| match hosted {
-            HostedActor::SiteAuthority(site, _) => site_says(site, ticket),
-            HostedActor::ServiceManager(..) | HostedActor::Broker(..) => None,
+            AnyActor::SiteAuthority(site) => site_says(site, ticket),
+            AnyActor::ServiceManager(_) | AnyActor::Broker(_) => None,
         });
         let Some((says, units)) = seen.await? else {
             self.settle(format!("the site {name} has yet to hear of it"), None);

@@ -1,12 +1,13 @@
 //! What is owed for a lease: messages that wait to be answered, and steps of drivers.
 
 use serde::{Deserialize, Serialize};
+use tenure_core::actor::Actor as _;
 use tenure_core::actor::effect::Effect;
 use tenure_core::driver::Call;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
-use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::outbox::Outbox;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::{Envelope, Message};
@@ -45,8 +46,8 @@ pub(super) struct Meant {
 
 impl Meant {
     /// What an actor owes for the lease.
-    pub(super) fn owed(&self, hosted: &HostedActor, outbox: &Outbox) -> Vec<Owed> {
-        let effects = hosted.actor().effects_after(0).into_iter();
+    pub(super) fn owed(&self, hosted: &AnyActor, outbox: &Outbox) -> Vec<Owed> {
+        let effects = hosted.effects_after(0).into_iter();
         let owed = effects.filter_map(|(id, effect)| match effect {
             Effect::Send(envelope) if self.is_in(&envelope) => {
                 let Envelope { header, message } = *envelope;

@@ -3,7 +3,9 @@
 use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
-use tenure_core::actor::fact::Fact;
+use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::Fact;
+
 use tenure_core::model::codec;
 use tenure_core::model::identity::{ActorId, Scheme};
 use tenure_core::model::name::Name;
@@ -11,7 +13,6 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term};
-use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::machine::State;
 use tenure_core::ticket::Ticket;
@@ -182,7 +183,7 @@ impl World {
 
     /// The tickets that a guest holds a lease by.
     fn held_by(&self, who: usize, lease: LeaseId) -> Vec<Ticket> {
-        let HostedActor::ServiceManager(guest, _) = &self.players[who].fold else {
+        let AnyActor::ServiceManager(guest) = &self.players[who].fold else {
             return Vec::new();
         };
         let held = guest.lease(lease).and_then(State::held);

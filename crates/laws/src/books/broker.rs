@@ -1,0 +1,121 @@
+//! What a broker's journal says: delegations, requests, tickets cut, receipts.
+
+use std::collections::BTreeMap;
+
+use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
+use tenure_core::broker::facts::Fact;
+use tenure_core::broker::machine::{Event, State};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::slice::RequestId;
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::{DelegationId, LinkHash};
+use tenure_core::ticket::receipt::Receipt;
+use tenure_core::wire::message::Request;
+
+/// One broker's books.
+#[derive(Default)]
+pub(crate) struct BrokerBooks {
+    /// Every generation of every delegation it took.
+    pub(crate) delegations: BTreeMap<(DelegationId, u32), Ticket>,
+    /// Requests, forgotten ones too.
+    pub(crate) requests: BTreeMap<RequestId, RequestRecord>,
+    /// Every ticket it ever cut.
+    pub(crate) cut: BTreeMap<LinkHash, Cut>,
+    /// How many requests wait for a decision.
+    pub(crate) open: usize,
+}
+
+/// A request at a broker.
+pub(crate) struct RequestRecord {
+    pub(crate) request: Request,
+    pub(crate) state: State,
+    pub(crate) forgotten: bool,
+}
+
+/// A ticket that was cut.
+pub(crate) struct Cut {
+    pub(crate) request: RequestId,
+    pub(crate) receipt: Option<Receipt>,
+}
+
+impl RequestRecord {
+    pub(crate) fn word(&self) -> &'static str {
+        if self.forgotten { NOTHING } else { self.state.word() }
+    }
+}
+
+impl BrokerBooks {
+    pub(super) fn fold(&mut self, me: ActorId, fact: &Fact) -> Folded {
+        match fact {
+            Fact::DelegationTaken(fact) => {
+                let link = fact.ticket.bottom();
+                let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
+                let id = DelegationId { issuer: link.issuer, number: generation.delegation };
+                self.delegations.insert((id, generation.generation), fact.ticket.clone());
+                Ok(Vec::new())
+            }
+            Fact::DelegationEnded(fact) => {
+                let id = fact.delegation;
+                let taken = self.delegations.range((id, 0)..=(id, u32::MAX)).next();
+                taken.map(|_| Vec::new()).ok_or_else(|| unfounded(id))
+            }
+            Fact::Requested(fact) => {
+                let request = fact.request.clone();
+                let state = State::Open { request: Box::new(request.clone()) };
+                let change = change(me, request.id, NOTHING, state.word());
+                self.open += 1;
+                let record = RequestRecord { request, state, forgotten: false };
+                self.requests.insert(record.request.id, record);
+                Ok(vec![change])
+            }
+            Fact::TicketsCut(fact) => {
+                for (_, ticket) in &fact.tickets {
+                    self.cut.insert(ticket.hash(), Cut { request: fact.request, receipt: None });
+                }
+                self.answered(me, fact.request, Event::Granted(fact.tickets.clone()))
+            }
+            Fact::RequestRefused(fact) => {
+                self.answered(me, fact.request, Event::Refused(fact.refusal.clone()))
+            }
+            Fact::ReceiptTaken(fact) => {
+                let hash = fact.receipt.what.link;
+                let cut = self.cut.get_mut(&hash).ok_or_else(|| unfounded(hash))?;
+                cut.receipt = Some(fact.receipt.clone());
+                let request = cut.request;
+                Ok(vec![self.step(me, request, Event::Credited(hash))?])
+            }
+            Fact::RequestForgotten(fact) => {
+                let id = fact.request;
+                let record = self.requests.get_mut(&id).ok_or_else(|| unfounded(id))?;
+                let from = record.word();
+                record.forgotten = true;
+                self.open -= usize::from(matches!(record.state, State::Open { .. }));
+                Ok(vec![change(me, id, from, NOTHING)])
+            }
+            Fact::MapperAnswered(_) | Fact::Woken(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Whether it has forgotten a request, and its tickets with it.
+    pub(crate) fn has_forgotten(&self, id: RequestId) -> bool {
+        self.requests.get(&id).is_none_or(|record| record.forgotten)
+    }
+
+    fn answered(&mut self, me: ActorId, id: RequestId, event: Event) -> Folded {
+        let change = self.step(me, id, event)?;
+        self.open -= 1;
+        Ok(vec![change])
+    }
+
+    fn step(&mut self, me: ActorId, id: RequestId, event: Event) -> Result<Change, Unfounded> {
+        let record = self.requests.get_mut(&id).ok_or_else(|| unfounded(id))?;
+        let from = record.word();
+        let gone = State::Returned { tickets: Vec::new() };
+        record.state = std::mem::replace(&mut record.state, gone).next(event)?;
+        Ok(change(me, id, from, record.state.word()))
+    }
+}
+
+fn change(me: ActorId, id: RequestId, from: &'static str, to: &'static str) -> Change {
+    Change { subject: Subject::Request(me, id), from, to }
+}

@@ -1,0 +1,130 @@
+//! The books: what the journals say, folded once for all laws.
+//!
+//! They are kept with the machines of [`tenure_core::actor::machine`] and nothing else of the actors', so that a law
+//! never asks an actor about itself. What is forgotten by an actor stays here, marked: a law must know
+//! what can never come back.
+
+mod broker;
+mod guest;
+mod site;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub(super) use broker::BrokerBooks;
+pub(super) use guest::{GuestBooks, GuestLease};
+pub(super) use site::{SiteBooks, SiteLease};
+
+use super::Cast;
+
+use tenure_core::actor::machine::Illegal;
+use tenure_core::driver::UnitId;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::model::time::Time;
+use tenure_core::runtime::{Entry, Fact};
+use tenure_core::ticket::link::LinkHash;
+
+/// Everything that honest actors have in their journals.
+pub(super) struct Books {
+    pub(super) cast: Cast,
+    /// Whether facts come in the order in which they happened; from journals alone they come in the
+    /// order of clocks that differ.
+    pub(super) in_order: bool,
+    pub(super) sites: BTreeMap<ActorId, SiteBooks>,
+    pub(super) brokers: BTreeMap<ActorId, BrokerBooks>,
+    pub(super) guests: BTreeMap<ActorId, GuestBooks>,
+    /// When each fact of a journal was made, on its actor's clock.
+    pub(super) times: BTreeMap<ActorId, Vec<Time>>,
+}
+
+/// Something a fact moved from one state to another, in the words of its machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) subject: Subject,
+    /// `-` at its birth.
+    pub(super) from: &'static str,
+    /// `-` once it is forgotten.
+    pub(super) to: &'static str,
+}
+
+/// What has a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subject {
+    /// A lease at its guest.
+    Lease(ActorId, LeaseId),
+    /// A request at a broker.
+    Request(ActorId, RequestId),
+    /// A ticket at its site.
+    Ticket(ActorId, LinkHash),
+    /// A unit at its site.
+    Unit(ActorId, UnitId),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lease(_, lease) => write!(f, "lease {lease}"),
+            Self::Request(_, request) => write!(f, "request {request}"),
+            Self::Ticket(_, ticket) => write!(f, "the lease of ticket {ticket}"),
+            Self::Unit(_, unit) => write!(f, "unit {unit}"),
+        }
+    }
+}
+
+/// A fact that does not follow from the ones before it.
+pub(super) struct Unfounded(pub(super) String);
+
+impl From<Illegal> for Unfounded {
+    fn from(illegal: Illegal) -> Self {
+        Self(illegal.to_string())
+    }
+}
+
+/// No state: not born yet, or forgotten.
+pub(super) const NOTHING: &str = "-";
+
+type Folded = Result<Vec<Change>, Unfounded>;
+
+impl Books {
+    pub(super) fn new(cast: Cast, in_order: bool) -> Self {
+        Self {
+            cast,
+            in_order,
+            sites: BTreeMap::new(),
+            brokers: BTreeMap::new(),
+            guests: BTreeMap::new(),
+            times: BTreeMap::new(),
+        }
+    }
+
+    /// The number of an actor's facts that are durable.
+    pub(super) fn length(&self, actor: ActorId) -> u64 {
+        self.times.get(&actor).map_or(0, |times| times.len() as u64)
+    }
+
+    /// Takes in a fact; answers what it moved.
+    pub(super) fn fold(&mut self, actor: ActorId, entry: &Entry) -> Folded {
+        self.times.entry(actor).or_default().push(entry.at);
+        match &entry.fact {
+            Fact::SiteAuthority(fact) => {
+                self.sites.entry(actor).or_default().fold(actor, entry.at, fact)
+            }
+            Fact::Broker(fact) => self.brokers.entry(actor).or_default().fold(actor, fact),
+            Fact::ServiceManager(fact) => self.guests.entry(actor).or_default().fold(actor, fact),
+        }
+    }
+
+    pub(super) fn name(&self, actor: ActorId) -> String {
+        self.cast.name(actor)
+    }
+
+    /// A unit of a site's, as a sentence names it.
+    pub(super) fn unit(&self, site: ActorId, unit: UnitId) -> String {
+        format!("unit {unit} of {}", self.name(site))
+    }
+}
+
+fn unfounded(what: impl fmt::Display) -> Unfounded {
+    Unfounded(format!("it speaks of {what}, which is not there"))
+}

@@ -1,0 +1,347 @@
+//! What a site's journal says: units, delegations, leases, tickets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
+use tenure_core::driver::{Epoch, UnitId};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Term, Time};
+use tenure_core::site_authority::facts::{
+    Fact, InventoryChanged, LeaseClosed, Redeemed, Stocked, TicketRefused, TicketSurrendered,
+};
+use tenure_core::site_authority::machine::{Event, State};
+use tenure_core::site_authority::unit;
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::{DelegationId, LinkHash, SignedLink};
+use tenure_core::ticket::receipt::Receipt;
+use tenure_core::wire::refusal::Refusal;
+
+/// One site's books.
+#[derive(Default)]
+pub(crate) struct SiteBooks {
+    /// How many units of each type there are.
+    pub(crate) stock: BTreeMap<Name, u32>,
+    pub(crate) units: BTreeMap<UnitId, UnitRecord>,
+    /// Every generation of every delegation.
+    pub(crate) delegations: BTreeMap<(DelegationId, u32), Ticket>,
+    /// Leases and surrendered tickets, forgotten ones too.
+    pub(crate) leases: BTreeMap<LinkHash, SiteLease>,
+    /// The lease of each ticket that was redeemed or surrendered.
+    pub(crate) by_ticket: BTreeMap<LinkHash, LinkHash>,
+    /// The names of all these tickets.
+    pub(crate) issued: BTreeSet<LinkHash>,
+    /// The newest generation of each delegation that is not acknowledged.
+    offered: BTreeMap<u64, LinkHash>,
+    /// Tickets that were refused for good.
+    pub(crate) refused: BTreeMap<LinkHash, RefusedTicket>,
+    /// Every link of the tickets that it issued, took or refused.
+    links: BTreeMap<LinkHash, SignedLink>,
+}
+
+/// A ticket that was refused for good.
+pub(crate) struct RefusedTicket {
+    pub(crate) ticket: Ticket,
+    pub(crate) refusal: Refusal,
+}
+
+/// A unit.
+pub(crate) struct UnitRecord {
+    pub(crate) resource: Name,
+    pub(crate) state: unit::State,
+    pub(crate) epoch: Epoch,
+    /// The guest's name for the lease that was set up last.
+    pub(crate) served: LeaseId,
+    /// Whether its site has it no longer.
+    pub(crate) withdrawn: bool,
+}
+
+impl UnitRecord {
+    pub(crate) fn word(&self) -> &'static str {
+        if self.withdrawn { NOTHING } else { self.state.word() }
+    }
+}
+
+/// A lease at its site.
+pub(crate) struct SiteLease {
+    pub(crate) state: State,
+    /// Its own ticket, then its extensions.
+    pub(crate) tickets: Vec<Ticket>,
+    pub(crate) term: Term,
+    pub(crate) id: LeaseId,
+    /// The units it went active with, and their epochs.
+    pub(crate) active_with: BTreeMap<UnitId, Epoch>,
+    pub(crate) receipts: Vec<Receipt>,
+    pub(crate) forgotten: bool,
+}
+
+impl SiteLease {
+    pub(crate) fn holder(&self) -> ActorId {
+        self.tickets[0].bottom().holder
+    }
+
+    pub(crate) fn word(&self) -> &'static str {
+        if self.forgotten { NOTHING } else { self.state.word() }
+    }
+}
+
+impl SiteBooks {
+    pub(super) fn fold(&mut self, me: ActorId, at: Time, fact: &Fact) -> Folded {
+        let mut news = News { site: me, changes: Vec::new() };
+        match fact {
+            Fact::Stocked(fact) => self.stocked(fact, &mut news),
+            Fact::InventoryChanged(fact) => self.withdrawn(fact, &mut news)?,
+            Fact::DelegationIssued(fact) => {
+                let link = fact.ticket.bottom();
+                let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
+                let id = DelegationId { issuer: link.issuer, number: generation.delegation };
+                self.issued.insert(link.hash());
+                self.know(&fact.ticket);
+                self.offered.insert(generation.delegation, link.hash());
+                self.delegations.insert((id, generation.generation), fact.ticket.clone());
+            }
+            Fact::Redeemed(fact) => self.redeemed(at, fact, &mut news),
+            Fact::LeaseExtended(fact) => self.extended(fact.lease, &fact.ticket, &mut news)?,
+            Fact::TicketRefused(fact) => {
+                let (ticket, refusal) = (fact.ticket.clone(), self.refusal(fact)?);
+                self.refused.insert(ticket.hash(), RefusedTicket { ticket, refusal });
+            }
+            Fact::CameDue(fact) => self.step_lease(fact.lease, Event::CameDue, &mut news)?,
+            Fact::UnitsAssigned(fact) => {
+                for &unit in &fact.units {
+                    self.step_unit(unit, unit::Event::Assigned(fact.lease), &mut news)?;
+                }
+                let units = fact.units.iter().copied().collect();
+                self.step_lease(fact.lease, Event::Assigned(units), &mut news)?;
+            }
+            Fact::UnitSetUp(fact) => {
+                let event = unit::Event::SetUp(fact.properties.clone());
+                self.step_unit(fact.unit, event, &mut news)?;
+                let state = self.units.get(&fact.unit).map(|unit| &unit.state);
+                if let Some(&unit::State::Ready { tenant, .. }) = state {
+                    self.step_lease(tenant, Event::UnitReady(fact.unit), &mut news)?;
+                }
+            }
+            Fact::UnitSetupFailed(fact) => {
+                self.lost(fact.unit, unit::Event::SetupFailed, &mut news)?;
+            }
+            Fact::UnitTornDown(fact) => {
+                self.step_unit(fact.unit, unit::Event::TornDown, &mut news)?;
+            }
+            Fact::UnitTeardownFailed(fact) => {
+                self.lost(fact.unit, unit::Event::TeardownFailed, &mut news)?;
+            }
+            Fact::UnitReset(fact) => self.step_unit(fact.unit, unit::Event::Reset, &mut news)?,
+            Fact::LeaseActivated(fact) => self.activated(fact.lease, &mut news)?,
+            Fact::LeaseClosed(fact) => self.closed(fact, &mut news)?,
+            Fact::TicketSurrendered(fact) => self.surrendered(fact, &mut news),
+            Fact::LeaseForgotten(fact) => self.forgotten(fact.lease, &mut news),
+            Fact::DelegationAcknowledged(fact) => {
+                self.offered.remove(&fact.number);
+            }
+            Fact::DelegationEnded(fact) => {
+                let id = DelegationId { issuer: me, number: fact.number };
+                let issued = self.delegations.range((id, 0)..=(id, u32::MAX)).next();
+                issued.ok_or_else(|| unfounded(id))?;
+                self.offered.remove(&fact.number);
+            }
+            Fact::MapperAnswered(_) | Fact::Woken(_) => {}
+        }
+        Ok(news.changes)
+    }
+
+    fn know(&mut self, ticket: &Ticket) {
+        for link in ticket.links() {
+            self.links.entry(link.hash()).or_insert_with(|| link.clone());
+        }
+    }
+
+    /// Why a ticket was refused, with all the evidence.
+    pub(crate) fn refusal(&self, fact: &TicketRefused) -> Result<Refusal, Unfounded> {
+        let find = |hash| self.links.get(&hash).cloned();
+        let refusal = fact.denial.refusal(&fact.ticket, find);
+        refusal.ok_or_else(|| unfounded("a link in evidence"))
+    }
+
+    fn stocked(&mut self, fact: &Stocked, news: &mut News) {
+        let first = self.units.last_key_value().map_or(0, |(last, _)| last.0 + 1);
+        *self.stock.entry(fact.resource.clone()).or_default() += fact.units;
+        for number in first..first + fact.units {
+            let record = UnitRecord {
+                resource: fact.resource.clone(),
+                state: unit::State::Free,
+                epoch: Epoch::default(),
+                served: LeaseId { number: 0, part: 0 },
+                withdrawn: false,
+            };
+            news.unit(UnitId(number), NOTHING, record.state.word());
+            self.units.insert(UnitId(number), record);
+        }
+    }
+
+    fn withdrawn(&mut self, fact: &InventoryChanged, news: &mut News) -> Result<(), Unfounded> {
+        for &id in &fact.withdrawn {
+            let unit = self.units.get_mut(&id).filter(|unit| !unit.withdrawn);
+            let unit = unit.ok_or_else(|| unfounded(id))?;
+            news.unit(id, unit.word(), NOTHING);
+            unit.withdrawn = true;
+            let stock = self.stock.entry(fact.resource.clone()).or_default();
+            *stock = stock.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    fn redeemed(&mut self, at: Time, fact: &Redeemed, news: &mut News) {
+        let due = fact.ticket.bottom().term.start() <= at;
+        let state = if due { State::Due } else { State::Early };
+        self.lease_born(&fact.ticket, state, fact.lease, Vec::new(), news);
+    }
+
+    fn surrendered(&mut self, fact: &TicketSurrendered, news: &mut News) {
+        let state = State::Closed { units: Default::default(), why: fact.why.clone() };
+        let nameless = LeaseId { number: 0, part: 0 };
+        self.lease_born(&fact.ticket, state, nameless, fact.receipts.clone(), news);
+    }
+
+    fn lease_born(
+        &mut self,
+        ticket: &Ticket,
+        state: State,
+        id: LeaseId,
+        receipts: Vec<Receipt>,
+        news: &mut News,
+    ) {
+        let hash = ticket.hash();
+        self.know(ticket);
+        news.ticket(hash, NOTHING, state.word());
+        let lease = SiteLease {
+            state,
+            tickets: vec![ticket.clone()],
+            term: ticket.bottom().term,
+            id,
+            active_with: BTreeMap::new(),
+            receipts,
+            forgotten: false,
+        };
+        self.leases.insert(hash, lease);
+        self.by_ticket.insert(hash, hash);
+    }
+
+    fn extended(
+        &mut self,
+        hash: LinkHash,
+        ticket: &Ticket,
+        news: &mut News,
+    ) -> Result<(), Unfounded> {
+        self.step_lease(hash, Event::Extended, news)?;
+        self.by_ticket.insert(ticket.hash(), hash);
+        self.know(ticket);
+        if let Some(lease) = self.leases.get_mut(&hash) {
+            let end = ticket.bottom().term.end();
+            lease.term = Term::new(lease.term.start(), end).unwrap_or(lease.term);
+            lease.tickets.push(ticket.clone());
+        }
+        Ok(())
+    }
+
+    fn activated(&mut self, hash: LinkHash, news: &mut News) -> Result<(), Unfounded> {
+        self.step_lease(hash, Event::Activated, news)?;
+        let Some(lease) = self.leases.get_mut(&hash) else { return Ok(()) };
+        let epoch = |unit| Some((unit, self.units.get(&unit)?.epoch));
+        lease.active_with = lease.state.units().into_iter().filter_map(epoch).collect();
+        Ok(())
+    }
+
+    fn closed(&mut self, fact: &LeaseClosed, news: &mut News) -> Result<(), Unfounded> {
+        let lease = self.leases.get_mut(&fact.lease).ok_or_else(|| unfounded(fact.lease))?;
+        let units = lease.state.units();
+        lease.receipts.clone_from(&fact.receipts);
+        self.step_lease(fact.lease, Event::Closed(fact.why.clone()), news)?;
+        for unit in units {
+            self.step_unit(unit, unit::Event::Released, news)?;
+        }
+        Ok(())
+    }
+
+    fn forgotten(&mut self, hash: LinkHash, news: &mut News) {
+        if let Some(lease) = self.leases.get_mut(&hash) {
+            news.ticket(hash, lease.word(), NOTHING);
+            lease.forgotten = true;
+        }
+    }
+
+    /// A unit will not serve the lease it was meant for.
+    fn lost(&mut self, id: UnitId, event: unit::Event, news: &mut News) -> Result<(), Unfounded> {
+        let tenant = self.tenant(id);
+        self.step_unit(id, event, news)?;
+        match tenant.filter(|_| self.tenant(id).is_none()) {
+            Some(lease) => self.step_lease(lease, Event::UnitLost(id), news),
+            None => Ok(()),
+        }
+    }
+
+    /// The lease that a unit is on, or that waits for it.
+    pub(crate) fn tenant(&self, unit: UnitId) -> Option<LinkHash> {
+        self.units.get(&unit)?.state.tenant()
+    }
+
+    /// Whether a delegation waits for its broker.
+    pub(crate) fn offers(&self, ticket: &Ticket) -> bool {
+        let number = ticket.bottom().delegation.map(|generation| generation.delegation);
+        number.and_then(|number| self.offered.get(&number)) == Some(&ticket.hash())
+    }
+
+    /// Whether a lease or ticket was closed with this receipt.
+    pub(crate) fn vouches(&self, receipt: &Receipt) -> bool {
+        let lease = self.by_ticket.get(&receipt.what.link).and_then(|hash| self.leases.get(hash));
+        lease.is_some_and(|lease| lease.receipts.contains(receipt))
+    }
+
+    fn step_lease(
+        &mut self,
+        hash: LinkHash,
+        event: Event,
+        news: &mut News,
+    ) -> Result<(), Unfounded> {
+        let lease = self.leases.get_mut(&hash).ok_or_else(|| unfounded(hash))?;
+        let from = lease.state.word();
+        lease.state = std::mem::replace(&mut lease.state, State::Early).next(event)?;
+        news.ticket(hash, from, lease.state.word());
+        Ok(())
+    }
+
+    fn step_unit(
+        &mut self,
+        id: UnitId,
+        event: unit::Event,
+        news: &mut News,
+    ) -> Result<(), Unfounded> {
+        let unit = self.units.get_mut(&id).filter(|unit| !unit.withdrawn);
+        let unit = unit.ok_or_else(|| unfounded(id))?;
+        let from = unit.state.clone();
+        unit.state = std::mem::replace(&mut unit.state, unit::State::Free).next(event)?;
+        unit.epoch = unit::epoch_after(unit.epoch, &from, &unit.state);
+        if let unit::State::SettingUp { tenant } = &unit.state {
+            unit.served = self.leases.get(tenant).ok_or_else(|| unfounded(tenant))?.id;
+        }
+        news.unit(id, from.word(), unit.state.word());
+        Ok(())
+    }
+}
+
+/// What a fact moved at one site.
+struct News {
+    site: ActorId,
+    changes: Vec<Change>,
+}
+
+impl News {
+    fn unit(&mut self, unit: UnitId, from: &'static str, to: &'static str) {
+        self.changes.push(Change { subject: Subject::Unit(self.site, unit), from, to });
+    }
+
+    fn ticket(&mut self, hash: LinkHash, from: &'static str, to: &'static str) {
+        self.changes.push(Change { subject: Subject::Ticket(self.site, hash), from, to });
+    }
+}

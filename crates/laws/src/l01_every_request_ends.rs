@@ -1,0 +1,176 @@
+//! L1: whoever asks is answered.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::books::{Books, GuestBooks, Subject};
+use super::{Bounds, Change, Check, Law, Observation, Scene, Tally, Verdict};
+use tenure_core::model::identity::ActorId;
+use tenure_core::service_manager::machine::State;
+use tenure_core::wire::message::Message;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::{Span, Time};
+
+pub(super) const LAW: Law = Law {
+    id: "L1",
+    name: "every request ends",
+    statement: "Once the faults have stopped, every lease that was asked for of honest actors is active or \
+                over within the bound, counted from when its term may begin at the latest and its answer \
+                is due. A guest at rest has asked for whatever it waits for, and by its own clock it \
+                waits for tickets until its request's last word and no longer.",
+    source: "termination after stabilisation; Shirako S49, AVE A09",
+    on: "facts of guests, in true time; guests at rest and what they send",
+};
+
+/// The least lease, to search from.
+const FIRST: LeaseId = LeaseId { number: 0, part: 0 };
+
+/// The kind of message that a guest in a state waits to have answered.
+fn question(word: &str) -> Option<&'static str> {
+    match word {
+        "Asking" | "GivenUp" | "Joining+asking" | "Active+asking" => Some("request"),
+        "Redeeming" | "Joining+redeeming" | "Active+redeeming" => Some("redeem"),
+        "Closing" => Some("close"),
+        "Crediting" => Some("credit"),
+        _ => None,
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Bench {
+    /// When the faults stopped, and how long a request may take from then on.
+    healed: Option<(Time, Span)>,
+    /// The leases that wait, and since when.
+    waiting: BTreeMap<(ActorId, LeaseId), Time>,
+    /// The leases of each guest for which a question is to be sent.
+    unasked: BTreeMap<ActorId, BTreeMap<LeaseId, &'static str>>,
+    /// The leases that wait for tickets, by the last word of their requests.
+    by_last_word: BTreeSet<(ActorId, Time, LeaseId)>,
+}
+
+impl Check for Bench {
+    fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> Verdict {
+        let Subject::Lease(guest, lease) = change.subject else { return Ok(()) };
+        self.asks(guest, lease, change);
+        self.waits_for_tickets(scene.books, guest, lease);
+        let waits = ["Asking", "GivenUp", "Redeeming", "Joining"];
+        let word = change.to.split('+').next().unwrap_or_default();
+        if waits.contains(&word) {
+            self.waiting.entry((guest, lease)).or_insert(scene.now);
+            return Ok(());
+        }
+        match self.waiting.remove(&(guest, lease)) {
+            Some(since) => self.in_time(scene.books, scene.now, ((guest, lease), since), tally),
+            None => Ok(()),
+        }
+    }
+
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+        match *seen {
+            Observation::Sent { envelope, .. } => {
+                let Some(guest) = scene.books.guests.get(&scene.actor) else { return Ok(()) };
+                let lease = lease_of(guest, &envelope.message);
+                let unasked = self.unasked.get_mut(&scene.actor);
+                lease.and_then(|lease| unasked?.remove(&lease));
+                Ok(())
+            }
+            Observation::Rested { actor, clock } => self.rests(scene, actor, clock, tally),
+            _ => Ok(()),
+        }
+    }
+
+    fn healed(&mut self, now: Time, bounds: Bounds) {
+        self.healed = Some((now, bounds.request));
+    }
+
+    fn settled(&mut self, books: &Books, now: Time, tally: &mut Tally) -> Verdict {
+        self.waiting
+            .iter()
+            .try_for_each(|(&lease, &since)| self.in_time(books, now, (lease, since), tally))
+    }
+}
+
+/// The lease that a guest sends a question for.
+fn lease_of(guest: &GuestBooks, message: &Message) -> Option<LeaseId> {
+    let of_ticket = |hash| guest.tickets.get(hash).copied();
+    match message {
+        Message::Request(request) => guest.requests.get(&request.id.number).map(|asked| asked.2),
+        Message::Redeem { ticket, .. } => of_ticket(&ticket.hash()),
+        Message::Close { tickets } => of_ticket(&tickets.first()?.hash()),
+        Message::Credit { receipts } => of_ticket(&receipts.first()?.what.link),
+        _ => None,
+    }
+}
+
+impl Bench {
+    /// A lease comes to wait for an answer, or no longer does.
+    fn asks(&mut self, guest: ActorId, lease: LeaseId, change: &Change) {
+        let unasked = self.unasked.entry(guest).or_default();
+        match question(change.to) {
+            // A wish is given up after it was asked for, if only by the lease that was to be extended.
+            Some(_) if change.to == "GivenUp" => {}
+            Some(question) if self::question(change.from) == Some(question) => {}
+            Some(question) => {
+                unasked.insert(lease, question);
+            }
+            None => {
+                unasked.remove(&lease);
+            }
+        }
+    }
+
+    fn waits_for_tickets(&mut self, books: &Books, guest: ActorId, id: LeaseId) {
+        let Some(record) = books.guests.get(&guest) else { return };
+        let Some(lease) = record.leases.get(&id) else { return };
+        let Some((_, request, _)) = record.requests.get(&lease.number) else { return };
+        let waits = matches!(lease.state, State::Asking { .. } | State::GivenUp { .. });
+        let key = (guest, request.last_word(), id);
+        if waits {
+            self.by_last_word.insert(key);
+        } else {
+            self.by_last_word.remove(&key);
+        }
+    }
+
+    fn rests(
+        &self,
+        scene: &Scene<'_>,
+        guest: ActorId,
+        clock: Time,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let unasked = self.unasked.get(&guest).and_then(BTreeMap::first_key_value);
+        tally.check(unasked.is_none(), || {
+            let (name, (lease, question)) = (scene.name(), unasked.unwrap_or((&FIRST, &"question")));
+            format!("{name} rests without a `{question}` for lease {lease}, for which it waits")
+        })?;
+        let next = self.by_last_word.range((guest, Time::MIN, FIRST)..).next();
+        let Some(&(_, last, lease)) = next.filter(|next| next.0 == guest) else { return Ok(()) };
+        tally.check(clock < last, || {
+            let name = scene.name();
+            format!("{name} rests at {clock} and waits for lease {lease}, as it may until {last}")
+        })
+    }
+
+    fn in_time(
+        &self,
+        books: &Books,
+        now: Time,
+        ((guest, id), since): ((ActorId, LeaseId), Time),
+        tally: &mut Tally,
+    ) -> Verdict {
+        let Some((healed, bound)) = self.healed else { return Ok(()) };
+        let Some(record) = books.guests.get(&guest) else { return Ok(()) };
+        let Some(lease) = record.leases.get(&id) else { return Ok(()) };
+        let Some((broker, request, _)) = record.requests.get(&lease.number) else { return Ok(()) };
+        let site = lease.first.as_ref().map(|ticket| ticket.site());
+        if !books.cast.honest(*broker) || site.is_some_and(|site| !books.cast.honest(site)) {
+            return Ok(());
+        }
+        let may_wait = request.latest.max(request.answer_by.min(request.last_end()));
+        let due = since.max(healed).max(may_wait).plus(bound);
+        tally.check(now <= due, || {
+            let (name, word) = (books.name(guest), lease.word());
+            format!("lease {id} of {name} waits since {since}, was due by {due}, and is {word}")
+        })
+    }
+}

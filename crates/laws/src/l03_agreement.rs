@@ -1,0 +1,124 @@
+//! L3: in the end all three say the same.
+
+use super::books::{Books, GuestLease, SiteLease};
+use super::{Bounds, Check, Law, Tally, Verdict};
+use tenure_core::model::identity::ActorId;
+use tenure_core::broker::machine as broker;
+use tenure_core::service_manager::machine::{Outcome, State as AtGuest};
+use tenure_core::site_authority::machine::State as AtSite;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::Time;
+
+pub(super) const LAW: Law = Law {
+    id: "L3",
+    name: "agreement",
+    statement: "When nobody wants anything new and all has settled, guest, broker and site say the same of \
+                each lease: it is asked for and open; shown and held; running, with the same units until \
+                the same end; or over, and what was given back is credited.",
+    source: "convergence, quiescent consistency; Shirako S47",
+    on: "the books, when the run has settled",
+};
+
+#[derive(Default)]
+pub(super) struct Bench {
+    healed: bool,
+}
+
+impl Check for Bench {
+    fn healed(&mut self, _: Time, _: Bounds) {
+        self.healed = true;
+    }
+
+    fn settled(&mut self, books: &Books, now: Time, tally: &mut Tally) -> Verdict {
+        if !self.healed {
+            return Ok(());
+        }
+        for (&guest, record) in &books.guests {
+            for (&id, lease) in &record.leases {
+                let differ = difference(books, now, guest, lease);
+                tally.check(differ.is_none(), || sentence(books, (guest, id), lease, differ))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How the views of a lease differ, if they do; nobody is asked about dishonest actors.
+fn difference(
+    books: &Books,
+    now: Time,
+    guest: ActorId,
+    lease: &GuestLease,
+) -> Option<&'static str> {
+    let (broker, request, _) = books.guests.get(&guest)?.requests.get(&lease.number)?;
+    let site = lease.first.as_ref().map(|ticket| ticket.site());
+    if !books.cast.honest(*broker) || site.is_some_and(|site| !books.cast.honest(site)) {
+        return None;
+    }
+    let record = books.brokers.get(broker).and_then(|broker| broker.requests.get(&request.id));
+    let sold = record.map(|record| &record.state);
+    let at_site = at_site(books, lease);
+    match &lease.state {
+        AtGuest::Asking { .. } | AtGuest::GivenUp { .. } => {
+            let open = matches!(sold, Some(broker::State::Open { .. }));
+            (!open).then_some("nobody decides on it")
+        }
+        AtGuest::Redeeming { .. } => {
+            let held = at_site.is_some_and(|l| !matches!(l.state, AtSite::Closed { .. }));
+            (!held).then_some("its site does not hold it")
+        }
+        AtGuest::Joining { held } | AtGuest::Active { held } | AtGuest::Leaving { held, .. } => {
+            let same = at_site.is_some_and(|lease| {
+                let units = held.units.values().map(|(unit, _)| (&unit.unit, &unit.epoch));
+                matches!(lease.state, AtSite::Active { .. })
+                    && lease.term.end() == held.term.end()
+                    && lease.active_with.iter().eq(units)
+            });
+            (!same).then_some("its site does not let it run with these units until this end")
+        }
+        AtGuest::Closing { .. } | AtGuest::Crediting { .. } => Some("it is still being given back"),
+        AtGuest::Closed { outcome } => {
+            let ends = at_site.map_or(Time::MIN, |lease| lease.term.end());
+            // Its guest lets go two margins, by the site's clock, before the end at the earliest.
+            let soon = ends <= now.plus(books.cast.margin.times(2));
+            let open = at_site.is_some_and(|l| !matches!(l.state, AtSite::Closed { .. }));
+            let back = matches!(outcome, Outcome::GivenBack);
+            let credited = !back || soon || is_credited(books, lease);
+            if open && !soon {
+                Some("its site lets it run on")
+            } else {
+                (!credited).then_some("its broker has not credited it")
+            }
+        }
+    }
+}
+
+/// Whether every receipt of a lease is in its broker's books.
+fn is_credited(books: &Books, lease: &GuestLease) -> bool {
+    let receipts = at_site(books, lease).map_or(&[][..], |lease| &lease.receipts);
+    receipts.iter().all(|receipt| {
+        let broker = books.brokers.get(&receipt.what.issuer);
+        broker.is_none_or(|broker| {
+            let cut = broker.cut.get(&receipt.what.link);
+            cut.is_some_and(|cut| cut.receipt.is_some() || broker.has_forgotten(cut.request))
+        })
+    })
+}
+
+/// The lease of the first ticket, at its site.
+fn at_site<'a>(books: &'a Books, lease: &GuestLease) -> Option<&'a SiteLease> {
+    let ticket = lease.first.as_ref()?;
+    let site = books.sites.get(&ticket.site())?;
+    site.leases.get(site.by_ticket.get(&ticket.hash())?)
+}
+
+fn sentence(
+    books: &Books,
+    (guest, id): (ActorId, LeaseId),
+    lease: &GuestLease,
+    differ: Option<&'static str>,
+) -> String {
+    let at_site = at_site(books, lease).map_or("unknown", |lease| lease.word());
+    let (name, word, differ) = (books.name(guest), lease.word(), differ.unwrap_or_default());
+    format!("lease {id} of {name} is {word} there and {at_site} at its site: {differ}")
+}

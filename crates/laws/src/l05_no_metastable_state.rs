@@ -1,0 +1,108 @@
+//! L5: a burst passes and leaves nothing behind.
+
+use std::collections::BTreeMap;
+
+use super::books::Books;
+use super::{Bounds, Check, Law, Scene, Tally, Verdict};
+use tenure_core::broker::facts::Fact;
+use tenure_core::model::slice::RequestId;
+use tenure_core::model::time::{Span, Time};
+
+pub(super) const LAW: Law = Law {
+    id: "L5",
+    name: "no metastable state",
+    statement: "A while after a burst of requests, brokers decide at least nine tenths as large a share of \
+                the requests that come, and that cannot wait, within the bound as they did before it.",
+    source: "metastable failures",
+    on: "facts of brokers, in true time, once the faults have stopped, where a burst is announced",
+};
+
+#[derive(Default)]
+pub(super) struct Bench {
+    /// How long a decision may take, once the faults have stopped.
+    bound: Option<Span>,
+    phase: Phase,
+    before: Count,
+    after: Count,
+    /// The requests that wait for a decision, and since when.
+    open: BTreeMap<RequestId, (Phase, Time)>,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Phase {
+    #[default]
+    Before,
+    During,
+    /// The burst is over, and forgotten from this instant on.
+    After(Time),
+}
+
+/// Requests that came, and those of them that were decided in time.
+#[derive(Default)]
+struct Count {
+    came: u64,
+    decided: u64,
+}
+
+impl Bench {
+    /// What counts at a phase, if anything does at this instant.
+    fn count(&mut self, phase: Phase, came: Time) -> Option<&mut Count> {
+        match phase {
+            Phase::Before => Some(&mut self.before),
+            Phase::After(from) if from <= came => Some(&mut self.after),
+            Phase::During | Phase::After(_) => None,
+        }
+    }
+
+    fn decided(&mut self, request: &RequestId, now: Time) {
+        let Some((phase, came)) = self.open.remove(request) else { return };
+        let in_time = self.bound.is_some_and(|bound| now <= came.plus(bound));
+        if let Some(count) = self.count(phase, came).filter(|_| in_time) {
+            count.decided += 1;
+        }
+    }
+}
+
+impl Check for Bench {
+    fn broker(&mut self, scene: &Scene<'_>, fact: &Fact, _: &mut Tally) -> Verdict {
+        match fact {
+            Fact::Requested(fact) if self.bound.is_some() => {
+                let (request, phase) = (&fact.request, self.phase);
+                if request.latest > request.earliest {
+                    return Ok(());
+                }
+                if let Some(count) = self.count(phase, scene.now) {
+                    count.came += 1;
+                    self.open.insert(request.id, (phase, scene.now));
+                }
+            }
+            Fact::TicketsCut(fact) => self.decided(&fact.request, scene.now),
+            Fact::RequestRefused(fact) => self.decided(&fact.request, scene.now),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn healed(&mut self, _: Time, bounds: Bounds) {
+        self.bound = Some(bounds.request);
+    }
+
+    fn burst(&mut self, forgotten: Option<Time>) {
+        self.phase = forgotten.map_or(Phase::During, Phase::After);
+    }
+
+    fn settled(&mut self, _: &Books, _: Time, tally: &mut Tally) -> Verdict {
+        let (before, after) = (&self.before, &self.after);
+        if before.came == 0 || after.came == 0 {
+            return Ok(());
+        }
+        // decided/came after, at least 9/10 of decided/came before.
+        let enough = 10 * after.decided * before.came >= 9 * before.decided * after.came;
+        tally.check(enough, || {
+            format!(
+                "before the burst {} of {} requests were decided in time, after it {} of {}",
+                before.decided, before.came, after.decided, after.came
+            )
+        })
+    }
+}

@@ -1,0 +1,287 @@
+//! S2: nobody hands on more than it holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Check, Law, Scene, Tally, Verdict};
+use tenure_core::model::calendar::Calendar;
+use tenure_core::broker::facts as broker;
+use tenure_core::site_authority::facts as site_authority;
+use tenure_core::model::identity::ActorId;
+use tenure_core::site_authority::machine::CloseReason;
+use tenure_core::model::name::Name;
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::ledger::LEDGER_RETENTION;
+use tenure_core::ticket::link::{AccountId, DelegationId, LinkHash, SignedLink};
+use tenure_core::ticket::receipt::Receipt;
+use tenure_core::model::time::{Term, Time};
+
+pub(super) const LAW: Law = Law {
+    id: "S2",
+    name: "conservation",
+    statement: "At every instant, as far back as a term may start, the children of a ticket that were not \
+                given back are together no more than the ticket: those an honest broker cuts, and those an \
+                honest site accepts, whoever cut them. A ticket that is used counts as its own child. What \
+                a site delegates is no more than its stock. A delegation ends when no ticket under it can \
+                run any more. What comes back early comes back whole: each \
+                ticket has one receipt, for what is left of it.",
+    source: "linear resource, no over-subscription; Shirako S10, S14",
+    on: "facts of brokers and sites",
+};
+
+#[derive(Default)]
+pub(super) struct Bench {
+    /// What is left of each ticket in the eyes of each actor.
+    left: BTreeMap<(ActorId, AccountId), Account>,
+    /// What each child takes from which account, in the eyes of each actor.
+    taken: BTreeMap<(ActorId, LinkHash), Charge>,
+    /// Tickets that were used whole, at each site.
+    used: BTreeSet<(ActorId, LinkHash)>,
+    /// What each site has not delegated, by type.
+    stock: BTreeMap<(ActorId, Name), Calendar>,
+}
+
+/// What is left of a ticket over time.
+struct Account {
+    /// The link, or the newest generation of the delegation.
+    head: SignedLink,
+    left: Calendar,
+}
+
+/// What a child takes from its parent.
+struct Charge {
+    account: AccountId,
+    link: SignedLink,
+    /// The part of its term that was not given back.
+    term: Option<Term>,
+}
+
+impl Check for Bench {
+    fn site(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &site_authority::Fact,
+        tally: &mut Tally,
+    ) -> Verdict {
+        use site_authority::Fact;
+        match fact {
+            Fact::Stocked(fact) => {
+                let all = Term::new(Time::MIN, Time::MAX);
+                let stock = self.stock.entry((scene.actor, fact.resource.clone())).or_default();
+                all.into_iter().for_each(|all| stock.add(all, i64::from(fact.units)));
+                Ok(())
+            }
+            Fact::InventoryChanged(fact) => {
+                let count = i64::try_from(fact.withdrawn.len()).unwrap_or(i64::MAX);
+                let rest = Term::new(scene.at, Time::MAX);
+                let stock = self.stock.entry((scene.actor, fact.resource.clone())).or_default();
+                rest.iter().for_each(|&rest| stock.add(rest, -count));
+                let left = rest.map_or(0, |rest| stock.free_over(rest));
+                tally.check(left >= 0, || {
+                    let name = scene.name();
+                    format!("{name} withdraws {count} units, {} of which are delegated", -left)
+                })
+            }
+            Fact::DelegationIssued(fact) => self.delegated(scene, fact.ticket.bottom(), tally),
+            Fact::DelegationEnded(fact) => {
+                let id = DelegationId { issuer: scene.actor, number: fact.number };
+                self.ended(scene, id, scene.at, tally)
+            }
+            Fact::Redeemed(fact) => self.claimed(scene, &fact.ticket, tally),
+            Fact::LeaseExtended(fact) => self.claimed(scene, &fact.ticket, tally),
+            Fact::TicketSurrendered(fact) => {
+                self.claimed(scene, &fact.ticket, tally)?;
+                self.given_back(scene.actor, fact.ticket.hash(), scene.at);
+                receipts_fit(scene, &[&fact.ticket], &fact.receipts, tally)
+            }
+            Fact::LeaseClosed(fact) => {
+                let site = scene.books.sites.get(&scene.actor);
+                let lease = site.and_then(|site| site.leases.get(&fact.lease));
+                let tickets: Vec<_> = lease.iter().flat_map(|lease| &lease.tickets).collect();
+                for ticket in &tickets {
+                    self.given_back(scene.actor, ticket.hash(), scene.at);
+                }
+                match fact.why {
+                    CloseReason::TermOver => Ok(()),
+                    CloseReason::GivenBack | CloseReason::Failed(_) => {
+                        receipts_fit(scene, &tickets, &fact.receipts, tally)
+                    }
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> Verdict {
+        use broker::Fact;
+        match fact {
+            Fact::DelegationTaken(fact) => {
+                self.open(scene.actor, fact.ticket.bottom());
+                Ok(())
+            }
+            Fact::DelegationEnded(fact) => {
+                self.ended(scene, fact.delegation, scene.at.minus(LEDGER_RETENTION), tally)
+            }
+            Fact::TicketsCut(fact) => fact.tickets.iter().try_for_each(|(_, ticket)| {
+                let [.., parent, child] = ticket.links() else { return Ok(()) };
+                self.take(scene, parent, child, tally)
+            }),
+            Fact::ReceiptTaken(fact) => self.credited(scene, &fact.receipt, tally),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Bench {
+    /// A site delegates within its stock.
+    fn delegated(&mut self, scene: &Scene<'_>, link: &SignedLink, tally: &mut Tally) -> Verdict {
+        let old = self.left.get(&(scene.actor, link.account())).map(|account| account.head.clone());
+        let stock = self.stock.entry((scene.actor, link.resource.clone())).or_default();
+        if let Some(old) = old {
+            stock.add(old.term, i64::from(old.units.get()));
+        }
+        stock.add(link.term, -i64::from(link.units.get()));
+        let left = stock.free_over(link.term);
+        self.open(scene.actor, link);
+        tally.check(left >= 0, || {
+            let (name, account) = (scene.name(), link.account());
+            format!("{name} delegates {} units as {account}, {} more than it has", link.units, -left)
+        })
+    }
+
+    /// A delegation ends when nothing under it runs any more `by` an instant.
+    fn ended(
+        &mut self,
+        scene: &Scene<'_>,
+        id: DelegationId,
+        by: Time,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let account = self.left.remove(&(scene.actor, AccountId::Delegation(id)));
+        let until = account.map(|account| account.head.term.end());
+        tally.check(until.is_some_and(|until| until <= by), || {
+            let (name, at) = (scene.name(), scene.at);
+            format!("{name} ends {id} at {at}, which covers tickets until {until:?}")
+        })
+    }
+
+    /// Opens the account of a ticket, or takes in its next generation.
+    fn open(&mut self, eyes: ActorId, link: &SignedLink) {
+        let (units, key) = (i64::from(link.units.get()), (eyes, link.account()));
+        match self.left.get_mut(&key) {
+            Some(account) => {
+                let old = std::mem::replace(&mut account.head, link.clone());
+                account.left.add(old.term, -i64::from(old.units.get()));
+                account.left.add(link.term, units);
+            }
+            None => {
+                let mut left = Calendar::new();
+                left.add(link.term, units);
+                self.left.insert(key, Account { head: link.clone(), left });
+            }
+        }
+    }
+
+    /// A site accepts a ticket: every link of it, and the use of the last one.
+    fn claimed(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> Verdict {
+        for pair in ticket.links().windows(2) {
+            self.take(scene, &pair[0], &pair[1], tally)?;
+        }
+        let link = ticket.bottom();
+        if !self.used.insert((scene.actor, link.hash())) {
+            return Ok(());
+        }
+        self.charge(scene, link, link, tally)
+    }
+
+    /// A child of a ticket, taken once.
+    fn take(
+        &mut self,
+        scene: &Scene<'_>,
+        parent: &SignedLink,
+        child: &SignedLink,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let key = (scene.actor, child.hash());
+        if self.taken.contains_key(&key) {
+            return Ok(());
+        }
+        let (account, term) = (parent.account(), Some(child.term));
+        self.taken.insert(key, Charge { account, link: child.clone(), term });
+        self.charge(scene, parent, child, tally)
+    }
+
+    fn charge(
+        &mut self,
+        scene: &Scene<'_>,
+        parent: &SignedLink,
+        child: &SignedLink,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let key = (scene.actor, parent.account());
+        if !self.left.contains_key(&key) {
+            self.open(scene.actor, parent);
+        }
+        let Some(account) = self.left.get_mut(&key) else { return Ok(()) };
+        // What lies further back than a term may start is told apart by nobody.
+        let past = scene.at.minus(LEDGER_RETENTION);
+        account.left.forget_until(past.minus(LEDGER_RETENTION));
+        account.left.add(child.term, -i64::from(child.units.get()));
+        let Some(term) = child.term.from(past) else { return Ok(()) };
+        let short = account.left.first_short(term, 0);
+        tally.check(short.is_none(), || {
+            let at = short.unwrap_or(term.start());
+            let (name, over) = (scene.name(), -account.left.free_at(at));
+            let (child, parent) = (child.hash(), account.head.account());
+            format!("{name} lets ticket {child} exceed what is left of {parent} by {over} at {at}")
+        })
+    }
+
+    /// A site has the units of a ticket again, from an instant on.
+    fn given_back(&mut self, eyes: ActorId, hash: LinkHash, from: Time) {
+        let Some(charge) = self.taken.get_mut(&(eyes, hash)) else { return };
+        let Some(term) = charge.term.and_then(|term| term.from(from)) else { return };
+        charge.term = charge.term.and_then(|term| term.until(from));
+        if let Some(account) = self.left.get_mut(&(eyes, charge.account)) {
+            account.left.add(term, i64::from(charge.link.units.get()));
+        }
+    }
+
+    /// A broker may sell again what a receipt says, once.
+    fn credited(&mut self, scene: &Scene<'_>, receipt: &Receipt, tally: &mut Tally) -> Verdict {
+        let what = &receipt.what;
+        let charge = self.taken.get(&(scene.actor, what.link));
+        let good = charge.is_some_and(|charge| {
+            charge.term.is_some_and(|left| left.encloses(what.term))
+                && charge.link.units == what.units
+        });
+        tally.check(good, || {
+            let (name, link) = (scene.name(), what.link);
+            format!("{name} credits {} units of ticket {link}, which are not out", what.units)
+        })?;
+        self.given_back(scene.actor, what.link, what.term.start());
+        Ok(())
+    }
+}
+
+/// The receipts of a site say of each ticket what is left of it, and of nothing else.
+fn receipts_fit(
+    scene: &Scene<'_>,
+    tickets: &[&Ticket],
+    receipts: &[Receipt],
+    tally: &mut Tally,
+) -> Verdict {
+    let left = |ticket: &&&Ticket| Some((ticket.hash(), ticket.bottom().term.from(scene.at)?));
+    let expected: BTreeMap<_, _> = tickets.iter().filter_map(|ticket| left(&ticket)).collect();
+    let signed = receipts.iter().map(|receipt| (receipt.what.link, receipt.what.term));
+    let same = receipts.len() == expected.len() && expected == signed.collect();
+    let units = |receipt: &Receipt| {
+        let mut of = tickets.iter().map(|ticket| ticket.bottom());
+        of.any(|link| link.hash() == receipt.what.link && link.units == receipt.what.units)
+    };
+    tally.check(same && receipts.iter().all(units), || {
+        let (name, at) = (scene.name(), scene.at);
+        let words = receipts.iter().map(|r| format!("{} from {}", r.what.units, r.what.term));
+        let words = words.collect::<Vec<_>>().join(", ");
+        format!("{name} signs at {at} that [{words}] came back, which is not what is left")
+    })
+}

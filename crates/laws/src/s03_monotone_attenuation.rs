@@ -1,0 +1,47 @@
+//! S3: a part is inside its whole.
+
+use super::{Check, Law, Scene, Tally, Verdict};
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::SignedLink;
+
+pub(super) const LAW: Law = Law {
+    id: "S3",
+    name: "monotone attenuation",
+    statement: "Each link of a ticket is a part of the one above: cut by its holder, of the same type, with \
+                no more units, within its term, with all of its constraints. Only a site's own link is a \
+                delegation.",
+    source: "capability attenuation; Shirako S10, S11",
+    on: "every ticket in a fact",
+};
+
+#[derive(Default)]
+pub(super) struct Bench;
+
+impl Check for Bench {
+    fn ticket(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> Verdict {
+        let root = ticket.root();
+        let fault = root.parent.map(|_| "its root names a parent");
+        let faults = ticket.links().windows(2).filter_map(|pair| outside(&pair[0], &pair[1]));
+        let fault = fault.or(faults.into_iter().next());
+        tally.check(fault.is_none(), || {
+            let (name, fault) = (scene.name(), fault.unwrap_or_default());
+            format!("{name} takes ticket {} for good, but {fault}", ticket.hash())
+        })
+    }
+}
+
+/// How a link leaves the one above it, if it does.
+fn outside(parent: &SignedLink, child: &SignedLink) -> Option<&'static str> {
+    let (outer, inner) = (parent.term, child.term);
+    let rules = [
+        (child.parent == Some(parent.hash()), "a link names another parent"),
+        (child.issuer == parent.holder, "a link is not cut by the holder of the one above"),
+        (child.resource == parent.resource, "a link is of another type than the one above"),
+        (child.units <= parent.units, "a link has more units than the one above"),
+        (outer.start() <= inner.start(), "a link begins before the one above"),
+        (inner.end() <= outer.end(), "a link ends after the one above"),
+        (child.constraints.keep_all_of(&parent.constraints), "a link drops a constraint"),
+        (child.delegation.is_none(), "a link that no site issued is a delegation"),
+    ];
+    rules.into_iter().find_map(|(holds, fault)| (!holds).then_some(fault))
+}

@@ -1,0 +1,132 @@
+//! S4: a lease runs within its term.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::books::{SiteLease, Subject};
+use super::{Change, Check, Law, Observation, Scene, Tally, Verdict};
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::site_authority::facts as site_authority;
+use tenure_core::model::identity::ActorId;
+use tenure_core::site_authority::machine::State;
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::LinkHash;
+use tenure_core::model::time::{Term, Time};
+
+pub(super) const LAW: Law = Law {
+    id: "S4",
+    name: "term bound",
+    statement: "By its site's clock, a ticket is redeemed before its end, and a lease goes active within its \
+                term, whatever it waited for; an extension joins its lease exactly, with its units, its \
+                type and its holder; a site at rest has no lease that is past its end.",
+    source: "lease safety; Shirako S01, S15, S35",
+    on: "facts of sites and guests; sites at rest",
+};
+
+#[derive(Default)]
+pub(super) struct Bench {
+    /// The leases that are not over, by their ends, and the end of each.
+    by_end: BTreeMap<ActorId, BTreeSet<(Time, LinkHash)>>,
+    ends: BTreeMap<(ActorId, LinkHash), Time>,
+}
+
+impl Check for Bench {
+    fn site(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &site_authority::Fact,
+        tally: &mut Tally,
+    ) -> Verdict {
+        use site_authority::Fact;
+        let lease = |hash| scene.books.sites.get(&scene.actor)?.leases.get(hash);
+        let (name, at) = (|| scene.name(), scene.at);
+        match fact {
+            Fact::Redeemed(fact) => {
+                let term = fact.ticket.bottom().term;
+                tally.check(at < term.end(), || format!("{} redeems a ticket for {term} at {at}", name()))
+            }
+            Fact::CameDue(fact) => {
+                let start = lease(&fact.lease).map(|lease| lease.term.start());
+                tally.check(start.is_some_and(|start| start <= at), || {
+                    format!("{} begins lease {} at {at}, before its term", name(), fact.lease)
+                })
+            }
+            Fact::LeaseActivated(fact) => {
+                let term = lease(&fact.lease).map(|lease| lease.term);
+                // A clock that fell back may be before the start, which it has been beyond.
+                let begun = |term: Term| term.start() <= at || !scene.books.cast.clocks_hold;
+                tally.check(term.is_some_and(|term| begun(term) && at < term.end()), || {
+                    let term = term.map_or_else(String::new, |term| term.to_string());
+                    format!("{} lets lease {} go active at {at}, outside {term}", name(), fact.lease)
+                })
+            }
+            Fact::LeaseExtended(fact) => {
+                let fault = match lease(&fact.lease) {
+                    Some(lease) => does_not_join(lease, &fact.ticket),
+                    None => Some("which is not there"),
+                };
+                tally.check(fault.is_none(), || {
+                    format!("{} extends lease {}, {}", name(), fact.lease, fault.unwrap_or_default())
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn guest(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &service_manager::Fact,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let service_manager::Fact::Leased(fact) = fact else { return Ok(()) };
+        let guest = scene.books.guests.get(&scene.actor);
+        let first = guest.and_then(|guest| guest.leases.get(&fact.lease)?.first.as_ref());
+        let term = first.map(|ticket| ticket.bottom().term);
+        tally.check(term == Some(fact.term), || {
+            let (name, lease) = (scene.name(), fact.lease);
+            format!("{name} takes lease {lease} for {}, which is not its ticket's term", fact.term)
+        })
+    }
+
+    fn change(&mut self, scene: &Scene<'_>, change: &Change, _: &mut Tally) -> Verdict {
+        let Subject::Ticket(site, hash) = change.subject else { return Ok(()) };
+        let lease = scene.books.sites.get(&site).and_then(|site| site.leases.get(&hash));
+        let open = lease.filter(|lease| !matches!(lease.state, State::Closed { .. }));
+        let end = open.map(|lease| lease.term.end());
+        let old = match end {
+            Some(end) => self.ends.insert((site, hash), end),
+            None => self.ends.remove(&(site, hash)),
+        };
+        if old != end {
+            let by_end = self.by_end.entry(site).or_default();
+            old.map(|old| by_end.remove(&(old, hash)));
+            end.map(|end| by_end.insert((end, hash)));
+        }
+        Ok(())
+    }
+
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+        let Observation::Rested { actor, clock } = *seen else { return Ok(()) };
+        let first = self.by_end.get(&actor).and_then(BTreeSet::first);
+        let Some(&(end, hash)) = first else { return Ok(()) };
+        tally.check(clock < end, || {
+            let name = scene.name();
+            format!("{name} rests at {clock} with lease {hash}, which ended at {end}")
+        })
+    }
+}
+
+/// Why a ticket does not go on from a lease, if it does not.
+fn does_not_join(lease: &SiteLease, ticket: &Ticket) -> Option<&'static str> {
+    let (old, new) = (lease.tickets[0].bottom(), ticket.bottom());
+    let of_lease = |hash| lease.tickets.iter().any(|ticket| ticket.hash() == hash);
+    let rules = [
+        (matches!(lease.state, State::Active { .. }), "which is not active"),
+        (new.extends.is_some_and(of_lease), "by a ticket that extends another"),
+        (new.term.start() == lease.term.end(), "by a term that does not begin at its end"),
+        (new.units == old.units, "with another number of units"),
+        (new.resource == old.resource, "with units of another type"),
+        (new.holder == old.holder, "for somebody else"),
+    ];
+    rules.into_iter().find_map(|(holds, fault)| (!holds).then_some(fault))
+}

@@ -1,0 +1,220 @@
+//! S5: holders let go before the site takes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::books::{GuestLease, Subject};
+use super::{Change, Check, Law, Observation, Scene, Tally, Verdict};
+use tenure_core::driver::UnitId;
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::site_authority::facts as site_authority;
+use tenure_core::model::identity::ActorId;
+use tenure_core::site_authority::machine::{State, CloseReason};
+use tenure_core::model::slice::LeaseId;
+use tenure_core::ticket::link::LinkHash;
+use tenure_core::model::time::Time;
+
+pub(super) const LAW: Law = Law {
+    id: "S5",
+    name: "clock-skew lease safety",
+    statement: "By its own clock a holder takes no units, and at rest believes in none, from one margin \
+                before the end of its lease on; by its own clock a site ends no lease of its own accord \
+                before its end, and none that runs for another cause. While the clocks keep to the margin, \
+                no two holders that are awake believe that they hold a unit, and a site ends no lease that \
+                its holder still believes in. Beyond the margin beliefs may overlap, and S1 still holds.",
+    source: "Gray and Cheriton's leases, bounded drift; Shirako S15, S50, S51",
+    on: "facts of sites and guests, each by its own clock; actors at rest; across actors, facts in the \
+         order in which they happened",
+};
+
+type Holder = (ActorId, LeaseId);
+
+#[derive(Default)]
+pub(super) struct Bench {
+    beliefs: BTreeMap<Holder, Belief>,
+    by_unit: BTreeMap<(ActorId, UnitId), BTreeSet<Holder>>,
+    by_end: BTreeSet<(ActorId, Time, LeaseId)>,
+    /// Counts what happens, to tell what came before what.
+    step: u64,
+    /// When each guest was last seen awake.
+    awake: BTreeMap<ActorId, u64>,
+    /// When each lease ended at its site.
+    ended: BTreeMap<(ActorId, LinkHash), u64>,
+}
+
+/// What a guest believes to hold.
+struct Belief {
+    site: ActorId,
+    ticket: LinkHash,
+    units: Vec<UnitId>,
+    end: Time,
+}
+
+impl Check for Bench {
+    fn site(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &site_authority::Fact,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let site_authority::Fact::LeaseClosed(fact) = fact else { return Ok(()) };
+        let site = scene.books.sites.get(&scene.actor);
+        let Some(lease) = site.and_then(|site| site.leases.get(&fact.lease)) else { return Ok(()) };
+        let (name, hash, end, at) = (|| scene.name(), fact.lease, lease.term.end(), scene.at);
+        match fact.why {
+            CloseReason::TermOver => tally.check(end <= at, || {
+                format!("{} ends lease {hash} at {at} because it is over, which it is at {end}", name())
+            }),
+            CloseReason::Failed(_) => tally.check(!matches!(lease.state, State::Active { .. }), || {
+                format!("{} ends lease {hash}, which runs, because it could not be set up", name())
+            }),
+            CloseReason::GivenBack => self.let_go(scene, lease.holder(), hash, tally),
+        }
+    }
+
+    fn guest(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &service_manager::Fact,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let service_manager::Fact::Leased(fact) = fact else { return Ok(()) };
+        let last = fact.term.end().minus(scene.books.cast.margin);
+        tally.check(scene.at < last, || {
+            let (name, lease, at) = (scene.name(), fact.lease, scene.at);
+            format!("{name} takes the units of lease {lease} at {at}; its margin begins at {last}")
+        })
+    }
+
+    fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> Verdict {
+        self.step += 1;
+        match change.subject {
+            Subject::Ticket(site, hash) if change.to == "Closed" => {
+                self.ended.insert((site, hash), self.step);
+                Ok(())
+            }
+            Subject::Lease(guest, lease) => {
+                let record = scene.books.guests.get(&guest).and_then(|g| g.leases.get(&lease));
+                self.believe(scene, (guest, lease), record, tally)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+        let Observation::Rested { actor, clock } = *seen else { return Ok(()) };
+        self.step += 1;
+        self.awake.insert(actor, self.step);
+        let first = (actor, Time::MIN, LeaseId { number: 0, part: 0 });
+        let Some(&(guest, end, lease)) = self.by_end.range(first..).next() else { return Ok(()) };
+        let last = end.minus(scene.books.cast.margin);
+        tally.check(guest != actor || clock < last, || {
+            let name = scene.name();
+            format!("{name} rests at {clock} and believes in lease {lease}; its margin began at {last}")
+        })
+    }
+}
+
+impl Bench {
+    /// A site ends a lease in its holder's name: the holder has let go.
+    fn let_go(
+        &self,
+        scene: &Scene<'_>,
+        holder: ActorId,
+        hash: LinkHash,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let books = scene.books;
+        let Some(guest) = books.guests.get(&holder).filter(|_| books.in_order) else {
+            return Ok(());
+        };
+        let lease = guest.tickets.get(&hash).copied();
+        let believes = lease.is_some_and(|lease| self.beliefs.contains_key(&(holder, lease)));
+        tally.check(!believes, || {
+            let (name, guest) = (scene.name(), books.name(holder));
+            format!("{name} has lease {hash} given back, in which {guest} still believes")
+        })
+    }
+
+    /// What a guest believes of a lease, after a change of it.
+    fn believe(
+        &mut self,
+        scene: &Scene<'_>,
+        holder: Holder,
+        record: Option<&GuestLease>,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let held = record.and_then(|record| record.state.held());
+        let Some((held, first)) = held.and_then(|held| Some((held, held.tickets.first()?))) else {
+            self.forget(holder);
+            return Ok(());
+        };
+        if let Some(belief) = self.beliefs.get_mut(&holder) {
+            if belief.end != held.term.end() {
+                self.by_end.remove(&(holder.0, belief.end, holder.1));
+                belief.end = held.term.end();
+                self.by_end.insert((holder.0, belief.end, holder.1));
+            }
+            return Ok(());
+        }
+        let (site, units) = (first.site(), held.units.keys().copied().collect());
+        let belief = Belief { site, ticket: first.hash(), units, end: held.term.end() };
+        let alone = self.alone(scene, holder, &belief, tally);
+        for &unit in &belief.units {
+            self.by_unit.entry((site, unit)).or_default().insert(holder);
+        }
+        self.by_end.insert((holder.0, belief.end, holder.1));
+        self.beliefs.insert(holder, belief);
+        alone
+    }
+
+    /// Nobody else who is awake believes to hold the same units.
+    fn alone(
+        &self,
+        scene: &Scene<'_>,
+        holder: Holder,
+        belief: &Belief,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let books = scene.books;
+        if !(books.in_order && books.cast.clocks_hold && books.cast.honest(belief.site)) {
+            return Ok(());
+        }
+        // Its disk was so slow that the lease was over before it knew that it had it.
+        if !self.knows_better(holder.0, belief) {
+            return Ok(());
+        }
+        for &unit in &belief.units {
+            let others = self.by_unit.get(&(belief.site, unit)).into_iter().flatten();
+            let other = others.copied().find(|other| {
+                let belief = self.beliefs.get(other);
+                belief.is_some_and(|belief| self.knows_better(other.0, belief))
+            });
+            tally.check(other.is_none(), || {
+                let unit = books.unit(belief.site, unit);
+                let (name, lease) = (books.name(holder.0), holder.1);
+                let (who, theirs) = other.map_or((holder.0, lease), |other| other);
+                let who = books.name(who);
+                format!("{unit} is held by {name} as lease {lease} and by {who} as lease {theirs}")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether a guest has been awake since the site ended the lease that it believes in, or the site
+    /// never did.
+    fn knows_better(&self, guest: ActorId, belief: &Belief) -> bool {
+        let awake = self.awake.get(&guest);
+        let ended = self.ended.get(&(belief.site, belief.ticket));
+        ended.is_none_or(|ended| awake.is_some_and(|awake| ended < awake))
+    }
+
+    fn forget(&mut self, holder: Holder) {
+        let Some(belief) = self.beliefs.remove(&holder) else { return };
+        self.by_end.remove(&(holder.0, belief.end, holder.1));
+        for unit in belief.units {
+            if let Some(holders) = self.by_unit.get_mut(&(belief.site, unit)) {
+                holders.remove(&holder);
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! S7: told once or ten times, it happens once.
+
+use std::collections::BTreeMap;
+
+use super::books::{SiteLease, Subject};
+use super::{Check, Law, Observation, Scene, Tally, Verdict};
+use tenure_core::model::codec::{self, Hash};
+use tenure_core::driver::{Call, Epoch, Step, UnitId};
+use tenure_core::broker::facts as broker;
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::site_authority::facts as site_authority;
+use tenure_core::model::identity::ActorId;
+use tenure_core::wire::message::{self, Envelope, Message, Sealed, Sequence};
+use tenure_core::ticket::Ticket;
+
+pub(super) const LAW: Law = Law {
+    id: "S7",
+    name: "idempotent redelivery",
+    statement: "However often and in whatever order messages come, a ticket becomes one lease, a receipt is \
+                credited once, a grant is taken once; the same question gets the same answer, to the byte; \
+                and a step of a driver is called once for each unit and epoch, but for once more after a \
+                crash.",
+    source: "at-most-once effects; Shirako S22, S48",
+    on: "facts of all actors; messages; driver calls",
+};
+
+#[derive(Default)]
+pub(super) struct Bench {
+    /// Each answer as it left first, by sender, receiver, what it answers, and how often its sender has
+    /// forgotten what it is about.
+    answers: BTreeMap<(ActorId, ActorId, Hash, u32), Sealed>,
+    /// How often what is forgotten was: it may come back.
+    forgotten: BTreeMap<Subject, u32>,
+    /// The last call of each step, and the life of the caller in which it was made.
+    called: BTreeMap<(ActorId, ActorId, UnitId, Step), (Epoch, u32)>,
+    /// How often each actor has come back.
+    lives: BTreeMap<ActorId, u32>,
+}
+
+impl Check for Bench {
+    fn site(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &site_authority::Fact,
+        tally: &mut Tally,
+    ) -> Verdict {
+        use site_authority::Fact;
+        let site = scene.books.sites.get(&scene.actor);
+        let ticket = match fact {
+            Fact::Redeemed(fact) => &fact.ticket,
+            Fact::LeaseExtended(fact) => &fact.ticket,
+            Fact::TicketSurrendered(fact) => &fact.ticket,
+            Fact::LeaseForgotten(fact) => {
+                let lease = site.and_then(|site| site.leases.get(&fact.lease));
+                let tickets = lease.into_iter().flat_map(|lease| &lease.tickets);
+                let more = tickets.map(Ticket::hash).filter(|ticket| *ticket != fact.lease);
+                for ticket in more.chain([fact.lease]) {
+                    self.forget(Subject::Ticket(scene.actor, ticket));
+                }
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        let known = site.and_then(|site| site.leases.get(site.by_ticket.get(&ticket.hash())?));
+        // A clock that fell back may bring a forgotten ticket back, and a lease without the extensions
+        // that it had; nobody promises anything then.
+        let clocks_hold = scene.books.cast.clocks_hold;
+        let remembered = known.is_some_and(|lease| {
+            let names = |lease: &SiteLease| lease.tickets.iter().any(|t| t.hash() == ticket.hash());
+            clocks_hold || !lease.forgotten && names(lease)
+        });
+        tally.check(!remembered, || {
+            format!("{} takes ticket {} twice", scene.name(), ticket.hash())
+        })
+    }
+
+    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> Verdict {
+        if let broker::Fact::RequestForgotten(fact) = fact {
+            self.forget(Subject::Request(scene.actor, fact.request));
+        }
+        let broker::Fact::ReceiptTaken(fact) = fact else { return Ok(()) };
+        let hash = fact.receipt.what.link;
+        let cut = scene.books.brokers.get(&scene.actor).and_then(|broker| broker.cut.get(&hash));
+        tally.check(cut.is_none_or(|cut| cut.receipt.is_none()), || {
+            format!("{} credits ticket {hash} twice", scene.name())
+        })
+    }
+
+    fn guest(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &service_manager::Fact,
+        tally: &mut Tally,
+    ) -> Verdict {
+        use service_manager::Fact;
+        let one = |ticket| vec![ticket];
+        let all = |tickets: &'_ [(u16, Ticket)]| tickets.iter().map(|(_, t)| t.hash()).collect();
+        let tickets = match fact {
+            Fact::Granted(fact) => all(&fact.tickets),
+            Fact::UnwantedGranted(fact) => all(&fact.tickets),
+            Fact::ExtensionGranted(fact) => one(fact.ticket.hash()),
+            _ => return Ok(()),
+        };
+        let guest = scene.books.guests.get(&scene.actor);
+        let twice = |ticket| guest.is_some_and(|guest| guest.tickets.contains_key(ticket));
+        let twice = tickets.iter().find(|ticket| twice(ticket));
+        tally.check(twice.is_none(), || {
+            let ticket = twice.map_or_else(String::new, ToString::to_string);
+            format!("{} takes ticket {ticket} twice", scene.name())
+        })
+    }
+
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+        match *seen {
+            Observation::Crashed { actor } | Observation::Recovered { actor, .. } => {
+                *self.lives.entry(actor).or_default() += 1;
+                Ok(())
+            }
+            Observation::Called { actor, call } => self.called(scene, actor, call, tally),
+            Observation::Sent { envelope, sealed } => {
+                self.answered(scene, envelope, sealed, tally)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Bench {
+    fn forget(&mut self, subject: Subject) {
+        *self.forgotten.entry(subject).or_default() += 1;
+    }
+
+    fn called(
+        &mut self,
+        scene: &Scene<'_>,
+        actor: ActorId,
+        call: &Call,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let Call { site, unit, epoch, step, .. } = *call;
+        let life = self.lives.get(&actor).copied().unwrap_or(0);
+        let last = self.called.insert((actor, site, unit, step), (epoch, life));
+        tally.check(last != Some((epoch, life)), || {
+            let (name, unit) = (scene.name(), scene.books.unit(site, unit));
+            format!("{name} has {} of {unit} called twice in epoch {epoch:?}", step.word())
+        })
+    }
+
+    fn answered(
+        &mut self,
+        scene: &Scene<'_>,
+        envelope: &Envelope,
+        sealed: &Sealed,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let header = envelope.header;
+        // What several facts answer together does not say what was asked: its bytes are held to its
+        // number (S9).
+        if header.sequence.index != Sequence::ANSWER {
+            return Ok(());
+        }
+        let Some(question) = question(&envelope.message) else { return Ok(()) };
+        let subject = subject(header.from, &envelope.message);
+        let subject = subject.filter(|subject| scene.books.cast.may_return(*subject));
+        let again = subject.and_then(|subject| self.forgotten.get(&subject)).copied().unwrap_or(0);
+        let key = (header.from, header.to, question, again);
+        let first = self.answers.entry(key).or_insert_with(|| sealed.clone());
+        tally.check(first == sealed, || {
+            let (name, to) = (scene.name(), scene.books.name(header.to));
+            format!("{name} gives {to} two different `{}` for one question", envelope.message.kind())
+        })
+    }
+}
+
+/// What an answer of somebody's is about, if that can be forgotten.
+fn subject(of: ActorId, message: &Message) -> Option<Subject> {
+    match message {
+        Message::Granted { request, .. } => Some(Subject::Request(of, *request)),
+        Message::Leased { ticket, .. } | Message::Closed { ticket, .. } => {
+            Some(Subject::Ticket(of, *ticket))
+        }
+        Message::Refused { subject, .. } => match subject {
+            message::Subject::Request(id) => Some(Subject::Request(of, *id)),
+            message::Subject::Ticket(ticket) => Some(Subject::Ticket(of, *ticket)),
+            message::Subject::Delegation(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// What an answer answers, if it is one.
+fn question(message: &Message) -> Option<Hash> {
+    let about = match message {
+        Message::Delegated { delegation, generation } => codec::encode(&(delegation, generation)),
+        Message::Granted { request, .. } => codec::encode(request),
+        Message::Leased { ticket, .. } => codec::encode(ticket),
+        // What came back depends on which tickets were to be taken back.
+        Message::Closed { ticket, receipts, .. } => {
+            let links: Vec<_> = receipts.iter().map(|receipt| receipt.what.link).collect();
+            codec::encode(&(ticket, links))
+        }
+        Message::Credited { tickets } => codec::encode(tickets),
+        Message::Refused { subject, .. } => codec::encode(subject),
+        Message::Delegate { .. }
+        | Message::Request(_)
+        | Message::Redeem { .. }
+        | Message::Close { .. }
+        | Message::Credit { .. } => return None,
+    };
+    Some(Hash::of(message.kind(), &[&about]))
+}

@@ -1,0 +1,225 @@
+//! S8: what is over stays over.
+
+use std::collections::BTreeMap;
+
+use super::books::Subject;
+use super::{Change, Check, Law, Scene, Tally, Verdict};
+use tenure_core::broker::facts as broker;
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::site_authority::facts as site_authority;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::{AccountId, LinkHash};
+use tenure_core::model::time::Time;
+
+pub(super) const LAW: Law = Law {
+    id: "S8",
+    name: "no resurrection",
+    statement: "Nothing happens to a lease, a ticket or a request that is over, but that it is forgotten, \
+                and that not before its end and one margin. A guest's numbers, a broker's serials and the \
+                generations of a delegation only grow.",
+    source: "monotonic state, tombstones; Shirako S51",
+    on: "facts of all actors; what is forgotten, while the clocks keep to the margin; the names of requests \
+         that are forgotten, where their guest is honest",
+};
+
+#[derive(Default)]
+pub(super) struct Bench {
+    /// What is over, with whether it is forgotten.
+    over: BTreeMap<Subject, bool>,
+    /// The last number of each guest, and the last serial of each broker.
+    last: BTreeMap<ActorId, u64>,
+    /// The newest generation of each delegation in each actor's journal.
+    generations: BTreeMap<(ActorId, AccountId), u32>,
+}
+
+impl Check for Bench {
+    fn site(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &site_authority::Fact,
+        tally: &mut Tally,
+    ) -> Verdict {
+        use site_authority::Fact;
+        let mut lives = |hash: LinkHash| self.lives(scene, Subject::Ticket(scene.actor, hash), tally);
+        match fact {
+            Fact::Redeemed(fact) => lives(fact.ticket.hash()),
+            Fact::LeaseExtended(fact) => {
+                lives(fact.lease)?;
+                lives(fact.ticket.hash())
+            }
+            Fact::TicketRefused(fact) => {
+                lives(fact.ticket.hash())?;
+                self.over.insert(Subject::Ticket(scene.actor, fact.ticket.hash()), false);
+                Ok(())
+            }
+            Fact::TicketSurrendered(fact) => lives(fact.ticket.hash()),
+            Fact::CameDue(fact) => lives(fact.lease),
+            Fact::UnitsAssigned(fact) => lives(fact.lease),
+            Fact::LeaseActivated(fact) => lives(fact.lease),
+            Fact::LeaseClosed(fact) => lives(fact.lease),
+            Fact::LeaseForgotten(fact) => {
+                let site = scene.books.sites.get(&scene.actor);
+                let lease = site.and_then(|site| Some(site.leases.get(&fact.lease)?.term));
+                let refused = site.and_then(|site| site.refused.get(&fact.lease));
+                let term = lease.or(refused.map(|refused| refused.ticket.bottom().term));
+                let end = term.map(|term| term.end());
+                // The extensions of a lease are forgotten with it.
+                let lease = site.and_then(|site| site.leases.get(&fact.lease));
+                for ticket in lease.into_iter().flat_map(|lease| lease.tickets.iter().skip(1)) {
+                    self.over.insert(Subject::Ticket(scene.actor, ticket.hash()), true);
+                }
+                self.forgotten(scene, Subject::Ticket(scene.actor, fact.lease), end, tally)
+            }
+            Fact::DelegationIssued(fact) => self.generation_grows(scene, &fact.ticket, tally),
+            _ => Ok(()),
+        }
+    }
+
+    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> Verdict {
+        use broker::Fact;
+        let subject = |id: RequestId| Subject::Request(scene.actor, id);
+        let record = |id| scene.books.brokers.get(&scene.actor)?.requests.get(id);
+        match fact {
+            Fact::Requested(fact) => {
+                let id = fact.request.id;
+                self.lives(scene, subject(id), tally)?;
+                let may_return = scene.books.cast.may_return(subject(id));
+                let gone = record(&id).is_none_or(|record| record.forgotten && may_return);
+                tally.check(gone, || {
+                    format!("{} takes request {id} once more", scene.name())
+                })
+            }
+            Fact::TicketsCut(fact) => {
+                self.lives(scene, subject(fact.request), tally)?;
+                let mut serials = fact.tickets.iter().map(|(_, ticket)| ticket.bottom().serial);
+                serials.try_for_each(|serial| self.number_grows(scene, serial, tally))
+            }
+            Fact::RequestRefused(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::RequestForgotten(fact) => {
+                let end = record(&fact.request).map(|record| record.request.last_word());
+                // What was granted need not come back to be forgotten.
+                if record(&fact.request).is_some_and(|record| record.word() == "Granted") {
+                    self.over.insert(subject(fact.request), false);
+                }
+                self.forgotten(scene, subject(fact.request), end, tally)
+            }
+            Fact::DelegationTaken(fact) => self.generation_grows(scene, &fact.ticket, tally),
+            Fact::DelegationEnded(_)
+            | Fact::ReceiptTaken(_)
+            | Fact::MapperAnswered(_)
+            | Fact::Woken(_) => Ok(()),
+        }
+    }
+
+    fn guest(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &service_manager::Fact,
+        tally: &mut Tally,
+    ) -> Verdict {
+        use service_manager::Fact;
+        if let Fact::Asked(fact) = fact {
+            self.number_grows(scene, fact.request.id.number, tally)?;
+        } else if let Fact::ExtensionAsked(fact) = fact {
+            self.number_grows(scene, fact.request.id.number, tally)?;
+        }
+        let Some(lease) = lease_of(fact) else { return Ok(()) };
+        let subject = Subject::Lease(scene.actor, lease);
+        if let Fact::LeaseForgotten(_) = fact {
+            let guest = scene.books.guests.get(&scene.actor);
+            let end = guest.and_then(|guest| Some(guest.leases.get(&lease)?.expires_at));
+            self.forgotten(scene, subject, end, tally)
+        } else {
+            self.lives(scene, subject, tally)
+        }
+    }
+
+    fn change(&mut self, scene: &Scene<'_>, change: &Change, _: &mut Tally) -> Verdict {
+        if !matches!(change.to, "Closed" | "Refused" | "Returned") {
+            return Ok(());
+        }
+        self.over.insert(change.subject, false);
+        // The extensions of a lease are over with it.
+        if let Subject::Ticket(site, hash) = change.subject {
+            let lease = scene.books.sites.get(&site).and_then(|site| site.leases.get(&hash));
+            for ticket in lease.iter().flat_map(|lease| &lease.tickets) {
+                self.over.insert(Subject::Ticket(site, ticket.hash()), false);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Bench {
+    fn lives(&self, scene: &Scene<'_>, subject: Subject, tally: &mut Tally) -> Verdict {
+        let over = self.over.get(&subject);
+        let dead = over.is_some_and(|forgotten| !forgotten || !scene.books.cast.may_return(subject));
+        tally.check(!dead, || format!("{} goes on with {subject}, which is over", scene.name()))
+    }
+
+    fn forgotten(
+        &mut self,
+        scene: &Scene<'_>,
+        subject: Subject,
+        end: Option<Time>,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let before = self.over.insert(subject, true);
+        tally.check(before == Some(false), || {
+            format!("{} forgets {subject}, which is not over", scene.name())
+        })?;
+        let due = end.map_or(Time::MAX, |end| end.plus(scene.books.cast.margin));
+        tally.check(due <= scene.at, || {
+            format!("{} forgets {subject} at {}, before {due}", scene.name(), scene.at)
+        })
+    }
+
+    fn number_grows(&mut self, scene: &Scene<'_>, number: u64, tally: &mut Tally) -> Verdict {
+        let last = self.last.insert(scene.actor, number).unwrap_or(0);
+        tally.check(last < number, || {
+            format!("{} gives the number {number} after {last}", scene.name())
+        })
+    }
+
+    fn generation_grows(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> Verdict {
+        let link = ticket.bottom();
+        let Some(generation) = link.delegation else { return Ok(()) };
+        let key = (scene.actor, link.account());
+        let last = self.generations.insert(key, generation.generation);
+        tally.check(last.is_none_or(|last| last < generation.generation), || {
+            let (name, account) = (scene.name(), link.account());
+            format!("{name} goes back to generation {} of {account}", generation.generation)
+        })
+    }
+}
+
+/// The lease that a fact speaks of, unless it begins with it.
+fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
+    use service_manager::Fact;
+    let first = |number| LeaseId { number, part: 0 };
+    Some(match fact {
+        Fact::ExtensionAsked(fact) => fact.lease,
+        Fact::Granted(fact) => first(fact.number),
+        Fact::UnwantedGranted(fact) => first(fact.number),
+        Fact::AskRefused(fact) => first(fact.number),
+        Fact::GaveUp(fact) => first(fact.number),
+        Fact::Leased(fact) => fact.lease,
+        Fact::RedeemRefused(fact) => fact.lease,
+        Fact::Joined(fact) => fact.lease,
+        Fact::ExtensionGranted(fact) => fact.lease,
+        Fact::ExtensionDenied(fact) => fact.lease,
+        Fact::Extended(fact) => fact.lease,
+        Fact::LeaveBegun(fact) => fact.lease,
+        Fact::Left(fact) => fact.lease,
+        Fact::CloseBegun(fact) => fact.lease,
+        Fact::SiteClosed(fact) => fact.lease,
+        Fact::Credited(fact) => fact.lease,
+        Fact::TermOver(fact) => fact.lease,
+        Fact::LeaseForgotten(fact) => fact.lease,
+        Fact::Asked(_) | Fact::SignalObserved(_) | Fact::MapperAnswered(_) | Fact::Woken(_) => {
+            return None;
+        }
+    })
+}

@@ -1,0 +1,255 @@
+//! S9: what leaves an actor stands in its journal.
+
+use std::collections::BTreeMap;
+
+use super::books::{BrokerBooks, GuestBooks, SiteBooks};
+use super::{Check, Law, Observation, Scene, Tally, Verdict};
+use tenure_core::driver::{Call, Step};
+use tenure_core::model::identity::ActorId;
+use tenure_core::broker::machine::State as AtBroker;
+use tenure_core::service_manager::machine::{Extension, State as AtGuest, UnitUse};
+use tenure_core::site_authority::machine::State as AtSite;
+use tenure_core::site_authority::unit;
+use tenure_core::wire::message::{Envelope, LeasedUnit, Message, Sealed, Sequence, Subject};
+use tenure_core::ticket::link::LinkHash;
+use tenure_core::model::time::Time;
+
+pub(super) const LAW: Law = Law {
+    id: "S9",
+    name: "output commit",
+    statement: "Every message and every driver call follows from facts that are durable when it leaves: the \
+                fact that its number names, and what it says; nobody asks for what it does not wait for. \
+                A message with the same sender and number \
+                never changes its bytes, whatever crashes; only an answer that binds nobody may.",
+    source: "pessimistic message logging, no orphan processes; Shirako S46",
+    on: "messages; driver calls",
+};
+
+#[derive(Default)]
+pub(super) struct Bench {
+    /// Every message as it left first, by sender and number.
+    sent: BTreeMap<(ActorId, Sequence), Sealed>,
+}
+
+impl Check for Bench {
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+        match *seen {
+            Observation::Sent { envelope, sealed } => {
+                number_is_durable(scene, envelope, tally)?;
+                self.bytes_stay(scene, envelope, sealed, tally)?;
+                words_are_durable(scene, envelope, tally)
+            }
+            Observation::Called { actor, call } => call_is_durable(scene, actor, call, tally),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Bench {
+    fn bytes_stay(
+        &mut self,
+        scene: &Scene<'_>,
+        envelope: &Envelope,
+        sealed: &Sealed,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let sequence = envelope.header.sequence;
+        if sequence.index == Sequence::VOLATILE {
+            return Ok(());
+        }
+        let first = self.sent.entry((scene.actor, sequence)).or_insert_with(|| sealed.clone());
+        tally.check(first == sealed, || {
+            let (name, kind) = (scene.name(), envelope.message.kind());
+            format!("message {sequence:?} of {name}, a `{kind}`, was sent before with other bytes")
+        })
+    }
+}
+
+/// The fact that a message names as its cause is durable, and of the time that it says.
+fn number_is_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) -> Verdict {
+    let header = envelope.header;
+    let (position, durable) = (header.sequence.position, scene.books.length(scene.actor));
+    let volatile = header.sequence.index == Sequence::VOLATILE;
+    tally.check(position < durable || (volatile && position == durable), || {
+        let (name, kind) = (scene.name(), envelope.message.kind());
+        format!("{name} sends a `{kind}` because of fact {position}, but {durable} facts are durable")
+    })?;
+    let times = scene.books.times.get(&scene.actor);
+    let made = usize::try_from(position).ok().and_then(|position| times?.get(position));
+    tally.check(volatile || made == Some(&header.at), || {
+        let (name, kind) = (scene.name(), envelope.message.kind());
+        format!("{name} dates a `{kind}` at {}, its cause at {made:?}", header.at)
+    })
+}
+
+/// What a message says follows from the sender's durable facts.
+fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) -> Verdict {
+    let (books, from) = (scene.books, scene.actor);
+    let binding = envelope.header.sequence.index != Sequence::VOLATILE;
+    let (to, at, message) = (envelope.header.to, envelope.header.at, &envelope.message);
+    let good = match message {
+        Message::Delegate { .. } | Message::Leased { .. } | Message::Closed { .. } => {
+            books.sites.get(&from).is_some_and(|site| site_says(site, to, message, binding))
+        }
+        Message::Delegated { .. } | Message::Granted { .. } | Message::Credited { .. } => {
+            books.brokers.get(&from).is_some_and(|broker| broker_says(broker, to, message, binding))
+        }
+        Message::Request(_)
+        | Message::Redeem { .. }
+        | Message::Close { .. }
+        | Message::Credit { .. } => {
+            books.guests.get(&from).is_some_and(|guest| guest_says(guest, (to, at), message))
+        }
+        Message::Refused { subject, refusal } if binding => match subject {
+            Subject::Ticket(hash) => {
+                let refused = books.sites.get(&from).and_then(|site| site.refused.get(hash));
+                refused.is_some_and(|refused| refused.refusal == *refusal)
+            }
+            Subject::Request(id) => {
+                let record = books.brokers.get(&from).and_then(|broker| broker.requests.get(id));
+                let state = record.map(|record| &record.state);
+                matches!(state, Some(AtBroker::Refused { refusal: said }) if said == refusal)
+            }
+            Subject::Delegation(_) => false,
+        },
+        Message::Refused { .. } => true,
+    };
+    tally.check(good, || {
+        let (name, kind, to) = (scene.name(), message.kind(), books.name(to));
+        format!("{name} sends {to} a `{kind}` that its durable facts do not say: {message:?}")
+    })
+}
+
+fn site_says(site: &SiteBooks, to: ActorId, message: &Message, binding: bool) -> bool {
+    match message {
+        Message::Delegate { ticket, .. } => site.offers(ticket),
+        Message::Leased { ticket, term, units } => {
+            let lease = site.by_ticket.get(ticket).and_then(|lease| site.leases.get(lease));
+            lease.is_some_and(|lease| {
+                let shown = lease.tickets.iter().find(|shown| shown.hash() == *ticket);
+                matches!(lease.state, AtSite::Active { .. })
+                    && shown.is_some_and(|shown| shown.bottom().term == *term)
+                    && lease.holder() == to
+                    && units.len() == lease.active_with.len()
+                    && units.iter().all(|unit| is_ready(site, unit))
+                    && units.iter().all(|u| lease.active_with.get(&u.unit) == Some(&u.epoch))
+            })
+        }
+        Message::Closed { ticket, receipts, .. } => {
+            let lease = site.by_ticket.get(ticket).and_then(|lease| site.leases.get(lease));
+            // Of what it never took, or has forgotten, it may say that it is over.
+            let over = lease.map_or(!binding, |lease| matches!(lease.state, AtSite::Closed { .. }));
+            over && receipts.iter().all(|receipt| site.vouches(receipt))
+        }
+        _ => false,
+    }
+}
+
+fn is_ready(site: &SiteBooks, leased: &LeasedUnit) -> bool {
+    let state = site.units.get(&leased.unit).map(|unit| &unit.state);
+    matches!(state, Some(unit::State::Ready { properties, .. }) if *properties == leased.properties)
+}
+
+fn broker_says(broker: &BrokerBooks, to: ActorId, message: &Message, binding: bool) -> bool {
+    match message {
+        Message::Delegated { delegation, generation } => {
+            broker.delegations.contains_key(&(*delegation, *generation))
+        }
+        Message::Granted { request, tickets } => {
+            let state = broker.requests.get(request).map(|record| &record.state);
+            let (Some(AtBroker::Granted { tickets: cut, .. })
+            | Some(AtBroker::Returned { tickets: cut })) = state
+            else {
+                return false;
+            };
+            cut == tickets && request.origin == to
+        }
+        // It answers with all that it was shown; what it cut and remembers must be credited.
+        Message::Credited { tickets } => tickets.iter().all(|hash| {
+            let cut = broker.cut.get(hash);
+            let remembered = cut.filter(|cut| !broker.has_forgotten(cut.request));
+            remembered.is_none_or(|cut| cut.receipt.is_some()) || !binding
+        }),
+        _ => false,
+    }
+}
+
+/// What a guest asks, it still waits for.
+fn guest_says(guest: &GuestBooks, (to, at): (ActorId, Time), message: &Message) -> bool {
+    let state = |ticket: LinkHash| {
+        let lease = guest.tickets.get(&ticket)?;
+        guest.leases.get(lease).map(|lease| &lease.state)
+    };
+    match message {
+        Message::Request(request) => {
+            let asked = guest.requests.get(&request.id.number);
+            asked.is_some_and(|(broker, asked, _)| *broker == to && asked == request)
+                && guest.waits_for(request.id.number)
+        }
+        Message::Redeem { ticket, .. } => {
+            ticket.site() == to
+                && match state(ticket.hash()) {
+                    Some(AtGuest::Redeeming { ticket: first }) => first == ticket,
+                    Some(AtGuest::Joining { held } | AtGuest::Active { held }) => {
+                        matches!(&held.extension, Extension::Redeeming { ticket: next, .. }
+                            if next == ticket)
+                    }
+                    _ => false,
+                }
+        }
+        Message::Close { tickets } => tickets.first().is_some_and(|first| {
+            let Some(AtGuest::Closing { tickets: all }) = state(first.hash()) else { return false };
+            // Extensions that were over by then have nothing to give back.
+            let mut ahead = all.iter().skip(1).filter(|t| at < t.bottom().term.end());
+            let same = all.first() == Some(first) && tickets[1..].iter().all(|t| ahead.next() == Some(t));
+            first.site() == to && same && ahead.next().is_none()
+        }),
+        Message::Credit { receipts } => receipts.first().is_some_and(|first| {
+            let crediting = state(first.what.link);
+            first.what.issuer == to
+                && matches!(crediting, Some(AtGuest::Crediting { receipts: all }) if all == receipts)
+        }),
+        _ => false,
+    }
+}
+
+/// A driver is called only for a step that a durable fact began, in its epoch.
+fn call_is_durable(
+    scene: &Scene<'_>,
+    actor: ActorId,
+    call: &Call,
+    tally: &mut Tally,
+) -> Verdict {
+    let books = scene.books;
+    let good = match call.step {
+        Step::Setup | Step::Teardown => {
+            let unit = books.sites.get(&actor).and_then(|site| site.units.get(&call.unit));
+            unit.is_some_and(|unit| {
+                let begun = match call.step {
+                    Step::Setup => {
+                        use unit::State::{Abandoned, SettingUp};
+                        matches!(unit.state, SettingUp { .. } | Abandoned { .. })
+                    }
+                    _ => matches!(unit.state, unit::State::TearingDown { .. }),
+                };
+                begun && unit.epoch == call.epoch && unit.served == call.lease
+            })
+        }
+        Step::Join | Step::Leave => {
+            let lease = books.guests.get(&actor).and_then(|guest| guest.leases.get(&call.lease));
+            let state = lease.map(|lease| &lease.state);
+            let held = state.and_then(AtGuest::held);
+            let begun = match call.step {
+                Step::Join => UnitUse::Joining,
+                _ => UnitUse::Leaving,
+            };
+            held.and_then(|held| held.units.get(&call.unit))
+                .is_some_and(|(leased, usage)| leased.epoch == call.epoch && *usage == begun)
+        }
+    };
+    tally.check(good, || {
+        let (name, unit) = (scene.name(), books.unit(call.site, call.unit));
+        let (step, epoch) = (call.step.word(), call.epoch);
+        format!("{name} has {step} of {unit} called in epoch {epoch:?}, which no durable fact began")
+    })
+}

@@ -1,0 +1,135 @@
+//! S12: the three views of a lease fit together.
+
+use std::collections::BTreeSet;
+
+use super::books::{Books, NOTHING, Subject};
+use super::{Change, Check, Law, Scene, Tally, Verdict};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::slice::{LeaseId, RequestId};
+
+pub(super) const LAW: Law = Law {
+    id: "S12",
+    name: "joint legality",
+    statement: "The states of a lease at its guest, of the request at the broker that cut its first ticket, \
+                and of that ticket at its site are together one of the triples that the model check \
+                reaches. Where somebody is dishonest, a ticket that is over may be credited before its \
+                holder knows.",
+    source: "refinement, agreement; Shirako S44, S45",
+    on: "facts of all three, in the order in which they happened, after each input, while the clocks keep \
+         to the margin",
+};
+
+/// The legal triples, three words a line: guest, broker, site.
+const TABLE: &str = include_str!("joint_states.txt");
+
+type Triple<'a> = [&'a str; 3];
+
+pub(super) struct Bench {
+    legal: BTreeSet<Triple<'static>>,
+    /// The leases that the facts of this input touched.
+    touched: BTreeSet<(ActorId, LeaseId)>,
+}
+
+impl Default for Bench {
+    fn default() -> Self {
+        Self { legal: legal_triples(TABLE), touched: BTreeSet::new() }
+    }
+}
+
+/// Reads a table: a triple a line, `#` begins a comment.
+fn legal_triples(table: &str) -> BTreeSet<Triple<'_>> {
+    let lines = table.lines().filter(|line| !line.starts_with('#'));
+    let words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    words.filter_map(|words| words.try_into().ok()).collect()
+}
+
+impl Check for Bench {
+    fn change(&mut self, scene: &Scene<'_>, change: &Change, _: &mut Tally) -> Verdict {
+        let books = scene.books;
+        match change.subject {
+            Subject::Lease(guest, lease) => {
+                self.touched.insert((guest, lease));
+            }
+            Subject::Request(_, RequestId { origin, number }) => {
+                let parts = LeaseId { number, part: 0 }..=LeaseId { number, part: u16::MAX };
+                let leases = books.guests.get(&origin).map(|guest| guest.leases.range(parts));
+                let leases = leases.into_iter().flatten().map(|(&lease, _)| (origin, lease));
+                self.touched.extend(leases);
+            }
+            Subject::Ticket(site, hash) => {
+                let lease = books.sites.get(&site).and_then(|site| site.leases.get(&hash));
+                for ticket in lease.into_iter().flat_map(|lease| &lease.tickets) {
+                    let holder = ticket.bottom().holder;
+                    let guest = books.guests.get(&holder);
+                    let lease = guest.and_then(|guest| guest.tickets.get(&ticket.hash()));
+                    self.touched.extend(lease.map(|&lease| (holder, lease)));
+                }
+            }
+            Subject::Unit(..) => {}
+        }
+        Ok(())
+    }
+
+    fn batched(&mut self, scene: &Scene<'_>, tally: &mut Tally) -> Verdict {
+        let touched = std::mem::take(&mut self.touched);
+        if !scene.books.cast.clocks_hold {
+            return Ok(());
+        }
+        for (guest, lease) in touched {
+            let Some(triple) = triple(scene.books, guest, lease) else { continue };
+            tally.check(triple == [NOTHING; 3] || self.allows(scene.books, triple), || {
+                let (name, [g, b, s]) = (scene.books.name(guest), triple);
+                format!("lease {lease} of {name} is {g}, its request {b}, its ticket {s}")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Bench {
+    fn allows(&self, books: &Books, triple: Triple<'_>) -> bool {
+        self.legal.contains(&triple) || books.cast.has_crooks() && self.was_credited(triple)
+    }
+
+    /// A receipt is its site's word, whoever shows it. A crook that reads others' messages can have it
+    /// credited before the holder has heard that the ticket came back.
+    fn was_credited(&self, [guest, broker, site]: Triple<'_>) -> bool {
+        let over = [NOTHING, "Closed"].contains(&site);
+        broker == "Returned" && over && self.legal.contains(&[guest, "Granted", site])
+    }
+}
+
+/// The three states of a lease, if all who have one are honest.
+fn triple(books: &Books, guest: ActorId, id: LeaseId) -> Option<Triple<'static>> {
+    let guest = books.guests.get(&guest)?;
+    let lease = guest.leases.get(&id)?;
+    let (broker, request, _) = guest.requests.get(&lease.number)?;
+    if !books.cast.honest(*broker) {
+        return None;
+    }
+    let record = books.brokers.get(broker).and_then(|broker| broker.requests.get(&request.id));
+    let at_broker = record.map_or(NOTHING, |record| record.word());
+    let at_site = match &lease.first {
+        Some(ticket) if !books.cast.honest(ticket.site()) => return None,
+        Some(ticket) => {
+            let site = books.sites.get(&ticket.site());
+            let lease = site.and_then(|s| s.leases.get(s.by_ticket.get(&ticket.hash())?));
+            lease.map_or(NOTHING, |lease| lease.word())
+        }
+        None => NOTHING,
+    };
+    Some([lease.word(), at_broker, at_site])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_three_words_a_line_with_comments() {
+        let table = "# guest broker site\nAsking Open -\n\nActive   Granted Active\n";
+        let legal = legal_triples(table);
+        assert_eq!(legal.len(), 2);
+        assert!(legal.contains(&["Active", "Granted", "Active"]));
+    }
+}

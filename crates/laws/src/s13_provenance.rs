@@ -1,0 +1,165 @@
+//! S13: every ticket comes from its site, link by link.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Check, Law, Observation, Scene, Tally, Verdict};
+use tenure_core::actor::Role;
+use tenure_core::service_manager::facts as service_manager;
+use tenure_core::site_authority::facts as site_authority;
+use tenure_core::model::identity::Verifier;
+use tenure_core::service_manager::machine::Extension;
+use tenure_core::wire::message::Message;
+use tenure_core::ticket::link::{LinkHash, SignedLink};
+use tenure_core::ticket::Ticket;
+
+pub(super) const LAW: Law = Law {
+    id: "S13",
+    name: "provenance",
+    statement: "Every ticket that an honest actor takes for good is a chain of valid signatures: at a site \
+                from its own key, at a broker or a guest from a site's to its own; what a broker cuts, it \
+                signs. A guest takes only what it asked for, and a site acts on a ticket only if its \
+                holder showed it.",
+    source: "unforgeability, chain of custody; Shirako S11, S12, S13",
+    on: "every ticket in a fact; facts of sites and guests; messages",
+};
+
+#[derive(Default)]
+pub(super) struct Bench {
+    /// The tickets that their holders have shown to their sites.
+    shown: BTreeSet<LinkHash>,
+    /// Links whose signature was found good before.
+    good: BTreeMap<LinkHash, SignedLink>,
+    verifier: Option<Verifier>,
+}
+
+impl Check for Bench {
+    fn site(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &site_authority::Fact,
+        tally: &mut Tally,
+    ) -> Verdict {
+        use site_authority::Fact;
+        let ticket = match fact {
+            Fact::Redeemed(fact) => &fact.ticket,
+            Fact::LeaseExtended(fact) => &fact.ticket,
+            Fact::TicketSurrendered(fact) => &fact.ticket,
+            _ => return Ok(()),
+        };
+        let holder = ticket.bottom().holder;
+        if !scene.books.in_order || !scene.books.cast.honest(holder) {
+            return Ok(());
+        }
+        tally.check(self.shown.contains(&ticket.hash()), || {
+            let (name, holder) = (scene.name(), scene.books.name(holder));
+            format!("{name} acts on ticket {}, which {holder} never showed it", ticket.hash())
+        })
+    }
+
+    fn guest(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &service_manager::Fact,
+        tally: &mut Tally,
+    ) -> Verdict {
+        use service_manager::Fact;
+        match fact {
+            Fact::Granted(fact) => fits(scene, fact.number, &fact.tickets, tally),
+            Fact::UnwantedGranted(fact) => fits(scene, fact.number, &fact.tickets, tally),
+            Fact::ExtensionGranted(fact) => {
+                let guest = scene.books.guests.get(&scene.actor);
+                let held = guest.and_then(|guest| guest.held(fact.lease));
+                let Some(Extension::Asking { request, .. }) = held.map(|held| &held.extension)
+                else {
+                    return Ok(());
+                };
+                fits(scene, request.id.number, &[(0, fact.ticket.clone())], tally)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, _: &mut Tally) -> Verdict {
+        let Observation::Sent { envelope, .. } = seen else { return Ok(()) };
+        let mut show = |ticket: &Ticket| {
+            if ticket.bottom().holder == scene.actor {
+                self.shown.insert(ticket.hash());
+            }
+        };
+        match &envelope.message {
+            Message::Redeem { ticket, .. } => show(ticket),
+            Message::Close { tickets } => tickets.iter().for_each(show),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn ticket(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> Verdict {
+        let (me, hash) = (scene.actor, ticket.hash());
+        let role = scene.books.cast.players.get(&me).map(|player| player.role);
+        let bottom = ticket.bottom();
+        let mine = match role {
+            Some(Role::SiteAuthority) => ticket.site() == me,
+            // It takes what it holds, and cuts what it signs.
+            Some(Role::Broker) => bottom.holder == me || bottom.issuer == me,
+            Some(Role::ServiceManager) => bottom.holder == me,
+            None => false,
+        };
+        tally.check(mine, || {
+            let (name, site) = (scene.name(), scene.books.name(ticket.site()));
+            let holder = scene.books.name(bottom.holder);
+            format!("{name} takes ticket {hash} for good, from {site} to {holder}")
+        })?;
+        for link in ticket.links() {
+            let good = self.is_good(scene, link);
+            tally.check(good, || {
+                let (name, issuer) = (scene.name(), scene.books.name(link.issuer));
+                format!("{name} takes ticket {hash} for good, with a link that {issuer} never signed")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Bench {
+    fn is_good(&mut self, scene: &Scene<'_>, link: &SignedLink) -> bool {
+        if self.good.get(&link.hash()) == Some(link) {
+            return true;
+        }
+        let scheme = scene.books.cast.scheme;
+        let good = link.verifies(self.verifier.get_or_insert_with(|| Verifier::new(scheme)));
+        if good {
+            self.good.insert(link.hash(), link.clone());
+        }
+        good
+    }
+}
+
+/// Tickets that a guest takes are what it asked for under a number.
+fn fits(
+    scene: &Scene<'_>,
+    number: u64,
+    tickets: &[(u16, Ticket)],
+    tally: &mut Tally,
+) -> Verdict {
+    let guest = scene.books.guests.get(&scene.actor);
+    let Some((_, request, _)) = guest.and_then(|guest| guest.requests.get(&number)) else {
+        return Ok(());
+    };
+    let fit = (0u16..).zip(&request.items).all(|(index, item)| {
+        let of_item = tickets.iter().filter(|(of, _)| *of == index).map(|(_, t)| t.bottom());
+        let units: u64 = of_item.clone().map(|link| u64::from(link.units.get())).sum();
+        (u64::from(item.least.get())..=u64::from(item.units.get())).contains(&units)
+            && of_item.clone().all(|link| {
+                link.resource == item.resource
+                    && link.extends == item.extends
+                    && link.term.duration() == request.duration
+                    && (request.earliest..=request.latest).contains(&link.term.start())
+            })
+    });
+    let known = tickets.iter().all(|(of, _)| usize::from(*of) < request.items.len());
+    tally.check(fit && known, || {
+        let name = scene.name();
+        format!("{name} takes tickets for request {number} that are not what it asked for")
+    })
+}

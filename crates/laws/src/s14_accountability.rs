@@ -1,0 +1,55 @@
+//! S14: who hands on too much is convicted, and nobody else.
+
+use super::{Check, Law, Scene, Tally, Verdict};
+use tenure_core::site_authority::facts::{Fact, TicketRefused};
+use tenure_core::wire::refusal::Refusal;
+
+pub(super) const LAW: Law = Law {
+    id: "S14",
+    name: "accountability",
+    statement: "When a site refuses a ticket because others came first, its evidence convicts an issuer off \
+                line, and never an honest one. A ticket that only honest actors handed on is never refused \
+                for good.",
+    source: "PeerReview's completeness and accuracy; Shirako S07, S12",
+    on: "facts of sites",
+};
+
+#[derive(Default)]
+pub(super) struct Bench;
+
+impl Check for Bench {
+    fn site(&mut self, scene: &Scene<'_>, fact: &Fact, tally: &mut Tally) -> Verdict {
+        let Fact::TicketRefused(fact) = fact else { return Ok(()) };
+        let site = scene.books.sites.get(&scene.actor);
+        // A refusal that does not follow from the journal is found out when the fact is folded.
+        let Some(Ok(refusal)) = site.map(|site| site.refusal(fact)) else { return Ok(()) };
+        evidence_convicts_the_guilty(scene, fact, &refusal, tally)?;
+        let cast = &scene.books.cast;
+        let links = fact.ticket.links();
+        let honest = links.iter().all(|link| cast.honest(link.issuer) && cast.honest(link.holder));
+        tally.check(!honest, || {
+            let (name, hash, cause) = (scene.name(), fact.ticket.hash(), &refusal);
+            format!("{name} refuses ticket {hash} for good, which only honest actors had: {cause}")
+        })
+    }
+}
+
+fn evidence_convicts_the_guilty(
+    scene: &Scene<'_>,
+    fact: &TicketRefused,
+    refusal: &Refusal,
+    tally: &mut Tally,
+) -> Verdict {
+    let Refusal::Conflict(evidence) = refusal else { return Ok(()) };
+    let (cast, hash) = (&scene.books.cast, fact.ticket.hash());
+    let verdict = evidence.convicts(cast.scheme, &[]);
+    tally.check(verdict.is_ok(), || {
+        let fault = verdict.as_ref().err().map_or_else(String::new, ToString::to_string);
+        format!("{} refuses ticket {hash} with evidence that convicts nobody: {fault}", scene.name())
+    })?;
+    let Ok(guilty) = verdict else { return Ok(()) };
+    tally.check(!cast.honest(guilty), || {
+        let (name, framed) = (scene.name(), scene.books.name(guilty));
+        format!("{name} refuses ticket {hash} with evidence against {framed}, who is honest")
+    })
+}
