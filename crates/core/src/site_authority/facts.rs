@@ -209,9 +209,10 @@ pub enum Denial {
 impl Denial {
     /// What this comes to in a fact.
     pub fn of(refusal: &Refusal) -> Self {
-        match refusal {
-            Refusal::Conflict(evidence) => Self::Conflict(evidence.outline()),
-            refusal => Self::Other(refusal.clone()),
+        if let Refusal::Conflict(evidence) = refusal {
+            Self::Conflict(evidence.outline())
+        } else {
+            Self::Other(refusal.clone())
         }
     }
 
