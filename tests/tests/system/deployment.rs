@@ -105,18 +105,9 @@ impl Deployment {
     pub(crate) fn fails_with(&self, config: &str) -> Output {
         let file = self.data.path().join("live.toml");
         std::fs::write(&file, config).expect("a file");
-        let mut command = Command::new(tenure());
-        command.args(["up", "--config"]).arg(file).arg("--data").arg(self.data.path());
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = child.expect("a deployment");
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while child.try_wait().expect("its state").is_none() {
-            if Instant::now() > deadline {
-                drop(child.kill());
-            }
-            std::thread::yield_now();
-        }
-        child.wait_with_output().expect("its output")
+        let mut command = Command::new("timeout");
+        command.arg("60").arg(tenure()).args(["up", "--config"]).arg(file).arg("--data");
+        command.arg(self.data.path()).output().expect("a deployment")
     }
 
     pub(crate) fn restart(&mut self) {

@@ -215,7 +215,7 @@ impl Config {
             let (journaled, configured) = (owner.role, role);
             return Err(self.refused(&Conflict::Role { name, journal, journaled, configured }));
         }
-        if keys::existing(&key_of(data, &name))?.id() != owner.id {
+        if keys::signer(&key_of(data, &name), &journal)?.id() != owner.id {
             return Err(self.refused(&Conflict::Key { name, role, journal }));
         }
         Ok(())
