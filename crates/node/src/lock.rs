@@ -88,12 +88,12 @@ fn wait(file: &mut File, path: &Path) -> Result<(), LockError> {
     while !try_lock(file)? {
         let holder = Holder::of(file);
         let ours = holder.pid == Some(process::id());
-        let retry_policy = if ours { WAIT_FOR_OURSELVES } else { WAIT_FOR_OTHERS };
-        if began.elapsed() > retry_policy {
+        let limit = if ours { WAIT_FOR_OURSELVES } else { WAIT_FOR_OTHERS };
+        if began.elapsed() > limit {
             return Err(LockError::Held(holder));
         }
         if !told && !ours {
-            let seconds = retry_policy.as_secs();
+            let seconds = limit.as_secs();
             warn!("{} is locked by {holder}: waiting for it up to {seconds} s", path.display());
             told = true;
         }

@@ -119,7 +119,7 @@ impl Registry for Mutex<Mail> {
             }
         }
         let number = u32::try_from(mail.messages.len()).unwrap();
-        let (message, sealed) = (envelope.message.clone(), sealed.clone());
+        let (message, sealed) = (envelope.message, sealed.clone());
         let (from, to) = (cast::who(header.from), cast::who(header.to));
         mail.messages.push(Arc::new(Post { from, to, message, sealed }));
         mail.message_numbers.insert(key, number);

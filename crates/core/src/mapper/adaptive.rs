@@ -32,7 +32,7 @@ pub struct Adaptive {
     #[serde(deserialize_with = "lasting")]
     term: Span,
     /// How long to wait for an answer: half a term unless set.
-    retry_policy: Option<Span>,
+    patience: Option<Span>,
     /// How long before the end of a lease to decide whether to keep it; never unless set.
     extend_before: Option<Span>,
     /// Whether leases are given back early once their units are not needed (S72: the paper could not).
@@ -70,8 +70,7 @@ impl Adaptive {
 
     fn ask(&self, view: &View<'_>, needed: i64, held: i64) -> Option<Ask> {
         let missing = u32::try_from(needed - held).ok().filter(|&units| units > 0)?;
-        let retry_policy =
-            self.retry_policy.unwrap_or(Span::from_micros(self.term.as_micros() / 2));
+        let patience = self.patience.unwrap_or(Span::from_micros(self.term.as_micros() / 2));
         let item = |units| Item {
             resource: self.resource.clone(),
             units,
@@ -90,7 +89,7 @@ impl Adaptive {
             earliest: view.now(),
             latest: view.now(),
             duration: self.term,
-            answer_by: view.now().plus(retry_policy),
+            answer_by: view.now().plus(patience),
             properties: self.properties.clone(),
             configuration: self.configuration.clone(),
             reason: format!("{needed} needed, {held} held"),

@@ -112,7 +112,7 @@ impl Tape {
         let tickets = facts.filter_map(|entry| match &entry.fact {
             Fact::SiteAuthority(F::DelegationIssued(fact)) => Some(&fact.ticket),
             Fact::SiteAuthority(F::Redeemed(fact)) => Some(&fact.ticket),
-            _ => None,
+            Fact::ServiceManager(_) | Fact::Broker(_) | Fact::SiteAuthority(_) => None,
         });
         let links = tickets.flat_map(|ticket| ticket.links());
         links.map(|link| (link.hash(), link.clone())).collect()

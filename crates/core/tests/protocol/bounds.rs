@@ -84,7 +84,7 @@ fn a_guest_survives_a_mapper_that_says_at_length_why() {
     world.command(GUEST, GuestCommand::Ask(ask));
     let asked = world.facts(GUEST).into_iter().find_map(|entry| match entry.fact {
         Fact::ServiceManager(guest_facts::Fact::Asked(fact)) => Some(fact.reason.len()),
-        _ => None,
+        Fact::ServiceManager(_) | Fact::Broker(_) | Fact::SiteAuthority(_) => None,
     });
     assert_eq!(asked, Some(1000), "the request is made, and the reason cut short");
     world.restart(GUEST);

@@ -97,8 +97,8 @@ impl Client {
         let mut line = serde_json::to_vec(request).map_err(ClientError::Strange)?;
         line.push(b'\n');
         let sent = self.stream.get_mut().write_all(&line).map_err(broken);
-        let retry_policy = (!matches!(request, Request::Watch { .. })).then_some(PATIENCE);
-        match (self.next(retry_policy), sent) {
+        let timeout = (!matches!(request, Request::Watch { .. })).then_some(PATIENCE);
+        match (self.next(timeout), sent) {
             // Who is turned away is told why before it has asked.
             (Err(ClientError::Refused(why)), Err(_)) => Err(why.into()),
             (_, Err(broken)) => Err(broken),
@@ -112,11 +112,11 @@ impl Client {
     /// See [`ClientError`].
     pub fn next<T: DeserializeOwned>(
         &mut self,
-        retry_policy: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> Result<T, ClientError> {
         let broken = |cause| ClientError::Broken { path: self.path.clone(), cause };
         // The system takes no pause of zero.
-        let pause = retry_policy.map(|retry_policy| retry_policy.max(Duration::from_millis(1)));
+        let pause = timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
         self.stream.get_mut().set_read_timeout(pause).map_err(broken)?;
         let mut line = String::new();
         match self.stream.read_line(&mut line) {
@@ -128,7 +128,7 @@ impl Client {
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
             {
-                Err(ClientError::TimedOut(retry_policy.unwrap_or_default()))
+                Err(ClientError::TimedOut(timeout.unwrap_or_default()))
             }
             Err(error) => Err(broken(error)),
         }

@@ -108,7 +108,7 @@ impl Server {
         let peer = stream.peer_cred()?.uid();
         let own = rustix::process::geteuid().as_raw();
         let (read, half) = stream.into_split();
-        let mut out = Writer { half, retry_policy: self.limits.answer };
+        let mut out = Writer { half, timeout: self.limits.answer };
         if peer != own && peer != 0 {
             warn!("user {peer} was turned away: the deployment is user {own}'s");
             let message = format!("this deployment is user {own}'s, not user {peer}'s");
@@ -197,13 +197,13 @@ async fn request_line(reader: &mut BufReader<OwnedReadHalf>) -> io::Result<Optio
 /// Where answers go.
 pub(super) struct Writer {
     half: OwnedWriteHalf,
-    retry_policy: Duration,
+    timeout: Duration,
 }
 
 impl Writer {
     /// Writes an answer, and waits no longer than the limit for it to be read.
     pub(super) async fn write(&mut self, answer: &Answer) -> io::Result<()> {
-        timeout(self.retry_policy, self.half.write_all(&line(answer)?)).await?
+        timeout(self.timeout, self.half.write_all(&line(answer)?)).await?
     }
 }
 

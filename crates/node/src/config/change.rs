@@ -228,14 +228,11 @@ impl Config {
         name: &Name,
         site: &Site,
     ) -> Result<(), AssemblyError> {
-        let mut hosted = match self.hosted(name, &self.known(data)?)?() {
-            Ok(hosted) => hosted,
-            // Tried before; a mapper that cannot be built is told by the start.
-            Err(_) => return Ok(()),
-        };
+        // Tried before; a mapper that cannot be built is told by the start.
+        let Ok(mut hosted) = self.hosted(name, &self.known(data)?)?() else { return Ok(()) };
         Reader::open(journal)?.recall(&mut hosted)?;
         let AnyActor::SiteAuthority(actor) = hosted.actor() else { return Ok(()) };
-        match inventory_conflict(&actor, name, site) {
+        match inventory_conflict(actor, name, site) {
             Some(conflict) => Err(self.refused(&conflict)),
             None => Ok(()),
         }
