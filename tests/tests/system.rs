@@ -26,6 +26,8 @@ mod requests;
 mod documents;
 #[path = "system/coverage.rs"]
 mod coverage;
+#[path = "system/reference.rs"]
+mod reference;
 #[path = "system/laws.rs"]
 mod laws;
 #[path = "system/fork.rs"]
