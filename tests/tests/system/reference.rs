@@ -124,7 +124,8 @@ fn every_field_that_an_offline_command_prints_is_documented() {
         let args: Vec<&str> = line.split(' ').chain(["-o", "json"]).collect();
         let output = run(&args);
         let value = serde_json::from_slice(&output.stdout);
-        (line, value.unwrap_or_else(|error| panic!("{args:?}: {error}: {output:?}")))
+        let value = value.unwrap_or_else(|error| panic!("{line}: {error}: {output:?}"));
+        (line, value)
     });
     fields_are_documented(&printed);
 }
