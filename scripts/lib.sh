@@ -37,6 +37,21 @@ need_certificates() {
     [[ ! -e /etc/debian_version || -e /etc/ssl/certs/ca-certificates.crt ]] || packages+=(ca-certificates)
 }
 
+# Notes what the tests of network namespaces run.
+need_namespaces() {
+    need ip iproute2
+    need unshare util-linux
+}
+
+# within LIMIT COMMAND...: runs COMMAND, and ends it with an error if it takes longer.
+within() {
+    timeout --kill-after=30s "$@" || {
+        local status=$?
+        ((status != 124 && status != 137)) || echo "took longer than $1: ${*:2}" >&2
+        return "$status"
+    }
+}
+
 # Notes a part of the Rust toolchain: `need_component rustfmt fmt` for `cargo fmt`.
 need_component() {
     cargo "$2" --version >/dev/null 2>&1 || components+=("$1")

@@ -45,7 +45,7 @@ fn the_joint_states_of_a_lease_are_those_of_the_table() {
     for [guest, broker, site] in &reached {
         writeln!(text, "{guest} {broker} {site}").unwrap();
     }
-    check_golden("crates/core/src/invariants/joint_states.txt", &text);
+    check_golden("crates/laws/src/joint_states.txt", &text);
 }
 
 #[test]

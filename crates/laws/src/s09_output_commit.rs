@@ -58,7 +58,7 @@ impl Bench {
             return Ok(());
         }
         let first = self.sent.entry((scene.actor, sequence)).or_insert_with(|| sealed.clone());
-        tally.check(first == sealed, || {
+        tally.check(first.bytes() == sealed.bytes(), || {
             let (name, kind) = (scene.name(), envelope.message.kind());
             format!("message {sequence:?} of {name}, a `{kind}`, was sent before with other bytes")
         })

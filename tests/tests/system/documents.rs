@@ -8,7 +8,7 @@ use tenure_tests::{root, tenure};
 
 /// Commands that run the tests themselves, or build the release: they are the first thing a new user
 /// types, and are run as they stand by whoever releases.
-const NOT_HERE: [&str; 4] = ["scripts/test", "scripts/demo", "scripts/bench", "scripts/kill"];
+const NOT_HERE: [&str; 4] = ["scripts/test", "scripts/demo", "scripts/bench", "scripts/soak"];
 
 fn documents() -> Vec<PathBuf> {
     let mut found = vec![root().join("README.md"), root().join("CHANGELOG.md")];

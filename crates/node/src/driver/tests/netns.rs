@@ -22,22 +22,11 @@ fn outside(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return false;
     }
-    if !rustix::process::geteuid().is_root() {
-        let home = TempDir::new().unwrap();
-        let error = site("netns", home.path(), &json!({})).err().unwrap();
-        assert!(error.starts_with("driver `netns`: needs root, "), "{error}");
-        eprintln!("skipped: network namespaces need root");
-        return true;
-    }
-    if !["ip", "unshare"].iter().all(|program| Command::new(program).arg("-V").output().is_ok()) {
-        eprintln!("skipped: network namespaces need `ip` of iproute2 and `unshare` of util-linux");
-        return true;
-    }
     let own = "mount -t tmpfs none /run && mount -t tmpfs none /etc && : >/etc/hosts >/etc/hostname && exec \"$@\"";
     let output = Command::new("unshare")
         .args(["--net", "--mount", "/bin/sh", "-c", own, "sh"])
         .arg(std::env::current_exe().unwrap())
-        .args([&format!("driver::tests::netns::{test}"), "--exact", "--nocapture"])
+        .args([&format!("driver::tests::netns::{test}"), "--exact", "--nocapture", "--ignored"])
         .env(INSIDE, "1")
         .output()
         .unwrap();
@@ -69,6 +58,7 @@ fn said(program: &str, words: &[&str]) -> String {
 }
 
 #[test]
+#[ignore = "needs root, `ip` and `unshare`"]
 fn a_unit_has_a_network_of_its_own() {
     if outside("a_unit_has_a_network_of_its_own") {
         return;
@@ -118,6 +108,7 @@ fn a_unit_has_a_network_of_its_own() {
 }
 
 #[test]
+#[ignore = "needs root, `ip` and `unshare`"]
 fn netns_keeps_the_promises_of_a_driver() {
     if outside("netns_keeps_the_promises_of_a_driver") {
         return;
@@ -129,6 +120,7 @@ fn netns_keeps_the_promises_of_a_driver() {
 }
 
 #[test]
+#[ignore = "needs root, `ip` and `unshare`"]
 fn a_teardown_ends_what_runs_in_the_namespace() {
     if outside("a_teardown_ends_what_runs_in_the_namespace") {
         return;
@@ -154,6 +146,7 @@ fn a_teardown_ends_what_runs_in_the_namespace() {
 }
 
 #[test]
+#[ignore = "needs root, `ip` and `unshare`"]
 fn a_setup_that_was_cut_off_is_looked_at() {
     if outside("a_setup_that_was_cut_off_is_looked_at") {
         return;
@@ -204,6 +197,7 @@ fn a_site_that_is_killed() {
 }
 
 #[test]
+#[ignore = "needs root, `ip` and `unshare`"]
 fn a_killed_site_goes_on_where_it_was() {
     if outside("a_killed_site_goes_on_where_it_was") {
         return;
@@ -244,6 +238,16 @@ fn a_killed_site_goes_on_where_it_was() {
 }
 
 #[test]
+fn namespaces_need_root() {
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let home = TempDir::new().unwrap();
+    let error = site("netns", home.path(), &json!({})).err().unwrap();
+    assert!(error.starts_with("driver `netns`: needs root, "), "{error}");
+}
+
+#[test]
 fn settings_that_name_no_interface_or_network_are_refused() {
     let home = TempDir::new().unwrap();
     let refused = |settings: Value| site("netns", home.path(), &settings).err().unwrap();
@@ -258,6 +262,7 @@ fn settings_that_name_no_interface_or_network_are_refused() {
 }
 
 #[test]
+#[ignore = "needs root, `ip` and `unshare`"]
 fn a_subnet_has_an_end() {
     if outside("a_subnet_has_an_end") {
         return;
