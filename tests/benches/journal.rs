@@ -360,8 +360,8 @@ fn snapshot_of_many(folder: &Path) {
         let path = folder.join(format!("many-{every}.journal"));
         let mut file = JournalFile::open(&path, &owner).expect("a journal");
         file.append(0, &facts).expect("durable");
-        let hosted = Arc::new(|| Some(hosted()));
-        let snapshots = Snapshots { every, hosted, disk: Arc::new(SystemDisk) };
+        let build = Arc::new(|| Some(hosted()));
+        let snapshots = Snapshots { every, build, disk: Arc::new(SystemDisk) };
         let writer = file.into_writer_with(snapshots).expect("a thread");
         let mut waits = Vec::new();
         for position in (facts.len() as u64..).take(4000) {

@@ -14,7 +14,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use crate::host::{Card, Conditions, Fall, Handle, Host, Limits, Part, Surroundings};
+use crate::host::{Card, Conditions, Handle, Host, HostFailure, Limits, Part, Surroundings};
 use crate::journal::{Disk, JournalError, SystemDisk};
 use crate::metrics::Metrics;
 use crate::transport::{Exchange, Line};
@@ -39,7 +39,7 @@ pub struct Down {
     /// Which actor it is.
     pub card: Card,
     /// Why it cannot work.
-    pub cause: Fall,
+    pub cause: HostFailure,
 }
 
 /// Why a deployment did not stop in good order. Nothing acknowledged is lost by that.
@@ -57,7 +57,7 @@ pub struct Running {
     handles: BTreeMap<(Role, Name), Handle>,
     threads: Vec<Arbiter>,
     metrics: Metrics,
-    given_up: mpsc::UnboundedReceiver<(Card, Fall)>,
+    given_up: mpsc::UnboundedReceiver<(Card, HostFailure)>,
 }
 
 impl Deployment {

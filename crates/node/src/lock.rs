@@ -84,7 +84,7 @@ impl Lock {
 
 /// Waits until the lock is ours.
 fn wait(file: &mut File, path: &Path) -> Result<(), LockError> {
-    let (began, mut told) = (Instant::now(), false);
+    let (began, mut reported) = (Instant::now(), false);
     while !try_lock(file)? {
         let holder = Holder::of(file);
         let ours = holder.pid == Some(process::id());
@@ -92,10 +92,10 @@ fn wait(file: &mut File, path: &Path) -> Result<(), LockError> {
         if began.elapsed() > limit {
             return Err(LockError::Held(holder));
         }
-        if !told && !ours {
+        if !reported && !ours {
             let seconds = limit.as_secs();
             warn!("{} is locked by {holder}: waiting for it up to {seconds} s", path.display());
-            told = true;
+            reported = true;
         }
         thread::sleep(PAUSE);
     }

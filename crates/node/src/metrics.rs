@@ -38,7 +38,7 @@ struct Families {
     messages: Counters,
     calls: Counters,
     probes: Counters,
-    falls: Counters,
+    failures: Counters,
     inbox: Family<Labels, Gauge>,
     full: Family<Labels, Gauge>,
     down: Family<Labels, Gauge>,
@@ -66,7 +66,7 @@ impl Metrics {
             messages: Counters::default(),
             calls: Counters::default(),
             probes: Counters::default(),
-            falls: Counters::default(),
+            failures: Counters::default(),
             inbox: Family::default(),
             full: Family::default(),
             down: Family::default(),
@@ -81,7 +81,7 @@ impl Metrics {
         all.register("messages", "Messages by what became of them", f.messages);
         all.register("driver_calls", "Steps on units by how they ended", f.calls);
         all.register("probes", "Probes of live units by how these were", f.probes);
-        all.register("falls", "Times an actor had to come back from its journal", f.falls);
+        all.register("falls", "Times an actor had to come back from its journal", f.failures);
         all.register("inbox", "Inputs that wait for an actor", f.inbox);
         let help = "1 while an actor lives on its reserve since its disk is full, else 0";
         all.register("disk_full", help, f.full);
@@ -135,7 +135,7 @@ impl Metrics {
             up_probes: probe("up"),
             down_probes: probe("down"),
             down: f.down.get_or_create_owned(&labels()),
-            falls: f.falls.get_or_create_owned(&labels()),
+            failures: f.failures.get_or_create_owned(&labels()),
             inbox: f.inbox.get_or_create_owned(&labels()),
             full: f.full.get_or_create_owned(&labels()),
             append: f.append.get_or_create_owned(&labels()),
@@ -209,7 +209,7 @@ pub(crate) struct HostMetrics {
     /// Live units that are down.
     pub(crate) down: Gauge,
     /// Times it fell.
-    pub(crate) falls: Counter,
+    pub(crate) failures: Counter,
     /// What waits.
     pub(crate) inbox: Gauge,
     /// Whether it lives on its reserve.
@@ -259,10 +259,10 @@ impl HostMetrics {
     }
 
     /// A fact is durable.
-    pub(crate) fn fact(&mut self, entry: &Entry, hosted: &AnyActor) {
+    pub(crate) fn fact(&mut self, entry: &Entry, actor: &AnyActor) {
         use service_manager::Fact as Guest;
         self.facts.inc();
-        let (Fact::ServiceManager(fact), AnyActor::ServiceManager(actor)) = (&entry.fact, hosted)
+        let (Fact::ServiceManager(fact), AnyActor::ServiceManager(actor)) = (&entry.fact, actor)
         else {
             return;
         };

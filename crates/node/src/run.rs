@@ -19,12 +19,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
-use crate::api::{self, Deck};
+use crate::api::{self, AppState};
 use crate::clock::Clock;
 use crate::config::{AssemblyError, Config, Demand, units_of};
 use crate::deployment::{BadStop, Down, Running};
 use crate::folder;
-use crate::host::{Fall, Handle, HostError};
+use crate::host::{Handle, HostError, HostFailure};
 use crate::lock::{Holder, Lock, LockError};
 
 /// The name of the socket within the data folder.
@@ -94,13 +94,16 @@ impl RunError {
                     .to_owned(),
             ),
             Self::Down(down) => match &down.cause {
-                Fall::Journal(error) => Some(error.help().to_owned()),
-                Fall::RolledBack { .. } => Some(
+                HostFailure::Journal(error) => Some(error.help().to_owned()),
+                HostFailure::RolledBack { .. } => Some(
                     "an actor must not go on from a part of its past; where the newest journal is \
                      lost for good, give the actor a new key and so a new name to its peers"
                         .to_owned(),
                 ),
-                Fall::Append(_) | Fall::Custody(_) | Fall::Mapper(_) | Fall::Panic(_) => None,
+                HostFailure::Append(_)
+                | HostFailure::Custody(_)
+                | HostFailure::Mapper(_)
+                | HostFailure::Panic(_) => None,
             },
             Self::InUse { .. } => {
                 Some("stop that process first, or choose another folder with `--data`".to_owned())
@@ -166,8 +169,8 @@ async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), 
             actix::spawn(follow(handle.clone(), demand, Arc::clone(&clock)));
         }
     }
-    let deck = Deck::new(&running, config.clone(), data.to_owned(), clock);
-    let served = actix::spawn(serve(listener, Rc::new(deck)));
+    let app = AppState::new(&running, config.clone(), data.to_owned(), clock);
+    let served = actix::spawn(serve(listener, Rc::new(app)));
     delegated(&running).await;
     info!(pid = process::id(), socket = %socket.display(), "ready");
     ready();
@@ -236,11 +239,11 @@ async fn delegated(running: &Running) {
 }
 
 /// Takes commands until it is aborted: what ends the server begins it anew.
-async fn serve(listener: UnixListener, deck: Rc<Deck>) {
+async fn serve(listener: UnixListener, app: Rc<AppState>) {
     let listener = Rc::new(listener);
     loop {
         let limits = api::Limits::default();
-        let server = api::serve(Rc::clone(&listener), Rc::clone(&deck), limits);
+        let server = api::serve(Rc::clone(&listener), Rc::clone(&app), limits);
         // Aborted with this task, and else by a panic only.
         let mut only = JoinSet::new();
         only.spawn_local(server);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tenure_config::Source;
-use tenure_node::api::{self, Deck, Limits};
+use tenure_node::api::{self, AppState, Limits};
 use tenure_node::config::parse;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -27,10 +27,10 @@ fn with(limits: Limits, test: impl AsyncFnOnce(&Path)) {
         let deployment = config.assemble(folder.path()).expect("a deployment");
         let clock = Arc::clone(&deployment.clock);
         let running = deployment.start().await.expect("it starts");
-        let deck = Deck::new(&running, config, folder.path().to_owned(), clock);
+        let app = AppState::new(&running, config, folder.path().to_owned(), clock);
         let socket = folder.path().join("socket");
         let listener = Rc::new(UnixListener::bind(&socket).expect("a socket"));
-        let served = actix::spawn(api::serve(listener, Rc::new(deck), limits));
+        let served = actix::spawn(api::serve(listener, Rc::new(app), limits));
         timeout(DEADLINE, test(&socket)).await.expect("in time");
         served.abort();
         running.stop().await.expect("it stops");

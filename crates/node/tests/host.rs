@@ -15,7 +15,7 @@ use tenure_core::model::time::Span;
 use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
 use tenure_node::clock::{Clock, WallClock};
 use tenure_node::deployment::{Deployment, Running};
-use tenure_node::host::{Facts, Fall, HostError, Limits};
+use tenure_node::host::{Facts, HostError, HostFailure, Limits};
 use tenure_node::journal::JournalError;
 
 #[test]
@@ -121,7 +121,7 @@ fn two_processes_cannot_have_one_journal() {
         let second =
             Deployment { parts, clock, threads: NonZeroUsize::MIN, limits: Limits::default() };
         let down = second.start().await.err().unwrap();
-        assert!(matches!(down.cause, Fall::Journal(JournalError::InUse { .. })), "{down}");
+        assert!(matches!(down.cause, HostFailure::Journal(JournalError::InUse { .. })), "{down}");
         running.stop().await.unwrap();
     });
 }
@@ -178,7 +178,7 @@ fn an_actor_whose_journal_was_put_back_from_an_older_copy_is_stopped_by_its_own_
             let mut running = start_with_anything(folder.path(), &Plans::default()).await;
             let down = running.down().await;
             assert_eq!(down.card.name.as_str(), name);
-            let Fall::RolledBack { said, holds, .. } = down.cause else { panic!("{down}") };
+            let HostFailure::RolledBack { said, holds, .. } = down.cause else { panic!("{down}") };
             assert!(said > holds, "{said} {holds}");
             running.stop().await.unwrap();
         });

@@ -23,7 +23,7 @@ use tenure_core::model::time::Span;
 use tenure_faulty_disk::{Condition, Fault, FaultyDisk};
 use tenure_laws::{Cast, Player, audit_journals};
 use tenure_node::deployment::Running;
-use tenure_node::host::{Card, Committed, Facts, Fall, Handle, HostError, Part};
+use tenure_node::host::{Card, Committed, Facts, Handle, HostError, HostFailure, Part};
 use tenure_node::journal::{JournalFile, Owner};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
@@ -314,7 +314,7 @@ fn an_actor_whose_disk_is_broken_for_good_gives_up_and_says_why() {
         while down.card.role != Role::ServiceManager {
             down = running.down().await;
         }
-        assert!(matches!(down.cause, Fall::Journal(_)), "{down}");
+        assert!(matches!(down.cause, HostFailure::Journal(_)), "{down}");
         assert!(matches!(guest.query(|_| ()).await, Err(HostError::Stopped(_))));
     });
 }

@@ -11,7 +11,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::wire::message::Sequence;
 use tenure_node::host::conductor::{Conductor, Fate, Measured, Programme, Sending};
-use tenure_node::host::{Card, Driver, Part, SeatMaker};
+use tenure_node::host::{ActorBuilder, Card, Driver, Part};
 use tenure_sim::cast::{self, assemble};
 use tenure_sim::emulation::{Emulation, Inputs, Progress, give_up_at};
 use tenure_sim::network::{Network, Parcel};
@@ -70,7 +70,7 @@ fn parts(scenario: &Scenario, folder: &Path) -> Vec<Part> {
     let cast = assemble(scenario).unwrap_or_else(|(_, name, error)| panic!("{name}: {error}"));
     let part = |(index, actor): (usize, cast::Part)| {
         let again = scenario.clone();
-        let hosted: SeatMaker = Arc::new(move || {
+        let build: ActorBuilder = Arc::new(move || {
             let cast = assemble(&again).map_err(|(_, _, error)| error)?;
             Ok(cast.into_iter().nth(index).expect("as many as before").hosted)
         });
@@ -82,7 +82,7 @@ fn parts(scenario: &Scenario, folder: &Path) -> Vec<Part> {
         Part {
             journal: folder.join(format!("{role:?}-{name}.journal")),
             card: Card { name, role, id: actor.id },
-            hosted,
+            build,
             driver: driver.map(Arc::new),
             custody: None,
             retry_policy: actor.retry_policy,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
 use tenure_node::api::client::{Client, ClientError};
-use tenure_node::api::{LeaseName, LeaseUnitView, LeaseView, Request, Wish};
+use tenure_node::api::{LeaseName, LeaseRequest, LeaseUnitView, LeaseView, Request};
 
 use super::actors::with_probe;
 use super::args::{Door, LeaseCommand, Output, RequestArgs, WaitArgs};
@@ -39,7 +39,7 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let configuration: BTreeMap<_, _> = args.property.iter().cloned().collect();
     let configuration =
         Properties::try_from(configuration).map_err(|error| Error::Wrong(error.to_string()))?;
-    let wish = Wish {
+    let request = LeaseRequest {
         manager: args.manager.clone(),
         broker: args.broker.clone(),
         id: args.id.clone(),
@@ -57,7 +57,7 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let mut client = connect(&args.door.data)?;
     let WaitArgs { wait, timeout } = args.wait;
     let interrupt = Interrupt::watch(&client, wait)?;
-    let asked = client.ask(&Request::Ask(Box::new(wish)));
+    let asked = client.ask(&Request::Ask(Box::new(request)));
     let view: LeaseView = asked.map_err(|error| interrupt.or(error, None))?;
     if !wait {
         return list(&[view], args.door.output, console);

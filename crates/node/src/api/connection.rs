@@ -14,7 +14,7 @@ use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, error, warn};
 
-use super::server::{Deck, Ended};
+use super::server::{AppState, Ended};
 use super::{Answer, ApiError, Code, LeaseName, MAX_REQUEST, Request};
 
 /// The pauses after connections could not be taken: the first, and the longest.
@@ -50,9 +50,9 @@ impl Default for Limits {
 
 /// Takes connections, also after the system refused some, for as long as it is polled. Runs on a thread of
 /// its own kind: a `LocalSet` or an actix system.
-pub async fn serve(listener: Rc<UnixListener>, deck: Rc<Deck>, limits: Limits) -> Infallible {
+pub async fn serve(listener: Rc<UnixListener>, app: Rc<AppState>, limits: Limits) -> Infallible {
     let server = Rc::new(Server {
-        deck,
+        app,
         limits,
         connections: Arc::new(Semaphore::new(limits.connections)),
         watches: Arc::new(Semaphore::new(limits.watches)),
@@ -74,7 +74,7 @@ pub async fn serve(listener: Rc<UnixListener>, deck: Rc<Deck>, limits: Limits) -
 }
 
 struct Server {
-    deck: Rc<Deck>,
+    app: Rc<AppState>,
     limits: Limits,
     connections: Arc<Semaphore>,
     watches: Arc<Semaphore>,
@@ -119,7 +119,7 @@ impl Server {
             let answer = match serde_json::from_slice(&line) {
                 Ok(Request::Watch { lease }) => match Arc::clone(&self.watches).try_acquire_owned()
                 {
-                    Ok(_watches) => return watched(&self.deck, lease, reader, out).await,
+                    Ok(_watches) => return watched(&self.app, lease, reader, out).await,
                     Err(_) => Err(self.too_many_watch()),
                 },
                 Ok(request) => self.answer(request, Rc::clone(&place)).await,
@@ -136,10 +136,10 @@ impl Server {
     /// Works on a request. One that takes too long goes on without its asker, since what it changes must be
     /// taken note of.
     async fn answer(&self, request: Request, place: Place) -> Result<serde_json::Value, ApiError> {
-        let deck = Rc::clone(&self.deck);
+        let app = Rc::clone(&self.app);
         let work = spawn_local(async move {
             let _place = place;
-            deck.answer(request).await
+            app.answer(request).await
         });
         let unknown = |message: String| {
             Err(ApiError::new(Code::Failed, message).help("look before you try again"))
@@ -161,7 +161,7 @@ impl Server {
 
 /// A watch ends when whoever watches hangs up.
 async fn watched(
-    deck: &Deck,
+    app: &AppState,
     lease: Option<LeaseName>,
     mut reader: BufReader<OwnedReadHalf>,
     mut out: Writer,
@@ -169,13 +169,13 @@ async fn watched(
     let mut rest = [0; 1];
     let ended = tokio::select! {
         biased;
-        ended = deck.watch(lease, &mut out) => ended,
+        ended = app.watch(lease, &mut out) => ended,
         _ = reader.read(&mut rest) => return Ok(()),
     };
     match ended {
         Ok(()) => Ok(()),
         Err(Ended::Gone(error)) => Err(error),
-        Err(Ended::Told(error)) => out.write(&Answer::Error(error)).await,
+        Err(Ended::Refused(error)) => out.write(&Answer::Error(error)).await,
     }
 }
 

@@ -6,19 +6,19 @@ use tenure_core::model::time::Time;
 use tenure_core::runtime::AnyActor;
 use tenure_core::site_authority::SiteAuthority;
 
-use super::server::Deck;
+use super::server::AppState;
 use super::view::{self, Names, time};
 use crate::config::{Site, units_of};
 
 /// The differences, a sentence each: the file was changed since the start, a site has another number of
 /// units, or a delegation is for more or fewer units than are offered.
-pub(super) async fn differences(deck: &Deck) -> Vec<String> {
-    let mut differences = deck.config().changes_since_start();
-    for (name, site) in &deck.config().sites {
-        let Ok(handle) = deck.actor(Role::SiteAuthority, name) else { continue };
+pub(super) async fn differences(app: &AppState) -> Vec<String> {
+    let mut differences = app.config().changes_since_start();
+    for (name, site) in &app.config().sites {
+        let Ok(handle) = app.actor(Role::SiteAuthority, name) else { continue };
         let (name, site) = (name.clone(), site.clone());
-        let (names, now) = (deck.names().clone(), deck.now());
-        let of_site = handle.query(move |hosted| match hosted {
+        let (names, now) = (app.names().clone(), app.now());
+        let of_site = handle.query(move |actor| match actor {
             AnyActor::SiteAuthority(actor) => of_site(actor, (&name, &site), &names, now),
             AnyActor::Broker(_) | AnyActor::ServiceManager(_) => Vec::new(),
         });

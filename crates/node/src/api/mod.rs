@@ -12,7 +12,7 @@ mod sense;
 mod server;
 mod drift;
 mod view;
-mod wish;
+mod lease_request;
 mod why;
 
 use std::fmt;
@@ -30,7 +30,7 @@ use thiserror::Error;
 pub use connection::{Limits, serve};
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
-pub use server::Deck;
+pub use server::AppState;
 pub(crate) use view::time;
 pub use view::{
     ActorView, BrokerView, ClockStepView, DelegationView, LeaseUnitView, LeaseView, RefusalView,
@@ -53,7 +53,7 @@ pub enum Request {
     /// Counters and histograms of all actors: text in the format of Prometheus.
     Metrics,
     /// A lease: one [`LeaseView`], in which it waits for its broker.
-    Ask(Box<Wish>),
+    Ask(Box<LeaseRequest>),
     /// More time for a lease, or all parts of a request: a list of [`LeaseView`].
     Extend {
         /// Which.
@@ -119,7 +119,7 @@ pub enum Request {
 /// What somebody wants to lease.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Wish {
+pub struct LeaseRequest {
     /// The service manager that asks; may be left out if there is only one without a demand of its own.
     pub manager: Option<Name>,
     /// Whom it asks; its first broker unless set.

@@ -27,12 +27,13 @@ use tokio::task::JoinSet;
 use super::connection::Writer;
 use super::view::{self, LeaseView, Names};
 use super::{
-    Answer, ApiError, Code, LeaseName, Request, VERSION, drift, probe, proof, sense, why, wish,
+    Answer, ApiError, Code, LeaseName, Request, VERSION, drift, lease_request, probe, proof, sense,
+    why,
 };
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::deployment::Running;
-use crate::host::trail::number_of;
+use crate::host::request_trace::number_of;
 use crate::host::{Handle, HostError};
 use crate::metrics::Metrics;
 
@@ -40,7 +41,7 @@ use crate::metrics::Metrics;
 const MOST: usize = 10_000;
 
 /// What the door opens onto: the actors of a deployment, and what is said of them all.
-pub struct Deck {
+pub struct AppState {
     config: Config,
     data: PathBuf,
     clock: Arc<dyn Clock>,
@@ -48,12 +49,12 @@ pub struct Deck {
     names: Names,
     metrics: Metrics,
     /// The leases that were asked for under an id, so that none is asked for twice.
-    asked: Mutex<wish::Asked>,
+    asked: Mutex<lease_request::RequestsByManager>,
 }
 
-type Told<T> = Result<T, ApiError>;
+type ApiResult<T> = Result<T, ApiError>;
 
-impl Deck {
+impl AppState {
     /// The deck of a deployment that keeps its data in `data`.
     pub fn new(running: &Running, config: Config, data: PathBuf, clock: Arc<dyn Clock>) -> Self {
         let handles = running.handles().map(|handle| (handle.card().name.clone(), handle.clone()));
@@ -78,7 +79,7 @@ impl Deck {
         &self.config
     }
 
-    pub(super) fn asked(&self) -> &Mutex<wish::Asked> {
+    pub(super) fn asked(&self) -> &Mutex<lease_request::RequestsByManager> {
         &self.asked
     }
 
@@ -110,7 +111,7 @@ impl Deck {
     }
 
     /// The actor of that name and role.
-    pub(super) fn actor(&self, role: Role, name: &Name) -> Told<&Handle> {
+    pub(super) fn actor(&self, role: Role, name: &Name) -> ApiResult<&Handle> {
         let of_role = || self.of_role(role).map(|handle| handle.card().name.as_str());
         self.handles.get(name).filter(|handle| handle.card().role == role).ok_or_else(|| {
             let help = tenure_config::suggestion(name.as_str(), of_role());
@@ -123,7 +124,7 @@ impl Deck {
     }
 
     /// The actors of a role, or the one that is named.
-    fn chosen(&self, role: Role, name: Option<&Name>) -> Told<Vec<&Handle>> {
+    fn chosen(&self, role: Role, name: Option<&Name>) -> ApiResult<Vec<&Handle>> {
         match name {
             Some(name) => Ok(vec![self.actor(role, name)?]),
             None => Ok(self.of_role(role).collect()),
@@ -134,7 +135,7 @@ impl Deck {
         &self,
         handle: &Handle,
         look: impl FnOnce(&AnyActor) -> T + Send + 'static,
-    ) -> Told<T> {
+    ) -> ApiResult<T> {
         handle.query(look).await.map_err(|error| refused(&error))
     }
 
@@ -142,9 +143,9 @@ impl Deck {
         &self,
         name: &Name,
         look: impl FnOnce(&ServiceManager) -> Option<T> + Send + 'static,
-    ) -> Told<Option<T>> {
+    ) -> ApiResult<Option<T>> {
         let handle = self.actor(Role::ServiceManager, name)?;
-        self.look(handle, move |hosted| match hosted {
+        self.look(handle, move |actor| match actor {
             AnyActor::ServiceManager(guest) => look(guest),
             AnyActor::Broker(_) | AnyActor::SiteAuthority(_) => None,
         })
@@ -155,8 +156,8 @@ impl Deck {
         &self,
         handle: &Handle,
         look: impl FnOnce(&SiteAuthority) -> T + Send + 'static,
-    ) -> Told<Option<T>> {
-        self.look(handle, move |hosted| match hosted {
+    ) -> ApiResult<Option<T>> {
+        self.look(handle, move |actor| match actor {
             AnyActor::SiteAuthority(site) => Some(look(site)),
             AnyActor::ServiceManager(_) | AnyActor::Broker(_) => None,
         })
@@ -167,8 +168,8 @@ impl Deck {
         &self,
         handle: &Handle,
         look: impl FnOnce(&Broker) -> T + Send + 'static,
-    ) -> Told<Option<T>> {
-        self.look(handle, move |hosted| match hosted {
+    ) -> ApiResult<Option<T>> {
+        self.look(handle, move |actor| match actor {
             AnyActor::Broker(broker) => Some(look(broker)),
             AnyActor::ServiceManager(_) | AnyActor::SiteAuthority(_) => None,
         })
@@ -180,7 +181,7 @@ impl Deck {
         &self,
         manager: &Name,
         wanted: impl Fn(LeaseId, &Name, bool) -> bool + Send + 'static,
-    ) -> Told<Vec<LeaseView>> {
+    ) -> ApiResult<Vec<LeaseView>> {
         let (name, names, now) = (manager.clone(), self.names.clone(), self.now());
         let (me, found) = (self.actor(Role::ServiceManager, manager)?.card().id, self.found());
         let leases = self.guest(manager, move |guest| {
@@ -193,13 +194,13 @@ impl Deck {
         Ok(leases.await?.unwrap_or_default())
     }
 
-    pub(super) async fn lease(&self, manager: &Name, id: LeaseId) -> Told<LeaseView> {
+    pub(super) async fn lease(&self, manager: &Name, id: LeaseId) -> ApiResult<LeaseView> {
         let leases = self.leases_of(manager, move |lease, _, _| lease == id).await?;
         leases.into_iter().next().ok_or_else(|| no_lease(&format!("{manager}/{id}")))
     }
 
     /// The leases of a name: all parts of a request, unless one is named.
-    async fn named(&self, lease: &LeaseName) -> Told<Vec<LeaseView>> {
+    async fn named(&self, lease: &LeaseName) -> ApiResult<Vec<LeaseView>> {
         let manager = self.manager_of(lease).await?;
         let name = lease.clone();
         let leases = self.leases_of(&manager, move |id, _, _| name.means(id)).await?;
@@ -207,7 +208,7 @@ impl Deck {
     }
 
     /// The leases of a name, with their service manager; those that are over only if all are.
-    async fn parts(&self, lease: &LeaseName) -> Told<(Name, Vec<LeaseId>)> {
+    async fn parts(&self, lease: &LeaseName) -> ApiResult<(Name, Vec<LeaseId>)> {
         let manager = self.manager_of(lease).await?;
         let name = lease.clone();
         let found = self.guest(&manager, move |guest| {
@@ -226,7 +227,7 @@ impl Deck {
         &self,
         lease: &LeaseName,
         command: impl Fn(LeaseId) -> GuestCommand,
-    ) -> Told<Vec<LeaseView>> {
+    ) -> ApiResult<Vec<LeaseView>> {
         let (manager, parts) = self.parts(lease).await?;
         let mut views = Vec::new();
         for id in parts {
@@ -237,7 +238,7 @@ impl Deck {
     }
 
     /// The service manager that a lease's name means: the one it says, or the only one with such a lease.
-    async fn manager_of(&self, lease: &LeaseName) -> Told<Name> {
+    async fn manager_of(&self, lease: &LeaseName) -> ApiResult<Name> {
         if let Some(name) = &lease.manager {
             return Ok(self.actor(Role::ServiceManager, name)?.card().name.clone());
         }
@@ -267,11 +268,11 @@ impl Deck {
         }
     }
 
-    pub(super) async fn answer(&self, request: Request) -> Told<serde_json::Value> {
+    pub(super) async fn answer(&self, request: Request) -> ApiResult<serde_json::Value> {
         match request {
             Request::Status => json(&self.status().await),
             Request::Metrics => json(&self.metrics.text()),
-            Request::Ask(wish) => json(&wish::ask(self, *wish).await?),
+            Request::Ask(request) => json(&lease_request::ask(self, *request).await?),
             Request::Extend { lease, duration } => {
                 sense::lasts(duration)?;
                 sense::goes_on(&self.named(&lease).await?)?;
@@ -335,7 +336,7 @@ impl Deck {
         &self,
         manager: &Name,
         command: GuestCommand,
-    ) -> Told<Option<LeaseId>> {
+    ) -> ApiResult<Option<LeaseId>> {
         let handle = self.actor(Role::ServiceManager, manager)?;
         let committed = handle.command(command).await.map_err(|error| refused(&error))?;
         Ok(committed.lease())
@@ -345,7 +346,7 @@ impl Deck {
         let mut actors = Vec::new();
         for handle in self.handles.values() {
             let card = handle.card();
-            let seen = handle.query(|hosted| (hosted.position(), hosted.unfinished(100)));
+            let seen = handle.query(|actor| (actor.position(), actor.unfinished(100)));
             let (down, (facts, open)) = match seen.await {
                 Ok(seen) => (None, seen),
                 Err(error) => (Some(error.to_string()), (0, Vec::new())),
@@ -378,7 +379,7 @@ impl Deck {
         }
     }
 
-    async fn sites(&self, site: Option<&Name>) -> Told<Vec<view::SiteView>> {
+    async fn sites(&self, site: Option<&Name>) -> ApiResult<Vec<view::SiteView>> {
         let mut sites = Vec::new();
         for handle in self.chosen(Role::SiteAuthority, site)? {
             let (card, names, found) = (handle.card().clone(), self.names.clone(), self.found());
@@ -389,7 +390,7 @@ impl Deck {
         Ok(sites)
     }
 
-    async fn brokers(&self, broker: Option<&Name>) -> Told<Vec<view::BrokerView>> {
+    async fn brokers(&self, broker: Option<&Name>) -> ApiResult<Vec<view::BrokerView>> {
         let mut brokers = Vec::new();
         for handle in self.chosen(Role::Broker, broker)? {
             let (card, names, now) = (handle.card().clone(), self.names.clone(), self.now());
@@ -400,7 +401,7 @@ impl Deck {
     }
 
     /// The ticket in a service manager's hands whose hash begins so.
-    async fn ticket(&self, hash: String) -> Told<proof::TicketView> {
+    async fn ticket(&self, hash: String) -> ApiResult<proof::TicketView> {
         for handle in self.of_role(Role::ServiceManager) {
             let (manager, names, hash) =
                 (handle.card().name.clone(), self.names.clone(), hash.clone());
@@ -432,25 +433,25 @@ impl Deck {
             Some(lease) => vec![self.manager_of(lease).await?],
             None => self.of_role(Role::ServiceManager).map(|h| h.card().name.clone()).collect(),
         };
-        let (tell, mut told) = mpsc::channel(1024);
+        let (sender, mut receiver) = mpsc::channel(1024);
         // Ends with the watch, also where nothing happens any more.
         let mut followers = JoinSet::new();
         for manager in &managers {
             let handle = self.actor(Role::ServiceManager, manager)?;
             let mut facts = handle.facts().await.map_err(|error| refused(&error))?.facts;
-            let (manager, tell) = (manager.clone(), tell.clone());
+            let (manager, sender) = (manager.clone(), sender.clone());
             followers.spawn_local(async move {
                 while let Some((_, entry)) = facts.recv().await {
                     let number = number_of(&entry.fact);
-                    if number.is_some() && tell.send((manager.clone(), number)).await.is_err() {
+                    if number.is_some() && sender.send((manager.clone(), number)).await.is_err() {
                         return;
                     }
                 }
                 // The host fell or stopped: what follows is not known.
-                drop(tell.send((manager, None)).await);
+                drop(sender.send((manager, None)).await);
             });
         }
-        drop(tell);
+        drop(sender);
         let mut shown: BTreeMap<String, LeaseView> = BTreeMap::new();
         let mut due: Vec<(Name, Option<u64>)> = managers.into_iter().map(|m| (m, None)).collect();
         loop {
@@ -473,7 +474,7 @@ impl Deck {
                     }
                 }
             }
-            match told.recv().await {
+            match receiver.recv().await {
                 Some((manager, Some(number))) => due = vec![(manager, Some(number))],
                 Some((manager, None)) => {
                     let message = format!("{manager} went down or fell behind");
@@ -508,7 +509,7 @@ pub(super) fn refused(error: &HostError) -> ApiError {
     ApiError::new(code, error.to_string())
 }
 
-fn json(value: &impl Serialize) -> Told<serde_json::Value> {
+fn json(value: &impl Serialize) -> ApiResult<serde_json::Value> {
     serde_json::to_value(value).map_err(|error| ApiError::new(Code::Failed, error.to_string()))
 }
 
@@ -526,7 +527,7 @@ fn forget(shown: &mut BTreeMap<String, LeaseView>, request: &str, remembered: &[
 /// Why a watch ends.
 pub(super) enum Ended {
     Gone(io::Error),
-    Told(ApiError),
+    Refused(ApiError),
 }
 
 impl From<io::Error> for Ended {
@@ -537,6 +538,6 @@ impl From<io::Error> for Ended {
 
 impl From<ApiError> for Ended {
     fn from(error: ApiError) -> Self {
-        Self::Told(error)
+        Self::Refused(error)
     }
 }

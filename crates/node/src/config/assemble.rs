@@ -27,7 +27,7 @@ use super::{Config, Site, programs};
 use crate::clock::{Clock, FastClock, WallClock};
 use crate::deployment::Deployment;
 use crate::driver::{self, Custody, DriverSettingsError};
-use crate::host::{Card, Driver, Limits, Part, SeatMaker};
+use crate::host::{ActorBuilder, Card, Driver, Limits, Part};
 use crate::journal::JournalError;
 
 /// The longest pause between two sendings of a message.
@@ -130,14 +130,14 @@ impl Config {
         let mut parts = Vec::new();
         for (name, (role, signer)) in &roll.signers {
             let card = Card { name: name.clone(), role: *role, id: signer.id() };
-            let hosted = self.hosted(name, &roll)?;
+            let build = self.builder(name, &roll)?;
             let retry_policy =
                 RetryPolicy { first: self.retry, longest: LONGEST_PAUSE.max(self.retry) };
             let journal = journal(name);
             let home = data.join("drivers").join(name.as_str());
             let (driver, custody) = self.driver(name, &home)?.unzip();
             let (driver, custody) = (driver.map(Arc::new), custody.flatten());
-            parts.push(Part { card, hosted, journal, driver, custody, retry_policy });
+            parts.push(Part { card, build, journal, driver, custody, retry_policy });
         }
         let clock: Arc<dyn Clock> = match self.speed.get() {
             1 => Arc::new(WallClock::new()),
@@ -153,11 +153,11 @@ impl Config {
     ///
     /// # Errors
     /// The first key that is missing, or mapper that is wrong.
-    pub fn hosted_actors(&self, data: &Path) -> Result<Vec<(Card, SeatMaker)>, AssemblyError> {
+    pub fn hosted_actors(&self, data: &Path) -> Result<Vec<(Card, ActorBuilder)>, AssemblyError> {
         let roll = self.roll(|name| keys::existing(&key_of(data, name)))?;
         let hosted_actors = roll.signers.iter().map(|(name, (role, signer))| {
             let card = Card { name: name.clone(), role: *role, id: signer.id() };
-            Ok((card, self.hosted(name, &roll)?))
+            Ok((card, self.builder(name, &roll)?))
         });
         hosted_actors.collect()
     }
@@ -196,7 +196,7 @@ impl Config {
     }
 
     /// What builds an actor, tried once so that what is wrong with its mapper is told at its place.
-    pub(super) fn hosted(&self, name: &Name, roll: &Roll) -> Result<SeatMaker, AssemblyError> {
+    pub(super) fn builder(&self, name: &Name, roll: &Roll) -> Result<ActorBuilder, AssemblyError> {
         let (role, signer) = &roll.signers[name];
         let setup = Setup {
             name: name.clone(),
@@ -204,7 +204,7 @@ impl Config {
             margin: self.margin,
             peers: self.peers_of(name, roll),
         };
-        let (spec, maker): (_, SeatMaker) = match role {
+        let (spec, maker): (_, ActorBuilder) = match role {
             Role::SiteAuthority => {
                 let site = self.sites[name].clone();
                 let (spec, plan) = (site.mapper.clone(), plan(&site, roll));

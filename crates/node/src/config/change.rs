@@ -229,7 +229,7 @@ impl Config {
         site: &Site,
     ) -> Result<(), AssemblyError> {
         // Tried before; a mapper that cannot be built is told by the start.
-        let Ok(mut hosted) = self.hosted(name, &self.known(data)?)?() else { return Ok(()) };
+        let Ok(mut hosted) = self.builder(name, &self.known(data)?)?() else { return Ok(()) };
         Reader::open(journal)?.recall(&mut hosted)?;
         let AnyActor::SiteAuthority(actor) = hosted.actor() else { return Ok(()) };
         match inventory_conflict(actor, name, site) {

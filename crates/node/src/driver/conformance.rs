@@ -83,7 +83,7 @@ pub fn site(
         Event::Call(4, Step::Teardown),
         Event::Reopen,
     ];
-    tell_all(&|| Either::Site(open()), sample, &alphabet, length)
+    run_all(&|| Either::Site(open()), sample, &alphabet, length)
 }
 
 /// Tells a guest's driver all stories of up to `length` events, and calls join and leave at once.
@@ -104,9 +104,9 @@ pub fn guest(
         Event::Call(3, Step::Leave),
         Event::Reopen,
     ];
-    let told = tell_all(&|| Either::Guest(open()), sample, &alphabet, length)?;
-    leave_during_join(&*open(), &on_unit(sample, told))?;
-    Ok(told + 1)
+    let checked = run_all(&|| Either::Guest(open()), sample, &alphabet, length)?;
+    leave_during_join(&*open(), &on_unit(sample, checked))?;
+    Ok(checked + 1)
 }
 
 fn on_unit(sample: &Call, number: usize) -> Call {
@@ -114,14 +114,14 @@ fn on_unit(sample: &Call, number: usize) -> Call {
     Call { unit: UnitId(sample.unit.0.saturating_add(number)), ..sample.clone() }
 }
 
-fn tell_all(
+fn run_all(
     open: &dyn Fn() -> Either,
     sample: &Call,
     alphabet: &[Event],
     length: usize,
 ) -> Result<usize, Broken> {
     let mut driver = open();
-    let mut told = 0;
+    let mut checked = 0;
     let mut stories: Vec<Vec<Event>> = vec![Vec::new()];
     for _ in 0..length {
         let longer = |story: &Vec<Event>| {
@@ -131,10 +131,10 @@ fn tell_all(
         stories = stories.iter().flat_map(longer).collect();
     }
     for story in &stories {
-        driver = tell(driver, open, &on_unit(sample, told), story)?;
-        told += 1;
+        driver = run_story(driver, open, &on_unit(sample, checked), story)?;
+        checked += 1;
     }
-    Ok(told)
+    Ok(checked)
 }
 
 /// What a driver has said of one unit so far.
@@ -144,7 +144,7 @@ struct Past {
     answers: BTreeMap<(u64, Step), Result<Properties, DriverError>>,
 }
 
-fn tell(
+fn run_story(
     mut driver: Either,
     open: &dyn Fn() -> Either,
     sample: &Call,
@@ -160,8 +160,8 @@ fn tell(
             Event::Call(epoch, step) => {
                 let call = Call { epoch: Epoch(epoch), step, ..sample.clone() };
                 past.check(&driver, &call).map_err(|promise| {
-                    let told: Vec<String> = story[..=place].iter().map(Event::to_string).collect();
-                    Broken { promise, story: told.join(", then ") }
+                    let steps: Vec<String> = story[..=place].iter().map(Event::to_string).collect();
+                    Broken { promise, story: steps.join(", then ") }
                 })?;
             }
         }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use tenure_core::driver::Step;
 use thiserror::Error;
 
-use super::record::{Progress, Record, Shelf, about, create_folder, replace};
+use super::record::{Progress, Record, RecordStore, about, create_folder, replace};
 
 /// Says which driver has set up the units of a site.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl Custody {
         };
         let folder = home.join("units");
         if folder.is_dir() {
-            let records = Shelf::Folder(folder.clone()).all()?;
+            let records = RecordStore::Folder(folder.clone()).all()?;
             let units = records.iter().filter(|record| !is_clean(record)).count();
             if units > 0 {
                 return Err(CustodyError::Other { units, before: before.clone(), driver });

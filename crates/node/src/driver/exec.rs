@@ -20,12 +20,12 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
 
 use super::child::{Process, Reach, end};
-use super::fence::{Deeds, Fence, Guest, Site, Work};
+use super::fence::{DriverSteps, Fence, Guest, Site, Work};
 use super::program::ProgramPath;
 use super::record::{Key, Record, Tenant};
 use super::run::Run;
+use super::step_input::StepInput;
 use super::stop::Stop;
-use super::told::Told;
 
 /// What a site's `exec` takes.
 #[derive(Clone, Debug, Deserialize)]
@@ -106,8 +106,8 @@ pub(crate) fn site(home: &Path, settings: SiteSettings) -> io::Result<Box<dyn Re
     let SiteSettings { setup, teardown, probe, allow, timeout, output } = settings;
     let (timeout, output) = (timeout.0, output.0);
     let home = home.canonicalize()?;
-    let deeds = Exec { home, begin: setup, end: teardown, probe, allow, timeout, output };
-    Ok(Box::new(Site { fence, deeds }))
+    let steps = Exec { home, begin: setup, end: teardown, probe, allow, timeout, output };
+    Ok(Box::new(Site { fence, steps }))
 }
 
 /// Opens a guest's.
@@ -116,8 +116,8 @@ pub(crate) fn guest(home: &Path, settings: GuestSettings) -> io::Result<Box<dyn 
     let GuestSettings { join, leave, probe, allow, timeout, output } = settings;
     let (timeout, output) = (timeout.0, output.0);
     let home = home.canonicalize()?;
-    let deeds = Exec { home, begin: join, end: leave, probe, allow, timeout, output };
-    Ok(Box::new(Guest { fence, deeds }))
+    let steps = Exec { home, begin: join, end: leave, probe, allow, timeout, output };
+    Ok(Box::new(Guest { fence, steps }))
 }
 
 /// What a program answers: nothing, or this.
@@ -150,7 +150,7 @@ impl Standing {
     }
 }
 
-impl Deeds for Exec {
+impl DriverSteps for Exec {
     fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError> {
         let mark = self.mark(work.key());
         if let Some(before) = work.note::<Process>()? {
@@ -160,8 +160,10 @@ impl Deeds for Exec {
         }
         let tenant = Tenant::of(work.call);
         let run = |program: &ProgramPath, step: &str| {
-            let told = Told::about(work.key(), work.call.epoch, step, &tenant);
-            self.run(program, (work.key(), step), &told, work.stop, |process| work.keep(process))
+            let step_input = StepInput::about(work.key(), work.call.epoch, step, &tenant);
+            self.run(program, (work.key(), step), &step_input, work.stop, |process| {
+                work.keep(process)
+            })
         };
         let probe = || self.standing(run(&self.probe, "probe")?);
 
@@ -196,9 +198,9 @@ impl Deeds for Exec {
     fn probe(&self, key: Key, record: Option<&Record>) -> Result<Properties, DriverError> {
         let never = || DriverError(format!("{} was never touched", key.unit));
         let Record { epoch, tenant, .. } = record.ok_or_else(never)?;
-        let told = Told::about(key, *epoch, "probe", tenant);
+        let step_input = StepInput::about(key, *epoch, "probe", tenant);
         let stop = Stop::new().map_err(|error| DriverError(error.to_string()))?;
-        let said = self.run(&self.probe, (key, "probe"), &told, &stop, |_| Ok(()))?;
+        let said = self.run(&self.probe, (key, "probe"), &step_input, &stop, |_| Ok(()))?;
         match self.standing(said)? {
             (Standing::Up, properties) => Ok(properties),
             (standing, _) => Err(DriverError(format!("{} is {}", key.unit, standing.word()))),
@@ -215,13 +217,13 @@ impl Exec {
         &self,
         program: &ProgramPath,
         (key, step): (Key, &str),
-        told: &Told,
+        step_input: &StepInput,
         stop: &Stop,
         begun: impl FnOnce(&Process) -> Result<(), DriverError>,
     ) -> Result<Said, DriverError> {
         let said =
             |error: serde_json::Error| DriverError(format!("the {step} program's answer: {error}"));
-        let input = serde_json::to_vec(told).map_err(said)?;
+        let input = serde_json::to_vec(step_input).map_err(said)?;
         let checked = program.check(&self.allow)?;
         let run = Run {
             name: &format!("the {step} program"),

@@ -27,7 +27,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
 
-use super::record::{Key, Progress, Record, Shelf, Tenant, about, create_folder};
+use super::record::{Key, Progress, Record, RecordStore, Tenant, about, create_folder};
 use super::stop::Stop;
 use crate::lock::{Lock, LockError};
 
@@ -35,7 +35,7 @@ use crate::lock::{Lock, LockError};
 ///
 /// For one unit, `perform` is never called twice at a time. It should end soon after [`Work::stop`] is
 /// asked for, with an error: the next call of the unit waits for that.
-pub(crate) trait Deeds: Send + Sync {
+pub(crate) trait DriverSteps: Send + Sync {
     /// Does the step; after an interruption, from wherever it stands.
     fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError>;
 
@@ -85,7 +85,7 @@ pub(crate) fn noted<T: DeserializeOwned>(record: &Record) -> Result<Option<T>, D
 /// Guards the units of one driver.
 #[derive(Debug)]
 pub(crate) struct Fence {
-    shelf: Shelf,
+    store: RecordStore,
     units: Mutex<BTreeMap<Key, Arc<Unit>>>,
     /// Keeps a second process from the folder, for as long as it is open.
     _lock: Option<Lock>,
@@ -114,7 +114,7 @@ struct Rank(Epoch, Step);
 impl Fence {
     /// A fence that survives nothing, for a driver that has nothing to protect.
     pub(crate) fn in_memory() -> Self {
-        Self { shelf: Shelf::Memory, units: Mutex::default(), _lock: None }
+        Self { store: RecordStore::Memory, units: Mutex::default(), _lock: None }
     }
 
     /// A fence that is kept in a folder, one file per unit. Fails if another process has it open.
@@ -127,14 +127,14 @@ impl Fence {
             }
             LockError::System(cause) => about(home, cause),
         })?;
-        let shelf = Shelf::folder(home.join("units"))?;
-        Ok(Self { shelf, units: Mutex::default(), _lock: Some(lock) })
+        let store = RecordStore::folder(home.join("units"))?;
+        Ok(Self { store, units: Mutex::default(), _lock: Some(lock) })
     }
 
     /// Does one call by the rules above.
     pub(crate) fn perform(
         &self,
-        deeds: &dyn Deeds,
+        steps: &dyn DriverSteps,
         call: &Call,
     ) -> Result<Properties, DriverError> {
         let (unit, rank) = (self.unit(Key::of(call)), Rank(call.epoch, call.step));
@@ -143,7 +143,7 @@ impl Fence {
             if let Some(outcome) = state.settled(rank, call.unit) {
                 return outcome;
             }
-            state.raise(&self.shelf, call)?;
+            state.raise(&self.store, call)?;
             let Some((busy, stop)) = &state.running else { break };
             if *busy < rank {
                 stop.ask();
@@ -156,8 +156,8 @@ impl Fence {
         drop(state);
 
         let running = Running(&unit);
-        let outcome = deeds.perform(&Work { call, interrupted, stop: &stop, fence: self });
-        let outcome = hold(&unit.state).finish(&self.shelf, rank, outcome);
+        let outcome = steps.perform(&Work { call, interrupted, stop: &stop, fence: self });
+        let outcome = hold(&unit.state).finish(&self.store, rank, outcome);
         drop(running);
         outcome
     }
@@ -178,14 +178,14 @@ impl Fence {
         };
         let note = serde_json::to_value(note).map_err(in_words)?;
         let record = Record { note: Some(note), ..record.clone() };
-        self.shelf.save(&record).map_err(in_words)?;
+        self.store.save(&record).map_err(in_words)?;
         state.record = Some(record);
         Ok(())
     }
 
     /// What is kept of all units.
     pub(crate) fn records(&self) -> io::Result<Vec<Record>> {
-        self.shelf.all()
+        self.store.all()
     }
 
     fn unit(&self, key: Key) -> Arc<Unit> {
@@ -195,7 +195,7 @@ impl Fence {
     fn loaded<'a>(&self, unit: &'a Unit, key: Key) -> Result<MutexGuard<'a, State>, DriverError> {
         let mut state = hold(&unit.state);
         if !state.loaded {
-            let record = self.shelf.load(key).map_err(in_words)?;
+            let record = self.store.load(key).map_err(in_words)?;
             if let Some(other) = record.as_ref().filter(|record| record.key != key) {
                 let Key { site, unit } = other.key;
                 return Err(DriverError(format!("the file of {unit} of {site} is in the way")));
@@ -236,7 +236,7 @@ impl State {
     }
 
     /// Makes the call the highest seen, before anything is done for it.
-    fn raise(&mut self, shelf: &Shelf, call: &Call) -> Result<(), DriverError> {
+    fn raise(&mut self, store: &RecordStore, call: &Call) -> Result<(), DriverError> {
         let mut record = match &self.record {
             Some(record) if record.epoch == call.epoch => {
                 if record.steps.contains_key(&call.step) {
@@ -248,7 +248,7 @@ impl State {
             None => Record::new(call),
         };
         record.steps.insert(call.step, Progress::Begun);
-        shelf.save(&record).map_err(in_words)?;
+        store.save(&record).map_err(in_words)?;
         self.record = Some(record);
         Ok(())
     }
@@ -256,7 +256,7 @@ impl State {
     /// Writes down how a call ended, unless a later one has taken the unit.
     fn finish(
         &mut self,
-        shelf: &Shelf,
+        store: &RecordStore,
         rank: Rank,
         outcome: Result<Properties, DriverError>,
     ) -> Result<Properties, DriverError> {
@@ -273,7 +273,7 @@ impl State {
             },
         );
         // What is not written down would be answered otherwise after a crash.
-        shelf.save(&record).map_err(in_words)?;
+        store.save(&record).map_err(in_words)?;
         self.record = Some(record);
         if self.interrupted == Some(rank) {
             self.interrupted = None;
@@ -295,19 +295,19 @@ impl Drop for Running<'_> {
 /// A site's driver: its deeds behind the fence.
 pub(crate) struct Site<D> {
     pub(crate) fence: Arc<Fence>,
-    pub(crate) deeds: D,
+    pub(crate) steps: D,
 }
 
 /// A guest's driver: its deeds behind the fence.
 pub(crate) struct Guest<D> {
     pub(crate) fence: Arc<Fence>,
-    pub(crate) deeds: D,
+    pub(crate) steps: D,
 }
 
-impl<D: Deeds> ResourceDriver for Site<D> {
+impl<D: DriverSteps> ResourceDriver for Site<D> {
     fn perform(&self, call: &Call) -> Answer {
         let outcome = match call.step {
-            Step::Setup | Step::Teardown => self.fence.perform(&self.deeds, call),
+            Step::Setup | Step::Teardown => self.fence.perform(&self.steps, call),
             Step::Join | Step::Leave => Err(not_ours(call.step)),
         };
         Answer { outcome, after: Span::ZERO }
@@ -315,14 +315,14 @@ impl<D: Deeds> ResourceDriver for Site<D> {
 
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
         let key = Key { site, unit };
-        self.deeds.probe(key, self.fence.record(key)?.as_ref())
+        self.steps.probe(key, self.fence.record(key)?.as_ref())
     }
 }
 
-impl<D: Deeds> GuestDriver for Guest<D> {
+impl<D: DriverSteps> GuestDriver for Guest<D> {
     fn perform(&self, call: &Call) -> Answer {
         let outcome = match call.step {
-            Step::Join | Step::Leave => self.fence.perform(&self.deeds, call),
+            Step::Join | Step::Leave => self.fence.perform(&self.steps, call),
             Step::Setup | Step::Teardown => Err(not_ours(call.step)),
         };
         Answer { outcome, after: Span::ZERO }
@@ -330,7 +330,7 @@ impl<D: Deeds> GuestDriver for Guest<D> {
 
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
         let key = Key { site, unit };
-        self.deeds.probe(key, self.fence.record(key)?.as_ref())
+        self.steps.probe(key, self.fence.record(key)?.as_ref())
     }
 }
 

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use tenure_core::driver::{DriverError, GuestDriver, Step};
 use tenure_core::model::property::Properties;
 
-use super::fence::{Deeds, Fence, Guest, Work, hold};
+use super::fence::{DriverSteps, Fence, Guest, Work, hold};
 use super::record::{Key, Record, about, read, replace, write};
-use super::told::Told;
+use super::step_input::StepInput;
 
 /// What `membership` takes.
 #[derive(Clone, Debug, Deserialize)]
@@ -76,12 +76,12 @@ pub(crate) fn guest(home: &Path, settings: Settings) -> io::Result<Box<dyn Guest
     let book = home.join("members.json");
     let members = Mutex::new(read(&book)?.unwrap_or_default());
     let file = settings.file.map_or_else(|| home.join("members"), |file| file.0);
-    let deeds = Members { format: settings.format, file, book, members };
-    deeds.publish(&hold(&deeds.members))?;
-    Ok(Box::new(Guest { fence, deeds }))
+    let steps = Members { format: settings.format, file, book, members };
+    steps.publish(&hold(&steps.members))?;
+    Ok(Box::new(Guest { fence, steps }))
 }
 
-impl Deeds for Members {
+impl DriverSteps for Members {
     fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError> {
         let key = work.key();
         let joins = match work.call.step {
@@ -114,7 +114,7 @@ impl Members {
         let call = work.call;
         match self.format {
             Format::Json => {
-                let line = serde_json::to_string(&Told::of(call));
+                let line = serde_json::to_string(&StepInput::of(call));
                 line.map_err(|error| DriverError(error.to_string()))
             }
             Format::Hosts => {

@@ -24,7 +24,7 @@ mod several;
 mod start;
 mod stop;
 mod supervise;
-mod told;
+mod step_input;
 
 pub use custody::{Custody, CustodyError};
 pub use registry::{DriverSettingsError, guest, site};

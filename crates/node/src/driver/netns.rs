@@ -20,7 +20,7 @@ use tenure_core::driver::{DriverError, Epoch, ResourceDriver, Step};
 use tenure_core::model::property::Properties;
 
 use super::child::{end_all, found};
-use super::fence::{Deeds, Fence, Site, Work, hold, noted};
+use super::fence::{DriverSteps, Fence, Site, Work, hold, noted};
 use super::record::{Key, Record, about, create_folder, replace};
 use super::roster::{Place, Roster, host_name, list};
 use super::run::Run;
@@ -166,8 +166,8 @@ pub(crate) fn site(home: &Path, settings: Settings) -> io::Result<Box<dyn Resour
     let fence = Fence::open(home)?;
     let home = home.canonicalize()?;
     let roster = Roster::open(&home)?;
-    let deeds = Namespaces { home, settings, roster, ip, tc, bridge: Mutex::new(()) };
-    Ok(Box::new(Site { fence: fence.into(), deeds }))
+    let steps = Namespaces { home, settings, roster, ip, tc, bridge: Mutex::new(()) };
+    Ok(Box::new(Site { fence: fence.into(), steps }))
 }
 
 /// A command that runs another one inside a namespace.
@@ -189,7 +189,7 @@ fn program(name: &str) -> io::Result<PathBuf> {
     })
 }
 
-impl Deeds for Namespaces {
+impl DriverSteps for Namespaces {
     fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError> {
         let key = work.key();
         let run = |program: &Path, words: &[&str]| self.run(program, words, work.stop);

@@ -15,7 +15,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
 
-use super::fence::{Deeds, Fence, Guest, Site, Work};
+use super::fence::{DriverSteps, Fence, Guest, Site, Work};
 use super::record::{Key, Record};
 
 /// What a site's `null` takes.
@@ -93,7 +93,7 @@ struct Null<F> {
 /// Doing nothing.
 struct Nothing;
 
-impl Deeds for Nothing {
+impl DriverSteps for Nothing {
     fn perform(&self, _: &Work<'_>) -> Result<Properties, DriverError> {
         Ok(Properties::default())
     }
@@ -105,13 +105,13 @@ impl Deeds for Nothing {
 
 /// Opens a site's.
 pub(crate) fn site(home: &Path, settings: &SiteSettings) -> io::Result<Box<dyn ResourceDriver>> {
-    let fenced = Site { fence: fence(home, settings.durable)?, deeds: Nothing };
+    let fenced = Site { fence: fence(home, settings.durable)?, steps: Nothing };
     Ok(Box::new(Null { fenced, begin: settings.setup, end: settings.teardown }))
 }
 
 /// Opens a guest's.
 pub(crate) fn guest(home: &Path, settings: &GuestSettings) -> io::Result<Box<dyn GuestDriver>> {
-    let fenced = Guest { fence: fence(home, settings.durable)?, deeds: Nothing };
+    let fenced = Guest { fence: fence(home, settings.durable)?, steps: Nothing };
     Ok(Box::new(Null { fenced, begin: settings.join, end: settings.leave }))
 }
 

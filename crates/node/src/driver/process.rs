@@ -13,7 +13,7 @@ use tenure_core::driver::{DriverError, ResourceDriver, Step};
 use tenure_core::model::property::Properties;
 
 use super::child::Process;
-use super::fence::{Deeds, Site, Work};
+use super::fence::{DriverSteps, Site, Work};
 use super::log::LogSize;
 use super::programs::{Command, Grace, Programs, Terms};
 use super::record::{Key, Progress, Record};
@@ -78,10 +78,10 @@ pub(crate) fn site(home: &Path, settings: Settings) -> io::Result<Box<dyn Resour
             units.programs.take_up(&record, command).map_err(io::Error::other)?;
         }
     }
-    Ok(Box::new(Site { fence, deeds: units }))
+    Ok(Box::new(Site { fence, steps: units }))
 }
 
-impl Deeds for Units {
+impl DriverSteps for Units {
     fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError> {
         let key = work.key();
         match work.call.step {

@@ -15,8 +15,8 @@ use super::child::{Process, Reach, end, reap};
 use super::fence::{Fence, Work, noted};
 use super::log::{LogSize, Logger};
 use super::record::{Key, Record, about, create_folder, write};
+use super::step_input::StepInput;
 use super::supervise::{Health, Limits, Noting, Plan, Supervisor};
-use super::told::Told;
 
 /// A program by an absolute path, and its arguments.
 #[derive(Clone, Debug, Deserialize)]
@@ -110,7 +110,7 @@ impl Programs {
         if running.is_none() {
             self.end(work)?;
             create_folder(&self.folder(key)).map_err(in_words)?;
-            write(&self.input(key), &Told::of(work.call)).map_err(in_words)?;
+            write(&self.input(key), &StepInput::of(work.call)).map_err(in_words)?;
         }
         self.keep(key, epoch, command, running.map(|note| note.process))
     }

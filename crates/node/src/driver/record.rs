@@ -103,12 +103,12 @@ impl Tenant {
 
 /// Where records are kept: on disk, or nowhere for a driver that has nothing to protect.
 #[derive(Debug)]
-pub(crate) enum Shelf {
+pub(crate) enum RecordStore {
     Memory,
     Folder(PathBuf),
 }
 
-impl Shelf {
+impl RecordStore {
     /// Opens the folder, creating it if it is not there.
     pub(crate) fn folder(path: PathBuf) -> io::Result<Self> {
         create_folder(&path)?;

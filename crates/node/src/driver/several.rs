@@ -18,7 +18,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
 
-use super::record::{Progress, Record, Shelf, about};
+use super::record::{Progress, Record, RecordStore, about};
 use super::registry::{self, DriverSettingsError, guest};
 
 /// Drivers that are told the same steps.
@@ -90,7 +90,7 @@ fn none_is_unlisted(home: &Path, listed: &[PathBuf]) -> Result<(), DriverSetting
     for folder in folders.iter().filter(|folder| !listed.contains(folder)) {
         let records = folder.join("units");
         if records.is_dir() {
-            let records = Shelf::Folder(records).all().map_err(unreadable)?;
+            let records = RecordStore::Folder(records).all().map_err(unreadable)?;
             let units = records.iter().filter(|record| is_joined(record)).count();
             if units > 0 {
                 return Err(DriverSettingsError::Unlisted { folder: folder.clone(), units });

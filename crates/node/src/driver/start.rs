@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tenure_core::driver::{DriverError, GuestDriver, Step};
 use tenure_core::model::property::Properties;
 
-use super::fence::{Deeds, Guest, Work};
+use super::fence::{DriverSteps, Guest, Work};
 use super::log::LogSize;
 use super::netns;
 use super::programs::{Command, Grace, Programs, Terms};
@@ -64,10 +64,10 @@ pub(crate) fn guest(home: &Path, settings: Settings) -> io::Result<Box<dyn Guest
             }
         }
     }
-    Ok(Box::new(Guest { fence, deeds: started }))
+    Ok(Box::new(Guest { fence, steps: started }))
 }
 
-impl Deeds for Started {
+impl DriverSteps for Started {
     fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError> {
         match work.call.step {
             Step::Join | Step::Setup => {

@@ -65,7 +65,7 @@ pub(super) struct Calls {
 
 /// The calls of one kind.
 struct Lane {
-    crew: Crew,
+    workers: WorkerPool,
     most: usize,
     /// Calls that were started and whose answer has not been handed in.
     running: BTreeSet<Key>,
@@ -99,7 +99,7 @@ impl Calls {
             {
                 if is_pending(id) && lane.running.insert(key(&call)) {
                     let (driver, report) = (driver.clone(), report.clone());
-                    lane.crew.run(Box::new(move || {
+                    lane.workers.run(Box::new(move || {
                         let (done, after) = driver.perform(&call);
                         report(key(&call), done, after);
                     }));
@@ -130,7 +130,7 @@ impl Calls {
 impl Lane {
     fn new(most: usize) -> Self {
         let (running, waiting) = (BTreeSet::new(), VecDeque::new());
-        Self { crew: Crew::default(), most, running, waiting }
+        Self { workers: WorkerPool::default(), most, running, waiting }
     }
 }
 
@@ -139,7 +139,7 @@ pub(super) type Job = Box<dyn FnOnce() + Send>;
 /// Threads that run jobs and go home when there is nothing to do for a while. Nobody waits for them: a
 /// process that stops leaves its steps undone, and does them again when it is back.
 #[derive(Clone, Default)]
-pub(super) struct Crew {
+pub(super) struct WorkerPool {
     shared: Arc<(Mutex<Jobs>, Condvar)>,
 }
 
@@ -152,7 +152,7 @@ struct Jobs {
 /// How long a thread waits for more to do.
 const LINGER: Duration = Duration::from_secs(1);
 
-impl Crew {
+impl WorkerPool {
     pub(super) fn run(&self, job: Job) {
         let mut jobs = lock(&self.shared.0);
         jobs.waiting.push_back(job);

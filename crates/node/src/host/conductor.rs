@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 
 use super::actor_run::{ActorRun, Task};
 use super::inbox::Inbox;
-use super::{Card, Fall, Part, Synced};
+use super::{Card, HostFailure, Part, Synced};
 use crate::clock::{Clock as _, VirtualClock};
 use crate::journal::{JournalError, JournalFile, Owner, Writer};
 use crate::transport::Parcel;
@@ -74,7 +74,7 @@ pub enum ConductorError {
         /// Which one.
         card: Card,
         /// Why.
-        cause: Fall,
+        cause: HostFailure,
     },
     /// An actor, or its journal, has failed.
     #[error("{} `{}` has failed", .0.role, .0.name)]
@@ -95,7 +95,7 @@ pub struct Conductor {
     clock: Arc<VirtualClock>,
     fate: Box<dyn Fate>,
     programme: Programme,
-    players: Vec<Player>,
+    participants: Vec<Participant>,
     by_id: BTreeMap<ActorId, usize>,
     /// What arrives later, in the order in which it was sent.
     arrivals: BTreeMap<(Time, u64), (usize, What)>,
@@ -103,7 +103,7 @@ pub struct Conductor {
 }
 
 /// An actor as the conductor sees it.
-struct Player {
+struct Participant {
     card: Card,
     host: Addr<Paced>,
     /// What it is given in the round to come.
@@ -130,19 +130,19 @@ impl Conductor {
     ) -> Result<Self, ConductorError> {
         parts.sort_by(|a, b| (&a.card.name, a.card.role).cmp(&(&b.card.name, b.card.role)));
         let clock = Arc::new(VirtualClock::new());
-        let mut players = Vec::new();
+        let mut participants = Vec::new();
         for part in parts {
             let card = part.card.clone();
             let host = Paced::open(part, clock.clone())
                 .map_err(|cause| ConductorError::Start { card: card.clone(), cause })?;
             let (waiting, host) = (Vec::new(), host.start());
-            players.push(Player { card, host, waiting, next: None, idle: true });
+            participants.push(Participant { card, host, waiting, next: None, idle: true });
         }
-        let by_id = players.iter().enumerate().map(|(index, p)| (p.card.id, index)).collect();
+        let by_id = participants.iter().enumerate().map(|(index, p)| (p.card.id, index)).collect();
         let arrivals = BTreeMap::new();
-        let mut run = Self { clock, fate, programme, players, by_id, arrivals, sent: 0 };
-        for index in 0..run.players.len() {
-            run.players[index].host.do_send(Given(Input::Start));
+        let mut run = Self { clock, fate, programme, participants, by_id, arrivals, sent: 0 };
+        for index in 0..run.participants.len() {
+            run.participants[index].host.do_send(Given(Input::Start));
             run.round(index, false).await?;
         }
         Ok(run)
@@ -168,10 +168,10 @@ impl Conductor {
     /// A journal that cannot be closed.
     pub async fn close(self) -> Result<Hash, ConductorError> {
         let mut hashes = Vec::new();
-        for player in self.players {
-            let (tell, told) = oneshot::channel();
-            player.host.do_send(Close(tell));
-            hashes.push(told.await.map_err(|_| ConductorError::Lost(player.card))??);
+        for participant in self.participants {
+            let (reply, answer) = oneshot::channel();
+            participant.host.do_send(Close(reply));
+            hashes.push(answer.await.map_err(|_| ConductorError::Lost(participant.card))??);
         }
         Ok(hash_of_run(hashes))
     }
@@ -179,13 +179,13 @@ impl Conductor {
     fn is_at_rest(&self) -> bool {
         self.clock.now() >= self.programme.end
             && self.arrivals.is_empty()
-            && self.players.iter().all(|player| player.idle)
+            && self.participants.iter().all(|participant| participant.idle)
     }
 
     fn next_instant(&self) -> Option<Time> {
         let arrival = self.arrivals.first_key_value().map(|((time, _), _)| *time);
         let measured = self.programme.measured.first_key_value().map(|(time, _)| *time);
-        let timers = self.players.iter().filter_map(|player| player.next);
+        let timers = self.participants.iter().filter_map(|participant| participant.next);
         timers.chain(arrival).chain(measured).min().map(|next| next.max(self.clock.now()))
     }
 
@@ -196,24 +196,24 @@ impl Conductor {
         let mut measured = first.map(|entry| entry.remove()).unwrap_or_default();
         for _ in 0..MAX_ROUNDS {
             self.take_arrivals(now);
-            for player in &mut self.players {
-                for what in player.waiting.drain(..) {
+            for participant in &mut self.participants {
+                for what in participant.waiting.drain(..) {
                     match what {
-                        What::Answer(done) => player.host.do_send(Given(Input::Driver(done))),
-                        What::Message(parcel) => player.host.do_send(parcel),
+                        What::Answer(done) => participant.host.do_send(Given(Input::Driver(done))),
+                        What::Message(parcel) => participant.host.do_send(parcel),
                     }
                 }
             }
             for (index, signal, value) in measured.drain(..) {
-                self.players[index].host.do_send(Given(Input::Observe { signal, value }));
+                self.participants[index].host.do_send(Given(Input::Observe { signal, value }));
             }
             let mut busy = false;
-            for index in 0..self.players.len() {
-                let role = self.players[index].card.role;
+            for index in 0..self.participants.len() {
+                let role = self.participants[index].card.role;
                 let wants_more = role != Role::ServiceManager || now < self.programme.end;
                 busy |= self.round(index, wants_more).await?;
             }
-            if !busy && self.players.iter().all(|player| player.waiting.is_empty()) {
+            if !busy && self.participants.iter().all(|participant| participant.waiting.is_empty()) {
                 return Ok(());
             }
         }
@@ -222,11 +222,13 @@ impl Conductor {
 
     /// One actor's turn. Answers whether it had anything to do.
     async fn round(&mut self, index: usize, consult: bool) -> Result<bool, ConductorError> {
-        let player = &mut self.players[index];
-        let (tell, told) = oneshot::channel();
-        player.host.do_send(Round { consult, tell });
-        let Ok(played) = told.await else { return Err(ConductorError::Lost(player.card.clone())) };
-        (player.next, player.idle) = (played.next, played.idle);
+        let participant = &mut self.participants[index];
+        let (reply, answer) = oneshot::channel();
+        participant.host.do_send(Round { consult, reply });
+        let Ok(played) = answer.await else {
+            return Err(ConductorError::Lost(participant.card.clone()));
+        };
+        (participant.next, participant.idle) = (played.next, played.idle);
         for left in played.left {
             match left {
                 Left::Message(sequence, outgoing) => self.send(index, sequence, outgoing),
@@ -241,7 +243,7 @@ impl Conductor {
         let Outgoing { to, kind, sealed } = outgoing;
         let Some(&receiver) = self.by_id.get(&to) else { return };
         let sending = Sending { from: index, to: receiver, sequence, kind };
-        let from = self.players[index].card.id;
+        let from = self.participants[index].card.id;
         for delay in self.fate.fate(sending, self.clock.now()) {
             let sealed = sealed.clone();
             let parcel = Parcel { from, to, sequence, kind, sealed };
@@ -249,13 +251,13 @@ impl Conductor {
         }
     }
 
-    fn arrive(&mut self, player: usize, delay: Span, what: What) {
+    fn arrive(&mut self, participant: usize, delay: Span, what: What) {
         if delay == Span::ZERO {
-            return self.players[player].waiting.push(what);
+            return self.participants[participant].waiting.push(what);
         }
         self.sent += 1;
         let at = self.clock.now().plus(delay);
-        self.arrivals.insert((at, self.sent), (player, what));
+        self.arrivals.insert((at, self.sent), (participant, what));
     }
 
     fn take_arrivals(&mut self, now: Time) {
@@ -263,8 +265,8 @@ impl Conductor {
             if entry.key().0 > now {
                 return;
             }
-            let (player, what) = entry.remove();
-            self.players[player].waiting.push(what);
+            let (participant, what) = entry.remove();
+            self.participants[participant].waiting.push(what);
         }
     }
 }
@@ -273,12 +275,12 @@ impl Conductor {
 struct Paced {
     part: Part,
     clock: Arc<VirtualClock>,
-    life: ActorRun,
+    run: ActorRun,
     writer: Option<Writer>,
     inbox: Inbox,
     played: Played,
     /// Who waits for the end of the turn.
-    tell: Option<oneshot::Sender<Played>>,
+    reply: Option<oneshot::Sender<Played>>,
 }
 
 /// Something for the inbox that is no message.
@@ -287,7 +289,7 @@ struct Given(Input);
 /// The actor is to take its turn.
 struct Round {
     consult: bool,
-    tell: oneshot::Sender<Played>,
+    reply: oneshot::Sender<Played>,
 }
 
 /// The run is over.
@@ -309,21 +311,21 @@ enum Left {
 }
 
 impl Paced {
-    fn open(part: Part, clock: Arc<VirtualClock>) -> Result<Self, Fall> {
+    fn open(part: Part, clock: Arc<VirtualClock>) -> Result<Self, HostFailure> {
         let Card { name, role, id } = part.card.clone();
-        let mut life = ActorRun::new((part.hosted)()?, part.retry_policy);
+        let mut run = ActorRun::new((part.build)()?, part.retry_policy);
         let owner = Owner { name, role, id };
-        let journal = JournalFile::recover(&part.journal, &owner, |entry| life.replay(entry))?;
-        life.recovered();
+        let journal = JournalFile::recover(&part.journal, &owner, |entry| run.replay(entry))?;
+        run.recovered();
         let writer = Some(journal.into_writer()?);
         let (inbox, played) = (Inbox::default(), Played::default());
-        Ok(Self { part, clock, life, writer, inbox, played, tell: None })
+        Ok(Self { part, clock, run, writer, inbox, played, reply: None })
     }
 
     /// Tells what left, if all of it may.
     fn release(&mut self) {
-        let Self { life, part, played, .. } = self;
-        life.release(
+        let Self { run, part, played, .. } = self;
+        run.release(
             self.clock.now(),
             |_, _, _| {},
             |departure| match (departure, &part.driver) {
@@ -337,11 +339,11 @@ impl Paced {
                 (Departure::Call(..), None) | (Departure::Consult, _) => {}
             },
         );
-        let Some(tell) = self.tell.take() else { return };
+        let Some(reply) = self.reply.take() else { return };
         let mut played = std::mem::take(played);
-        played.next = life.next_timeout();
-        played.idle = life.actor().unfinished(1).is_empty();
-        drop(tell.send(played));
+        played.next = run.next_timeout();
+        played.idle = run.actor().unfinished(1).is_empty();
+        drop(reply.send(played));
     }
 }
 
@@ -376,23 +378,23 @@ impl Handler<Given> for Paced {
 impl Handler<Round> for Paced {
     type Result = ();
 
-    fn handle(&mut self, Round { consult, tell }: Round, ctx: &mut Self::Context) {
+    fn handle(&mut self, Round { consult, reply }: Round, ctx: &mut Self::Context) {
         let tasks = self.inbox.take(usize::MAX);
-        let turn = self.life.turn(self.clock.now(), tasks, consult);
+        let turn = self.run.turn(self.clock.now(), tasks, consult);
         let repeated = turn.repeated.into_iter().filter_map(|departure| match departure {
             Departure::Message(sequence, outgoing) => Some(Left::Message(sequence, outgoing)),
             Departure::Call(..) | Departure::Consult => None,
         });
         self.played.left.extend(repeated);
         self.played.busy = turn.inputs.iter().any(|&of_kind| of_kind > 0);
-        self.tell = Some(tell);
+        self.reply = Some(reply);
         if turn.facts.is_empty() {
             return self.release();
         }
         let Some(writer) = &self.writer else { return };
-        let (host, end, since) = (ctx.address(), self.life.position(), Instant::now());
+        let (host, end, since) = (ctx.address(), self.run.position(), Instant::now());
         writer.append(turn.before, turn.facts, move |result| {
-            host.do_send(Synced { life: 0, end, since, result });
+            host.do_send(Synced { run: 0, end, since, result });
         });
     }
 }
@@ -403,11 +405,11 @@ impl Handler<Synced> for Paced {
     fn handle(&mut self, synced: Synced, _: &mut Self::Context) {
         match synced.result {
             Ok(()) => {
-                self.life.durable(synced.end);
+                self.run.durable(synced.end);
                 self.release();
             }
             // The conductor hears of it by not being told anything else.
-            Err(_) => self.tell = None,
+            Err(_) => self.reply = None,
         }
     }
 }
@@ -415,10 +417,10 @@ impl Handler<Synced> for Paced {
 impl Handler<Close> for Paced {
     type Result = ();
 
-    fn handle(&mut self, Close(tell): Close, _: &mut Self::Context) {
+    fn handle(&mut self, Close(reply): Close, _: &mut Self::Context) {
         let Some(writer) = self.writer.take() else { return };
         let hash = writer.head().hash;
-        drop(tell.send(writer.close().map(|()| hash)));
+        drop(reply.send(writer.close().map(|()| hash)));
     }
 }
 

@@ -14,7 +14,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::wire::message::Sealed;
 use tracing::{debug, info};
 
-use super::{Fall, Host};
+use super::{Host, HostFailure};
 use crate::transport::{Greeting, Says};
 
 /// How long a host waits for its peers to answer its greeting.
@@ -26,15 +26,15 @@ const KEPT_EVERY: Duration = Duration::from_secs(1);
 impl Host {
     /// Asks all peers within reach what they have heard; until they have answered nothing else is done.
     pub(super) fn greet(&mut self, ctx: &mut Context<Self>) {
-        let Some((life, _)) = &self.life else { return };
-        let peers: Vec<ActorId> = life.actor().peers().keys().copied().collect();
+        let Some((run, _)) = &self.run else { return };
+        let peers: Vec<ActorId> = run.actor().peers().keys().copied().collect();
         self.awaited = peers.into_iter().filter(|&peer| self.say(peer, Says::Hello)).collect();
         if !self.awaited.is_empty() {
-            let life = self.lives;
-            ctx.run_later(PATIENCE, move |host, ctx| host.impatient(life, ctx));
+            let run = self.runs;
+            ctx.run_later(PATIENCE, move |host, ctx| host.greeting_timed_out(run, ctx));
         }
         for peer in std::mem::take(&mut self.greeted_early) {
-            self.tell(peer);
+            self.reply(peer);
         }
     }
 
@@ -43,59 +43,59 @@ impl Host {
     }
 
     /// Tells a peer the last that was heard of it.
-    fn tell(&mut self, peer: ActorId) {
-        let Some((life, _)) = &self.life else {
+    fn reply(&mut self, peer: ActorId) {
+        let Some((run, _)) = &self.run else {
             self.greeted_early.insert(peer);
             return;
         };
-        let watermarks = life.actor().watermarks().of(peer);
-        let kept = self.words.of(peer);
+        let watermarks = run.actor().watermarks().of(peer);
+        let kept = self.watermarks.of(peer);
         let longest = watermarks.into_iter().chain(kept).max_by_key(|word| word.len);
         self.say(peer, Says::Watermarks(longest.map(|word| word.sealed.clone())));
     }
 
     /// Has the journal keep what was heard since the last time.
-    pub(super) fn keep_words(&mut self) {
-        let Some((life, writer)) = &self.life else { return };
-        let watermarks = life.actor().watermarks().iter();
+    pub(super) fn save_watermarks(&mut self) {
+        let Some((run, writer)) = &self.run else { return };
+        let watermarks = run.actor().watermarks().iter();
         let news = |&(peer, word): &(ActorId, &PeerWatermark)| {
-            self.words.of(peer).is_none_or(|kept| kept.len < word.len)
+            self.watermarks.of(peer).is_none_or(|kept| kept.len < word.len)
         };
         let news: Vec<_> =
             watermarks.filter(news).map(|(peer, word)| (peer, word.clone())).collect();
         for (peer, word) in &news {
-            self.words.record(*peer, word.clone());
+            self.watermarks.record(*peer, word.clone());
         }
-        writer.keep_words(news);
-        self.words_kept = Instant::now();
+        writer.save_watermarks(news);
+        self.watermarks_saved_at = Instant::now();
     }
 
     /// The same, if the last time is long enough ago.
     pub(super) fn keep_words_now_and_then(&mut self) {
-        if self.words_kept.elapsed() >= KEPT_EVERY {
-            self.keep_words();
+        if self.watermarks_saved_at.elapsed() >= KEPT_EVERY {
+            self.save_watermarks();
         }
     }
 
     /// A peer has answered.
-    fn told(&mut self, peer: ActorId, word: Option<&Sealed>, ctx: &mut Context<Self>) {
-        let Some((life, _)) = &mut self.life else { return };
+    fn receive_watermark(&mut self, peer: ActorId, word: Option<&Sealed>, ctx: &mut Context<Self>) {
+        let Some((run, _)) = &mut self.run else { return };
         if !self.awaited.remove(&peer) {
             return;
         }
-        let holds = life.position();
-        let actor = life.actor_mut();
+        let holds = run.position();
+        let actor = run.actor_mut();
         let said = word.and_then(|word| actor.witnessed_len(word)).unwrap_or(0);
         if said > holds {
             let peer =
                 actor.peers().get(&peer).map_or_else(|| peer.to_string(), |p| p.name.to_string());
-            return self.fall(ctx, Fall::RolledBack { peer, said, holds });
+            return self.fail(ctx, HostFailure::RolledBack { peer, said, holds });
         }
         self.go_on(ctx);
     }
 
-    fn impatient(&mut self, life: u64, ctx: &mut Context<Self>) {
-        if life != self.lives || self.awaited.is_empty() {
+    fn greeting_timed_out(&mut self, run: u64, ctx: &mut Context<Self>) {
+        if run != self.runs || self.awaited.is_empty() {
             return;
         }
         let (actor, silent) = (&self.part.card.name, self.awaited.len());
@@ -118,8 +118,8 @@ impl Handler<Greeting> for Host {
 
     fn handle(&mut self, greeting: Greeting, ctx: &mut Self::Context) {
         match greeting.says {
-            Says::Hello => self.tell(greeting.from),
-            Says::Watermarks(word) => self.told(greeting.from, word.as_ref(), ctx),
+            Says::Hello => self.reply(greeting.from),
+            Says::Watermarks(word) => self.receive_watermark(greeting.from, word.as_ref(), ctx),
         }
     }
 }

@@ -126,9 +126,9 @@ impl Handle {
     }
 
     async fn input(&self, input: Input) -> Result<Committed, HostError> {
-        let (asker, told) = oneshot::channel();
+        let (asker, answer) = oneshot::channel();
         self.send(Asked(Task { input, asker: Some(asker) }))?;
-        told.await.unwrap_or_else(|_| Err(self.lost()))
+        answer.await.unwrap_or_else(|_| Err(self.lost()))
     }
 
     /// Looks at the actor. What is answered rests on durable facts alone: the answer is kept back until
@@ -140,7 +140,7 @@ impl Handle {
         &self,
         look: impl FnOnce(&AnyActor) -> T + Send + 'static,
     ) -> Result<T, HostError> {
-        self.query_with_outbox(move |hosted, _| look(hosted)).await
+        self.query_with_outbox(move |actor, _| look(actor)).await
     }
 
     /// As [`query`](Self::query), with what the actor has sent and waits to be answered.
@@ -151,12 +151,12 @@ impl Handle {
         &self,
         look: impl FnOnce(&AnyActor, &Outbox) -> T + Send + 'static,
     ) -> Result<T, HostError> {
-        let (tell, told) = oneshot::channel();
-        self.send(Look(Box::new(move |hosted, outbox| {
-            let seen = look(hosted, outbox);
-            Box::new(move || drop(tell.send(seen)))
+        let (reply, answer) = oneshot::channel();
+        self.send(Look(Box::new(move |actor, outbox| {
+            let seen = look(actor, outbox);
+            Box::new(move || drop(reply.send(seen)))
         })))?;
-        told.await.map_err(|_| self.lost())
+        answer.await.map_err(|_| self.lost())
     }
 
     /// Follows the facts of the actor from now on.
@@ -164,9 +164,9 @@ impl Handle {
     /// # Errors
     /// As [`command`](Self::command).
     pub async fn facts(&self) -> Result<Facts, HostError> {
-        let (tell, told) = oneshot::channel();
-        self.send(Watch(tell))?;
-        told.await.map_err(|_| self.lost())
+        let (reply, answer) = oneshot::channel();
+        self.send(Watch(reply))?;
+        answer.await.map_err(|_| self.lost())
     }
 
     /// Stops the host: nothing new is taken in, what was decided is synced and leaves, the journal is closed.
@@ -175,13 +175,13 @@ impl Handle {
     /// # Errors
     /// If the journal cannot be closed; nothing acknowledged is lost by that.
     pub async fn stop(&self) -> Drained {
-        let (tell, told) = oneshot::channel();
-        match self.host.try_send(Drain(tell)) {
+        let (reply, answer) = oneshot::channel();
+        match self.host.try_send(Drain(reply)) {
             Err(SendError::Full(drain)) => self.host.do_send(drain),
             Err(SendError::Closed(_)) => return Ok(()),
             Ok(()) => {}
         }
-        told.await.unwrap_or(Ok(()))
+        answer.await.unwrap_or(Ok(()))
     }
 
     fn send<M>(&self, message: M) -> Result<(), HostError>

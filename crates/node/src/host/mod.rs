@@ -26,9 +26,9 @@ mod handle;
 mod inbox;
 mod actor_run;
 mod probes;
-mod room;
+mod disk_space;
 mod run;
-pub(crate) mod trail;
+pub(crate) mod request_trace;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -58,10 +58,10 @@ pub use probes::{Condition, Conditions};
 
 use self::actor_run::{ActorRun, Held, Task};
 use self::calls::Calls;
+use self::disk_space::DiskSpace;
 use self::inbox::Inbox;
 use self::probes::{Probes, Subject};
-use self::room::Room;
-use self::trail::Trail;
+use self::request_trace::RequestTrace;
 use crate::clock::Clock;
 use crate::driver::{Custody, CustodyError};
 use crate::journal::{Disk, JournalError, Reserve, Writer};
@@ -70,7 +70,7 @@ use crate::transport::Transport;
 
 /// Builds an actor with its mapper and an empty past, the same each time: before each reading of the
 /// journal.
-pub type SeatMaker = Arc<dyn Fn() -> Result<HostedActor, MapperError> + Send + Sync>;
+pub type ActorBuilder = Arc<dyn Fn() -> Result<HostedActor, MapperError> + Send + Sync>;
 
 /// What a host is given for its actor.
 #[derive(Clone)]
@@ -78,7 +78,7 @@ pub struct Part {
     /// Who it is.
     pub card: Card,
     /// Builds it.
-    pub hosted: SeatMaker,
+    pub build: ActorBuilder,
     /// Where its journal is; made if it is not there.
     pub journal: PathBuf,
     /// What performs its steps; a broker has none.
@@ -128,7 +128,7 @@ impl Default for Limits {
 
 /// Why a host cannot work.
 #[derive(Debug, Error)]
-pub enum Fall {
+pub enum HostFailure {
     /// Its journal cannot be opened.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -172,19 +172,19 @@ pub struct Host {
     disk: Arc<dyn Disk + Sync>,
     /// What is kept back for a full disk, and whether it is.
     reserve: Reserve,
-    room: Room,
+    disk_space: DiskSpace,
     /// Tells what each fact is about, where logs want to know.
-    trail: Option<Trail>,
+    request_trace: Option<RequestTrace>,
     /// Tells whoever started it how the first opening of the journal went.
-    ready: Option<oneshot::Sender<Result<(), Fall>>>,
+    ready: Option<oneshot::Sender<Result<(), HostFailure>>>,
     /// Told when it has given up.
-    given_up: mpsc::UnboundedSender<(Card, Fall)>,
-    life: Option<(ActorRun, Writer)>,
+    given_up: mpsc::UnboundedSender<(Card, HostFailure)>,
+    run: Option<(ActorRun, Writer)>,
     /// Counts lives, so that late news of one is not taken for news of the next.
-    lives: u64,
-    born: Instant,
+    runs: u64,
+    started_at: Instant,
     /// Falls in a row.
-    falls: u32,
+    failures: u32,
     inbox: Inbox,
     calls: Calls,
     probes: Probes,
@@ -200,8 +200,8 @@ pub struct Host {
     /// Peers that asked before the journal was read.
     greeted_early: BTreeSet<ActorId>,
     /// What peers have said, as the journal keeps it.
-    words: Watermarks,
-    words_kept: Instant,
+    watermarks: Watermarks,
+    watermarks_saved_at: Instant,
 }
 
 /// What the hosts of a deployment share.
@@ -214,7 +214,7 @@ pub(crate) struct Surroundings {
     /// Where the journals are.
     pub(crate) disk: Arc<dyn Disk + Sync>,
     /// Told when a host has given up.
-    pub(crate) given_up: mpsc::UnboundedSender<(Card, Fall)>,
+    pub(crate) given_up: mpsc::UnboundedSender<(Card, HostFailure)>,
 }
 
 impl Host {
@@ -224,8 +224,8 @@ impl Host {
         part: Part,
         around: Surroundings,
         conditions: Conditions,
-    ) -> (Addr<Self>, oneshot::Receiver<Result<(), Fall>>) {
-        let (ready, told) = oneshot::channel();
+    ) -> (Addr<Self>, oneshot::Receiver<Result<(), HostFailure>>) {
+        let (ready, answer) = oneshot::channel();
         let host = Self::start_in_arbiter(thread, move |_| {
             let Surroundings { limits, clock, transport, metrics, disk, given_up } = around;
             let metrics = metrics.of(&part.card);
@@ -240,14 +240,14 @@ impl Host {
                 metrics,
                 disk,
                 reserve,
-                room: Room::Enough,
-                trail: None,
+                disk_space: DiskSpace::Enough,
+                request_trace: None,
                 ready: Some(ready),
                 given_up,
-                life: None,
-                lives: 0,
-                born: Instant::now(),
-                falls: 0,
+                run: None,
+                runs: 0,
+                started_at: Instant::now(),
+                failures: 0,
                 inbox: Inbox::default(),
                 calls,
                 probes,
@@ -259,19 +259,19 @@ impl Host {
                 draining: None,
                 awaited: BTreeSet::new(),
                 greeted_early: BTreeSet::new(),
-                words: Watermarks::default(),
-                words_kept: Instant::now(),
+                watermarks: Watermarks::default(),
+                watermarks_saved_at: Instant::now(),
             }
         });
-        (host, told)
+        (host, answer)
     }
 }
 
 /// After so many falls in a row a host gives up.
-const MOST_FALLS: u32 = 6;
+const MAX_FAILURES: u32 = 6;
 
 /// A life that lasted so long was a good one: the count of falls starts anew.
-const GOOD_LIFE: Duration = Duration::from_secs(60);
+const STABLE_RUN: Duration = Duration::from_secs(60);
 
 /// The pause before it rises for the first time; it doubles with each fall.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -298,7 +298,7 @@ struct TakeTurn;
 
 /// News from the journal's thread: the facts before `end` are durable, or it failed.
 struct Synced {
-    life: u64,
+    run: u64,
     end: u64,
     /// When they were handed over.
     since: Instant,

@@ -20,7 +20,7 @@ use tenure_core::service_manager::machine::{State, UnitUse};
 use tenure_core::site_authority::unit;
 use tracing::warn;
 
-use super::calls::{Crew, Driver};
+use super::calls::{Driver, WorkerPool};
 use super::{Host, Probed};
 
 /// How a live unit was when its driver looked at it last.
@@ -70,8 +70,8 @@ impl Subject {
     }
 
     /// The live units of an actor.
-    fn all(hosted: &AnyActor, id: ActorId) -> Vec<Self> {
-        match hosted {
+    fn all(actor: &AnyActor, id: ActorId) -> Vec<Self> {
+        match actor {
             AnyActor::SiteAuthority(site) => {
                 let units = site.unit_survey();
                 let live = units.filter(|unit| matches!(unit.state, unit::State::Ready { .. }));
@@ -98,8 +98,8 @@ impl Subject {
     }
 
     /// Whether it still is what it was when its probe began.
-    fn is_live(&self, hosted: &AnyActor) -> bool {
-        match hosted {
+    fn is_live(&self, actor: &AnyActor) -> bool {
+        match actor {
             AnyActor::SiteAuthority(site) => site.unit_survey_of(self.unit).is_some_and(|unit| {
                 unit.epoch == self.epoch && matches!(unit.state, unit::State::Ready { .. })
             }),
@@ -119,7 +119,7 @@ impl Subject {
 /// The probes of one host.
 pub(super) struct Probes {
     driver: Option<Arc<Driver>>,
-    crew: Crew,
+    workers: WorkerPool,
     most: usize,
     waiting: VecDeque<Subject>,
     running: BTreeSet<(ActorId, UnitId)>,
@@ -130,7 +130,7 @@ impl Probes {
     /// Probes by `driver`, at most `most` at a time.
     pub(super) fn new(driver: Option<Arc<Driver>>, most: usize, conditions: Conditions) -> Self {
         let (waiting, running) = (VecDeque::new(), BTreeSet::new());
-        Self { driver, crew: Crew::default(), most, waiting, running, conditions }
+        Self { driver, workers: WorkerPool::default(), most, waiting, running, conditions }
     }
 
     /// Begins a round, unless units of the last one still wait. A probe that still runs is not begun twice.
@@ -151,7 +151,7 @@ impl Probes {
         {
             self.running.insert(subject.key());
             let (driver, report) = (Arc::clone(driver), report.clone());
-            self.crew.run(Box::new(move || {
+            self.workers.run(Box::new(move || {
                 let found = driver.probe(subject.site, subject.unit);
                 report(Probed { subject, found });
             }));
@@ -173,10 +173,10 @@ impl Probes {
 impl Host {
     /// Begins a round of probes.
     pub(super) fn probe(&mut self, ctx: &Context<Self>) {
-        let Some((life, _)) = self.life.as_ref().filter(|_| self.draining.is_none()) else {
+        let Some((run, _)) = self.run.as_ref().filter(|_| self.draining.is_none()) else {
             return;
         };
-        self.probes.begin(Subject::all(life.actor(), self.part.card.id));
+        self.probes.begin(Subject::all(run.actor(), self.part.card.id));
         self.metrics.down.set(i64::try_from(self.probes.conditions.down()).unwrap_or(i64::MAX));
         self.probe_next(ctx);
     }
@@ -188,10 +188,10 @@ impl Host {
 
     /// Takes in what a probe has found.
     fn probed(&mut self, subject: Subject, found: Result<Properties, DriverError>) {
-        let Some((life, _)) = &self.life else { return };
+        let Some((run, _)) = &self.run else { return };
         self.metrics.probed(found.is_ok());
         // The probe of a unit that is being cleaned says nothing about the tenancy that is over.
-        if !subject.is_live(life.actor()) {
+        if !subject.is_live(run.actor()) {
             return;
         }
         let error = found.as_ref().err().cloned();
@@ -200,7 +200,7 @@ impl Host {
         }
         self.metrics.down.set(i64::try_from(self.probes.conditions.down()).unwrap_or(i64::MAX));
         let Subject { site, unit, lease, .. } = subject;
-        let peer = life.actor().peers().get(&site);
+        let peer = run.actor().peers().get(&site);
         let site: &dyn fmt::Display = peer.map_or(&site, |peer| &peer.name);
         let (actor, lease) = (&self.part.card.name, lease.map(tracing::field::display));
         match error {
@@ -260,19 +260,19 @@ mod tests {
 
     /// Plays the host until so many units have been probed, and says which.
     fn play(probes: &mut Probes, most: usize, units: usize) -> BTreeSet<u32> {
-        let (tell, told) = mpsc::channel();
-        let begin = |probes: &mut Probes, tell: &Sender<Probed>| {
-            let tell = tell.clone();
-            probes.start(move |probed| drop(tell.send(probed)));
+        let (reply, answer) = mpsc::channel();
+        let begin = |probes: &mut Probes, reply: &Sender<Probed>| {
+            let reply = reply.clone();
+            probes.start(move |probed| drop(reply.send(probed)));
             assert!(probes.running.len() <= most);
         };
-        begin(probes, &tell);
+        begin(probes, &reply);
         let mut seen = BTreeSet::new();
         while seen.len() < units {
-            let Probed { subject, .. } = told.recv_timeout(PATIENCE).expect("a probe");
+            let Probed { subject, .. } = answer.recv_timeout(PATIENCE).expect("a probe");
             probes.running.remove(&subject.key());
             assert!(seen.insert(subject.unit.0), "probed twice in a round");
-            begin(probes, &tell);
+            begin(probes, &reply);
         }
         seen
     }

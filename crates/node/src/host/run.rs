@@ -19,12 +19,12 @@ use tokio::sync::mpsc;
 use tracing::{Level, debug, enabled, error, info, warn};
 
 use super::actor_run::{ActorRun, catching};
+use super::disk_space::{DiskSpace, input_begins, message_begins};
 use super::handle::{Card, Facts, HostError};
-use super::room::{Room, input_begins, message_begins};
-use super::trail::Trail;
+use super::request_trace::RequestTrace;
 use super::{
-    Asked, Drain, FIRST_PAUSE, Fall, GOOD_LIFE, Host, LONGEST_SLEEP, Look, MOST_FALLS, Performed,
-    Synced, TakeTurn, Watch,
+    Asked, Drain, FIRST_PAUSE, Host, HostFailure, LONGEST_SLEEP, Look, MAX_FAILURES, Performed,
+    STABLE_RUN, Synced, TakeTurn, Watch,
 };
 use crate::journal::{JournalError, JournalFile, Owner, Past, Snapshots};
 use crate::transport::Parcel;
@@ -34,54 +34,54 @@ impl Actor for Host {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(self.limits.inbox);
-        let risen = self.rise(ctx);
+        let recovered = self.recover(ctx);
         ctx.run_interval(self.limits.probe_every, |host, ctx| host.probe(ctx));
         match self.ready.take() {
             Some(ready) => {
-                if risen.is_err() {
+                if recovered.is_err() {
                     ctx.stop();
                 }
-                drop(ready.send(risen));
+                drop(ready.send(recovered));
             }
-            None => drop(risen),
+            None => drop(recovered),
         }
     }
 }
 
 impl Host {
     /// Reads the journal, takes up what is owed, and goes on; if the disk is full, on what was kept back.
-    fn rise(&mut self, ctx: &mut Context<Self>) -> Result<(), Fall> {
-        let risen = self.rise_once(ctx);
-        match risen {
-            Err(Fall::Journal(JournalError::DiskFull { .. })) if self.use_reserve(ctx) => {
-                self.rise_once(ctx)
+    fn recover(&mut self, ctx: &mut Context<Self>) -> Result<(), HostFailure> {
+        let recovered = self.recover_once(ctx);
+        match recovered {
+            Err(HostFailure::Journal(JournalError::DiskFull { .. })) if self.use_reserve(ctx) => {
+                self.recover_once(ctx)
             }
-            risen => risen,
+            recovered => recovered,
         }
     }
 
-    fn rise_once(&mut self, ctx: &mut Context<Self>) -> Result<(), Fall> {
+    fn recover_once(&mut self, ctx: &mut Context<Self>) -> Result<(), HostFailure> {
         let Card { name, role, id } = self.part.card.clone();
-        let mut life = ActorRun::new((self.part.hosted)()?, self.part.retry_policy);
+        let mut run = ActorRun::new((self.part.build)()?, self.part.retry_policy);
         let owner = Owner { name, role, id };
-        let mut trail = enabled!(Level::DEBUG).then(|| Trail::new(id));
-        let mut past = Recall::of(&mut life, &mut trail);
+        let mut request_trace = enabled!(Level::DEBUG).then(|| RequestTrace::new(id));
+        let mut past = Recall::of(&mut run, &mut request_trace);
         let journal = JournalFile::resume_on(&*self.disk, &self.part.journal, &owner, &mut past)?;
         let (from, latest) = (past.from, past.latest);
         if let Some(custody) = &mut self.part.custody {
-            custody.take(units_in_hand(life.actor()))?;
+            custody.take(units_in_hand(run.actor()))?;
         }
-        self.words = journal.words()?;
+        self.watermarks = journal.watermarks()?;
         let writer = journal.into_writer_with(self.snapshots())?;
-        let facts = life.position();
+        let facts = run.position();
         self.clock.not_before(latest);
-        life.recovered();
-        (self.lives, self.born) = (self.lives + 1, Instant::now());
+        run.recovered();
+        (self.runs, self.started_at) = (self.runs + 1, Instant::now());
         info!(actor = %self.part.card.name, facts, from, "ready");
         self.metrics.begins();
-        (self.life, self.trail) = (Some((life, writer)), trail);
+        (self.run, self.request_trace) = (Some((run, writer)), request_trace);
         self.inbox.begin();
-        self.keep_room(ctx);
+        self.reserve_disk_space(ctx);
         self.greet(ctx);
         self.release(ctx);
         self.stir(ctx);
@@ -92,8 +92,8 @@ impl Host {
     /// How the journal's thread takes snapshots.
     fn snapshots(&self) -> Snapshots {
         let (every, disk) = (self.limits.snapshot, Arc::clone(&self.disk));
-        let maker = Arc::clone(&self.part.hosted);
-        Snapshots { every, hosted: Arc::new(move || maker().ok()), disk }
+        let maker = Arc::clone(&self.part.build);
+        Snapshots { every, build: Arc::new(move || maker().ok()), disk }
     }
 
     /// Sees to it that there will be a turn.
@@ -107,17 +107,17 @@ impl Host {
 
     fn turn(&mut self, ctx: &mut Context<Self>) {
         (self.scheduled, self.stirred) = (false, false);
-        let Some((life, writer)) = &mut self.life else { return };
+        let Some((run, writer)) = &mut self.run else { return };
         if self.draining.is_some() || !self.awaited.is_empty() {
             return;
         }
         let now = self.clock.now();
         let tasks = self.inbox.take(self.limits.turn);
         // What a mapper decides begins something.
-        let consult = self.room == Room::Enough;
-        let turn = match catching(|| life.turn(now, tasks, consult)) {
+        let consult = self.disk_space == DiskSpace::Enough;
+        let turn = match catching(|| run.turn(now, tasks, consult)) {
             Ok(turn) => turn,
-            Err(words) => return self.fall(ctx, Fall::Panic(words)),
+            Err(panic) => return self.fail(ctx, HostFailure::Panic(panic)),
         };
         for problem in &turn.problems {
             debug!(actor = %self.part.card.name, %problem);
@@ -126,10 +126,10 @@ impl Host {
         self.metrics.repeated.inc_by(turn.repeated.len() as u64);
         if !turn.facts.is_empty() {
             self.unsynced += 1;
-            let (host, number, end) = (ctx.address(), self.lives, life.position());
+            let (host, number, end) = (ctx.address(), self.runs, run.position());
             let since = Instant::now();
             writer.append(turn.before, turn.facts, move |result| {
-                host.do_send(Synced { life: number, end, since, result });
+                host.do_send(Synced { run: number, end, since, result });
             });
         }
         self.keep_words_now_and_then();
@@ -144,26 +144,26 @@ impl Host {
 
     /// Lets out what may leave by now, and looks when the next turn is due.
     pub(super) fn release(&mut self, ctx: &mut Context<Self>) {
-        let Some((life, _)) = &mut self.life else { return };
+        let Some((run, _)) = &mut self.run else { return };
         if !self.awaited.is_empty() {
             return;
         }
-        let Self { watchers, metrics, trail, part, .. } = self;
+        let Self { watchers, metrics, request_trace, part, .. } = self;
         let mut departures = Vec::new();
         let released = catching(|| {
             let watch = |position, entry: &Entry, hosted: &AnyActor| {
                 metrics.fact(entry, hosted);
-                if let Some(trail) = trail {
-                    let (request, kind) = (trail.follow(&entry.fact), entry.fact.kind().0);
+                if let Some(request_trace) = request_trace {
+                    let (request, kind) = (request_trace.follow(&entry.fact), entry.fact.kind().0);
                     let request = request.map(tracing::field::display);
                     debug!(actor = %part.card.name, request, position, kind, "fact");
                 }
                 watchers.retain(|watcher| watcher.try_send((position, entry.clone())).is_ok());
             };
-            life.release(self.clock.now(), watch, |departure| departures.push(departure));
+            run.release(self.clock.now(), watch, |departure| departures.push(departure));
         });
-        if let Err(words) = released {
-            return self.fall(ctx, Fall::Panic(words));
+        if let Err(panic) = released {
+            return self.fail(ctx, HostFailure::Panic(panic));
         }
         self.metrics.inbox.set(i64::try_from(self.inbox.len()).unwrap_or(i64::MAX));
         for departure in departures {
@@ -194,10 +194,10 @@ impl Host {
 
     /// Starts driver calls.
     fn call(&mut self, ctx: &Context<Self>) {
-        let Some((life, _)) = self.life.as_ref().filter(|_| self.draining.is_none()) else {
+        let Some((run, _)) = self.run.as_ref().filter(|_| self.draining.is_none()) else {
             return;
         };
-        let (actor, host) = (life.actor(), ctx.address());
+        let (actor, host) = (run.actor(), ctx.address());
         self.calls.start(
             |id| actor.is_pending(id),
             move |key, done, after| host.do_send(Performed { key, done, after }),
@@ -206,8 +206,8 @@ impl Host {
 
     /// Sets the timer for the next turn.
     fn arm(&mut self, ctx: &mut Context<Self>) {
-        let Some((life, _)) = &mut self.life else { return };
-        let Some(next) = life.next_timeout() else { return };
+        let Some((run, _)) = &mut self.run else { return };
+        let Some(next) = run.next_timeout() else { return };
         if self.timer.is_some_and(|(at, _)| at <= next) {
             return;
         }
@@ -223,8 +223,8 @@ impl Host {
     }
 
     /// Drops what is in memory; rises in a while, or gives up.
-    pub(super) fn fall(&mut self, ctx: &mut Context<Self>, cause: Fall) {
-        let Some((_, writer)) = self.life.take() else { return };
+    pub(super) fn fail(&mut self, ctx: &mut Context<Self>, cause: HostFailure) {
+        let Some((_, writer)) = self.run.take() else { return };
         if let Err(error) = writer.close() {
             warn!(actor = %self.part.card.name, %error, "the journal was not closed in good order");
         }
@@ -233,32 +233,34 @@ impl Host {
         self.awaited.clear();
         self.calls.clear();
         self.inbox.refuse(&HostError::Busy(self.part.card.name.clone()));
-        self.falls = if self.born.elapsed() < GOOD_LIFE { self.falls } else { 0 };
-        self.fell(ctx, cause);
+        self.failures = if self.started_at.elapsed() < STABLE_RUN { self.failures } else { 0 };
+        self.restart_later(ctx, cause);
     }
 
     /// Plans the next try after a fall, or after a try that failed.
-    fn fell(&mut self, ctx: &mut Context<Self>, cause: Fall) {
-        self.falls += 1;
-        self.metrics.falls.inc();
-        let hopeless =
-            matches!(cause, Fall::Append(AppendError::Fenced { .. }) | Fall::RolledBack { .. });
-        if matches!(cause, Fall::Append(AppendError::Full(_))) {
+    fn restart_later(&mut self, ctx: &mut Context<Self>, cause: HostFailure) {
+        self.failures += 1;
+        self.metrics.failures.inc();
+        let hopeless = matches!(
+            cause,
+            HostFailure::Append(AppendError::Fenced { .. }) | HostFailure::RolledBack { .. }
+        );
+        if matches!(cause, HostFailure::Append(AppendError::Full(_))) {
             self.use_reserve(ctx);
         }
-        if hopeless || self.falls > MOST_FALLS || self.draining.is_some() {
+        if hopeless || self.failures > MAX_FAILURES || self.draining.is_some() {
             return self.give_up(ctx, cause);
         }
-        let pause = FIRST_PAUSE * 2_u32.pow(self.falls - 1);
+        let pause = FIRST_PAUSE * 2_u32.pow(self.failures - 1);
         warn!(actor = %self.part.card.name, %cause, ?pause, "down; comes back from its journal");
         ctx.run_later(pause, |host, ctx| {
-            if let Err(cause) = host.rise(ctx) {
-                host.fell(ctx, cause);
+            if let Err(cause) = host.recover(ctx) {
+                host.restart_later(ctx, cause);
             }
         });
     }
 
-    fn give_up(&mut self, ctx: &mut Context<Self>, cause: Fall) {
+    fn give_up(&mut self, ctx: &mut Context<Self>, cause: HostFailure) {
         error!(actor = %self.part.card.name, %cause, "gives up");
         self.inbox.refuse(&HostError::Stopped(self.part.card.name.clone()));
         drop(self.given_up.send((self.part.card.clone(), cause)));
@@ -279,10 +281,10 @@ impl Host {
             return;
         }
         let Some(stop) = self.draining.take() else { return };
-        self.keep_words();
-        let closed = self.life.take().map_or(Ok(()), |(life, writer)| match self.room {
-            Room::Enough => writer.close_with(|| life.actor().snapshot()),
-            Room::Short => writer.close(),
+        self.save_watermarks();
+        let closed = self.run.take().map_or(Ok(()), |(run, writer)| match self.disk_space {
+            DiskSpace::Enough => writer.close_with(|| run.actor().snapshot()),
+            DiskSpace::Short => writer.close(),
         });
         info!(actor = %self.part.card.name, "stopped");
         drop(stop.send(closed.map_err(Arc::new)));
@@ -302,35 +304,35 @@ fn units_in_hand(hosted: &AnyActor) -> usize {
 
 /// A life that is brought back from its journal.
 struct Recall<'a> {
-    life: &'a mut ActorRun,
-    trail: &'a mut Option<Trail>,
+    run: &'a mut ActorRun,
+    request_trace: &'a mut Option<RequestTrace>,
     /// Behind how many facts the snapshot was.
     from: u64,
     latest: Time,
 }
 
 impl<'a> Recall<'a> {
-    fn of(life: &'a mut ActorRun, trail: &'a mut Option<Trail>) -> Self {
-        Self { life, trail, from: 0, latest: Time::MIN }
+    fn of(run: &'a mut ActorRun, request_trace: &'a mut Option<RequestTrace>) -> Self {
+        Self { run, request_trace, from: 0, latest: Time::MIN }
     }
 }
 
 impl Past for Recall<'_> {
     fn restore(&mut self, state: &[u8], position: u64, at: Time) -> Result<(), RestoreError> {
-        self.life.restore(state)?;
+        self.run.restore(state)?;
         (self.from, self.latest) = (position, at);
-        if let Some(trail) = self.trail {
-            trail.look(self.life.actor());
+        if let Some(request_trace) = self.request_trace {
+            request_trace.look(self.run.actor());
         }
         Ok(())
     }
 
     fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
         self.latest = entry.at;
-        if let Some(trail) = self.trail {
-            trail.follow(&entry.fact);
+        if let Some(request_trace) = self.request_trace {
+            request_trace.follow(&entry.fact);
         }
-        self.life.replay(entry)
+        self.run.replay(entry)
     }
 }
 
@@ -339,7 +341,7 @@ impl Handler<Parcel> for Host {
 
     fn handle(&mut self, parcel: Parcel, ctx: &mut Self::Context) {
         let begins = message_begins(parcel.kind);
-        if self.takes_more() && (self.room == Room::Enough || !begins) {
+        if self.takes_more() && (self.disk_space == DiskSpace::Enough || !begins) {
             self.inbox.message(parcel);
             self.stir(ctx);
         } else {
@@ -353,7 +355,7 @@ impl Handler<Asked> for Host {
 
     fn handle(&mut self, Asked(task): Asked, ctx: &mut Self::Context) {
         let name = || self.part.card.name.clone();
-        let begins = input_begins(&task.input) && self.room == Room::Short;
+        let begins = input_begins(&task.input) && self.disk_space == DiskSpace::Short;
         let why = match (&self.draining, self.takes_more()) {
             (Some(_), _) => HostError::Stopped(name()),
             (None, false) => HostError::Busy(name()),
@@ -373,10 +375,10 @@ impl Handler<Look> for Host {
     type Result = ();
 
     fn handle(&mut self, Look(look): Look, ctx: &mut Self::Context) {
-        let Some((life, _)) = &mut self.life else { return };
-        match catching(|| look(life.actor(), life.outbox())) {
-            Ok(held) => life.after_all(held),
-            Err(words) => error!(actor = %self.part.card.name, words, "a question panicked"),
+        let Some((run, _)) = &mut self.run else { return };
+        match catching(|| look(run.actor(), run.outbox())) {
+            Ok(held) => run.after_all(held),
+            Err(panic) => error!(actor = %self.part.card.name, panic, "a question panicked"),
         }
         self.release(ctx);
     }
@@ -385,12 +387,12 @@ impl Handler<Look> for Host {
 impl Handler<Watch> for Host {
     type Result = ();
 
-    fn handle(&mut self, Watch(tell): Watch, _: &mut Self::Context) {
-        let Some((life, _)) = &self.life else { return };
+    fn handle(&mut self, Watch(reply): Watch, _: &mut Self::Context) {
+        let Some((run, _)) = &self.run else { return };
         // Who has gone is found out by the next fact, and that may be far off.
         self.watchers.retain(|watcher| !watcher.is_closed());
         let (sender, facts) = mpsc::channel(self.limits.behind);
-        if tell.send(Facts { from: life.released(), facts }).is_ok() {
+        if reply.send(Facts { from: run.released(), facts }).is_ok() {
             self.watchers.push(sender);
         }
     }
@@ -408,16 +410,16 @@ impl Handler<Synced> for Host {
     type Result = ();
 
     fn handle(&mut self, synced: Synced, ctx: &mut Self::Context) {
-        let Synced { life: number, end, since, result } = synced;
-        if number != self.lives {
+        let Synced { run: number, end, since, result } = synced;
+        if number != self.runs {
             return;
         }
-        let Some((life, writer)) = &mut self.life else { return };
+        let Some((run, writer)) = &mut self.run else { return };
         self.unsynced -= 1;
         if let Err(cause) = result {
-            return self.fall(ctx, cause.into());
+            return self.fail(ctx, cause.into());
         }
-        life.durable(end);
+        run.durable(end);
         self.metrics.synced(since, writer.commits());
         self.release(ctx);
         if self.stirred {
@@ -442,7 +444,7 @@ impl Handler<Performed> for Host {
         self.calls.answered(&key);
         self.call(ctx);
         // An answer that finds nobody is not lost: the step is owed still, and asked for again.
-        if self.life.is_some() && self.draining.is_none() {
+        if self.run.is_some() && self.draining.is_none() {
             self.inbox.answer(done);
             self.stir(ctx);
         }

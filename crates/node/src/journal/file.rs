@@ -16,7 +16,7 @@ use super::disk::{Disk, SystemDisk};
 use super::rows::{Tip, beside, checksum, scan, scan_ahead};
 use super::schema::{self, Log, Mark};
 use super::snapshots::{self, Snapshot};
-use super::words;
+use super::watermarks;
 use super::writer::Writer;
 use super::{Damage, Head, JournalError, Owner, Past, Snapshots};
 use crate::lock::{Lock, LockError};
@@ -254,17 +254,17 @@ impl JournalFile {
     ///
     /// # Errors
     /// If they cannot be read.
-    pub fn words(&self) -> Result<Watermarks, JournalError> {
+    pub fn watermarks(&self) -> Result<Watermarks, JournalError> {
         let failed = |cause| JournalError::reading(&self.path, 0, &cause);
-        words::read(&self.connection).map_err(failed)
+        watermarks::read(&self.connection).map_err(failed)
     }
 
     /// Keeps words of the actor's peers. They are of use and not needed: on a full disk they are not kept.
-    pub(super) fn keep_words(&mut self, words: &[(ActorId, PeerWatermark)]) {
+    pub(super) fn save_watermarks(&mut self, watermarks: &[(ActorId, PeerWatermark)]) {
         if self.broken.is_some() {
             return;
         }
-        match self.transact(|change, _| words::write(change, words)) {
+        match self.transact(|change, _| watermarks::write(change, watermarks)) {
             Err(cause) if !is_full(&cause) => self.break_off(&cause),
             Ok(()) | Err(_) => {}
         }

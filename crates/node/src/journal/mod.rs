@@ -13,8 +13,8 @@ mod reserve;
 mod rows;
 mod schema;
 mod snapshots;
-mod taker;
-mod words;
+mod snapshotter;
+mod watermarks;
 mod writer;
 
 use std::fmt;
@@ -36,7 +36,7 @@ pub use file::JournalFile;
 pub use reader::{Found, Reader};
 pub use reserve::Reserve;
 pub use snapshots::{Snapshot, Unfit};
-pub use taker::Snapshots;
+pub use snapshotter::Snapshots;
 pub use writer::Writer;
 
 /// Whose journal a file is: written into it when it is made, compared whenever it is opened.

@@ -10,7 +10,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::runtime::Entry;
 use tenure_core::runtime::journal::AppendError;
 
-use super::taker::{Part, Snapshots, Taker};
+use super::snapshotter::{Part, Snapshots, Snapshotter};
 use super::{Head, JournalError, JournalFile};
 
 /// The most appends that wait for the thread. Whoever brings one more waits until there is room.
@@ -35,7 +35,7 @@ pub(super) enum Work {
     /// To write a part of a snapshot.
     Part(Part),
     /// To keep words of peers.
-    Words(Vec<(ActorId, PeerWatermark)>),
+    Watermarks(Vec<(ActorId, PeerWatermark)>),
 }
 
 /// What the thread has done so far.
@@ -64,15 +64,15 @@ impl Writer {
     ) -> Result<Self, JournalError> {
         let (queue, work) = sync_channel(MAX_WAITING);
         let (queue, stopped) = (Arc::new(queue), Arc::new(AtomicBool::new(false)));
-        let taker = snapshots.map(|snapshots| {
-            Taker::new(snapshots, &file, Arc::downgrade(&queue), Arc::clone(&stopped))
+        let snapshotter = snapshots.map(|snapshots| {
+            Snapshotter::new(snapshots, &file, Arc::downgrade(&queue), Arc::clone(&stopped))
         });
         let path = file.path().to_owned();
         let done = Arc::new(Mutex::new(Done { head: file.head(), commits: 0 }));
         let shared = Arc::clone(&done);
         let thread = Builder::new()
             .name("journal".to_owned())
-            .spawn(move || run(file, &work, taker, &shared))
+            .spawn(move || run(file, &work, snapshotter, &shared))
             .map_err(|cause| JournalError::system(&path, "start a thread for", &cause))?;
         Ok(Self { queue: Some(queue), thread: Some(thread), stopped, done })
     }
@@ -107,10 +107,10 @@ impl Writer {
     }
 
     /// Keeps words of the actor's peers, some time soon; nobody is told when, or if it fails.
-    pub fn keep_words(&self, words: Vec<(ActorId, PeerWatermark)>) {
-        if let Some(queue) = self.queue.as_ref().filter(|_| !words.is_empty()) {
+    pub fn save_watermarks(&self, watermarks: Vec<(ActorId, PeerWatermark)>) {
+        if let Some(queue) = self.queue.as_ref().filter(|_| !watermarks.is_empty()) {
             // If the thread is gone, so is whoever would be told.
-            let _ = queue.send(Work::Words(words));
+            let _ = queue.send(Work::Watermarks(watermarks));
         }
     }
 
@@ -153,14 +153,14 @@ fn gone(append: Append) {
 fn run(
     mut file: JournalFile,
     work: &Receiver<Work>,
-    mut taker: Option<Taker>,
+    mut snapshotter: Option<Snapshotter>,
     done: &Mutex<Done>,
 ) -> JournalFile {
     let mut next = None;
     while let Some(first) = next.take().or_else(|| work.recv().ok()) {
         match first {
             Work::Part(part) => part.write(&mut file),
-            Work::Words(words) => file.keep_words(&words),
+            Work::Watermarks(watermarks) => file.save_watermarks(&watermarks),
             Work::Append(first) => {
                 let mut size = first.entries.len();
                 let mut group = vec![first];
@@ -170,7 +170,7 @@ fn run(
                             size += append.entries.len();
                             group.push(append);
                         }
-                        Ok(other @ (Work::Part(_) | Work::Words(_))) => {
+                        Ok(other @ (Work::Part(_) | Work::Watermarks(_))) => {
                             next = Some(other);
                             break;
                         }
@@ -181,8 +181,8 @@ fn run(
             }
         }
         file.checkpoint_if_due();
-        if let Some(taker) = &mut taker {
-            taker.look(&file);
+        if let Some(snapshotter) = &mut snapshotter {
+            snapshotter.look(&file);
         }
     }
     file

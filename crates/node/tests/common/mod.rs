@@ -28,7 +28,7 @@ use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::wire::message::Item;
 use tenure_node::clock::{Clock, WallClock};
 use tenure_node::deployment::{Deployment, Down, Running};
-use tenure_node::host::{Card, Driver, Handle, HostError, Limits, Part, SeatMaker};
+use tenure_node::host::{ActorBuilder, Card, Driver, Handle, HostError, Limits, Part};
 use tenure_node::journal::{Disk, SystemDisk};
 
 /// Mostly too long: what is lost in one process is lost by a crash.
@@ -149,7 +149,7 @@ pub(crate) fn parts(folder: &Path, plans: &Plans) -> Vec<Part> {
         };
         Part {
             card: Card { name: Name::literal(name), role, id: ids[usize::from(index)] },
-            hosted: hosted(setup, role, plans.clone(), ids[0]),
+            build: builder(setup, role, plans.clone(), ids[0]),
             journal: folder.join(format!("{name}.journal")),
             driver,
             custody: None,
@@ -159,7 +159,7 @@ pub(crate) fn parts(folder: &Path, plans: &Plans) -> Vec<Part> {
     (0..3).map(part).collect()
 }
 
-fn hosted(setup: Setup, role: Role, plans: Plans, broker: ActorId) -> SeatMaker {
+fn builder(setup: Setup, role: Role, plans: Plans, broker: ActorId) -> ActorBuilder {
     Arc::new(move || {
         let setup = setup.clone();
         Ok(match role {

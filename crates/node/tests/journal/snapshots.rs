@@ -209,7 +209,7 @@ fn snapshots_are_taken_behind_the_writers_back() {
     let (file, _) = resume_with(&place, Span::SECOND).unwrap();
     let snapshots = Snapshots {
         every: 500,
-        hosted: Arc::new(|| Some(hosted(Span::SECOND))),
+        build: Arc::new(|| Some(hosted(Span::SECOND))),
         disk: Arc::new(SystemDisk),
     };
     let writer = file.into_writer_with(snapshots).unwrap();

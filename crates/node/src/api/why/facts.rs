@@ -17,10 +17,10 @@ use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::Ticket;
 use tenure_core::wire::message::Request;
 
-use super::super::server::Deck;
+use super::super::server::AppState;
 use super::super::view;
 use super::super::{ApiError, Code};
-use crate::host::trail::Trail;
+use crate::host::request_trace::RequestTrace;
 use crate::journal::{JournalError, Reader};
 
 /// How many facts of an actor are shown.
@@ -55,7 +55,7 @@ pub(super) struct Failure {
 
 /// What one journal says.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct RequestHistory {
     /// The request, at the service manager.
     pub(super) request: Option<(ActorId, Request)>,
     /// Its tickets, by the parts of the request, at the service manager.
@@ -72,14 +72,14 @@ pub(super) struct Told {
 
 /// Reads the journal of an actor for what it says about a part of a guest's request, and when the facts at
 /// `positions` were.
-pub(super) async fn told(
-    deck: &Deck,
+pub(super) async fn history(
+    app: &AppState,
     actor: ActorId,
     (origin, part): (ActorId, LeaseId),
     positions: BTreeSet<u64>,
-) -> Result<Told, ApiError> {
-    let Some(handle) = deck.handle_of(actor) else { return Ok(Told::default()) };
-    let (name, path) = (handle.card().name.to_string(), deck.journal(&handle.card().name));
+) -> Result<RequestHistory, ApiError> {
+    let Some(handle) = app.handle_of(actor) else { return Ok(RequestHistory::default()) };
+    let (name, path) = (handle.card().name.to_string(), app.journal(&handle.card().name));
     let reader = name.clone();
     // A long journal takes its time, and others ask meanwhile.
     let read = tokio::task::spawn_blocking(move || {
@@ -97,27 +97,27 @@ fn read(
     actor: ActorId,
     (origin, part): (ActorId, LeaseId),
     positions: &BTreeSet<u64>,
-) -> Result<Told, JournalError> {
-    let (mut told, mut trail) = (Told::default(), Trail::new(actor));
+) -> Result<RequestHistory, JournalError> {
+    let (mut history, mut request_trace) = (RequestHistory::default(), RequestTrace::new(actor));
     let request = RequestId { origin, number: part.number };
     Reader::open(path)?.read(|position, entry| {
-        let is_ours = trail.follow(&entry.fact) == Some(request);
+        let is_ours = request_trace.follow(&entry.fact) == Some(request);
         if positions.contains(&position) {
-            told.times.insert(position, entry.at);
+            history.times.insert(position, entry.at);
         }
         let other = lease_of(&entry.fact).is_some_and(|lease| lease != part);
         if is_ours && !other {
-            told.keep(name, position, &entry);
+            history.keep(name, position, &entry);
         }
         if let Fact::SiteAuthority(fact) = &entry.fact {
-            told.unit(fact, (position, entry.at), is_ours);
+            history.unit(fact, (position, entry.at), is_ours);
         }
         Ok(())
     })?;
-    Ok(told)
+    Ok(history)
 }
 
-impl Told {
+impl RequestHistory {
     fn keep(&mut self, actor: &str, position: u64, entry: &Entry) {
         match &entry.fact {
             Fact::ServiceManager(service_manager::Fact::Asked(fact)) => {

@@ -23,9 +23,9 @@ use tenure_core::wire::message::Request;
 use tenure_core::wire::refusal::Refusal;
 
 use self::bookings::Market;
-use self::facts::{Failure, Told};
+use self::facts::{Failure, RequestHistory};
 use self::owed::{Meant, Owed};
-use super::server::Deck;
+use super::server::AppState;
 use super::view::{self, LeaseView, RefusalView};
 use super::{ApiError, Code};
 
@@ -129,11 +129,11 @@ enum Waits {
 }
 
 /// Looks into a lease.
-pub(super) async fn why(deck: &Deck, manager: &Name, id: LeaseId) -> Result<WhyView, ApiError> {
-    let lease = deck.lease(manager, id).await?;
+pub(super) async fn why(app: &AppState, manager: &Name, id: LeaseId) -> Result<WhyView, ApiError> {
+    let lease = app.lease(manager, id).await?;
     let no_manager = || ApiError::new(Code::NoSuch, format!("no service manager `{manager}`"));
-    let origin = deck.id(manager).ok_or_else(no_manager)?;
-    let seen = deck
+    let origin = app.id(manager).ok_or_else(no_manager)?;
+    let seen = app
         .guest(manager, move |guest| {
             let lease = guest.survey_of(id)?;
             Some((waits(&lease, origin), lease.tickets.to_vec()))
@@ -155,7 +155,7 @@ pub(super) async fn why(deck: &Deck, manager: &Name, id: LeaseId) -> Result<WhyV
         facts: Vec::new(),
         look: Vec::new(),
     };
-    let mut inquiry = Inquiry { deck, meant: Meant { origin, id, tickets }, why };
+    let mut inquiry = Inquiry { app, meant: Meant { origin, id, tickets }, why };
     let guest = inquiry.ask(origin).await?;
     let (broker, request) = guest.request.unzip();
     if let Some(broker) = broker {
@@ -168,14 +168,14 @@ pub(super) async fn why(deck: &Deck, manager: &Name, id: LeaseId) -> Result<WhyV
     };
     let at_site = match site {
         Some(site) => inquiry.ask(site).await?,
-        None => Told::default(),
+        None => RequestHistory::default(),
     };
     match waits {
         Waits::Nothing(reason, help) => inquiry.settle(reason, help),
         Waits::Broker(broker, id) => inquiry.at_broker(broker, id).await?,
         Waits::Site(site, ticket) => inquiry.at_site(site, ticket, &at_site).await?,
         Waits::Refused(refusal) => {
-            let site = site.map(|site| deck.name(site));
+            let site = site.map(|site| app.name(site));
             inquiry.refused(&refusal, broker.zip(request), site.as_deref(), &at_site).await?;
         }
     }
@@ -184,7 +184,7 @@ pub(super) async fn why(deck: &Deck, manager: &Name, id: LeaseId) -> Result<WhyV
 
 /// The answer as far as it is known.
 struct Inquiry<'a> {
-    deck: &'a Deck,
+    app: &'a AppState,
     meant: Meant,
     why: WhyView,
 }
@@ -199,13 +199,12 @@ impl Inquiry<'_> {
     }
 
     /// What the journal of an actor says, and what the actor owes for the lease.
-    async fn ask(&mut self, actor: ActorId) -> Result<Told, ApiError> {
+    async fn ask(&mut self, actor: ActorId) -> Result<RequestHistory, ApiError> {
         let Meant { origin, id, .. } = self.meant;
-        let owed = match self.deck.handle_of(actor) {
+        let owed = match self.app.handle_of(actor) {
             Some(handle) => {
                 let meant = self.meant.clone();
-                let owed =
-                    handle.query_with_outbox(move |hosted, outbox| meant.owed(hosted, outbox));
+                let owed = handle.query_with_outbox(move |actor, outbox| meant.owed(actor, outbox));
                 // An actor that is down owes what it owed; its journal can be read all the same.
                 owed.await.unwrap_or_default()
             }
@@ -216,32 +215,32 @@ impl Inquiry<'_> {
             Owed::Message { .. } => None,
         });
         let positions: BTreeSet<u64> = positions.collect();
-        let told = facts::told(self.deck, actor, (origin, id), positions).await?;
-        let name = self.deck.name(actor);
+        let history = facts::history(self.app, actor, (origin, id), positions).await?;
+        let name = self.app.name(actor);
         for owed in owed {
-            let view = self.owed_view(&name, owed, &told).await;
+            let view = self.owed_view(&name, owed, &history).await;
             self.why.owed.push(view);
         }
-        if !told.facts.is_empty() {
-            self.why.facts.extend(told.facts.iter().cloned());
-            let journal = Name::new(&name).map(|name| self.deck.journal(&name));
+        if !history.facts.is_empty() {
+            self.why.facts.extend(history.facts.iter().cloned());
+            let journal = Name::new(&name).map(|name| self.app.journal(&name));
             self.why.look.extend(journal.map(|journal| {
                 format!("tenure journal show {} --lease {}", journal.display(), id.number)
             }));
         }
-        Ok(told)
+        Ok(history)
     }
 
-    async fn owed_view(&self, from: &str, owed: Owed, told: &Told) -> OwedView {
+    async fn owed_view(&self, from: &str, owed: Owed, history: &RequestHistory) -> OwedView {
         let from = from.to_owned();
         match owed {
             Owed::Message { to, kind, at, sent } => OwedView {
                 from,
-                to: self.deck.name(to),
+                to: self.app.name(to),
                 what: kind.to_owned(),
                 since: view::time(at),
                 sent: Some(sent),
-                down: match self.deck.handle_of(to) {
+                down: match self.app.handle_of(to) {
                     None => Some("it is not of this deployment".to_owned()),
                     Some(peer) => peer.query(|_| ()).await.err().map(|error| error.to_string()),
                 },
@@ -250,7 +249,7 @@ impl Inquiry<'_> {
                 from,
                 to: "driver".to_owned(),
                 what,
-                since: told.times.get(&position).copied().map(view::time).unwrap_or_default(),
+                since: history.times.get(&position).copied().map(view::time).unwrap_or_default(),
                 sent: None,
                 down: None,
             },
@@ -264,14 +263,14 @@ impl Inquiry<'_> {
     }
 
     async fn at_broker(&mut self, broker: ActorId, id: RequestId) -> Result<(), ApiError> {
-        let name = self.deck.name(broker);
-        let Some(handle) = self.deck.handle_of(broker) else {
+        let name = self.app.name(broker);
+        let Some(handle) = self.app.handle_of(broker) else {
             let help = Some("`tenure doctor` says who is down".to_owned());
             self.settle(format!("the broker {name} has yet to answer"), help);
             return Ok(());
         };
-        let (names, now) = (self.deck.names().clone(), self.deck.now());
-        let state = self.deck.look(handle, move |hosted| match hosted {
+        let (names, now) = (self.app.names().clone(), self.app.now());
+        let state = self.app.look(handle, move |actor| match actor {
             AnyActor::Broker(broker) => broker.request(id).map(|state| match state {
                 RequestState::Open { request } => {
                     let market = Market::of(broker, request, now, &names);
@@ -307,7 +306,7 @@ impl Inquiry<'_> {
         refusal: &Refusal,
         asked: Option<(ActorId, Request)>,
         site: Option<&str>,
-        at_site: &Told,
+        at_site: &RequestHistory,
     ) -> Result<(), ApiError> {
         let RefusalView { message, outlook, .. } = RefusalView::of(refusal);
         let mut reason = match (refusal, site) {
@@ -317,15 +316,15 @@ impl Inquiry<'_> {
             _ => format!("it was refused: {message}"),
         };
         let asked = asked
-            .and_then(|(broker, request)| Some((broker, self.deck.handle_of(broker)?, request)));
+            .and_then(|(broker, request)| Some((broker, self.app.handle_of(broker)?, request)));
         if let Some((broker, handle, request)) = asked {
-            let (names, now) = (self.deck.names().clone(), self.deck.now());
-            let market = self.deck.look(handle, move |hosted| match hosted {
+            let (names, now) = (self.app.names().clone(), self.app.now());
+            let market = self.app.look(handle, move |actor| match actor {
                 AnyActor::Broker(broker) => Some(Market::of(broker, &request, now, &names)),
                 AnyActor::ServiceManager(_) | AnyActor::SiteAuthority(_) => None,
             });
             let market = market.await?.unwrap_or_default();
-            let name = self.deck.name(broker);
+            let name = self.app.name(broker);
             if matches!(refusal, Refusal::Busy { .. }) {
                 reason.extend(market.in_words().map(|held| format!(". As things stand, {held}")));
                 self.market(market);
@@ -355,15 +354,15 @@ impl Inquiry<'_> {
         &mut self,
         site: ActorId,
         ticket: LinkHash,
-        told: &Told,
+        history: &RequestHistory,
     ) -> Result<(), ApiError> {
-        let name = self.deck.name(site);
-        let Some(handle) = self.deck.handle_of(site) else {
+        let name = self.app.name(site);
+        let Some(handle) = self.app.handle_of(site) else {
             let help = Some("`tenure doctor` says who is down".to_owned());
             self.settle(format!("the site {name} has yet to answer"), help);
             return Ok(());
         };
-        let seen = self.deck.look(handle, move |hosted| match hosted {
+        let seen = self.app.look(handle, move |actor| match actor {
             AnyActor::SiteAuthority(site) => site_says(site, ticket),
             AnyActor::ServiceManager(_) | AnyActor::Broker(_) => None,
         });
@@ -374,7 +373,7 @@ impl Inquiry<'_> {
         self.finding(&name, says.clone());
         let faults = units
             .into_iter()
-            .map(|(unit, state)| FaultView::of(&name, unit, &state, told.failures.get(&unit)));
+            .map(|(unit, state)| FaultView::of(&name, unit, &state, history.failures.get(&unit)));
         self.why.faults = faults.collect();
         // Those that need somebody's hand come first, then those that have failed before.
         self.why.faults.sort_by_key(|fault| (fault.state != "quarantined", fault.error.is_none()));

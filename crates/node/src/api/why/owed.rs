@@ -46,8 +46,8 @@ pub(super) struct Meant {
 
 impl Meant {
     /// What an actor owes for the lease.
-    pub(super) fn owed(&self, hosted: &AnyActor, outbox: &Outbox) -> Vec<Owed> {
-        let effects = hosted.effects_after(0).into_iter();
+    pub(super) fn owed(&self, actor: &AnyActor, outbox: &Outbox) -> Vec<Owed> {
+        let effects = actor.effects_after(0).into_iter();
         let owed = effects.filter_map(|(id, effect)| match effect {
             Effect::Send(envelope) if self.is_in(&envelope) => {
                 let Envelope { header, message } = *envelope;

@@ -8,31 +8,31 @@ use tempfile::TempDir;
 use tenure_core::driver::{Call, DriverError, Epoch, Step};
 use tenure_core::model::property::Properties;
 
-use super::super::fence::{Deeds, Fence, Work, hold};
+use super::super::fence::{DriverSteps, Fence, Work, hold};
 use super::super::record::{Key, Record};
 use super::call;
 
 /// Writes down what it does, and does it when it is told to.
-struct Told {
-    deeds: Mutex<Vec<String>>,
+struct ScriptedSteps {
+    log: Mutex<Vec<String>>,
     begun: Sender<String>,
     go: Mutex<Receiver<Result<Properties, DriverError>>>,
 }
 
 /// The other end: hears what was begun, and ends it.
-struct Teller {
+struct Controller {
     begun: Receiver<String>,
     go: Sender<Result<Properties, DriverError>>,
 }
 
-fn told() -> (Told, Teller) {
+fn scripted() -> (ScriptedSteps, Controller) {
     let (begun, heard) = channel();
     let (go, going) = channel();
-    let told = Told { deeds: Mutex::default(), begun, go: Mutex::new(going) };
-    (told, Teller { begun: heard, go })
+    let scripted = ScriptedSteps { log: Mutex::default(), begun, go: Mutex::new(going) };
+    (scripted, Controller { begun: heard, go })
 }
 
-impl Teller {
+impl Controller {
     /// Waits until something is begun, and says what.
     fn hears(&self) -> String {
         self.begun.recv().unwrap()
@@ -43,21 +43,21 @@ impl Teller {
     }
 }
 
-impl Told {
-    fn deeds(&self) -> Vec<String> {
-        hold(&self.deeds).clone()
+impl ScriptedSteps {
+    fn log(&self) -> Vec<String> {
+        hold(&self.log).clone()
     }
 }
 
-impl Deeds for Told {
+impl DriverSteps for ScriptedSteps {
     fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError> {
         let again = if work.interrupted { " again" } else { "" };
         let name = format!("{} e{}{again}", work.call.step.word(), work.call.epoch.0);
-        hold(&self.deeds).push(format!("{name} begins"));
+        hold(&self.log).push(format!("{name} begins"));
         self.begun.send(name.clone()).unwrap();
         let outcome = hold(&self.go).recv().unwrap();
         let stopped = if work.stop.is_asked() { ", asked to stop" } else { "" };
-        hold(&self.deeds).push(format!("{name} ends{stopped}"));
+        hold(&self.log).push(format!("{name} ends{stopped}"));
         outcome
     }
 
@@ -84,9 +84,9 @@ fn at_once(
     call: &Call,
     outcome: Result<Properties, DriverError>,
 ) -> (Result<Properties, DriverError>, Vec<String>) {
-    let (told, teller) = told();
-    teller.ends(outcome);
-    (fence.perform(&told, call), told.deeds())
+    let (scripted, controller) = scripted();
+    controller.ends(outcome);
+    (fence.perform(&scripted, call), scripted.log())
 }
 
 #[test]
@@ -106,18 +106,18 @@ fn a_late_teardown_does_not_touch_the_successor() {
 fn a_setup_begins_only_when_a_slower_teardown_has_ended() {
     let home = TempDir::new().unwrap();
     let fence = fence(&home);
-    let (told, teller) = told();
+    let (scripted, controller) = scripted();
     thread::scope(|scope| {
-        let late = scope.spawn(|| fence.perform(&told, &call(2, Step::Teardown)));
-        assert_eq!(teller.hears(), "teardown e2");
-        let next = scope.spawn(|| fence.perform(&told, &call(3, Step::Setup)));
+        let late = scope.spawn(|| fence.perform(&scripted, &call(2, Step::Teardown)));
+        assert_eq!(controller.hears(), "teardown e2");
+        let next = scope.spawn(|| fence.perform(&scripted, &call(3, Step::Setup)));
         // The fence is up as soon as the file says so: the setup is waiting from then on.
         while fence.record(Key::of(&call(3, Step::Setup))).unwrap().unwrap().epoch < Epoch(3) {
             thread::yield_now();
         }
-        teller.ends(failed("stopped halfway"));
-        assert_eq!(teller.hears(), "setup e3");
-        teller.ends(done());
+        controller.ends(failed("stopped halfway"));
+        assert_eq!(controller.hears(), "setup e3");
+        controller.ends(done());
         assert_eq!(late.join().unwrap(), failed("stopped halfway"));
         assert_eq!(next.join().unwrap(), done());
     });
@@ -127,7 +127,7 @@ fn a_setup_begins_only_when_a_slower_teardown_has_ended() {
         "setup e3 begins",
         "setup e3 ends",
     ];
-    assert_eq!(told.deeds(), order);
+    assert_eq!(scripted.log(), order);
     assert_eq!(at_once(&fence, &call(3, Step::Setup), failed("never asked")).0, done());
 }
 
@@ -135,38 +135,38 @@ fn a_setup_begins_only_when_a_slower_teardown_has_ended() {
 fn a_leave_ends_a_join_that_is_at_work() {
     let home = TempDir::new().unwrap();
     let fence = fence(&home);
-    let (told, teller) = told();
+    let (scripted, controller) = scripted();
     thread::scope(|scope| {
-        let join = scope.spawn(|| fence.perform(&told, &call(1, Step::Join)));
-        assert_eq!(teller.hears(), "join e1");
-        let leave = scope.spawn(|| fence.perform(&told, &call(1, Step::Leave)));
+        let join = scope.spawn(|| fence.perform(&scripted, &call(1, Step::Join)));
+        assert_eq!(controller.hears(), "join e1");
+        let leave = scope.spawn(|| fence.perform(&scripted, &call(1, Step::Leave)));
         let key = Key::of(&call(1, Step::Leave));
         while !fence.record(key).unwrap().unwrap().steps.contains_key(&Step::Leave) {
             thread::yield_now();
         }
-        teller.ends(failed("left"));
-        assert_eq!(teller.hears(), "leave e1");
-        teller.ends(done());
+        controller.ends(failed("left"));
+        assert_eq!(controller.hears(), "leave e1");
+        controller.ends(done());
         assert_eq!(join.join().unwrap(), failed("left"));
         assert_eq!(leave.join().unwrap(), done());
     });
-    assert_eq!(told.deeds()[1], "join e1 ends, asked to stop");
+    assert_eq!(scripted.log()[1], "join e1 ends, asked to stop");
 }
 
 #[test]
 fn the_same_call_twice_at_a_time_is_done_once() {
     let home = TempDir::new().unwrap();
     let fence = fence(&home);
-    let (told, teller) = told();
+    let (scripted, controller) = scripted();
     thread::scope(|scope| {
-        let calls = [0, 1].map(|_| scope.spawn(|| fence.perform(&told, &call(1, Step::Setup))));
-        assert_eq!(teller.hears(), "setup e1");
-        teller.ends(failed("no room"));
+        let calls = [0, 1].map(|_| scope.spawn(|| fence.perform(&scripted, &call(1, Step::Setup))));
+        assert_eq!(controller.hears(), "setup e1");
+        controller.ends(failed("no room"));
         for call in calls {
             assert_eq!(call.join().unwrap(), failed("no room"));
         }
     });
-    assert_eq!(told.deeds().len(), 2);
+    assert_eq!(scripted.log().len(), 2);
 }
 
 #[test]
@@ -174,17 +174,17 @@ fn a_step_that_was_cut_off_is_done_again_and_told_so() {
     for step in [Step::Setup, Step::Teardown] {
         let home = TempDir::new().unwrap();
         let first = Arc::new(fence(&home));
-        let (told, teller) = told();
-        drop(teller);
+        let (scripted, controller) = scripted();
+        drop(controller);
         // Nobody ends it, so it panics: as far as the file is concerned, a crash.
         let crashed = Arc::clone(&first);
-        let result = thread::spawn(move || crashed.perform(&told, &call(1, step))).join();
+        let result = thread::spawn(move || crashed.perform(&scripted, &call(1, step))).join();
         assert!(result.is_err());
 
         let again = format!("{} e1 again", step.word());
-        let deeds = vec![format!("{again} begins"), format!("{again} ends")];
+        let log = vec![format!("{again} begins"), format!("{again} ends")];
         let in_the_same_process = at_once(&first, &call(1, step), failed("still halfway"));
-        assert_eq!(in_the_same_process, (failed("still halfway"), deeds));
+        assert_eq!(in_the_same_process, (failed("still halfway"), log));
         let settled = at_once(&first, &call(1, step), done());
         assert_eq!(settled, (failed("still halfway"), Vec::new()));
     }
@@ -194,13 +194,13 @@ fn a_step_that_was_cut_off_is_done_again_and_told_so() {
 fn a_step_that_was_cut_off_is_known_after_a_restart() {
     let home = TempDir::new().unwrap();
     let first = fence(&home);
-    let (told, teller) = told();
-    drop(teller);
-    let crashed = thread::spawn(move || first.perform(&told, &call(1, Step::Setup))).join();
+    let (scripted, controller) = scripted();
+    drop(controller);
+    let crashed = thread::spawn(move || first.perform(&scripted, &call(1, Step::Setup))).join();
     assert!(crashed.is_err());
     let second = fence(&home);
-    let (outcome, deeds) = at_once(&second, &call(1, Step::Setup), done());
-    assert_eq!((outcome, deeds[0].as_str()), (done(), "setup e1 again begins"));
+    let (outcome, log) = at_once(&second, &call(1, Step::Setup), done());
+    assert_eq!((outcome, log[0].as_str()), (done(), "setup e1 again begins"));
 }
 
 #[test]
@@ -209,12 +209,12 @@ fn what_cannot_be_written_down_is_not_begun() {
     let fence = fence(&home);
     let units = home.path().join("units");
     fs::remove_dir(&units).unwrap();
-    let (outcome, deeds) = at_once(&fence, &call(1, Step::Setup), done());
+    let (outcome, log) = at_once(&fence, &call(1, Step::Setup), done());
     assert!(outcome.is_err());
-    assert_eq!(deeds, Vec::<String>::new());
+    assert_eq!(log, Vec::<String>::new());
     fs::create_dir(&units).unwrap();
-    let (outcome, deeds) = at_once(&fence, &call(1, Step::Setup), done());
-    assert_eq!((outcome, deeds[0].as_str()), (done(), "setup e1 begins"));
+    let (outcome, log) = at_once(&fence, &call(1, Step::Setup), done());
+    assert_eq!((outcome, log[0].as_str()), (done(), "setup e1 begins"));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use super::{actor, call, site, with};
 /// Writes down what it is told, and answers as it is set to.
 struct Recorder {
     name: &'static str,
-    told: Arc<Mutex<Vec<String>>>,
+    calls: Arc<Mutex<Vec<String>>>,
     answer: Properties,
     after: i64,
     fails: &'static [Step],
@@ -29,7 +29,7 @@ struct Recorder {
 
 impl Recorder {
     fn write(&self, what: &str) {
-        self.told.lock().unwrap().push(format!("{} {what}", self.name));
+        self.calls.lock().unwrap().push(format!("{} {what}", self.name));
     }
 }
 
@@ -49,24 +49,24 @@ impl GuestDriver for Recorder {
     }
 }
 
-type Told = Arc<Mutex<Vec<String>>>;
+type CallLog = Arc<Mutex<Vec<String>>>;
 
 /// Drivers a, b and c, changed by `change` by their number, and what they are told.
-fn recorders(change: impl Fn(usize, &mut Recorder)) -> (Several, Told) {
-    let told = Told::default();
+fn recorders(change: impl Fn(usize, &mut Recorder)) -> (Several, CallLog) {
+    let calls = CallLog::default();
     let recorder = |(nth, name): (usize, &'static str)| {
         let answer = with(&[("last", name), (name, "here")]);
         let after = [2, 3, 1][nth];
-        let told = Arc::clone(&told);
-        let mut recorder = Recorder { name, told, answer, after, fails: &[], panics: false };
+        let calls = Arc::clone(&calls);
+        let mut recorder = Recorder { name, calls, answer, after, fails: &[], panics: false };
         change(nth, &mut recorder);
         (name.to_owned(), Box::new(recorder) as Box<dyn GuestDriver>)
     };
-    (Several::new(["a", "b", "c"].into_iter().enumerate().map(recorder).collect()), told)
+    (Several::new(["a", "b", "c"].into_iter().enumerate().map(recorder).collect()), calls)
 }
 
-fn drain(told: &Told) -> Vec<String> {
-    std::mem::take(&mut told.lock().unwrap())
+fn drain(calls: &CallLog) -> Vec<String> {
+    std::mem::take(&mut calls.lock().unwrap())
 }
 
 fn failure(error: &str) -> Result<Properties, DriverError> {
@@ -75,37 +75,37 @@ fn failure(error: &str) -> Result<Properties, DriverError> {
 
 #[test]
 fn units_are_joined_in_order_and_left_in_the_opposite_one() {
-    let (drivers, told) = recorders(|_, _| {});
+    let (drivers, calls) = recorders(|_, _| {});
     let joined = drivers.perform(&call(1, Step::Join));
     let all = with(&[("a", "here"), ("b", "here"), ("c", "here"), ("last", "c")]);
     assert_eq!(joined, Answer { outcome: Ok(all.clone()), after: Span::from_secs(3) });
     assert_eq!(drivers.probe(actor(1), UnitId(1)), Ok(all));
-    assert_eq!(drain(&told), ["a join", "b join", "c join", "a probe", "b probe", "c probe"]);
+    assert_eq!(drain(&calls), ["a join", "b join", "c join", "a probe", "b probe", "c probe"]);
     assert!(drivers.perform(&call(1, Step::Leave)).outcome.is_ok());
-    assert_eq!(drain(&told), ["c leave", "b leave", "a leave"]);
+    assert_eq!(drain(&calls), ["c leave", "b leave", "a leave"]);
 }
 
 #[test]
 fn a_join_stops_at_the_first_failure_and_a_leave_never() {
-    let (drivers, told) = recorders(|nth, recorder| {
+    let (drivers, calls) = recorders(|nth, recorder| {
         recorder.fails = if nth > 0 { &[Step::Join, Step::Leave] } else { &[] };
     });
     let joined = drivers.perform(&call(1, Step::Join));
     assert_eq!(joined, Answer { outcome: failure("b: cannot join"), after: Span::from_secs(3) });
-    assert_eq!(drain(&told), ["a join", "b join"]);
+    assert_eq!(drain(&calls), ["a join", "b join"]);
     assert_eq!(drivers.perform(&call(1, Step::Leave)).outcome, failure("c: cannot leave"));
-    assert_eq!(drain(&told), ["c leave", "b leave", "a leave"]);
+    assert_eq!(drain(&calls), ["c leave", "b leave", "a leave"]);
     assert_eq!(drivers.probe(actor(1), UnitId(1)), failure("b: ?"));
-    assert_eq!(drain(&told), ["a probe", "b probe", "c probe"]);
+    assert_eq!(drain(&calls), ["a probe", "b probe", "c probe"]);
 }
 
 #[test]
 fn a_driver_that_panics_while_it_leaves_does_not_keep_the_others_from_it() {
-    let (drivers, told) = recorders(|nth, recorder| recorder.panics = nth == 1);
+    let (drivers, calls) = recorders(|nth, recorder| recorder.panics = nth == 1);
     assert!(drivers.perform(&call(1, Step::Join)).outcome.is_ok());
-    drain(&told);
+    drain(&calls);
     assert_eq!(drivers.perform(&call(1, Step::Leave)).outcome, failure("b: the driver panicked"));
-    assert_eq!(drain(&told), ["c leave", "b leave", "a leave"]);
+    assert_eq!(drain(&calls), ["c leave", "b leave", "a leave"]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::journal::JournalError;
 
 /// Whether a host has room to begin something new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum DiskSpace {
     /// As far as is known.
     Enough,
     /// It lives on its reserve.
@@ -52,8 +52,8 @@ pub(super) fn input_begins(input: &Input) -> bool {
 
 impl Host {
     /// The journal has been opened: keeps room back for it.
-    pub(super) fn keep_room(&mut self, ctx: &mut Context<Self>) {
-        if self.room == Room::Short {
+    pub(super) fn reserve_disk_space(&mut self, ctx: &mut Context<Self>) {
+        if self.disk_space == DiskSpace::Short {
             return;
         }
         match self.reserve.keep(&*self.disk) {
@@ -80,20 +80,20 @@ impl Host {
 
     fn become_short(&mut self, ctx: &mut Context<Self>) {
         warn!(actor = %self.part.card.name, "the disk is full: nothing new begins until there is room");
-        self.room = Room::Short;
+        self.disk_space = DiskSpace::Short;
         self.metrics.full.set(1);
-        ctx.run_later(LONGEST_SLEEP, Self::look_for_room);
+        ctx.run_later(LONGEST_SLEEP, Self::check_disk_space);
     }
 
     /// Looks now and then whether the disk has room again.
-    fn look_for_room(&mut self, ctx: &mut Context<Self>) {
+    fn check_disk_space(&mut self, ctx: &mut Context<Self>) {
         if let Err(error) = self.reserve.regain(&*self.disk) {
             debug!(actor = %self.part.card.name, %error, "still no room");
-            ctx.run_later(LONGEST_SLEEP, Self::look_for_room);
+            ctx.run_later(LONGEST_SLEEP, Self::check_disk_space);
             return;
         }
         info!(actor = %self.part.card.name, "the disk has room again");
-        self.room = Room::Enough;
+        self.disk_space = DiskSpace::Enough;
         self.metrics.full.set(0);
         self.stir(ctx);
     }

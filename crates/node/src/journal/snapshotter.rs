@@ -25,7 +25,7 @@ pub struct Snapshots {
     /// After how many facts one is taken.
     pub every: u64,
     /// Builds the actor as it was before its first fact.
-    pub hosted: Arc<dyn Fn() -> Option<HostedActor> + Send + Sync>,
+    pub build: Arc<dyn Fn() -> Option<HostedActor> + Send + Sync>,
     /// Where the journal is read from.
     pub disk: Arc<dyn Disk + Sync>,
 }
@@ -50,7 +50,7 @@ impl Part {
 }
 
 /// Takes snapshots of one journal, one at a time.
-pub(super) struct Taker {
+pub(super) struct Snapshotter {
     snapshots: Snapshots,
     path: PathBuf,
     /// How many facts there were when the last one was begun, done or not.
@@ -60,7 +60,7 @@ pub(super) struct Taker {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Taker {
+impl Snapshotter {
     pub(super) fn new(
         snapshots: Snapshots,
         file: &JournalFile,
@@ -79,14 +79,14 @@ impl Taker {
         }
         let Some(queue) = self.queue.upgrade() else { return };
         self.begun = file.len();
-        let taking = Taking {
+        let task = SnapshotTask {
             snapshots: self.snapshots.clone(),
             queue: SyncSender::clone(&queue),
             cancelled: Arc::clone(&self.cancelled),
             piece: file.piece_size(),
         };
         let path = self.path.clone();
-        let thread = Builder::new().name("snapshot".to_owned()).spawn(move || taking.take(&path));
+        let thread = Builder::new().name("snapshot".to_owned()).spawn(move || task.take(&path));
         match thread {
             Ok(thread) => self.thread = Some(thread),
             Err(cause) => warn!(%cause, "no thread for a snapshot"),
@@ -94,7 +94,7 @@ impl Taker {
     }
 }
 
-impl Drop for Taker {
+impl Drop for Snapshotter {
     /// Waits until nothing is read any more.
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
@@ -104,14 +104,14 @@ impl Drop for Taker {
 }
 
 /// A snapshot that is being taken.
-struct Taking {
+struct SnapshotTask {
     snapshots: Snapshots,
     queue: SyncSender<Work>,
     cancelled: Arc<AtomicBool>,
     piece: usize,
 }
 
-impl Taking {
+impl SnapshotTask {
     fn take(self, path: &Path) {
         let journal = path.display();
         match self.fold(path) {
@@ -126,7 +126,7 @@ impl Taking {
 
     /// The state behind all durable facts; none if it is not wanted any more.
     fn fold(&self, path: &Path) -> Result<Option<Snapshot>, JournalError> {
-        let Some(mut hosted) = (self.snapshots.hosted)() else { return Ok(None) };
+        let Some(mut hosted) = (self.snapshots.build)() else { return Ok(None) };
         let reader = Reader::open_on(&*self.snapshots.disk, path)?;
         let tip = reader.resume(&mut hosted, || self.cancelled.load(Ordering::Relaxed))?;
         Ok(tip.map(|tip| Snapshot::new(tip, hosted.actor().snapshot())))

@@ -28,12 +28,12 @@ pub(super) fn read(connection: &Connection) -> Result<Watermarks, rusqlite::Erro
 /// Writes words over those that were there before. Answers how many bytes they take.
 pub(super) fn write(
     transaction: &Transaction<'_>,
-    words: &[(ActorId, PeerWatermark)],
+    watermarks: &[(ActorId, PeerWatermark)],
 ) -> Result<u64, rusqlite::Error> {
     let mut insert =
         transaction.prepare_cached("INSERT OR REPLACE INTO word (peer, sealed) VALUES (?1, ?2)")?;
     let mut bytes = 0;
-    for (peer, word) in words {
+    for (peer, word) in watermarks {
         let (peer, sealed) = (codec::encode(peer), codec::encode(&word.sealed));
         bytes += (peer.len() + sealed.len()) as u64;
         insert.execute(params![peer, sealed])?;

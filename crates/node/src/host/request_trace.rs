@@ -13,21 +13,21 @@ use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::link::LinkHash;
 
 /// What one actor's facts so far are about.
-pub(crate) struct Trail {
+pub(crate) struct RequestTrace {
     actor: ActorId,
     /// At a site, the request behind each lease, and the lease each unit was last put on.
     leases: BTreeMap<LinkHash, RequestId>,
     units: BTreeMap<UnitId, LinkHash>,
 }
 
-impl Trail {
+impl RequestTrace {
     pub(crate) fn new(actor: ActorId) -> Self {
         Self { actor, leases: BTreeMap::new(), units: BTreeMap::new() }
     }
 
     /// Takes in what an actor knows that was brought back without its facts.
-    pub(super) fn look(&mut self, hosted: &AnyActor) {
-        let AnyActor::SiteAuthority(site) = hosted else { return };
+    pub(super) fn look(&mut self, actor: &AnyActor) {
+        let AnyActor::SiteAuthority(site) = actor else { return };
         for (lease, _, ticket, _) in site.leases() {
             let (origin, number) = (ticket.bottom().holder, lease.number);
             self.leases.insert(ticket.hash(), RequestId { origin, number });

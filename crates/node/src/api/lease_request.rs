@@ -16,16 +16,16 @@ use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::{Item, MAX_CONFIGURATION, Request};
 use tenure_core::wire::refusal::{Outlook, Refusal};
 
-use super::server::Deck;
+use super::server::AppState;
 use super::view::LeaseView;
-use super::{ApiError, Code, LeaseName, Wish};
+use super::{ApiError, Code, LeaseName, LeaseRequest};
 use crate::journal::{JournalError, Reader};
 
 /// The requests that were made under an id, of each service manager whose journal was read.
-pub(super) type Asked = BTreeMap<Name, Made>;
+pub(super) type RequestsByManager = BTreeMap<Name, RequestsById>;
 
 /// The newest request under each id.
-pub(super) type Made = BTreeMap<String, (u64, Body)>;
+pub(super) type RequestsById = BTreeMap<String, (u64, Body)>;
 
 /// The request property that carries the id.
 const ID: &str = "wish.id";
@@ -41,24 +41,24 @@ const PATIENCE: Span = Span::MINUTE;
 
 /// Asks for a lease. An id is an idempotency key: of the requests under one id at most one is open or
 /// granted, and whoever asks again is answered the same one, unless it was refused and may be met later.
-pub(super) async fn ask(deck: &Deck, wish: Wish) -> Result<LeaseView, ApiError> {
-    super::sense::lasts(wish.duration)?;
-    let manager = manager(deck, wish.manager.as_ref())?;
-    let (id, named) = (wish.id.clone(), wish.broker.is_some());
+pub(super) async fn ask(app: &AppState, request: LeaseRequest) -> Result<LeaseView, ApiError> {
+    super::sense::lasts(request.duration)?;
+    let manager = manager(app, request.manager.as_ref())?;
+    let (id, named) = (request.id.clone(), request.broker.is_some());
     if id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_ID) {
         let message = format!("an id has 1 to {MAX_ID} bytes");
         return Err(ApiError::new(Code::Usage, message).help("leave it out, or choose another"));
     }
-    let ask = ask_of(deck, &manager, wish)?;
-    let Some(id) = id else { return Ok(make(deck, &manager, ask).await?.1) };
+    let ask = ask_of(app, &manager, request)?;
+    let Some(id) = id else { return Ok(make(app, &manager, ask).await?.1) };
     // Held while the request is made, so that two at a time make one lease.
-    let mut asked = deck.asked().lock().await;
+    let mut asked = app.asked().lock().await;
     // Taken out meanwhile: if it is left open whether the request was made, the journal is read anew.
     let mut made = match asked.remove(&manager) {
         Some(made) => made,
-        None => from_journal(deck, &manager).await?,
+        None => from_journal(app, &manager).await?,
     };
-    let answer = once(deck, &manager, (&id, named), ask, &mut made).await;
+    let answer = once(app, &manager, (&id, named), ask, &mut made).await;
     if !matches!(&answer, Err(error) if error.code == Code::Failed) {
         asked.insert(manager, made);
     }
@@ -67,64 +67,64 @@ pub(super) async fn ask(deck: &Deck, wish: Wish) -> Result<LeaseView, ApiError> 
 
 /// The request that an id stands for, or a new one in its place.
 async fn once(
-    deck: &Deck,
+    app: &AppState,
     manager: &Name,
     (id, names_broker): (&str, bool),
     ask: Ask,
-    made: &mut Made,
+    made: &mut RequestsById,
 ) -> Result<LeaseView, ApiError> {
     let body = Body::of_ask(&ask);
     if let Some((number, before)) = made.get(id) {
-        let differences = before.differences(&body, names_broker, |id| deck.name(id));
+        let differences = before.differences(&body, names_broker, |id| app.name(id));
         if !differences.is_empty() {
             let message = format!("id `{id}` stands for another request: {differences}");
             let help = "choose another --id, or ask for the same as before";
             return Err(ApiError::new(Code::Usage, message).help(help));
         }
         let number = *number;
-        let parts = deck.leases_of(manager, move |lease, _, _| lease.number == number).await?;
+        let parts = app.leases_of(manager, move |lease, _, _| lease.number == number).await?;
         match parts.first() {
-            Some(first) if !parts.iter().any(|part| may_be_met_later(deck, part)) => {
+            Some(first) if !parts.iter().any(|part| may_be_met_later(app, part)) => {
                 return Ok(first.clone());
             }
-            None if !was_refused_for_now(deck, manager, number).await? => {
+            None if !was_refused_for_now(app, manager, number).await? => {
                 let message = format!("the request under id `{id}` is over and forgotten");
                 return Err(ApiError::new(Code::NoSuch, message).help("choose another --id"));
             }
-            Some(_) | None => withdraw(deck, manager, &parts).await?,
+            Some(_) | None => withdraw(app, manager, &parts).await?,
         }
     }
-    let (number, view) = make(deck, manager, ask).await?;
+    let (number, view) = make(app, manager, ask).await?;
     made.insert(id.to_owned(), (number, body));
     Ok(view)
 }
 
 /// Whether a part of a request came to nothing, but another try may come to something. What its user gave up
 /// in time is not tried again.
-fn may_be_met_later(deck: &Deck, part: &LeaseView) -> bool {
-    let two_margins = deck.config().margin.times(2).as_secs_f64();
+fn may_be_met_later(app: &AppState, part: &LeaseView) -> bool {
+    let two_margins = app.config().margin.times(2).as_secs_f64();
     (part.state == "given-up" && part.left_s <= two_margins)
         || part.outcome.as_deref() == Some("unanswered")
         || part.refusal.as_ref().is_some_and(|refusal| refusal.outlook == "later")
 }
 
 /// Gives back what a request was granted. A ticket that comes later goes back by itself.
-async fn withdraw(deck: &Deck, manager: &Name, parts: &[LeaseView]) -> Result<(), ApiError> {
+async fn withdraw(app: &AppState, manager: &Name, parts: &[LeaseView]) -> Result<(), ApiError> {
     let on_its_way_out = ["given-up", "closing", "crediting", "closed"];
     for part in parts.iter().filter(|part| !on_its_way_out.contains(&part.state.as_str())) {
         if let Ok(LeaseName { number, part: Some(part), .. }) = part.lease.parse() {
-            deck.command(manager, GuestCommand::Close { lease: LeaseId { number, part } }).await?;
+            app.command(manager, GuestCommand::Close { lease: LeaseId { number, part } }).await?;
         }
     }
     Ok(())
 }
 
 /// The service manager that asks.
-fn manager(deck: &Deck, named: Option<&Name>) -> Result<Name, ApiError> {
+fn manager(app: &AppState, named: Option<&Name>) -> Result<Name, ApiError> {
     if let Some(name) = named {
-        return Ok(deck.actor(Role::ServiceManager, name)?.card().name.clone());
+        return Ok(app.actor(Role::ServiceManager, name)?.card().name.clone());
     }
-    let managers = &deck.config().service_managers;
+    let managers = &app.config().service_managers;
     let mut for_users = managers.iter().filter(|(_, manager)| manager.demand.is_none());
     match (for_users.next(), for_users.next()) {
         (Some((name, _)), None) => Ok(name.clone()),
@@ -137,51 +137,52 @@ fn manager(deck: &Deck, named: Option<&Name>) -> Result<Name, ApiError> {
 }
 
 /// What a wish asks of the core.
-fn ask_of(deck: &Deck, manager: &Name, wish: Wish) -> Result<Ask, ApiError> {
-    let broker = match &wish.broker {
-        Some(name) => Some(deck.actor(Role::Broker, name)?.card().id),
+fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, ApiError> {
+    let broker = match &request.broker {
+        Some(name) => Some(app.actor(Role::Broker, name)?.card().id),
         None => {
-            let brokers = deck.config().service_managers.get(manager).map(|m| &m.brokers);
-            brokers.and_then(|brokers| deck.id(brokers.first()?))
+            let brokers = app.config().service_managers.get(manager).map(|m| &m.brokers);
+            brokers.and_then(|brokers| app.id(brokers.first()?))
         }
     };
     let bad = |message: String| ApiError::new(Code::Usage, message);
-    wish.configuration
+    request
+        .configuration
         .check_bytes(MAX_CONFIGURATION)
         .map_err(|error| bad(format!("the configuration is too long: {error}")))?;
-    let earliest = deck.now().plus(wish.after);
-    let latest = earliest.plus(wish.slack);
-    let retry_policy = PATIENCE.min(Span::from_micros(wish.duration.as_micros() / 2));
+    let earliest = app.now().plus(request.after);
+    let latest = earliest.plus(request.slack);
+    let retry_policy = PATIENCE.min(Span::from_micros(request.duration.as_micros() / 2));
     let mut properties = BTreeMap::new();
-    if let Some(id) = wish.id {
+    if let Some(id) = request.id {
         properties.insert(Name::literal(ID), id);
-        properties.insert(Name::literal(AFTER), wish.after.to_string());
+        properties.insert(Name::literal(AFTER), request.after.to_string());
     }
     Ok(Ask {
         broker,
-        slice: wish.slice,
+        slice: request.slice,
         items: vec![Item {
-            resource: wish.resource,
-            units: wish.units,
-            least: wish.least.unwrap_or(wish.units),
-            requirements: requirements(&wish.requirements)?,
+            resource: request.resource,
+            units: request.units,
+            least: request.least.unwrap_or(request.units),
+            requirements: requirements(&request.requirements)?,
             extends: None,
         }],
         earliest,
         latest,
-        duration: wish.duration,
+        duration: request.duration,
         answer_by: latest.plus(retry_policy),
         properties: Properties::try_from(properties).map_err(|error| bad(error.to_string()))?,
-        configuration: wish.configuration,
-        reason: wish.reason,
+        configuration: request.configuration,
+        reason: request.reason,
     })
 }
 
 /// Asks, and answers the number of the request with its lease.
-async fn make(deck: &Deck, manager: &Name, ask: Ask) -> Result<(u64, LeaseView), ApiError> {
-    let lease = deck.command(manager, GuestCommand::Ask(ask)).await?;
+async fn make(app: &AppState, manager: &Name, ask: Ask) -> Result<(u64, LeaseView), ApiError> {
+    let lease = app.command(manager, GuestCommand::Ask(ask)).await?;
     let lease = lease.ok_or_else(|| ApiError::new(Code::Failed, "the wish made no lease"))?;
-    Ok((lease.number, deck.lease(manager, lease).await?))
+    Ok((lease.number, app.lease(manager, lease).await?))
 }
 
 /// What a request is for, each part of it by the name that users have for it. The reason is no part of it.
@@ -286,11 +287,11 @@ fn test(text: &str) -> Result<Test, &'static str> {
 
 /// What `look` sees in the journal of a service manager, fact by fact.
 async fn in_journal<T: Default + Send + 'static>(
-    deck: &Deck,
+    app: &AppState,
     manager: &Name,
     look: impl Fn(&mut T, Time, &service_manager::Fact) + Send + 'static,
 ) -> Result<T, ApiError> {
-    let (path, name) = (deck.journal(manager), manager.clone());
+    let (path, name) = (app.journal(manager), manager.clone());
     let failed = move |error: &dyn std::fmt::Display| {
         ApiError::new(Code::Failed, format!("the journal of {name}: {error}"))
     };
@@ -309,8 +310,8 @@ async fn in_journal<T: Default + Send + 'static>(
 }
 
 /// The requests in the journal of a service manager that have an id.
-async fn from_journal(deck: &Deck, manager: &Name) -> Result<Made, ApiError> {
-    in_journal(deck, manager, |made: &mut Made, _, fact| {
+async fn from_journal(app: &AppState, manager: &Name) -> Result<RequestsById, ApiError> {
+    in_journal(app, manager, |made: &mut RequestsById, _, fact| {
         if let service_manager::Fact::Asked(fact) = fact
             && let Some(id) = fact.request.properties.get(ID)
         {
@@ -330,10 +331,14 @@ struct Ending {
 }
 
 /// As [`may_be_met_later`] for a request that is remembered by the journal alone.
-async fn was_refused_for_now(deck: &Deck, manager: &Name, number: u64) -> Result<bool, ApiError> {
+async fn was_refused_for_now(
+    app: &AppState,
+    manager: &Name,
+    number: u64,
+) -> Result<bool, ApiError> {
     use service_manager::Fact as F;
-    let two_margins = deck.config().margin.times(2);
-    let ending = in_journal(deck, manager, move |ending: &mut Ending, at, fact| {
+    let two_margins = app.config().margin.times(2);
+    let ending = in_journal(app, manager, move |ending: &mut Ending, at, fact| {
         let refused = if let F::AskRefused(fact) = fact {
             Some((fact.number, &fact.refusal))
         } else if let F::RedeemRefused(fact) = fact {

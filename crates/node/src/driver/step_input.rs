@@ -8,7 +8,7 @@ use super::record::{Key, Tenant};
 
 /// A step on a unit.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Told {
+pub(crate) struct StepInput {
     /// Of this form.
     version: u32,
     step: String,
@@ -22,7 +22,7 @@ pub(crate) struct Told {
     properties: Properties,
 }
 
-impl Told {
+impl StepInput {
     /// A call, in its words.
     pub(crate) fn of(call: &Call) -> Self {
         Self::about(Key::of(call), call.epoch, call.step.word(), &Tenant::of(call))
