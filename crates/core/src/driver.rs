@@ -1,4 +1,4 @@
-//! Drivers: what really happens to a unit, at the site and at the guest (S21, S22).
+//! Drivers: what really happens to a unit, at the site and at the guest.
 //!
 //! The core never calls one. It owes a [`Call`]; a shell performs it and hands the [`Answer`] back as an
 //! input. A driver is told the unit's *epoch*, a number that grows with every tenancy and every end
@@ -91,7 +91,7 @@ pub struct Call {
     pub resource: Name,
     /// The guest it is done for. What follows is a name within this guest and says nothing without it.
     pub guest: ActorId,
-    /// The guest's slice: units of one slice belong together, so they share names and addresses (S65).
+    /// The guest's slice: units of one slice belong together, so they share names and addresses.
     pub slice: SliceName,
     /// The lease it is done for.
     pub lease: LeaseId,

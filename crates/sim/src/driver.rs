@@ -1,4 +1,4 @@
-//! Drivers that do nothing but take their time (S54: null drivers with delays).
+//! Drivers that do nothing but take their time (null drivers with delays).
 
 use rand::RngExt as _;
 use tenure_core::driver::{Answer, Call, DriverError, GuestDriver, ResourceDriver, Step, UnitId};

@@ -11,7 +11,7 @@ pub struct Report {
     /// The length of the leases asked for, in seconds.
     pub term_s: f64,
     /// Root of the mean square of (units held after asking - units needed) over all steps and service
-    /// managers, in units (S70).
+    /// managers, in units.
     pub rmse: f64,
     /// Requests for new leases.
     pub requests: u64,
@@ -27,9 +27,9 @@ pub struct Report {
     pub teardowns: u64,
     /// Leases extended, each time.
     pub extends: u64,
-    /// Units that went to another lease: setups of units used before (S73).
+    /// Units that went to another lease: setups of units used before.
     pub unit_flips: u64,
-    /// Unit-seconds joined / unit-seconds of lease terms (S69); 1 if nothing was leased.
+    /// Unit-seconds joined / unit-seconds of lease terms; 1 if nothing was leased.
     pub fidelity: f64,
     /// Unit-seconds leased / (capacity x horizon).
     pub utilization: f64,

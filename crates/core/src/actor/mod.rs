@@ -187,7 +187,7 @@ pub struct Setup {
     pub name: Name,
     /// Its secret.
     pub signer: Signer,
-    /// The bound on the difference of two actors' clocks (S51).
+    /// The bound on the difference of two actors' clocks.
     pub margin: Span,
     /// The actors it deals with.
     pub peers: Peers,

@@ -1,4 +1,4 @@
-//! What a broker's mapper sees and decides (S09, S20).
+//! What a broker's mapper sees and decides.
 
 use std::collections::BTreeMap;
 
@@ -138,7 +138,7 @@ impl<'a> View<'a> {
     }
 
     /// The earliest start of a term that the core would still cut for a request: the earliest that it
-    /// names (S53), or now where the term from there is as good as over or begins too far back.
+    /// names, or now where the term from there is as good as over or begins too far back.
     pub fn first_start(&self, request: &Request) -> Time {
         self.actor.first_start(request, self.now)
     }

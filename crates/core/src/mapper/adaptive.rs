@@ -1,4 +1,4 @@
-//! `adaptive`: follows a demand signal (S70).
+//! `adaptive`: follows a demand signal.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -35,7 +35,7 @@ pub struct Adaptive {
     patience: Option<Span>,
     /// How long before the end of a lease to decide whether to keep it; never unless set.
     extend_before: Option<Span>,
-    /// Whether leases are given back early once their units are not needed (S72: the paper could not).
+    /// Whether leases are given back early once their units are not needed (the paper could not).
     #[serde(default)]
     give_back: bool,
     /// Whether fewer units than asked for are welcome.

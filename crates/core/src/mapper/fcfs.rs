@@ -1,4 +1,4 @@
-//! `fcfs`: first come, first served, extensions before new requests (the paper's default broker, S26).
+//! `fcfs`: first come, first served, extensions before new requests (the default broker of Irwin et al.).
 
 use serde::Deserialize;
 

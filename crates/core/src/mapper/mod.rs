@@ -1,4 +1,4 @@
-//! Mappers: the policies of the three roles (S20).
+//! Mappers: the policies of the three roles.
 //!
 //! An actor never calls its mapper. It owes a consultation; a shell hands the mapper a read-only view and
 //! the decision back as an input, which the core checks again before it becomes facts. So a mapper may

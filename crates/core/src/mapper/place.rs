@@ -28,7 +28,7 @@ const MAX_HINTS: usize = 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// Unit by unit from the site that has most free over the whole term; ties by name (S70).
+    /// Unit by unit from the site that has most free over the whole term; ties by name.
     #[default]
     Even,
     /// As many as possible from the first site by name, then the next.

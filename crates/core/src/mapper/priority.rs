@@ -1,4 +1,4 @@
-//! `priority`: the most urgent first, by a number that the request carries (S71).
+//! `priority`: the most urgent first, by a number that the request carries.
 
 use serde::Deserialize;
 

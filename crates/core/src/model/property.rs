@@ -1,4 +1,4 @@
-//! Property lists: key and text, carried by the core and read only by plug-ins (S23).
+//! Property lists: key and text, carried by the core and read only by plug-ins.
 //!
 //! Four kinds travel: *request* properties to the broker, *resource* properties with a type,
 //! *configuration* properties to the site, *unit* properties back to the guest.

@@ -1,6 +1,6 @@
 //! Resource types, their typed attributes, and constraints on them.
 //!
-//! Units of one type at one site are interchangeable (S05); what tells types apart is a name and
+//! Units of one type at one site are interchangeable; what tells types apart is a name and
 //! attributes that say how fast, how large, how isolated. Constraints are the one kind of property the
 //! core itself compares: on a link of a ticket they can be added by whoever passes it on, never removed.
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 
-/// A guest's named group of leases (S19).
+/// A guest's named group of leases.
 pub type SliceName = Name;
 
 /// Names one request for ever: who asked, and the asker's running number.

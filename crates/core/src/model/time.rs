@@ -252,7 +252,7 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
-/// A term: the half-open interval `[start, end)`, never empty (S01).
+/// A term: the half-open interval `[start, end)`, never empty.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "(Time, Time)", into = "(Time, Time)")]
 pub struct Term {

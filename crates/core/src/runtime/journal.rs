@@ -112,7 +112,7 @@ impl JournalHasher {
     }
 }
 
-/// A journal in memory, encoded as a stored one would be (S56: an emulation needs no repository).
+/// A journal in memory, encoded as a stored one would be (an emulation needs no repository).
 #[derive(Clone, Debug, Default)]
 pub struct MemoryJournal {
     rows: Vec<(Time, &'static str, u16, usize)>,

@@ -98,7 +98,7 @@ pub enum UnitUse {
     Left,
 }
 
-/// How far an extension is (the ancestors' ActiveTicketed and its kin: S45).
+/// How far an extension is (the ancestors' ActiveTicketed and its kin).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Extension {
     /// None is under way.

@@ -1,4 +1,4 @@
-//! What a service manager's mapper sees and decides (S20).
+//! What a service manager's mapper sees and decides.
 
 use crate::actor::fact::Memo;
 use crate::model::identity::ActorId;

@@ -147,7 +147,7 @@ impl ServiceManager {
         self.leases.iter().map(|(&id, lease)| (id, &lease.state))
     }
 
-    /// The slices and their leases (S19).
+    /// The slices and their leases.
     pub fn slices(&self) -> BTreeMap<&SliceName, Vec<LeaseId>> {
         let mut slices: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (&id, lease) in &self.leases {

@@ -1,4 +1,4 @@
-//! What a site's mapper sees and decides (S08: sites alone assign specific units).
+//! What a site's mapper sees and decides (sites alone assign specific units).
 
 use std::collections::BTreeSet;
 

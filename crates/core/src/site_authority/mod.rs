@@ -71,7 +71,7 @@ pub struct Stock {
     pub units: u32,
 }
 
-/// Units that are delegated to a broker, again and again before the delegation ends (S08).
+/// Units that are delegated to a broker, again and again before the delegation ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
     /// The broker.

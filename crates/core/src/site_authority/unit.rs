@@ -1,6 +1,6 @@
 //! The life of a unit at its site: set up, ready, torn down, free again.
 //!
-//! A unit outlives its leases. Its teardown belongs to nobody's lease (S53: the successor is charged
+//! A unit outlives its leases. Its teardown belongs to nobody's lease (the successor is charged
 //! for it), so the next lease may be put on it while it is still being cleaned. The epoch grows when a unit is assigned and when it
 //! is released, so a driver call of the past is always older than one of the present.
 

@@ -45,7 +45,7 @@ pub struct Request {
     /// What is asked for; 1 to [`MAX_ITEMS`].
     pub items: Vec<Item>,
     /// The earliest start that suits. It may lie in the past by the time it is read: the term is then
-    /// sold from there, so that contiguous terms have no gap (S53).
+    /// sold from there, so that contiguous terms have no gap.
     pub earliest: Time,
     /// The latest start that suits.
     pub latest: Time,
@@ -77,11 +77,11 @@ pub struct Item {
     pub resource: Name,
     /// How many units are wanted.
     pub units: NonZeroU32,
-    /// How few would do; the same as `units` unless the request is elastic (S24).
+    /// How few would do; the same as `units` unless the request is elastic.
     pub least: NonZeroU32,
     /// What the type's attributes must be.
     pub requirements: Constraints,
-    /// The ticket whose lease is to go on, with the same units, from exactly its end (S35).
+    /// The ticket whose lease is to go on, with the same units, from exactly its end.
     pub extends: Option<LinkHash>,
 }
 

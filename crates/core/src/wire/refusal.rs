@@ -145,7 +145,7 @@ pub enum Outlook {
 }
 
 impl Refusal {
-    /// What the asker can do (A09: busy is not the same as no such thing).
+    /// What the asker can do (busy is not the same as no such thing).
     pub fn outlook(&self) -> Outlook {
         match self {
             Self::NoSuchType { .. }

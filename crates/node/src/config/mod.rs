@@ -135,6 +135,9 @@ const SNAPSHOT_AFTER: NonZeroU64 = NonZeroU64::new(100_000).unwrap();
 
 const PROBE_EVERY: Span = Span::from_secs(10);
 
+/// The shortest pause between two probes of a unit.
+const LEAST_PROBE_EVERY: Span = Span::from_micros(100_000);
+
 struct Check<'a> {
     sources: &'a Sources<'a>,
 }
@@ -144,6 +147,10 @@ impl Check<'_> {
         let margin = self.positive("margin", file.margin.as_ref(), Span::SECOND)?;
         let retry = self.positive("retry", file.retry.as_ref(), Span::SECOND.times(2))?;
         let probe_every = self.positive("probe-every", file.probe_every.as_ref(), PROBE_EVERY)?;
+        if let Some(given) = file.probe_every.as_ref().filter(|_| probe_every < LEAST_PROBE_EVERY) {
+            let message = format!("`probe-every` must be at least {LEAST_PROBE_EVERY}");
+            return self.refuse(given.span(), message, "probing more often says nothing more");
+        }
         self.names(&file)?;
         let mut config = Config {
             file: self.sources.name().to_owned(),

@@ -187,3 +187,11 @@ fn a_program_that_cannot_be_run_is_told_at_its_place() {
         read(&text, &[]).unwrap().check().unwrap();
     }
 }
+
+#[test]
+fn units_are_not_probed_without_a_pause() {
+    let text = "probe-every = \"99ms\"\n[site.a]\nunits = 1\n[broker.b]\n[service-manager.g]\n";
+    let error = read(text, &[]).unwrap_err().to_string();
+    assert!(error.starts_with("live.toml:1:15: `probe-every` must be at least 0.1s"), "{error}");
+    read(&text.replace("99ms", "100ms"), &[]).unwrap();
+}

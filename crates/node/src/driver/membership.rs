@@ -1,4 +1,4 @@
-//! `membership`: a guest's driver that keeps a file of the units it has (S33).
+//! `membership`: a guest's driver that keeps a file of the units it has.
 //!
 //! An application that reads a list of its hosts, such as a batch system or a load balancer, needs no
 //! more. The file is replaced as a whole, so whoever reads it sees one state or the next.

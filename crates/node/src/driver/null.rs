@@ -1,4 +1,4 @@
-//! `null`: a driver that does nothing and takes its time over it (S54).
+//! `null`: a driver that does nothing and takes its time over it.
 //!
 //! It answers at once and says how long the shell shall wait, so a thousand slow setups occupy no thread.
 //! There is nothing that a late call could harm, so its fence is kept in memory; `durable = true` keeps it

@@ -1,4 +1,4 @@
-//! Names and addresses: each unit has a number in its slice, each slice a block of addresses (S62, S65).
+//! Names and addresses: each unit has a number in its slice, each slice a block of addresses.
 //!
 //! A slice is known by its guest and its name, so that two guests who chose the same name share nothing.
 //! The block is taken when the first unit of a slice comes, and given back with the last; a number is

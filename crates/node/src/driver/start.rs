@@ -1,4 +1,4 @@
-//! `start`: a guest's driver that keeps a program running on each unit it has (S34).
+//! `start`: a guest's driver that keeps a program running on each unit it has.
 //!
 //! The program runs in the unit's network namespace, if it has one. It reads what is known of the unit as
 //! JSON on its standard input. It writes only below the driver's own folder: a site does not choose paths
