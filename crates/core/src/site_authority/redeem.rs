@@ -38,8 +38,8 @@ impl SiteAuthority {
         if holder != from && !mutant!(HolderNotChecked) {
             return self.refuse(now, from, hash, TicketFault::NotHolder(holder).into(), out);
         }
-        if self.answer_known(hash, out) {
-            return;
+        if self.is_known(hash) {
+            return self.answer_known(hash, out);
         }
         if let Err(error) = configuration.check_bytes(MAX_CONFIGURATION) {
             let refusal = Refusal::Malformed(format!("the configuration is too long: {error}"));
@@ -61,8 +61,8 @@ impl SiteAuthority {
             },
             None => None,
         };
-        if !self.covered(now, &ticket, out) {
-            return;
+        if let Some(refusal) = self.uncovered(&ticket) {
+            return self.refuse_uncovered(now, &ticket, refusal, out);
         }
         if let Err(quota) = self.charges.admit(&self.limits, &ticket, &configuration) {
             return self.refuse(now, from, hash, quota, out);
@@ -188,16 +188,19 @@ impl SiteAuthority {
         });
     }
 
-    /// Answers a ticket that was redeemed, surrendered or refused before.
-    fn answer_known(&self, hash: LinkHash, out: &mut Output) -> bool {
+    /// Whether a ticket was redeemed, surrendered or refused before.
+    fn is_known(&self, hash: LinkHash) -> bool {
+        self.refused.get(hash).is_some() || self.by_ticket.contains_key(&hash)
+    }
+
+    /// Answers a ticket that is known.
+    fn answer_known(&self, hash: LinkHash, out: &mut Output) {
         if let Some((holder, refusal, cause)) = self.refused.get(hash) {
             let message = Message::Refused { subject: Subject::Ticket(hash), refusal };
             out.replies.push(self.base.answer(holder, cause, message));
-            return true;
+        } else if let Some(&lease) = self.by_ticket.get(&hash) {
+            self.repeat_answer(lease, hash, out);
         }
-        let Some(&lease) = self.by_ticket.get(&hash) else { return false };
-        self.repeat_answer(lease, hash, out);
-        true
     }
 
     /// Answers as the lease stands: with its units, with its end, or, while it is being set up, not at
@@ -262,15 +265,15 @@ impl SiteAuthority {
         }
     }
 
-    /// Whether a ticket can be claimed. If not, it is refused for good.
-    fn covered(&mut self, now: Time, ticket: &Ticket, out: &mut Output) -> bool {
-        let Some(refusal) = self.uncovered(ticket) else { return true };
+    /// Refuses for good a ticket that cannot be claimed.
+    fn refuse_uncovered(&mut self, now: Time, ticket: &Ticket, refusal: Refusal, out: &mut Output) {
         let (holder, hash) = (ticket.bottom().holder, ticket.hash());
         self.refuse_for_good(now, ticket, &refusal, out);
-        if !self.answer_known(hash, out) {
+        if self.is_known(hash) {
+            self.answer_known(hash, out);
+        } else {
             self.refuse(now, holder, hash, refusal, out);
         }
-        false
     }
 
     /// Remembers a refusal, so that the answer stays the same. Where there is no room for it, the ticket is
