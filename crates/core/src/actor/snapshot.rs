@@ -62,22 +62,27 @@ pub fn about(bytes: &[u8]) -> Result<(Role, Settings), RestoreError> {
     Ok(split(bytes)?.0)
 }
 
-/// The bytes of a state.
-pub(crate) fn write<T: Serialize>(role: Role, settings: &Settings, state: &T) -> Vec<u8> {
+/// The bytes of a state that the facts before `position` have folded to.
+pub(crate) fn write<T: Serialize>(
+    role: Role,
+    settings: &Settings,
+    position: u64,
+    state: &T,
+) -> Vec<u8> {
     let head = codec::encode(&(role, settings));
     let mut bytes = VERSION.to_le_bytes().to_vec();
     bytes.extend_from_slice(&(head.len() as u32).to_le_bytes());
     bytes.extend_from_slice(&head);
-    codec::encode_into(state, &mut bytes);
+    codec::encode_into(&(position, state), &mut bytes);
     bytes
 }
 
-/// The state in a snapshot of this role, made under these settings.
+/// The position and the state in a snapshot of this role, made under these settings.
 pub(crate) fn read<T: Serialize + DeserializeOwned>(
     role: Role,
     settings: &Settings,
     bytes: &[u8],
-) -> Result<T, RestoreError> {
+) -> Result<(u64, T), RestoreError> {
     let ((found, made_under), state) = split(bytes)?;
     if found != role {
         return Err(RestoreError::Role { found, expected: role });

@@ -35,16 +35,16 @@ impl Broker {
             Fact::ReceiptTaken(fact) => self.receipt_taken(at, &fact.receipt)?,
             Fact::RequestForgotten(fact) => self.forget(fact.request),
             Fact::MapperAnswered(fact) => {
-                self.pending.settle(&Obligation::Consult);
-                let again = self.rounds.answered(fact.memo.as_ref(), fact.wake);
-                self.timers.set(Timer::Wake, fact.wake);
+                self.state.pending.settle(&Obligation::Consult);
+                let again = self.state.rounds.answered(fact.memo.as_ref(), fact.wake);
+                self.state.timers.set(Timer::Wake, fact.wake);
                 if again {
                     self.owe_consultation(at);
                 }
             }
             Fact::Woken(_) => {
-                self.timers.set(Timer::Wake, None);
-                if self.rounds.woken() {
+                self.state.timers.set(Timer::Wake, None);
+                if self.state.rounds.woken() {
                     self.owe_consultation(at);
                 }
             }
@@ -55,35 +55,35 @@ impl Broker {
     fn delegation_taken(&mut self, at: Time, fact: &DelegationTaken) {
         let link = fact.ticket.bottom();
         let account = link.account();
-        let total = self.totals.entry(link.resource.clone()).or_default();
-        for (term, units) in self.ledger.open(link) {
+        let total = self.state.totals.entry(link.resource.clone()).or_default();
+        for (term, units) in self.state.ledger.open(link) {
             total.add(term, units);
         }
         if let AccountId::Delegation(id) = account {
             // As long as what it covers is told apart: a renewal that comes late begins in the past, and
             // must not cover once more what was cut before.
             let end = link.term.end().plus(LEDGER_RETENTION).plus(self.base.margin());
-            self.timers.set(Timer::DelegationEnd(id), Some(end));
+            self.state.timers.set(Timer::DelegationEnd(id), Some(end));
         }
         self.list(account, &fact.ticket);
         let (ticket, attributes) = (fact.ticket.clone(), fact.attributes.clone());
         let taken = Cause { position: self.base.position, at };
-        self.holdings.insert(account, Holding { ticket, attributes, taken });
-        if !self.open.is_empty() {
+        self.state.holdings.insert(account, Holding { ticket, attributes, taken });
+        if !self.state.open.is_empty() {
             self.call(at);
         }
     }
 
     fn delegation_ended(&mut self, at: Time, id: DelegationId) {
         let account = AccountId::Delegation(id);
-        self.timers.set(Timer::DelegationEnd(id), None);
-        self.ledger.close(account);
-        let Some(ended) = self.holdings.remove(&account) else { return };
+        self.state.timers.set(Timer::DelegationEnd(id), None);
+        self.state.ledger.close(account);
+        let Some(ended) = self.state.holdings.remove(&account) else { return };
         self.unlist(account, &ended.ticket);
         let resource = &ended.ticket.bottom().resource;
         if !self.by_type.contains_key(resource) {
-            self.totals.remove(resource);
-        } else if let Some(total) = self.totals.get_mut(resource) {
+            self.state.totals.remove(resource);
+        } else if let Some(total) = self.state.totals.get_mut(resource) {
             // What the account adds to the total lies further back.
             total.forget_until(at.minus(LEDGER_RETENTION));
         }
@@ -101,39 +101,40 @@ impl Broker {
             expires_at: request.last_word().plus(self.base.margin()),
             answered: None,
         };
-        self.timers.set(Timer::Request(request.id), Some(record.answer_by));
-        self.open.insert(came_at, request.id);
-        let share = self.of_each.entry(request.id.origin).or_default();
+        self.state.timers.set(Timer::Request(request.id), Some(record.answer_by));
+        self.state.open.insert(came_at, request.id);
+        let share = self.state.of_each.entry(request.id.origin).or_default();
         share.requests += 1;
         share.open += 1;
         share.bytes += record.bytes;
-        self.requests.insert(request.id, record);
+        self.state.requests.insert(request.id, record);
         self.call(at);
     }
 
     fn enter(&mut self, ticket: &Ticket, (request, place): (RequestId, usize), at: Time) {
         let links = ticket.links();
         if let [.., parent, child] = links {
-            if let Some(total) = self.totals.get_mut(&child.resource) {
+            if let Some(total) = self.state.totals.get_mut(&child.resource) {
                 total.forget_until(at.minus(LEDGER_RETENTION));
                 total.add(child.term, -i64::from(child.units.get()));
             }
-            self.ledger.enter(parent, child, at);
-            self.serial = if mutant!(SerialStays) { 0 } else { self.serial.max(child.serial) };
+            self.state.ledger.enter(parent, child, at);
+            self.state.serial =
+                if mutant!(SerialStays) { 0 } else { self.state.serial.max(child.serial) };
         }
-        self.issued.insert(ticket.hash(), IssuedTicket { request, place, credited: None });
+        self.state.issued.insert(ticket.hash(), IssuedTicket { request, place, credited: None });
     }
 
     fn answered(&mut self, id: RequestId, at: Time, event: Event) -> Result<(), BadFact> {
         let cause = Cause { position: self.base.position, at };
-        let record = self.requests.get_mut(&id).ok_or_else(|| missing("answer", id))?;
-        self.open.remove(&record.came_at);
+        let record = self.state.requests.get_mut(&id).ok_or_else(|| missing("answer", id))?;
+        self.state.open.remove(&record.came_at);
         record.answered = Some(cause);
-        self.timers.set(Timer::Request(id), Some(record.expires_at));
+        self.state.timers.set(Timer::Request(id), Some(record.expires_at));
         self.step(id, event)?;
-        if let Some(record) = self.requests.get_mut(&id) {
+        if let Some(record) = self.state.requests.get_mut(&id) {
             let asked = std::mem::replace(&mut record.bytes, bytes_of(&record.state));
-            let share = self.of_each.entry(id.origin).or_default();
+            let share = self.state.of_each.entry(id.origin).or_default();
             share.open -= 1;
             share.bytes = share.bytes - asked + record.bytes;
         }
@@ -144,42 +145,42 @@ impl Broker {
         let hash = receipt.what.link;
         let from = receipt.what.term.start().max(at);
         let from = if mutant!(CreditsTheWhole) { Time::MIN } else { from };
-        let returned = self.ledger.give_back(hash, from);
-        if let (Some((_, link)), Some(term)) = (self.ledger.entered(hash), returned)
-            && let Some(total) = self.totals.get_mut(&link.resource)
+        let returned = self.state.ledger.give_back(hash, from);
+        if let (Some((_, link)), Some(term)) = (self.state.ledger.entered(hash), returned)
+            && let Some(total) = self.state.totals.get_mut(&link.resource)
         {
             total.add(term, i64::from(link.units.get()));
         }
-        let issued = self.issued.get_mut(&hash).ok_or_else(|| missing("receipt", hash))?;
+        let issued = self.state.issued.get_mut(&hash).ok_or_else(|| missing("receipt", hash))?;
         issued.credited = Some(Cause { position: self.base.position, at });
         let id = issued.request;
-        if !self.open.is_empty() {
+        if !self.state.open.is_empty() {
             self.call(at);
         }
         self.step(id, Event::Credited(hash))
     }
 
     fn forget(&mut self, id: RequestId) {
-        self.timers.set(Timer::Request(id), None);
-        let Some(record) = self.requests.remove(&id) else { return };
-        self.open.remove(&record.came_at);
-        if let Some(share) = self.of_each.get_mut(&id.origin) {
+        self.state.timers.set(Timer::Request(id), None);
+        let Some(record) = self.state.requests.remove(&id) else { return };
+        self.state.open.remove(&record.came_at);
+        if let Some(share) = self.state.of_each.get_mut(&id.origin) {
             share.requests -= 1;
             share.open -= u32::from(matches!(record.state, State::Open { .. }));
             share.bytes -= record.bytes;
             if share.requests == 0 {
-                self.of_each.remove(&id.origin);
+                self.state.of_each.remove(&id.origin);
             }
         }
         if let State::Granted { tickets, .. } | State::Returned { tickets } = &record.state {
             for (_, ticket) in tickets {
-                self.issued.remove(&ticket.hash());
+                self.state.issued.remove(&ticket.hash());
             }
         }
     }
 
     fn step(&mut self, id: RequestId, event: Event) -> Result<(), BadFact> {
-        let record = self.requests.get_mut(&id).ok_or_else(|| missing("event", id))?;
+        let record = self.state.requests.get_mut(&id).ok_or_else(|| missing("event", id))?;
         let gone = State::Returned { tickets: Vec::new() };
         record.state = std::mem::replace(&mut record.state, gone).next(event)?;
         Ok(())
@@ -187,13 +188,13 @@ impl Broker {
 
     /// There is something to decide.
     fn call(&mut self, at: Time) {
-        if self.rounds.call() {
+        if self.state.rounds.call() {
             self.owe_consultation(at);
         }
     }
 
     fn owe_consultation(&mut self, at: Time) {
-        self.pending.require(Obligation::Consult, self.base.position, at);
+        self.state.pending.require(Obligation::Consult, self.base.position, at);
     }
 }
 

@@ -39,22 +39,24 @@ impl Broker {
     }
 
     pub(super) fn tick(&mut self, now: Time, out: &mut Output) {
-        while let Some(timer) = self.timers.due(now) {
+        while let Some(timer) = self.state.timers.due(now) {
             match timer {
                 Timer::Wake => self.emit(now, Woken {}, out),
                 Timer::DelegationEnd(delegation) => {
                     self.emit(now, DelegationEnded { delegation }, out);
                 }
-                Timer::Request(id) => match self.requests.get(&id).map(|record| &record.state) {
-                    Some(State::Open { .. }) => {
-                        let refusal = Refusal::Undecided(now);
-                        self.refuse(now, id, refusal, "the answer was due".to_owned(), out);
+                Timer::Request(id) => {
+                    match self.state.requests.get(&id).map(|record| &record.state) {
+                        Some(State::Open { .. }) => {
+                            let refusal = Refusal::Undecided(now);
+                            self.refuse(now, id, refusal, "the answer was due".to_owned(), out);
+                        }
+                        Some(
+                            State::Granted { .. } | State::Returned { .. } | State::Refused { .. },
+                        )
+                        | None => self.emit(now, RequestForgotten { request: id }, out),
                     }
-                    Some(
-                        State::Granted { .. } | State::Returned { .. } | State::Refused { .. },
-                    )
-                    | None => self.emit(now, RequestForgotten { request: id }, out),
-                },
+                }
             }
         }
     }
@@ -96,7 +98,7 @@ impl Broker {
         let delegation =
             DelegationId { issuer: ticket.bottom().issuer, number: generation.delegation };
         let account = AccountId::Delegation(delegation);
-        let held = self.holdings.get(&account).map(|holding| holding.ticket.bottom().clone());
+        let held = self.state.holdings.get(&account).map(|holding| holding.ticket.bottom().clone());
         let held_generation = held.as_ref().and_then(|link| link.delegation).map(|g| g.generation);
         if held_generation.is_none_or(|held| held < generation.generation) {
             if let Err(refusal) = self.check_delegation(now, site, &ticket, held.as_ref()) {
@@ -106,7 +108,7 @@ impl Broker {
             }
             self.emit(now, DelegationTaken { ticket, attributes }, out);
         }
-        let Some(holding) = self.holdings.get(&account) else { return };
+        let Some(holding) = self.state.holdings.get(&account) else { return };
         let held = holding.ticket.bottom().delegation.map_or(0, |g| g.generation);
         let message = Message::Delegated { delegation, generation: held };
         out.replies.push(self.base.answer(site, holding.taken, message));
@@ -127,7 +129,7 @@ impl Broker {
                 "no ticket can be cut from a chain this long".to_owned(),
             ));
         }
-        if held.is_none() && self.holdings.len() >= Self::MAX_HOLDINGS {
+        if held.is_none() && self.state.holdings.len() >= Self::MAX_HOLDINGS {
             return Err(Refusal::Overloaded);
         }
         let me = self.base.id();
@@ -155,7 +157,7 @@ impl Broker {
         if id.origin != from || !self.base.is_known(from, Role::ServiceManager) {
             return self.refuse_volatile(now, from, id, Refusal::Forbidden, out);
         }
-        if self.requests.contains_key(&id) && !mutant!(TakesRequestsTwice) {
+        if self.state.requests.contains_key(&id) && !mutant!(TakesRequestsTwice) {
             return self.repeat_answer(id, out);
         }
         if let Err(cause) = check_request(&request) {
@@ -165,7 +167,7 @@ impl Broker {
             let refusal = Refusal::TooLate(request.last_end());
             return self.refuse_volatile(now, from, id, refusal, out);
         }
-        if self.open.len() >= Self::MAX_OPEN || !self.share_of(from).has_room() {
+        if self.state.open.len() >= Self::MAX_OPEN || !self.share_of(from).has_room() {
             return self.refuse_volatile(now, from, id, Refusal::Overloaded, out);
         }
         let least = self.base.two_margins();
@@ -190,7 +192,7 @@ impl Broker {
         let wanted = Term::lasting(request.earliest, request.duration).ok()?;
         request.items.iter().find_map(|item| {
             let extends = item.extends?;
-            match self.ledger.entered(extends) {
+            match self.state.ledger.entered(extends) {
                 Some((_, link)) if link.holder != request.id.origin => {
                     Some(Refusal::NotExtendable(wanted))
                 }
@@ -226,7 +228,8 @@ impl Broker {
         let tickets: Vec<_> = receipts.iter().map(|receipt| receipt.what.link).collect();
         for receipt in receipts {
             let what = &receipt.what;
-            let issued = self.issued.get(&what.link).filter(|issued| issued.credited.is_none());
+            let issued =
+                self.state.issued.get(&what.link).filter(|issued| issued.credited.is_none());
             let Some(issued) = issued else { continue };
             let ours = what.issuer == self.base.id()
                 && self.ticket(issued).is_some_and(|ticket| {
@@ -240,8 +243,9 @@ impl Broker {
             }
         }
         // Anybody may bring a receipt, but only its holder's answer is one of a kind.
-        let own =
-            |link: &LinkHash| self.issued.get(link).filter(|issued| issued.request.origin == from);
+        let own = |link: &LinkHash| {
+            self.state.issued.get(link).filter(|issued| issued.request.origin == from)
+        };
         let causes = tickets.iter().map(|ticket| own(ticket)?.credited);
         let mut causes = causes.collect::<Option<Vec<_>>>().unwrap_or_default();
         causes.sort_by_key(|cause| cause.position);
@@ -255,7 +259,7 @@ impl Broker {
     }
 
     pub(super) fn decide(&mut self, now: Time, decision: Decision, out: &mut Output) {
-        if let Err(stale) = self.rounds.check(decision.round) {
+        if let Err(stale) = self.state.rounds.check(decision.round) {
             return out.problems.push(stale);
         }
         for choice in decision.choices {
@@ -263,14 +267,14 @@ impl Broker {
                 out.problems.push(Problem::BadChoice(cause));
             }
         }
-        let memo = self.rounds.news(decision.memo, &mut out.problems);
+        let memo = self.state.rounds.news(decision.memo, &mut out.problems);
         let wake = decision.wake.filter(|&wake| wake > now);
         self.emit(now, MapperAnswered { round: decision.round, memo, wake }, out);
     }
 
     fn carry_out(&mut self, now: Time, choice: Choice, out: &mut Output) -> Result<(), String> {
         let id = choice.request;
-        let request = match self.requests.get(&id).map(|record| &record.state) {
+        let request = match self.state.requests.get(&id).map(|record| &record.state) {
             Some(State::Open { request }) => (**request).clone(),
             Some(State::Granted { .. } | State::Returned { .. } | State::Refused { .. }) | None => {
                 return Err(format!("request {id} is not open"));
@@ -307,9 +311,9 @@ impl Broker {
         let wanted = (0u16..).zip(request.items.iter().zip(parts));
         let wanted =
             wanted.flat_map(|(i, (item, sources))| sources.iter().map(move |&s| (i, item, s)));
-        for (serial, (index, item, (account, units))) in (self.serial + 1..).zip(wanted) {
+        for (serial, (index, item, (account, units))) in (self.state.serial + 1..).zip(wanted) {
             let absent = || format!("there is no source {account}");
-            let holding = self.holdings.get(&account).ok_or_else(absent)?;
+            let holding = self.state.holdings.get(&account).ok_or_else(absent)?;
             let unmet = item.requirements.first_broken(&holding.attributes, &Properties::default());
             if let Some(requirement) = unmet {
                 return Err(format!("source {account} does not meet `{requirement}`"));
@@ -319,7 +323,7 @@ impl Broker {
             let free = match drafts.entry(account) {
                 Entry::Occupied(draft) => draft.into_mut(),
                 Entry::Vacant(none) => {
-                    let account = self.ledger.account(account).ok_or_else(absent)?;
+                    let account = self.state.ledger.account(account).ok_or_else(absent)?;
                     none.insert(account.free().clone())
                 }
             };
@@ -377,7 +381,7 @@ impl Broker {
 
     /// Answers a request as it was answered, or, while it is open, not at all: the asker waits.
     fn repeat_answer(&self, id: RequestId, out: &mut Output) {
-        let Some(record) = self.requests.get(&id) else { return };
+        let Some(record) = self.state.requests.get(&id) else { return };
         let message = match &record.state {
             State::Open { .. } => return,
             State::Granted { tickets, .. } | State::Returned { tickets } => {

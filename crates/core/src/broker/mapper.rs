@@ -106,7 +106,7 @@ impl<'a> View<'a> {
 
     /// What was remembered.
     pub fn memo(&self) -> &'a Memo {
-        self.actor.rounds.memo()
+        self.actor.state.rounds.memo()
     }
 
     /// The open requests in the order they came.

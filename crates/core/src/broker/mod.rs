@@ -5,6 +5,7 @@ pub mod facts;
 mod handle;
 pub mod machine;
 pub mod mapper;
+mod state;
 mod survey;
 
 pub use survey::{HoldingSurvey, RequestSurvey};
@@ -16,10 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
 use crate::actor::fact::BadFact;
-use crate::actor::pending::PendingEffects;
-use crate::actor::rounds::MapperRounds;
 use crate::actor::snapshot::{self, RestoreError, Settings};
-use crate::actor::timers::Timers;
 use crate::actor::{Actor, Base, Cause, Role, Setup, at_most};
 use crate::broker::facts::Fact;
 use crate::broker::machine::State;
@@ -42,25 +40,9 @@ pub type Output = crate::actor::effect::Output<Fact>;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broker {
     pub(crate) base: Base,
-    pub(crate) rounds: MapperRounds,
-    /// What was cut from the tickets it holds.
-    ledger: Ledger,
-    /// What is free on all of its tickets of a type together.
-    totals: BTreeMap<Name, Calendar>,
-    /// The tickets it holds, newest generation, with what their units are like.
-    holdings: BTreeMap<AccountId, Holding>,
     /// Their accounts by type, each type's by the name of the site. Follows from the holdings.
     by_type: BTreeMap<Name, BTreeSet<(Name, AccountId)>>,
-    requests: BTreeMap<RequestId, Record>,
-    /// What each service manager takes up of them.
-    of_each: BTreeMap<ActorId, Share>,
-    /// Open requests by the position at which they came.
-    open: BTreeMap<u64, RequestId>,
-    /// The tickets it has cut.
-    issued: BTreeMap<LinkHash, IssuedTicket>,
-    serial: u64,
-    pending: PendingEffects<Obligation>,
-    timers: Timers<Timer>,
+    state: state::State,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -158,50 +140,36 @@ impl Broker {
 
     /// A broker with an empty journal.
     pub fn new(setup: Setup) -> Self {
-        Self {
-            base: Base::new(setup),
-            rounds: MapperRounds::default(),
-            ledger: Ledger::default(),
-            totals: BTreeMap::new(),
-            holdings: BTreeMap::new(),
-            by_type: BTreeMap::new(),
-            requests: BTreeMap::new(),
-            of_each: BTreeMap::new(),
-            open: BTreeMap::new(),
-            issued: BTreeMap::new(),
-            serial: 0,
-            pending: PendingEffects::default(),
-            timers: Timers::default(),
-        }
+        Self { base: Base::new(setup), state: state::State::default(), by_type: BTreeMap::new() }
     }
 
     /// What the mapper is shown, if a round is open.
     pub fn view(&self, now: Time) -> Option<View<'_>> {
-        self.rounds.open().map(|round| View::new(self, now, round))
+        self.state.rounds.open().map(|round| View::new(self, now, round))
     }
 
     /// What was cut from the tickets it holds.
     pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+        &self.state.ledger
     }
 
     /// The request that a ticket was cut for, while it is remembered.
     pub fn request_of(&self, ticket: LinkHash) -> Option<RequestId> {
-        self.issued.get(&ticket).map(|issued| issued.request)
+        self.state.issued.get(&ticket).map(|issued| issued.request)
     }
 
     /// All requests that are remembered.
     pub fn requests(&self) -> impl Iterator<Item = (RequestId, &State)> {
-        self.requests.iter().map(|(&id, record)| (id, &record.state))
+        self.state.requests.iter().map(|(&id, record)| (id, &record.state))
     }
 
     /// Where a request is in its life.
     pub fn request(&self, id: RequestId) -> Option<&State> {
-        self.requests.get(&id).map(|record| &record.state)
+        self.state.requests.get(&id).map(|record| &record.state)
     }
 
     pub(crate) fn open_requests(&self) -> impl Iterator<Item = &Request> {
-        self.open.values().filter_map(|id| match &self.requests.get(id)?.state {
+        self.state.open.values().filter_map(|id| match &self.state.requests.get(id)?.state {
             State::Open { request } => Some(&**request),
             State::Granted { .. } | State::Returned { .. } | State::Refused { .. } => None,
         })
@@ -219,7 +187,7 @@ impl Broker {
     ) -> impl Iterator<Item = Source<'a>> + use<'a> {
         let listed = self.by_type.get(resource).into_iter().flatten();
         listed.filter_map(|(site_name, account)| {
-            let holding = self.holdings.get(account)?;
+            let holding = self.state.holdings.get(account)?;
             let link = holding.ticket.bottom();
             Some(Source {
                 account: *account,
@@ -229,13 +197,13 @@ impl Broker {
                 attributes: &holding.attributes,
                 units: link.units.get(),
                 until: link.term.end(),
-                free: self.ledger.account(*account)?.free().clone(),
+                free: self.state.ledger.account(*account)?.free().clone(),
             })
         })
     }
 
     pub(crate) fn totals(&self) -> &BTreeMap<Name, Calendar> {
-        &self.totals
+        &self.state.totals
     }
 
     pub(crate) fn first_start(&self, request: &Request, now: Time) -> Time {
@@ -249,12 +217,12 @@ impl Broker {
     }
 
     fn share_of(&self, guest: ActorId) -> Share {
-        self.of_each.get(&guest).copied().unwrap_or_default()
+        self.state.of_each.get(&guest).copied().unwrap_or_default()
     }
 
     /// A ticket that it has cut, while the request is remembered.
     fn ticket(&self, issued: &IssuedTicket) -> Option<&Ticket> {
-        match &self.requests.get(&issued.request)?.state {
+        match &self.state.requests.get(&issued.request)?.state {
             State::Granted { tickets, .. } | State::Returned { tickets } => {
                 tickets.get(issued.place).map(|(_, ticket)| ticket)
             }
@@ -263,7 +231,7 @@ impl Broker {
     }
 
     pub(crate) fn cut_from(&self, ticket: LinkHash) -> Option<(AccountId, u32)> {
-        self.ledger.entered(ticket).map(|(account, link)| (account, link.units.get()))
+        self.state.ledger.entered(ticket).map(|(account, link)| (account, link.units.get()))
     }
 
     fn name_of(&self, site: ActorId) -> Name {
@@ -318,95 +286,39 @@ impl Actor for Broker {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        let Self {
-            base,
-            rounds,
-            ledger,
-            totals,
-            holdings,
-            by_type: _,
-            requests,
-            of_each,
-            open,
-            issued,
-            serial,
-            pending,
-            timers,
-        } = self;
-        let state = (
-            base.position,
-            rounds,
-            ledger,
-            totals,
-            holdings,
-            requests,
-            of_each,
-            open,
-            issued,
-            serial,
-            pending,
-            timers,
-        );
-        snapshot::write(Role::Broker, &self.settings(), &state)
+        snapshot::write(Role::Broker, &self.settings(), self.base.position, &self.state)
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
-        let settings = self.settings();
-        let Self {
-            base,
-            rounds,
-            ledger,
-            totals,
-            holdings,
-            by_type,
-            requests,
-            of_each,
-            open,
-            issued,
-            serial,
-            pending,
-            timers,
-        } = self;
-        (
-            base.position,
-            *rounds,
-            *ledger,
-            *totals,
-            *holdings,
-            *requests,
-            *of_each,
-            *open,
-            *issued,
-            *serial,
-            *pending,
-            *timers,
-        ) = snapshot::read(Role::Broker, &settings, bytes)?;
-        by_type.clear();
-        let held: Vec<_> = self.holdings.iter().map(|(&id, h)| (id, h.ticket.clone())).collect();
+        (self.base.position, self.state) = snapshot::read(Role::Broker, &self.settings(), bytes)?;
+        self.by_type.clear();
+        let held = &self.state.holdings;
+        let held: Vec<_> = held.iter().map(|(&id, h)| (id, h.ticket.clone())).collect();
         held.iter().for_each(|(account, ticket)| self.list(*account, ticket));
         Ok(())
     }
 
     fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)> {
         let consult = |obligation: &Obligation| match obligation {
-            Obligation::Consult => self.rounds.open().map(|round| Effect::Consult { round }),
+            Obligation::Consult => self.state.rounds.open().map(|round| Effect::Consult { round }),
         };
-        self.pending
+        self.state
+            .pending
             .after(position)
             .filter_map(|(id, obligation, _)| Some((id, consult(obligation)?)))
             .collect()
     }
 
     fn is_pending(&self, id: EffectId) -> bool {
-        self.pending.is_pending(id)
+        self.state.pending.is_pending(id)
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        self.timers.next()
+        self.state.timers.next()
     }
 
     fn unfinished(&self, most: usize) -> Vec<String> {
-        at_most(self.open.values().map(|id| format!("request {id} is not decided")), most)
+        at_most(self.state.open.values().map(|id| format!("request {id} is not decided")), most)
     }
 
     fn base(&self) -> &Base {

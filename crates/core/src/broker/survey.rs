@@ -35,16 +35,16 @@ pub struct RequestSurvey<'a> {
 impl Broker {
     /// The delegations it holds.
     pub fn holdings(&self) -> impl Iterator<Item = HoldingSurvey<'_>> {
-        self.holdings.iter().map(|(&id, holding)| HoldingSurvey {
+        self.state.holdings.iter().map(|(&id, holding)| HoldingSurvey {
             ticket: &holding.ticket,
             attributes: &holding.attributes,
-            free: self.ledger.account(id).map(|account| account.free()),
+            free: self.state.ledger.account(id).map(|account| account.free()),
         })
     }
 
     /// The requests it remembers.
     pub fn request_survey(&self) -> impl Iterator<Item = RequestSurvey<'_>> {
-        self.requests.iter().map(|(&id, record)| RequestSurvey {
+        self.state.requests.iter().map(|(&id, record)| RequestSurvey {
             id,
             state: &record.state,
             wanted: &record.wanted,

@@ -288,7 +288,6 @@ impl Actor for ServiceManager {
             timers,
         } = self;
         let state = (
-            base.position,
             rounds,
             leases,
             requests,
@@ -300,7 +299,7 @@ impl Actor for ServiceManager {
             pending,
             timers,
         );
-        snapshot::write(Role::ServiceManager, &self.settings(), &state)
+        snapshot::write(Role::ServiceManager, &self.settings(), base.position, &state)
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
@@ -322,16 +321,18 @@ impl Actor for ServiceManager {
         } = self;
         (
             base.position,
-            *rounds,
-            *leases,
-            *requests,
-            *by_ticket,
-            *holdings,
-            *ending,
-            *signals,
-            *last_number,
-            *pending,
-            *timers,
+            (
+                *rounds,
+                *leases,
+                *requests,
+                *by_ticket,
+                *holdings,
+                *ending,
+                *signals,
+                *last_number,
+                *pending,
+                *timers,
+            ),
         ) = snapshot::read(Role::ServiceManager, &settings, bytes)?;
         let is_live = |(&id, lease): (&LeaseId, &Lease)| is_live(&lease.state).then_some(id);
         *live = leases.iter().filter_map(is_live).collect();

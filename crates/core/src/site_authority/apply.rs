@@ -22,7 +22,7 @@ impl SiteAuthority {
             Fact::InventoryChanged(fact) => self.inventory_changed(at, fact)?,
             Fact::DelegationIssued(fact) => self.delegation_issued(at, &fact.ticket),
             Fact::DelegationAcknowledged(fact) => {
-                self.pending.settle(&Obligation::Delegate(fact.number));
+                self.state.pending.settle(&Obligation::Delegate(fact.number));
             }
             Fact::DelegationEnded(fact) => self.delegation_ended(fact.number),
             Fact::Redeemed(fact) => self.redeemed(at, fact),
@@ -52,7 +52,7 @@ impl SiteAuthority {
             Fact::LeaseActivated(fact) => {
                 self.step_lease(at, fact.lease, Event::Activated)?;
                 let cause = self.cause(at);
-                if let Some(lease) = self.leases.get_mut(&fact.lease) {
+                if let Some(lease) = self.state.leases.get_mut(&fact.lease) {
                     lease.answer(fact.lease, cause);
                 }
             }
@@ -62,16 +62,16 @@ impl SiteAuthority {
             }
             Fact::LeaseForgotten(fact) => self.forget(at, fact.lease),
             Fact::MapperAnswered(fact) => {
-                self.pending.settle(&Obligation::Consult);
-                let again = self.rounds.answered(fact.memo.as_ref(), fact.wake);
-                self.timers.set(Timer::Wake, fact.wake);
+                self.state.pending.settle(&Obligation::Consult);
+                let again = self.state.rounds.answered(fact.memo.as_ref(), fact.wake);
+                self.state.timers.set(Timer::Wake, fact.wake);
                 if again {
                     self.require(Obligation::Consult, at);
                 }
             }
             Fact::Woken(_) => {
-                self.timers.set(Timer::Wake, None);
-                if self.rounds.woken() {
+                self.state.timers.set(Timer::Wake, None);
+                if self.state.rounds.woken() {
                     self.require(Obligation::Consult, at);
                 }
             }
@@ -83,32 +83,32 @@ impl SiteAuthority {
         let link = ticket.bottom();
         let Some(generation) = link.delegation else { return };
         let number = generation.delegation;
-        self.claims.open(link);
+        self.state.claims.open(link);
         let offer = self
             .plan
             .offers
             .iter()
             .position(|offer| offer.broker == link.holder && offer.resource == link.resource);
         let renew = offer.map(|offer| link.term.end().minus(self.plan.offers[offer].renew_before));
-        let shelf = self.stocks.get(&link.resource);
+        let shelf = self.state.stocks.get(&link.resource);
         let attributes = shelf.map(|shelf| shelf.attributes.clone()).unwrap_or_default();
         let delegation = Delegation { ticket: ticket.clone(), attributes };
-        self.delegations.insert(number, delegation);
-        self.last_delegation = self.last_delegation.max(number);
-        self.timers.set(Timer::Renewal(number), renew);
+        self.state.delegations.insert(number, delegation);
+        self.state.last_delegation = self.state.last_delegation.max(number);
+        self.state.timers.set(Timer::Renewal(number), renew);
         // Until then its closed leases are remembered, and a clock that was set back does no harm.
         let end = link.term.end().plus(self.base.margin());
-        self.timers.set(Timer::DelegationEnd(number), Some(end));
+        self.state.timers.set(Timer::DelegationEnd(number), Some(end));
         self.require(Obligation::Delegate(number), at);
     }
 
     fn delegation_ended(&mut self, number: u64) {
-        self.timers.set(Timer::Renewal(number), None);
-        self.timers.set(Timer::DelegationEnd(number), None);
-        self.pending.settle(&Obligation::Delegate(number));
-        self.delegations.remove(&number);
+        self.state.timers.set(Timer::Renewal(number), None);
+        self.state.timers.set(Timer::DelegationEnd(number), None);
+        self.state.pending.settle(&Obligation::Delegate(number));
+        self.state.delegations.remove(&number);
         let id = DelegationId { issuer: self.base.id(), number };
-        self.claims.close(AccountId::Delegation(id));
+        self.state.claims.close(AccountId::Delegation(id));
     }
 
     fn redeemed(&mut self, at: Time, fact: &Redeemed) {
@@ -136,12 +136,12 @@ impl SiteAuthority {
             configuration: fact.configuration.clone(),
             units: 0,
         };
-        self.tenancies.insert(hash, tenancy);
+        self.state.tenancies.insert(hash, tenancy);
         self.remember(hash, lease);
-        self.live.insert(hash);
+        self.state.live.insert(hash);
         if mutant!(AnsweredTooSoon) {
             let cause = self.cause(at);
-            if let Some(lease) = self.leases.get_mut(&hash) {
+            if let Some(lease) = self.state.leases.get_mut(&hash) {
                 lease.answer(hash, cause);
             }
         }
@@ -150,26 +150,26 @@ impl SiteAuthority {
 
     /// Enters every link of the chain under its parent.
     fn claim(&mut self, ticket: &Ticket, at: Time) {
-        self.claims.forget_history(at);
+        self.state.claims.forget_history(at);
         for pair in ticket.links().windows(2) {
-            self.claims.enter(&pair[0], &pair[1], at);
-            self.claims.forget_steps(pair[0].account(), at);
+            self.state.claims.enter(&pair[0], &pair[1], at);
+            self.state.claims.forget_steps(pair[0].account(), at);
         }
-        self.used.insert(ticket.bottom().account());
+        self.state.used.insert(ticket.bottom().account());
     }
 
     fn lease_extended(&mut self, at: Time, hash: LinkHash, ticket: &Ticket) -> Result<(), BadFact> {
         self.claim(ticket, at);
-        self.by_ticket.insert(ticket.hash(), hash);
+        self.state.by_ticket.insert(ticket.hash(), hash);
         self.step_lease(at, hash, Event::Extended)?;
         let cause = self.cause(at);
-        if let Some(lease) = self.leases.get_mut(&hash) {
+        if let Some(lease) = self.state.leases.get_mut(&hash) {
             lease.answer(ticket.hash(), cause);
             let end = ticket.bottom().term.end();
             lease.term = Term::new(lease.term.start(), end).unwrap_or(lease.term);
-            self.charges.release(lease);
+            self.state.charges.release(lease);
             lease.tickets.push(ticket.clone());
-            self.charges.charge(lease);
+            self.state.charges.charge(lease);
         }
         self.refresh(hash, at);
         Ok(())
@@ -189,18 +189,19 @@ impl SiteAuthority {
 
     /// A unit will not serve the lease it was on or meant for.
     fn unit_lost(&mut self, at: Time, unit: UnitId, event: unit::Event) -> Result<(), BadFact> {
-        let tenant = self.units.get(&unit).and_then(|unit| unit.state.tenant());
+        let tenant = self.state.units.get(&unit).and_then(|unit| unit.state.tenant());
         self.step_unit(at, unit, event)?;
-        let still = self.units.get(&unit).and_then(|unit| unit.state.tenant());
+        let still = self.state.units.get(&unit).and_then(|unit| unit.state.tenant());
         let Some(lease) = tenant.filter(|_| still.is_none()) else { return Ok(()) };
-        if let Some(lease) = self.leases.get_mut(&lease) {
+        if let Some(lease) = self.state.leases.get_mut(&lease) {
             lease.failed.insert(unit);
         }
         self.step_lease(at, lease, Event::UnitLost(unit))
     }
 
     fn lease_closed(&mut self, at: Time, fact: &LeaseClosed) -> Result<(), BadFact> {
-        let lease = self.leases.get(&fact.lease).ok_or_else(|| missing("close", fact.lease))?;
+        let lease =
+            self.state.leases.get(&fact.lease).ok_or_else(|| missing("close", fact.lease))?;
         let (units, tickets) = (lease.state.units(), lease.tickets.clone());
         self.step_lease(at, fact.lease, Event::Closed(fact.why.clone()))?;
         for unit in units {
@@ -208,16 +209,16 @@ impl SiteAuthority {
         }
         self.end_tenancy(fact.lease);
         for ticket in &tickets {
-            self.claims.give_back(ticket.hash(), at);
+            self.state.claims.give_back(ticket.hash(), at);
         }
         let cause = self.cause(at);
-        self.live.remove(&fact.lease);
-        if let Some(lease) = self.leases.get_mut(&fact.lease) {
+        self.state.live.remove(&fact.lease);
+        if let Some(lease) = self.state.leases.get_mut(&fact.lease) {
             lease.closed = Some((cause, fact.receipts.clone()));
-            self.charges.release(lease);
+            self.state.charges.release(lease);
             // No unit is set up for it any more.
             lease.configuration_bytes = 0;
-            self.charges.charge(lease);
+            self.state.charges.charge(lease);
         }
         Ok(())
     }
@@ -226,7 +227,7 @@ impl SiteAuthority {
     fn surrendered(&mut self, at: Time, fact: &TicketSurrendered) {
         let (ticket, hash) = (&fact.ticket, fact.ticket.hash());
         self.claim(ticket, at);
-        self.claims.give_back(hash, at);
+        self.state.claims.give_back(hash, at);
         let cause = self.cause(at);
         let lease = Lease {
             state: State::Closed { units: Default::default(), why: fact.why.clone() },
@@ -246,9 +247,9 @@ impl SiteAuthority {
     }
 
     fn remember(&mut self, hash: LinkHash, lease: Lease) {
-        self.charges.charge(&lease);
-        self.leases.insert(hash, lease);
-        self.by_ticket.insert(hash, hash);
+        self.state.charges.charge(&lease);
+        self.state.leases.insert(hash, lease);
+        self.state.by_ticket.insert(hash, hash);
     }
 
     fn ticket_refused(&mut self, at: Time, fact: &TicketRefused) -> Result<(), BadFact> {
@@ -258,35 +259,37 @@ impl SiteAuthority {
             Denial::Other(_) => 0,
         };
         let heads = ticket.links().get(above).and_then(|parent| {
-            let account = self.claims.account(parent.account())?;
+            let account = self.state.claims.account(parent.account())?;
             Some(account.heads())
         });
         let head = |hash| heads?.iter().find(|head| head.hash() == hash);
-        let find = |hash| self.claims.entered(hash).map(|(_, link)| link).or_else(|| head(hash));
+        let find =
+            |hash| self.state.claims.entered(hash).map(|(_, link)| link).or_else(|| head(hash));
         let cause = self.cause(at);
-        self.refused
+        self.state
+            .refused
             .insert(ticket, denial, cause, |hash| find(hash).cloned())
             .map_err(|hash| missing("refusal", hash))?;
         let forget = ticket.bottom().term.end().plus(self.base.margin());
-        self.timers.set(Timer::Lease(ticket.hash()), Some(forget));
+        self.state.timers.set(Timer::Lease(ticket.hash()), Some(forget));
         Ok(())
     }
 
     fn forget(&mut self, at: Time, hash: LinkHash) {
-        self.timers.set(Timer::Lease(hash), None);
-        self.refused.remove(hash);
-        self.claims.forget_history(at);
-        if let Some(lease) = self.leases.remove(&hash) {
-            self.charges.release(&lease);
+        self.state.timers.set(Timer::Lease(hash), None);
+        self.state.refused.remove(hash);
+        self.state.claims.forget_history(at);
+        if let Some(lease) = self.state.leases.remove(&hash) {
+            self.state.charges.release(&lease);
             for ticket in &lease.tickets {
-                self.by_ticket.remove(&ticket.hash());
-                self.used.remove(&ticket.bottom().account());
+                self.state.by_ticket.remove(&ticket.hash());
+                self.state.used.remove(&ticket.bottom().account());
             }
         }
     }
 
     fn step_lease(&mut self, at: Time, hash: LinkHash, event: Event) -> Result<(), BadFact> {
-        let lease = self.leases.get_mut(&hash).ok_or_else(|| missing("event", hash))?;
+        let lease = self.state.leases.get_mut(&hash).ok_or_else(|| missing("event", hash))?;
         let ready = matches!(event, Event::UnitReady(_));
         let changed = ready || matches!(event, Event::UnitLost(_));
         lease.state = std::mem::replace(&mut lease.state, State::Early).next(event)?;
@@ -308,7 +311,7 @@ impl SiteAuthority {
     /// Sets what follows from a lease's state: its deadline, and its place among those that lack units.
     fn refresh(&mut self, hash: LinkHash, at: Time) {
         let (position, margin) = (self.base.position, self.base.margin());
-        let Some(lease) = self.leases.get_mut(&hash) else { return };
+        let Some(lease) = self.state.leases.get_mut(&hash) else { return };
         let deadline = match lease.state {
             State::Early => lease.term.start(),
             State::Active { .. } if mutant!(RunsOver) => lease.term.end().plus(margin),
@@ -320,16 +323,16 @@ impl SiteAuthority {
             State::Closed { .. } if mutant!(NoTombstone) => at,
             State::Closed { .. } => lease.term.end().plus(margin),
         };
-        self.timers.set(Timer::Lease(hash), Some(deadline));
+        self.state.timers.set(Timer::Lease(hash), Some(deadline));
         match (lease.lacks() > 0, lease.short_since) {
             (true, None) => {
                 lease.short_since = Some(position);
-                self.short.insert(position, hash);
+                self.state.short.insert(position, hash);
                 self.consult(at);
             }
             (false, Some(since)) => {
                 lease.short_since = None;
-                self.short.remove(&since);
+                self.state.short.remove(&since);
             }
             (true, Some(_)) | (false, None) => {}
         }
@@ -338,10 +341,10 @@ impl SiteAuthority {
 
     /// Puts a lease where it belongs among those that lack units and have none on the way.
     fn place_stalled(&mut self, hash: LinkHash) {
-        let Some(lease) = self.leases.get_mut(&hash) else { return };
+        let Some(lease) = self.state.leases.get_mut(&hash) else { return };
         let place = lease.stalls();
         let old = std::mem::replace(&mut lease.stalled, place);
-        let shelf = self.stocks.get_mut(&lease.tickets[0].bottom().resource);
+        let shelf = self.state.stocks.get_mut(&lease.tickets[0].bottom().resource);
         let Some(shelf) = shelf.filter(|_| old != place) else { return };
         if let Some(old) = old {
             shelf.stalled.remove(&old);
@@ -356,7 +359,7 @@ impl SiteAuthority {
         id: UnitId,
         event: unit::Event,
     ) -> Result<Option<LinkHash>, BadFact> {
-        let unit = self.units.get_mut(&id).ok_or_else(|| missing("event", id))?;
+        let unit = self.state.units.get_mut(&id).ok_or_else(|| missing("event", id))?;
         let from = unit.state.clone();
         unit.state = std::mem::replace(&mut unit.state, unit::State::Free).next(event)?;
         unit.epoch = unit::epoch_after(unit.epoch, &from, &unit.state);
@@ -370,22 +373,22 @@ impl SiteAuthority {
             | unit::State::Quarantined => unit.served,
         };
         let before = std::mem::replace(&mut unit.served, served);
-        if let Some(shelf) = self.stocks.get_mut(&unit.resource) {
+        if let Some(shelf) = self.state.stocks.get_mut(&unit.resource) {
             shelf.take(id, &from);
             shelf.put(id, &to);
         }
         match to {
-            unit::State::Free | unit::State::Quarantined => self.busy.remove(&id),
+            unit::State::Free | unit::State::Quarantined => self.state.busy.remove(&id),
             unit::State::SettingUp { .. }
             | unit::State::Ready { .. }
             | unit::State::Abandoned { .. }
-            | unit::State::TearingDown { .. } => self.busy.insert(id),
+            | unit::State::TearingDown { .. } => self.state.busy.insert(id),
         };
         self.serve(before, served)?;
         self.owe_for(id, &from, &to, at);
         let came_free = to == unit::State::Free || (to.assignable() && !from.assignable());
         // One that is lost may have been what a lease waited for.
-        if (came_free || to == unit::State::Quarantined) && !self.short.is_empty() {
+        if (came_free || to == unit::State::Quarantined) && !self.state.short.is_empty() {
             self.consult(at);
         }
         Ok(to.tenant())
@@ -397,11 +400,11 @@ impl SiteAuthority {
             return Ok(());
         }
         if let Some(tenant) = to {
-            let tenancy = self.tenancies.get_mut(&tenant);
+            let tenancy = self.state.tenancies.get_mut(&tenant);
             tenancy.ok_or_else(|| missing("tenant", tenant))?.units += 1;
         }
         if let Some(tenant) = from {
-            if let Some(tenancy) = self.tenancies.get_mut(&tenant) {
+            if let Some(tenancy) = self.state.tenancies.get_mut(&tenant) {
                 tenancy.units -= 1;
             }
             self.end_tenancy(tenant);
@@ -412,8 +415,8 @@ impl SiteAuthority {
     /// Drops what was told of a lease that is over, if no unit is left to be cleaned after it.
     fn end_tenancy(&mut self, tenant: LinkHash) {
         let over = self.lease(tenant).is_none_or(|state| matches!(state, State::Closed { .. }));
-        if over && self.tenancies.get(&tenant).is_some_and(|tenancy| tenancy.units == 0) {
-            self.tenancies.remove(&tenant);
+        if over && self.state.tenancies.get(&tenant).is_some_and(|tenancy| tenancy.units == 0) {
+            self.state.tenancies.remove(&tenant);
         }
     }
 
@@ -424,29 +427,29 @@ impl SiteAuthority {
         let cleaning = |s: &unit::State| matches!(s, unit::State::TearingDown { .. });
         match (setting_up(from), setting_up(to)) {
             (false, true) => self.require(Obligation::Setup(id), at),
-            (true, false) => self.pending.settle(&Obligation::Setup(id)),
+            (true, false) => self.state.pending.settle(&Obligation::Setup(id)),
             (true, true) | (false, false) => {}
         }
         match (cleaning(from), cleaning(to)) {
             (false, true) if mutant!(AbandonedNotCleaned) && setting_up(from) => {}
             (false, true) => self.require(Obligation::Teardown(id), at),
-            (true, false) => self.pending.settle(&Obligation::Teardown(id)),
+            (true, false) => self.state.pending.settle(&Obligation::Teardown(id)),
             (true, true) | (false, false) => {}
         }
     }
 
     fn is_ready(&self, unit: UnitId) -> bool {
-        self.units.get(&unit).is_some_and(|u| matches!(u.state, unit::State::Ready { .. }))
+        self.state.units.get(&unit).is_some_and(|u| matches!(u.state, unit::State::Ready { .. }))
     }
 
     pub(super) fn consult(&mut self, at: Time) {
-        if self.rounds.call() {
+        if self.state.rounds.call() {
             self.require(Obligation::Consult, at);
         }
     }
 
     fn require(&mut self, obligation: Obligation, at: Time) {
-        self.pending.require(obligation, self.base.position, at);
+        self.state.pending.require(obligation, self.base.position, at);
     }
 
     fn cause(&self, at: Time) -> Cause {

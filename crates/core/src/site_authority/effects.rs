@@ -13,9 +13,10 @@ impl SiteAuthority {
         cause: (EffectId, Time),
     ) -> Option<Effect> {
         match *obligation {
-            Obligation::Consult => self.rounds.open().map(|round| Effect::Consult { round }),
+            Obligation::Consult => self.state.rounds.open().map(|round| Effect::Consult { round }),
             Obligation::Delegate(number) => {
-                let Delegation { ticket, attributes } = self.delegations.get(&number)?.clone();
+                let Delegation { ticket, attributes } =
+                    self.state.delegations.get(&number)?.clone();
                 let holder = ticket.bottom().holder;
                 let message = Message::Delegate { ticket, attributes };
                 let envelope = self.base.envelope(holder, cause, message);
@@ -27,9 +28,9 @@ impl SiteAuthority {
     }
 
     fn call(&self, id: UnitId, step: Step) -> Option<Effect> {
-        let Unit { resource, epoch, served, .. } = self.units.get(&id)?;
+        let Unit { resource, epoch, served, .. } = self.state.units.get(&id)?;
         let Tenancy { guest, slice, lease, configuration, units: _ } =
-            self.tenancies.get(served.as_ref()?)?;
+            self.state.tenancies.get(served.as_ref()?)?;
         Some(Effect::Call(Call {
             site: self.base.id(),
             unit: id,

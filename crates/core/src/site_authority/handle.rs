@@ -31,7 +31,7 @@ impl SiteAuthority {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
         self.take_stock(now, out);
         for (index, offer) in self.plan.offers.clone().into_iter().enumerate() {
-            let issued = self.delegations.values().any(|delegation| {
+            let issued = self.state.delegations.values().any(|delegation| {
                 let link = delegation.ticket.bottom();
                 link.holder == offer.broker && link.resource == offer.resource
             });
@@ -53,7 +53,7 @@ impl SiteAuthority {
             );
             return out.problems.push(Problem::Command(cause));
         }
-        let number = self.last_delegation + 1;
+        let number = self.state.last_delegation + 1;
         match Term::lasting(now, offer.length) {
             Ok(term) => self.issue(now, offer, number, 0, term, out),
             Err(empty) => out.problems.push(Problem::Command(empty.to_string())),
@@ -87,20 +87,20 @@ impl SiteAuthority {
     /// Renews a delegation before it ends: same number, next generation, longer term.
     fn renew(&mut self, now: Time, number: u64, out: &mut Output) {
         let Some((offer, link)) = self.offered(number) else {
-            return self.timers.set(Timer::Renewal(number), None);
+            return self.state.timers.set(Timer::Renewal(number), None);
         };
         let end = link.term.end().max(now).plus(offer.length);
         if end > link.term.end() {
             self.reissue(now, number, end, out);
         } else {
             // It reaches to the end of time already.
-            self.timers.set(Timer::Renewal(number), None);
+            self.state.timers.set(Timer::Renewal(number), None);
         }
     }
 
     /// Issues the next generation of each delegation that is outdated.
     fn update_delegations(&mut self, now: Time, out: &mut Output) {
-        let numbers = self.delegations.keys().copied();
+        let numbers = self.state.delegations.keys().copied();
         let outdated: Vec<u64> = numbers.filter(|&number| self.is_outdated(number)).collect();
         for number in outdated {
             let Some((offer, link)) = self.offered(number) else { continue };
@@ -120,25 +120,25 @@ impl SiteAuthority {
     /// there are units, and the brokers have acknowledged it.
     pub fn is_settled(&self) -> bool {
         let stocked = |stock: &Stock| {
-            let shelf = self.stocks.get(&stock.resource);
+            let shelf = self.state.stocks.get(&stock.resource);
             shelf.is_some_and(|s| s.total >= stock.units && s.attributes == stock.attributes)
         };
         let delegated = |offer: &Offer| {
-            let mut links = self.delegations.values().map(|held| held.ticket.bottom());
+            let mut links = self.state.delegations.values().map(|held| held.ticket.bottom());
             links.any(|link| link.holder == offer.broker && link.resource == offer.resource)
                 || offer.units.get() > self.undelegated(&offer.resource)
         };
         let open = |&number: &u64| {
-            self.pending.requires(&Obligation::Delegate(number)) || self.is_outdated(number)
+            self.state.pending.requires(&Obligation::Delegate(number)) || self.is_outdated(number)
         };
         self.plan.stock.iter().all(stocked)
             && self.plan.offers.iter().all(delegated)
-            && !self.delegations.keys().any(open)
+            && !self.state.delegations.keys().any(open)
     }
 
     /// A delegation with the offer that it follows, if it is still offered.
     fn offered(&self, number: u64) -> Option<(Offer, SignedLink)> {
-        let link = self.delegations.get(&number)?.ticket.bottom();
+        let link = self.state.delegations.get(&number)?.ticket.bottom();
         let follows =
             |offer: &&Offer| offer.broker == link.holder && offer.resource == link.resource;
         Some((self.plan.offers.iter().find(follows)?.clone(), link.clone()))
@@ -162,21 +162,23 @@ impl SiteAuthority {
     }
 
     pub(super) fn tick(&mut self, now: Time, out: &mut Output) {
-        while let Some(timer) = self.timers.due(now) {
+        while let Some(timer) = self.state.timers.due(now) {
             match timer {
                 Timer::Wake => self.emit(now, Woken {}, out),
                 Timer::Renewal(number) => self.renew(now, number, out),
                 Timer::DelegationEnd(number) => self.emit(now, DelegationEnded { number }, out),
-                Timer::Lease(lease) => match self.leases.get(&lease).map(|lease| &lease.state) {
-                    Some(State::Early) => self.emit(now, CameDue { lease }, out),
-                    Some(State::Due | State::Priming { .. } | State::Active { .. }) => {
-                        let (why, receipts) = (CloseReason::TermOver, Vec::new());
-                        self.emit(now, LeaseClosed { lease, why, receipts }, out);
+                Timer::Lease(lease) => {
+                    match self.state.leases.get(&lease).map(|lease| &lease.state) {
+                        Some(State::Early) => self.emit(now, CameDue { lease }, out),
+                        Some(State::Due | State::Priming { .. } | State::Active { .. }) => {
+                            let (why, receipts) = (CloseReason::TermOver, Vec::new());
+                            self.emit(now, LeaseClosed { lease, why, receipts }, out);
+                        }
+                        Some(State::Closed { .. }) | None => {
+                            self.emit(now, LeaseForgotten { lease }, out);
+                        }
                     }
-                    Some(State::Closed { .. }) | None => {
-                        self.emit(now, LeaseForgotten { lease }, out);
-                    }
-                },
+                }
             }
         }
     }
@@ -214,11 +216,11 @@ impl SiteAuthority {
         generation: u32,
         out: &mut Output,
     ) {
-        let current = self.delegations.get(&id.number).map(|d| d.ticket.bottom().clone());
+        let current = self.state.delegations.get(&id.number).map(|d| d.ticket.bottom().clone());
         let matches = current.is_some_and(|link| {
             link.holder == from && link.delegation.is_some_and(|g| g.generation == generation)
         });
-        if matches && self.pending.requires(&Obligation::Delegate(id.number)) {
+        if matches && self.state.pending.requires(&Obligation::Delegate(id.number)) {
             self.emit(now, DelegationAcknowledged { number: id.number, generation }, out);
         }
     }
@@ -231,14 +233,15 @@ impl SiteAuthority {
             Step::Join | Step::Leave => return out.problems.push(super::wrong("guest's step")),
         };
         let current = self
+            .state
             .units
             .get(&unit)
             .is_some_and(|record| record.epoch == epoch || mutant!(AnyEpochWillDo));
-        if !current || !self.pending.requires(&obligation) {
+        if !current || !self.state.pending.requires(&obligation) {
             let cause = format!("{} of {unit} in {epoch:?} is not owed", step.word());
             return out.problems.push(Problem::Command(cause));
         }
-        let tenant = self.units.get(&unit).and_then(|record| record.state.tenant());
+        let tenant = self.state.units.get(&unit).and_then(|record| record.state.tenant());
         match (step, outcome) {
             (Step::Setup, Ok(properties)) => {
                 self.emit(now, UnitSetUp { unit, epoch, properties }, out);
@@ -266,7 +269,7 @@ impl SiteAuthority {
 
     /// A lease whose units are all ready goes active.
     fn settle(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
-        let Some(lease) = self.leases.get(&hash) else { return };
+        let Some(lease) = self.state.leases.get(&hash) else { return };
         let complete = (now < lease.term.end() || mutant!(NoTermRecheck))
             && matches!(&lease.state, State::Priming { pending, .. } if pending.is_empty())
             && lease.lacks() == 0;
@@ -277,9 +280,9 @@ impl SiteAuthority {
 
     /// Hands the units over, if one message can hold what there is to say about them.
     fn activate(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
-        let Some(lease) = self.leases.get(&hash) else { return };
+        let Some(lease) = self.state.leases.get(&hash) else { return };
         let units = lease.state.units();
-        let states = units.iter().filter_map(|unit| self.units.get(unit));
+        let states = units.iter().filter_map(|unit| self.state.units.get(unit));
         let bytes: usize =
             states.filter_map(|unit| unit.state.properties()).map(Properties::bytes).sum();
         if bytes <= MAX_UNIT_BYTES {
@@ -293,7 +296,7 @@ impl SiteAuthority {
 
     /// Closes a lease that the site cannot make good on; its units can be sold again.
     fn fail(&mut self, now: Time, hash: LinkHash, refusal: Refusal, out: &mut Output) {
-        let Some(lease) = self.leases.get(&hash) else { return };
+        let Some(lease) = self.state.leases.get(&hash) else { return };
         let tickets = lease.tickets.clone();
         let receipts = self.receipts(&tickets, now);
         self.emit(
@@ -305,7 +308,7 @@ impl SiteAuthority {
     }
 
     pub(super) fn decide(&mut self, now: Time, decision: Decision, out: &mut Output) {
-        if let Err(stale) = self.rounds.check(decision.round) {
+        if let Err(stale) = self.state.rounds.check(decision.round) {
             return out.problems.push(stale);
         }
         for assignment in decision.assignments {
@@ -321,21 +324,24 @@ impl SiteAuthority {
         for lease in self.stalled() {
             self.activate_or_fail(now, lease, out);
         }
-        let memo = self.rounds.news(decision.memo, &mut out.problems);
+        let memo = self.state.rounds.news(decision.memo, &mut out.problems);
         let wake = decision.wake.filter(|&wake| wake > now);
         self.emit(now, MapperAnswered { round: decision.round, memo, wake }, out);
     }
 
     fn check_assignment(&self, assignment: &Assignment) -> Result<(), String> {
         let Assignment { lease, units, .. } = assignment;
-        let record = self.leases.get(lease).ok_or_else(|| format!("no lease {lease}"))?;
+        let record = self.state.leases.get(lease).ok_or_else(|| format!("no lease {lease}"))?;
         let resource = &record.tickets[0].bottom().resource;
         if units.is_empty() || units.len() > record.lacks() as usize {
             return Err(format!("{} units for a lease that lacks {}", units.len(), record.lacks()));
         }
         let distinct: BTreeSet<_> = units.iter().collect();
         let good = |unit: &&UnitId| {
-            self.units.get(unit).is_some_and(|u| u.state.assignable() && u.resource == *resource)
+            self.state
+                .units
+                .get(unit)
+                .is_some_and(|u| u.state.assignable() && u.resource == *resource)
                 && !record.failed.contains(unit)
         };
         match units.iter().find(|unit| !good(unit)) {
@@ -349,18 +355,18 @@ impl SiteAuthority {
     /// some. One that could still get a unit was failed by fewer units than there are.
     fn stalled(&self) -> Vec<LinkHash> {
         let mut stalled: Vec<u64> = Vec::new();
-        for shelf in self.stocks.values() {
+        for shelf in self.state.stocks.values() {
             let left = u32::try_from(shelf.free.len() + shelf.cleaning.len()).unwrap_or(u32::MAX);
             stalled.extend(shelf.stalled.range((left, 0)..).map(|&(_, since)| since));
         }
         stalled.sort_unstable();
-        stalled.iter().filter_map(|since| self.short.get(since).copied()).collect()
+        stalled.iter().filter_map(|since| self.state.short.get(since).copied()).collect()
     }
 
     /// A lease that lacks units while none are left to put on it: it goes active with those it has if
     /// the guest can do with them, else it is closed. While some are still being set up, it waits.
     fn activate_or_fail(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
-        let Some(lease) = self.leases.get(&hash) else { return };
+        let Some(lease) = self.state.leases.get(&hash) else { return };
         let resource = &lease.tickets[0].bottom().resource;
         let left = self
             .free_units(resource)
@@ -386,7 +392,7 @@ impl SiteAuthority {
     }
 
     pub(super) fn reset(&mut self, now: Time, unit: UnitId, out: &mut Output) {
-        match self.units.get(&unit).map(|unit| &unit.state) {
+        match self.state.units.get(&unit).map(|unit| &unit.state) {
             Some(unit::State::Quarantined) => self.emit(now, UnitReset { unit }, out),
             Some(
                 state @ (unit::State::Free

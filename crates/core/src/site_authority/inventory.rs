@@ -57,7 +57,7 @@ pub enum WithdrawError {
 impl SiteAuthority {
     /// The types of its units, each with attributes and the number of units.
     pub fn inventory(&self) -> impl Iterator<Item = (&Name, &Attributes, u32)> {
-        self.stocks.iter().map(|(resource, shelf)| (resource, &shelf.attributes, shelf.total))
+        self.state.stocks.iter().map(|(resource, shelf)| (resource, &shelf.attributes, shelf.total))
     }
 
     /// The units that would be withdrawn: quarantined ones first, then free ones with the highest numbers.
@@ -65,13 +65,14 @@ impl SiteAuthority {
     /// # Errors
     /// Why so many cannot be withdrawn now.
     pub fn withdrawable(&self, resource: &Name, units: u32) -> Result<Vec<UnitId>, WithdrawError> {
-        let total = self.stocks.get(resource).map_or(0, |shelf| shelf.total);
+        let total = self.state.stocks.get(resource).map_or(0, |shelf| shelf.total);
         if units > total {
             return Err(WithdrawError::TooMany { resource: resource.clone(), total });
         }
         let undelegated = self.undelegated(resource);
         if units > undelegated {
-            let links = self.delegations.values().map(|delegation| delegation.ticket.bottom());
+            let links =
+                self.state.delegations.values().map(|delegation| delegation.ticket.bottom());
             let ends = links.filter(|link| link.resource == *resource).map(|link| link.term.end());
             return Err(WithdrawError::Delegated {
                 resource: resource.clone(),
@@ -80,7 +81,7 @@ impl SiteAuthority {
                 until: ends.max().unwrap_or(Time::MIN),
             });
         }
-        let of_type = self.units.iter().rev().filter(|(_, unit)| unit.resource == *resource);
+        let of_type = self.state.units.iter().rev().filter(|(_, unit)| unit.resource == *resource);
         let quarantined = |unit: &Unit| unit.state == unit::State::Quarantined;
         let (mut idle, others): (Vec<_>, Vec<_>) = of_type.partition(|(_, unit)| quarantined(unit));
         idle.extend(others.into_iter().filter(|(_, unit)| unit.state == unit::State::Free));
@@ -93,16 +94,16 @@ impl SiteAuthority {
 
     /// The units of a type that no delegation names.
     pub(super) fn undelegated(&self, resource: &Name) -> u32 {
-        let total = self.stocks.get(resource).map_or(0, |shelf| shelf.total);
-        let links = self.delegations.values().map(|delegation| delegation.ticket.bottom());
+        let total = self.state.stocks.get(resource).map_or(0, |shelf| shelf.total);
+        let links = self.state.delegations.values().map(|delegation| delegation.ticket.bottom());
         let of_type = links.filter(|link| link.resource == *resource);
         of_type.fold(total, |left, link| left.saturating_sub(link.units.get()))
     }
 
     /// Whether the units of a delegation are not what its broker was told.
     pub(super) fn has_other_attributes(&self, number: u64) -> bool {
-        self.delegations.get(&number).is_some_and(|delegation| {
-            let shelf = self.stocks.get(&delegation.ticket.bottom().resource);
+        self.state.delegations.get(&number).is_some_and(|delegation| {
+            let shelf = self.state.stocks.get(&delegation.ticket.bottom().resource);
             shelf.is_some_and(|shelf| shelf.attributes != delegation.attributes)
         })
     }
@@ -110,7 +111,7 @@ impl SiteAuthority {
     /// Journals what the plan has and the journal has not yet.
     pub(super) fn take_stock(&mut self, now: Time, out: &mut Output) {
         for Stock { resource, attributes, units } in self.plan.stock.clone() {
-            let shelf = self.stocks.get(&resource);
+            let shelf = self.state.stocks.get(&resource);
             let total = shelf.map_or(0, |shelf| shelf.total);
             if units > total {
                 self.emit(now, Stocked { resource, attributes, units: units - total }, out);
@@ -122,7 +123,7 @@ impl SiteAuthority {
     }
 
     pub(super) fn stock(&mut self, now: Time, resource: Name, units: NonZeroU32, out: &mut Output) {
-        match self.stocks.get(&resource).map(|shelf| shelf.attributes.clone()) {
+        match self.state.stocks.get(&resource).map(|shelf| shelf.attributes.clone()) {
             Some(attributes) => {
                 self.emit(now, Stocked { resource, attributes, units: units.get() }, out);
             }
@@ -140,7 +141,7 @@ impl SiteAuthority {
         units: NonZeroU32,
         out: &mut Output,
     ) {
-        let attributes = self.stocks.get(&resource).map(|shelf| shelf.attributes.clone());
+        let attributes = self.state.stocks.get(&resource).map(|shelf| shelf.attributes.clone());
         match self.withdrawable(&resource, units.get()) {
             Ok(withdrawn) => {
                 let attributes = attributes.unwrap_or_default();
@@ -151,12 +152,12 @@ impl SiteAuthority {
     }
 
     pub(super) fn stocked(&mut self, at: Time, fact: &Stocked) {
-        let first = self.numbered;
-        self.numbered += fact.units;
-        let shelf = self.stocks.entry(fact.resource.clone()).or_default();
+        let first = self.state.numbered;
+        self.state.numbered += fact.units;
+        let shelf = self.state.stocks.entry(fact.resource.clone()).or_default();
         shelf.attributes = fact.attributes.clone();
         shelf.total += fact.units;
-        for number in first..self.numbered {
+        for number in first..self.state.numbered {
             shelf.free.insert(UnitId(number));
             let unit = Unit {
                 resource: fact.resource.clone(),
@@ -164,9 +165,9 @@ impl SiteAuthority {
                 epoch: Epoch::default(),
                 served: None,
             };
-            self.units.insert(UnitId(number), unit);
+            self.state.units.insert(UnitId(number), unit);
         }
-        if !self.short.is_empty() {
+        if !self.state.short.is_empty() {
             self.consult(at);
         }
     }
@@ -177,22 +178,23 @@ impl SiteAuthority {
         fact: &InventoryChanged,
     ) -> Result<(), BadFact> {
         let resource = &fact.resource;
-        let shelf = self.stocks.get_mut(resource).ok_or_else(|| missing("stock", resource))?;
+        let shelf =
+            self.state.stocks.get_mut(resource).ok_or_else(|| missing("stock", resource))?;
         shelf.attributes = fact.attributes.clone();
         for id in &fact.withdrawn {
             let idle = |unit: &Unit| {
                 matches!(unit.state, unit::State::Free | unit::State::Quarantined)
                     && unit.resource == *resource
             };
-            if !self.units.get(id).is_some_and(idle) {
+            if !self.state.units.get(id).is_some_and(idle) {
                 return Err(missing("idle unit", id));
             }
-            self.units.remove(id);
+            self.state.units.remove(id);
             shelf.free.remove(id);
             shelf.total -= 1;
         }
         // One that is gone may have been what a lease waited for.
-        if !fact.withdrawn.is_empty() && !self.short.is_empty() {
+        if !fact.withdrawn.is_empty() && !self.state.short.is_empty() {
             self.consult(at);
         }
         Ok(())

@@ -83,7 +83,7 @@ impl<'a> View<'a> {
 
     /// What was remembered.
     pub fn memo(&self) -> &'a Memo {
-        self.actor.rounds.memo()
+        self.actor.state.rounds.memo()
     }
 
     /// The leases that lack units, in the order in which they came to.

@@ -14,6 +14,7 @@ pub mod machine;
 pub mod mapper;
 mod memory;
 mod redeem;
+mod state;
 mod survey;
 pub mod unit;
 
@@ -22,18 +23,14 @@ pub use inventory::WithdrawError;
 pub use memory::Limits;
 pub use survey::{SiteLeaseSurvey, UnitSurvey};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use self::memory::{Charges, RefusedTickets};
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
 use crate::actor::fact::BadFact;
-use crate::actor::pending::PendingEffects;
-use crate::actor::rounds::MapperRounds;
 use crate::actor::snapshot::{self, RestoreError, Settings};
-use crate::actor::timers::Timers;
 use crate::actor::{Actor, Base, Cause, Role, Setup, at_most};
 use crate::driver::{Epoch, UnitId};
 use crate::model::identity::ActorId;
@@ -47,7 +44,7 @@ use crate::site_authority::machine::State;
 use crate::site_authority::mapper::{Decision, View, Waiting};
 use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
-use crate::ticket::link::{AccountId, LinkHash};
+use crate::ticket::link::LinkHash;
 use crate::ticket::receipt::Receipt;
 
 /// What a site is told beside its [`Setup`].
@@ -94,38 +91,9 @@ pub type Output = crate::actor::effect::Output<Fact>;
 #[derive(Clone, Debug, PartialEq)]
 pub struct SiteAuthority {
     pub(crate) base: Base,
-    pub(crate) rounds: MapperRounds,
     plan: Plan,
     limits: Limits,
-    /// What it has, by type.
-    stocks: BTreeMap<Name, Shelf>,
-    units: BTreeMap<UnitId, Unit>,
-    /// Whom units serve, by lease: from its redeem until it is over and its units are clean.
-    tenancies: BTreeMap<LinkHash, Tenancy>,
-    /// How many numbers of units have been used, those of withdrawn units included.
-    numbered: u32,
-    /// The delegations that have not ended, by their numbers.
-    delegations: BTreeMap<u64, Delegation>,
-    /// The number of the newest delegation there ever was: none is used again.
-    last_delegation: u64,
-    /// The tree of claims: every link it was shown, under its parent.
-    claims: Ledger,
-    leases: BTreeMap<LinkHash, Lease>,
-    /// The lease that each redeemed or surrendered ticket belongs to.
-    by_ticket: BTreeMap<LinkHash, LinkHash>,
-    /// The accounts of tickets that were redeemed or given back whole: nothing is cut from them.
-    used: BTreeSet<AccountId>,
-    refused: RefusedTickets,
-    /// How much of all this is whose.
-    charges: Charges,
-    /// Leases that are not over.
-    live: BTreeSet<LinkHash>,
-    /// Leases that lack units, in the order in which they came to.
-    short: BTreeMap<u64, LinkHash>,
-    /// Units that are neither free nor quarantined.
-    busy: BTreeSet<UnitId>,
-    pending: PendingEffects<Obligation>,
-    timers: Timers<Timer>,
+    state: state::State,
 }
 
 /// The units of one type that are on no lease, and the leases that wait for them.
@@ -136,7 +104,7 @@ struct Shelf {
     free: BTreeSet<UnitId>,
     cleaning: BTreeSet<UnitId>,
     /// Leases that lack units and have none on the way: how many units have failed each, and where it
-    /// stands in [`SiteAuthority::short`].
+    /// stands in [`state::State::short`].
     stalled: BTreeSet<(u32, u64)>,
 }
 
@@ -275,26 +243,9 @@ impl SiteAuthority {
     pub fn new(setup: Setup, plan: Plan) -> Self {
         Self {
             base: Base::new(setup),
-            rounds: MapperRounds::default(),
+            state: state::State::default(),
             plan,
             limits: Limits::default(),
-            stocks: BTreeMap::new(),
-            units: BTreeMap::new(),
-            tenancies: BTreeMap::new(),
-            numbered: 0,
-            delegations: BTreeMap::new(),
-            last_delegation: 0,
-            claims: Ledger::default(),
-            leases: BTreeMap::new(),
-            by_ticket: BTreeMap::new(),
-            used: BTreeSet::new(),
-            refused: RefusedTickets::default(),
-            charges: Charges::default(),
-            live: BTreeSet::new(),
-            short: BTreeMap::new(),
-            busy: BTreeSet::new(),
-            pending: PendingEffects::default(),
-            timers: Timers::default(),
         }
     }
 
@@ -305,18 +256,18 @@ impl SiteAuthority {
 
     /// What the mapper is shown, if a round is open.
     pub fn view(&self, now: Time) -> Option<View<'_>> {
-        self.rounds.open().map(|round| View::new(self, now, round))
+        self.state.rounds.open().map(|round| View::new(self, now, round))
     }
 
     /// The units, each with its state and epoch.
     pub fn units(&self) -> impl Iterator<Item = (UnitId, &unit::State, Epoch)> {
-        self.units.iter().map(|(&id, unit)| (id, &unit.state, unit.epoch))
+        self.state.units.iter().map(|(&id, unit)| (id, &unit.state, unit.epoch))
     }
 
     /// All leases that are remembered and were somebody's: the guest's name for each, its term, the
     /// ticket it began with, and where it is in its life.
     pub fn leases(&self) -> impl Iterator<Item = (LeaseId, Term, &Ticket, &State)> {
-        self.leases.values().filter_map(|lease| {
+        self.state.leases.values().filter_map(|lease| {
             let id = lease.id?;
             Some((id, lease.term, &lease.tickets[0], &lease.state))
         })
@@ -324,34 +275,34 @@ impl SiteAuthority {
 
     /// Where a lease is in its life.
     pub fn lease(&self, ticket: LinkHash) -> Option<&State> {
-        self.leases.get(&ticket).map(|lease| &lease.state)
+        self.state.leases.get(&ticket).map(|lease| &lease.state)
     }
 
     /// The tree of claims.
     pub fn claims(&self) -> &Ledger {
-        &self.claims
+        &self.state.claims
     }
 
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting<'_>> {
-        self.short.values().filter_map(|&hash| {
-            let lease = self.leases.get(&hash)?;
+        self.state.short.values().filter_map(|&hash| {
+            let lease = self.state.leases.get(&hash)?;
             Some(Waiting {
                 lease: hash,
                 resource: &lease.tickets[0].bottom().resource,
                 lacks: lease.lacks(),
                 term: lease.term,
-                configuration: &self.tenancies.get(&hash)?.configuration,
+                configuration: &self.state.tenancies.get(&hash)?.configuration,
                 failed: &lease.failed,
             })
         })
     }
 
     pub(crate) fn free_units(&self, resource: &Name) -> impl Iterator<Item = UnitId> + use<'_> {
-        self.stocks.get(resource).into_iter().flat_map(|shelf| shelf.free.iter().copied())
+        self.state.stocks.get(resource).into_iter().flat_map(|shelf| shelf.free.iter().copied())
     }
 
     pub(crate) fn cleaning_units(&self, resource: &Name) -> impl Iterator<Item = UnitId> + use<'_> {
-        self.stocks.get(resource).into_iter().flat_map(|shelf| shelf.cleaning.iter().copied())
+        self.state.stocks.get(resource).into_iter().flat_map(|shelf| shelf.cleaning.iter().copied())
     }
 }
 
@@ -391,93 +342,12 @@ impl Actor for SiteAuthority {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        let Self {
-            base,
-            plan: _,
-            limits: _,
-            rounds,
-            stocks,
-            units,
-            tenancies,
-            numbered,
-            delegations,
-            last_delegation,
-            claims,
-            leases,
-            by_ticket,
-            used,
-            refused,
-            charges,
-            live,
-            short,
-            busy,
-            pending,
-            timers,
-        } = self;
-        let state = (
-            base.position,
-            rounds,
-            stocks,
-            (units, numbered),
-            tenancies,
-            (delegations, last_delegation),
-            claims,
-            leases,
-            by_ticket,
-            used,
-            refused,
-            charges,
-            short,
-            (live, busy),
-            pending,
-            timers,
-        );
-        snapshot::write(Role::SiteAuthority, &self.settings(), &state)
+        snapshot::write(Role::SiteAuthority, &self.settings(), self.base.position, &self.state)
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
-        let settings = self.settings();
-        let Self {
-            base,
-            plan: _,
-            limits: _,
-            rounds,
-            stocks,
-            units,
-            tenancies,
-            numbered,
-            delegations,
-            last_delegation,
-            claims,
-            leases,
-            by_ticket,
-            used,
-            refused,
-            charges,
-            live,
-            short,
-            busy,
-            pending,
-            timers,
-        } = self;
-        (
-            base.position,
-            *rounds,
-            *stocks,
-            (*units, *numbered),
-            *tenancies,
-            (*delegations, *last_delegation),
-            *claims,
-            *leases,
-            *by_ticket,
-            *used,
-            *refused,
-            *charges,
-            *short,
-            (*live, *busy),
-            *pending,
-            *timers,
-        ) = snapshot::read(Role::SiteAuthority, &settings, bytes)?;
+        (self.base.position, self.state) =
+            snapshot::read(Role::SiteAuthority, &self.settings(), bytes)?;
         Ok(())
     }
 
@@ -485,33 +355,34 @@ impl Actor for SiteAuthority {
         let effect = |(id, obligation, at): (EffectId, &Obligation, Time)| {
             Some((id, self.effect(obligation, (id, at))?))
         };
-        self.pending.after(position).filter_map(effect).collect()
+        self.state.pending.after(position).filter_map(effect).collect()
     }
 
     fn is_pending(&self, id: EffectId) -> bool {
-        self.pending.is_pending(id)
+        self.state.pending.is_pending(id)
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        self.timers.next()
+        self.state.timers.next()
     }
 
     fn unfinished(&self, most: usize) -> Vec<String> {
-        let leases = self.live.iter().filter_map(|lease| {
-            let lease = self.leases.get(lease)?;
+        let leases = self.state.live.iter().filter_map(|lease| {
+            let lease = self.state.leases.get(lease)?;
             Some(format!("lease {} is {}", lease.id?, lease.state.word()))
         });
-        let units = self.busy.iter().filter_map(|id| {
-            let unit = self.units.get(id)?;
+        let units = self.state.busy.iter().filter_map(|id| {
+            let unit = self.state.units.get(id)?;
             Some(format!("unit {id} is {}", unit.state.word()))
         });
         let (first, last) = (Obligation::Delegate(0), Obligation::Delegate(u64::MAX));
-        let offers = self.pending.between(first, last).filter_map(|obligation| match obligation {
-            Obligation::Delegate(number) => {
-                Some(format!("delegation {number} is not acknowledged"))
-            }
-            Obligation::Consult | Obligation::Setup(_) | Obligation::Teardown(_) => None,
-        });
+        let offers =
+            self.state.pending.between(first, last).filter_map(|obligation| match obligation {
+                Obligation::Delegate(number) => {
+                    Some(format!("delegation {number} is not acknowledged"))
+                }
+                Obligation::Consult | Obligation::Setup(_) | Obligation::Teardown(_) => None,
+            });
         at_most(leases.chain(units).chain(offers), most)
     }
 

@@ -64,7 +64,7 @@ impl SiteAuthority {
         if let Some(refusal) = self.uncovered(&ticket) {
             return self.refuse_uncovered(now, &ticket, refusal, out);
         }
-        if let Err(quota) = self.charges.admit(&self.limits, &ticket, &configuration) {
+        if let Err(quota) = self.state.charges.admit(&self.limits, &ticket, &configuration) {
             return self.refuse(now, from, hash, quota, out);
         }
         // The ticket is good, but not for this: it comes back at once, so that the units can be sold.
@@ -103,7 +103,7 @@ impl SiteAuthority {
             }
         }
         match refused {
-            Some((hash, refusal)) if taken.is_empty() => match self.refused.get(hash) {
+            Some((hash, refusal)) if taken.is_empty() => match self.state.refused.get(hash) {
                 Some((holder, ..)) if holder == from => {
                     self.answer_known(hash, out);
                 }
@@ -125,11 +125,11 @@ impl SiteAuthority {
         if holder != from && !mutant!(HolderNotChecked) {
             return Err(TicketFault::NotHolder(holder).into());
         }
-        if let Some(&lease) = self.by_ticket.get(&hash) {
+        if let Some(&lease) = self.state.by_ticket.get(&hash) {
             self.give_back(now, lease, out);
             return Ok(());
         }
-        if let Some((_, refusal, _)) = self.refused.get(hash) {
+        if let Some((_, refusal, _)) = self.state.refused.get(hash) {
             return Err(refusal);
         }
         match self.check(now, from, ticket, &Properties::default()) {
@@ -142,7 +142,7 @@ impl SiteAuthority {
             self.refuse_for_good(now, ticket, &refusal, out);
             return Err(refusal);
         }
-        self.charges.admit(&self.limits, ticket, &Properties::default())?;
+        self.state.charges.admit(&self.limits, ticket, &Properties::default())?;
         self.surrender(now, ticket, CloseReason::GivenBack, out);
         Ok(())
     }
@@ -154,7 +154,7 @@ impl SiteAuthority {
     }
 
     fn give_back(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
-        let Some(lease) = self.leases.get(&hash) else { return };
+        let Some(lease) = self.state.leases.get(&hash) else { return };
         let ignored = mutant!(CloseDuringSetupLost) && lease.state.word() == "Priming";
         if matches!(lease.state, State::Closed { .. }) || ignored {
             return;
@@ -168,16 +168,17 @@ impl SiteAuthority {
     fn answer_close(&self, now: Time, from: ActorId, taken: &[LinkHash], out: &mut Output) {
         let Some(&first) = taken.first() else { return };
         let mut seen = BTreeSet::new();
-        let known = taken.iter().filter_map(|ticket| self.by_ticket.get(ticket).copied());
+        let known = taken.iter().filter_map(|ticket| self.state.by_ticket.get(ticket).copied());
         let leases: Vec<LinkHash> = known.filter(|lease| seen.insert(*lease)).collect();
-        let leases: Vec<&Lease> = leases.iter().filter_map(|hash| self.leases.get(hash)).collect();
+        let leases: Vec<&Lease> =
+            leases.iter().filter_map(|hash| self.state.leases.get(hash)).collect();
         let closed = || leases.iter().filter_map(|lease| lease.closed.as_ref());
         let receipts = closed().flat_map(|(_, receipts)| receipts.iter().cloned()).collect();
         let refusal = leases.first().and_then(|lease| failure(&lease.state));
         let message = Message::Closed { ticket: first, refusal, receipts };
         let mut causes: Vec<Cause> = closed().map(|&(cause, _)| cause).collect();
         causes.sort_by_key(|cause| cause.position);
-        let whole = taken.iter().all(|ticket| self.by_ticket.contains_key(ticket));
+        let whole = taken.iter().all(|ticket| self.state.by_ticket.contains_key(ticket));
         out.replies.push(match causes[..] {
             [cause] if leases[0].tickets[0].hash() == first => {
                 self.base.answer(from, cause, message)
@@ -190,15 +191,15 @@ impl SiteAuthority {
 
     /// Whether a ticket was redeemed, surrendered or refused before.
     fn is_known(&self, hash: LinkHash) -> bool {
-        self.refused.get(hash).is_some() || self.by_ticket.contains_key(&hash)
+        self.state.refused.get(hash).is_some() || self.state.by_ticket.contains_key(&hash)
     }
 
     /// Answers a ticket that is known.
     fn answer_known(&self, hash: LinkHash, out: &mut Output) {
-        if let Some((holder, refusal, cause)) = self.refused.get(hash) {
+        if let Some((holder, refusal, cause)) = self.state.refused.get(hash) {
             let message = Message::Refused { subject: Subject::Ticket(hash), refusal };
             out.replies.push(self.base.answer(holder, cause, message));
-        } else if let Some(&lease) = self.by_ticket.get(&hash) {
+        } else if let Some(&lease) = self.state.by_ticket.get(&hash) {
             self.repeat_answer(lease, hash, out);
         }
     }
@@ -206,7 +207,7 @@ impl SiteAuthority {
     /// Answers as the lease stands: with its units, with its end, or, while it is being set up, not at
     /// all: the guest waits.
     pub(super) fn repeat_answer(&self, hash: LinkHash, ticket: LinkHash, out: &mut Output) {
-        let Some(lease) = self.leases.get(&hash) else { return };
+        let Some(lease) = self.state.leases.get(&hash) else { return };
         if let Some((cause, receipts)) = &lease.closed {
             let (refusal, receipts) = (failure(&lease.state), receipts.clone());
             let message = Message::Closed { ticket: hash, refusal, receipts };
@@ -215,7 +216,7 @@ impl SiteAuthority {
         let shown = lease.tickets.iter().find(|t| t.hash() == ticket);
         let (Some(shown), Some(cause)) = (shown, lease.answer_to(ticket)) else { return };
         let units = lease.state.units().into_iter().filter_map(|unit| {
-            let record = self.units.get(&unit)?;
+            let record = self.state.units.get(&unit)?;
             let properties = record.state.properties()?.clone();
             Some(LeasedUnit { unit, epoch: record.epoch, properties })
         });
@@ -255,8 +256,8 @@ impl SiteAuthority {
         if link.term.end() <= now {
             return Err(Refusal::TooLate(link.term.end()));
         }
-        let Some(stock) = self.stocks.get(&link.resource) else {
-            let known = self.stocks.keys().cloned().collect();
+        let Some(stock) = self.state.stocks.get(&link.resource) else {
+            let known = self.state.stocks.keys().cloned().collect();
             return Err(Refusal::NoSuchType { resource: link.resource.clone(), known });
         };
         match link.constraints.first_broken(&stock.attributes, configuration) {
@@ -279,7 +280,7 @@ impl SiteAuthority {
     /// Remembers a refusal, so that the answer stays the same. Where there is no room for it, the ticket is
     /// judged anew each time.
     fn refuse_for_good(&mut self, now: Time, ticket: &Ticket, refusal: &Refusal, out: &mut Output) {
-        if self.refused.has_room(&self.limits, ticket, refusal) {
+        if self.state.refused.has_room(&self.limits, ticket, refusal) {
             let (ticket, denial) = (ticket.clone(), Denial::of(refusal));
             self.emit(now, TicketRefused { ticket, denial }, out);
         }
@@ -289,15 +290,16 @@ impl SiteAuthority {
     /// under its parent, for which there is evidence, or is used itself.
     fn uncovered(&self, ticket: &Ticket) -> Option<Refusal> {
         let links = ticket.links();
-        let bottom = self.claims.account(ticket.bottom().account());
+        let bottom = self.state.claims.account(ticket.bottom().account());
         let handed_on = bottom.is_some_and(Account::has_children);
-        let used = links[..links.len() - 1].iter().any(|link| self.used.contains(&link.account()));
+        let used =
+            links[..links.len() - 1].iter().any(|link| self.state.used.contains(&link.account()));
         if (handed_on || used) && !mutant!(UsedAndHandedOn) {
             let cause = "a ticket is used or handed on, never both".to_owned();
             return Some(Refusal::Malformed(cause));
         }
         let (depth, overdrawn) = (1..links.len()).find_map(|depth| {
-            let overdrawn = self.claims.check(&links[depth - 1], &links[depth]).err()?;
+            let overdrawn = self.state.claims.check(&links[depth - 1], &links[depth]).err()?;
             Some((depth, overdrawn))
         })?;
         let (count, at) = (overdrawn.links.len(), overdrawn.at);
@@ -317,7 +319,7 @@ impl SiteAuthority {
 
     /// The evidence with every generation of the parent that a link in it names.
     fn evidence(&self, ticket: &Ticket, depth: usize, found: Overdrawn) -> Option<Evidence> {
-        let account = self.claims.account(ticket.links()[depth - 1].account())?;
+        let account = self.state.claims.account(ticket.links()[depth - 1].account())?;
         let above = ticket.links()[..depth - 1].to_vec();
         let named: BTreeSet<_> = found.links.iter().filter_map(|link| link.parent).collect();
         let parents = account
@@ -336,8 +338,8 @@ impl SiteAuthority {
     /// The lease that a ticket goes on from.
     fn extendable(&self, extends: LinkHash, link: &SignedLink) -> Result<LinkHash, Refusal> {
         let refused = Refusal::NotExtendable(link.term);
-        let hash = *self.by_ticket.get(&extends).ok_or(refused.clone())?;
-        let lease = self.leases.get(&hash).ok_or(refused.clone())?;
+        let hash = *self.state.by_ticket.get(&extends).ok_or(refused.clone())?;
+        let lease = self.state.leases.get(&hash).ok_or(refused.clone())?;
         let fits = matches!(lease.state, State::Active { .. })
             && (lease.holder() == link.holder || mutant!(ExtendsAnybody))
             && lease.tickets[0].bottom().resource == link.resource

@@ -54,23 +54,23 @@ impl Unit {
 impl SiteAuthority {
     /// Its units, by number.
     pub fn unit_survey(&self) -> impl Iterator<Item = UnitSurvey<'_>> {
-        self.units.iter().map(|(&id, unit)| unit.survey(id))
+        self.state.units.iter().map(|(&id, unit)| unit.survey(id))
     }
 
     /// One of its units.
     pub fn unit_survey_of(&self, id: UnitId) -> Option<UnitSurvey<'_>> {
-        self.units.get(&id).map(|unit| unit.survey(id))
+        self.state.units.get(&id).map(|unit| unit.survey(id))
     }
 
     /// The leases it remembers.
     pub fn lease_survey(&self) -> impl Iterator<Item = SiteLeaseSurvey<'_>> {
-        self.leases.keys().filter_map(|&ticket| self.lease_survey_of(ticket))
+        self.state.leases.keys().filter_map(|&ticket| self.lease_survey_of(ticket))
     }
 
     /// The lease that a ticket began or extended, if it is remembered.
     pub fn lease_survey_of(&self, ticket: LinkHash) -> Option<SiteLeaseSurvey<'_>> {
-        let ticket = *self.by_ticket.get(&ticket).unwrap_or(&ticket);
-        let lease = self.leases.get(&ticket)?;
+        let ticket = *self.state.by_ticket.get(&ticket).unwrap_or(&ticket);
+        let lease = self.state.leases.get(&ticket)?;
         Some(SiteLeaseSurvey {
             ticket,
             id: lease.id,
@@ -85,6 +85,6 @@ impl SiteAuthority {
 
     /// The delegations it has out, each with its newest generation.
     pub fn delegations(&self) -> impl Iterator<Item = &Ticket> {
-        self.delegations.values().map(|delegation| &delegation.ticket)
+        self.state.delegations.values().map(|delegation| &delegation.ticket)
     }
 }

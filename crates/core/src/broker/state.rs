@@ -1,0 +1,38 @@
+//! What a broker's journal folds to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Holding, IssuedTicket, Obligation, Record, Share, Timer};
+use crate::actor::pending::PendingEffects;
+use crate::actor::rounds::MapperRounds;
+use crate::actor::timers::Timers;
+use crate::model::calendar::Calendar;
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::slice::RequestId;
+use crate::ticket::ledger::Ledger;
+use crate::ticket::link::{AccountId, LinkHash};
+
+/// The state that a snapshot holds, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(super) rounds: MapperRounds,
+    /// What was cut from the tickets it holds.
+    pub(super) ledger: Ledger,
+    /// What is free on all of its tickets of a type together.
+    pub(super) totals: BTreeMap<Name, Calendar>,
+    /// The tickets it holds, newest generation, with what their units are like.
+    pub(super) holdings: BTreeMap<AccountId, Holding>,
+    pub(super) requests: BTreeMap<RequestId, Record>,
+    /// What each service manager takes up of them.
+    pub(super) of_each: BTreeMap<ActorId, Share>,
+    /// Open requests by the position at which they came.
+    pub(super) open: BTreeMap<u64, RequestId>,
+    /// The tickets it has cut.
+    pub(super) issued: BTreeMap<LinkHash, IssuedTicket>,
+    pub(super) serial: u64,
+    pub(super) pending: PendingEffects<Obligation>,
+    pub(super) timers: Timers<Timer>,
+}

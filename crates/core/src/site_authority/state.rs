@@ -1,0 +1,50 @@
+//! What a site authority's journal folds to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::memory::{Charges, RefusedTickets};
+use super::{Delegation, Lease, Obligation, Shelf, Tenancy, Timer, Unit};
+use crate::actor::pending::PendingEffects;
+use crate::actor::rounds::MapperRounds;
+use crate::actor::timers::Timers;
+use crate::driver::UnitId;
+use crate::model::name::Name;
+use crate::ticket::ledger::Ledger;
+use crate::ticket::link::{AccountId, LinkHash};
+
+/// The state that a snapshot holds, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(super) rounds: MapperRounds,
+    /// What it has, by type.
+    pub(super) stocks: BTreeMap<Name, Shelf>,
+    pub(super) units: BTreeMap<UnitId, Unit>,
+    /// How many numbers of units have been used, those of withdrawn units included.
+    pub(super) numbered: u32,
+    /// Whom units serve, by lease: from its redeem until it is over and its units are clean.
+    pub(super) tenancies: BTreeMap<LinkHash, Tenancy>,
+    /// The delegations that have not ended, by their numbers.
+    pub(super) delegations: BTreeMap<u64, Delegation>,
+    /// The number of the newest delegation there ever was: none is used again.
+    pub(super) last_delegation: u64,
+    /// The tree of claims: every link it was shown, under its parent.
+    pub(super) claims: Ledger,
+    pub(super) leases: BTreeMap<LinkHash, Lease>,
+    /// The lease that each redeemed or surrendered ticket belongs to.
+    pub(super) by_ticket: BTreeMap<LinkHash, LinkHash>,
+    /// The accounts of tickets that were redeemed or given back whole: nothing is cut from them.
+    pub(super) used: BTreeSet<AccountId>,
+    pub(super) refused: RefusedTickets,
+    /// How much of all this is whose.
+    pub(super) charges: Charges,
+    /// Leases that lack units, in the order in which they came to.
+    pub(super) short: BTreeMap<u64, LinkHash>,
+    /// Leases that are not over.
+    pub(super) live: BTreeSet<LinkHash>,
+    /// Units that are neither free nor quarantined.
+    pub(super) busy: BTreeSet<UnitId>,
+    pub(super) pending: PendingEffects<Obligation>,
+    pub(super) timers: Timers<Timer>,
+}
