@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-use model::cases::{self, Budget, Case, Shell, Wish, wish};
-use model::cast::{GUEST, RIVAL};
+use model::cases::{self, Budget, Case, PlannedRequest, Shell, planned};
 use model::explore::{Explored, breaks, explore};
 use model::joint::Triple;
+use model::participants::{GUEST, RIVAL};
 use tenure_tests::{check_block, check_golden};
 
 /// What stands above the table of joint states.
@@ -77,7 +77,7 @@ fn the_document_counts_what_was_explored() {
 fn a_shell_that_sends_before_it_appends_breaks_its_word() {
     let case = Case {
         shell: Shell::Sends,
-        wishes: vec![Wish { answer_by: 11, ..wish(GUEST, 11) }, wish(RIVAL, 11)],
+        requests: vec![PlannedRequest { answer_by: 11, ..planned(GUEST, 11) }, planned(RIVAL, 11)],
         from: 10,
         until: 11,
         budget: Budget { crashes: 1, ..Budget::NONE },

@@ -11,8 +11,8 @@ mod names;
 mod tell;
 #[path = "scenarios/network.rs"]
 mod network;
-#[path = "scenarios/player.rs"]
-mod player;
+#[path = "scenarios/participant.rs"]
+mod participant;
 #[path = "scenarios/audit.rs"]
 mod audit;
 #[path = "scenarios/world.rs"]

@@ -30,6 +30,8 @@ mod coverage;
 mod reference;
 #[path = "system/laws.rs"]
 mod laws;
+#[path = "system/glossary.rs"]
+mod glossary;
 #[path = "system/fork.rs"]
 mod fork;
 #[path = "system/units.rs"]

@@ -13,7 +13,7 @@ use tenure_sim::workload::parse_span;
 
 use crate::journal::JournalCommand;
 use crate::live::args::{
-    BrokerCommand, ConfigCommand, DevArgs, Door, LeaseCommand, SiteCommand, SliceCommand,
+    BrokerCommand, ConfigCommand, DevArgs, Endpoint, LeaseCommand, SiteCommand, SliceCommand,
     TicketCommand, UpArgs,
 };
 use crate::workload::ShowArgs;
@@ -63,7 +63,7 @@ pub(crate) enum Command {
         command: TicketCommand,
     },
     /// Say what is wrong with a deployment, if anything is
-    Doctor(Door),
+    Doctor(Endpoint),
     /// Print counters and histograms of a deployment, in the format of Prometheus
     Metrics {
         /// The data folder of the deployment

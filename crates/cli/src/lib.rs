@@ -141,7 +141,7 @@ fn dispatch(cli: &Cli, console: &mut Console<'_>) -> Result<(), Error> {
         Command::Site { command } => live::site(command, console),
         Command::Broker { command } => live::broker(command, console),
         Command::Ticket { command } => live::ticket(command, console),
-        Command::Doctor(door) => live::doctor(door, console),
+        Command::Doctor(endpoint) => live::doctor(endpoint, console),
         Command::Metrics { data } => live::metrics(data, console),
         Command::Config { command } => live::config(command, console),
         Command::Completions { shell } => manual::completions(*shell, console),

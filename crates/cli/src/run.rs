@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use tenure_core::model::time::{Span, Time};
 use tenure_sim::emulation::{Emulation, Inputs, Kept, Progress as Reached};
-use tenure_sim::report::{Report, Series, Verdict};
+use tenure_sim::report::{Report, RunVerdict, Series};
 use tenure_sim::scenario::{Point, Scenario};
 
 use crate::demand::Logs;
@@ -36,7 +36,7 @@ impl Run {
     pub(crate) fn failure(&self) -> Option<String> {
         let Report { verdict, problems, .. } = &self.report;
         match problems.first() {
-            _ if *verdict == Verdict::Complete => None,
+            _ if *verdict == RunVerdict::Complete => None,
             Some(problem) => Some(format!("{}: {problem}", verdict.word())),
             None => Some(verdict.word().to_owned()),
         }
@@ -131,7 +131,7 @@ fn run(
     let wall_s = start.elapsed().as_secs_f64();
     let mut report = emulation.report();
     if let Some(failure) = failure {
-        report.verdict = Verdict::Failed;
+        report.verdict = RunVerdict::Failed;
         report.problems.insert(0, failure);
     }
     let (verdict, facts) = (report.verdict.word(), report.facts);

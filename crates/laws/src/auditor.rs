@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::{Books, Unfounded};
+use super::model::{Model, Unfounded};
 use super::{
-    Bounds, Breach, Cast, Check, LAWS, Law, Observation, Scene, Tally, Verdict, Violation, benches,
+    Bounds, Breach, Check, LAWS, Law, LawVerdict, Observation, Participants, Scene, Tally,
+    Violation, checkers,
 };
 
 use tenure_core::model::identity::ActorId;
@@ -16,22 +17,22 @@ use tenure_core::ticket::Ticket;
 ///
 /// After a violation the auditor may be asked on, but what it then says may follow from the first.
 pub struct Auditor {
-    books: Books,
-    benches: Vec<Box<dyn Check>>,
+    model: Model,
+    checkers: Vec<Box<dyn Check>>,
     tallies: Vec<Tally>,
 }
 
 impl Auditor {
     /// An auditor that has seen nothing yet, of a deployment whose facts it is shown in the order in
     /// which they become durable.
-    pub fn new(cast: Cast) -> Self {
-        Self::of(Books::new(cast, true))
+    pub fn new(participants: Participants) -> Self {
+        Self::of(Model::new(participants, true))
     }
 
-    fn of(books: Books) -> Self {
-        let benches = benches();
-        let tallies = vec![Tally::default(); benches.len()];
-        Self { books, benches, tallies }
+    fn of(model: Model) -> Self {
+        let checkers = checkers();
+        let tallies = vec![Tally::default(); checkers.len()];
+        Self { model, checkers, tallies }
     }
 
     /// Takes in what happened at the true time `now`; an error is the first law that it breaks. Whatever
@@ -46,41 +47,41 @@ impl Auditor {
             | Observation::Unmoved { actor, .. }
             | Observation::Rested { actor, .. } => *actor,
         };
-        if !self.books.cast.honest(actor) {
+        if !self.model.participants.honest(actor) {
             return Ok(());
         }
-        self.ask(now, actor, |bench, scene, tally| bench.happened(scene, seen, tally))?;
+        self.ask(now, actor, |checker, scene, tally| checker.happened(scene, seen, tally))?;
         if let Observation::Durable { entries, .. } = seen {
             for entry in *entries {
                 self.fact(now, actor, entry)?;
             }
-            self.ask(now, actor, |bench, scene, tally| bench.batched(scene, tally))?;
+            self.ask(now, actor, |checker, scene, tally| checker.batched(scene, tally))?;
         }
         Ok(())
     }
 
     /// A burst of requests begins: ten times what came before, say.
     pub fn burst_begins(&mut self) {
-        self.benches.iter_mut().for_each(|bench| bench.burst(None));
+        self.checkers.iter_mut().for_each(|checker| checker.burst(None));
     }
 
     /// The burst is over at the true time `now`; within `bound` it must leave no trace (L5).
     pub fn burst_ends(&mut self, now: Time, bound: Span) {
-        self.benches.iter_mut().for_each(|bench| bench.burst(Some(now.plus(bound))));
+        self.checkers.iter_mut().for_each(|checker| checker.burst(Some(now.plus(bound))));
     }
 
     /// The faults have stopped and the clocks keep to the margin: from now on everything must come to its
     /// end within `bounds`.
     pub fn healed(&mut self, now: Time, bounds: Bounds) {
-        for bench in &mut self.benches {
-            bench.healed(now, bounds);
+        for checker in &mut self.checkers {
+            checker.healed(now, bounds);
         }
     }
 
     /// The run is over: what must have come to its end by now?
     pub fn settle(&mut self, now: Time) -> Result<(), Violation> {
-        for ((bench, tally), law) in self.benches.iter_mut().zip(&mut self.tallies).zip(LAWS) {
-            let settled = bench.settled(&self.books, now, tally);
+        for ((checker, tally), law) in self.checkers.iter_mut().zip(&mut self.tallies).zip(LAWS) {
+            let settled = checker.settled(&self.model, now, tally);
             settled.map_err(|Breach(what)| Violation { law, at: now, actor: None, what })?;
         }
         Ok(())
@@ -93,24 +94,24 @@ impl Auditor {
     }
 
     fn fact(&mut self, now: Time, actor: ActorId, entry: &Entry) -> Result<(), Violation> {
-        let position = self.books.length(actor);
-        self.ask_about(now, (actor, entry.at), |bench, scene, tally| match &entry.fact {
-            Fact::SiteAuthority(fact) => bench.site(scene, fact, tally),
-            Fact::Broker(fact) => bench.broker(scene, fact, tally),
-            Fact::ServiceManager(fact) => bench.guest(scene, fact, tally),
+        let position = self.model.length(actor);
+        self.ask_about(now, (actor, entry.at), |checker, scene, tally| match &entry.fact {
+            Fact::SiteAuthority(fact) => checker.site(scene, fact, tally),
+            Fact::Broker(fact) => checker.broker(scene, fact, tally),
+            Fact::ServiceManager(fact) => checker.guest(scene, fact, tally),
         })?;
         for ticket in tickets_in(&entry.fact) {
-            self.ask_about(now, (actor, entry.at), |bench, scene, tally| {
-                bench.ticket(scene, ticket, tally)
+            self.ask_about(now, (actor, entry.at), |checker, scene, tally| {
+                checker.ticket(scene, ticket, tally)
             })?;
         }
-        let folded = self.books.fold(actor, entry).map_err(|Unfounded(cause)| {
-            let (name, (kind, _)) = (self.books.name(actor), entry.fact.kind());
+        let folded = self.model.fold(actor, entry).map_err(|Unfounded(cause)| {
+            let (name, (kind, _)) = (self.model.name(actor), entry.fact.kind());
             format!("fact {position} of {name} (`{kind}`) does not follow: {cause}")
         });
-        self.ask_about(now, (actor, entry.at), |bench, scene, tally| {
-            bench.folded(scene, folded.as_ref().err().map(String::as_str), tally)?;
-            folded.iter().flatten().try_for_each(|change| bench.change(scene, change, tally))
+        self.ask_about(now, (actor, entry.at), |checker, scene, tally| {
+            checker.folded(scene, folded.as_ref().err().map(String::as_str), tally)?;
+            folded.iter().flatten().try_for_each(|change| checker.change(scene, change, tally))
         })
     }
 
@@ -118,7 +119,7 @@ impl Auditor {
         &mut self,
         now: Time,
         actor: ActorId,
-        question: impl Fn(&mut dyn Check, &Scene<'_>, &mut Tally) -> Verdict,
+        question: impl Fn(&mut dyn Check, &Scene<'_>, &mut Tally) -> LawVerdict,
     ) -> Result<(), Violation> {
         self.ask_about(now, (actor, now), question)
     }
@@ -128,11 +129,11 @@ impl Auditor {
         &mut self,
         now: Time,
         (actor, at): (ActorId, Time),
-        question: impl Fn(&mut dyn Check, &Scene<'_>, &mut Tally) -> Verdict,
+        question: impl Fn(&mut dyn Check, &Scene<'_>, &mut Tally) -> LawVerdict,
     ) -> Result<(), Violation> {
-        let scene = Scene { books: &self.books, now, actor, at };
-        for ((bench, tally), law) in self.benches.iter_mut().zip(&mut self.tallies).zip(LAWS) {
-            question(&mut **bench, &scene, tally).map_err(|Breach(what)| Violation {
+        let scene = Scene { model: &self.model, now, actor, at };
+        for ((checker, tally), law) in self.checkers.iter_mut().zip(&mut self.tallies).zip(LAWS) {
+            question(&mut **checker, &scene, tally).map_err(|Breach(what)| Violation {
                 law,
                 at: now,
                 actor: Some(actor),
@@ -171,14 +172,14 @@ fn all(tickets: &[(u16, Ticket)]) -> Vec<&Ticket> {
 /// order of their times, each on its own actor's clock, and words of actors whose journals are not
 /// there count for nothing. Answers how often each law has looked at something.
 pub fn audit_journals<'a>(
-    cast: &Cast,
+    participants: &Participants,
     journals: &BTreeMap<ActorId, &'a [Entry]>,
 ) -> Result<Vec<(&'static Law, u64)>, Violation> {
-    let mut cast = cast.clone();
-    for (id, player) in &mut cast.players {
-        player.honest &= journals.contains_key(id);
+    let mut participants = participants.clone();
+    for (id, participant) in &mut participants.members {
+        participant.honest &= journals.contains_key(id);
     }
-    let mut auditor = Auditor::of(Books::new(cast, false));
+    let mut auditor = Auditor::of(Model::new(participants, false));
     let mut rest = journals.clone();
     let first = |(&id, facts): (&ActorId, &&'a [Entry])| Some((facts.first()?.at, id));
     let mut next: BTreeSet<(Time, ActorId)> = rest.iter().filter_map(first).collect();
@@ -188,7 +189,7 @@ pub fn audit_journals<'a>(
         let Some((entry, left)) = rest.get(&actor).and_then(|facts| facts.split_first()) else {
             continue;
         };
-        if auditor.books.cast.honest(actor) {
+        if auditor.model.participants.honest(actor) {
             auditor.fact(at, actor, entry)?;
         }
         next.extend(left.first().map(|entry| (entry.at, actor)));

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::{Books, GuestBooks, Subject};
-use super::{Bounds, Change, Check, Law, Observation, Scene, Tally, Verdict};
+use super::model::{Model, GuestModel, Subject};
+use super::{Bounds, Change, Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::model::identity::ActorId;
 use tenure_core::service_manager::machine::State;
 use tenure_core::wire::message::Message;
@@ -36,7 +36,7 @@ fn question(word: &str) -> Option<&'static str> {
 }
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     /// When the faults stopped, and how long a request may take from then on.
     healed: Option<(Time, Span)>,
     /// The leases that wait, and since when.
@@ -47,11 +47,11 @@ pub(super) struct Bench {
     by_last_word: BTreeSet<(ActorId, Time, LeaseId)>,
 }
 
-impl Check for Bench {
-    fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> Verdict {
+impl Check for Checker {
+    fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> LawVerdict {
         let Subject::Lease(guest, lease) = change.subject else { return Ok(()) };
         self.asks(guest, lease, change);
-        self.waits_for_tickets(scene.books, guest, lease);
+        self.waits_for_tickets(scene.model, guest, lease);
         let waits = ["Asking", "GivenUp", "Redeeming", "Joining"];
         let word = change.to.split('+').next().unwrap_or_default();
         if waits.contains(&word) {
@@ -59,15 +59,15 @@ impl Check for Bench {
             return Ok(());
         }
         match self.waiting.remove(&(guest, lease)) {
-            Some(since) => self.in_time(scene.books, scene.now, ((guest, lease), since), tally),
+            Some(since) => self.in_time(scene.model, scene.now, ((guest, lease), since), tally),
             None => Ok(()),
         }
     }
 
-    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
         match *seen {
             Observation::Sent { envelope, .. } => {
-                let Some(guest) = scene.books.guests.get(&scene.actor) else { return Ok(()) };
+                let Some(guest) = scene.model.guests.get(&scene.actor) else { return Ok(()) };
                 let lease = lease_of(guest, &envelope.message);
                 let unasked = self.unasked.get_mut(&scene.actor);
                 lease.and_then(|lease| unasked?.remove(&lease));
@@ -82,15 +82,15 @@ impl Check for Bench {
         self.healed = Some((now, bounds.request));
     }
 
-    fn settled(&mut self, books: &Books, now: Time, tally: &mut Tally) -> Verdict {
+    fn settled(&mut self, model: &Model, now: Time, tally: &mut Tally) -> LawVerdict {
         self.waiting
             .iter()
-            .try_for_each(|(&lease, &since)| self.in_time(books, now, (lease, since), tally))
+            .try_for_each(|(&lease, &since)| self.in_time(model, now, (lease, since), tally))
     }
 }
 
 /// The lease that a guest sends a question for.
-fn lease_of(guest: &GuestBooks, message: &Message) -> Option<LeaseId> {
+fn lease_of(guest: &GuestModel, message: &Message) -> Option<LeaseId> {
     let of_ticket = |hash| guest.tickets.get(hash).copied();
     match message {
         Message::Request(request) => guest.requests.get(&request.id.number).map(|asked| asked.2),
@@ -101,7 +101,7 @@ fn lease_of(guest: &GuestBooks, message: &Message) -> Option<LeaseId> {
     }
 }
 
-impl Bench {
+impl Checker {
     /// A lease comes to wait for an answer, or no longer does.
     fn asks(&mut self, guest: ActorId, lease: LeaseId, change: &Change) {
         let unasked = self.unasked.entry(guest).or_default();
@@ -118,8 +118,8 @@ impl Bench {
         }
     }
 
-    fn waits_for_tickets(&mut self, books: &Books, guest: ActorId, id: LeaseId) {
-        let Some(record) = books.guests.get(&guest) else { return };
+    fn waits_for_tickets(&mut self, model: &Model, guest: ActorId, id: LeaseId) {
+        let Some(record) = model.guests.get(&guest) else { return };
         let Some(lease) = record.leases.get(&id) else { return };
         let Some((_, request, _)) = record.requests.get(&lease.number) else { return };
         let waits = matches!(lease.state, State::Asking { .. } | State::GivenUp { .. });
@@ -137,7 +137,7 @@ impl Bench {
         guest: ActorId,
         clock: Time,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let unasked = self.unasked.get(&guest).and_then(BTreeMap::first_key_value);
         tally.check(unasked.is_none(), || {
             let (name, (lease, question)) = (scene.name(), unasked.unwrap_or((&FIRST, &"question")));
@@ -153,23 +153,23 @@ impl Bench {
 
     fn in_time(
         &self,
-        books: &Books,
+        model: &Model,
         now: Time,
         ((guest, id), since): ((ActorId, LeaseId), Time),
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let Some((healed, bound)) = self.healed else { return Ok(()) };
-        let Some(record) = books.guests.get(&guest) else { return Ok(()) };
+        let Some(record) = model.guests.get(&guest) else { return Ok(()) };
         let Some(lease) = record.leases.get(&id) else { return Ok(()) };
         let Some((broker, request, _)) = record.requests.get(&lease.number) else { return Ok(()) };
         let site = lease.first.as_ref().map(|ticket| ticket.site());
-        if !books.cast.honest(*broker) || site.is_some_and(|site| !books.cast.honest(site)) {
+        if !model.participants.honest(*broker) || site.is_some_and(|site| !model.participants.honest(site)) {
             return Ok(());
         }
         let may_wait = request.latest.max(request.answer_by.min(request.last_end()));
         let due = since.max(healed).max(may_wait).plus(bound);
         tally.check(now <= due, || {
-            let (name, word) = (books.name(guest), lease.word());
+            let (name, word) = (model.name(guest), lease.word());
             format!("lease {id} of {name} waits since {since}, was due by {due}, and is {word}")
         })
     }

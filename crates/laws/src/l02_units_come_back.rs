@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::books::{Books, Subject};
-use super::{Bounds, Change, Check, Law, Scene, Tally, Verdict};
+use super::model::{Model, Subject};
+use super::{Bounds, Change, Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::driver::UnitId;
 use tenure_core::model::identity::ActorId;
 use tenure_core::site_authority::machine::State;
@@ -19,22 +19,22 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     /// When the faults stopped, and how long a unit may take from then on.
     healed: Option<(Time, Span)>,
     /// The units on their way back, and since when.
     returning: BTreeMap<(ActorId, UnitId), Time>,
 }
 
-impl Check for Bench {
-    fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> Verdict {
+impl Check for Checker {
+    fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> LawVerdict {
         let Subject::Unit(site, unit) = change.subject else { return Ok(()) };
         if change.to.starts_with("Abandoned") || change.to.starts_with("TearingDown") {
             self.returning.entry((site, unit)).or_insert(scene.now);
             return Ok(());
         }
         match self.returning.remove(&(site, unit)) {
-            Some(since) => self.in_time(scene.books, scene.now, ((site, unit), since), tally),
+            Some(since) => self.in_time(scene.model, scene.now, ((site, unit), since), tally),
             None => Ok(()),
         }
     }
@@ -43,17 +43,17 @@ impl Check for Bench {
         self.healed = Some((now, bounds.teardown));
     }
 
-    fn settled(&mut self, books: &Books, now: Time, tally: &mut Tally) -> Verdict {
+    fn settled(&mut self, model: &Model, now: Time, tally: &mut Tally) -> LawVerdict {
         let Some((_, bound)) = self.healed else { return Ok(()) };
         for (&unit, &since) in &self.returning {
-            self.in_time(books, now, (unit, since), tally)?;
+            self.in_time(model, now, (unit, since), tally)?;
         }
-        let latest = now.minus(bound).minus(books.cast.margin);
-        for (&site, record) in &books.sites {
+        let latest = now.minus(bound).minus(model.participants.margin);
+        for (&site, record) in &model.sites {
             for (hash, lease) in &record.leases {
                 let over = matches!(lease.state, State::Closed { .. });
                 tally.check(over || latest < lease.term.end(), || {
-                    let (name, word, end) = (books.name(site), lease.word(), lease.term.end());
+                    let (name, word, end) = (model.name(site), lease.word(), lease.term.end());
                     format!("lease {hash} at {name} ended at {end} and is {word} at {now}")
                 })?;
             }
@@ -62,20 +62,20 @@ impl Check for Bench {
     }
 }
 
-impl Bench {
+impl Checker {
     fn in_time(
         &self,
-        books: &Books,
+        model: &Model,
         now: Time,
         ((site, unit), since): ((ActorId, UnitId), Time),
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let Some((healed, bound)) = self.healed else { return Ok(()) };
         let due = since.max(healed).plus(bound);
         tally.check(now <= due, || {
-            let record = books.sites.get(&site).and_then(|site| site.units.get(&unit));
+            let record = model.sites.get(&site).and_then(|site| site.units.get(&unit));
             let word = record.map_or("gone", |unit| unit.state.word());
-            let unit = books.unit(site, unit);
+            let unit = model.unit(site, unit);
             format!("{unit} is on its way back since {since}, was due by {due}, and is {word}")
         })
     }

@@ -1,7 +1,7 @@
 //! L3: in the end all three say the same.
 
-use super::books::{Books, GuestLease, SiteLease};
-use super::{Bounds, Check, Law, Tally, Verdict};
+use super::model::{Model, GuestLease, SiteLease};
+use super::{Bounds, Check, Law, Tally, LawVerdict};
 use tenure_core::model::identity::ActorId;
 use tenure_core::broker::machine as broker;
 use tenure_core::service_manager::machine::{Outcome, State as AtGuest};
@@ -16,27 +16,27 @@ pub(super) const LAW: Law = Law {
                 each lease: it is asked for and open; shown and held; running, with the same units until \
                 the same end; or over, and what was given back is credited.",
     source: "convergence, quiescent consistency; Shirako S47",
-    on: "the books, when the run has settled",
+    on: "the model, when the run has settled",
 };
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     healed: bool,
 }
 
-impl Check for Bench {
+impl Check for Checker {
     fn healed(&mut self, _: Time, _: Bounds) {
         self.healed = true;
     }
 
-    fn settled(&mut self, books: &Books, now: Time, tally: &mut Tally) -> Verdict {
+    fn settled(&mut self, model: &Model, now: Time, tally: &mut Tally) -> LawVerdict {
         if !self.healed {
             return Ok(());
         }
-        for (&guest, record) in &books.guests {
+        for (&guest, record) in &model.guests {
             for (&id, lease) in &record.leases {
-                let differ = difference(books, now, guest, lease);
-                tally.check(differ.is_none(), || sentence(books, (guest, id), lease, differ))?;
+                let differ = difference(model, now, guest, lease);
+                tally.check(differ.is_none(), || sentence(model, (guest, id), lease, differ))?;
             }
         }
         Ok(())
@@ -45,19 +45,19 @@ impl Check for Bench {
 
 /// How the views of a lease differ, if they do; nobody is asked about dishonest actors.
 fn difference(
-    books: &Books,
+    model: &Model,
     now: Time,
     guest: ActorId,
     lease: &GuestLease,
 ) -> Option<&'static str> {
-    let (broker, request, _) = books.guests.get(&guest)?.requests.get(&lease.number)?;
+    let (broker, request, _) = model.guests.get(&guest)?.requests.get(&lease.number)?;
     let site = lease.first.as_ref().map(|ticket| ticket.site());
-    if !books.cast.honest(*broker) || site.is_some_and(|site| !books.cast.honest(site)) {
+    if !model.participants.honest(*broker) || site.is_some_and(|site| !model.participants.honest(site)) {
         return None;
     }
-    let record = books.brokers.get(broker).and_then(|broker| broker.requests.get(&request.id));
+    let record = model.brokers.get(broker).and_then(|broker| broker.requests.get(&request.id));
     let sold = record.map(|record| &record.state);
-    let at_site = at_site(books, lease);
+    let at_site = at_site(model, lease);
     match &lease.state {
         AtGuest::Asking { .. } | AtGuest::GivenUp { .. } => {
             let open = matches!(sold, Some(broker::State::Open { .. }));
@@ -80,10 +80,10 @@ fn difference(
         AtGuest::Closed { outcome } => {
             let ends = at_site.map_or(Time::MIN, |lease| lease.term.end());
             // Its guest lets go two margins, by the site's clock, before the end at the earliest.
-            let soon = ends <= now.plus(books.cast.margin.times(2));
+            let soon = ends <= now.plus(model.participants.margin.times(2));
             let open = at_site.is_some_and(|l| !matches!(l.state, AtSite::Closed { .. }));
             let back = matches!(outcome, Outcome::GivenBack);
-            let credited = !back || soon || is_credited(books, lease);
+            let credited = !back || soon || is_credited(model, lease);
             if open && !soon {
                 Some("its site lets it run on")
             } else {
@@ -93,11 +93,11 @@ fn difference(
     }
 }
 
-/// Whether every receipt of a lease is in its broker's books.
-fn is_credited(books: &Books, lease: &GuestLease) -> bool {
-    let receipts = at_site(books, lease).map_or(&[][..], |lease| &lease.receipts);
+/// Whether every receipt of a lease is in its broker's model.
+fn is_credited(model: &Model, lease: &GuestLease) -> bool {
+    let receipts = at_site(model, lease).map_or(&[][..], |lease| &lease.receipts);
     receipts.iter().all(|receipt| {
-        let broker = books.brokers.get(&receipt.what.issuer);
+        let broker = model.brokers.get(&receipt.what.issuer);
         broker.is_none_or(|broker| {
             let cut = broker.cut.get(&receipt.what.link);
             cut.is_some_and(|cut| cut.receipt.is_some() || broker.has_forgotten(cut.request))
@@ -106,19 +106,19 @@ fn is_credited(books: &Books, lease: &GuestLease) -> bool {
 }
 
 /// The lease of the first ticket, at its site.
-fn at_site<'a>(books: &'a Books, lease: &GuestLease) -> Option<&'a SiteLease> {
+fn at_site<'a>(model: &'a Model, lease: &GuestLease) -> Option<&'a SiteLease> {
     let ticket = lease.first.as_ref()?;
-    let site = books.sites.get(&ticket.site())?;
+    let site = model.sites.get(&ticket.site())?;
     site.leases.get(site.by_ticket.get(&ticket.hash())?)
 }
 
 fn sentence(
-    books: &Books,
+    model: &Model,
     (guest, id): (ActorId, LeaseId),
     lease: &GuestLease,
     differ: Option<&'static str>,
 ) -> String {
-    let at_site = at_site(books, lease).map_or("unknown", |lease| lease.word());
-    let (name, word, differ) = (books.name(guest), lease.word(), differ.unwrap_or_default());
+    let at_site = at_site(model, lease).map_or("unknown", |lease| lease.word());
+    let (name, word, differ) = (model.name(guest), lease.word(), differ.unwrap_or_default());
     format!("lease {id} of {name} is {word} there and {at_site} at its site: {differ}")
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::books::Books;
-use super::{Bounds, Check, Law, Observation, Scene, Tally, Verdict};
+use super::model::Model;
+use super::{Bounds, Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::time::{Span, Time};
 
@@ -17,15 +17,15 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     /// When the faults stopped, and how long a recovery may take from then on.
     healed: Option<(Time, Span)>,
     /// Those who crashed and have made no fact since.
     down: BTreeMap<ActorId, Time>,
 }
 
-impl Check for Bench {
-    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+impl Check for Checker {
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
         match *seen {
             Observation::Crashed { actor } => {
                 self.down.entry(actor).or_insert(scene.now);
@@ -33,7 +33,7 @@ impl Check for Bench {
             }
             Observation::Durable { actor, entries, .. } if !entries.is_empty() => {
                 match self.down.remove(&actor) {
-                    Some(since) => self.in_time(scene.books, scene.now, (actor, since), tally),
+                    Some(since) => self.in_time(scene.model, scene.now, (actor, since), tally),
                     None => Ok(()),
                 }
             }
@@ -45,25 +45,25 @@ impl Check for Bench {
         self.healed = Some((now, bounds.recovery));
     }
 
-    fn settled(&mut self, books: &Books, now: Time, tally: &mut Tally) -> Verdict {
+    fn settled(&mut self, model: &Model, now: Time, tally: &mut Tally) -> LawVerdict {
         self.down
             .iter()
-            .try_for_each(|(&actor, &since)| self.in_time(books, now, (actor, since), tally))
+            .try_for_each(|(&actor, &since)| self.in_time(model, now, (actor, since), tally))
     }
 }
 
-impl Bench {
+impl Checker {
     fn in_time(
         &self,
-        books: &Books,
+        model: &Model,
         now: Time,
         (actor, since): (ActorId, Time),
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let Some((healed, bound)) = self.healed else { return Ok(()) };
         let due = since.max(healed).plus(bound);
         tally.check(now <= due, || {
-            format!("{} is down since {since} and was due by {due}", books.name(actor))
+            format!("{} is down since {since} and was due by {due}", model.name(actor))
         })
     }
 }

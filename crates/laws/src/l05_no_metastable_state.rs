@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::books::Books;
-use super::{Bounds, Check, Law, Scene, Tally, Verdict};
+use super::model::Model;
+use super::{Bounds, Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::broker::facts::Fact;
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::{Span, Time};
@@ -18,7 +18,7 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     /// How long a decision may take, once the faults have stopped.
     bound: Option<Span>,
     phase: Phase,
@@ -44,7 +44,7 @@ struct Count {
     decided: u64,
 }
 
-impl Bench {
+impl Checker {
     /// What counts at a phase, if anything does at this instant.
     fn count(&mut self, phase: Phase, came: Time) -> Option<&mut Count> {
         match phase {
@@ -63,8 +63,8 @@ impl Bench {
     }
 }
 
-impl Check for Bench {
-    fn broker(&mut self, scene: &Scene<'_>, fact: &Fact, _: &mut Tally) -> Verdict {
+impl Check for Checker {
+    fn broker(&mut self, scene: &Scene<'_>, fact: &Fact, _: &mut Tally) -> LawVerdict {
         match fact {
             Fact::Requested(fact) if self.bound.is_some() => {
                 let (request, phase) = (&fact.request, self.phase);
@@ -91,7 +91,7 @@ impl Check for Bench {
         self.phase = forgotten.map_or(Phase::During, Phase::After);
     }
 
-    fn settled(&mut self, _: &Books, _: Time, tally: &mut Tally) -> Verdict {
+    fn settled(&mut self, _: &Model, _: Time, tally: &mut Tally) -> LawVerdict {
         let (before, after) = (&self.before, &self.after);
         if before.came == 0 || after.came == 0 {
             return Ok(());

@@ -2,7 +2,7 @@
 //!
 //! Each law has a file of its own, with its name, its statement and where it comes from; [`LAWS`] lists
 //! them and `docs/INVARIANTS.md` is printed from it. An [`Auditor`] folds what it is shown, once and in
-//! order, into books that all laws share, and answers the first violation. What the laws need to know
+//! order, into a model that all laws share, and answers the first violation. What the laws need to know
 //! is in the facts, so most of them hold over any set of journals ([`audit_journals`]); those on
 //! messages, driver calls, recoveries and rest need somebody who sees these, as a simulator does.
 
@@ -12,13 +12,13 @@
 )]
 
 mod auditor;
-mod books;
+mod model;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 pub use auditor::{Auditor, audit_journals};
-use books::{Books, Change, Subject};
+use model::{Change, Model, Subject};
 
 use tenure_core::actor::snapshot;
 use tenure_core::actor::{Actor, Role};
@@ -43,8 +43,8 @@ macro_rules! laws {
         pub const LAWS: &[Law] = &[$($module::LAW,)*];
 
         /// A fresh bench for each law, in the order of [`LAWS`].
-        fn benches() -> Vec<Box<dyn Check>> {
-            vec![$(Box::<$module::Bench>::default(),)*]
+        fn checkers() -> Vec<Box<dyn Check>> {
+            vec![$(Box::<$module::Checker>::default(),)*]
         }
     };
 }
@@ -151,7 +151,7 @@ pub enum Observation<'a> {
         /// Whether it is the same as the one that crashed, as [`HostedActor::is_same_actor`] or [`digest`] tell;
         /// `None` if not all facts of that one were durable, or nobody looked at it.
         ///
-        /// [`HostedActor::is_same_actor`]: tenure_core::runtime::hosted::Seat::is_same_actor
+        /// [`HostedActor::is_same_actor`]: tenure_core::runtime::hosted::HostedActor::is_same_actor
         same: Option<bool>,
     },
     /// An actor took an input and made no fact of it.
@@ -172,9 +172,9 @@ pub enum Observation<'a> {
 
 /// Who takes part, and what may be assumed of them.
 #[derive(Clone, Debug)]
-pub struct Cast {
+pub struct Participants {
     /// Everybody.
-    pub players: BTreeMap<ActorId, Player>,
+    pub members: BTreeMap<ActorId, Participant>,
     /// Whether signatures are made and checked.
     pub scheme: Scheme,
     /// The bound on the difference of two clocks.
@@ -185,7 +185,7 @@ pub struct Cast {
 
 /// Somebody who takes part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Player {
+pub struct Participant {
     /// The name to call it by.
     pub name: Name,
     /// What it is for.
@@ -214,42 +214,42 @@ pub fn digest(actor: &AnyActor) -> Hash {
 
 /// A law at work: it looks at what concerns it and remembers what only it needs.
 ///
-/// The methods on facts are called before the books know the fact; `change` after.
+/// The methods on facts are called before the model has the fact; `change` after.
 trait Check {
-    fn site(&mut self, _: &Scene<'_>, _: &site_authority::Fact, _: &mut Tally) -> Verdict {
+    fn site(&mut self, _: &Scene<'_>, _: &site_authority::Fact, _: &mut Tally) -> LawVerdict {
         Ok(())
     }
 
-    fn broker(&mut self, _: &Scene<'_>, _: &broker::Fact, _: &mut Tally) -> Verdict {
+    fn broker(&mut self, _: &Scene<'_>, _: &broker::Fact, _: &mut Tally) -> LawVerdict {
         Ok(())
     }
 
-    fn guest(&mut self, _: &Scene<'_>, _: &service_manager::Fact, _: &mut Tally) -> Verdict {
+    fn guest(&mut self, _: &Scene<'_>, _: &service_manager::Fact, _: &mut Tally) -> LawVerdict {
         Ok(())
     }
 
     /// A ticket in a fact: cut, issued, granted or accepted, at the latest by this fact.
-    fn ticket(&mut self, _: &Scene<'_>, _: &Ticket, _: &mut Tally) -> Verdict {
+    fn ticket(&mut self, _: &Scene<'_>, _: &Ticket, _: &mut Tally) -> LawVerdict {
         Ok(())
     }
 
-    /// The books took in a fact, or could not.
-    fn folded(&mut self, _: &Scene<'_>, _: Option<&str>, _: &mut Tally) -> Verdict {
+    /// The model applied a fact, or could not.
+    fn folded(&mut self, _: &Scene<'_>, _: Option<&str>, _: &mut Tally) -> LawVerdict {
         Ok(())
     }
 
     /// A fact moved something from one state to another.
-    fn change(&mut self, _: &Scene<'_>, _: &Change, _: &mut Tally) -> Verdict {
+    fn change(&mut self, _: &Scene<'_>, _: &Change, _: &mut Tally) -> LawVerdict {
         Ok(())
     }
 
-    /// The books took in all facts of one input; never called where they come one by one.
-    fn batched(&mut self, _: &Scene<'_>, _: &mut Tally) -> Verdict {
+    /// The model has applied all facts of one input; never called where they come one by one.
+    fn batched(&mut self, _: &Scene<'_>, _: &mut Tally) -> LawVerdict {
         Ok(())
     }
 
     /// Anything but facts; of facts, that they became durable, before any of them is looked at.
-    fn happened(&mut self, _: &Scene<'_>, _: &Observation<'_>, _: &mut Tally) -> Verdict {
+    fn happened(&mut self, _: &Scene<'_>, _: &Observation<'_>, _: &mut Tally) -> LawVerdict {
         Ok(())
     }
 
@@ -260,14 +260,14 @@ trait Check {
     fn burst(&mut self, _forgotten: Option<Time>) {}
 
     /// The run is over.
-    fn settled(&mut self, _: &Books, _: Time, _: &mut Tally) -> Verdict {
+    fn settled(&mut self, _: &Model, _: Time, _: &mut Tally) -> LawVerdict {
         Ok(())
     }
 }
 
 /// What a law is shown beside the thing itself.
 struct Scene<'a> {
-    books: &'a Books,
+    model: &'a Model,
     /// True time; from journals alone, the same as `at`.
     now: Time,
     /// Whose doing it is.
@@ -279,14 +279,14 @@ struct Scene<'a> {
 impl Scene<'_> {
     /// The name of whose doing it is.
     fn name(&self) -> String {
-        self.books.name(self.actor)
+        self.model.name(self.actor)
     }
 }
 
 /// Why a law was broken.
 struct Breach(String);
 
-type Verdict = Result<(), Breach>;
+type LawVerdict = Result<(), Breach>;
 
 /// Counts what a law has looked at, so that none can sleep unnoticed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -294,32 +294,32 @@ struct Tally(u64);
 
 impl Tally {
     /// One check: `holds`, or the law is broken as `what` says.
-    fn check(&mut self, holds: bool, what: impl FnOnce() -> String) -> Verdict {
+    fn check(&mut self, holds: bool, what: impl FnOnce() -> String) -> LawVerdict {
         self.0 += 1;
         if holds { Ok(()) } else { Err(Breach(what())) }
     }
 }
 
-impl Cast {
+impl Participants {
     /// The name of an actor, or the beginning of its id.
     fn name(&self, actor: ActorId) -> String {
-        self.players.get(&actor).map_or_else(|| actor.to_string(), |p| p.name.to_string())
+        self.members.get(&actor).map_or_else(|| actor.to_string(), |p| p.name.to_string())
     }
 
     /// Whether anybody is not honest.
-    fn has_crooks(&self) -> bool {
-        self.players.values().any(|player| !player.honest)
+    fn has_adversaries(&self) -> bool {
+        self.members.values().any(|participant| !participant.honest)
     }
 
     /// Whether a name may come back once it is forgotten. A clock that fell back may bring it, and nobody
     /// promises anything then; and a dishonest guest may give the name of an old request to a new one, as
     /// its names are its own.
     fn may_return(&self, subject: Subject) -> bool {
-        let of_a_thief = matches!(subject, Subject::Request(_, id) if !self.honest(id.origin));
-        of_a_thief || !self.clocks_hold
+        let of_adversary = matches!(subject, Subject::Request(_, id) if !self.honest(id.origin));
+        of_adversary || !self.clocks_hold
     }
 
     fn honest(&self, actor: ActorId) -> bool {
-        self.players.get(&actor).is_some_and(|player| player.honest)
+        self.members.get(&actor).is_some_and(|participant| participant.honest)
     }
 }

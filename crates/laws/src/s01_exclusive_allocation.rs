@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Check, Law, Scene, Tally, Verdict};
+use super::{Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::site_authority::facts::{Fact, UnitsAssigned};
 use tenure_core::site_authority::machine::State;
 
@@ -17,19 +17,19 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench;
+pub(super) struct Checker;
 
-impl Check for Bench {
-    fn site(&mut self, scene: &Scene<'_>, fact: &Fact, tally: &mut Tally) -> Verdict {
+impl Check for Checker {
+    fn site(&mut self, scene: &Scene<'_>, fact: &Fact, tally: &mut Tally) -> LawVerdict {
         let Fact::UnitsAssigned(fact) = fact else { return Ok(()) };
         lease_wants_units(scene, fact, tally)?;
         units_can_be_had(scene, fact, tally)
     }
 }
 
-fn lease_wants_units(scene: &Scene<'_>, fact: &UnitsAssigned, tally: &mut Tally) -> Verdict {
+fn lease_wants_units(scene: &Scene<'_>, fact: &UnitsAssigned, tally: &mut Tally) -> LawVerdict {
     let (name, lease) = (scene.name(), fact.lease);
-    let record = scene.books.sites.get(&scene.actor).and_then(|site| site.leases.get(&lease));
+    let record = scene.model.sites.get(&scene.actor).and_then(|site| site.leases.get(&lease));
     let word = record.map_or("unknown", |record| record.word());
     let wants = record.is_some_and(|r| matches!(r.state, State::Due | State::Priming { .. }));
     tally.check(wants, || format!("{name} puts units on lease {lease}, which is {word}"))?;
@@ -41,12 +41,12 @@ fn lease_wants_units(scene: &Scene<'_>, fact: &UnitsAssigned, tally: &mut Tally)
     })
 }
 
-fn units_can_be_had(scene: &Scene<'_>, fact: &UnitsAssigned, tally: &mut Tally) -> Verdict {
-    let Some(site) = scene.books.sites.get(&scene.actor) else { return Ok(()) };
+fn units_can_be_had(scene: &Scene<'_>, fact: &UnitsAssigned, tally: &mut Tally) -> LawVerdict {
+    let Some(site) = scene.model.sites.get(&scene.actor) else { return Ok(()) };
     let resource = site.leases.get(&fact.lease).map(|lease| &lease.tickets[0].bottom().resource);
     let mut seen = BTreeSet::new();
     for &unit in &fact.units {
-        let name = || scene.books.unit(scene.actor, unit);
+        let name = || scene.model.unit(scene.actor, unit);
         let Some(record) = site.units.get(&unit) else {
             return tally.check(false, || format!("{} does not exist", name()));
         };

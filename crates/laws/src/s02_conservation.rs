@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Check, Law, Scene, Tally, Verdict};
+use super::{Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::model::calendar::Calendar;
 use tenure_core::broker::facts as broker;
 use tenure_core::site_authority::facts as site_authority;
@@ -29,7 +29,7 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     /// What is left of each ticket in the eyes of each actor.
     left: BTreeMap<(ActorId, AccountId), Account>,
     /// What each child takes from which account, in the eyes of each actor.
@@ -55,13 +55,13 @@ struct Charge {
     term: Option<Term>,
 }
 
-impl Check for Bench {
+impl Check for Checker {
     fn site(
         &mut self,
         scene: &Scene<'_>,
         fact: &site_authority::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         use site_authority::Fact;
         match fact {
             Fact::Stocked(fact) => {
@@ -94,7 +94,7 @@ impl Check for Bench {
                 receipts_fit(scene, &[&fact.ticket], &fact.receipts, tally)
             }
             Fact::LeaseClosed(fact) => {
-                let site = scene.books.sites.get(&scene.actor);
+                let site = scene.model.sites.get(&scene.actor);
                 let lease = site.and_then(|site| site.leases.get(&fact.lease));
                 let tickets: Vec<_> = lease.iter().flat_map(|lease| &lease.tickets).collect();
                 for ticket in &tickets {
@@ -111,7 +111,7 @@ impl Check for Bench {
         }
     }
 
-    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> Verdict {
+    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> LawVerdict {
         use broker::Fact;
         match fact {
             Fact::DelegationTaken(fact) => {
@@ -131,9 +131,9 @@ impl Check for Bench {
     }
 }
 
-impl Bench {
+impl Checker {
     /// A site delegates within its stock.
-    fn delegated(&mut self, scene: &Scene<'_>, link: &SignedLink, tally: &mut Tally) -> Verdict {
+    fn delegated(&mut self, scene: &Scene<'_>, link: &SignedLink, tally: &mut Tally) -> LawVerdict {
         let old = self.left.get(&(scene.actor, link.account())).map(|account| account.head.clone());
         let stock = self.stock.entry((scene.actor, link.resource.clone())).or_default();
         if let Some(old) = old {
@@ -155,7 +155,7 @@ impl Bench {
         id: DelegationId,
         by: Time,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let account = self.left.remove(&(scene.actor, AccountId::Delegation(id)));
         let until = account.map(|account| account.head.term.end());
         tally.check(until.is_some_and(|until| until <= by), || {
@@ -182,7 +182,7 @@ impl Bench {
     }
 
     /// A site accepts a ticket: every link of it, and the use of the last one.
-    fn claimed(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> Verdict {
+    fn claimed(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
         for pair in ticket.links().windows(2) {
             self.take(scene, &pair[0], &pair[1], tally)?;
         }
@@ -200,7 +200,7 @@ impl Bench {
         parent: &SignedLink,
         child: &SignedLink,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let key = (scene.actor, child.hash());
         if self.taken.contains_key(&key) {
             return Ok(());
@@ -216,7 +216,7 @@ impl Bench {
         parent: &SignedLink,
         child: &SignedLink,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let key = (scene.actor, parent.account());
         if !self.left.contains_key(&key) {
             self.open(scene.actor, parent);
@@ -247,7 +247,7 @@ impl Bench {
     }
 
     /// A broker may sell again what a receipt says, once.
-    fn credited(&mut self, scene: &Scene<'_>, receipt: &Receipt, tally: &mut Tally) -> Verdict {
+    fn credited(&mut self, scene: &Scene<'_>, receipt: &Receipt, tally: &mut Tally) -> LawVerdict {
         let what = &receipt.what;
         let charge = self.taken.get(&(scene.actor, what.link));
         let good = charge.is_some_and(|charge| {
@@ -269,7 +269,7 @@ fn receipts_fit(
     tickets: &[&Ticket],
     receipts: &[Receipt],
     tally: &mut Tally,
-) -> Verdict {
+) -> LawVerdict {
     let left = |ticket: &&&Ticket| Some((ticket.hash(), ticket.bottom().term.from(scene.at)?));
     let expected: BTreeMap<_, _> = tickets.iter().filter_map(|ticket| left(&ticket)).collect();
     let signed = receipts.iter().map(|receipt| (receipt.what.link, receipt.what.term));

@@ -1,6 +1,6 @@
 //! S3: a part is inside its whole.
 
-use super::{Check, Law, Scene, Tally, Verdict};
+use super::{Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::SignedLink;
 
@@ -15,10 +15,10 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench;
+pub(super) struct Checker;
 
-impl Check for Bench {
-    fn ticket(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> Verdict {
+impl Check for Checker {
+    fn ticket(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
         let root = ticket.root();
         let fault = root.parent.map(|_| "its root names a parent");
         let faults = ticket.links().windows(2).filter_map(|pair| outside(&pair[0], &pair[1]));

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::{SiteLease, Subject};
-use super::{Change, Check, Law, Observation, Scene, Tally, Verdict};
+use super::model::{SiteLease, Subject};
+use super::{Change, Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::model::identity::ActorId;
@@ -23,21 +23,21 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     /// The leases that are not over, by their ends, and the end of each.
     by_end: BTreeMap<ActorId, BTreeSet<(Time, LinkHash)>>,
     ends: BTreeMap<(ActorId, LinkHash), Time>,
 }
 
-impl Check for Bench {
+impl Check for Checker {
     fn site(
         &mut self,
         scene: &Scene<'_>,
         fact: &site_authority::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         use site_authority::Fact;
-        let lease = |hash| scene.books.sites.get(&scene.actor)?.leases.get(hash);
+        let lease = |hash| scene.model.sites.get(&scene.actor)?.leases.get(hash);
         let (name, at) = (|| scene.name(), scene.at);
         match fact {
             Fact::Redeemed(fact) => {
@@ -53,7 +53,7 @@ impl Check for Bench {
             Fact::LeaseActivated(fact) => {
                 let term = lease(&fact.lease).map(|lease| lease.term);
                 // A clock that fell back may be before the start, which it has been beyond.
-                let begun = |term: Term| term.start() <= at || !scene.books.cast.clocks_hold;
+                let begun = |term: Term| term.start() <= at || !scene.model.participants.clocks_hold;
                 tally.check(term.is_some_and(|term| begun(term) && at < term.end()), || {
                     let term = term.map_or_else(String::new, |term| term.to_string());
                     format!("{} lets lease {} go active at {at}, outside {term}", name(), fact.lease)
@@ -77,9 +77,9 @@ impl Check for Bench {
         scene: &Scene<'_>,
         fact: &service_manager::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let service_manager::Fact::Leased(fact) = fact else { return Ok(()) };
-        let guest = scene.books.guests.get(&scene.actor);
+        let guest = scene.model.guests.get(&scene.actor);
         let first = guest.and_then(|guest| guest.leases.get(&fact.lease)?.first.as_ref());
         let term = first.map(|ticket| ticket.bottom().term);
         tally.check(term == Some(fact.term), || {
@@ -88,9 +88,9 @@ impl Check for Bench {
         })
     }
 
-    fn change(&mut self, scene: &Scene<'_>, change: &Change, _: &mut Tally) -> Verdict {
+    fn change(&mut self, scene: &Scene<'_>, change: &Change, _: &mut Tally) -> LawVerdict {
         let Subject::Ticket(site, hash) = change.subject else { return Ok(()) };
-        let lease = scene.books.sites.get(&site).and_then(|site| site.leases.get(&hash));
+        let lease = scene.model.sites.get(&site).and_then(|site| site.leases.get(&hash));
         let open = lease.filter(|lease| !matches!(lease.state, State::Closed { .. }));
         let end = open.map(|lease| lease.term.end());
         let old = match end {
@@ -105,7 +105,7 @@ impl Check for Bench {
         Ok(())
     }
 
-    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
         let Observation::Rested { actor, clock } = *seen else { return Ok(()) };
         let first = self.by_end.get(&actor).and_then(BTreeSet::first);
         let Some(&(end, hash)) = first else { return Ok(()) };

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::{GuestLease, Subject};
-use super::{Change, Check, Law, Observation, Scene, Tally, Verdict};
+use super::model::{GuestLease, Subject};
+use super::{Change, Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::driver::UnitId;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
@@ -29,7 +29,7 @@ pub(super) const LAW: Law = Law {
 type Holder = (ActorId, LeaseId);
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     beliefs: BTreeMap<Holder, Belief>,
     by_unit: BTreeMap<(ActorId, UnitId), BTreeSet<Holder>>,
     by_end: BTreeSet<(ActorId, Time, LeaseId)>,
@@ -49,15 +49,15 @@ struct Belief {
     end: Time,
 }
 
-impl Check for Bench {
+impl Check for Checker {
     fn site(
         &mut self,
         scene: &Scene<'_>,
         fact: &site_authority::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let site_authority::Fact::LeaseClosed(fact) = fact else { return Ok(()) };
-        let site = scene.books.sites.get(&scene.actor);
+        let site = scene.model.sites.get(&scene.actor);
         let Some(lease) = site.and_then(|site| site.leases.get(&fact.lease)) else { return Ok(()) };
         let (name, hash, end, at) = (|| scene.name(), fact.lease, lease.term.end(), scene.at);
         match fact.why {
@@ -76,16 +76,16 @@ impl Check for Bench {
         scene: &Scene<'_>,
         fact: &service_manager::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let service_manager::Fact::Leased(fact) = fact else { return Ok(()) };
-        let last = fact.term.end().minus(scene.books.cast.margin);
+        let last = fact.term.end().minus(scene.model.participants.margin);
         tally.check(scene.at < last, || {
             let (name, lease, at) = (scene.name(), fact.lease, scene.at);
             format!("{name} takes the units of lease {lease} at {at}; its margin begins at {last}")
         })
     }
 
-    fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> Verdict {
+    fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> LawVerdict {
         self.step += 1;
         match change.subject {
             Subject::Ticket(site, hash) if change.to == "Closed" => {
@@ -93,20 +93,20 @@ impl Check for Bench {
                 Ok(())
             }
             Subject::Lease(guest, lease) => {
-                let record = scene.books.guests.get(&guest).and_then(|g| g.leases.get(&lease));
+                let record = scene.model.guests.get(&guest).and_then(|g| g.leases.get(&lease));
                 self.believe(scene, (guest, lease), record, tally)
             }
             _ => Ok(()),
         }
     }
 
-    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
         let Observation::Rested { actor, clock } = *seen else { return Ok(()) };
         self.step += 1;
         self.awake.insert(actor, self.step);
         let first = (actor, Time::MIN, LeaseId { number: 0, part: 0 });
         let Some(&(guest, end, lease)) = self.by_end.range(first..).next() else { return Ok(()) };
-        let last = end.minus(scene.books.cast.margin);
+        let last = end.minus(scene.model.participants.margin);
         tally.check(guest != actor || clock < last, || {
             let name = scene.name();
             format!("{name} rests at {clock} and believes in lease {lease}; its margin began at {last}")
@@ -114,7 +114,7 @@ impl Check for Bench {
     }
 }
 
-impl Bench {
+impl Checker {
     /// A site ends a lease in its holder's name: the holder has let go.
     fn let_go(
         &self,
@@ -122,15 +122,15 @@ impl Bench {
         holder: ActorId,
         hash: LinkHash,
         tally: &mut Tally,
-    ) -> Verdict {
-        let books = scene.books;
-        let Some(guest) = books.guests.get(&holder).filter(|_| books.in_order) else {
+    ) -> LawVerdict {
+        let model = scene.model;
+        let Some(guest) = model.guests.get(&holder).filter(|_| model.in_order) else {
             return Ok(());
         };
         let lease = guest.tickets.get(&hash).copied();
         let believes = lease.is_some_and(|lease| self.beliefs.contains_key(&(holder, lease)));
         tally.check(!believes, || {
-            let (name, guest) = (scene.name(), books.name(holder));
+            let (name, guest) = (scene.name(), model.name(holder));
             format!("{name} has lease {hash} given back, in which {guest} still believes")
         })
     }
@@ -142,7 +142,7 @@ impl Bench {
         holder: Holder,
         record: Option<&GuestLease>,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let held = record.and_then(|record| record.state.held());
         let Some((held, first)) = held.and_then(|held| Some((held, held.tickets.first()?))) else {
             self.forget(holder);
@@ -174,9 +174,9 @@ impl Bench {
         holder: Holder,
         belief: &Belief,
         tally: &mut Tally,
-    ) -> Verdict {
-        let books = scene.books;
-        if !(books.in_order && books.cast.clocks_hold && books.cast.honest(belief.site)) {
+    ) -> LawVerdict {
+        let model = scene.model;
+        if !(model.in_order && model.participants.clocks_hold && model.participants.honest(belief.site)) {
             return Ok(());
         }
         // Its disk was so slow that the lease was over before it knew that it had it.
@@ -190,10 +190,10 @@ impl Bench {
                 belief.is_some_and(|belief| self.knows_better(other.0, belief))
             });
             tally.check(other.is_none(), || {
-                let unit = books.unit(belief.site, unit);
-                let (name, lease) = (books.name(holder.0), holder.1);
+                let unit = model.unit(belief.site, unit);
+                let (name, lease) = (model.name(holder.0), holder.1);
                 let (who, theirs) = other.map_or((holder.0, lease), |other| other);
-                let who = books.name(who);
+                let who = model.name(who);
                 format!("{unit} is held by {name} as lease {lease} and by {who} as lease {theirs}")
             })?;
         }

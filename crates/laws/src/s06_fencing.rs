@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Check, Law, Observation, Scene, Tally, Verdict};
+use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::driver::{Call, Epoch, Step, UnitId};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
@@ -20,7 +20,7 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     /// The last step that ended on each unit.
     ended: BTreeMap<(ActorId, UnitId), Epoch>,
     /// The last call for each unit, of its site.
@@ -29,13 +29,13 @@ pub(super) struct Bench {
     leased: BTreeMap<(ActorId, ActorId, UnitId), Epoch>,
 }
 
-impl Check for Bench {
+impl Check for Checker {
     fn site(
         &mut self,
         scene: &Scene<'_>,
         fact: &site_authority::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         use site_authority::Fact;
         let (unit, epoch) = match fact {
             Fact::UnitSetUp(fact) => (fact.unit, fact.epoch),
@@ -46,7 +46,7 @@ impl Check for Bench {
         };
         let last = self.ended.insert((scene.actor, unit), epoch);
         tally.check(last.is_none_or(|last| last < epoch), || {
-            let unit = scene.books.unit(scene.actor, unit);
+            let unit = scene.model.unit(scene.actor, unit);
             format!("a step on {unit} ended in epoch {epoch:?}, after one in {last:?}")
         })
     }
@@ -56,25 +56,25 @@ impl Check for Bench {
         scene: &Scene<'_>,
         fact: &service_manager::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let service_manager::Fact::Leased(fact) = fact else { return Ok(()) };
-        let guest = scene.books.guests.get(&scene.actor);
+        let guest = scene.model.guests.get(&scene.actor);
         let first = guest.and_then(|guest| guest.leases.get(&fact.lease)?.first.as_ref());
         let Some(site) = first.map(|ticket| ticket.site()) else { return Ok(()) };
-        if !scene.books.cast.honest(site) {
+        if !scene.model.participants.honest(site) {
             return Ok(());
         }
         for leased in &fact.units {
             let last = self.leased.insert((scene.actor, site, leased.unit), leased.epoch);
             tally.check(last.is_none_or(|last| last < leased.epoch), || {
-                let (name, unit) = (scene.name(), scene.books.unit(site, leased.unit));
+                let (name, unit) = (scene.name(), scene.model.unit(site, leased.unit));
                 format!("{name} gets {unit} in epoch {:?}, after {last:?}", leased.epoch)
             })?;
         }
         Ok(())
     }
 
-    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
         let Observation::Called { actor, call } = *seen else { return Ok(()) };
         let Call { site, unit, epoch, step, lease, .. } = *call;
         if actor != site {
@@ -82,12 +82,12 @@ impl Check for Bench {
         }
         let last = self.called.insert((site, unit), (epoch, step, lease));
         tally.check(last.is_none_or(|last| last.0 <= epoch), || {
-            let (word, unit) = (step.word(), scene.books.unit(site, unit));
+            let (word, unit) = (step.word(), scene.model.unit(site, unit));
             format!("{word} of {unit} is called in epoch {epoch:?}, after {last:?}")
         })?;
         let same = last.is_none_or(|last| last.0 != epoch || last == (epoch, step, lease));
         tally.check(same, || {
-            let unit = scene.books.unit(site, unit);
+            let unit = scene.model.unit(site, unit);
             format!("epoch {epoch:?} of {unit} names two calls: {last:?} and {step:?} for {lease}")
         })
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::books::{SiteLease, Subject};
-use super::{Check, Law, Observation, Scene, Tally, Verdict};
+use super::model::{SiteLease, Subject};
+use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::model::codec::{self, Hash};
 use tenure_core::driver::{Call, Epoch, Step, UnitId};
 use tenure_core::broker::facts as broker;
@@ -25,7 +25,7 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     /// Each answer as it left first, by sender, receiver, what it answers, and how often its sender has
     /// forgotten what it is about.
     answers: BTreeMap<(ActorId, ActorId, Hash, u32), Sealed>,
@@ -37,15 +37,15 @@ pub(super) struct Bench {
     lives: BTreeMap<ActorId, u32>,
 }
 
-impl Check for Bench {
+impl Check for Checker {
     fn site(
         &mut self,
         scene: &Scene<'_>,
         fact: &site_authority::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         use site_authority::Fact;
-        let site = scene.books.sites.get(&scene.actor);
+        let site = scene.model.sites.get(&scene.actor);
         let ticket = match fact {
             Fact::Redeemed(fact) => &fact.ticket,
             Fact::LeaseExtended(fact) => &fact.ticket,
@@ -64,7 +64,7 @@ impl Check for Bench {
         let known = site.and_then(|site| site.leases.get(site.by_ticket.get(&ticket.hash())?));
         // A clock that fell back may bring a forgotten ticket back, and a lease without the extensions
         // that it had; nobody promises anything then.
-        let clocks_hold = scene.books.cast.clocks_hold;
+        let clocks_hold = scene.model.participants.clocks_hold;
         let remembered = known.is_some_and(|lease| {
             let names = |lease: &SiteLease| lease.tickets.iter().any(|t| t.hash() == ticket.hash());
             clocks_hold || !lease.forgotten && names(lease)
@@ -74,13 +74,13 @@ impl Check for Bench {
         })
     }
 
-    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> Verdict {
+    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> LawVerdict {
         if let broker::Fact::RequestForgotten(fact) = fact {
             self.forget(Subject::Request(scene.actor, fact.request));
         }
         let broker::Fact::ReceiptTaken(fact) = fact else { return Ok(()) };
         let hash = fact.receipt.what.link;
-        let cut = scene.books.brokers.get(&scene.actor).and_then(|broker| broker.cut.get(&hash));
+        let cut = scene.model.brokers.get(&scene.actor).and_then(|broker| broker.cut.get(&hash));
         tally.check(cut.is_none_or(|cut| cut.receipt.is_none()), || {
             format!("{} credits ticket {hash} twice", scene.name())
         })
@@ -91,7 +91,7 @@ impl Check for Bench {
         scene: &Scene<'_>,
         fact: &service_manager::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         use service_manager::Fact;
         let one = |ticket| vec![ticket];
         let all = |tickets: &'_ [(u16, Ticket)]| tickets.iter().map(|(_, t)| t.hash()).collect();
@@ -101,7 +101,7 @@ impl Check for Bench {
             Fact::ExtensionGranted(fact) => one(fact.ticket.hash()),
             _ => return Ok(()),
         };
-        let guest = scene.books.guests.get(&scene.actor);
+        let guest = scene.model.guests.get(&scene.actor);
         let twice = |ticket| guest.is_some_and(|guest| guest.tickets.contains_key(ticket));
         let twice = tickets.iter().find(|ticket| twice(ticket));
         tally.check(twice.is_none(), || {
@@ -110,7 +110,7 @@ impl Check for Bench {
         })
     }
 
-    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
         match *seen {
             Observation::Crashed { actor } | Observation::Recovered { actor, .. } => {
                 *self.lives.entry(actor).or_default() += 1;
@@ -125,7 +125,7 @@ impl Check for Bench {
     }
 }
 
-impl Bench {
+impl Checker {
     fn forget(&mut self, subject: Subject) {
         *self.forgotten.entry(subject).or_default() += 1;
     }
@@ -136,12 +136,12 @@ impl Bench {
         actor: ActorId,
         call: &Call,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let Call { site, unit, epoch, step, .. } = *call;
         let life = self.lives.get(&actor).copied().unwrap_or(0);
         let last = self.called.insert((actor, site, unit, step), (epoch, life));
         tally.check(last != Some((epoch, life)), || {
-            let (name, unit) = (scene.name(), scene.books.unit(site, unit));
+            let (name, unit) = (scene.name(), scene.model.unit(site, unit));
             format!("{name} has {} of {unit} called twice in epoch {epoch:?}", step.word())
         })
     }
@@ -152,7 +152,7 @@ impl Bench {
         envelope: &Envelope,
         sealed: &Sealed,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let header = envelope.header;
         // What several facts answer together does not say what was asked: its bytes are held to its
         // number (S9).
@@ -161,12 +161,12 @@ impl Bench {
         }
         let Some(question) = question(&envelope.message) else { return Ok(()) };
         let subject = subject(header.from, &envelope.message);
-        let subject = subject.filter(|subject| scene.books.cast.may_return(*subject));
+        let subject = subject.filter(|subject| scene.model.participants.may_return(*subject));
         let again = subject.and_then(|subject| self.forgotten.get(&subject)).copied().unwrap_or(0);
         let key = (header.from, header.to, question, again);
         let first = self.answers.entry(key).or_insert_with(|| sealed.clone());
         tally.check(first.bytes() == sealed.bytes(), || {
-            let (name, to) = (scene.name(), scene.books.name(header.to));
+            let (name, to) = (scene.name(), scene.model.name(header.to));
             format!("{name} gives {to} two different `{}` for one question", envelope.message.kind())
         })
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::books::Subject;
-use super::{Change, Check, Law, Scene, Tally, Verdict};
+use super::model::Subject;
+use super::{Change, Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::broker::facts as broker;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
@@ -25,7 +25,7 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     /// What is over, with whether it is forgotten.
     over: BTreeMap<Subject, bool>,
     /// The last number of each guest, and the last serial of each broker.
@@ -34,13 +34,13 @@ pub(super) struct Bench {
     generations: BTreeMap<(ActorId, AccountId), u32>,
 }
 
-impl Check for Bench {
+impl Check for Checker {
     fn site(
         &mut self,
         scene: &Scene<'_>,
         fact: &site_authority::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         use site_authority::Fact;
         let mut lives = |hash: LinkHash| self.lives(scene, Subject::Ticket(scene.actor, hash), tally);
         match fact {
@@ -60,7 +60,7 @@ impl Check for Bench {
             Fact::LeaseActivated(fact) => lives(fact.lease),
             Fact::LeaseClosed(fact) => lives(fact.lease),
             Fact::LeaseForgotten(fact) => {
-                let site = scene.books.sites.get(&scene.actor);
+                let site = scene.model.sites.get(&scene.actor);
                 let lease = site.and_then(|site| Some(site.leases.get(&fact.lease)?.term));
                 let refused = site.and_then(|site| site.refused.get(&fact.lease));
                 let term = lease.or(refused.map(|refused| refused.ticket.bottom().term));
@@ -77,15 +77,15 @@ impl Check for Bench {
         }
     }
 
-    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> Verdict {
+    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> LawVerdict {
         use broker::Fact;
         let subject = |id: RequestId| Subject::Request(scene.actor, id);
-        let record = |id| scene.books.brokers.get(&scene.actor)?.requests.get(id);
+        let record = |id| scene.model.brokers.get(&scene.actor)?.requests.get(id);
         match fact {
             Fact::Requested(fact) => {
                 let id = fact.request.id;
                 self.lives(scene, subject(id), tally)?;
-                let may_return = scene.books.cast.may_return(subject(id));
+                let may_return = scene.model.participants.may_return(subject(id));
                 let gone = record(&id).is_none_or(|record| record.forgotten && may_return);
                 tally.check(gone, || {
                     format!("{} takes request {id} once more", scene.name())
@@ -118,7 +118,7 @@ impl Check for Bench {
         scene: &Scene<'_>,
         fact: &service_manager::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         use service_manager::Fact;
         if let Fact::Asked(fact) = fact {
             self.number_grows(scene, fact.request.id.number, tally)?;
@@ -128,7 +128,7 @@ impl Check for Bench {
         let Some(lease) = lease_of(fact) else { return Ok(()) };
         let subject = Subject::Lease(scene.actor, lease);
         if let Fact::LeaseForgotten(_) = fact {
-            let guest = scene.books.guests.get(&scene.actor);
+            let guest = scene.model.guests.get(&scene.actor);
             let end = guest.and_then(|guest| Some(guest.leases.get(&lease)?.expires_at));
             self.forgotten(scene, subject, end, tally)
         } else {
@@ -136,14 +136,14 @@ impl Check for Bench {
         }
     }
 
-    fn change(&mut self, scene: &Scene<'_>, change: &Change, _: &mut Tally) -> Verdict {
+    fn change(&mut self, scene: &Scene<'_>, change: &Change, _: &mut Tally) -> LawVerdict {
         if !matches!(change.to, "Closed" | "Refused" | "Returned") {
             return Ok(());
         }
         self.over.insert(change.subject, false);
         // The extensions of a lease are over with it.
         if let Subject::Ticket(site, hash) = change.subject {
-            let lease = scene.books.sites.get(&site).and_then(|site| site.leases.get(&hash));
+            let lease = scene.model.sites.get(&site).and_then(|site| site.leases.get(&hash));
             for ticket in lease.iter().flat_map(|lease| &lease.tickets) {
                 self.over.insert(Subject::Ticket(site, ticket.hash()), false);
             }
@@ -152,10 +152,10 @@ impl Check for Bench {
     }
 }
 
-impl Bench {
-    fn lives(&self, scene: &Scene<'_>, subject: Subject, tally: &mut Tally) -> Verdict {
+impl Checker {
+    fn lives(&self, scene: &Scene<'_>, subject: Subject, tally: &mut Tally) -> LawVerdict {
         let over = self.over.get(&subject);
-        let dead = over.is_some_and(|forgotten| !forgotten || !scene.books.cast.may_return(subject));
+        let dead = over.is_some_and(|forgotten| !forgotten || !scene.model.participants.may_return(subject));
         tally.check(!dead, || format!("{} goes on with {subject}, which is over", scene.name()))
     }
 
@@ -165,25 +165,25 @@ impl Bench {
         subject: Subject,
         end: Option<Time>,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let before = self.over.insert(subject, true);
         tally.check(before == Some(false), || {
             format!("{} forgets {subject}, which is not over", scene.name())
         })?;
-        let due = end.map_or(Time::MAX, |end| end.plus(scene.books.cast.margin));
+        let due = end.map_or(Time::MAX, |end| end.plus(scene.model.participants.margin));
         tally.check(due <= scene.at, || {
             format!("{} forgets {subject} at {}, before {due}", scene.name(), scene.at)
         })
     }
 
-    fn number_grows(&mut self, scene: &Scene<'_>, number: u64, tally: &mut Tally) -> Verdict {
+    fn number_grows(&mut self, scene: &Scene<'_>, number: u64, tally: &mut Tally) -> LawVerdict {
         let last = self.last.insert(scene.actor, number).unwrap_or(0);
         tally.check(last < number, || {
             format!("{} gives the number {number} after {last}", scene.name())
         })
     }
 
-    fn generation_grows(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> Verdict {
+    fn generation_grows(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
         let link = ticket.bottom();
         let Some(generation) = link.delegation else { return Ok(()) };
         let key = (scene.actor, link.account());

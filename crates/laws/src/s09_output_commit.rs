@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::books::{BrokerBooks, GuestBooks, SiteBooks};
-use super::{Check, Law, Observation, Scene, Tally, Verdict};
+use super::model::{BrokerModel, GuestModel, SiteModel};
+use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::driver::{Call, Step};
 use tenure_core::model::identity::ActorId;
 use tenure_core::broker::machine::State as AtBroker;
@@ -26,13 +26,13 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     /// Every message as it left first, by sender and number.
     sent: BTreeMap<(ActorId, Sequence), Sealed>,
 }
 
-impl Check for Bench {
-    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+impl Check for Checker {
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
         match *seen {
             Observation::Sent { envelope, sealed } => {
                 number_is_durable(scene, envelope, tally)?;
@@ -45,14 +45,14 @@ impl Check for Bench {
     }
 }
 
-impl Bench {
+impl Checker {
     fn bytes_stay(
         &mut self,
         scene: &Scene<'_>,
         envelope: &Envelope,
         sealed: &Sealed,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let sequence = envelope.header.sequence;
         if sequence.index == Sequence::VOLATILE {
             return Ok(());
@@ -66,15 +66,15 @@ impl Bench {
 }
 
 /// The fact that a message names as its cause is durable, and of the time that it says.
-fn number_is_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) -> Verdict {
+fn number_is_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) -> LawVerdict {
     let header = envelope.header;
-    let (position, durable) = (header.sequence.position, scene.books.length(scene.actor));
+    let (position, durable) = (header.sequence.position, scene.model.length(scene.actor));
     let volatile = header.sequence.index == Sequence::VOLATILE;
     tally.check(position < durable || (volatile && position == durable), || {
         let (name, kind) = (scene.name(), envelope.message.kind());
         format!("{name} sends a `{kind}` because of fact {position}, but {durable} facts are durable")
     })?;
-    let times = scene.books.times.get(&scene.actor);
+    let times = scene.model.times.get(&scene.actor);
     let made = usize::try_from(position).ok().and_then(|position| times?.get(position));
     tally.check(volatile || made == Some(&header.at), || {
         let (name, kind) = (scene.name(), envelope.message.kind());
@@ -83,30 +83,30 @@ fn number_is_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
 }
 
 /// What a message says follows from the sender's durable facts.
-fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) -> Verdict {
-    let (books, from) = (scene.books, scene.actor);
+fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) -> LawVerdict {
+    let (model, from) = (scene.model, scene.actor);
     let binding = envelope.header.sequence.index != Sequence::VOLATILE;
     let (to, at, message) = (envelope.header.to, envelope.header.at, &envelope.message);
     let good = match message {
         Message::Delegate { .. } | Message::Leased { .. } | Message::Closed { .. } => {
-            books.sites.get(&from).is_some_and(|site| site_says(site, to, message, binding))
+            model.sites.get(&from).is_some_and(|site| site_says(site, to, message, binding))
         }
         Message::Delegated { .. } | Message::Granted { .. } | Message::Credited { .. } => {
-            books.brokers.get(&from).is_some_and(|broker| broker_says(broker, to, message, binding))
+            model.brokers.get(&from).is_some_and(|broker| broker_says(broker, to, message, binding))
         }
         Message::Request(_)
         | Message::Redeem { .. }
         | Message::Close { .. }
         | Message::Credit { .. } => {
-            books.guests.get(&from).is_some_and(|guest| guest_says(guest, (to, at), message))
+            model.guests.get(&from).is_some_and(|guest| guest_says(guest, (to, at), message))
         }
         Message::Refused { subject, refusal } if binding => match subject {
             Subject::Ticket(hash) => {
-                let refused = books.sites.get(&from).and_then(|site| site.refused.get(hash));
+                let refused = model.sites.get(&from).and_then(|site| site.refused.get(hash));
                 refused.is_some_and(|refused| refused.refusal == *refusal)
             }
             Subject::Request(id) => {
-                let record = books.brokers.get(&from).and_then(|broker| broker.requests.get(id));
+                let record = model.brokers.get(&from).and_then(|broker| broker.requests.get(id));
                 let state = record.map(|record| &record.state);
                 matches!(state, Some(AtBroker::Refused { refusal: said }) if said == refusal)
             }
@@ -115,12 +115,12 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         Message::Refused { .. } => true,
     };
     tally.check(good, || {
-        let (name, kind, to) = (scene.name(), message.kind(), books.name(to));
+        let (name, kind, to) = (scene.name(), message.kind(), model.name(to));
         format!("{name} sends {to} a `{kind}` that its durable facts do not say: {message:?}")
     })
 }
 
-fn site_says(site: &SiteBooks, to: ActorId, message: &Message, binding: bool) -> bool {
+fn site_says(site: &SiteModel, to: ActorId, message: &Message, binding: bool) -> bool {
     match message {
         Message::Delegate { ticket, .. } => site.offers(ticket),
         Message::Leased { ticket, term, units } => {
@@ -145,12 +145,12 @@ fn site_says(site: &SiteBooks, to: ActorId, message: &Message, binding: bool) ->
     }
 }
 
-fn is_ready(site: &SiteBooks, leased: &LeasedUnit) -> bool {
+fn is_ready(site: &SiteModel, leased: &LeasedUnit) -> bool {
     let state = site.units.get(&leased.unit).map(|unit| &unit.state);
     matches!(state, Some(unit::State::Ready { properties, .. }) if *properties == leased.properties)
 }
 
-fn broker_says(broker: &BrokerBooks, to: ActorId, message: &Message, binding: bool) -> bool {
+fn broker_says(broker: &BrokerModel, to: ActorId, message: &Message, binding: bool) -> bool {
     match message {
         Message::Delegated { delegation, generation } => {
             broker.delegations.contains_key(&(*delegation, *generation))
@@ -175,7 +175,7 @@ fn broker_says(broker: &BrokerBooks, to: ActorId, message: &Message, binding: bo
 }
 
 /// What a guest asks, it still waits for.
-fn guest_says(guest: &GuestBooks, (to, at): (ActorId, Time), message: &Message) -> bool {
+fn guest_says(guest: &GuestModel, (to, at): (ActorId, Time), message: &Message) -> bool {
     let state = |ticket: LinkHash| {
         let lease = guest.tickets.get(&ticket)?;
         guest.leases.get(lease).map(|lease| &lease.state)
@@ -219,11 +219,11 @@ fn call_is_durable(
     actor: ActorId,
     call: &Call,
     tally: &mut Tally,
-) -> Verdict {
-    let books = scene.books;
+) -> LawVerdict {
+    let model = scene.model;
     let good = match call.step {
         Step::Setup | Step::Teardown => {
-            let unit = books.sites.get(&actor).and_then(|site| site.units.get(&call.unit));
+            let unit = model.sites.get(&actor).and_then(|site| site.units.get(&call.unit));
             unit.is_some_and(|unit| {
                 let begun = match call.step {
                     Step::Setup => {
@@ -236,7 +236,7 @@ fn call_is_durable(
             })
         }
         Step::Join | Step::Leave => {
-            let lease = books.guests.get(&actor).and_then(|guest| guest.leases.get(&call.lease));
+            let lease = model.guests.get(&actor).and_then(|guest| guest.leases.get(&call.lease));
             let state = lease.map(|lease| &lease.state);
             let held = state.and_then(AtGuest::held);
             let begun = match call.step {
@@ -248,7 +248,7 @@ fn call_is_durable(
         }
     };
     tally.check(good, || {
-        let (name, unit) = (scene.name(), books.unit(call.site, call.unit));
+        let (name, unit) = (scene.name(), model.unit(call.site, call.unit));
         let (step, epoch) = (call.step.word(), call.epoch);
         format!("{name} has {step} of {unit} called in epoch {epoch:?}, which no durable fact began")
     })

@@ -1,7 +1,7 @@
 //! S10: what was acknowledged is still there.
 
-use super::books::Books;
-use super::{Check, Law, Observation, Scene, Tally, Verdict};
+use super::model::Model;
+use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::actor::Role;
 use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::broker::facts as broker;
@@ -28,15 +28,15 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     /// Words that nobody has been found to stand by; where facts come by clocks that differ, their
     /// cause may follow.
-    open: Vec<(ActorId, Word)>,
+    open: Vec<(ActorId, Promise)>,
 }
 
 /// What somebody has in its journal on the word of somebody else.
 #[derive(Debug)]
-enum Word {
+enum Promise {
     /// A link that its issuer cut or issued.
     Link(ActorId, LinkHash),
     /// A ticket that its holder was granted.
@@ -55,11 +55,11 @@ enum Word {
     Delegated(ActorId, DelegationId, u32),
 }
 
-impl Check for Bench {
-    fn ticket(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> Verdict {
+impl Check for Checker {
+    fn ticket(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
         for link in ticket.links() {
             if link.issuer != scene.actor {
-                self.record(scene, Word::Link(link.issuer, link.hash()), tally)?;
+                self.record(scene, Promise::Link(link.issuer, link.hash()), tally)?;
             }
         }
         Ok(())
@@ -70,7 +70,7 @@ impl Check for Bench {
         scene: &Scene<'_>,
         fact: &site_authority::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         use site_authority::Fact;
         let ticket = match fact {
             Fact::Redeemed(fact) => &fact.ticket,
@@ -79,21 +79,21 @@ impl Check for Bench {
             Fact::TicketSurrendered(fact) => &fact.ticket,
             Fact::DelegationAcknowledged(fact) => {
                 let id = DelegationId { issuer: scene.actor, number: fact.number };
-                let site = scene.books.sites.get(&scene.actor);
+                let site = scene.model.sites.get(&scene.actor);
                 let issued = site.and_then(|s| s.delegations.get(&(id, fact.generation)));
                 let Some(broker) = issued.map(|ticket| ticket.bottom().holder) else {
                     return Ok(());
                 };
-                return self.record(scene, Word::Delegated(broker, id, fact.generation), tally);
+                return self.record(scene, Promise::Delegated(broker, id, fact.generation), tally);
             }
             _ => return Ok(()),
         };
-        self.record(scene, Word::Granted(ticket.bottom().holder, ticket.hash()), tally)
+        self.record(scene, Promise::Granted(ticket.bottom().holder, ticket.hash()), tally)
     }
 
-    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> Verdict {
+    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> LawVerdict {
         let broker::Fact::ReceiptTaken(fact) = fact else { return Ok(()) };
-        self.record(scene, Word::Receipt(fact.receipt.clone()), tally)
+        self.record(scene, Promise::Receipt(fact.receipt.clone()), tally)
     }
 
     fn guest(
@@ -101,45 +101,45 @@ impl Check for Bench {
         scene: &Scene<'_>,
         fact: &service_manager::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         use service_manager::Fact;
         match fact {
             Fact::Leased(fact) => {
                 let Some((site, ticket)) = first_ticket(scene, fact.lease) else { return Ok(()) };
                 let units = fact.units.iter().map(|unit| (unit.unit, unit.epoch)).collect();
-                self.record(scene, Word::Leased(site, ticket, units), tally)
+                self.record(scene, Promise::Leased(site, ticket, units), tally)
             }
             Fact::Extended(fact) => {
-                let guest = scene.books.guests.get(&scene.actor);
+                let guest = scene.model.guests.get(&scene.actor);
                 let held = guest.and_then(|guest| guest.held(fact.lease));
                 let extension = held.map(|held| &held.extension);
                 let Some(Extension::Redeeming { ticket, .. }) = extension else { return Ok(()) };
-                self.record(scene, Word::Taken(ticket.site(), ticket.hash()), tally)
+                self.record(scene, Promise::Taken(ticket.site(), ticket.hash()), tally)
             }
             Fact::RedeemRefused(fact) if matches!(fact.refusal, Refusal::Conflict(_)) => {
                 let Some((site, ticket)) = first_ticket(scene, fact.lease) else { return Ok(()) };
-                self.record(scene, Word::Refused(site, ticket), tally)
+                self.record(scene, Promise::Refused(site, ticket), tally)
             }
             Fact::SiteClosed(fact) => fact
                 .receipts
                 .iter()
-                .try_for_each(|receipt| self.record(scene, Word::Receipt(receipt.clone()), tally)),
+                .try_for_each(|receipt| self.record(scene, Promise::Receipt(receipt.clone()), tally)),
             Fact::Credited(fact) => {
-                let guest = scene.books.guests.get(&scene.actor);
+                let guest = scene.model.guests.get(&scene.actor);
                 let state = guest.and_then(|guest| guest.leases.get(&fact.lease));
                 let Some(State::Crediting { receipts }) = state.map(|lease| &lease.state) else {
                     return Ok(());
                 };
                 receipts.iter().map(|receipt| &receipt.what).try_for_each(|what| {
-                    self.record(scene, Word::Credited(what.issuer, what.link), tally)
+                    self.record(scene, Promise::Credited(what.issuer, what.link), tally)
                 })
             }
             _ => Ok(()),
         }
     }
 
-    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
-        let (durable, name) = (scene.books.length(scene.actor), || scene.name());
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
+        let (durable, name) = (scene.model.length(scene.actor), || scene.name());
         match *seen {
             Observation::Durable { position, .. } => tally.check(position == durable, || {
                 format!("{} writes fact {position} of its journal, which has {durable}", name())
@@ -151,37 +151,37 @@ impl Check for Bench {
         }
     }
 
-    fn settled(&mut self, books: &Books, _: Time, tally: &mut Tally) -> Verdict {
-        for (hearer, word) in self.open.drain(..) {
-            tally.check(word.is_kept(books), || word.sentence(books, hearer))?;
+    fn settled(&mut self, model: &Model, _: Time, tally: &mut Tally) -> LawVerdict {
+        for (hearer, promise) in self.open.drain(..) {
+            tally.check(promise.is_kept(model), || promise.sentence(model, hearer))?;
         }
         Ok(())
     }
 }
 
-impl Bench {
+impl Checker {
     /// Somebody honest must stand by a word, now or, where the order is not known, in the end.
-    fn record(&mut self, scene: &Scene<'_>, word: Word, tally: &mut Tally) -> Verdict {
-        let books = scene.books;
-        if !books.cast.honest(word.speaker()) {
+    fn record(&mut self, scene: &Scene<'_>, promise: Promise, tally: &mut Tally) -> LawVerdict {
+        let model = scene.model;
+        if !model.participants.honest(promise.speaker()) {
             return Ok(());
         }
-        let kept = word.is_kept(books);
-        if !kept && !books.in_order {
-            self.open.push((scene.actor, word));
+        let kept = promise.is_kept(model);
+        if !kept && !model.in_order {
+            self.open.push((scene.actor, promise));
             return Ok(());
         }
-        tally.check(kept, || word.sentence(books, scene.actor))
+        tally.check(kept, || promise.sentence(model, scene.actor))
     }
 }
 
 fn first_ticket(scene: &Scene<'_>, lease: LeaseId) -> Option<(ActorId, LinkHash)> {
-    let lease = scene.books.guests.get(&scene.actor)?.leases.get(&lease)?;
+    let lease = scene.model.guests.get(&scene.actor)?.leases.get(&lease)?;
     let ticket = lease.first.as_ref()?;
     Some((ticket.site(), ticket.hash()))
 }
 
-impl Word {
+impl Promise {
     fn speaker(&self) -> ActorId {
         match self {
             Self::Link(speaker, _)
@@ -196,18 +196,18 @@ impl Word {
     }
 
     /// Whether the journal of whoever said it says so.
-    fn is_kept(&self, books: &Books) -> bool {
-        let (site, broker) = (|id| books.sites.get(id), |id| books.brokers.get(id));
+    fn is_kept(&self, model: &Model) -> bool {
+        let (site, broker) = (|id| model.sites.get(id), |id| model.brokers.get(id));
         match self {
-            Self::Link(issuer, hash) => match books.cast.players.get(issuer).map(|p| p.role) {
+            Self::Link(issuer, hash) => match model.participants.members.get(issuer).map(|p| p.role) {
                 Some(Role::SiteAuthority) => site(issuer).is_some_and(|s| s.issued.contains(hash)),
                 Some(Role::Broker) => broker(issuer).is_some_and(|b| b.cut.contains_key(hash)),
                 // No honest guest hands anything on.
                 Some(Role::ServiceManager) | None => false,
             },
-            Self::Granted(holder, hash) => match books.cast.players.get(holder).map(|p| p.role) {
+            Self::Granted(holder, hash) => match model.participants.members.get(holder).map(|p| p.role) {
                 Some(Role::ServiceManager) => {
-                    books.guests.get(holder).is_some_and(|guest| guest.tickets.contains_key(hash))
+                    model.guests.get(holder).is_some_and(|guest| guest.tickets.contains_key(hash))
                 }
                 // Nobody else honest shows a ticket to a site.
                 Some(Role::Broker | Role::SiteAuthority) | None => false,
@@ -237,7 +237,7 @@ impl Word {
         }
     }
 
-    fn sentence(&self, books: &Books, hearer: ActorId) -> String {
+    fn sentence(&self, model: &Model, hearer: ActorId) -> String {
         let what = match self {
             Self::Link(_, hash) => format!("link {hash}, cut by"),
             Self::Granted(_, hash) => format!("ticket {hash}, held by"),
@@ -250,7 +250,7 @@ impl Word {
             Self::Refused(_, hash) => format!("ticket {hash}, refused for good by"),
             Self::Delegated(_, id, generation) => format!("generation {generation} of {id}, taken by"),
         };
-        let (name, speaker) = (books.name(hearer), books.name(self.speaker()));
+        let (name, speaker) = (model.name(hearer), model.name(self.speaker()));
         format!("{name} has {what} {speaker}, whose journal does not say so")
     }
 }

@@ -1,6 +1,6 @@
 //! S11: a journal gives the same actor again.
 
-use super::{Check, Law, Observation, Scene, Tally, Verdict};
+use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 
 pub(super) const LAW: Law = Law {
     id: "S11",
@@ -13,14 +13,14 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench;
+pub(super) struct Checker;
 
-impl Check for Bench {
-    fn folded(&mut self, _: &Scene<'_>, error: Option<&str>, tally: &mut Tally) -> Verdict {
+impl Check for Checker {
+    fn folded(&mut self, _: &Scene<'_>, error: Option<&str>, tally: &mut Tally) -> LawVerdict {
         tally.check(error.is_none(), || error.unwrap_or_default().to_owned())
     }
 
-    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
         let Observation::Recovered { same: Some(same), .. } = *seen else {
             return Ok(());
         };

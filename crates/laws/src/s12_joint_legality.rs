@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::books::{Books, NOTHING, Subject};
-use super::{Change, Check, Law, Scene, Tally, Verdict};
+use super::model::{Model, NOTHING, Subject};
+use super::{Change, Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::{LeaseId, RequestId};
 
@@ -24,13 +24,13 @@ const TABLE: &str = include_str!("joint_states.txt");
 
 type Triple<'a> = [&'a str; 3];
 
-pub(super) struct Bench {
+pub(super) struct Checker {
     legal: BTreeSet<Triple<'static>>,
     /// The leases that the facts of this input touched.
     touched: BTreeSet<(ActorId, LeaseId)>,
 }
 
-impl Default for Bench {
+impl Default for Checker {
     fn default() -> Self {
         Self { legal: legal_triples(TABLE), touched: BTreeSet::new() }
     }
@@ -43,24 +43,24 @@ fn legal_triples(table: &str) -> BTreeSet<Triple<'_>> {
     words.filter_map(|words| words.try_into().ok()).collect()
 }
 
-impl Check for Bench {
-    fn change(&mut self, scene: &Scene<'_>, change: &Change, _: &mut Tally) -> Verdict {
-        let books = scene.books;
+impl Check for Checker {
+    fn change(&mut self, scene: &Scene<'_>, change: &Change, _: &mut Tally) -> LawVerdict {
+        let model = scene.model;
         match change.subject {
             Subject::Lease(guest, lease) => {
                 self.touched.insert((guest, lease));
             }
             Subject::Request(_, RequestId { origin, number }) => {
                 let parts = LeaseId { number, part: 0 }..=LeaseId { number, part: u16::MAX };
-                let leases = books.guests.get(&origin).map(|guest| guest.leases.range(parts));
+                let leases = model.guests.get(&origin).map(|guest| guest.leases.range(parts));
                 let leases = leases.into_iter().flatten().map(|(&lease, _)| (origin, lease));
                 self.touched.extend(leases);
             }
             Subject::Ticket(site, hash) => {
-                let lease = books.sites.get(&site).and_then(|site| site.leases.get(&hash));
+                let lease = model.sites.get(&site).and_then(|site| site.leases.get(&hash));
                 for ticket in lease.into_iter().flat_map(|lease| &lease.tickets) {
                     let holder = ticket.bottom().holder;
-                    let guest = books.guests.get(&holder);
+                    let guest = model.guests.get(&holder);
                     let lease = guest.and_then(|guest| guest.tickets.get(&ticket.hash()));
                     self.touched.extend(lease.map(|&lease| (holder, lease)));
                 }
@@ -70,15 +70,15 @@ impl Check for Bench {
         Ok(())
     }
 
-    fn batched(&mut self, scene: &Scene<'_>, tally: &mut Tally) -> Verdict {
+    fn batched(&mut self, scene: &Scene<'_>, tally: &mut Tally) -> LawVerdict {
         let touched = std::mem::take(&mut self.touched);
-        if !scene.books.cast.clocks_hold {
+        if !scene.model.participants.clocks_hold {
             return Ok(());
         }
         for (guest, lease) in touched {
-            let Some(triple) = triple(scene.books, guest, lease) else { continue };
-            tally.check(triple == [NOTHING; 3] || self.allows(scene.books, triple), || {
-                let (name, [g, b, s]) = (scene.books.name(guest), triple);
+            let Some(triple) = triple(scene.model, guest, lease) else { continue };
+            tally.check(triple == [NOTHING; 3] || self.allows(scene.model, triple), || {
+                let (name, [g, b, s]) = (scene.model.name(guest), triple);
                 format!("lease {lease} of {name} is {g}, its request {b}, its ticket {s}")
             })?;
         }
@@ -86,9 +86,9 @@ impl Check for Bench {
     }
 }
 
-impl Bench {
-    fn allows(&self, books: &Books, triple: Triple<'_>) -> bool {
-        self.legal.contains(&triple) || books.cast.has_crooks() && self.was_credited(triple)
+impl Checker {
+    fn allows(&self, model: &Model, triple: Triple<'_>) -> bool {
+        self.legal.contains(&triple) || model.participants.has_adversaries() && self.was_credited(triple)
     }
 
     /// A receipt is its site's word, whoever shows it. A crook that reads others' messages can have it
@@ -100,19 +100,19 @@ impl Bench {
 }
 
 /// The three states of a lease, if all who have one are honest.
-fn triple(books: &Books, guest: ActorId, id: LeaseId) -> Option<Triple<'static>> {
-    let guest = books.guests.get(&guest)?;
+fn triple(model: &Model, guest: ActorId, id: LeaseId) -> Option<Triple<'static>> {
+    let guest = model.guests.get(&guest)?;
     let lease = guest.leases.get(&id)?;
     let (broker, request, _) = guest.requests.get(&lease.number)?;
-    if !books.cast.honest(*broker) {
+    if !model.participants.honest(*broker) {
         return None;
     }
-    let record = books.brokers.get(broker).and_then(|broker| broker.requests.get(&request.id));
+    let record = model.brokers.get(broker).and_then(|broker| broker.requests.get(&request.id));
     let at_broker = record.map_or(NOTHING, |record| record.word());
     let at_site = match &lease.first {
-        Some(ticket) if !books.cast.honest(ticket.site()) => return None,
+        Some(ticket) if !model.participants.honest(ticket.site()) => return None,
         Some(ticket) => {
-            let site = books.sites.get(&ticket.site());
+            let site = model.sites.get(&ticket.site());
             let lease = site.and_then(|s| s.leases.get(s.by_ticket.get(&ticket.hash())?));
             lease.map_or(NOTHING, |lease| lease.word())
         }

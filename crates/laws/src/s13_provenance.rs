@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Check, Law, Observation, Scene, Tally, Verdict};
+use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::actor::Role;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
@@ -24,7 +24,7 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     /// The tickets that their holders have shown to their sites.
     shown: BTreeSet<LinkHash>,
     /// Links whose signature was found good before.
@@ -32,13 +32,13 @@ pub(super) struct Bench {
     verifier: Option<Verifier>,
 }
 
-impl Check for Bench {
+impl Check for Checker {
     fn site(
         &mut self,
         scene: &Scene<'_>,
         fact: &site_authority::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         use site_authority::Fact;
         let ticket = match fact {
             Fact::Redeemed(fact) => &fact.ticket,
@@ -47,11 +47,11 @@ impl Check for Bench {
             _ => return Ok(()),
         };
         let holder = ticket.bottom().holder;
-        if !scene.books.in_order || !scene.books.cast.honest(holder) {
+        if !scene.model.in_order || !scene.model.participants.honest(holder) {
             return Ok(());
         }
         tally.check(self.shown.contains(&ticket.hash()), || {
-            let (name, holder) = (scene.name(), scene.books.name(holder));
+            let (name, holder) = (scene.name(), scene.model.name(holder));
             format!("{name} acts on ticket {}, which {holder} never showed it", ticket.hash())
         })
     }
@@ -61,13 +61,13 @@ impl Check for Bench {
         scene: &Scene<'_>,
         fact: &service_manager::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         use service_manager::Fact;
         match fact {
             Fact::Granted(fact) => fits(scene, fact.number, &fact.tickets, tally),
             Fact::UnwantedGranted(fact) => fits(scene, fact.number, &fact.tickets, tally),
             Fact::ExtensionGranted(fact) => {
-                let guest = scene.books.guests.get(&scene.actor);
+                let guest = scene.model.guests.get(&scene.actor);
                 let held = guest.and_then(|guest| guest.held(fact.lease));
                 let Some(Extension::Asking { request, .. }) = held.map(|held| &held.extension)
                 else {
@@ -79,7 +79,7 @@ impl Check for Bench {
         }
     }
 
-    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, _: &mut Tally) -> Verdict {
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, _: &mut Tally) -> LawVerdict {
         let Observation::Sent { envelope, .. } = seen else { return Ok(()) };
         let mut show = |ticket: &Ticket| {
             if ticket.bottom().holder == scene.actor {
@@ -94,9 +94,9 @@ impl Check for Bench {
         Ok(())
     }
 
-    fn ticket(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> Verdict {
+    fn ticket(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
         let (me, hash) = (scene.actor, ticket.hash());
-        let role = scene.books.cast.players.get(&me).map(|player| player.role);
+        let role = scene.model.participants.members.get(&me).map(|participant| participant.role);
         let bottom = ticket.bottom();
         let mine = match role {
             Some(Role::SiteAuthority) => ticket.site() == me,
@@ -106,14 +106,14 @@ impl Check for Bench {
             None => false,
         };
         tally.check(mine, || {
-            let (name, site) = (scene.name(), scene.books.name(ticket.site()));
-            let holder = scene.books.name(bottom.holder);
+            let (name, site) = (scene.name(), scene.model.name(ticket.site()));
+            let holder = scene.model.name(bottom.holder);
             format!("{name} takes ticket {hash} for good, from {site} to {holder}")
         })?;
         for link in ticket.links() {
             let good = self.is_good(scene, link);
             tally.check(good, || {
-                let (name, issuer) = (scene.name(), scene.books.name(link.issuer));
+                let (name, issuer) = (scene.name(), scene.model.name(link.issuer));
                 format!("{name} takes ticket {hash} for good, with a link that {issuer} never signed")
             })?;
         }
@@ -121,12 +121,12 @@ impl Check for Bench {
     }
 }
 
-impl Bench {
+impl Checker {
     fn is_good(&mut self, scene: &Scene<'_>, link: &SignedLink) -> bool {
         if self.good.get(&link.hash()) == Some(link) {
             return true;
         }
-        let scheme = scene.books.cast.scheme;
+        let scheme = scene.model.participants.scheme;
         let good = link.verifies(self.verifier.get_or_insert_with(|| Verifier::new(scheme)));
         if good {
             self.good.insert(link.hash(), link.clone());
@@ -141,8 +141,8 @@ fn fits(
     number: u64,
     tickets: &[(u16, Ticket)],
     tally: &mut Tally,
-) -> Verdict {
-    let guest = scene.books.guests.get(&scene.actor);
+) -> LawVerdict {
+    let guest = scene.model.guests.get(&scene.actor);
     let Some((_, request, _)) = guest.and_then(|guest| guest.requests.get(&number)) else {
         return Ok(());
     };

@@ -1,6 +1,6 @@
 //! S14: who hands on too much is convicted, and nobody else.
 
-use super::{Check, Law, Scene, Tally, Verdict};
+use super::{Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::site_authority::facts::{Fact, TicketRefused};
 use tenure_core::wire::refusal::Refusal;
 
@@ -15,18 +15,18 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench;
+pub(super) struct Checker;
 
-impl Check for Bench {
-    fn site(&mut self, scene: &Scene<'_>, fact: &Fact, tally: &mut Tally) -> Verdict {
+impl Check for Checker {
+    fn site(&mut self, scene: &Scene<'_>, fact: &Fact, tally: &mut Tally) -> LawVerdict {
         let Fact::TicketRefused(fact) = fact else { return Ok(()) };
-        let site = scene.books.sites.get(&scene.actor);
+        let site = scene.model.sites.get(&scene.actor);
         // A refusal that does not follow from the journal is found out when the fact is folded.
         let Some(Ok(refusal)) = site.map(|site| site.refusal(fact)) else { return Ok(()) };
         evidence_convicts_the_guilty(scene, fact, &refusal, tally)?;
-        let cast = &scene.books.cast;
+        let participants = &scene.model.participants;
         let links = fact.ticket.links();
-        let honest = links.iter().all(|link| cast.honest(link.issuer) && cast.honest(link.holder));
+        let honest = links.iter().all(|link| participants.honest(link.issuer) && participants.honest(link.holder));
         tally.check(!honest, || {
             let (name, hash, cause) = (scene.name(), fact.ticket.hash(), &refusal);
             format!("{name} refuses ticket {hash} for good, which only honest actors had: {cause}")
@@ -39,17 +39,17 @@ fn evidence_convicts_the_guilty(
     fact: &TicketRefused,
     refusal: &Refusal,
     tally: &mut Tally,
-) -> Verdict {
+) -> LawVerdict {
     let Refusal::Conflict(evidence) = refusal else { return Ok(()) };
-    let (cast, hash) = (&scene.books.cast, fact.ticket.hash());
-    let verdict = evidence.convicts(cast.scheme, &[]);
+    let (participants, hash) = (&scene.model.participants, fact.ticket.hash());
+    let verdict = evidence.convicts(participants.scheme, &[]);
     tally.check(verdict.is_ok(), || {
         let fault = verdict.as_ref().err().map_or_else(String::new, ToString::to_string);
         format!("{} refuses ticket {hash} with evidence that convicts nobody: {fault}", scene.name())
     })?;
     let Ok(guilty) = verdict else { return Ok(()) };
-    tally.check(!cast.honest(guilty), || {
-        let (name, framed) = (scene.name(), scene.books.name(guilty));
+    tally.check(!participants.honest(guilty), || {
+        let (name, framed) = (scene.name(), scene.model.name(guilty));
         format!("{name} refuses ticket {hash} with evidence against {framed}, who is honest")
     })
 }

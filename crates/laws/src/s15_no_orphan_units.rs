@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::{NOTHING, SiteBooks, Subject};
-use super::{Change, Check, Law, Observation, Scene, Tally, Verdict};
+use super::model::{NOTHING, SiteModel, Subject};
+use super::{Change, Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::driver::UnitId;
 use tenure_core::site_authority::facts::Fact;
 use tenure_core::model::identity::ActorId;
@@ -25,7 +25,7 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     /// How many units of each type are what, at each site.
     counts: BTreeMap<(ActorId, Name), BTreeMap<&'static str, u32>>,
     /// The units of each site for which a step began and no driver was called yet.
@@ -56,8 +56,8 @@ enum Done {
     TeardownFailed,
 }
 
-impl Check for Bench {
-    fn site(&mut self, scene: &Scene<'_>, fact: &Fact, tally: &mut Tally) -> Verdict {
+impl Check for Checker {
+    fn site(&mut self, scene: &Scene<'_>, fact: &Fact, tally: &mut Tally) -> LawVerdict {
         match fact {
             Fact::UnitsAssigned(fact) => {
                 for &unit in &fact.units {
@@ -87,24 +87,24 @@ impl Check for Bench {
         }
     }
 
-    fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> Verdict {
+    fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> LawVerdict {
         match change.subject {
             Subject::Unit(site, unit) => {
-                let Some(books) = scene.books.sites.get(&site) else { return Ok(()) };
+                let Some(model) = scene.model.sites.get(&site) else { return Ok(()) };
                 self.step_ends(scene, (site, unit), change, tally)?;
                 self.step_begins(site, unit, change);
-                self.count(scene, books, unit, change, tally)?;
-                tenancy_is_mutual(scene, books, unit, tally)
+                self.count(scene, model, unit, change, tally)?;
+                tenancy_is_mutual(scene, model, unit, tally)
             }
-            Subject::Ticket(site, hash) => match scene.books.sites.get(&site) {
-                Some(books) => a_lease_that_is_over_has_no_units(scene, books, hash, tally),
+            Subject::Ticket(site, hash) => match scene.model.sites.get(&site) {
+                Some(model) => a_lease_that_is_over_has_no_units(scene, model, hash, tally),
                 None => Ok(()),
             },
             _ => Ok(()),
         }
     }
 
-    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
         match *seen {
             Observation::Called { actor, call } if actor == call.site => {
                 let uncalled = self.uncalled.get_mut(&actor);
@@ -115,7 +115,7 @@ impl Check for Bench {
                 let Some(uncalled) = self.uncalled.get(&actor) else { return Ok(()) };
                 let lost = uncalled.first();
                 tally.check(lost.is_none(), || {
-                    let unit = lost.map_or_else(String::new, |&unit| scene.books.unit(actor, unit));
+                    let unit = lost.map_or_else(String::new, |&unit| scene.model.unit(actor, unit));
                     format!("{unit} is on its way, but no driver was called for it")
                 })
             }
@@ -123,9 +123,9 @@ impl Check for Bench {
         }
     }
 
-    fn batched(&mut self, scene: &Scene<'_>, tally: &mut Tally) -> Verdict {
-        let Some(books) = scene.books.sites.get(&scene.actor) else { return Ok(()) };
-        for (resource, &stock) in &books.stock {
+    fn batched(&mut self, scene: &Scene<'_>, tally: &mut Tally) -> LawVerdict {
+        let Some(model) = scene.model.sites.get(&scene.actor) else { return Ok(()) };
+        for (resource, &stock) in &model.stock {
             let counts = self.counts.get(&(scene.actor, resource.clone()));
             let sum: u32 = counts.iter().flat_map(|counts| counts.values()).sum();
             tally.check(sum == stock, || {
@@ -137,9 +137,9 @@ impl Check for Bench {
     }
 }
 
-impl Bench {
+impl Checker {
     /// A driver's answer fits what it was asked: a clean unit is set up, one that was set up is cleaned.
-    fn done(&mut self, scene: &Scene<'_>, unit: UnitId, done: Done, tally: &mut Tally) -> Verdict {
+    fn done(&mut self, scene: &Scene<'_>, unit: UnitId, done: Done, tally: &mut Tally) -> LawVerdict {
         let life = self.lives.entry((scene.actor, unit)).or_default();
         let (tenant, setting_up) = (life.tenant, life.setting_up);
         let fits = match done {
@@ -163,7 +163,7 @@ impl Bench {
             self.on.get_mut(&(scene.actor, lease)).map(|units| units.remove(&unit));
         }
         tally.check(fits, || {
-            let unit = scene.books.unit(scene.actor, unit);
+            let unit = scene.model.unit(scene.actor, unit);
             match done {
                 Done::SetUp | Done::SetupFailed => format!("{unit} is set up, but was never cleaned"),
                 Done::TornDown | Done::TeardownFailed => format!("{unit} is cleaned in use"),
@@ -172,12 +172,12 @@ impl Bench {
     }
 
     /// Every unit that a lease goes active with was set up for it.
-    fn all_set_up(&self, scene: &Scene<'_>, lease: LinkHash, tally: &mut Tally) -> Verdict {
+    fn all_set_up(&self, scene: &Scene<'_>, lease: LinkHash, tally: &mut Tally) -> LawVerdict {
         for &unit in self.on.get(&(scene.actor, lease)).into_iter().flatten() {
             let life = self.lives.get(&(scene.actor, unit));
             let set_up = life.is_some_and(|life| life.set_up == Some(lease));
             tally.check(set_up, || {
-                let unit = scene.books.unit(scene.actor, unit);
+                let unit = scene.model.unit(scene.actor, unit);
                 format!("lease {lease} goes active with {unit}, which was not set up for it")
             })?;
         }
@@ -199,15 +199,15 @@ impl Bench {
         (site, unit): (ActorId, UnitId),
         change: &Change,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         let moves = matches!(step(change.from), "SettingUp" | "Abandoned" | "TearingDown");
         let abandoned = step(change.to) == "Abandoned";
-        if !scene.books.in_order || !moves || abandoned || step(change.from) == step(change.to) {
+        if !scene.model.in_order || !moves || abandoned || step(change.from) == step(change.to) {
             return Ok(());
         }
         let uncalled = self.uncalled.get_mut(&site).is_some_and(|units| units.remove(&unit));
         tally.check(!uncalled, || {
-            let unit = scene.books.unit(site, unit);
+            let unit = scene.model.unit(site, unit);
             format!("{unit} ended a step, but no driver was called for it")
         })
     }
@@ -215,25 +215,25 @@ impl Bench {
     fn count(
         &mut self,
         scene: &Scene<'_>,
-        books: &SiteBooks,
+        model: &SiteModel,
         unit: UnitId,
         change: &Change,
         tally: &mut Tally,
-    ) -> Verdict {
-        let Some(record) = books.units.get(&unit) else { return Ok(()) };
+    ) -> LawVerdict {
+        let Some(record) = model.units.get(&unit) else { return Ok(()) };
         let counts = self.counts.entry((scene.actor, record.resource.clone())).or_default();
         if let Some(count) = counts.get_mut(change.from) {
             *count = count.saturating_sub(1);
         }
         if change.to == NOTHING {
             return tally.check(["Free", "Quarantined"].contains(&change.from), || {
-                let unit = scene.books.unit(scene.actor, unit);
+                let unit = scene.model.unit(scene.actor, unit);
                 format!("{unit} is withdrawn while it is {}", change.from)
             });
         }
         *counts.entry(change.to).or_default() += 1;
         tally.check(change.to == record.word(), || {
-            let (unit, word) = (scene.books.unit(scene.actor, unit), record.word());
+            let (unit, word) = (scene.model.unit(scene.actor, unit), record.word());
             format!("{unit} moved to {} and is {word}", change.to)
         })
     }
@@ -247,14 +247,14 @@ fn step(word: &'static str) -> &'static str {
 /// A unit is on a lease exactly if the lease has it.
 fn tenancy_is_mutual(
     scene: &Scene<'_>,
-    books: &SiteBooks,
+    model: &SiteModel,
     unit: UnitId,
     tally: &mut Tally,
-) -> Verdict {
-    let Some(record) = books.units.get(&unit) else { return Ok(()) };
+) -> LawVerdict {
+    let Some(record) = model.units.get(&unit) else { return Ok(()) };
     let Some(tenant) = record.state.tenant() else { return Ok(()) };
     let ready = matches!(record.state, unit::State::Ready { .. });
-    let has = books.leases.get(&tenant).is_some_and(|lease| match &lease.state {
+    let has = model.leases.get(&tenant).is_some_and(|lease| match &lease.state {
         State::Priming { pending, ready: done } => {
             if ready { done.contains(&unit) } else { pending.contains(&unit) }
         }
@@ -262,22 +262,22 @@ fn tenancy_is_mutual(
         State::Early | State::Due | State::Closed { .. } => false,
     });
     tally.check(has, || {
-        let (unit, word) = (scene.books.unit(scene.actor, unit), record.state.word());
+        let (unit, word) = (scene.model.unit(scene.actor, unit), record.state.word());
         format!("{unit} is {word} for lease {tenant}, which does not have it")
     })
 }
 
 fn a_lease_that_is_over_has_no_units(
     scene: &Scene<'_>,
-    books: &SiteBooks,
+    model: &SiteModel,
     hash: LinkHash,
     tally: &mut Tally,
-) -> Verdict {
-    let state = books.leases.get(&hash).map(|lease| &lease.state);
+) -> LawVerdict {
+    let state = model.leases.get(&hash).map(|lease| &lease.state);
     let Some(State::Closed { units, .. }) = state else { return Ok(()) };
-    let kept = units.iter().find(|&&unit| books.tenant(unit) == Some(hash));
+    let kept = units.iter().find(|&&unit| model.tenant(unit) == Some(hash));
     tally.check(kept.is_none(), || {
-        let unit = kept.map_or_else(String::new, |&unit| scene.books.unit(scene.actor, unit));
+        let unit = kept.map_or_else(String::new, |&unit| scene.model.unit(scene.actor, unit));
         format!("{unit} is still on lease {hash}, which is over")
     })
 }

@@ -1,7 +1,7 @@
 //! S16: a no changes nothing.
 
-use super::books::{Books, Subject};
-use super::{Change, Check, Law, Observation, Scene, Tally, Verdict};
+use super::model::{Model, Subject};
+use super::{Change, Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::driver::UnitId;
 use tenure_core::service_manager::facts::Fact;
 use tenure_core::model::identity::ActorId;
@@ -21,7 +21,7 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench {
+pub(super) struct Checker {
     /// The lease whose extension the fact at hand denies, with what is held under it.
     denied: Option<(ActorId, LeaseId, Option<Holding>)>,
 }
@@ -29,17 +29,17 @@ pub(super) struct Bench {
 /// What a guest holds under a lease, apart from an extension: tickets, units, end.
 type Holding = (Vec<LinkHash>, Vec<UnitId>, Time);
 
-fn holding(books: &Books, guest: ActorId, lease: LeaseId) -> Option<Holding> {
-    let held = books.guests.get(&guest)?.held(lease)?;
+fn holding(model: &Model, guest: ActorId, lease: LeaseId) -> Option<Holding> {
+    let held = model.guests.get(&guest)?.held(lease)?;
     let tickets = held.tickets.iter().map(Ticket::hash).collect();
     Some((tickets, held.units.keys().copied().collect(), held.term.end()))
 }
 
-impl Check for Bench {
-    fn guest(&mut self, scene: &Scene<'_>, fact: &Fact, _: &mut Tally) -> Verdict {
+impl Check for Checker {
+    fn guest(&mut self, scene: &Scene<'_>, fact: &Fact, _: &mut Tally) -> LawVerdict {
         self.denied = match fact {
             Fact::ExtensionDenied(fact) => {
-                let holding = holding(scene.books, scene.actor, fact.lease);
+                let holding = holding(scene.model, scene.actor, fact.lease);
                 Some((scene.actor, fact.lease, holding))
             }
             _ => None,
@@ -47,14 +47,14 @@ impl Check for Bench {
         Ok(())
     }
 
-    fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> Verdict {
+    fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> LawVerdict {
         let Subject::Lease(guest, lease) = change.subject else { return Ok(()) };
         let Some((_, _, before)) =
             self.denied.take_if(|(who, denied, _)| (*who, *denied) == (guest, lease))
         else {
             return Ok(());
         };
-        let after = holding(scene.books, guest, lease);
+        let after = holding(scene.model, guest, lease);
         tally.check(without_extension(change.from) == change.to && before == after, || {
             let (name, Change { from, to, .. }) = (scene.name(), change);
             format!(
@@ -64,7 +64,7 @@ impl Check for Bench {
         })
     }
 
-    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
         match *seen {
             Observation::Unmoved { same, .. } => tally.check(same, || {
                 format!("{} made no fact of an input and is another", scene.name())
@@ -75,9 +75,9 @@ impl Check for Bench {
                 if header.sequence.index != Sequence::VOLATILE {
                     return Ok(());
                 }
-                let known = is_known(scene.books, (header.from, header.to), subject);
+                let known = is_known(scene.model, (header.from, header.to), subject);
                 tally.check(!known, || {
-                    let (name, to) = (scene.name(), scene.books.name(header.to));
+                    let (name, to) = (scene.name(), scene.model.name(header.to));
                     format!("{name} refuses {to} without a fact what it has a fact of: {subject:?}")
                 })
             }
@@ -92,14 +92,14 @@ fn without_extension(word: &str) -> &str {
 }
 
 /// Whether the one who refuses has taken this before from the one who asks, and remembers.
-fn is_known(books: &Books, (from, to): (ActorId, ActorId), subject: &message::Subject) -> bool {
+fn is_known(model: &Model, (from, to): (ActorId, ActorId), subject: &message::Subject) -> bool {
     match subject {
         message::Subject::Request(id) => {
-            let record = books.brokers.get(&from).and_then(|broker| broker.requests.get(id));
+            let record = model.brokers.get(&from).and_then(|broker| broker.requests.get(id));
             id.origin == to && record.is_some_and(|record| !record.forgotten)
         }
         message::Subject::Ticket(hash) => {
-            let site = books.sites.get(&from);
+            let site = model.sites.get(&from);
             let lease = site.and_then(|s| s.leases.get(s.by_ticket.get(hash)?));
             lease.is_some_and(|lease| lease.holder() == to && !lease.forgotten)
         }

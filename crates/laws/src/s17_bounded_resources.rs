@@ -1,6 +1,6 @@
 //! S17: nothing grows without bound.
 
-use super::{Check, Law, Observation, Scene, Tally, Verdict};
+use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::broker::Broker;
 use tenure_core::model::codec;
 use tenure_core::actor::fact::Memo;
@@ -21,10 +21,10 @@ pub(super) const LAW: Law = Law {
 };
 
 #[derive(Default)]
-pub(super) struct Bench;
+pub(super) struct Checker;
 
-impl Check for Bench {
-    fn ticket(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> Verdict {
+impl Check for Checker {
+    fn ticket(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
         let depth = ticket.links().len();
         within(scene, ("links of a ticket", depth, MAX_DEPTH), tally)?;
         let most = ticket.links().iter().map(|link| link.constraints.len()).max().unwrap_or(0);
@@ -36,19 +36,19 @@ impl Check for Bench {
         scene: &Scene<'_>,
         fact: &site_authority::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         match fact {
             site_authority::Fact::MapperAnswered(fact) => memo(scene, fact.memo.as_ref(), tally),
             _ => Ok(()),
         }
     }
 
-    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> Verdict {
+    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> LawVerdict {
         match fact {
             broker::Fact::MapperAnswered(fact) => memo(scene, fact.memo.as_ref(), tally),
             broker::Fact::Requested(fact) => {
                 items(scene, &fact.request, tally)?;
-                let open = scene.books.brokers.get(&scene.actor).map_or(0, |broker| broker.open);
+                let open = scene.model.brokers.get(&scene.actor).map_or(0, |broker| broker.open);
                 within(scene, ("requests that wait", open + 1, Broker::MAX_OPEN), tally)
             }
             _ => Ok(()),
@@ -60,7 +60,7 @@ impl Check for Bench {
         scene: &Scene<'_>,
         fact: &service_manager::Fact,
         tally: &mut Tally,
-    ) -> Verdict {
+    ) -> LawVerdict {
         match fact {
             service_manager::Fact::MapperAnswered(fact) => memo(scene, fact.memo.as_ref(), tally),
             service_manager::Fact::Asked(fact) => items(scene, &fact.request, tally),
@@ -69,7 +69,7 @@ impl Check for Bench {
         }
     }
 
-    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> Verdict {
+    fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
         let Observation::Sent { envelope, sealed } = seen else { return Ok(()) };
         within(scene, ("bytes of a message", sealed.bytes().len(), codec::MAX_BYTES), tally)?;
         let listed = match &envelope.message {
@@ -83,12 +83,12 @@ impl Check for Bench {
     }
 }
 
-fn memo(scene: &Scene<'_>, memo: Option<&Memo>, tally: &mut Tally) -> Verdict {
+fn memo(scene: &Scene<'_>, memo: Option<&Memo>, tally: &mut Tally) -> LawVerdict {
     let bytes = memo.map_or(0, |memo| memo.0.len());
     within(scene, ("bytes of a memo", bytes, Memo::MAX_BYTES), tally)
 }
 
-fn items(scene: &Scene<'_>, request: &Request, tally: &mut Tally) -> Verdict {
+fn items(scene: &Scene<'_>, request: &Request, tally: &mut Tally) -> LawVerdict {
     within(scene, ("items of a request", request.items.len(), MAX_ITEMS), tally)
 }
 
@@ -96,6 +96,6 @@ fn within(
     scene: &Scene<'_>,
     (what, n, most): (&str, usize, usize),
     tally: &mut Tally,
-) -> Verdict {
+) -> LawVerdict {
     tally.check(n <= most, || format!("{} takes in {n} {what}, more than {most}", scene.name()))
 }

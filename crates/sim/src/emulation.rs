@@ -27,10 +27,10 @@ use tenure_core::wire::message::{Envelope, Sealed, Sequence};
 use thiserror::Error;
 
 use self::agenda::Agenda;
-use crate::cast::{Member, assemble};
 use crate::metrics::Metrics;
 use crate::network::{Network, Parcel};
-use crate::report::{Report, Series, Verdict};
+use crate::participants::{Member, assemble};
+use crate::report::{Report, RunVerdict, Series};
 use crate::scenario::Scenario;
 
 /// What a run is given beside its scenario.
@@ -240,7 +240,7 @@ impl<'k> Emulation<'k> {
 
     /// Handles the next instant at which anything is due.
     pub fn step(&mut self) -> Result<Progress, EmulationError> {
-        if self.report.verdict != Verdict::Running {
+        if self.report.verdict != RunVerdict::Running {
             return Ok(Progress::Done);
         }
         let next = self.next_instant();
@@ -366,7 +366,7 @@ impl<'k> Emulation<'k> {
     fn inputs(
         &mut self,
         index: usize,
-        mut inbox: crate::cast::Inbox,
+        mut inbox: crate::participants::Inbox,
         measured: Option<usize>,
     ) -> Vec<Input> {
         let member = &mut self.members[index];
@@ -500,9 +500,9 @@ impl<'k> Emulation<'k> {
         let rested = rested && problems.is_empty();
         problems.extend(self.metrics.failures());
         self.report.verdict = match (rested, problems.is_empty()) {
-            (true, true) => Verdict::Complete,
-            (true, false) => Verdict::Failed,
-            (false, _) => Verdict::Stalled,
+            (true, true) => RunVerdict::Complete,
+            (true, false) => RunVerdict::Failed,
+            (false, _) => RunVerdict::Stalled,
         };
         problems.truncate(MAX_PROBLEMS);
         self.report.problems = problems;

@@ -22,14 +22,16 @@ use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as sm;
 use thiserror::Error;
 
-use crate::cast::{Member, Part, assemble};
 use crate::emulation::{Emulation, EmulationError, Progress, Stage};
+use crate::participants::{Member, Part, assemble};
 use crate::report::Report;
 use crate::scenario::Scenario;
 
-pub use outcome::{Difference, Ended, Lease, Outcome, Requests, Verdict, differences, repeated};
+pub use outcome::{
+    Difference, Ended, Lease, Outcome, RequestVerdict, Requests, differences, repeated,
+};
 pub use recorded::{Recorded, Timings};
-use script::Told;
+use script::RecordedInput;
 pub(crate) use script::{Script, may_be_a_wish};
 
 /// The journal of one actor.
@@ -173,11 +175,11 @@ pub fn moments(pasts: &[Past]) -> Option<Moments> {
 
 /// What came from outside after a moment, as the journals have it.
 #[derive(Clone, Debug)]
-pub struct Tale {
-    lines: BTreeMap<ActorId, Vec<(Time, Told)>>,
+pub struct Recording {
+    lines: BTreeMap<ActorId, Vec<(Time, RecordedInput)>>,
 }
 
-impl Tale {
+impl Recording {
     /// Takes it from the journals. `setting` has the mappers as they were: a wish that they would not have
     /// had was a user's.
     ///
@@ -188,14 +190,18 @@ impl Tale {
         let mut lines = BTreeMap::new();
         for mut part in setting.parts {
             let Some(past) = pasts.iter().find(|past| past.id == part.id) else { continue };
-            let told =
-                script::told(&mut part.hosted, &past.facts, past.until(at), !setting.emulated)
-                    .map_err(|(position, cause)| ForkError::BadFact {
-                        name: part.name.clone(),
-                        position,
-                        cause,
-                    })?;
-            lines.insert(part.id, told);
+            let recorded_inputs = script::recorded_inputs(
+                &mut part.hosted,
+                &past.facts,
+                past.until(at),
+                !setting.emulated,
+            )
+            .map_err(|(position, cause)| ForkError::BadFact {
+                name: part.name.clone(),
+                position,
+                cause,
+            })?;
+            lines.insert(part.id, recorded_inputs);
         }
         Ok(Self { lines })
     }
@@ -203,7 +209,9 @@ impl Tale {
     /// How many signals, and how many wishes of users and operators.
     pub fn counts(&self) -> (usize, usize) {
         let all = || self.lines.values().flatten();
-        let signals = all().filter(|(_, told)| matches!(told, Told::Observe { .. })).count();
+        let signals = all()
+            .filter(|(_, recorded_inputs)| matches!(recorded_inputs, RecordedInput::Observe { .. }))
+            .count();
         (signals, all().count() - signals)
     }
 }
@@ -223,7 +231,12 @@ pub struct Branch {
 ///
 /// # Errors
 /// See [`ForkError`].
-pub fn go_on(setting: Setting, tale: &Tale, pasts: &[Past], at: Time) -> Result<Branch, ForkError> {
+pub fn go_on(
+    setting: Setting,
+    recording: &Recording,
+    pasts: &[Past],
+    at: Time,
+) -> Result<Branch, ForkError> {
     check(&setting.parts, pasts)?;
     let Setting { parts, stage, emulated } = setting;
     let sites = outcome::sites(pasts);
@@ -235,8 +248,8 @@ pub fn go_on(setting: Setting, tale: &Tale, pasts: &[Past], at: Time) -> Result<
         let facts = &past.facts[..past.until(at)];
         before.push(facts);
         member.demand = demand(past, &stage);
-        let told = tale.lines.get(&member.id).cloned().unwrap_or_default();
-        member.script = Script::new(told, last_number(facts));
+        let recorded_inputs = recording.lines.get(&member.id).cloned().unwrap_or_default();
+        member.script = Script::new(recorded_inputs, last_number(facts));
         facts.iter().for_each(|entry| requests.observe(&past.name, entry, &sites));
     }
     let requests = std::cell::RefCell::new(requests);
@@ -256,16 +269,17 @@ pub fn go_on(setting: Setting, tale: &Tale, pasts: &[Past], at: Time) -> Result<
 }
 
 /// What became of every request in the journals themselves.
-pub fn as_recorded(pasts: &[Past], tale: &Tale, at: Time) -> Requests {
+pub fn as_recorded(pasts: &[Past], recording: &Recording, at: Time) -> Requests {
     let (mut requests, sites) = (Requests::default(), outcome::sites(pasts));
     for past in pasts {
         past.facts.iter().for_each(|entry| requests.observe(&past.name, entry, &sites));
     }
     let names: BTreeMap<ActorId, &Name> = pasts.iter().map(|past| (past.id, &past.name)).collect();
     let mut users = BTreeMap::new();
-    for (id, (_, told)) in tale.lines.iter().flat_map(|(id, all)| all.iter().map(move |l| (id, l)))
+    for (id, (_, recorded_inputs)) in
+        recording.lines.iter().flat_map(|(id, all)| all.iter().map(move |l| (id, l)))
     {
-        if let (Told::Ask(_, number), Some(name)) = (told, names.get(id)) {
+        if let (RecordedInput::Ask(_, number), Some(name)) = (recorded_inputs, names.get(id)) {
             users.insert(((*name).clone(), *number), *number);
         }
     }

@@ -8,7 +8,7 @@ pub mod scenario;
 mod random;
 pub mod network;
 mod driver;
-pub mod cast;
+pub mod participants;
 mod metrics;
 pub mod report;
 pub mod plot;

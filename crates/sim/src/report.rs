@@ -49,7 +49,7 @@ pub struct Report {
     pub journal_hash: String,
     /// `complete`: all came to rest, every request was answered and every lease ended. `failed`: all came to
     /// rest, but something was never answered. `stalled`: something never came to rest.
-    pub verdict: Verdict,
+    pub verdict: RunVerdict,
     /// What kept the verdict from being `complete`.
     pub problems: Vec<String>,
     /// Inputs that actors refused, with how often: late answers, choices of a mapper that do not hold.
@@ -59,7 +59,7 @@ pub struct Report {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum RunVerdict {
     /// All came to rest and every request was answered.
     Complete,
     /// All came to rest, but something was never answered, or a unit was in two hands.
@@ -71,7 +71,7 @@ pub enum Verdict {
     Running,
 }
 
-impl Verdict {
+impl RunVerdict {
     /// The verdict in a word.
     pub fn word(self) -> &'static str {
         match self {

@@ -21,7 +21,7 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use tenure_faulty_disk::{Condition, Fault, FaultyDisk};
-use tenure_laws::{Cast, Player, audit_journals};
+use tenure_laws::{Participant, Participants, audit_journals};
 use tenure_node::deployment::Running;
 use tenure_node::host::{Card, Committed, Facts, Handle, HostError, HostFailure, Part};
 use tenure_node::journal::{JournalFile, Owner};
@@ -163,13 +163,13 @@ fn journals(folder: &Path, plans: &Plans, disk: &FaultyDisk) -> BTreeMap<ActorId
     parts(folder, plans).into_iter().map(read).collect()
 }
 
-fn cast(folder: &Path, plans: &Plans) -> Cast {
-    let player = |part: Part| {
+fn participants(folder: &Path, plans: &Plans) -> Participants {
+    let participant = |part: Part| {
         let Card { name, role, id } = part.card;
-        (id, Player { name, role, honest: true })
+        (id, Participant { name, role, honest: true })
     };
-    Cast {
-        players: parts(folder, plans).into_iter().map(player).collect(),
+    Participants {
+        members: parts(folder, plans).into_iter().map(participant).collect(),
         scheme: plans.scheme,
         margin: plans.margin,
         clocks_hold: true,
@@ -219,7 +219,7 @@ fn survive(seed: u64, faults: Option<u64>) -> u64 {
         assert_eq!(&guest.unwrap()[first..first + facts.len()], facts, "seed {seed}: {lease}");
     }
     let slices = journals.iter().map(|(&id, facts)| (id, facts.as_slice())).collect();
-    audit_journals(&cast(folder.path(), &plans), &slices)
+    audit_journals(&participants(folder.path(), &plans), &slices)
         .unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
     assert_eq!(*yard.wrongs.lock().unwrap(), Vec::<String>::new(), "seed {seed}");
     falls
@@ -296,7 +296,7 @@ fn on_a_full_disk_nothing_begins_and_what_has_begun_comes_to_its_end() {
     });
     let journals = journals(folder.path(), &plans, &disk);
     let slices = journals.iter().map(|(&id, facts)| (id, facts.as_slice())).collect();
-    audit_journals(&cast(folder.path(), &plans), &slices).unwrap();
+    audit_journals(&participants(folder.path(), &plans), &slices).unwrap();
 }
 
 #[test]

@@ -12,9 +12,9 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::wire::message::Sequence;
 use tenure_node::host::conductor::{Conductor, Fate, Measured, Programme, Sending};
 use tenure_node::host::{ActorBuilder, Card, Driver, Part};
-use tenure_sim::cast::{self, assemble};
 use tenure_sim::emulation::{Emulation, Inputs, Progress, give_up_at};
 use tenure_sim::network::{Network, Parcel};
+use tenure_sim::participants::{self, assemble};
 use tenure_sim::scenario::{self, Scenario, Workload};
 use tenure_sim::workload::demand;
 
@@ -67,16 +67,17 @@ impl Fate for Emulated {
 
 /// The cast of a scenario, to be played on journals in `folder`.
 fn parts(scenario: &Scenario, folder: &Path) -> Vec<Part> {
-    let cast = assemble(scenario).unwrap_or_else(|(_, name, error)| panic!("{name}: {error}"));
-    let part = |(index, actor): (usize, cast::Part)| {
+    let participants =
+        assemble(scenario).unwrap_or_else(|(_, name, error)| panic!("{name}: {error}"));
+    let part = |(index, actor): (usize, participants::Part)| {
         let again = scenario.clone();
         let build: ActorBuilder = Arc::new(move || {
-            let cast = assemble(&again).map_err(|(_, _, error)| error)?;
-            Ok(cast.into_iter().nth(index).expect("as many as before").hosted)
+            let participants = assemble(&again).map_err(|(_, _, error)| error)?;
+            Ok(participants.into_iter().nth(index).expect("as many as before").hosted)
         });
         let driver = actor.driver.map(|driver| match driver {
-            cast::Driver::Site(driver) => Driver::Site(driver),
-            cast::Driver::Guest(driver) => Driver::Guest(driver),
+            participants::Driver::Site(driver) => Driver::Site(driver),
+            participants::Driver::Guest(driver) => Driver::Guest(driver),
         });
         let (name, role) = (actor.name, actor.hosted.role());
         Part {
@@ -88,7 +89,7 @@ fn parts(scenario: &Scenario, folder: &Path) -> Vec<Part> {
             retry_policy: actor.retry_policy,
         }
     };
-    cast.into_iter().enumerate().map(part).collect()
+    participants.into_iter().enumerate().map(part).collect()
 }
 
 /// What is measured when: the demands, by the places of the service managers in the cast.

@@ -9,7 +9,7 @@ use tenure_core::mutants::Mutant;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::Item;
 
-use super::cast::{GUEST, RIVAL, kind, units};
+use super::participants::{GUEST, RIVAL, kind, units};
 use super::world::What;
 
 /// A deployment with what may happen in it. Times are in steps of the model's clock.
@@ -22,7 +22,7 @@ pub(crate) struct Case {
     pub(crate) stock: Vec<(u32, u32)>,
     /// How long a delegation lasts, and how long before its end it is renewed.
     pub(crate) delegation: (i64, i64),
-    pub(crate) wishes: Vec<Wish>,
+    pub(crate) requests: Vec<PlannedRequest>,
     /// How long before the end a guest starts to leave.
     pub(crate) leave_before: i64,
     /// How far the clocks of guest, rival, broker and site are ahead: one run for each row.
@@ -50,7 +50,7 @@ pub(crate) struct Case {
 
 /// What a guest asks for at the very beginning.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct PlannedRequest {
     pub(crate) who: usize,
     /// For each type the units wanted, and the fewest that will do.
     pub(crate) items: Vec<(u32, u32)>,
@@ -108,7 +108,7 @@ pub(crate) enum End {
     Refused,
 }
 
-impl Wish {
+impl PlannedRequest {
     pub(crate) fn ask(&self) -> Ask {
         let item = |(place, &(wanted, least)): (usize, &(u32, u32))| {
             (wanted > 0).then(|| Item {
@@ -142,7 +142,7 @@ impl Default for Case {
             text: "",
             stock: vec![(1, 1)],
             delegation: (1000, 10),
-            wishes: vec![wish(GUEST, 11), wish(RIVAL, 14)],
+            requests: vec![planned(GUEST, 11), planned(RIVAL, 14)],
             leave_before: 0,
             skews: vec![[0; 4]],
             from: 11,
@@ -162,13 +162,19 @@ impl Default for Case {
 }
 
 /// One unit for three steps.
-pub(crate) fn wish(who: usize, start: i64) -> Wish {
-    Wish { who, items: vec![(1, 1)], window: (start, start), length: 3, answer_by: start + 1 }
+pub(crate) fn planned(who: usize, start: i64) -> PlannedRequest {
+    PlannedRequest {
+        who,
+        items: vec![(1, 1)],
+        window: (start, start),
+        length: 3,
+        answer_by: start + 1,
+    }
 }
 
 /// One guest and nobody else.
 fn alone() -> Case {
-    Case { wishes: vec![wish(GUEST, 11)], until: 20, ..Case::default() }
+    Case { requests: vec![planned(GUEST, 11)], until: 20, ..Case::default() }
 }
 
 /// Everything that is explored.
@@ -208,7 +214,10 @@ fn lives() -> Vec<Case> {
         Case {
             name: "sold again",
             text: "both guests want the same term; whoever has it may give it back",
-            wishes: vec![wish(GUEST, 11), Wish { window: (11, 12), ..wish(RIVAL, 11) }],
+            requests: vec![
+                planned(GUEST, 11),
+                PlannedRequest { window: (11, 12), ..planned(RIVAL, 11) },
+            ],
             until: 15,
             budget: Budget { closes: 1, ..Budget::NONE },
             trouble_until: 12,
@@ -233,7 +242,7 @@ fn troubles() -> Vec<Case> {
             name: "failures",
             text: "two units, an elastic request, two failures of drivers, a reset",
             stock: vec![(2, 2)],
-            wishes: vec![Wish { items: vec![(2, 1)], ..wish(GUEST, 11) }],
+            requests: vec![PlannedRequest { items: vec![(2, 1)], ..planned(GUEST, 11) }],
             until: 16,
             budget: Budget { failures: 2, resets: 1, ..Budget::NONE },
             ..alone()
@@ -242,14 +251,14 @@ fn troubles() -> Vec<Case> {
             name: "two types",
             text: "a request for units of two types: two leases of one guest",
             stock: vec![(1, 1), (1, 1)],
-            wishes: vec![Wish { items: vec![(1, 1), (1, 1)], ..wish(GUEST, 11) }],
+            requests: vec![PlannedRequest { items: vec![(1, 1), (1, 1)], ..planned(GUEST, 11) }],
             ..alone()
         },
         Case {
             name: "greedy mapper",
             text: "a broker's mapper that sells everything to everybody",
             seller: Seller::Greedy,
-            wishes: vec![wish(GUEST, 11), wish(RIVAL, 12)],
+            requests: vec![planned(GUEST, 11), planned(RIVAL, 12)],
             from: 10,
             ends: vec![End::Refused],
             ..Case::default()
@@ -280,7 +289,7 @@ fn sleepers() -> Vec<Case> {
         Case {
             name: "late sleepers",
             text: "the same at the end of a long lease, when the broker forgets its request",
-            wishes: vec![Wish { length: 4, ..wish(GUEST, 11) }],
+            requests: vec![PlannedRequest { length: 4, ..planned(GUEST, 11) }],
             leave_before: 1,
             sleepers: true,
             calm_until: 19,

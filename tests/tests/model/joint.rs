@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::RwLock;
 
-use super::cast::{BROKER, SITE};
+use super::participants::{BROKER, SITE};
 use super::words::{Key, Words};
 
 /// A word each of guest, broker and site; `-` for a lease that the actor does not know.

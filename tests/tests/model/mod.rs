@@ -2,7 +2,7 @@
 
 pub(crate) mod books;
 pub(crate) mod cases;
-pub(crate) mod cast;
+pub(crate) mod participants;
 pub(crate) mod explore;
 pub(crate) mod identity;
 pub(crate) mod joint;

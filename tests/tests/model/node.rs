@@ -14,7 +14,7 @@ use tenure_core::wire::message::Sealed;
 
 use super::books::Books;
 use super::cases::Case;
-use super::cast::Player;
+use super::participants::Participant;
 use super::words::Summary;
 
 /// What is in the world beside the actors: messages and driver calls, each under a number.
@@ -29,7 +29,7 @@ pub(crate) trait Registry {
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) who: usize,
-    pub(crate) player: Player,
+    pub(crate) participant: Participant,
     pub(crate) journal: MemoryJournal,
     /// The messages it has sent. They never leave the network: a message that is lost is one that
     /// nobody ever receives, one that is repeated or late is received again.
@@ -47,7 +47,7 @@ impl Node {
     pub(crate) fn new(who: usize, case: &Case) -> Self {
         Self {
             who,
-            player: Player::build(who, case),
+            participant: Participant::build(who, case),
             journal: MemoryJournal::new(),
             said: BTreeSet::new(),
             called: BTreeSet::new(),
@@ -69,8 +69,8 @@ impl Node {
     ) -> Option<Self> {
         let mut next = self.clone();
         next.hand(now, input, registry);
-        if let AnyActor::ServiceManager(_) = next.player.0 {
-            while let Some(decision) = next.player.consult(now, case.seller) {
+        if let AnyActor::ServiceManager(_) = next.participant.0 {
+            while let Some(decision) = next.participant.consult(now, case.seller) {
                 next.hand(now, decision, registry);
             }
         }
@@ -79,7 +79,7 @@ impl Node {
     }
 
     fn hand(&mut self, now: Time, input: Input, registry: &impl Registry) {
-        let mut host = self.player.host();
+        let mut host = self.participant.host();
         let Turn { before, facts, .. } = host.handle(now, [input]);
         self.journal.append(before, &facts).unwrap();
         self.books.read(&facts);
@@ -98,16 +98,16 @@ impl Node {
             }
             Departure::Consult => {}
         });
-        self.player = Player(host.into_actor());
+        self.participant = Participant(host.into_actor());
     }
 
     /// The actor that comes back from this journal.
-    pub(crate) fn recovered(&self, case: &Case) -> Player {
-        let mut player = Player::build(self.who, case);
+    pub(crate) fn recovered(&self, case: &Case) -> Participant {
+        let mut participant = Participant::build(self.who, case);
         for position in 0..self.journal.len() {
-            player.actor_mut().replay(&self.fact(position)).unwrap();
+            participant.actor_mut().replay(&self.fact(position)).unwrap();
         }
-        player
+        participant
     }
 
     /// A crash between two inputs: the actor comes back from its journal and starts.

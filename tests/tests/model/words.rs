@@ -16,7 +16,7 @@ use tenure_core::site_authority::unit;
 use tenure_core::ticket::link::LinkHash;
 
 use super::books::Books;
-use super::cast::{self, GUEST, Player, RIVAL};
+use super::participants::{self, GUEST, Participant, RIVAL};
 
 /// A lease for everybody: its guest, the number of its request, and which of the request's tickets.
 pub(crate) type Key = (usize, u64, u16);
@@ -58,19 +58,19 @@ impl Summary {
     /// Reads an actor and its books. `keys` has the lease of every ticket that was ever cut.
     pub(crate) fn of(
         who: usize,
-        player: &Player,
+        participant: &Participant,
         books: &Books,
         keys: &BTreeMap<LinkHash, Key>,
     ) -> Self {
         let mut summary = Self {
-            due: player.actor().next_timeout(),
-            has_a_round: player.has_a_round(),
-            is_idle: player.actor().unfinished(1).is_empty(),
-            words: words(who, player, books, keys),
+            due: participant.actor().next_timeout(),
+            has_a_round: participant.has_a_round(),
+            is_idle: participant.actor().unfinished(1).is_empty(),
+            words: words(who, participant, books, keys),
             broken: books.broken().clone(),
             ..Self::default()
         };
-        match &player.0 {
+        match &participant.0 {
             AnyActor::ServiceManager(guest) => {
                 guest.leases().for_each(|(_, lease)| summary.read_lease(lease))
             }
@@ -116,8 +116,13 @@ impl Summary {
 
 /// The word for every lease that an actor knows. A site knows an extension's ticket as the lease that it
 /// extended.
-fn words(who: usize, player: &Player, books: &Books, keys: &BTreeMap<LinkHash, Key>) -> Words {
-    match &player.0 {
+fn words(
+    who: usize,
+    participant: &Participant,
+    books: &Books,
+    keys: &BTreeMap<LinkHash, Key>,
+) -> Words {
+    match &participant.0 {
         AnyActor::ServiceManager(actor) => {
             actor.leases().map(|(id, state)| ((who, id.number, id.part), state.word())).collect()
         }
@@ -134,7 +139,7 @@ fn words(who: usize, player: &Player, books: &Books, keys: &BTreeMap<LinkHash, K
 
 /// A request counts once for each ticket that was cut for it, and once before.
 fn of_request(broker: &Broker, guest: usize, number: u64) -> Words {
-    let Some(state) = broker.request(RequestId { origin: cast::id(guest), number }) else {
+    let Some(state) = broker.request(RequestId { origin: participants::id(guest), number }) else {
         return Words::new();
     };
     let parts = match state {

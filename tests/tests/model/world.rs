@@ -27,9 +27,9 @@ use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::{Message, Sealed};
 
 use super::cases::{Budget, Case, End, Shell};
-use super::cast::{self, BROKER, GUEST, NAMES, Player, RIVAL, SITE};
 use super::joint::Joint;
 use super::node::{Node, Registry};
+use super::participants::{self, BROKER, GUEST, NAMES, Participant, RIVAL, SITE};
 use super::words::{Key, Summary};
 
 /// A deployment at one instant.
@@ -113,14 +113,14 @@ impl Registry for Mutex<Mail> {
         }
         if let Message::Granted { request, tickets } = &envelope.message {
             for (part, (_, ticket)) in (0u16..).zip(tickets) {
-                let key = (cast::who(request.origin), request.number, part);
+                let key = (participants::who(request.origin), request.number, part);
                 let old = mail.keys.insert(ticket.hash(), key);
                 assert!(old.is_none_or(|old| old == key), "one ticket for two leases");
             }
         }
         let number = u32::try_from(mail.messages.len()).unwrap();
         let (message, sealed) = (envelope.message, sealed.clone());
-        let (from, to) = (cast::who(header.from), cast::who(header.to));
+        let (from, to) = (participants::who(header.from), participants::who(header.to));
         mail.messages.push(Arc::new(Post { from, to, message, sealed }));
         mail.message_numbers.insert(key, number);
         number
@@ -160,7 +160,7 @@ impl World {
 
     /// The number of a node: an old one if it is one that was reached before.
     fn number(&self, mut node: Node) -> u32 {
-        let text = node.player.identity();
+        let text = node.participant.identity();
         let panic = node.panicked.then_some("no panic");
         let broken = node.books.broken().iter().copied().chain(panic).collect();
         let key = (node.who, text, node.said.clone(), node.called.clone(), broken);
@@ -180,7 +180,7 @@ impl World {
     /// Reads what the properties ask for, and recovers the actor from its journal to compare (S11).
     fn summarize(&self, node: &mut Node, text: &str) {
         let mail = self.mail.lock().unwrap();
-        let mut summary = Summary::of(node.who, &node.player, &node.books, &mail.keys);
+        let mut summary = Summary::of(node.who, &node.participant, &node.books, &mail.keys);
         for &number in &node.said {
             let post = &mail.messages[number as usize];
             summary.mail[post.to].push(number);
@@ -190,8 +190,8 @@ impl World {
         }
         drop(mail);
         let recovered = node.recovered(&self.case);
-        let owed = |player: &Player| player.actor().effects_after(0);
-        if recovered.identity() != text || owed(&recovered) != owed(&node.player) {
+        let owed = |participant: &Participant| participant.actor().effects_after(0);
+        if recovered.identity() != text || owed(&recovered) != owed(&node.participant) {
             summary.broken.insert("S11");
         }
         summary.broken.extend(node.panicked.then_some("no panic"));
@@ -268,7 +268,9 @@ impl World {
             What::Hear(message) => node.step(clock, hear(message), case, mail),
             What::Done(call, well) => node.step(clock, self.done(call, well), case, mail),
             What::Tick => node.step(clock, Input::Tick, case, mail),
-            What::Decide => node.step(clock, node.player.consult(clock, case.seller)?, case, mail),
+            What::Decide => {
+                node.step(clock, node.participant.consult(clock, case.seller)?, case, mail)
+            }
             What::Extend(lease) => {
                 let duration = Span::from_secs(case.longer);
                 let command = GuestCommand::Extend { lease, duration };
@@ -278,7 +280,7 @@ impl World {
                 node.step(clock, Input::Command(GuestCommand::Close { lease }.into()), case, mail)
             }
             What::Reset => {
-                let AnyActor::SiteAuthority(site) = &node.player.0 else { return None };
+                let AnyActor::SiteAuthority(site) = &node.participant.0 else { return None };
                 let broken = |s: &unit::State| matches!(s, unit::State::Quarantined);
                 let (unit, ..) = site.units().find(|(_, state, _)| broken(state))?;
                 node.step(clock, Input::Command(SiteCommand::Reset { unit }.into()), case, mail)
@@ -286,7 +288,7 @@ impl World {
             What::Crash => node.crash(clock, case, mail),
             What::HearAndCrash(message) => node.send_then_crash(clock, hear(message), case, mail),
             What::DecideAndCrash => {
-                let decision = node.player.consult(clock, case.seller)?;
+                let decision = node.participant.consult(clock, case.seller)?;
                 node.send_then_crash(clock, decision, case, mail)
             }
         }
@@ -404,8 +406,8 @@ impl Model for World {
         for who in GUEST..=SITE {
             tell(who, Input::Start);
         }
-        for wish in &self.case.wishes {
-            tell(wish.who, Input::Command(GuestCommand::Ask(wish.ask()).into()));
+        for planned in &self.case.requests {
+            tell(planned.who, Input::Command(GuestCommand::Ask(planned.ask()).into()));
         }
         let mut heard = 0;
         while heard < self.mail.lock().unwrap().messages.len() {
@@ -417,7 +419,7 @@ impl Model for World {
         }
         for who in [BROKER, SITE] {
             while let Some(next) = nodes[who]
-                .player
+                .participant
                 .consult(Time::ZERO, self.case.seller)
                 .and_then(|decision| nodes[who].step(Time::ZERO, decision, &self.case, &self.mail))
             {

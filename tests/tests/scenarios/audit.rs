@@ -3,9 +3,9 @@
 use tenure_core::actor::Actor as _;
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::time::{Span, Time};
-use tenure_laws::{Auditor, Bounds, Cast, Observation, Player as Member};
+use tenure_laws::{Auditor, Bounds, Observation, Participant as Member, Participants};
 
-use super::player::Player;
+use super::participant::Participant;
 use super::script::Bad;
 
 pub struct Audit {
@@ -15,14 +15,15 @@ pub struct Audit {
 }
 
 impl Audit {
-    pub fn new(players: &[Player], margin: Span, clocks_hold: bool) -> Self {
-        let member = |player: &Player| {
-            let (name, role, honest) = (player.name.clone(), player.role, player.honest);
-            (player.id, Member { name, role, honest })
+    pub fn new(participants: &[Participant], margin: Span, clocks_hold: bool) -> Self {
+        let member = |participant: &Participant| {
+            let (name, role, honest) =
+                (participant.name.clone(), participant.role, participant.honest);
+            (participant.id, Member { name, role, honest })
         };
-        let players = players.iter().map(member).collect();
-        let cast = Cast { players, scheme: Scheme::Ed25519, margin, clocks_hold };
-        Self { auditor: Auditor::new(cast), broken: None }
+        let members = participants.iter().map(member).collect();
+        let participants = Participants { members, scheme: Scheme::Ed25519, margin, clocks_hold };
+        Self { auditor: Auditor::new(participants), broken: None }
     }
 
     pub fn see(&mut self, now: Time, seen: &Observation<'_>) {
@@ -62,7 +63,7 @@ fn a_broken_law_stops_a_script() {
     let world = super::deployment::deploy(super::script::Words::of_line("at=09:00"));
     let mut world = world.unwrap_or_else(|bad| panic!("{bad}"));
     assert_eq!(world.run(), Ok(()));
-    let (actor, position) = (world.id(0), world.players[0].actor().position());
+    let (actor, position) = (world.id(0), world.participants[0].actor().position());
     let seen = Observation::Recovered { actor, position, same: Some(false) };
     world.audit.see(world.now, &seen);
     let bad = world.run().unwrap_err();

@@ -19,7 +19,7 @@ use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 
 use super::audit::Audit;
 use super::names::Names;
-use super::player::{Build, Person, Player};
+use super::participant::{Build, Participant, Person};
 use super::script::{Bad, Words};
 use super::world::World;
 
@@ -57,18 +57,18 @@ pub fn deploy(mut words: Words) -> Result<World, Bad> {
     let peer = |p: &Person| (p.signer.id(), Peer { name: p.name.clone(), role: p.role });
     let peers: Peers = drafts.iter().map(|draft| peer(&draft.person)).collect();
     let mut names = Names::default();
-    let mut players = Vec::new();
+    let mut participants = Vec::new();
     for Draft { person, mut words } in drafts {
         names.add_actor(person.signer.id(), person.name.clone());
         let (name, signer) = (person.name.clone(), person.signer.clone());
         let setup = Setup { name, signer, margin, peers: peers.clone() };
         let build = build(person.role, setup, &mut words)?;
         words.done()?;
-        players.push(Player::new(person, retry_policy, build));
+        participants.push(Participant::new(person, retry_policy, build));
     }
-    let audit = Audit::new(&players, margin, clocks_hold);
-    let mut world = World::new(now, players, names, audit);
-    for who in 0..world.players.len() {
+    let audit = Audit::new(&participants, margin, clocks_hold);
+    let mut world = World::new(now, participants, names, audit);
+    for who in 0..world.participants.len() {
         world.hand(who, Input::Start);
     }
     world.run()?;

@@ -46,7 +46,7 @@ pub fn ask(world: &mut World, words: &mut Words) -> Result<(), Bad> {
         answer_by: latest.plus(duration),
         properties: Properties::default(),
     };
-    let broker = world.players.iter().find(|player| player.role == Role::Broker);
+    let broker = world.participants.iter().find(|participant| participant.role == Role::Broker);
     let broker = broker.ok_or("there is no broker")?.id;
     say(world, who, broker, Message::Request(request))
 }
@@ -60,7 +60,7 @@ pub fn grant(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let id = RequestId { origin: asker, number };
     let units = words.number("the number of units")?;
     let parent = world.names.find(&words.option("from").ok_or("from= is missing")?)?.clone();
-    let AnyActor::Broker(actor) = world.players[broker].host.actor() else {
+    let AnyActor::Broker(actor) = world.participants[broker].host.actor() else {
         return Err("it is no broker".to_owned());
     };
     let Some(State::Open { request }) = actor.request(id) else {
@@ -80,7 +80,7 @@ pub fn grant(world: &mut World, words: &mut Words) -> Result<(), Bad> {
         extends: request.items.first().and_then(|item| item.extends),
         serial: world.next_forgery(),
     };
-    let ticket = parent.with(SignedLink::sign(link, &world.players[broker].signer));
+    let ticket = parent.with(SignedLink::sign(link, &world.participants[broker].signer));
     world.names.ticket(&ticket);
     say(world, broker, asker, Message::Granted { request: id, tickets: vec![(0, ticket)] })
 }
@@ -146,7 +146,7 @@ pub fn credit(world: &mut World, words: &mut Words) -> Result<(), Bad> {
         term: link.term,
         number: 0,
     };
-    let receipts = vec![Receipt::sign(what, &world.players[who].signer)];
+    let receipts = vec![Receipt::sign(what, &world.participants[who].signer)];
     say(world, who, link.issuer, Message::Credit { receipts })
 }
 
@@ -164,14 +164,17 @@ fn say(
     to: tenure_core::model::identity::ActorId,
     message: Message,
 ) -> Result<(), Bad> {
-    let player = &world.players[who];
-    if player.honest {
-        return Err(format!("`{}` is honest; call it `dishonest` in the deployment", player.name));
+    let participant = &world.participants[who];
+    if participant.honest {
+        return Err(format!(
+            "`{}` is honest; call it `dishonest` in the deployment",
+            participant.name
+        ));
     }
     // No fact of its own stands behind it.
     let position = world.network.sent().len() as u64;
     let sequence = Sequence { position, index: Sequence::VOLATILE };
-    let header = Header { from: player.id, to, sequence, at: world.now };
+    let header = Header { from: participant.id, to, sequence, at: world.now };
     world.forge(who, &Envelope { header, message });
     Ok(())
 }

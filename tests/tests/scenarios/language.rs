@@ -24,7 +24,7 @@ use tenure_laws::Bounds;
 use super::deployment;
 use super::forge;
 use super::network::{Fate, Which};
-use super::player::{Doom, Manner, done};
+use super::participant::{CrashPoint, DriverBehavior, done};
 use super::script::{self, Bad, Words};
 use super::show;
 use super::world::World;
@@ -99,8 +99,8 @@ impl Stage {
 
     /// The hashes of the states that its actors are in.
     pub fn states(&self) -> Vec<Hash> {
-        let players = self.0.iter().flat_map(|world| &world.players);
-        players.map(|player| snapshot::hash(&player.stored())).collect()
+        let participants = self.0.iter().flat_map(|world| &world.participants);
+        participants.map(|participant| snapshot::hash(&participant.stored())).collect()
     }
 
     /// Carries out a command and answers its trace.
@@ -296,10 +296,10 @@ fn crash(world: &mut World, words: &mut Words) -> Result<(), Bad> {
         if !known.contains(&kind.as_str()) {
             return Err(format!("`{kind}` is no kind of fact; known: {}", known.join(", ")));
         }
-        world.players[who].doom = Some(Doom { kind, before });
+        world.participants[who].crash_point = Some(CrashPoint { kind, before });
         return Ok(());
     }
-    let name = world.players[who].name.to_string();
+    let name = world.participants[who].name.to_string();
     world.say(&name, "CRASHES and comes back");
     world.crash(who, true);
     Ok(())
@@ -307,13 +307,13 @@ fn crash(world: &mut World, words: &mut Words) -> Result<(), Bad> {
 
 fn fragile(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let who = anybody(world, words)?;
-    world.players[who].fragile = true;
+    world.participants[who].fragile = true;
     Ok(())
 }
 
 fn stop(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let who = anybody(world, words)?;
-    let name = world.players[who].name.to_string();
+    let name = world.participants[who].name.to_string();
     world.say(&name, "is DOWN");
     world.stop(who, true);
     Ok(())
@@ -321,10 +321,10 @@ fn stop(world: &mut World, words: &mut Words) -> Result<(), Bad> {
 
 fn start(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let who = anybody(world, words)?;
-    if world.players[who].up {
+    if world.participants[who].up {
         return Err("it is up already".to_owned());
     }
-    let name = world.players[who].name.to_string();
+    let name = world.participants[who].name.to_string();
     world.say(&name, "comes back");
     world.start(who);
     Ok(())
@@ -332,22 +332,22 @@ fn start(world: &mut World, words: &mut Words) -> Result<(), Bad> {
 
 fn clock(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let who = anybody(world, words)?;
-    world.players[who].ahead = script::span(&words.next("how far it is ahead")?)?;
+    world.participants[who].ahead = script::span(&words.next("how far it is ahead")?)?;
     Ok(())
 }
 
 fn driver(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let who = anybody(world, words)?;
     let step = step(&words.next("the step")?)?;
-    let manner = match words.next("how it behaves")?.as_str() {
-        "works" => Manner::Works,
-        "fails" => Manner::Fails,
-        "hangs" => Manner::Hangs,
-        "takes" => Manner::Takes(script::span(&words.next("how long it takes")?)?),
+    let behavior = match words.next("how it behaves")?.as_str() {
+        "works" => DriverBehavior::Works,
+        "fails" => DriverBehavior::Fails,
+        "hangs" => DriverBehavior::Hangs,
+        "takes" => DriverBehavior::Takes(script::span(&words.next("how long it takes")?)?),
         other => return Err(format!("a driver cannot do `{other}`")),
     };
     let unit = words.option("unit").map(|unit| self::unit(&unit)).transpose()?;
-    world.players[who].behave(step, unit, manner);
+    world.participants[who].behave(step, unit, behavior);
     Ok(())
 }
 
@@ -361,7 +361,7 @@ fn answer(world: &mut World, words: &mut Words) -> Result<(), Bad> {
         other => return Err(format!("a driver cannot answer `{other}`")),
     };
     let epoch = words.number_option("epoch")?;
-    let hanging = &mut world.players[who].hanging;
+    let hanging = &mut world.participants[who].hanging;
     let found = hanging.iter().position(|call| call.step == step && call.unit == unit);
     let call = match (found, epoch) {
         (Some(found), None) => hanging.remove(found),
@@ -375,7 +375,7 @@ fn answer(world: &mut World, words: &mut Words) -> Result<(), Bad> {
 
 fn mapper(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     let who = anybody(world, words)?;
-    world.players[who].asleep = match words.next("`asleep` or `awake`")?.as_str() {
+    world.participants[who].asleep = match words.next("`asleep` or `awake`")?.as_str() {
         "asleep" => true,
         "awake" => false,
         other => return Err(format!("a mapper cannot be `{other}`")),
@@ -388,13 +388,13 @@ fn finish(world: &mut World, _: &mut Words) -> Result<(), Bad> {
     let bounds = Bounds { request: Span::DAY, teardown: Span::HOUR, recovery: Span::HOUR };
     world.audit.healed(world.now, bounds);
     world.network.heal();
-    for who in 0..world.players.len() {
-        let player = &mut world.players[who];
-        player.well_behaved();
-        (player.asleep, player.fragile, player.doom) = (false, false, None);
-        let hanging: Vec<_> = player.hanging.drain(..).map(|call| done(&call, true)).collect();
-        player.answers.extend(hanging);
-        if !player.up {
+    for who in 0..world.participants.len() {
+        let participant = &mut world.participants[who];
+        participant.well_behaved();
+        (participant.asleep, participant.fragile, participant.crash_point) = (false, false, None);
+        let hanging: Vec<_> = participant.hanging.drain(..).map(|call| done(&call, true)).collect();
+        participant.answers.extend(hanging);
+        if !participant.up {
             world.start(who);
         }
     }
@@ -420,7 +420,7 @@ pub fn site(world: &World, words: &mut Words) -> Result<usize, Bad> {
 /// The actor of that name, which has to be of that role.
 pub fn of_role(world: &World, name: &str, role: Role) -> Result<usize, Bad> {
     let who = world.index(name)?;
-    let is = world.players[who].role;
+    let is = world.participants[who].role;
     if is == role { Ok(who) } else { Err(format!("`{name}` is a {is}, not a {role}")) }
 }
 

@@ -5,7 +5,7 @@ use tenure_core::site_authority::unit;
 use tenure_core::ticket::link::AccountId;
 
 use super::names;
-use super::player::Thing;
+use super::participant::Thing;
 use super::script::{Bad, Words};
 use super::world::World;
 
@@ -17,10 +17,10 @@ pub fn leases(world: &mut World, _: &mut Words) -> Result<(), Bad> {
 
 fn states(world: &mut World, things: &[(Thing, &str)]) {
     let mut lines = Vec::new();
-    for player in &world.players {
-        for ((thing, name), word) in &player.states {
+    for participant in &world.participants {
+        for ((thing, name), word) in &participant.states {
             if let Some((_, what)) = things.iter().find(|(of, _)| of == thing) {
-                lines.push((player.name.to_string(), format!("{what} {name}: {word}")));
+                lines.push((participant.name.to_string(), format!("{what} {name}: {word}")));
             }
         }
     }
@@ -32,8 +32,8 @@ fn states(world: &mut World, things: &[(Thing, &str)]) {
 /// Every unit of every site.
 pub fn units(world: &mut World, _: &mut Words) -> Result<(), Bad> {
     let mut lines = Vec::new();
-    for player in &world.players {
-        let AnyActor::SiteAuthority(site) = player.host.actor() else { continue };
+    for participant in &world.participants {
+        let AnyActor::SiteAuthority(site) = participant.host.actor() else { continue };
         for (id, state, epoch) in site.units() {
             let tenant = match state {
                 unit::State::SettingUp { tenant } | unit::State::Ready { tenant, .. } => {
@@ -45,7 +45,7 @@ pub fn units(world: &mut World, _: &mut Words) -> Result<(), Bad> {
             let tenant = tenant.map(|tenant| format!(" for {}", world.names.hash(tenant)));
             let (word, tenant) = (state.word(), tenant.unwrap_or_default());
             lines.push((
-                player.name.to_string(),
+                participant.name.to_string(),
                 format!("unit {id}: {word}{tenant}, epoch {}", epoch.0),
             ));
         }
@@ -60,8 +60,8 @@ pub fn units(world: &mut World, _: &mut Words) -> Result<(), Bad> {
 pub fn books(world: &mut World, _: &mut Words) -> Result<(), Bad> {
     states(world, &[(Thing::Request, "request")]);
     let mut lines = Vec::new();
-    for player in &world.players {
-        let AnyActor::Broker(broker) = player.host.actor() else { continue };
+    for participant in &world.participants {
+        let AnyActor::Broker(broker) = participant.host.actor() else { continue };
         for (id, account) in broker.ledger().accounts() {
             if !matches!(id, AccountId::Delegation(_)) {
                 continue;
@@ -71,7 +71,7 @@ pub fn books(world: &mut World, _: &mut Words) -> Result<(), Bad> {
             let ahead = account.free().levels().into_iter().filter(|(at, _)| *at > world.now);
             free.extend(ahead.map(|(at, level)| format!("{level} from {}", names::clock(at))));
             let what = format!("{}: {}", world.names.hash(head.hash()), names::list(free));
-            lines.push((player.name.to_string(), what));
+            lines.push((participant.name.to_string(), what));
         }
     }
     lines.sort();

@@ -21,7 +21,7 @@ use tenure_laws::{Observation, digest};
 use super::audit::Audit;
 use super::names::{self, Names};
 use super::network::{Fate, Network, Parcel};
-use super::player::{Manner, Player, Thing, done};
+use super::participant::{DriverBehavior, Participant, Thing, done};
 use super::script::Bad;
 use super::tell;
 
@@ -31,7 +31,7 @@ const MANY: usize = 2_000;
 pub struct World {
     pub now: Time,
     /// In the order of their names.
-    pub players: Vec<Player>,
+    pub participants: Vec<Participant>,
     pub names: Names,
     pub network: Network,
     pub audit: Audit,
@@ -45,12 +45,12 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(now: Time, mut players: Vec<Player>, names: Names, audit: Audit) -> Self {
-        players.sort_by(|a, b| a.name.cmp(&b.name));
+    pub fn new(now: Time, mut participants: Vec<Participant>, names: Names, audit: Audit) -> Self {
+        participants.sort_by(|a, b| a.name.cmp(&b.name));
         let (network, later) = (Network::default(), BTreeMap::new());
         Self {
             now,
-            players,
+            participants,
             names,
             network,
             audit,
@@ -63,8 +63,11 @@ impl World {
     }
 
     pub fn index(&self, name: &str) -> Result<usize, Bad> {
-        let known = || names::list(self.players.iter().map(|player| player.name.to_string()));
-        let index = self.players.iter().position(|player| player.name.as_str() == name);
+        let known = || {
+            names::list(self.participants.iter().map(|participant| participant.name.to_string()))
+        };
+        let index =
+            self.participants.iter().position(|participant| participant.name.as_str() == name);
         index.ok_or_else(|| format!("there is no actor `{name}`; known: {}", known()))
     }
 
@@ -88,7 +91,7 @@ impl World {
     }
 
     fn say_of(&mut self, who: usize, what: &str) {
-        let name = self.players[who].name.to_string();
+        let name = self.participants[who].name.to_string();
         self.say(&name, what);
     }
 
@@ -106,15 +109,15 @@ impl World {
     /// Hands an actor an input, makes its facts durable, then lets out what follows from them. Answers
     /// whether anything came of it.
     pub fn hand(&mut self, who: usize, input: Input) -> bool {
-        if !self.players[who].up {
+        if !self.participants[who].up {
             return false;
         }
-        let player = &mut self.players[who];
-        let now = player.clock(self.now);
-        let before = digest(player.host.actor_mut());
-        let Turn { before: position, facts, problems, .. } = player.host.handle(now, [input]);
+        let participant = &mut self.participants[who];
+        let now = participant.clock(self.now);
+        let before = digest(participant.host.actor_mut());
+        let Turn { before: position, facts, problems, .. } = participant.host.handle(now, [input]);
         if facts.is_empty() {
-            let (actor, same) = (player.id, digest(player.host.actor_mut()) == before);
+            let (actor, same) = (participant.id, digest(participant.host.actor_mut()) == before);
             self.audit.see(self.now, &Observation::Unmoved { actor, same });
         }
         for problem in &problems {
@@ -122,45 +125,47 @@ impl World {
             self.say_of(who, &format!("- {problem}"));
         }
         let quiet = facts.is_empty() && problems.is_empty();
-        let moved = !quiet || self.players[who].host.has_departures();
+        let moved = !quiet || self.participants[who].host.has_departures();
         let doomed = self.doomed(who, &facts);
         if doomed == Some(true) {
             self.say_of(who, "CRASHES before it has journaled that");
             self.crash(who, false);
             return true;
         }
-        let appended = self.players[who].journal.append(position, &facts);
+        let appended = self.participants[who].journal.append(position, &facts);
         assert!(appended.is_ok(), "a journal refused its facts: {appended:?}");
-        let (actor, entries) = (self.players[who].id, &facts[..]);
+        let (actor, entries) = (self.participants[who].id, &facts[..]);
         self.audit.see(self.now, &Observation::Durable { actor, position, entries });
         for entry in &facts {
             self.narrate(who, entry);
         }
-        self.players[who].compare_with_twin();
+        self.participants[who].compare_with_twin();
         if doomed == Some(false) {
             self.say_of(who, "CRASHES before anything of that has left");
             self.crash(who, true);
             return true;
         }
-        self.players[who].host.durable(position + facts.len() as u64);
+        self.participants[who].host.durable(position + facts.len() as u64);
         self.release(who);
         moved
     }
 
     /// Whether an actor crashes over these facts: before they are durable, or after.
     fn doomed(&mut self, who: usize, facts: &[Entry]) -> Option<bool> {
-        let player = &mut self.players[who];
+        let participant = &mut self.participants[who];
         let word = |entry: &Entry| entry.fact.kind().0.split_once('.').map(|(_, word)| word);
         let matters = |entry: &&Entry| !matches!(word(entry), Some("woken" | "mapper-answered"));
         let hits = |kind: &str| facts.iter().any(|entry| word(entry) == Some(kind));
-        if let Some(doom) = player.doom.take_if(|doom| hits(&doom.kind)) {
-            return Some(doom.before);
+        if let Some(crash_point) =
+            participant.crash_point.take_if(|crash_point| hits(&crash_point.kind))
+        {
+            return Some(crash_point.before);
         }
-        (player.fragile && facts.iter().find(matters).is_some()).then_some(false)
+        (participant.fragile && facts.iter().find(matters).is_some()).then_some(false)
     }
 
     fn narrate(&mut self, who: usize, entry: &Entry) {
-        let id = self.players[who].id;
+        let id = self.participants[who].id;
         if let Some(said) = tell::fact(&mut self.names, id, &entry.fact) {
             let apart = entry.at != self.now;
             let own = if apart {
@@ -170,7 +175,7 @@ impl World {
             };
             self.say_of(who, &format!("* {said}{own}"));
         }
-        let changes = self.players[who].follow(entry, &mut self.names);
+        let changes = self.participants[who].follow(entry, &mut self.names);
         let mut changes = changes.into_iter().peekable();
         while let Some((thing, name, change)) = changes.next() {
             let mut alike = vec![name];
@@ -198,21 +203,21 @@ impl World {
 
     /// The actor is gone; all it knew is in its journal, or not.
     pub fn stop(&mut self, who: usize, durable: bool) {
-        let player = &mut self.players[who];
-        player.up = false;
-        player.last_seen = durable.then(|| digest(player.host.actor_mut()));
+        let participant = &mut self.participants[who];
+        participant.up = false;
+        participant.last_seen = durable.then(|| digest(participant.host.actor_mut()));
         self.later.retain(|_, (of, _)| *of != who);
-        self.audit.see(self.now, &Observation::Crashed { actor: self.players[who].id });
+        self.audit.see(self.now, &Observation::Crashed { actor: self.participants[who].id });
     }
 
     /// The actor comes back from its journal.
     pub fn start(&mut self, who: usize) {
-        let player = &mut self.players[who];
-        player.recover();
-        player.up = true;
-        let (actor, position) = (player.id, player.actor().position());
-        let recovered = digest(player.host.actor_mut());
-        let same = player.last_seen.take().map(|live| live == recovered);
+        let participant = &mut self.participants[who];
+        participant.recover();
+        participant.up = true;
+        let (actor, position) = (participant.id, participant.actor().position());
+        let recovered = digest(participant.host.actor_mut());
+        let same = participant.last_seen.take().map(|live| live == recovered);
         let seen = Observation::Recovered { actor, position, same };
         self.audit.see(self.now, &seen);
         self.hand(who, Input::Start);
@@ -221,13 +226,13 @@ impl World {
     /// Lets out what follows from durable facts.
     fn release(&mut self, who: usize) {
         let (now, mut departures) = (self.now, Vec::new());
-        self.players[who].host.release(now, |departure| departures.push(departure));
+        self.participants[who].host.release(now, |departure| departures.push(departure));
         for departure in departures {
             match departure {
                 Departure::Message(_, outgoing) => self.post(who, outgoing.sealed),
                 Departure::Call(_, call) => self.perform(who, call),
                 Departure::Consult => {
-                    if self.players[who].asleep {
+                    if self.participants[who].asleep {
                         self.say_of(who, "- its mapper sleeps");
                     }
                 }
@@ -239,7 +244,7 @@ impl World {
     pub fn post(&mut self, who: usize, sealed: Sealed) {
         let Ok(envelope) = sealed.peek() else { return };
         let parcel = Parcel {
-            from: self.players[who].name.to_string(),
+            from: self.participants[who].name.to_string(),
             to: self.names.actor(envelope.header.to),
             kind: envelope.message.kind(),
             sequence: envelope.header.sequence,
@@ -253,7 +258,7 @@ impl World {
 
     /// Seals a message in an actor's name and sends it.
     pub fn forge(&mut self, who: usize, envelope: &Envelope) {
-        let sealed = self.players[who].host.actor_mut().seal(envelope);
+        let sealed = self.participants[who].host.actor_mut().seal(envelope);
         self.post(who, sealed);
     }
 
@@ -268,7 +273,7 @@ impl World {
     /// Puts a message before its receiver, whatever the network is told.
     pub fn arrive(&mut self, parcel: Parcel) {
         match self.index(&parcel.to) {
-            Ok(to) if self.players[to].up => self.players[to].messages.push(parcel),
+            Ok(to) if self.participants[to].up => self.participants[to].messages.push(parcel),
             _ => self.say_parcel(&parcel, ": LOST, nobody is there"),
         }
     }
@@ -284,19 +289,19 @@ impl World {
     }
 
     fn perform(&mut self, who: usize, call: Call) {
-        let actor = self.players[who].id;
+        let actor = self.participants[who].id;
         self.audit.see(self.now, &Observation::Called { actor, call: &call });
-        let manner = self.players[who].manner(call.step, call.unit);
+        let behavior = self.participants[who].behavior(call.step, call.unit);
         let said = tell::call(&self.names, &call);
         self.say_of(
             who,
-            &format!("! {said}{}", if manner == Manner::Hangs { ": HANGS" } else { "" }),
+            &format!("! {said}{}", if behavior == DriverBehavior::Hangs { ": HANGS" } else { "" }),
         );
-        match manner {
-            Manner::Works => self.players[who].answers.push(done(&call, true)),
-            Manner::Fails => self.players[who].answers.push(done(&call, false)),
-            Manner::Hangs => self.players[who].hanging.push(call),
-            Manner::Takes(span) => {
+        match behavior {
+            DriverBehavior::Works => self.participants[who].answers.push(done(&call, true)),
+            DriverBehavior::Fails => self.participants[who].answers.push(done(&call, false)),
+            DriverBehavior::Hangs => self.participants[who].hanging.push(call),
+            DriverBehavior::Takes(span) => {
                 self.calls += 1;
                 let at = (self.now.plus(span), self.calls);
                 self.later.insert(at, (who, done(&call, true)));
@@ -316,8 +321,8 @@ impl World {
     }
 
     fn see_rest(&mut self) {
-        for player in self.players.iter_mut().filter(|player| player.up) {
-            let (actor, clock) = (player.id, player.clock(self.now));
+        for participant in self.participants.iter_mut().filter(|participant| participant.up) {
+            let (actor, clock) = (participant.id, participant.clock(self.now));
             self.audit.see(self.now, &Observation::Rested { actor, clock });
         }
     }
@@ -325,13 +330,16 @@ impl World {
     fn round(&mut self) -> bool {
         while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= self.now) {
             let (who, done) = entry.remove();
-            self.players[who].answers.push(done);
+            self.participants[who].answers.push(done);
         }
         let inboxes: Vec<_> = self
-            .players
+            .participants
             .iter_mut()
-            .map(|player| {
-                (std::mem::take(&mut player.answers), std::mem::take(&mut player.messages))
+            .map(|participant| {
+                (
+                    std::mem::take(&mut participant.answers),
+                    std::mem::take(&mut participant.messages),
+                )
             })
             .collect();
         let mut busy = false;
@@ -349,11 +357,11 @@ impl World {
             self.repeat_due(who);
             busy |= self.consult(who);
         }
-        busy || self.players.iter().any(|p| !p.answers.is_empty() || !p.messages.is_empty())
+        busy || self.participants.iter().any(|p| !p.answers.is_empty() || !p.messages.is_empty())
     }
 
     fn deliver(&mut self, who: usize, parcel: Parcel) {
-        if !self.players[who].up {
+        if !self.participants[who].up {
             return self.say_parcel(&parcel, ": LOST, nobody is there");
         }
         self.say_parcel(&parcel, "");
@@ -363,9 +371,10 @@ impl World {
     }
 
     fn tick(&mut self, who: usize) -> bool {
-        let player = &mut self.players[who];
-        let now = player.clock(self.now);
-        let due = player.up && player.actor().next_timeout().is_some_and(|due| due <= now);
+        let participant = &mut self.participants[who];
+        let now = participant.clock(self.now);
+        let due =
+            participant.up && participant.actor().next_timeout().is_some_and(|due| due <= now);
         if due {
             self.hand(who, Input::Tick);
         }
@@ -374,20 +383,20 @@ impl World {
 
     /// Sends again what was not answered for too long.
     fn repeat_due(&mut self, who: usize) {
-        let player = &mut self.players[who];
-        if !player.up {
+        let participant = &mut self.participants[who];
+        if !participant.up {
             return;
         }
-        for (_, outgoing) in player.host.repeat(self.now) {
+        for (_, outgoing) in participant.host.repeat(self.now) {
             self.post(who, outgoing.sealed);
         }
     }
 
     /// Sends again whatever is still owed, by everybody.
     pub fn repeat_all(&mut self) {
-        for who in 0..self.players.len() {
-            if self.players[who].up {
-                for (_, effect) in self.players[who].actor().effects_after(0) {
+        for who in 0..self.participants.len() {
+            if self.participants[who].up {
+                for (_, effect) in self.participants[who].actor().effects_after(0) {
                     if let Effect::Send(envelope) = effect {
                         self.forge(who, &envelope);
                     }
@@ -397,12 +406,14 @@ impl World {
     }
 
     fn consult(&mut self, who: usize) -> bool {
-        let player = &mut self.players[who];
-        let now = player.clock(self.now);
-        if !player.up || player.asleep {
+        let participant = &mut self.participants[who];
+        let now = participant.clock(self.now);
+        if !participant.up || participant.asleep {
             return false;
         }
-        let Some(decision) = player.mapper.consult(player.actor(), now) else { return false };
+        let Some(decision) = participant.mapper.consult(participant.actor(), now) else {
+            return false;
+        };
         self.hand(who, decision);
         true
     }
@@ -410,8 +421,8 @@ impl World {
     /// When anything is due next.
     pub fn next(&mut self) -> Option<Time> {
         let later = self.later.first_key_value().map(|((time, _), _)| *time);
-        let players = self.players.iter_mut().filter(|player| player.up);
-        players.filter_map(Player::next).chain(later).min().map(|next| next.max(self.now))
+        let participants = self.participants.iter_mut().filter(|participant| participant.up);
+        participants.filter_map(Participant::next).chain(later).min().map(|next| next.max(self.now))
     }
 
     /// Lets time pass, from one thing that is due to the next.
@@ -432,9 +443,9 @@ impl World {
 
     /// What is still going on, one line each.
     pub fn unfinished(&self) -> Vec<String> {
-        let lines = self.players.iter().flat_map(|player| {
-            let lines = player.actor().unfinished(100).into_iter();
-            lines.map(|line| format!("{}: {}", player.name, self.names.plain(&line)))
+        let lines = self.participants.iter().flat_map(|participant| {
+            let lines = participant.actor().unfinished(100).into_iter();
+            lines.map(|line| format!("{}: {}", participant.name, self.names.plain(&line)))
         });
         lines.collect()
     }
@@ -463,6 +474,6 @@ impl World {
     }
 
     pub fn id(&self, who: usize) -> ActorId {
-        self.players[who].id
+        self.participants[who].id
     }
 }

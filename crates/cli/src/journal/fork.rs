@@ -7,7 +7,7 @@ use std::path::Path;
 
 use tenure_core::model::time::Time;
 use tenure_node::journal::JournalError;
-use tenure_sim::fork::{self, Branch, ForkError, Moments, Past, Tale};
+use tenure_sim::fork::{self, Branch, ForkError, Moments, Past, Recording};
 
 use super::verify::{self, Whole};
 use super::{ForkArgs, paths};
@@ -50,9 +50,9 @@ pub(super) fn fork(args: &ForkArgs, console: &mut Console<'_>) -> Result<(), Err
     let (at, moments) = moment_of(args, &pasts)?;
     let failed = |error| home.failed(error);
     let setting = |changed| home.setting(changed, &pasts, moments);
-    let tale = Tale::of(setting(false)?, &pasts, at).map_err(failed)?;
-    let baseline = fork::go_on(setting(false)?, &tale, &pasts, at).map_err(failed)?;
-    let other = fork::go_on(setting(true)?, &tale, &pasts, at).map_err(failed)?;
+    let recording = Recording::of(setting(false)?, &pasts, at).map_err(failed)?;
+    let baseline = fork::go_on(setting(false)?, &recording, &pasts, at).map_err(failed)?;
+    let other = fork::go_on(setting(true)?, &recording, &pasts, at).map_err(failed)?;
     if other.dropped > 0 {
         let dropped = other.dropped;
         let message = format!(
@@ -61,7 +61,7 @@ pub(super) fn fork(args: &ForkArgs, console: &mut Console<'_>) -> Result<(), Err
         );
         render::warning(&message, console)?;
     }
-    let recorded = fork::as_recorded(&pasts, &tale, at);
+    let recorded = fork::as_recorded(&pasts, &recording, at);
     let forked = Forked {
         at,
         moments,
@@ -70,7 +70,7 @@ pub(super) fn fork(args: &ForkArgs, console: &mut Console<'_>) -> Result<(), Err
         repeats: baseline.report.journal_hash == fork::hash(&pasts),
         as_recorded: fork::repeated(&recorded, &baseline.requests),
         recorded: recorded.len(),
-        told: tale.counts(),
+        told: recording.counts(),
         times: home.times(&pasts)?,
         changed: home.changed(),
         baseline,

@@ -12,7 +12,7 @@ use tenure_core::model::identity::{PublicKey, Scheme, Signature};
 use tenure_core::model::time::Span;
 use tenure_core::runtime::Entry;
 use tenure_core::runtime::journal::hash_of_run;
-use tenure_laws::{Cast, Player, Violation, audit_journals};
+use tenure_laws::{Participant, Participants, Violation, audit_journals};
 use tenure_node::journal::{Head, JournalError, Owner, Reader, Snapshot, Unfit};
 
 use super::VerifyArgs;
@@ -141,19 +141,19 @@ fn row(path: &Path, Whole { owner, head, facts, snapshots }: &Whole) -> [Value; 
 
 /// Asks the laws; answers how many of them had something to look at, and how often they did.
 fn audit(whole: &[Whole], margin: Option<Span>) -> Result<(usize, u64), Violation> {
-    let player = |Whole { owner, .. }: &Whole| {
+    let participant = |Whole { owner, .. }: &Whole| {
         let Owner { name, role, id } = owner.clone();
-        (id, Player { name, role, honest: true })
+        (id, Participant { name, role, honest: true })
     };
-    let cast = Cast {
-        players: whole.iter().map(player).collect(),
+    let participants = Participants {
+        members: whole.iter().map(participant).collect(),
         scheme: scheme(whole),
         margin: margin.unwrap_or_default(),
         clocks_hold: margin.is_some(),
     };
     let journals: BTreeMap<_, _> =
         whole.iter().map(|journal| (journal.owner.id, journal.facts.as_slice())).collect();
-    let asked = audit_journals(&cast, &journals)?;
+    let asked = audit_journals(&participants, &journals)?;
     let asked = asked.into_iter().filter(|(_, checks)| *checks > 0);
     Ok(asked.fold((0, 0), |(laws, all), (_, checks)| (laws + 1, all + checks)))
 }

@@ -12,30 +12,30 @@ use crate::error::Error;
 
 /// `tenure slice ...`
 pub(crate) fn slice(command: &SliceCommand, console: &mut Console<'_>) -> Result<(), Error> {
-    let SliceCommand::List { door } = command;
-    let slices: Vec<SliceView> = ask(&door.data, &Request::Slices)?;
-    print::rows(&slices, door.output, "no slices", console)
+    let SliceCommand::List { endpoint } = command;
+    let slices: Vec<SliceView> = ask(&endpoint.data, &Request::Slices)?;
+    print::rows(&slices, endpoint.output, "no slices", console)
 }
 
 /// `tenure site ...`
 pub(crate) fn site(command: &SiteCommand, console: &mut Console<'_>) -> Result<(), Error> {
     match command {
-        SiteCommand::List { door } => {
-            let sites: Vec<SiteView> = ask(&door.data, &Request::Sites { site: None })?;
+        SiteCommand::List { endpoint } => {
+            let sites: Vec<SiteView> = ask(&endpoint.data, &Request::Sites { site: None })?;
             let sites: Vec<SiteLine> = sites.iter().map(SiteLine::of).collect();
-            print::rows(&sites, door.output, "no sites", console)
+            print::rows(&sites, endpoint.output, "no sites", console)
         }
-        SiteCommand::Show { door, site } => {
+        SiteCommand::Show { endpoint, site } => {
             let sites: Vec<SiteView> =
-                ask(&door.data, &Request::Sites { site: Some(site.clone()) })?;
+                ask(&endpoint.data, &Request::Sites { site: Some(site.clone()) })?;
             sites.iter().try_for_each(|site| {
-                print::one(site, &site.units, door.output, "no units", console)
+                print::one(site, &site.units, endpoint.output, "no units", console)
             })
         }
-        SiteCommand::Reset { door, unit: (site, unit) } => {
+        SiteCommand::Reset { endpoint, unit: (site, unit) } => {
             let request = Request::Reset { site: site.clone(), unit: *unit };
-            let site: SiteView = ask(&door.data, &request)?;
-            print::one(&site, &site.units, door.output, "no units", console)
+            let site: SiteView = ask(&endpoint.data, &request)?;
+            print::one(&site, &site.units, endpoint.output, "no units", console)
         }
     }
 }
@@ -44,20 +44,20 @@ pub(crate) fn site(command: &SiteCommand, console: &mut Console<'_>) -> Result<(
 pub(crate) fn broker(command: &BrokerCommand, console: &mut Console<'_>) -> Result<(), Error> {
     let none = "no delegations yet";
     match command {
-        BrokerCommand::List { door } => {
-            let brokers: Vec<BrokerView> = ask(&door.data, &Request::Brokers { broker: None })?;
+        BrokerCommand::List { endpoint } => {
+            let brokers: Vec<BrokerView> = ask(&endpoint.data, &Request::Brokers { broker: None })?;
             let delegations = brokers.iter().flat_map(|broker| broker.delegations.clone());
             let delegations: Vec<DelegationView> = delegations.collect();
-            print::all(&brokers, &delegations, door.output, none, console)
+            print::all(&brokers, &delegations, endpoint.output, none, console)
         }
-        BrokerCommand::Show { door, broker } => {
+        BrokerCommand::Show { endpoint, broker } => {
             let request = Request::Brokers { broker: Some(broker.clone()) };
-            let brokers: Vec<BrokerView> = ask(&door.data, &request)?;
+            let brokers: Vec<BrokerView> = ask(&endpoint.data, &request)?;
             brokers.iter().try_for_each(|broker| {
-                print::one(broker, &broker.delegations, door.output, none, console)?;
-                if door.output == Output::Table {
+                print::one(broker, &broker.delegations, endpoint.output, none, console)?;
+                if endpoint.output == Output::Table {
                     writeln!(console.out)?;
-                    print::rows(&broker.requests, door.output, "no requests", console)?;
+                    print::rows(&broker.requests, endpoint.output, "no requests", console)?;
                 }
                 Ok(())
             })

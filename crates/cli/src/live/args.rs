@@ -16,7 +16,7 @@ use crate::moment;
 
 /// Which deployment is meant, and how its answers are printed.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Door {
+pub(crate) struct Endpoint {
     /// The data folder of the deployment
     #[arg(long, value_name = "DIR", env = "TENURE_DATA", default_value = "tenure-data")]
     pub(crate) data: PathBuf,
@@ -98,7 +98,7 @@ pub(crate) enum LeaseCommand {
     /// List leases
     List {
         #[command(flatten)]
-        door: Door,
+        endpoint: Endpoint,
         /// Those that are over too, as long as they are remembered
         #[arg(long)]
         all: bool,
@@ -112,14 +112,14 @@ pub(crate) enum LeaseCommand {
     /// Show a lease and its units
     Show {
         #[command(flatten)]
-        door: Door,
+        endpoint: Endpoint,
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
     },
     /// Keep a lease for longer
     Extend {
         #[command(flatten)]
-        door: Door,
+        endpoint: Endpoint,
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
         /// How much longer
@@ -131,7 +131,7 @@ pub(crate) enum LeaseCommand {
     /// Give a lease back
     Close {
         #[command(flatten)]
-        door: Door,
+        endpoint: Endpoint,
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
         /// Wait until it is over
@@ -141,14 +141,14 @@ pub(crate) enum LeaseCommand {
     /// Follow leases as they change, until interrupted
     Watch {
         #[command(flatten)]
-        door: Door,
+        endpoint: Endpoint,
         /// The lease; all of them unless set
         lease: Option<LeaseName>,
     },
     /// Say why a lease is as it is: who holds the units, what has failed, who has yet to answer
     Why {
         #[command(flatten)]
-        door: Door,
+        endpoint: Endpoint,
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
     },
@@ -173,7 +173,7 @@ pub(crate) struct WaitArgs {
 #[command(after_help = REQUESTS)]
 pub(crate) struct RequestArgs {
     #[command(flatten)]
-    pub(crate) door: Door,
+    pub(crate) endpoint: Endpoint,
 
     /// How many units
     #[arg(value_parser = counted::<NonZeroU32>)]
@@ -250,7 +250,7 @@ pub(crate) enum SliceCommand {
     /// List the slices with what they hold
     List {
         #[command(flatten)]
-        door: Door,
+        endpoint: Endpoint,
     },
 }
 
@@ -259,19 +259,19 @@ pub(crate) enum SiteCommand {
     /// List the sites with what they have
     List {
         #[command(flatten)]
-        door: Door,
+        endpoint: Endpoint,
     },
     /// Show the units of a site
     Show {
         #[command(flatten)]
-        door: Door,
+        endpoint: Endpoint,
         /// The site
         site: Name,
     },
     /// Say that a quarantined unit was put right
     Reset {
         #[command(flatten)]
-        door: Door,
+        endpoint: Endpoint,
         /// The unit: alpha/u3
         #[arg(value_parser = unit)]
         unit: (Name, UnitId),
@@ -290,12 +290,12 @@ pub(crate) enum BrokerCommand {
     /// List the brokers with what they can sell
     List {
         #[command(flatten)]
-        door: Door,
+        endpoint: Endpoint,
     },
     /// Show what a broker can sell, and the requests it remembers
     Show {
         #[command(flatten)]
-        door: Door,
+        endpoint: Endpoint,
         /// The broker
         broker: Name,
     },
@@ -306,7 +306,7 @@ pub(crate) enum TicketCommand {
     /// Show the links of a ticket in hand, each with whether its signature holds
     Show {
         #[command(flatten)]
-        door: Door,
+        endpoint: Endpoint,
         /// The beginning of its hash, as `tenure lease show` prints it
         hash: String,
     },
@@ -323,7 +323,7 @@ pub(crate) enum TicketCommand {
 #[command(after_help = VERIFIED)]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
-    pub(crate) door: Door,
+    pub(crate) endpoint: Endpoint,
 
     /// The ticket: what `tenure ticket show -o json` prints, or its bytes; - is standard input
     #[arg(value_name = "FILE", required_unless_present = "evidence")]

@@ -8,15 +8,15 @@ use tenure_node::api::{
     ActorView, ClockStepView, LeaseView, ProbeView, Request, SiteView, StatusView,
 };
 
-use super::args::{Door, Output};
+use super::args::{Endpoint, Output};
 use super::lease::unusable;
 use super::{ask, connect, print, roughly};
 use crate::Console;
 use crate::error::Error;
 
 /// `tenure doctor`
-pub(crate) fn doctor(door: &Door, console: &mut Console<'_>) -> Result<(), Error> {
-    let mut client = connect(&door.data)?;
+pub(crate) fn doctor(endpoint: &Endpoint, console: &mut Console<'_>) -> Result<(), Error> {
+    let mut client = connect(&endpoint.data)?;
     let status: StatusView = client.ask(&Request::Status)?;
     let sites: Vec<SiteView> = client.ask(&Request::Sites { site: None })?;
     let all = Request::Leases { manager: None, slice: None, all: false };
@@ -24,7 +24,7 @@ pub(crate) fn doctor(door: &Door, console: &mut Console<'_>) -> Result<(), Error
     let leases: Vec<LeaseView> = client.ask(&all).unwrap_or_default();
     let wrong = wrong(&status, &sites, &leases);
     let StatusView { version: _, program, pid, data, now, speed, actors, .. } = &status;
-    if door.output == Output::Table {
+    if endpoint.output == Output::Table {
         let faster = if *speed == 1 { String::new() } else { format!(", {speed} times as fast") };
         writeln!(
             console.out,
@@ -42,7 +42,7 @@ pub(crate) fn doctor(door: &Door, console: &mut Console<'_>) -> Result<(), Error
         actors,
         wrong: &wrong,
     };
-    print::one(&health, actors, door.output, "no actors", console)?;
+    print::one(&health, actors, endpoint.output, "no actors", console)?;
     if wrong.is_empty() { Ok(()) } else { Err(Error::Ill(wrong)) }
 }
 

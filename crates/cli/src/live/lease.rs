@@ -9,7 +9,7 @@ use tenure_node::api::client::{Client, ClientError};
 use tenure_node::api::{LeaseName, LeaseRequest, LeaseUnitView, LeaseView, Request};
 
 use super::actors::with_probe;
-use super::args::{Door, LeaseCommand, Output, RequestArgs, WaitArgs};
+use super::args::{Endpoint, LeaseCommand, Output, RequestArgs, WaitArgs};
 use super::interrupt::Interrupt;
 use super::{ask, connect, print, roughly, why};
 use crate::Console;
@@ -20,18 +20,18 @@ use crate::text;
 pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result<(), Error> {
     match command {
         LeaseCommand::Request(args) => request(args, console),
-        LeaseCommand::List { door, all, slice, manager } => {
+        LeaseCommand::List { endpoint, all, slice, manager } => {
             let (manager, slice) = (manager.clone(), slice.clone());
             let leases = Request::Leases { manager, slice, all: *all };
-            list(&ask::<Vec<LeaseView>>(&door.data, &leases)?, door.output, console)
+            list(&ask::<Vec<LeaseView>>(&endpoint.data, &leases)?, endpoint.output, console)
         }
-        LeaseCommand::Show { door, lease } => show(door, lease, console),
-        LeaseCommand::Extend { door, lease, duration, wait } => {
-            extend(door, lease, *duration, *wait, console)
+        LeaseCommand::Show { endpoint, lease } => show(endpoint, lease, console),
+        LeaseCommand::Extend { endpoint, lease, duration, wait } => {
+            extend(endpoint, lease, *duration, *wait, console)
         }
-        LeaseCommand::Close { door, lease, wait } => close(door, lease, *wait, console),
-        LeaseCommand::Watch { door, lease } => watch(door, lease.clone(), console),
-        LeaseCommand::Why { door, lease } => why::why(door, lease, console),
+        LeaseCommand::Close { endpoint, lease, wait } => close(endpoint, lease, *wait, console),
+        LeaseCommand::Watch { endpoint, lease } => watch(endpoint, lease.clone(), console),
+        LeaseCommand::Why { endpoint, lease } => why::why(endpoint, lease, console),
     }
 }
 
@@ -54,18 +54,18 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         configuration,
         reason: args.reason.clone(),
     };
-    let mut client = connect(&args.door.data)?;
+    let mut client = connect(&args.endpoint.data)?;
     let WaitArgs { wait, timeout } = args.wait;
     let interrupt = Interrupt::watch(&client, wait)?;
     let asked = client.ask(&Request::Ask(Box::new(request)));
     let view: LeaseView = asked.map_err(|error| interrupt.or(error, None))?;
     if !wait {
-        return list(&[view], args.door.output, console);
+        return list(&[view], args.endpoint.output, console);
     }
     let request = LeaseName { part: None, ..name_of(&view)? };
     let leases = until(&mut client, &request, timeout, is_settled)
         .map_err(|error| interrupt.or(error, Some(&request)))?;
-    list(&leases, args.door.output, console)?;
+    list(&leases, args.endpoint.output, console)?;
     match leases.iter().find(|lease| lease.state == "closed") {
         Some(refused) => Err(Error::NotGranted(Box::new(refused.clone()))),
         None => Ok(()),
@@ -73,21 +73,21 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
 }
 
 fn extend(
-    door: &Door,
+    endpoint: &Endpoint,
     lease: &LeaseName,
     duration: Span,
     WaitArgs { wait, timeout }: WaitArgs,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
-    let mut client = connect(&door.data)?;
+    let mut client = connect(&endpoint.data)?;
     let asked: Vec<LeaseView> = client.ask(&Request::Extend { lease: lease.clone(), duration })?;
     if !wait {
-        return list(&asked, door.output, console);
+        return list(&asked, endpoint.output, console);
     }
     let interrupt = Interrupt::watch(&client, wait)?;
     let leases = until(&mut client, lease, timeout, |lease| lease.extension.is_none())
         .map_err(|error| interrupt.or(error, Some(lease)))?;
-    list(&leases, door.output, console)?;
+    list(&leases, endpoint.output, console)?;
     let same = |now: &&LeaseView| {
         asked
             .iter()
@@ -101,12 +101,12 @@ fn extend(
 
 /// Closes a lease; one that is over is as it was to be.
 fn close(
-    door: &Door,
+    endpoint: &Endpoint,
     lease: &LeaseName,
     WaitArgs { wait, timeout }: WaitArgs,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
-    let mut client = connect(&door.data)?;
+    let mut client = connect(&endpoint.data)?;
     let mut leases: Vec<LeaseView> = client.ask(&Request::Lease { lease: lease.clone() })?;
     if !leases.iter().all(is_over) {
         leases = client.ask(&Request::Close { lease: lease.clone() })?;
@@ -116,7 +116,7 @@ fn close(
         leases = until(&mut client, lease, timeout, is_over)
             .map_err(|error| interrupt.or(error, Some(lease)))?;
     }
-    list(&leases, door.output, console)
+    list(&leases, endpoint.output, console)
 }
 
 fn name_of(view: &LeaseView) -> Result<LeaseName, Error> {
@@ -163,10 +163,10 @@ fn until(
     }
 }
 
-fn show(door: &Door, lease: &LeaseName, console: &mut Console<'_>) -> Result<(), Error> {
-    let leases: Vec<LeaseView> = ask(&door.data, &Request::Lease { lease: lease.clone() })?;
-    if door.output != Output::Table {
-        return list(&leases, door.output, console);
+fn show(endpoint: &Endpoint, lease: &LeaseName, console: &mut Console<'_>) -> Result<(), Error> {
+    let leases: Vec<LeaseView> = ask(&endpoint.data, &Request::Lease { lease: lease.clone() })?;
+    if endpoint.output != Output::Table {
+        return list(&leases, endpoint.output, console);
     }
     for (nth, lease) in leases.iter().enumerate() {
         if nth > 0 {
@@ -224,14 +224,18 @@ fn list(leases: &[LeaseView], output: Output, console: &mut Console<'_>) -> Resu
     print::rows(leases, output, empty, console)
 }
 
-fn watch(door: &Door, lease: Option<LeaseName>, console: &mut Console<'_>) -> Result<(), Error> {
-    let mut client = connect(&door.data)?;
+fn watch(
+    endpoint: &Endpoint,
+    lease: Option<LeaseName>,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    let mut client = connect(&endpoint.data)?;
     let mut view: LeaseView = client.ask(&Request::Watch { lease })?;
     let mut first = true;
     loop {
-        if door.output == Output::Csv {
+        if endpoint.output == Output::Csv {
             print::csv(std::slice::from_ref(&view), std::mem::take(&mut first), console)?;
-        } else if door.output == Output::Table {
+        } else if endpoint.output == Output::Table {
             text::line(console.out, change(&view))?;
             console.out.flush()?;
         } else {

@@ -13,7 +13,7 @@ use tenure_core::ticket::receipt::Receipt;
 use tenure_node::api::{LinkView, Request, StatusView, TicketView};
 use tenure_node::clock::{Clock as _, WallClock};
 
-use super::args::{Door, Output, TicketCommand, VerifyArgs};
+use super::args::{Endpoint, Output, TicketCommand, VerifyArgs};
 use super::{ask, print, proof, roughly};
 use crate::error::Error;
 use crate::text::line;
@@ -22,31 +22,31 @@ use crate::{Console, moment};
 /// `tenure ticket ...`
 pub(crate) fn ticket(command: &TicketCommand, console: &mut Console<'_>) -> Result<(), Error> {
     match command {
-        TicketCommand::Show { door, hash } => show(door, hash, console),
+        TicketCommand::Show { endpoint, hash } => show(endpoint, hash, console),
         TicketCommand::Verify(args) => verify(args, console),
     }
 }
 
-fn show(door: &Door, hash: &str, console: &mut Console<'_>) -> Result<(), Error> {
-    let ticket: TicketView = ask(&door.data, &Request::Ticket { hash: hash.to_owned() })?;
-    if door.output == Output::Table {
+fn show(endpoint: &Endpoint, hash: &str, console: &mut Console<'_>) -> Result<(), Error> {
+    let ticket: TicketView = ask(&endpoint.data, &Request::Ticket { hash: hash.to_owned() })?;
+    if endpoint.output == Output::Table {
         line(console.out, format_args!("ticket {}", ticket.ticket))?;
         if let Some(lease) = &ticket.lease {
             line(console.out, format_args!("lease  {lease}"))?;
         }
         writeln!(console.out)?;
     }
-    print::one(&ticket, &ticket.links, door.output, "no links", console)
+    print::one(&ticket, &ticket.links, endpoint.output, "no links", console)
 }
 
 fn verify(args: &VerifyArgs, console: &mut Console<'_>) -> Result<(), Error> {
-    let known = Known::ask(&args.door);
+    let known = Known::ask(&args.endpoint);
     match (&args.evidence, &args.file) {
         (Some(path), _) => {
             let evidence = proof::evidence(path)?;
             let receipts = args.receipts.iter().map(|path| proof::receipts(path));
             let receipts = receipts.collect::<Result<Vec<_>, _>>()?.concat();
-            hear(&evidence, &receipts, &known, args.door.output, console)
+            hear(&evidence, &receipts, &known, args.endpoint.output, console)
         }
         (None, Some(path)) => {
             let (ticket, stated) = proof::ticket(path)?;
@@ -66,8 +66,8 @@ struct Known {
 }
 
 impl Known {
-    fn ask(door: &Door) -> Self {
-        let status: Result<StatusView, Error> = ask(&door.data, &Request::Status);
+    fn ask(endpoint: &Endpoint) -> Self {
+        let status: Result<StatusView, Error> = ask(&endpoint.data, &Request::Status);
         let Ok(status) = status else { return Self::default() };
         let sites = status.actors.iter().filter(|actor| actor.role == "site-authority");
         Self {
@@ -251,10 +251,10 @@ fn check(
         faults,
         unchecked,
     };
-    if args.door.output == Output::Table {
+    if args.endpoint.output == Output::Table {
         head(&verdict, ticket, at, console)?;
     }
-    print::one(&verdict, &verdict.links, args.door.output, "no links", console)?;
+    print::one(&verdict, &verdict.links, args.endpoint.output, "no links", console)?;
     if site_is_meant.is_none() {
         let site = &verdict.site;
         let message = format!("nobody has said which site is meant: compare {site}, or use --site");

@@ -2,7 +2,7 @@
 
 use tenure_node::api::{BookingView, FactView, FaultView, LeaseName, OwedView, Request, WhyView};
 
-use super::args::{Door, Output};
+use super::args::{Endpoint, Output};
 use super::lease::state;
 use super::{ask, print};
 use crate::Console;
@@ -10,10 +10,14 @@ use crate::error::Error;
 use crate::text::line;
 
 /// Says why each lease of a name is as it is.
-pub(super) fn why(door: &Door, lease: &LeaseName, console: &mut Console<'_>) -> Result<(), Error> {
-    let whys: Vec<WhyView> = ask(&door.data, &Request::Why { lease: lease.clone() })?;
-    if door.output != Output::Table {
-        return print::rows(&whys, door.output, "", console);
+pub(super) fn why(
+    endpoint: &Endpoint,
+    lease: &LeaseName,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    let whys: Vec<WhyView> = ask(&endpoint.data, &Request::Why { lease: lease.clone() })?;
+    if endpoint.output != Output::Table {
+        return print::rows(&whys, endpoint.output, "", console);
     }
     for why in &whys {
         let (name, state) = (&why.lease.lease, state(&why.lease));

@@ -28,7 +28,7 @@ use tenure_core::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, 
 use tenure_core::site_authority::mapper::SiteAuthorityMapper;
 use tenure_core::site_authority::{Limits, Offer, Plan, SiteAuthority, Stock};
 use tenure_core::wire::message::{Envelope, Sealed};
-use tenure_laws::{Auditor, Cast, Observation, Violation, digest};
+use tenure_laws::{Auditor, Observation, Participants, Violation, digest};
 
 use super::{
     BROKER, ED25519, FAR_OFF, FAR_SITE, GUEST, MARGIN, RIVAL, SITE, id, node, signer, units,
@@ -181,19 +181,19 @@ fn setup(who: u8, name: &'static str) -> Setup {
 }
 
 /// Everybody in a world, all of them honest.
-pub(crate) fn cast() -> Cast {
+pub(crate) fn cast() -> Participants {
     let player = |who, name, role| {
         let name = Name::literal(name);
-        (id(who), tenure_laws::Player { name, role, honest: true })
+        (id(who), tenure_laws::Participant { name, role, honest: true })
     };
-    let players = BTreeMap::from([
+    let members = BTreeMap::from([
         player(SITE, "site", Role::SiteAuthority),
         player(FAR_SITE, "far-site", Role::SiteAuthority),
         player(BROKER, "broker", Role::Broker),
         player(GUEST, "guest", Role::ServiceManager),
         player(RIVAL, "rival", Role::ServiceManager),
     ]);
-    Cast { players, scheme: ED25519, margin: MARGIN, clocks_hold: true }
+    Participants { members, scheme: ED25519, margin: MARGIN, clocks_hold: true }
 }
 
 fn plan(stock: u32, disks: u32, (length, renew_before): (Span, Span)) -> Plan {

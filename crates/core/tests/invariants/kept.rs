@@ -9,7 +9,7 @@ use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::facts::Denial;
 use tenure_core::wire::message::{Message, Request};
-use tenure_laws::{Auditor, Cast, LAWS, audit_journals};
+use tenure_laws::{Auditor, LAWS, Participants, audit_journals};
 
 use crate::common::world::{Scene, Shown, What, World, cast};
 use crate::common::{
@@ -38,7 +38,7 @@ fn among_thieves() -> Tape {
     world.advance(6 * HOUR);
     let mut tape = Tape::of(world);
     for who in [BROKER, RIVAL] {
-        tape.cast.players.get_mut(&id(who)).unwrap().honest = false;
+        tape.cast.members.get_mut(&id(who)).unwrap().honest = false;
     }
     tape
 }
@@ -47,13 +47,13 @@ fn among_thieves() -> Tape {
 fn nothing_is_expected_of(world: &mut World, who: &[u8]) {
     let mut cast = cast();
     for who in who {
-        cast.players.get_mut(&id(*who)).unwrap().honest = false;
+        cast.members.get_mut(&id(*who)).unwrap().honest = false;
     }
     audit(world, cast);
 }
 
 /// Has a life be held to the laws by another cast, from its beginning on.
-fn audit(world: &mut World, cast: Cast) {
+fn audit(world: &mut World, cast: Participants) {
     let mut auditor = Auditor::new(cast);
     world.tape.iter().try_for_each(|shown| shown.to(&mut auditor)).unwrap();
     world.auditor = Some(auditor);
@@ -78,9 +78,9 @@ fn whatever_the_dishonest_do_the_honest_keep_all_laws() {
 fn a_thief_may_have_a_ticket_credited_before_its_holder_knows_that_it_is_over() {
     let mut tape = honest();
     credit_at_once(&mut tape);
-    let mut thief = tape.cast.players[&id(RIVAL)].clone();
+    let mut thief = tape.cast.members[&id(RIVAL)].clone();
     thief.honest = false;
-    tape.cast.players.insert(id(STRANGER), thief);
+    tape.cast.members.insert(id(STRANGER), thief);
     counts(&tape);
 }
 
@@ -129,8 +129,8 @@ fn a_holder_may_hear_from_its_disk_that_it_has_a_lease_when_the_lease_is_over() 
 }
 
 /// Clocks that do not keep to the margin.
-fn wild() -> Cast {
-    Cast { clocks_hold: false, ..cast() }
+fn wild() -> Participants {
+    Participants { clocks_hold: false, ..cast() }
 }
 
 /// Somebody's clock is a month ahead for a moment, and then right again.

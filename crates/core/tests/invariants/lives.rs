@@ -10,7 +10,7 @@ use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::link::{LinkHash, SignedLink};
-use tenure_laws::{Auditor, Bounds, Cast, Law, Violation};
+use tenure_laws::{Auditor, Bounds, Law, Participants, Violation};
 
 use crate::common::world::{Scene, Shown, What, World, cast};
 use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, at, id, units, wish};
@@ -22,7 +22,7 @@ pub(crate) const BOUNDS: Bounds =
 /// What an auditor is shown of a life, how the parties are, and when it is asked for the last time.
 #[derive(Clone)]
 pub(crate) struct Tape {
-    pub(crate) cast: Cast,
+    pub(crate) cast: Participants,
     pub(crate) shown: Vec<Shown>,
     pub(crate) end: Time,
     /// When a burst begins and ends.

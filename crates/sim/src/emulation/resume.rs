@@ -18,9 +18,9 @@ use tenure_core::service_manager::facts as sm;
 use tenure_core::wire::message::{Envelope, Sequence};
 
 use super::{Emulation, EmulationError, What};
-use crate::cast::Member;
 use crate::fork::{ForkError, may_be_a_wish};
 use crate::network::Parcel;
+use crate::participants::Member;
 
 /// How much of the past is kept at least before that which nobody waits for is dropped.
 const MANY: usize = 4096;

@@ -41,14 +41,14 @@ pub struct Outcome {
     /// Of which type; several are named one after another.
     pub resource: String,
     /// What was said to it.
-    pub verdict: Verdict,
+    pub verdict: RequestVerdict,
     /// The leases that it became.
     pub leases: Vec<Lease>,
 }
 
 /// What was said to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RequestVerdict {
     /// Nothing yet.
     Open,
     /// It was granted.
@@ -124,25 +124,25 @@ impl Requests {
                     duration: fact.request.duration,
                     units: items.iter().map(|item| u64::from(item.units.get())).sum(),
                     resource: resources.join(" "),
-                    verdict: Verdict::Open,
+                    verdict: RequestVerdict::Open,
                     leases: Vec::new(),
                 };
                 self.by_number.insert(of(fact.request.id.number), outcome);
             }
             sm::Fact::Granted(fact) => {
                 let Some(outcome) = self.by_number.get_mut(&of(fact.number)) else { return };
-                outcome.verdict = Verdict::Granted;
+                outcome.verdict = RequestVerdict::Granted;
                 let tickets = fact.tickets.iter();
                 outcome.leases = tickets.map(|(_, ticket)| Lease::of(ticket, sites)).collect();
             }
             sm::Fact::AskRefused(fact) => {
                 if let Some(outcome) = self.by_number.get_mut(&of(fact.number)) {
-                    outcome.verdict = Verdict::Refused(fact.refusal.word());
+                    outcome.verdict = RequestVerdict::Refused(fact.refusal.word());
                 }
             }
             sm::Fact::GaveUp(fact) => {
                 if let Some(outcome) = self.by_number.get_mut(&of(fact.number)) {
-                    outcome.verdict = Verdict::GivenUp;
+                    outcome.verdict = RequestVerdict::GivenUp;
                 }
             }
             _ => self.of_lease(name, at, fact),

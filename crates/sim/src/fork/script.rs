@@ -27,7 +27,7 @@ use tenure_core::wire::message::Item;
 
 /// One thing that an actor was told.
 #[derive(Clone, Debug)]
-pub(super) enum Told {
+pub(super) enum RecordedInput {
     /// A signal was measured.
     Observe { signal: Name, value: i64 },
     /// A user asked for units; the request got this number.
@@ -47,7 +47,7 @@ pub(super) enum Told {
 /// What an actor of a branch is told, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
-    lines: VecDeque<(Time, Told)>,
+    lines: VecDeque<(Time, RecordedInput)>,
     /// Requests of users that have just been handed in, by their recorded numbers.
     asking: VecDeque<(u64, Vec<Item>)>,
     /// The numbers that requests of users have in this branch, by those that were recorded.
@@ -62,7 +62,7 @@ pub(crate) struct Script {
 
 impl Script {
     /// A script for an actor whose requests up to the number `known` were made before.
-    pub(super) fn new(lines: Vec<(Time, Told)>, known: u64) -> Self {
+    pub(super) fn new(lines: Vec<(Time, RecordedInput)>, known: u64) -> Self {
         Self { lines: lines.into(), known, ..Self::default() }
     }
 
@@ -76,33 +76,43 @@ impl Script {
         self.asking.clear();
         let mut inputs = Vec::new();
         while self.next().is_some_and(|at| at <= now) {
-            let told = self.lines.pop_front();
-            inputs.extend(told.into_iter().flat_map(|(_, told)| self.inputs(told)));
+            let recorded_inputs = self.lines.pop_front();
+            inputs.extend(
+                recorded_inputs
+                    .into_iter()
+                    .flat_map(|(_, recorded_inputs)| self.inputs(recorded_inputs)),
+            );
         }
         inputs
     }
 
-    fn inputs(&mut self, told: Told) -> Vec<Input> {
-        let command = match told {
-            Told::Observe { signal, value } => return vec![Input::Observe { signal, value }],
-            Told::Ask(ask, number) => {
+    fn inputs(&mut self, recorded_inputs: RecordedInput) -> Vec<Input> {
+        let command = match recorded_inputs {
+            RecordedInput::Observe { signal, value } => {
+                return vec![Input::Observe { signal, value }];
+            }
+            RecordedInput::Ask(ask, number) => {
                 self.asking.push_back((number, ask.items.clone()));
                 GuestCommand::Ask(*ask).into()
             }
-            Told::Extend { lease, duration } => match self.here(lease) {
+            RecordedInput::Extend { lease, duration } => match self.here(lease) {
                 Some(lease) => GuestCommand::Extend { lease, duration }.into(),
                 None => return Vec::new(),
             },
-            Told::Close { lease, whole } => {
+            RecordedInput::Close { lease, whole } => {
                 let Some(LeaseId { number, part }) = self.here(lease) else { return Vec::new() };
                 let parts = self.parts.get(&number).copied().filter(|_| whole);
                 let parts = parts.map_or(part..=part, |parts| 0..=parts.saturating_sub(1));
                 let close = |part| GuestCommand::Close { lease: LeaseId { number, part } }.into();
                 return parts.map(close).map(Input::Command).collect();
             }
-            Told::Reset { unit } => SiteCommand::Reset { unit }.into(),
-            Told::Stock { resource, units } => SiteCommand::Stock { resource, units }.into(),
-            Told::Withdraw { resource, units } => SiteCommand::Withdraw { resource, units }.into(),
+            RecordedInput::Reset { unit } => SiteCommand::Reset { unit }.into(),
+            RecordedInput::Stock { resource, units } => {
+                SiteCommand::Stock { resource, units }.into()
+            }
+            RecordedInput::Withdraw { resource, units } => {
+                SiteCommand::Withdraw { resource, units }.into()
+            }
         };
         vec![Input::Command(command)]
     }
@@ -158,20 +168,23 @@ struct Known {
 }
 
 impl Known {
-    fn close(&self, lease: LeaseId) -> Told {
-        Told::Close { lease, whole: self.parts.get(&lease.number).is_none_or(|parts| *parts <= 1) }
+    fn close(&self, lease: LeaseId) -> RecordedInput {
+        RecordedInput::Close {
+            lease,
+            whole: self.parts.get(&lease.number).is_none_or(|parts| *parts <= 1),
+        }
     }
 }
 
 /// What the actor was told after its first `cut` facts. With `users`, wishes are told apart from what its
 /// mapper decided; else there were none.
-pub(super) fn told(
+pub(super) fn recorded_inputs(
     hosted: &mut HostedActor,
     facts: &[Entry],
     cut: usize,
     users: bool,
-) -> Result<Vec<(Time, Told)>, (u64, BadFact)> {
-    let mut told = Vec::new();
+) -> Result<Vec<(Time, RecordedInput)>, (u64, BadFact)> {
+    let mut recorded_inputs = Vec::new();
     let mut known = Known::default();
     let mut position = 0;
     while position < facts.len() {
@@ -189,8 +202,10 @@ pub(super) fn told(
             }
             known.parts.extend(granted(&entry.fact));
             if index >= cut {
-                let wish = (nth < by_users).then(|| wish(entry, &known)).flatten();
-                told.extend(wish.or_else(|| other(&entry.fact)).map(|line| (entry.at, line)));
+                let user_command = (nth < by_users).then(|| user_command(entry, &known)).flatten();
+                recorded_inputs.extend(
+                    user_command.or_else(|| other(&entry.fact)).map(|line| (entry.at, line)),
+                );
             }
             // Those that were tried as a user's are applied already.
             if index as u64 >= hosted.actor().position() {
@@ -200,7 +215,7 @@ pub(super) fn told(
         }
         position += run.max(1);
     }
-    Ok(told)
+    Ok(recorded_inputs)
 }
 
 /// How many facts from the first on may be wishes, of a user or the mapper, of one instant.
@@ -266,7 +281,7 @@ fn would_decide(hosted: &HostedActor, at: Time, facts: &[Entry]) -> bool {
 }
 
 /// A fact as a user's wish; what only time has brought is none.
-fn wish(entry: &Entry, known: &Known) -> Option<Told> {
+fn user_command(entry: &Entry, known: &Known) -> Option<RecordedInput> {
     let Fact::ServiceManager(fact) = &entry.fact else { return None };
     match fact {
         sm::Fact::Asked(fact) => {
@@ -283,10 +298,10 @@ fn wish(entry: &Entry, known: &Known) -> Option<Told> {
                 configuration: fact.configuration,
                 reason: fact.reason,
             };
-            Some(Told::Ask(Box::new(ask), request.id.number))
+            Some(RecordedInput::Ask(Box::new(ask), request.id.number))
         }
         sm::Fact::ExtensionAsked(fact) => {
-            Some(Told::Extend { lease: fact.lease, duration: fact.request.duration })
+            Some(RecordedInput::Extend { lease: fact.lease, duration: fact.request.duration })
         }
         sm::Fact::GaveUp(fact) => {
             let early = known.answer_by.get(&fact.number).is_some_and(|by| entry.at < *by);
@@ -300,19 +315,21 @@ fn wish(entry: &Entry, known: &Known) -> Option<Told> {
 }
 
 /// What else comes from outside, and leaves no doubt about it.
-fn other(fact: &Fact) -> Option<Told> {
+fn other(fact: &Fact) -> Option<RecordedInput> {
     match fact {
         Fact::ServiceManager(sm::Fact::SignalObserved(fact)) => {
-            Some(Told::Observe { signal: fact.signal.clone(), value: fact.value })
+            Some(RecordedInput::Observe { signal: fact.signal.clone(), value: fact.value })
         }
-        Fact::SiteAuthority(site::Fact::UnitReset(fact)) => Some(Told::Reset { unit: fact.unit }),
+        Fact::SiteAuthority(site::Fact::UnitReset(fact)) => {
+            Some(RecordedInput::Reset { unit: fact.unit })
+        }
         Fact::SiteAuthority(site::Fact::Stocked(fact)) => {
             let units = NonZeroU32::new(fact.units)?;
-            Some(Told::Stock { resource: fact.resource.clone(), units })
+            Some(RecordedInput::Stock { resource: fact.resource.clone(), units })
         }
         Fact::SiteAuthority(site::Fact::InventoryChanged(fact)) => {
             let units = NonZeroU32::new(u32::try_from(fact.withdrawn.len()).ok()?)?;
-            Some(Told::Withdraw { resource: fact.resource.clone(), units })
+            Some(RecordedInput::Withdraw { resource: fact.resource.clone(), units })
         }
         _ => None,
     }

@@ -12,9 +12,9 @@ use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 
-use super::crime::{goes_on, last};
+use super::adversary::{goes_on, last};
 use super::fault::{Family, Fault};
-use super::player::Step;
+use super::participant::Step;
 use super::setting::Stream;
 use super::violation::Violation;
 use super::world::{Event, World};
@@ -75,29 +75,29 @@ fn strikes(family: Family) -> u32 {
 impl World {
     /// Plans the whole seed. Faults strike where guests are active, or shortly after.
     pub(super) fn plan(&mut self) {
-        let mut dice = Stream::Schedule.dice(self.chance);
+        let mut sampler = Stream::Schedule.sampler(self.chance);
         let visits = self.setting.visits.clone();
         let (term, heal) = (self.setting.term, self.setting.heal);
         let mut plan: Vec<(Time, Act)> = visits.iter().map(|at| (*at, Act::Visit)).collect();
         for &family in Family::ALL {
             let most = strikes(family);
-            let count = dice.count(most / 4, most);
+            let count = sampler.count(most / 4, most);
             for _ in 0..count {
-                let near = dice.pick(&visits).copied().unwrap_or(Time::ZERO);
-                let at = near.plus(dice.span(Span::ZERO, term.times(2)));
+                let near = sampler.pick(&visits).copied().unwrap_or(Time::ZERO);
+                let at = near.plus(sampler.span(Span::ZERO, term.times(2)));
                 if self.setting.has(family) {
                     plan.push((at, Act::Strike(family)));
                 }
             }
             if goes_on(family, true) && self.setting.has(family) {
                 let until = last(heal, term);
-                plan.extend((0..12).map(|_| (dice.time(heal, until), Act::Strike(family))));
+                plan.extend((0..12).map(|_| (sampler.time(heal, until), Act::Strike(family))));
             }
         }
-        let others = [(Act::Restart, dice.count(2, 12)), (Act::Stock, dice.count(0, 2))];
+        let others = [(Act::Restart, sampler.count(2, 12)), (Act::Stock, sampler.count(0, 2))];
         for (act, count) in others {
             for _ in 0..count {
-                plan.push((dice.time(Time::ZERO, heal), act.clone()));
+                plan.push((sampler.time(Time::ZERO, heal), act.clone()));
             }
         }
         if let Some(burst) = &self.setting.burst {
@@ -115,13 +115,17 @@ impl World {
             Act::Visit => self.visit(),
             Act::Command(who, command) => self.hand_in(who, Input::Command(command)),
             Act::Restart => {
-                let who = self.life.below(self.players.len());
-                if self.players[who].listens() { self.fall(who, 0, Span::SECOND) } else { Ok(()) }
+                let who = self.users.below(self.participants.len());
+                if self.participants[who].listens() {
+                    self.take_down(who, 0, Span::SECOND)
+                } else {
+                    Ok(())
+                }
             }
             Act::Stock => {
                 let sites = self.setting.sites.len();
-                let who = self.life.below(sites);
-                let resource = Name::literal(if self.life.percent(80) { "node" } else { "disk" });
+                let who = self.users.below(sites);
+                let resource = Name::literal(if self.users.percent(80) { "node" } else { "disk" });
                 let command = SiteCommand::Stock { resource, units: NonZeroU32::MIN };
                 self.hand_in(who, Input::Command(command.into()))
             }
@@ -176,17 +180,17 @@ impl World {
     }
 
     fn somebody(&mut self, family: Family) -> usize {
-        let all = self.players.len();
-        self.dice(family).below(all)
+        let all = self.participants.len();
+        self.sampler(family).below(all)
     }
 
     fn partition(&mut self) {
         let until = self.now.plus(self.spell(Family::Partition));
         let one = self.somebody(Family::Partition);
-        let all = self.players.len();
-        let everybody = self.dice(Family::Partition).percent(30);
-        let other = (one + 1 + self.dice(Family::Partition).below(all - 1)) % all;
-        let both = self.dice(Family::Partition).percent(50);
+        let all = self.participants.len();
+        let everybody = self.sampler(Family::Partition).percent(30);
+        let other = (one + 1 + self.sampler(Family::Partition).below(all - 1)) % all;
+        let both = self.sampler(Family::Partition).percent(50);
         self.watch.fault(if both { Fault::CutBoth } else { Fault::CutOne });
         for other in (0..all).filter(|&who| who != one && (everybody || who == other)) {
             self.wire.cut(one, other, until);
@@ -202,16 +206,16 @@ impl World {
         let half = Span::from_micros(self.setting.margin.as_micros() / 2);
         let (now, heal) = (self.now, self.setting.heal);
         let left = heal.since(now).as_micros().max(1);
-        let dice = self.dice(Family::Skew);
-        let edge = dice.percent(30);
-        let ahead = if edge { half } else { dice.span(Span::ZERO, half) };
-        let ahead = if dice.percent(50) { ahead } else { ahead.times(-1) };
+        let sampler = self.sampler(Family::Skew);
+        let edge = sampler.percent(30);
+        let ahead = if edge { half } else { sampler.span(Span::ZERO, half) };
+        let ahead = if sampler.percent(50) { ahead } else { ahead.times(-1) };
         let mut drift = 0;
-        if dice.percent(40) {
+        if sampler.percent(40) {
             // What it may gain before the faults stop without leaving the margin.
             let room = if ahead.is_positive() { half.times(-1) } else { half };
             let most = i128::from(room.as_micros()) * 1_000_000 / i128::from(left);
-            drift = dice.between(0, i64::try_from(most.abs()).unwrap_or(200).min(200));
+            drift = sampler.between(0, i64::try_from(most.abs()).unwrap_or(200).min(200));
             drift = if most < 0 { -drift } else { drift };
         }
         if self.setting.has(Family::WildClock) {
@@ -222,17 +226,17 @@ impl World {
             (true, _) => Fault::Skewed,
             _ => Fault::Stepped,
         });
-        self.players[who].clock.set(now, ahead, drift);
+        self.participants[who].clock.set(now, ahead, drift);
     }
 
     fn wild_clock(&mut self) {
         let who = self.somebody(Family::WildClock);
         let (now, term) = (self.now, self.setting.term);
-        let ahead = self.players[who].clock.ahead(now);
-        let dice = self.dice(Family::WildClock);
-        let by = dice.scaled(Span::SECOND, term.times(2));
-        let kind = dice.below(4);
-        let clock = &mut self.players[who].clock;
+        let ahead = self.participants[who].clock.ahead(now);
+        let sampler = self.sampler(Family::WildClock);
+        let by = sampler.scaled(Span::SECOND, term.times(2));
+        let kind = sampler.below(4);
+        let clock = &mut self.participants[who].clock;
         let fault = match kind {
             0 => {
                 clock.set(now, by, 200);
@@ -256,14 +260,14 @@ impl World {
 
     fn set_trap(&mut self) -> Result<(), Violation> {
         let who = self.somebody(Family::Crash);
-        let dice = self.dice(Family::Crash);
-        let (point, at_once) = (POINTS[dice.below(POINTS.len())], dice.percent(15));
-        let loops = if dice.percent(25) { dice.count(1, 4) } else { 0 };
-        let player = &mut self.players[who];
-        if player.host.is_none() {
+        let sampler = self.sampler(Family::Crash);
+        let (point, at_once) = (POINTS[sampler.below(POINTS.len())], sampler.percent(15));
+        let loops = if sampler.percent(25) { sampler.count(1, 4) } else { 0 };
+        let participant = &mut self.participants[who];
+        if participant.host.is_none() {
             return Ok(());
         }
-        (player.trap, player.loops) = (Some(point), loops);
+        (participant.trap, participant.loops) = (Some(point), loops);
         if at_once { self.crash(who) } else { Ok(()) }
     }
 
@@ -271,23 +275,23 @@ impl World {
         let (who, takes) = (self.somebody(Family::Pause), self.spell(Family::Pause));
         let long = takes > self.setting.term;
         self.watch.fault(if long { Fault::PausedLong } else { Fault::Paused });
-        if self.players[who].host.is_some() { self.hold(who, takes) } else { Ok(()) }
+        if self.participants[who].host.is_some() { self.hold(who, takes) } else { Ok(()) }
     }
 
     /// Somebody starts an actor a second time: it reads the journal, writes to it, and is then stopped. The
     /// first one finds out when it appends next.
     fn second_instance(&mut self) -> Result<(), Violation> {
         let who = self.somebody(Family::Twin);
-        if !self.players[who].listens() {
+        if !self.participants[who].listens() {
             return Ok(());
         }
-        let time = self.players[who].time(self.now);
-        let mut second = self.players[who].folded();
+        let time = self.participants[who].time(self.now);
+        let mut second = self.participants[who].folded();
         let (mut out, position) = (Output::default(), second.position());
         second.handle(time, Input::Start, &mut out);
         let step = Step { position, facts: out.facts };
-        self.players[who].doubled = true;
-        match self.players[who].append(&step) {
+        self.participants[who].doubled = true;
+        match self.participants[who].append(&step) {
             Ok(()) => self.durable(who, position, &step.facts),
             Err(error) => Err(self.stuck(format!("a second instance cannot append: {error}"))),
         }
@@ -298,15 +302,15 @@ impl World {
         self.healed = true;
         self.wire.heal();
         let now = self.now;
-        for who in 0..self.players.len() {
-            let player = &mut self.players[who];
-            (player.trap, player.loops) = (None, 0);
-            player.clock.set(now, Span::ZERO, 0);
+        for who in 0..self.participants.len() {
+            let participant = &mut self.participants[who];
+            (participant.trap, participant.loops) = (None, 0);
+            participant.clock.set(now, Span::ZERO, 0);
             // Whoever was told a time that has yet to come starts anew, as its operator would have it.
-            let ahead = player.time(now) > now;
-            let halted = player.busy.is_some() || player.doubled;
-            if player.host.is_some() && (halted || ahead) {
-                self.fall(who, usize::MAX, Span::SECOND)?;
+            let ahead = participant.time(now) > now;
+            let halted = participant.busy.is_some() || participant.doubled;
+            if participant.host.is_some() && (halted || ahead) {
+                self.take_down(who, usize::MAX, Span::SECOND)?;
             }
             self.later(now.plus(Span::SECOND), Event::Rise { who });
         }
@@ -317,7 +321,7 @@ impl World {
 
     /// Who may be asked by whom: all brokers.
     pub(super) fn of_role(&self, role: Role) -> Vec<usize> {
-        (0..self.players.len()).filter(|&who| self.players[who].role == role).collect()
+        (0..self.participants.len()).filter(|&who| self.participants[who].role == role).collect()
     }
 
     /// A guest is told to do something later.

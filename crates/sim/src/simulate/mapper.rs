@@ -20,24 +20,26 @@ use tenure_core::site_authority::mapper as site_authority;
 use tenure_core::site_authority::mapper::Assignment;
 use tenure_core::wire::message::{Item, Request};
 
-use super::dice::Dice;
 use super::fault::{Family, Fault};
+use super::sampler::Sampler;
 use super::world::{Event, World};
 
 impl World {
     /// Asks somebody's mapper. The answer is on its way, if the mapper is well.
     pub(super) fn consult(&mut self, who: usize) {
-        let player = &self.players[who];
-        let Some(actor) = player.actor() else { return };
-        let Some(decision) = player.mapper.consult(actor, player.time(self.now)) else { return };
+        let participant = &self.participants[who];
+        let Some(actor) = participant.actor() else { return };
+        let Some(decision) = participant.mapper.consult(actor, participant.time(self.now)) else {
+            return;
+        };
         let (now, term) = (self.now, self.setting.term);
         if !self.strikes(Family::Mapper, 12) {
             return self.later(now, Event::Decision { to: who, decision });
         }
-        let dice = self.dice(Family::Mapper);
-        let (fault, first, after) = match dice.below(12) {
-            0..4 => (Fault::MapperLate, None, dice.scaled(Span::SECOND, term)),
-            4 => (Fault::MapperDead, None, dice.span(term, term.times(4))),
+        let sampler = self.sampler(Family::Mapper);
+        let (fault, first, after) = match sampler.below(12) {
+            0..4 => (Fault::MapperLate, None, sampler.scaled(Span::SECOND, term)),
+            4 => (Fault::MapperDead, None, sampler.span(term, term.times(4))),
             kind => {
                 let (fault, first) = match (kind, self.greedy(who)) {
                     (5 | 6, Some(greedy)) => (Fault::Greedy, greedy),
@@ -56,16 +58,16 @@ impl World {
 
     /// Everybody's mapper is asked once more about what is open.
     pub(super) fn ask_mappers(&mut self) {
-        (0..self.players.len()).for_each(|who| self.consult(who));
+        (0..self.participants.len()).for_each(|who| self.consult(who));
     }
 
     /// A broker's mapper that gives everybody the first units there are, whoever has them already.
     fn greedy(&self, who: usize) -> Option<Input> {
-        let player = &self.players[who];
-        let Some(AnyActor::Broker(actor)) = player.actor() else {
+        let participant = &self.participants[who];
+        let Some(AnyActor::Broker(actor)) = participant.actor() else {
             return None;
         };
-        let view = actor.view(player.time(self.now))?;
+        let view = actor.view(participant.time(self.now))?;
         let sources = view.sources();
         let grant = |request: &Request| {
             let term = Term::lasting(view.first_start(request), request.duration).ok()?;
@@ -88,14 +90,17 @@ impl World {
     /// A decision that makes no sense, for this round or a foreign one.
     fn nonsense(&mut self, who: usize, sound: &Input) -> Input {
         let Input::Decision(sound) = sound else { return Input::Tick };
-        let time = self.players[who].time(self.now);
+        let time = self.participants[who].time(self.now);
         let term = self.setting.term;
-        let dice = self.dice(Family::Mapper);
-        let round =
-            if dice.percent(70) { sound.round() } else { sound.round() + dice.below(9) as u64 };
-        let size = [0, 0, 0, 9, Memo::MAX_BYTES + 1][dice.below(5)];
-        let memo = (size > 0).then(|| Memo(dice.bytes(size)));
-        let wake = dice.percent(30).then(|| time.plus(dice.span(term.times(-1), term)));
+        let sampler = self.sampler(Family::Mapper);
+        let round = if sampler.percent(70) {
+            sound.round()
+        } else {
+            sound.round() + sampler.below(9) as u64
+        };
+        let size = [0, 0, 0, 9, Memo::MAX_BYTES + 1][sampler.below(5)];
+        let memo = (size > 0).then(|| Memo(sampler.bytes(size)));
+        let wake = sampler.percent(30).then(|| time.plus(sampler.span(term.times(-1), term)));
         let mut decision = sound.clone();
         match &mut decision {
             Decision::ServiceManager(decision) => {
@@ -103,25 +108,29 @@ impl World {
                     round,
                     memo: None,
                     wake,
-                    asks: (0..dice.below(3)).map(|_| odd_ask(dice, time, term)).collect(),
-                    extensions: (0..dice.below(3)).map(|_| odd_extension(dice, term)).collect(),
-                    closes: (0..dice.below(2)).map(|_| odd_lease(dice)).collect(),
+                    asks: (0..sampler.below(3)).map(|_| odd_ask(sampler, time, term)).collect(),
+                    extensions: (0..sampler.below(3))
+                        .map(|_| odd_extension(sampler, term))
+                        .collect(),
+                    closes: (0..sampler.below(2)).map(|_| odd_lease(sampler)).collect(),
                 };
             }
             Decision::Broker(decision) => {
                 let choices = std::mem::take(&mut decision.choices);
-                let choices = choices.into_iter().map(|choice| odd_choice(dice, choice)).collect();
+                let choices =
+                    choices.into_iter().map(|choice| odd_choice(sampler, choice)).collect();
                 *decision = broker::Decision { round, choices, memo, wake };
             }
             Decision::SiteAuthority(decision) => {
                 let some = std::mem::take(&mut decision.assignments);
-                let assignments = some.into_iter().map(|one| odd_assignment(dice, one)).collect();
+                let assignments =
+                    some.into_iter().map(|one| odd_assignment(sampler, one)).collect();
                 *decision = site_authority::Decision { round, assignments, memo, wake };
             }
         }
-        if self.dice(Family::Mapper).percent(8) {
+        if self.sampler(Family::Mapper).percent(8) {
             let foreign = service_manager::Decision { round, ..Default::default() };
-            return Input::Decision(match self.players[who].actor() {
+            return Input::Decision(match self.participants[who].actor() {
                 Some(AnyActor::ServiceManager(_)) => {
                     Decision::Broker(broker::Decision { round, ..Default::default() })
                 }
@@ -146,32 +155,32 @@ fn older(decision: &Input) -> Input {
     decision
 }
 
-fn odd_lease(dice: &mut Dice) -> LeaseId {
-    LeaseId { number: dice.count(0, 200).into(), part: dice.below(3) as u16 }
+fn odd_lease(sampler: &mut Sampler) -> LeaseId {
+    LeaseId { number: sampler.count(0, 200).into(), part: sampler.below(3) as u16 }
 }
 
-fn odd_extension(dice: &mut Dice, term: Span) -> Extend {
-    let duration = dice.span(term.times(-1), term);
-    Extend { lease: odd_lease(dice), duration, reason: String::new() }
+fn odd_extension(sampler: &mut Sampler, term: Span) -> Extend {
+    let duration = sampler.span(term.times(-1), term);
+    Extend { lease: odd_lease(sampler), duration, reason: String::new() }
 }
 
 /// A wish that no service manager may send: too many items, too short, or the wrong way round.
-pub(super) fn odd_ask(dice: &mut Dice, now: Time, term: Span) -> Ask {
+pub(super) fn odd_ask(sampler: &mut Sampler, now: Time, term: Span) -> Ask {
     let item = Item {
         resource: Name::literal("node"),
-        units: NonZeroU32::new(dice.count(1, 3)).unwrap_or(NonZeroU32::MIN),
-        least: NonZeroU32::new(dice.count(2, 9)).unwrap_or(NonZeroU32::MIN),
+        units: NonZeroU32::new(sampler.count(1, 3)).unwrap_or(NonZeroU32::MIN),
+        least: NonZeroU32::new(sampler.count(2, 9)).unwrap_or(NonZeroU32::MIN),
         requirements: Constraints::NONE,
         extends: None,
     };
-    let earliest = now.plus(dice.span(term.times(-1), term));
+    let earliest = now.plus(sampler.span(term.times(-1), term));
     Ask {
         broker: None,
         slice: Name::literal("odd"),
-        items: vec![item; dice.below(20)],
+        items: vec![item; sampler.below(20)],
         earliest,
-        latest: earliest.plus(dice.span(term.times(-1), term)),
-        duration: dice.span(term.times(-1), term),
+        latest: earliest.plus(sampler.span(term.times(-1), term)),
+        duration: sampler.span(term.times(-1), term),
         answer_by: now,
         properties: Properties::default(),
         configuration: Properties::default(),
@@ -179,15 +188,15 @@ pub(super) fn odd_ask(dice: &mut Dice, now: Time, term: Span) -> Ask {
     }
 }
 
-fn odd_choice(dice: &mut Dice, mut choice: Choice) -> Choice {
-    if dice.percent(15) {
+fn odd_choice(sampler: &mut Sampler, mut choice: Choice) -> Choice {
+    if sampler.percent(15) {
         choice.request.number += 1000;
     }
     if let Verdict::Grant { term, parts } = &mut choice.verdict {
-        match dice.below(7) {
+        match sampler.below(7) {
             0 => *term = Term::new(term.start(), term.end().plus(Span::SECOND)).unwrap_or(*term),
             1 => {
-                let back = Span::DAY.times(dice.between(0, 3));
+                let back = Span::DAY.times(sampler.between(0, 3));
                 *term =
                     Term::new(term.start().minus(back), term.end().minus(back)).unwrap_or(*term);
             }
@@ -201,13 +210,13 @@ fn odd_choice(dice: &mut Dice, mut choice: Choice) -> Choice {
     choice
 }
 
-fn odd_assignment(dice: &mut Dice, mut assignment: Assignment) -> Assignment {
-    match dice.below(5) {
+fn odd_assignment(sampler: &mut Sampler, mut assignment: Assignment) -> Assignment {
+    match sampler.below(5) {
         0 => assignment.units.extend_from_within(..),
         1 => assignment.units = vec![UnitId(9999)],
         2 => assignment.units.clear(),
-        3 => assignment.units.push(UnitId(dice.count(0, 12))),
-        _ => assignment.units = vec![UnitId(dice.count(0, 12))],
+        3 => assignment.units.push(UnitId(sampler.count(0, 12))),
+        _ => assignment.units = vec![UnitId(sampler.count(0, 12))],
     }
     assignment
 }

@@ -10,16 +10,16 @@
 
 mod act;
 mod boundary;
-mod cast;
+mod participants;
 mod clock;
 pub mod coverage;
-mod crime;
-mod dice;
+mod adversary;
+mod sampler;
 mod fault;
-mod life;
+mod users;
 mod mapper;
 mod node;
-mod player;
+mod participant;
 mod setting;
 mod shell;
 mod shrink;
@@ -37,7 +37,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tenure_core::actor::Actor as _;
 use tenure_core::model::codec::Hash;
 use tenure_core::model::time::{Span, Time};
-use tenure_laws::{Auditor, Bounds, Cast, Law, Observation};
+use tenure_laws::{Auditor, Bounds, Law, Observation, Participants};
 
 pub use fault::{Family, Fault};
 pub use shrink::shrink;
@@ -111,11 +111,12 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
 fn begin(seed: u64, options: &Options) -> World {
     let chance = Chance::new(seed);
     let setting = Setting::draw(chance, options);
-    let players = cast::assemble(&setting, chance);
-    let auditor = Auditor::new(audited(&setting, &players));
+    let participants = participants::assemble(&setting, chance);
+    let auditor = Auditor::new(audited(&setting, &participants));
     let mut watch = Watch::new(auditor, options.traced, setting.margin);
-    watch.names = players.iter().map(|player| (player.id, player.name.clone())).collect();
-    World::new(setting, chance, watch, players)
+    watch.names =
+        participants.iter().map(|participant| (participant.id, participant.name.clone())).collect();
+    World::new(setting, chance, watch, participants)
 }
 
 /// What a panic says.
@@ -154,13 +155,13 @@ fn longest(setting: &Setting) -> Span {
     setting.term.times(12).plus(setting.margin.times(4)).plus(Span::DAY)
 }
 
-fn audited(setting: &Setting, players: &[player::Player]) -> Cast {
-    let player = |player: &player::Player| {
-        let (name, role, honest) = (player.name.clone(), player.role, player.honest);
-        (player.id, tenure_laws::Player { name, role, honest })
+fn audited(setting: &Setting, participants: &[participant::Participant]) -> Participants {
+    let participant = |participant: &participant::Participant| {
+        let (name, role, honest) = (participant.name.clone(), participant.role, participant.honest);
+        (participant.id, tenure_laws::Participant { name, role, honest })
     };
-    Cast {
-        players: players.iter().map(player).collect(),
+    Participants {
+        members: participants.iter().map(participant).collect(),
         scheme: setting.scheme,
         margin: setting.margin,
         clocks_hold: !setting.has(Family::WildClock),
@@ -184,18 +185,18 @@ impl World {
     /// What the honest have yet to do.
     fn left(&mut self) -> Result<Vec<String>, Violation> {
         let mut left = Vec::new();
-        for who in 0..self.players.len() {
-            let player = &self.players[who];
-            let Some(actor) = player.actor() else {
-                return Err(self.stuck(format!("{} is not back", player.name)));
+        for who in 0..self.participants.len() {
+            let participant = &self.participants[who];
+            let Some(actor) = participant.actor() else {
+                return Err(self.stuck(format!("{} is not back", participant.name)));
             };
-            if !player.honest {
+            if !participant.honest {
                 continue;
             }
             left.extend(
-                actor.unfinished(9).into_iter().map(|line| format!("{}: {line}", player.name)),
+                actor.unfinished(9).into_iter().map(|line| format!("{}: {line}", participant.name)),
             );
-            let (actor, clock) = (player.id, player.time(self.now));
+            let (actor, clock) = (participant.id, participant.time(self.now));
             self.watch.auditor.observe(self.now, &Observation::Rested { actor, clock })?;
         }
         Ok(left)
@@ -203,13 +204,16 @@ impl World {
 
     /// One of the actors is built once more from the bytes of its journal: it must be the one that runs.
     fn read_a_journal(&mut self) -> Result<(), Violation> {
-        let who = self.shell.below(self.players.len());
-        let again = self.players[who].read_again().map_err(|cause| {
-            self.stuck(format!("the journal of {} cannot be read: {cause}", self.players[who].name))
+        let who = self.shell.below(self.participants.len());
+        let again = self.participants[who].read_again().map_err(|cause| {
+            self.stuck(format!(
+                "the journal of {} cannot be read: {cause}",
+                self.participants[who].name
+            ))
         })?;
-        let player = &self.players[who];
-        let id = player.id;
-        let Some(actor) = player.actor() else { return Ok(()) };
+        let participant = &self.participants[who];
+        let id = participant.id;
+        let Some(actor) = participant.actor() else { return Ok(()) };
         let seen = Observation::Recovered {
             actor: id,
             position: again.position(),
@@ -220,8 +224,11 @@ impl World {
 }
 
 fn outcome(seed: u64, world: &World, violation: Option<Violation>) -> Outcome {
-    let hashes: Vec<[u8; 32]> =
-        world.players.iter().map(|player| player.journal.hash().to_bytes()).collect();
+    let hashes: Vec<[u8; 32]> = world
+        .participants
+        .iter()
+        .map(|participant| participant.journal.hash().to_bytes())
+        .collect();
     let steps = world.watch.trace.hash().to_le_bytes();
     let mut parts: Vec<&[u8]> = hashes.iter().map(<[u8; 32]>::as_slice).collect();
     parts.push(&steps);
@@ -260,7 +267,7 @@ mod tests {
         assert_eq!(world.rest(), Ok(()));
         // What nobody hears of stays, and is told.
         let mut world = begin(1, &calm);
-        let all = world.players.len();
+        let all = world.participants.len();
         for (one, other) in (0..all).flat_map(|one| (0..all).map(move |other| (one, other))) {
             world.wire.cut(one, other, Time::MAX);
         }

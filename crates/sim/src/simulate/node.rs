@@ -35,10 +35,10 @@ impl World {
     /// Drivers that hang are stopped by their operators: all calls still owed are made anew.
     pub(super) fn drivers_return(&mut self) {
         let owed = |who: usize, world: &Self| {
-            let effects = world.players[who].actor().map(|actor| actor.effects_after(0));
+            let effects = world.participants[who].actor().map(|actor| actor.effects_after(0));
             effects.unwrap_or_default()
         };
-        for who in 0..self.players.len() {
+        for who in 0..self.participants.len() {
             for (_, effect) in owed(who, self) {
                 if let Effect::Call(call) = effect {
                     for (after, done) in self.perform(who, &call) {
@@ -51,7 +51,7 @@ impl World {
 
     /// What a driver answers to a call, and how long after.
     pub(super) fn perform(&mut self, who: usize, call: &Call) -> Vec<(Span, DriverResult)> {
-        let Some(driver) = &self.players[who].driver else { return Vec::new() };
+        let Some(driver) = &self.participants[who].driver else { return Vec::new() };
         let Answer { outcome, after } = driver.perform(call);
         let outcome = if self.nodes.takes(who, call) {
             outcome
@@ -63,7 +63,7 @@ impl World {
             return vec![answer];
         }
         match self.time_to_the_end(who, call) {
-            Some(left) if self.dice(Family::Driver).percent(15) => {
+            Some(left) if self.sampler(Family::Driver).percent(15) => {
                 self.watch.fault(Fault::AtTheEnd);
                 vec![(left, answer.1)]
             }
@@ -74,7 +74,7 @@ impl World {
     /// How long until a clock shows the end of the lease that a call is for, or when its guest lets go of
     /// it: to the instant, or just before or after.
     fn time_to_the_end(&mut self, who: usize, call: &Call) -> Option<Span> {
-        let end = match self.players[who].actor()? {
+        let end = match self.participants[who].actor()? {
             AnyActor::SiteAuthority(site) => {
                 let (_, unit, _) = site.units().find(|(unit, ..)| *unit == call.unit)?;
                 site.claims().entered(unit.tenant()?)?.1.term.end()
@@ -84,8 +84,8 @@ impl World {
             }
             AnyActor::Broker(_) => return None,
         };
-        let beside = Span::from_micros(self.dice(Family::Driver).between(-1, 1));
-        let at = self.players[who].clock.when(end.plus(beside))?;
+        let beside = Span::from_micros(self.sampler(Family::Driver).between(-1, 1));
+        let at = self.participants[who].clock.when(end.plus(beside))?;
         (at > self.now).then(|| at.since(self.now))
     }
 
@@ -96,15 +96,15 @@ impl World {
     ) -> Vec<(Span, DriverResult)> {
         let term = self.setting.term;
         let fail = |why: &str| Err(DriverError(why.to_owned()));
-        let dice = self.dice(Family::Driver);
-        let (fault, answers) = match dice.below(10) {
+        let sampler = self.sampler(Family::Driver);
+        let (fault, answers) = match sampler.below(10) {
             0..3 => (Fault::Fails, vec![(after, done(call, fail("it burns")))]),
             3 => {
                 let never = Span::DAY.times(400);
                 (Fault::Hangs, vec![(never, answer)])
             }
             4 => {
-                let long = dice.span(term, term.times(3));
+                let long = sampler.span(term, term.times(3));
                 (Fault::Outlasts, vec![(long, answer)])
             }
             5 => (Fault::SaysFailed, vec![(after, done(call, fail("it says")))]),
@@ -116,14 +116,15 @@ impl World {
                 (Fault::SaysDone, vec![(after, answer)])
             }
             7 => {
-                let later = after.plus(dice.scaled(Span::from_micros(1), term));
-                let other = if dice.percent(50) { Ok(Properties::default()) } else { fail("no") };
+                let later = after.plus(sampler.scaled(Span::from_micros(1), term));
+                let other =
+                    if sampler.percent(50) { Ok(Properties::default()) } else { fail("no") };
                 (Fault::Twice, vec![(after, answer), (later, done(call, other))])
             }
             _ => {
                 let old = Epoch(call.epoch.0.saturating_sub(1));
-                let step = if dice.percent(50) { call.step } else { other(call.step) };
-                let early = dice.span(Span::ZERO, after);
+                let step = if sampler.percent(50) { call.step } else { other(call.step) };
+                let early = sampler.span(Span::ZERO, after);
                 let ghost = DriverResult { epoch: old, step, ..answer.clone() };
                 (Fault::OldEpoch, vec![(early, ghost), (after, answer)])
             }

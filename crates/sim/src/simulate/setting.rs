@@ -13,8 +13,8 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::outbox::RetryPolicy;
 
 use super::Options;
-use super::dice::Dice;
 use super::fault::Family;
+use super::sampler::Sampler;
 use crate::random::Chance;
 use crate::scenario::{Delay, Network};
 
@@ -26,20 +26,20 @@ const SAFETY: Span = Span::DAY.times(30);
 pub(super) enum Stream {
     Setting,
     Schedule,
-    Life,
+    Users,
     Shell,
     Burst,
     Family(Family),
 }
 
 impl Stream {
-    pub(super) fn dice(self, chance: Chance) -> Dice {
-        Dice::new(
+    pub(super) fn sampler(self, chance: Chance) -> Sampler {
+        Sampler::new(
             chance,
             match self {
                 Self::Setting => 0,
                 Self::Schedule => 1,
-                Self::Life => 2,
+                Self::Users => 2,
                 Self::Shell => 3,
                 Self::Burst => 4,
                 Self::Family(family) => 16 + family as u64,
@@ -112,45 +112,47 @@ pub(super) struct Guest {
 impl Setting {
     /// Draws the setting of a seed.
     pub(super) fn draw(chance: Chance, options: &Options) -> Self {
-        let dice = &mut Stream::Setting.dice(chance);
-        let shrunk = dice.percent(25);
+        let sampler = &mut Stream::Setting.sampler(chance);
+        let shrunk = sampler.percent(25);
         let margin = if shrunk {
-            dice.span(Span::from_micros(1000), Span::from_secs(5))
+            sampler.span(Span::from_micros(1000), Span::from_secs(5))
         } else {
-            dice.scaled(Span::SECOND, Span::MINUTE.times(2))
+            sampler.scaled(Span::SECOND, Span::MINUTE.times(2))
         };
         let longest = if shrunk { Span::HOUR } else { Span::HOUR.times(12) };
-        let term = dice.scaled(Span::MINUTE.times(12), longest);
-        let mut families = families(dice);
+        let term = sampler.scaled(Span::MINUTE.times(12), longest);
+        let mut families = families(sampler);
         // Signatures take time, and matter where somebody is dishonest.
-        let crooks = [Family::BrokerCrime, Family::GuestCrime];
-        let signed = if crooks.iter().any(|crook| families.contains(crook)) { 12 } else { 2 };
-        let scheme = if dice.percent(signed) { Scheme::Ed25519 } else { Scheme::None };
+        let adversaries = [Family::BrokerCrime, Family::GuestCrime];
+        let signed =
+            if adversaries.iter().any(|adversary| families.contains(adversary)) { 12 } else { 2 };
+        let scheme = if sampler.percent(signed) { Scheme::Ed25519 } else { Scheme::None };
         families.retain(|family| !options.without.contains(family));
-        let brokers = brokers(dice, &families);
-        let guests = guests(dice, &families, term);
-        let sites = (0..dice.count(1, 3)).map(|_| site(dice, brokers.len())).collect();
+        let brokers = brokers(sampler, &families);
+        let guests = guests(sampler, &families, term);
+        let sites = (0..sampler.count(1, 3)).map(|_| site(sampler, brokers.len())).collect();
         let part = |n: i64| Span::from_micros(term.as_micros() / n);
         let slowest = Span::MINUTE.min(part(if shrunk { 60 } else { 20 }));
-        let retry = dice.scaled(Span::SECOND, slowest);
-        let longest = dice.scaled(retry.max(part(30)), Span::MINUTE.times(30).min(part(4)));
+        let retry = sampler.scaled(Span::SECOND, slowest);
+        let longest = sampler.scaled(retry.max(part(30)), Span::MINUTE.times(30).min(part(4)));
         let retry_policy = RetryPolicy { first: retry, longest };
         let slow = part(20);
-        let takes = |dice: &mut Dice| Delay::uniform(Span::ZERO, dice.scaled(Span::SECOND, slow));
-        let delegation = dice.span(Span::DAY, Span::DAY.times(12)).max(term.times(5));
-        let heal = Time::ZERO.plus(SAFETY).plus(dice.span(Span::ZERO, Span::DAY));
+        let takes =
+            |sampler: &mut Sampler| Delay::uniform(Span::ZERO, sampler.scaled(Span::SECOND, slow));
+        let delegation = sampler.span(Span::DAY, Span::DAY.times(12)).max(term.times(5));
+        let heal = Time::ZERO.plus(SAFETY).plus(sampler.span(Span::ZERO, Span::DAY));
         let healed = options.until.map_or(heal, |until| until.min(heal));
         Self {
-            network: network(dice, &families, retry),
-            setup: takes(dice),
-            teardown: takes(dice),
-            join: takes(dice),
-            leave: takes(dice),
+            network: network(sampler, &families, retry),
+            setup: takes(sampler),
+            teardown: takes(sampler),
+            join: takes(sampler),
+            leave: takes(sampler),
             delegation,
             renew_before: term.times(4),
-            visits: visits(dice, heal, term),
+            visits: visits(sampler, heal, term),
             heal: healed,
-            burst: burst(&mut Stream::Burst.dice(chance), healed, term),
+            burst: burst(&mut Stream::Burst.sampler(chance), healed, term),
             scheme,
             margin,
             families,
@@ -174,10 +176,10 @@ impl Setting {
 }
 
 /// Most families are on, dishonesty and wild clocks less often; never so few that nothing happens.
-fn families(dice: &mut Dice) -> BTreeSet<Family> {
+fn families(sampler: &mut Sampler) -> BTreeSet<Family> {
     loop {
         let on = |family: &&Family| {
-            dice.percent(match family {
+            sampler.percent(match family {
                 Family::BrokerCrime | Family::GuestCrime => 35,
                 Family::WildClock => 25,
                 Family::Loss
@@ -205,13 +207,13 @@ fn families(dice: &mut Dice) -> BTreeSet<Family> {
 }
 
 /// Instants at which guests become active, in bursts so that their leases meet.
-fn visits(dice: &mut Dice, heal: Time, term: Span) -> Vec<Time> {
+fn visits(sampler: &mut Sampler, heal: Time, term: Span) -> Vec<Time> {
     let mut visits = Vec::new();
     let last = heal.minus(Span::HOUR);
-    for _ in 0..dice.count(14, 20) {
-        let burst = dice.time(Time::ZERO, last);
-        for _ in 0..dice.count(6, 11) {
-            visits.push(burst.plus(dice.span(Span::ZERO, term.times(2))).min(last));
+    for _ in 0..sampler.count(14, 20) {
+        let burst = sampler.time(Time::ZERO, last);
+        for _ in 0..sampler.count(6, 11) {
+            visits.push(burst.plus(sampler.span(Span::ZERO, term.times(2))).min(last));
         }
     }
     visits.sort();
@@ -219,8 +221,8 @@ fn visits(dice: &mut Dice, heal: Time, term: Span) -> Vec<Time> {
 }
 
 /// In one seed of eight, a while after the faults have stopped.
-fn burst(dice: &mut Dice, heal: Time, term: Span) -> Option<Burst> {
-    if !dice.percent(12) {
+fn burst(sampler: &mut Sampler, heal: Time, term: Span) -> Option<Burst> {
+    if !sampler.percent(12) {
         return None;
     }
     let calm = heal.plus(term.times(4));
@@ -231,15 +233,15 @@ fn burst(dice: &mut Dice, heal: Time, term: Span) -> Option<Burst> {
     for (from, until, count) in
         [(calm, begins, 10), (begins, ends, 50), (forgotten, forgotten.plus(term.times(2)), 10)]
     {
-        visits.extend((0..count).map(|_| dice.time(from, until)));
+        visits.extend((0..count).map(|_| sampler.time(from, until)));
     }
     Some(Burst { begins, ends, bound, visits })
 }
 
-fn network(dice: &mut Dice, families: &BTreeSet<Family>, retry: Span) -> Network {
-    let slowest = dice.scaled(Span::from_micros(1000), Span::from_secs(5));
-    let loss = dice.fraction(0.3);
-    let duplicate = dice.fraction(0.5);
+fn network(sampler: &mut Sampler, families: &BTreeSet<Family>, retry: Span) -> Network {
+    let slowest = sampler.scaled(Span::from_micros(1000), Span::from_secs(5));
+    let loss = sampler.fraction(0.3);
+    let duplicate = sampler.fraction(0.5);
     Network {
         delay: Delay::uniform(Span::ZERO, slowest),
         loss: if families.contains(&Family::Loss) { loss } else { 0.0 },
@@ -249,39 +251,39 @@ fn network(dice: &mut Dice, families: &BTreeSet<Family>, retry: Span) -> Network
     }
 }
 
-fn brokers(dice: &mut Dice, families: &BTreeSet<Family>) -> Vec<Broker> {
+fn brokers(sampler: &mut Sampler, families: &BTreeSet<Family>) -> Vec<Broker> {
     let dishonest = families.contains(&Family::BrokerCrime);
-    let count = if dishonest { 2 } else { dice.count(1, 2) };
+    let count = if dishonest { 2 } else { sampler.count(1, 2) };
     let broker = |place| Broker {
-        mapper: if dice.percent(75) { "fcfs" } else { "priority" },
-        placement: if dice.percent(50) { "even" } else { "first-fit" },
+        mapper: if sampler.percent(75) { "fcfs" } else { "priority" },
+        placement: if sampler.percent(50) { "even" } else { "first-fit" },
         honest: !(dishonest && place == 1),
     };
     (0..count).map(broker).collect()
 }
 
-fn guests(dice: &mut Dice, families: &BTreeSet<Family>, term: Span) -> Vec<Guest> {
+fn guests(sampler: &mut Sampler, families: &BTreeSet<Family>, term: Span) -> Vec<Guest> {
     let dishonest = families.contains(&Family::GuestCrime);
-    let count = dice.count(if dishonest { 3 } else { 2 }, 4);
+    let count = sampler.count(if dishonest { 3 } else { 2 }, 4);
     let most = Span::from_micros(term.as_micros() / 8);
     let guest = |place| Guest {
-        leave_before: if dice.percent(50) { dice.span(Span::ZERO, most) } else { Span::ZERO },
+        leave_before: if sampler.percent(50) { sampler.span(Span::ZERO, most) } else { Span::ZERO },
         honest: !(dishonest && place == 2),
     };
     (0..count).map(guest).collect()
 }
 
-fn site(dice: &mut Dice, brokers: usize) -> Site {
+fn site(sampler: &mut Sampler, brokers: usize) -> Site {
     let mut site = Site { stock: Vec::new(), offers: Vec::new() };
-    let kinds = if dice.percent(50) { 1 } else { 2 };
+    let kinds = if sampler.percent(50) { 1 } else { 2 };
     for resource in Setting::types().into_iter().take(kinds) {
-        let units = dice.count(3, 9);
-        let speed = Value::Number(dice.between(1, 3));
+        let units = sampler.count(3, 9);
+        let speed = Value::Number(sampler.between(1, 3));
         let attributes = Attributes::from([(Name::literal("speed"), speed)]);
         let mut left = units;
         for broker in 0..brokers {
             let last = broker + 1 == brokers;
-            let share = if last { left } else { dice.count(1, left.max(2) - 1) };
+            let share = if last { left } else { sampler.count(1, left.max(2) - 1) };
             if let Some(share) = NonZeroU32::new(share.min(left)) {
                 site.offers.push((broker, resource.clone(), share));
                 left -= share.get();

@@ -5,8 +5,8 @@ use tenure_core::runtime::Input;
 use tenure_core::runtime::host::Departure;
 use tenure_core::runtime::journal::AppendError;
 
-use super::dice::Dice;
 use super::fault::{Family, Fault};
+use super::sampler::Sampler;
 use super::violation::Violation;
 use super::world::{Event, World};
 use crate::random::{Chance, Purpose};
@@ -14,21 +14,21 @@ use crate::random::{Chance, Purpose};
 /// How late the timer of an actor for an instant goes off.
 pub(super) fn lag(chance: Chance, who: usize, at: Time, term: Span) -> Span {
     let name = [u64::MAX, who as u64, at.as_micros() as u64];
-    let mut dice = Dice::from(chance.of(Purpose::Simulate, &name));
-    if dice.percent(10) { dice.scaled(Span::from_micros(1), term) } else { Span::ZERO }
+    let mut sampler = Sampler::from(chance.of(Purpose::Simulate, &name));
+    if sampler.percent(10) { sampler.scaled(Span::from_micros(1), term) } else { Span::ZERO }
 }
 
 /// After how many facts of a life the actor's state is stored, if it is at all.
 fn until_kept(chance: Chance, who: usize, life: u32) -> Option<u64> {
     let name = [u64::MAX - 1, who as u64, life.into()];
-    let mut dice = Dice::from(chance.of(Purpose::Simulate, &name));
-    dice.percent(40).then(|| dice.count(1, 60).into())
+    let mut sampler = Sampler::from(chance.of(Purpose::Simulate, &name));
+    sampler.percent(40).then(|| sampler.count(1, 60).into())
 }
 
 impl World {
     /// Whether somebody's trap for this point springs.
     pub(super) fn springs(&mut self, who: usize, point: Fault) -> bool {
-        let sprung = !self.healed && self.players[who].trap == Some(point);
+        let sprung = !self.healed && self.participants[who].trap == Some(point);
         if sprung {
             self.watch.fault(point);
         }
@@ -37,12 +37,12 @@ impl World {
 
     /// Has what was appended made durable, at once or in a while.
     pub(super) fn sync(&mut self, who: usize) -> Result<(), Violation> {
-        if self.players[who].unsynced.is_empty() {
+        if self.participants[who].unsynced.is_empty() {
             return Ok(());
         }
         if self.strikes(Family::Storage, 3) {
             self.watch.fault(Fault::SlowSync);
-            let takes = self.dice(Family::Storage).scaled(Span::from_micros(1000), Span::MINUTE);
+            let takes = self.sampler(Family::Storage).scaled(Span::from_micros(1000), Span::MINUTE);
             return self.hold(who, takes);
         }
         self.commit(who)
@@ -51,10 +51,10 @@ impl World {
     /// Nothing happens to somebody for a while.
     pub(super) fn hold(&mut self, who: usize, takes: Span) -> Result<(), Violation> {
         let until = self.now.plus(takes);
-        let player = &mut self.players[who];
-        if player.busy.is_none_or(|busy| busy < until) {
-            player.busy = Some(until);
-            let life = player.life;
+        let participant = &mut self.participants[who];
+        if participant.busy.is_none_or(|busy| busy < until) {
+            participant.busy = Some(until);
+            let life = participant.life;
             self.later(until, Event::Free { who, life });
         }
         Ok(())
@@ -62,28 +62,28 @@ impl World {
 
     /// A pause may be over.
     pub(super) fn free(&mut self, who: usize) -> Result<(), Violation> {
-        if self.players[who].busy.is_some_and(|busy| busy > self.now) {
+        if self.participants[who].busy.is_some_and(|busy| busy > self.now) {
             return Ok(());
         }
-        self.players[who].busy = None;
+        self.participants[who].busy = None;
         self.commit(who)?;
         self.work(who)
     }
 
     /// The disk has synced, or has not. Only then does anything leave.
     fn commit(&mut self, who: usize) -> Result<(), Violation> {
-        if self.players[who].host.is_none() || self.players[who].unsynced.is_empty() {
+        if self.participants[who].host.is_none() || self.participants[who].unsynced.is_empty() {
             return Ok(());
         }
         if self.strikes(Family::Storage, 1) {
             return self.unknown(who);
         }
         if self.springs(who, Fault::AfterSync) {
-            return self.fall(who, usize::MAX, Span::MINUTE);
+            return self.take_down(who, usize::MAX, Span::MINUTE);
         }
-        let mut steps = std::mem::take(&mut self.players[who].unsynced).into_iter();
+        let mut steps = std::mem::take(&mut self.participants[who].unsynced).into_iter();
         while let Some(step) = steps.next() {
-            match self.players[who].append(&step) {
+            match self.participants[who].append(&step) {
                 Ok(()) => self.durable(who, step.position, &step.facts)?,
                 Err(AppendError::Fenced { .. }) => {
                     self.watch.fault(Fault::Fenced);
@@ -91,13 +91,13 @@ impl World {
                 }
                 Err(AppendError::Unknown(_) | AppendError::Full(_)) => return self.crash(who),
             }
-            if let Some(host) = &mut self.players[who].host {
+            if let Some(host) = &mut self.participants[who].host {
                 host.durable(step.position + step.facts.len() as u64);
             }
             if !self.release(who)? {
                 // All of the rest is durable, whoever has heard of it.
-                self.players[who].unsynced = steps.collect();
-                return self.fall(who, usize::MAX, Span::MINUTE);
+                self.participants[who].unsynced = steps.collect();
+                return self.take_down(who, usize::MAX, Span::MINUTE);
             }
         }
         Ok(())
@@ -105,10 +105,10 @@ impl World {
 
     /// The disk does not say whether the facts are durable: the actor stops and reads them again.
     fn unknown(&mut self, who: usize) -> Result<(), Violation> {
-        let kept = self.dice(Family::Storage).percent(50);
+        let kept = self.sampler(Family::Storage).percent(50);
         self.watch.fault(if kept { Fault::UnknownKept } else { Fault::UnknownLost });
-        let kept = if kept { self.players[who].unsynced.len() } else { 0 };
-        self.fall(who, kept, Span::SECOND)
+        let kept = if kept { self.participants[who].unsynced.len() } else { 0 };
+        self.take_down(who, kept, Span::SECOND)
     }
 
     /// Facts are durable: they are folded and watched.
@@ -118,7 +118,7 @@ impl World {
         position: u64,
         facts: &[tenure_core::runtime::Entry],
     ) -> Result<(), Violation> {
-        self.watch.durable(self.now, &mut self.players[who], position, facts)?;
+        self.watch.durable(self.now, &mut self.participants[who], position, facts)?;
         for entry in facts {
             self.follow_up(who, entry);
         }
@@ -128,7 +128,7 @@ impl World {
     /// Lets out what follows from durable facts; `false` if the actor is to die amid that.
     fn release(&mut self, who: usize) -> Result<bool, Violation> {
         let (mut departures, now) = (Vec::new(), self.now);
-        let Some(host) = &mut self.players[who].host else { return Ok(true) };
+        let Some(host) = &mut self.participants[who].host else { return Ok(true) };
         host.release(now, |departure| departures.push(departure));
         let all = departures.len();
         for (started, departure) in departures.into_iter().enumerate() {
@@ -154,7 +154,7 @@ impl World {
 
     /// Somebody dies. Of what was appended and not synced a part is kept, or none.
     pub(super) fn crash(&mut self, who: usize) -> Result<(), Violation> {
-        let all = self.players[who].unsynced.len();
+        let all = self.participants[who].unsynced.len();
         let kept = self.shell.below(all + 1);
         if kept < all {
             self.watch.fault(Fault::TailLost);
@@ -162,32 +162,37 @@ impl World {
         let long = !self.healed && self.shell.percent(15);
         let longest = if long { self.setting.term.times(2) } else { Span::MINUTE };
         let down = self.shell.scaled(Span::from_micros(1000), longest);
-        self.fall(who, kept, down)
+        self.take_down(who, kept, down)
     }
 
     /// Ends a life with so many of its unsynced steps made durable, and plans the next.
-    pub(super) fn fall(&mut self, who: usize, kept: usize, down: Span) -> Result<(), Violation> {
-        let steps = std::mem::take(&mut self.players[who].unsynced);
+    pub(super) fn take_down(
+        &mut self,
+        who: usize,
+        kept: usize,
+        down: Span,
+    ) -> Result<(), Violation> {
+        let steps = std::mem::take(&mut self.participants[who].unsynced);
         for step in steps.into_iter().take(kept) {
-            if self.players[who].append(&step).is_err() {
+            if self.participants[who].append(&step).is_err() {
                 break;
             }
             self.durable(who, step.position, &step.facts)?;
         }
-        self.watch.dies(self.now, &mut self.players[who])?;
-        self.players[who].die();
+        self.watch.dies(self.now, &mut self.participants[who])?;
+        self.participants[who].stop();
         self.later(self.now.plus(down), Event::Rise { who });
         Ok(())
     }
 
     /// Somebody comes back from the journal.
-    pub(super) fn rise(&mut self, who: usize) -> Result<(), Violation> {
-        if self.players[who].host.is_some() {
+    pub(super) fn bring_up(&mut self, who: usize) -> Result<(), Violation> {
+        if self.participants[who].host.is_some() {
             return Ok(());
         }
-        let again = !self.healed && self.players[who].loops > 0;
+        let again = !self.healed && self.participants[who].loops > 0;
         if again {
-            self.players[who].loops -= 1;
+            self.participants[who].loops -= 1;
             let fault = if self.shell.percent(50) { Fault::InRecovery } else { Fault::InLoop };
             self.watch.fault(fault);
             if fault == Fault::InRecovery {
@@ -196,16 +201,16 @@ impl World {
                 return Ok(());
             }
         }
-        self.players[who].rise();
-        self.watch.recovered(self.now, &mut self.players[who])?;
-        let life = self.players[who].life;
-        self.players[who].keep_after(until_kept(self.chance, who, life));
+        self.participants[who].bring_up();
+        self.watch.recovered(self.now, &mut self.participants[who])?;
+        let life = self.participants[who].life;
+        self.participants[who].keep_after(until_kept(self.chance, who, life));
         if !self.release(who)? {
             return self.crash(who);
         }
         self.hand_in(who, Input::Start)?;
-        if again && self.players[who].host.is_some() {
-            return self.fall(who, 0, Span::SECOND);
+        if again && self.participants[who].host.is_some() {
+            return self.take_down(who, 0, Span::SECOND);
         }
         Ok(())
     }

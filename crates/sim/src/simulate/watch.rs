@@ -19,7 +19,7 @@ use tenure_laws::{Auditor, Observation};
 
 use super::boundary;
 use super::fault::Fault;
-use super::player::{Before, Player};
+use super::participant::{Before, Participant};
 use super::trace::Trace;
 use super::transition::{Moves, Transition};
 use super::violation::Violation;
@@ -100,24 +100,24 @@ impl Watch {
     }
 
     /// What an actor is before an input, if it is looked at.
-    pub(super) fn before(&mut self, player: &Player) -> Option<Before> {
+    pub(super) fn before(&mut self, participant: &Participant) -> Option<Before> {
         self.inputs += 1;
-        self.inputs.is_multiple_of(LOOK_EVERY).then(|| player.before())
+        self.inputs.is_multiple_of(LOOK_EVERY).then(|| participant.before())
     }
 
-    pub(super) fn input(&mut self, now: Time, player: &Player, input: &Input) {
-        self.trace.add(&[2, now.as_micros() as u64, player.life.into()]);
-        self.trace.line(|| format!("{now} {} < {}", player.name, describe(input)));
+    pub(super) fn input(&mut self, now: Time, participant: &Participant, input: &Input) {
+        self.trace.add(&[2, now.as_micros() as u64, participant.life.into()]);
+        self.trace.line(|| format!("{now} {} < {}", participant.name, describe(input)));
     }
 
     pub(super) fn unmoved(
         &mut self,
         now: Time,
-        player: &Player,
+        participant: &Participant,
         before: Option<Before>,
     ) -> Result<(), Violation> {
         let Some(before) = before else { return Ok(()) };
-        let seen = Observation::Unmoved { actor: player.id, same: player.is_as(&before) };
+        let seen = Observation::Unmoved { actor: participant.id, same: participant.is_as(&before) };
         Ok(self.auditor.observe(now, &seen)?)
     }
 
@@ -136,19 +136,19 @@ impl Watch {
     }
 
     /// A message arrives at a boundary of what it is about, it seems.
-    pub(super) fn arrives(&mut self, now: Time, player: &Player, sealed: &Sealed) {
-        let point = boundary::arrival(player.time(now), self.margin, sealed);
+    pub(super) fn arrives(&mut self, now: Time, participant: &Participant, sealed: &Sealed) {
+        let point = boundary::arrival(participant.time(now), self.margin, sealed);
         point.into_iter().for_each(|point| self.point(point));
     }
 
     pub(super) fn repeats(
         &mut self,
         now: Time,
-        player: &Player,
+        participant: &Participant,
         outgoing: &Outgoing,
     ) -> Result<(), Violation> {
         match outgoing.sealed.peek() {
-            Ok(envelope) => self.leaves(now, player, &envelope, &outgoing.sealed),
+            Ok(envelope) => self.leaves(now, participant, &envelope, &outgoing.sealed),
             Err(_) => Ok(()),
         }
     }
@@ -156,7 +156,7 @@ impl Watch {
     pub(super) fn sent(
         &mut self,
         now: Time,
-        player: &Player,
+        participant: &Participant,
         envelope: &Envelope,
         sealed: &Sealed,
     ) -> Result<(), Violation> {
@@ -176,13 +176,13 @@ impl Watch {
         if let Some(refusal) = refusal {
             *self.counts.refusals.entry(refusal.word()).or_default() += 1;
         }
-        self.leaves(now, player, envelope, sealed)
+        self.leaves(now, participant, envelope, sealed)
     }
 
     fn leaves(
         &mut self,
         now: Time,
-        player: &Player,
+        participant: &Participant,
         envelope: &Envelope,
         sealed: &Sealed,
     ) -> Result<(), Violation> {
@@ -192,7 +192,7 @@ impl Watch {
         let names = &self.names;
         self.trace.line(|| {
             let to = names.get(&envelope.header.to).map_or("nobody", Name::as_str);
-            format!("{now} {} > {to}: {}", player.name, say(&envelope.message))
+            format!("{now} {} > {to}: {}", participant.name, say(&envelope.message))
         });
         Ok(self.auditor.observe(now, &Observation::Sent { envelope, sealed })?)
     }
@@ -200,7 +200,7 @@ impl Watch {
     pub(super) fn called(
         &mut self,
         now: Time,
-        player: &Player,
+        participant: &Participant,
         call: &Call,
     ) -> Result<(), Violation> {
         self.trace.add(&[4, now.as_micros() as u64, call.epoch.0, call.unit.0.into()]);
@@ -208,45 +208,45 @@ impl Watch {
             let Call { unit, epoch, lease, .. } = call;
             format!(
                 "{now} {} calls {} of {unit} in {epoch:?} for {lease}",
-                player.name,
+                participant.name,
                 call.step.word()
             )
         });
-        Ok(self.auditor.observe(now, &Observation::Called { actor: player.id, call })?)
+        Ok(self.auditor.observe(now, &Observation::Called { actor: participant.id, call })?)
     }
 
     /// Facts are durable: they are folded one by one, and the auditor sees them.
     pub(super) fn durable(
         &mut self,
         now: Time,
-        player: &mut Player,
+        participant: &mut Participant,
         position: u64,
         entries: &[Entry],
     ) -> Result<(), Violation> {
         self.counts.facts += entries.len() as u64;
         for entry in entries {
-            let moves = Moves::of(&entry.fact, &player.fold);
-            let point = boundary::fact(entry, self.margin, &player.fold);
+            let moves = Moves::of(&entry.fact, &participant.fold);
+            let point = boundary::fact(entry, self.margin, &participant.fold);
             if let Some(point) = point {
                 self.point(point);
             }
-            player.fold.replay(entry).map_err(|bad| {
-                let what = format!("the journal of {} does not fold: {bad}", player.name);
+            participant.fold.replay(entry).map_err(|bad| {
+                let what = format!("the journal of {} does not fold: {bad}", participant.name);
                 Violation::stuck(now, what)
             })?;
-            player.keep_if_due();
-            for transition in moves.made(&player.fold) {
-                self.count(player, transition);
+            participant.keep_if_due();
+            for transition in moves.made(&participant.fold) {
+                self.count(participant, transition);
             }
-            self.trace.line(|| format!("{now} {} * {}", player.name, tell(entry)));
+            self.trace.line(|| format!("{now} {} * {}", participant.name, tell(entry)));
         }
-        let seen = Observation::Durable { actor: player.id, position, entries };
+        let seen = Observation::Durable { actor: participant.id, position, entries };
         Ok(self.auditor.observe(now, &seen)?)
     }
 
-    fn count(&mut self, player: &Player, transition: Transition) {
+    fn count(&mut self, participant: &Participant, transition: Transition) {
         let (_, from, _, to) = transition;
-        let guest = player.role == Role::ServiceManager;
+        let guest = participant.role == Role::ServiceManager;
         if guest && from.starts_with("Joining") && to.starts_with("Active") {
             self.counts.leases += 1;
         }
@@ -254,12 +254,16 @@ impl Watch {
     }
 
     /// Somebody dies. If all its facts are durable, it must come back as it was.
-    pub(super) fn dies(&mut self, now: Time, player: &mut Player) -> Result<(), Violation> {
-        self.trace.add(&[5, now.as_micros() as u64, player.life.into()]);
-        self.trace.line(|| format!("{now} {} dies", player.name));
-        let (id, durable) = (player.id, player.journal.len());
-        let whole = !player.doubled;
-        let host = player.host.take();
+    pub(super) fn dies(
+        &mut self,
+        now: Time,
+        participant: &mut Participant,
+    ) -> Result<(), Violation> {
+        self.trace.add(&[5, now.as_micros() as u64, participant.life.into()]);
+        self.trace.line(|| format!("{now} {} dies", participant.name));
+        let (id, durable) = (participant.id, participant.journal.len());
+        let whole = !participant.doubled;
+        let host = participant.host.take();
         match host.filter(|host| whole && host.position() == durable) {
             Some(live) => self.live.insert(id, live.into_actor()),
             None => self.live.remove(&id),
@@ -267,14 +271,19 @@ impl Watch {
         Ok(self.auditor.observe(now, &Observation::Crashed { actor: id })?)
     }
 
-    pub(super) fn recovered(&mut self, now: Time, player: &mut Player) -> Result<(), Violation> {
-        self.trace.line(|| format!("{now} {} is back", player.name));
-        let id = player.id;
-        let resumes = player.resumes().map_err(|cause| {
-            let what = format!("{} does not come back from its snapshot: {cause}", player.name);
+    pub(super) fn recovered(
+        &mut self,
+        now: Time,
+        participant: &mut Participant,
+    ) -> Result<(), Violation> {
+        self.trace.line(|| format!("{now} {} is back", participant.name));
+        let id = participant.id;
+        let resumes = participant.resumes().map_err(|cause| {
+            let what =
+                format!("{} does not come back from its snapshot: {cause}", participant.name);
             Violation::stuck(now, what)
         })?;
-        let Some(actor) = player.actor() else { return Ok(()) };
+        let Some(actor) = participant.actor() else { return Ok(()) };
         let live = self.live.remove(&id).map(|live| live == *actor);
         let same = [live, resumes].into_iter().flatten().reduce(|one, other| one && other);
         let seen = Observation::Recovered { actor: id, position: actor.position(), same };

@@ -87,7 +87,7 @@ impl World {
             1 => {}
             _ => self.watch.fault(Fault::Doubled),
         }
-        if self.setting.has(Family::Replay) && self.dice(Family::Replay).percent(20) {
+        if self.setting.has(Family::Replay) && self.sampler(Family::Replay).percent(20) {
             self.wire.remember(to, sealed);
         }
         let (now, mut arrivals) = (self.now, Vec::new());
@@ -105,12 +105,12 @@ impl World {
         }
         self.watch.fault(Fault::Late);
         let (now, term) = (self.now, self.setting.term);
-        let boundary = self.dice(Family::Delay).percent(60);
+        let boundary = self.sampler(Family::Delay).percent(60);
         let edges = if boundary { self.edges(to, sealed) } else { Vec::new() };
-        if let Some(&edge) = self.dice(Family::Delay).pick(&edges) {
+        if let Some(&edge) = self.sampler(Family::Delay).pick(&edges) {
             return Some((edge, true));
         }
-        Some((now.plus(self.dice(Family::Delay).scaled(Span::SECOND, term.times(2))), false))
+        Some((now.plus(self.sampler(Family::Delay).scaled(Span::SECOND, term.times(2))), false))
     }
 
     /// The boundaries of what a message is about that its receiver's clock has yet to show.
@@ -122,15 +122,15 @@ impl World {
         let ends = [term.start(), term.end().minus(margin), term.end(), term.end().plus(margin)];
         let micro = Span::from_micros(1);
         let all = ends.into_iter().flat_map(|end| [end.minus(micro), end, end.plus(micro)]);
-        let player = &self.players[to];
-        let here = all.filter_map(|edge| player.clock.when(edge));
+        let participant = &self.participants[to];
+        let here = all.filter_map(|edge| participant.clock.when(edge));
         here.filter(|at| *at > self.now).collect()
     }
 
     /// A message of the past arrives once more.
     pub(super) fn replay(&mut self) {
         let count = self.wire.past().len();
-        let place = self.dice(Family::Replay).below(count.max(1));
+        let place = self.sampler(Family::Replay).below(count.max(1));
         let Some((to, sealed)) = self.wire.past().get(place).cloned() else { return };
         self.watch.fault(Fault::Replayed);
         self.later(self.now, Event::Message { to, sealed, edge: false });

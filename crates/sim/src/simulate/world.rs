@@ -14,11 +14,11 @@ use tenure_core::wire::message::{Sealed, Sequence};
 use tenure_laws::Observation;
 
 use super::act::Act;
-use super::crime::Loot;
-use super::dice::Dice;
+use super::adversary::Observed;
 use super::fault::{Family, Fault};
 use super::node::Nodes;
-use super::player::{Player, Step};
+use super::participant::{Participant, Step};
+use super::sampler::Sampler;
 use super::setting::{Setting, Stream};
 use super::violation::Violation;
 use super::watch::Watch;
@@ -33,19 +33,19 @@ pub(super) struct World {
     pub(super) setting: Setting,
     pub(super) chance: Chance,
     pub(super) now: Time,
-    pub(super) players: Vec<Player>,
+    pub(super) participants: Vec<Participant>,
     pub(super) by_id: BTreeMap<ActorId, usize>,
     queue: BTreeMap<(Time, u64), Event>,
     queued: u64,
     pub(super) wire: Wire,
     pub(super) nodes: Nodes,
-    pub(super) loot: Loot,
+    pub(super) observed: Observed,
     pub(super) watch: Watch,
     pub(super) healed: bool,
     /// How the shells fare: disks, deaths, timers.
-    pub(super) shell: Dice,
-    pub(super) life: Dice,
-    pub(super) dice: BTreeMap<Family, Dice>,
+    pub(super) shell: Sampler,
+    pub(super) users: Sampler,
+    pub(super) sampler: BTreeMap<Family, Sampler>,
     at_once: u32,
 }
 
@@ -81,16 +81,16 @@ impl World {
         setting: Setting,
         chance: Chance,
         watch: Watch,
-        players: Vec<Player>,
+        participants: Vec<Participant>,
     ) -> Self {
-        let by_id = players.iter().enumerate().map(|(index, p)| (p.id, index)).collect();
-        let dice = Family::ALL.iter().map(|&f| (f, Stream::Family(f).dice(chance))).collect();
+        let by_id = participants.iter().enumerate().map(|(index, p)| (p.id, index)).collect();
+        let sampler = Family::ALL.iter().map(|&f| (f, Stream::Family(f).sampler(chance))).collect();
         Self {
             wire: Wire::new(chance, &setting),
             nodes: Nodes::default(),
-            loot: Loot::default(),
-            shell: Stream::Shell.dice(chance),
-            life: Stream::Life.dice(chance),
+            observed: Observed::default(),
+            shell: Stream::Shell.sampler(chance),
+            users: Stream::Users.sampler(chance),
             now: Time::ZERO,
             queue: BTreeMap::new(),
             queued: 0,
@@ -98,10 +98,10 @@ impl World {
             at_once: 0,
             setting,
             chance,
-            players,
+            participants,
             by_id,
             watch,
-            dice,
+            sampler,
         }
     }
 
@@ -112,19 +112,19 @@ impl World {
     }
 
     /// The stream of a family.
-    pub(super) fn dice(&mut self, family: Family) -> &mut Dice {
+    pub(super) fn sampler(&mut self, family: Family) -> &mut Sampler {
         let chance = self.chance;
-        self.dice.entry(family).or_insert_with(|| Stream::Family(family).dice(chance))
+        self.sampler.entry(family).or_insert_with(|| Stream::Family(family).sampler(chance))
     }
 
     /// Whether a family strikes now, which it does `percent` times in a hundred while faults go on.
     pub(super) fn strikes(&mut self, family: Family, percent: u32) -> bool {
-        !self.healed && self.setting.has(family) && self.dice(family).percent(percent)
+        !self.healed && self.setting.has(family) && self.sampler(family).percent(percent)
     }
 
     /// Everybody starts.
     pub(super) fn open(&mut self) -> Result<(), Violation> {
-        (0..self.players.len()).try_for_each(|who| self.hand_in(who, Input::Start))
+        (0..self.participants.len()).try_for_each(|who| self.hand_in(who, Input::Start))
     }
 
     /// Lets everything happen until an instant.
@@ -148,12 +148,12 @@ impl World {
     fn next_due(&mut self) -> Option<(Time, Due)> {
         let event = self.queue.first_key_value().map(|((at, _), _)| (*at, Due::Event));
         let mut next = event;
-        for who in 0..self.players.len() {
-            if !self.players[who].listens() {
+        for who in 0..self.participants.len() {
+            if !self.participants[who].listens() {
                 continue;
             }
             let timer = self.timer(who).map(|at| (at.max(self.now), Due::Timer(who)));
-            let resend = self.players[who].repetition().map(|at| (at, Due::Resend(who)));
+            let resend = self.participants[who].repetition().map(|at| (at, Due::Resend(who)));
             for due in [timer, resend].into_iter().flatten() {
                 if next.as_ref().is_none_or(|(at, _)| due.0 < *at) {
                     next = Some(due);
@@ -165,11 +165,12 @@ impl World {
 
     /// When somebody's timer goes off, late if it is one of those.
     fn timer(&mut self, who: usize) -> Option<Time> {
-        let at = self.players[who].timeout()?;
+        let at = self.participants[who].timeout()?;
         if self.healed || at < self.now || !self.setting.has(Family::LateTimer) {
             return Some(at);
         }
-        let (chance, term, late) = (self.chance, self.setting.term, &mut self.players[who].late);
+        let (chance, term, late) =
+            (self.chance, self.setting.term, &mut self.participants[who].late);
         let lag = late.filter(|(of, _)| *of == at).map(|(_, lag)| lag);
         let lag = lag.unwrap_or_else(|| super::shell::lag(chance, who, at, term));
         *late = Some((at, lag));
@@ -191,7 +192,7 @@ impl World {
     }
 
     fn note_lateness(&mut self, who: usize) {
-        let due = self.players[who].timeout().filter(|due| *due > Time::MIN);
+        let due = self.participants[who].timeout().filter(|due| *due > Time::MIN);
         if due.is_some_and(|due| due < self.now) && self.setting.has(Family::LateTimer) {
             self.watch.fault(Fault::TimerLate);
         }
@@ -201,7 +202,7 @@ impl World {
         match event {
             Event::Message { to, sealed, edge } => {
                 if edge {
-                    self.watch.arrives(self.now, &self.players[to], &sealed);
+                    self.watch.arrives(self.now, &self.participants[to], &sealed);
                 }
                 if self.ambushed(to, &sealed) {
                     return Ok(());
@@ -210,9 +211,9 @@ impl World {
             }
             Event::Answer { to, done } => self.hand_in(to, Input::Driver(done)),
             Event::Decision { to, decision } => self.hand_in(to, decision),
-            Event::Free { who, life } if self.players[who].life == life => self.free(who),
+            Event::Free { who, life } if self.participants[who].life == life => self.free(who),
             Event::Free { .. } => Ok(()),
-            Event::Rise { who } => self.rise(who),
+            Event::Rise { who } => self.bring_up(who),
             Event::Act(act) => self.act(act),
         }
     }
@@ -220,9 +221,9 @@ impl World {
     /// Sends again what was not answered for too long.
     fn resend(&mut self, who: usize) -> Result<(), Violation> {
         let now = self.now;
-        let Some(host) = &mut self.players[who].host else { return Ok(()) };
+        let Some(host) = &mut self.participants[who].host else { return Ok(()) };
         for (id, outgoing) in host.repeat(now) {
-            self.watch.repeats(self.now, &self.players[who], &outgoing)?;
+            self.watch.repeats(self.now, &self.participants[who], &outgoing)?;
             self.transmit(who, id, outgoing.to, outgoing.kind, &outgoing.sealed);
         }
         Ok(())
@@ -230,21 +231,21 @@ impl World {
 
     /// Hands an input to somebody, now or when they have time for it. Who is down hears nothing.
     pub(super) fn hand_in(&mut self, who: usize, input: Input) -> Result<(), Violation> {
-        let player = &mut self.players[who];
-        if player.host.is_none() {
+        let participant = &mut self.participants[who];
+        if participant.host.is_none() {
             return Ok(());
         }
-        player.inbox.push_back(input);
-        if player.busy.is_none() { self.work(who) } else { Ok(()) }
+        participant.inbox.push_back(input);
+        if participant.busy.is_none() { self.work(who) } else { Ok(()) }
     }
 
     /// Somebody works off what came, as far as their disk lets them.
     pub(super) fn work(&mut self, who: usize) -> Result<(), Violation> {
-        while self.players[who].listens() && !self.players[who].inbox.is_empty() {
-            let inputs = std::mem::take(&mut self.players[who].inbox);
+        while self.participants[who].listens() && !self.participants[who].inbox.is_empty() {
+            let inputs = std::mem::take(&mut self.participants[who].inbox);
             for input in inputs {
                 self.step(who, input)?;
-                if self.players[who].host.is_none() {
+                if self.participants[who].host.is_none() {
                     return Ok(());
                 }
             }
@@ -255,10 +256,13 @@ impl World {
 
     /// Somebody who has done all that is due by its clock, and has nothing to wait for at its disk, rests.
     pub(super) fn rests(&mut self, who: usize) -> Result<(), Violation> {
-        let player = &self.players[who];
-        let (actor, clock) = (player.id, player.time(self.now));
+        let participant = &self.participants[who];
+        let (actor, clock) = (participant.id, participant.time(self.now));
         let due = |hosted: &AnyActor| hosted.next_timeout().is_some_and(|due| due <= clock);
-        if !player.listens() || !player.unsynced.is_empty() || player.actor().is_none_or(due) {
+        if !participant.listens()
+            || !participant.unsynced.is_empty()
+            || participant.actor().is_none_or(due)
+        {
             return Ok(());
         }
         Ok(self.watch.auditor.observe(self.now, &Observation::Rested { actor, clock })?)
@@ -266,24 +270,24 @@ impl World {
 
     /// One input: its facts are appended, not yet durable, and nothing leaves.
     fn step(&mut self, who: usize, input: Input) -> Result<(), Violation> {
-        let player = &mut self.players[who];
-        let Some(actor) = player.actor() else { return Ok(()) };
+        let participant = &mut self.participants[who];
+        let Some(actor) = participant.actor() else { return Ok(()) };
         let position = actor.position();
-        let before = self.watch.before(player);
-        self.watch.input(self.now, player, &input);
-        let Turn { facts, problems, .. } = player.handle(self.now, input);
+        let before = self.watch.before(participant);
+        self.watch.input(self.now, participant, &input);
+        let Turn { facts, problems, .. } = participant.handle(self.now, input);
         if facts.is_empty() {
-            self.watch.unmoved(self.now, player, before)?;
+            self.watch.unmoved(self.now, participant, before)?;
         }
         self.watch.problems(&problems);
         let decided = !facts.is_empty();
-        if !decided && !player.has_departures() {
+        if !decided && !participant.has_departures() {
             return Ok(());
         }
         if decided && self.springs(who, Fault::BeforeAppend) {
             return self.crash(who);
         }
-        self.players[who].unsynced.push(Step { position, facts });
+        self.participants[who].unsynced.push(Step { position, facts });
         if decided && self.springs(who, Fault::AfterAppend) {
             return self.crash(who);
         }
@@ -314,10 +318,10 @@ impl World {
         outgoing: &Outgoing,
     ) -> Result<(), Violation> {
         let Outgoing { to, kind, sealed } = outgoing;
-        let player = &mut self.players[who];
+        let participant = &mut self.participants[who];
         if let Ok(envelope) = sealed.peek() {
-            self.watch.sent(self.now, player, &envelope, sealed)?;
-            self.overhear(&envelope);
+            self.watch.sent(self.now, participant, &envelope, sealed)?;
+            self.observe(&envelope);
         }
         self.transmit(who, sequence, *to, kind, sealed);
         Ok(())
@@ -325,7 +329,7 @@ impl World {
 
     /// A driver is called; its answers are on their way.
     pub(super) fn call(&mut self, who: usize, call: &Call) -> Result<(), Violation> {
-        self.watch.called(self.now, &self.players[who], call)?;
+        self.watch.called(self.now, &self.participants[who], call)?;
         for (after, done) in self.perform(who, call) {
             self.later(self.now.plus(after), Event::Answer { to: who, done });
         }
@@ -340,7 +344,7 @@ impl World {
     /// A while of the kind that faults last.
     pub(super) fn spell(&mut self, family: Family) -> Span {
         let (term, second) = (self.setting.term, Span::SECOND);
-        self.dice(family).scaled(second, term.times(2))
+        self.sampler(family).scaled(second, term.times(2))
     }
 }
 

@@ -9,10 +9,10 @@ use tenure_core::driver::Step;
 use tenure_core::model::time::{Span, Term};
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_node::config::{AssemblyError, Config, KEPT, parse};
-use tenure_sim::cast::{Driver, Part};
 use tenure_sim::emulation::{EmulationError, Stage};
 use tenure_sim::fork::{ForkError, Moments, Past, Recorded, Setting, Timings};
 use tenure_sim::network::Network;
+use tenure_sim::participants::{Driver, Part};
 use tenure_sim::scenario::{self, Scenario};
 
 use super::of_fork;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 use tenure_core::model::time::Span;
-use tenure_sim::fork::{Difference, Ended, Lease, Outcome, Verdict, differences};
+use tenure_sim::fork::{Difference, Ended, Lease, Outcome, RequestVerdict, differences};
 use tenure_sim::report::Report;
 
 use super::Forked;
@@ -138,10 +138,10 @@ fn summary(forked: &Forked, found: &[Difference<'_>]) -> String {
 
 fn said(outcome: &Outcome) -> &'static str {
     match outcome.verdict {
-        Verdict::Open => "open",
-        Verdict::Granted => "granted",
-        Verdict::Refused(_) => "refused",
-        Verdict::GivenUp => "given up",
+        RequestVerdict::Open => "open",
+        RequestVerdict::Granted => "granted",
+        RequestVerdict::Refused(_) => "refused",
+        RequestVerdict::GivenUp => "given up",
     }
 }
 
@@ -172,10 +172,10 @@ fn tell(outcome: &Outcome, like: Option<&Outcome>) -> String {
     }
     let leases = || outcome.leases.iter().map(|lease| of_lease(lease, outcome));
     line += &match outcome.verdict {
-        Verdict::Open => "no answer yet".to_owned(),
-        Verdict::Refused(why) => format!("refused: {why}"),
-        Verdict::GivenUp => "given up".to_owned(),
-        Verdict::Granted => leases().collect::<Vec<_>>().join(" + "),
+        RequestVerdict::Open => "no answer yet".to_owned(),
+        RequestVerdict::Refused(why) => format!("refused: {why}"),
+        RequestVerdict::GivenUp => "given up".to_owned(),
+        RequestVerdict::Granted => leases().collect::<Vec<_>>().join(" + "),
     };
     line
 }
@@ -223,8 +223,8 @@ fn of_outcome(outcome: &Outcome) -> Value {
         })
     };
     let refusal = match outcome.verdict {
-        Verdict::Refused(why) => Some(why),
-        Verdict::Open | Verdict::Granted | Verdict::GivenUp => None,
+        RequestVerdict::Refused(why) => Some(why),
+        RequestVerdict::Open | RequestVerdict::Granted | RequestVerdict::GivenUp => None,
     };
     json!({
         "number": outcome.number,

@@ -9,15 +9,15 @@ use crate::random::{Chance, Purpose};
 
 /// A stream of draws.
 #[derive(Clone, Debug)]
-pub(super) struct Dice(ChaCha8Rng);
+pub(super) struct Sampler(ChaCha8Rng);
 
-impl From<ChaCha8Rng> for Dice {
+impl From<ChaCha8Rng> for Sampler {
     fn from(stream: ChaCha8Rng) -> Self {
         Self(stream)
     }
 }
 
-impl Dice {
+impl Sampler {
     /// The stream of that number.
     pub(super) fn new(chance: Chance, stream: u64) -> Self {
         Self(chance.of(Purpose::Simulate, &[stream]))

@@ -15,7 +15,7 @@ use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View}
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 
 use super::clock::Clock;
-use super::player::{Making, Player};
+use super::participant::{Participant, ParticipantSpec};
 use super::setting::Setting;
 use crate::driver::NullDriver;
 use crate::random::Chance;
@@ -37,7 +37,7 @@ fn mapper(name: &str, placement: &str) -> Box<dyn BrokerMapper> {
 }
 
 /// Builds everybody: sites first, then brokers, then guests.
-pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Player> {
+pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Participant> {
     let roll = roll(setting);
     let signer = |name: &Name| Signer::from_seed(setting.scheme, chance.secret(name.as_str()));
     let peers: Peers = roll
@@ -45,7 +45,7 @@ pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Player> {
         .map(|(name, role, _, _)| (signer(name).id(), Peer { name: name.clone(), role: *role }))
         .collect();
     let broker_id = |place: usize| signer(&name("broker", place)).id();
-    let players = roll.into_iter().enumerate().map(|(index, (name, role, place, honest))| {
+    let participants = roll.into_iter().enumerate().map(|(index, (name, role, place, honest))| {
         let signer = signer(&name);
         let setup = Setup {
             name: name.clone(),
@@ -81,9 +81,17 @@ pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Player> {
             }
         };
         let (retry_policy, clock) = (setting.retry_policy, Clock::new(Span::ZERO));
-        Player::new(Making { name, honest, signer, retry_policy, driver, clock, build })
+        Participant::new(ParticipantSpec {
+            name,
+            honest,
+            signer,
+            retry_policy,
+            driver,
+            clock,
+            build,
+        })
     });
-    players.collect()
+    participants.collect()
 }
 
 /// Name, role, place among those of its role, and honesty of everybody.

@@ -18,7 +18,7 @@ use super::fault::Fault;
 use crate::driver::NullDriver;
 
 /// An actor in its shell.
-pub(super) struct Player {
+pub(super) struct Participant {
     pub(super) name: Name,
     pub(super) id: ActorId,
     pub(super) role: Role,
@@ -69,7 +69,7 @@ pub(super) struct Step {
 }
 
 /// What a player is made of.
-pub(super) struct Making {
+pub(super) struct ParticipantSpec {
     pub(super) name: Name,
     pub(super) honest: bool,
     pub(super) signer: Signer,
@@ -79,9 +79,9 @@ pub(super) struct Making {
     pub(super) build: Box<dyn Fn() -> HostedActor>,
 }
 
-impl Player {
-    pub(super) fn new(making: Making) -> Self {
-        let Making { name, honest, signer, retry_policy, driver, clock, build } = making;
+impl Participant {
+    pub(super) fn new(spec: ParticipantSpec) -> Self {
+        let ParticipantSpec { name, honest, signer, retry_policy, driver, clock, build } = spec;
         let (actor, mapper) = build().into_parts();
         Self {
             id: signer.id(),
@@ -168,7 +168,7 @@ impl Player {
     }
 
     /// Ends this life.
-    pub(super) fn die(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.host = None;
         self.life += 1;
         self.busy = None;
@@ -180,7 +180,7 @@ impl Player {
     }
 
     /// A new life from the fold of the journal.
-    pub(super) fn rise(&mut self) {
+    pub(super) fn bring_up(&mut self) {
         let mut host = Host::new(self.folded(), self.retry_policy);
         host.recovered();
         self.host = Some(host);

@@ -25,12 +25,12 @@ impl World {
     /// A guest asks for something.
     pub(super) fn visit(&mut self) -> Result<(), Violation> {
         let guests = self.of_role(Role::ServiceManager);
-        let Some(&who) = self.life.pick(&guests) else { return Ok(()) };
-        let now = self.players[who].time(self.now);
-        let ask = self.wish(now);
+        let Some(&who) = self.users.pick(&guests) else { return Ok(()) };
+        let now = self.participants[who].time(self.now);
+        let ask = self.random_request(now);
         let lease = LeaseId { number: self.next_number(who), part: 0 };
-        if self.life.percent(7) {
-            let at = self.now.plus(self.life.span(Span::ZERO, self.setting.term));
+        if self.users.percent(7) {
+            let at = self.now.plus(self.users.span(Span::ZERO, self.setting.term));
             self.close_later(at, who, lease);
         }
         self.hand_in(who, Input::Command(GuestCommand::Ask(ask).into()))
@@ -38,45 +38,45 @@ impl World {
 
     /// The number that a guest's next request will have, if nothing comes between.
     fn next_number(&self, who: usize) -> u64 {
-        let AnyActor::ServiceManager(guest) = &self.players[who].fold else {
+        let AnyActor::ServiceManager(guest) = &self.participants[who].fold else {
             return 0;
         };
         guest.leases().last().map_or(1, |(id, _)| id.number + 1)
     }
 
     /// What a guest may want: mostly sensible, at times what cannot be had.
-    pub(super) fn wish(&mut self, now: Time) -> Ask {
+    pub(super) fn random_request(&mut self, now: Time) -> Ask {
         let (term, margin) = (self.setting.term, self.setting.margin);
-        let dice = &mut self.life;
+        let sampler = &mut self.users;
         let micro = Span::from_micros(1);
-        let duration = match dice.below(30) {
+        let duration = match sampler.below(30) {
             0 => margin.times(2).plus(micro),
             1 => margin.times(2),
             2 => margin.times(3),
-            _ => dice.span(Span::from_micros(term.as_micros() / 3), term.plus(term.times(1))),
+            _ => sampler.span(Span::from_micros(term.as_micros() / 3), term.plus(term.times(1))),
         };
-        let earliest = match dice.below(20) {
-            0 => now.minus(dice.span(Span::ZERO, duration)),
-            1 if dice.percent(40) => now.minus(dice.span(Span::ZERO, Span::DAY.times(2))),
+        let earliest = match sampler.below(20) {
+            0 => now.minus(sampler.span(Span::ZERO, duration)),
+            1 if sampler.percent(40) => now.minus(sampler.span(Span::ZERO, Span::DAY.times(2))),
             1..12 => now,
-            _ => now.plus(dice.span(Span::ZERO, term)),
+            _ => now.plus(sampler.span(Span::ZERO, term)),
         };
         let window =
-            if dice.percent(50) { Span::ZERO } else { dice.span(Span::ZERO, term.times(2)) };
+            if sampler.percent(50) { Span::ZERO } else { sampler.span(Span::ZERO, term.times(2)) };
         let latest = earliest.plus(window);
-        let short = if dice.percent(15) {
+        let short = if sampler.percent(15) {
             Span::SECOND
         } else {
             Span::from_micros(duration.as_micros() / 2)
         };
-        let patience = dice.span(short, duration.max(Span::SECOND));
-        let items = if dice.percent(85) { 1 } else { dice.below(3) + 1 };
+        let patience = sampler.span(short, duration.max(Span::SECOND));
+        let items = if sampler.percent(85) { 1 } else { sampler.below(3) + 1 };
         let offers = self.offers();
-        let (broker, ..) = offers[self.life.below(offers.len())].clone();
+        let (broker, ..) = offers[self.users.below(offers.len())].clone();
         let items = (0..items).map(|_| self.item(broker, &offers)).collect();
         let brokers = self.of_role(Role::Broker);
         Ask {
-            broker: brokers.get(broker).map(|&broker| self.players[broker].id),
+            broker: brokers.get(broker).map(|&broker| self.participants[broker].id),
             slice: Name::literal("main"),
             items,
             earliest,
@@ -97,18 +97,18 @@ impl World {
 
     /// An item that a broker can mostly meet.
     fn item(&mut self, broker: usize, offers: &[(usize, Name, u32)]) -> Item {
-        let dice = &mut self.life;
+        let sampler = &mut self.users;
         let its: Vec<_> = offers.iter().filter(|offer| offer.0 == broker).collect();
-        let (resource, most) = match dice.pick(&its) {
-            Some((_, resource, units)) if dice.percent(97) => (resource.clone(), *units),
-            _ => (Name::literal(if dice.percent(50) { "gpu" } else { "disk" }), 3),
+        let (resource, most) = match sampler.pick(&its) {
+            Some((_, resource, units)) if sampler.percent(97) => (resource.clone(), *units),
+            _ => (Name::literal(if sampler.percent(50) { "gpu" } else { "disk" }), 3),
         };
-        let many = if dice.percent(70) { 2 } else { 4 };
-        let units = if dice.percent(2) { 60 } else { dice.count(1, most.min(many)) };
-        let least = if dice.percent(30) { dice.count(1, units) } else { units };
+        let many = if sampler.percent(70) { 2 } else { 4 };
+        let units = if sampler.percent(2) { 60 } else { sampler.count(1, most.min(many)) };
+        let least = if sampler.percent(30) { sampler.count(1, units) } else { units };
         let mut requirements = Constraints::NONE;
-        if dice.percent(8) {
-            let speed = Value::Number(dice.between(1, 3));
+        if sampler.percent(8) {
+            let speed = Value::Number(sampler.between(1, 3));
             requirements.add(Constraint { key: Name::literal("speed"), test: Test::Equals(speed) });
         }
         let number = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
@@ -121,15 +121,15 @@ impl World {
         if let Fact::ServiceManager(service_manager::Fact::Leased(fact)) = &entry.fact {
             self.live_with(who, fact.lease, fact.term);
         } else if let Fact::ServiceManager(service_manager::Fact::Extended(fact)) = &entry.fact {
-            if !self.healed && self.life.percent(40) {
-                let duration = self.life.span(Span::SECOND, self.setting.term);
-                let at = self.now.plus(self.life.span(Span::ZERO, self.setting.term));
+            if !self.healed && self.users.percent(40) {
+                let duration = self.users.span(Span::SECOND, self.setting.term);
+                let at = self.now.plus(self.users.span(Span::ZERO, self.setting.term));
                 self.command(at, who, GuestCommand::Extend { lease: fact.lease, duration });
             }
         } else if let Fact::SiteAuthority(site_authority::Fact::UnitTeardownFailed(fact)) =
             &entry.fact
         {
-            let at = self.now.plus(self.life.scaled(Span::SECOND, self.setting.term));
+            let at = self.now.plus(self.users.scaled(Span::SECOND, self.setting.term));
             self.command(at, who, SiteCommand::Reset { unit: fact.unit });
         }
     }
@@ -140,25 +140,25 @@ impl World {
             return;
         }
         let margin = self.setting.margin;
-        if self.life.percent(45) {
+        if self.users.percent(45) {
             let at = self.moment(who, term);
-            let duration = match self.life.below(12) {
+            let duration = match self.users.below(12) {
                 0 => margin.times(2),
                 1 => margin.times(2).plus(Span::from_micros(1)),
-                _ => self.life.span(Span::SECOND, self.setting.term.times(2)),
+                _ => self.users.span(Span::SECOND, self.setting.term.times(2)),
             };
             self.command(at, who, GuestCommand::Extend { lease, duration });
-            if self.life.percent(30) {
+            if self.users.percent(30) {
                 // With the extension under way.
-                let soon = at.plus(self.life.scaled(Span::from_micros(1), Span::MINUTE));
+                let soon = at.plus(self.users.scaled(Span::from_micros(1), Span::MINUTE));
                 self.close_later(soon, who, lease);
             }
         }
-        if self.life.percent(30) {
+        if self.users.percent(30) {
             let at = self.moment(who, term);
             self.close_later(at, who, lease);
-            if self.life.percent(20) {
-                let soon = at.plus(self.life.scaled(Span::from_micros(1), Span::MINUTE));
+            if self.users.percent(20) {
+                let soon = at.plus(self.users.scaled(Span::from_micros(1), Span::MINUTE));
                 let duration = self.setting.term;
                 self.command(soon, who, GuestCommand::Extend { lease, duration });
             }
@@ -168,16 +168,16 @@ impl World {
     /// An instant of a lease's life, at times its very end or start by its guest's clock.
     fn moment(&mut self, who: usize, term: Term) -> Time {
         let (margin, micro) = (self.setting.margin, Span::from_micros(1));
-        let dice = &mut self.life;
-        let edge = match dice.below(10) {
+        let sampler = &mut self.users;
+        let edge = match sampler.below(10) {
             0 => Some(term.start()),
             1 => Some(term.end().minus(margin)),
             2 => Some(term.end().minus(margin).minus(micro)),
             3 => Some(term.end()),
             _ => None,
         };
-        let random = dice.time(self.now, term.end().max(self.now));
-        let edge = edge.and_then(|edge| self.players[who].clock.when(edge));
+        let random = sampler.time(self.now, term.end().max(self.now));
+        let edge = edge.and_then(|edge| self.participants[who].clock.when(edge));
         edge.filter(|at| *at > self.now).unwrap_or(random)
     }
 }

@@ -29,7 +29,7 @@ pub type Build = Box<dyn Fn() -> HostedActor>;
 
 /// What a driver makes of its calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum DriverBehavior {
     Works,
     Takes(Span),
     Fails,
@@ -39,14 +39,14 @@ pub enum Manner {
 
 /// When an actor is to crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doom {
+pub struct CrashPoint {
     /// As soon as it would journal a fact of this kind.
     pub kind: String,
     /// Before the fact is durable, or after it and before anything leaves.
     pub before: bool,
 }
 
-pub struct Player {
+pub struct Participant {
     pub name: Name,
     pub id: ActorId,
     pub role: Role,
@@ -66,10 +66,10 @@ pub struct Player {
     /// What it was when it crashed, if all of that was durable.
     pub last_seen: Option<Hash>,
     pub asleep: bool,
-    pub doom: Option<Doom>,
+    pub crash_point: Option<CrashPoint>,
     /// Whether it crashes each time it has journaled something.
     pub fragile: bool,
-    manners: BTreeMap<(Step, Option<UnitId>), Manner>,
+    manners: BTreeMap<(Step, Option<UnitId>), DriverBehavior>,
     pub hanging: Vec<Call>,
     pub answers: Vec<DriverResult>,
     pub messages: Vec<Parcel>,
@@ -102,7 +102,7 @@ pub struct Person {
     pub ahead: Span,
 }
 
-impl Player {
+impl Participant {
     pub fn new(person: Person, retry_policy: RetryPolicy, build: Build) -> Self {
         let Person { name, signer, role, honest, ahead } = person;
         let (actor, mapper) = build().into_parts();
@@ -123,7 +123,7 @@ impl Player {
             up: true,
             last_seen: None,
             asleep: false,
-            doom: None,
+            crash_point: None,
             fragile: false,
             manners: BTreeMap::new(),
             hanging: Vec::new(),
@@ -152,20 +152,20 @@ impl Player {
     }
 
     /// Puts a driver in its manner; for one unit, or for all that have none of their own.
-    pub fn behave(&mut self, step: Step, unit: Option<UnitId>, manner: Manner) {
+    pub fn behave(&mut self, step: Step, unit: Option<UnitId>, behavior: DriverBehavior) {
         if unit.is_none() {
             self.manners.retain(|(of, _), _| *of != step);
         }
-        self.manners.insert((step, unit), manner);
+        self.manners.insert((step, unit), behavior);
     }
 
     pub fn well_behaved(&mut self) {
         self.manners.clear();
     }
 
-    pub fn manner(&self, step: Step, unit: UnitId) -> Manner {
+    pub fn behavior(&self, step: Step, unit: UnitId) -> DriverBehavior {
         let own = self.manners.get(&(step, Some(unit)));
-        own.or_else(|| self.manners.get(&(step, None))).cloned().unwrap_or(Manner::Works)
+        own.or_else(|| self.manners.get(&(step, None))).cloned().unwrap_or(DriverBehavior::Works)
     }
 
     /// The actor as it was before its first fact.

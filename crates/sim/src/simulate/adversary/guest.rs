@@ -29,8 +29,8 @@ use crate::simulate::world::World;
 
 impl World {
     pub(in crate::simulate) fn guest_crime(&mut self) -> Result<(), Violation> {
-        let Some(who) = self.crook(Role::ServiceManager) else { return Ok(()) };
-        match self.dice(Family::GuestCrime).below(13) {
+        let Some(who) = self.adversary(Role::ServiceManager) else { return Ok(()) };
+        match self.sampler(Family::GuestCrime).below(13) {
             0 => self.redeem_again(who),
             1 => self.redeem_stolen(who),
             2 => self.close_others(who),
@@ -49,13 +49,13 @@ impl World {
     /// A ticket that was shown to a site, by this guest or by another.
     fn ticket(&mut self, of: impl Fn(ActorId) -> bool) -> Option<Ticket> {
         let fits = |ticket: &&Ticket| of(ticket.bottom().holder);
-        let known: Vec<Ticket> = self.loot.tickets.iter().filter(fits).cloned().collect();
-        self.dice(Family::GuestCrime).pick(&known).cloned()
+        let known: Vec<Ticket> = self.observed.tickets.iter().filter(fits).cloned().collect();
+        self.sampler(Family::GuestCrime).pick(&known).cloned()
     }
 
     fn show(&mut self, who: usize, ticket: Ticket) {
         let (to, redeem) = (ticket.site(), self.redeem(ticket));
-        self.utter(who, to, redeem);
+        self.send_forged(who, to, redeem);
     }
 
     /// A ticket that its site gets at the very instant at which the ticket's term begins.
@@ -64,15 +64,15 @@ impl World {
         let Some(&to) = self.by_id.get(&site) else { return };
         let redeem = self.redeem(ticket);
         let (_, sealed) = self.forged_envelope(who, site, redeem);
-        if let Some(at) = self.players[to].clock.when(start) {
+        if let Some(at) = self.participants[to].clock.when(start) {
             self.later(at, Event::Message { to, sealed, edge: true });
         }
     }
 
     fn redeem(&mut self, ticket: Ticket) -> Message {
-        let dice = self.dice(Family::GuestCrime);
-        let lease = LeaseId { number: dice.count(1, 300).into(), part: 0 };
-        let least = if dice.percent(20) {
+        let sampler = self.sampler(Family::GuestCrime);
+        let lease = LeaseId { number: sampler.count(1, 300).into(), part: 0 };
+        let least = if sampler.percent(20) {
             ticket.bottom().units.saturating_add(1)
         } else {
             NonZeroU32::MIN
@@ -83,14 +83,14 @@ impl World {
     }
 
     fn redeem_again(&mut self, who: usize) {
-        let me = self.players[who].id;
+        let me = self.participants[who].id;
         let Some(ticket) = self.ticket(|holder| holder == me) else { return };
         self.watch.fault(Fault::RedeemsTwice);
         self.show(who, ticket);
     }
 
     fn redeem_stolen(&mut self, who: usize) {
-        let me = self.players[who].id;
+        let me = self.participants[who].id;
         let Some(ticket) = self.ticket(|holder| holder != me) else { return };
         self.watch.fault(Fault::Stolen);
         self.show(who, ticket);
@@ -98,8 +98,10 @@ impl World {
 
     /// A ticket on its way to its holder, shown by the dishonest guest at once.
     pub(super) fn intercept(&mut self, ticket: Ticket) {
-        let Some(who) = self.crook(Role::ServiceManager) else { return };
-        if ticket.bottom().holder != self.players[who].id && self.strikes(Family::GuestCrime, 10) {
+        let Some(who) = self.adversary(Role::ServiceManager) else { return };
+        if ticket.bottom().holder != self.participants[who].id
+            && self.strikes(Family::GuestCrime, 10)
+        {
             self.watch.fault(Fault::Intercepts);
             self.show(who, ticket);
         }
@@ -108,17 +110,17 @@ impl World {
     /// With the help of the dishonest broker, the dishonest guest extends the lease of another, or its own
     /// with a gap between the terms or when it is over.
     fn poach(&mut self, who: usize) {
-        let Some(broker) = self.crook(Role::Broker) else { return };
-        let (me, now) = (self.players[who].id, self.now);
-        let dice = self.dice(Family::GuestCrime);
-        let (own, late) = (dice.percent(50), dice.percent(50));
-        let tickets: Vec<Ticket> = self.loot.tickets.iter().cloned().collect();
+        let Some(broker) = self.adversary(Role::Broker) else { return };
+        let (me, now) = (self.participants[who].id, self.now);
+        let sampler = self.sampler(Family::GuestCrime);
+        let (own, late) = (sampler.percent(50), sampler.percent(50));
+        let tickets: Vec<Ticket> = self.observed.tickets.iter().cloned().collect();
         let runs = |ticket: &&Ticket| {
             let link = ticket.bottom();
             (link.holder == me) == own && link.term.contains(now)
         };
         let running: Vec<&Ticket> = tickets.iter().filter(runs).collect();
-        let Some(lease) = self.dice(Family::GuestCrime).pick(&running).copied() else { return };
+        let Some(lease) = self.sampler(Family::GuestCrime).pick(&running).copied() else { return };
         let gap = if own && !late { self.setting.margin } else { Span::ZERO };
         let (link, extends) = (lease.bottom(), Some(lease.hash()));
         let from = link.term.end().plus(gap);
@@ -130,21 +132,21 @@ impl World {
                 && over.units >= link.units
                 && over.term.encloses(term)
         };
-        let Some(parent) = self.loot.delegations.iter().rfind(fits).cloned() else { return };
-        self.loot.serial += 1;
+        let Some(parent) = self.observed.delegations.iter().rfind(fits).cloned() else { return };
+        self.observed.serial += 1;
         let next = Link {
             parent: Some(parent.hash()),
-            issuer: self.players[broker].id,
+            issuer: self.participants[broker].id,
             holder: me,
             constraints: parent.bottom().constraints.clone(),
             delegation: None,
-            serial: (1 << 40) + self.loot.serial,
+            serial: (1 << 40) + self.observed.serial,
             term,
             extends,
             ..(**link).clone()
         };
         self.watch.fault(Fault::Poaches);
-        let next = parent.with(SignedLink::sign(next, &self.players[broker].signer));
+        let next = parent.with(SignedLink::sign(next, &self.participants[broker].signer));
         if own && late { self.show_at_the_start(who, next) } else { self.show(who, next) }
     }
 
@@ -164,10 +166,10 @@ impl World {
         } else {
             return;
         };
-        if self.players[who].honest || !self.strikes(Family::GuestCrime, 10) {
+        if self.participants[who].honest || !self.strikes(Family::GuestCrime, 10) {
             return;
         }
-        let at_the_end = self.dice(Family::GuestCrime).percent(50);
+        let at_the_end = self.sampler(Family::GuestCrime).percent(50);
         let end = self.held_by(who, lease).iter().map(|ticket| ticket.bottom().term.end()).max();
         let at = end.filter(|_| at_the_end).unwrap_or(self.now);
         self.later(at, Event::Act(Act::Betray(who, lease)));
@@ -178,12 +180,12 @@ impl World {
         let Some(first) = tickets.first() else { return };
         self.watch.fault(Fault::Betrays);
         let to = first.site();
-        self.utter(who, to, Message::Close { tickets });
+        self.send_forged(who, to, Message::Close { tickets });
     }
 
     /// The tickets that a guest holds a lease by.
     fn held_by(&self, who: usize, lease: LeaseId) -> Vec<Ticket> {
-        let AnyActor::ServiceManager(guest) = &self.players[who].fold else {
+        let AnyActor::ServiceManager(guest) = &self.participants[who].fold else {
             return Vec::new();
         };
         let held = guest.lease(lease).and_then(State::held);
@@ -192,7 +194,7 @@ impl World {
 
     /// A ticket of its own with more units than its broker has signed.
     fn falsify(&mut self, who: usize) {
-        let me = self.players[who].id;
+        let me = self.participants[who].id;
         let Some(ticket) = self.ticket(|holder| holder == me) else { return };
         // Where nothing is signed, nothing can be forged.
         if self.setting.scheme == Scheme::None {
@@ -200,7 +202,7 @@ impl World {
         }
         let mut link: Link = (**ticket.bottom()).clone();
         link.units = link.units.saturating_add(1);
-        let signed = SignedLink::sign(link, &self.players[who].signer);
+        let signed = SignedLink::sign(link, &self.participants[who].signer);
         let Some(link) = reworded(ticket.bottom(), &signed) else { return };
         let mut links = ticket.links().to_vec();
         links.pop();
@@ -212,7 +214,7 @@ impl World {
 
     /// Closes two leases of its own, first together and then each by itself.
     fn regroup(&mut self, who: usize) {
-        let me = self.players[who].id;
+        let me = self.participants[who].id;
         let Some(one) = self.ticket(|holder| holder == me) else { return };
         let Some(other) = self.ticket(|holder| holder == me) else { return };
         if one.site() != other.site() || one == other {
@@ -221,35 +223,35 @@ impl World {
         self.watch.fault(Fault::Regroups);
         for tickets in [vec![one.clone(), other.clone()], vec![other], vec![one]] {
             let to = tickets[0].site();
-            self.utter(who, to, Message::Close { tickets });
+            self.send_forged(who, to, Message::Close { tickets });
         }
     }
 
     fn close_others(&mut self, who: usize) {
-        let me = self.players[who].id;
+        let me = self.participants[who].id;
         let Some(ticket) = self.ticket(|holder| holder != me) else { return };
         let own = self.ticket(|holder| holder == me);
         self.watch.fault(Fault::ClosesOthers);
         let to = ticket.site();
         let own = own.filter(|own| own.site() == to);
         let tickets = own.into_iter().chain([ticket]).collect();
-        self.utter(who, to, Message::Close { tickets });
+        self.send_forged(who, to, Message::Close { tickets });
     }
 
     /// A message that somebody sealed, with a bit flipped or its end cut off.
     fn alter(&mut self, who: usize) {
         let sealed = self.wire.past().back().cloned();
         let Some((to, sealed)) = sealed else { return };
-        let to = self.players[to].id;
+        let to = self.participants[to].id;
         let mut bytes = sealed.bytes().to_vec();
         // Of what was cut off at its beginning nothing is left to alter.
         if bytes.is_empty() {
             return;
         }
-        let dice = self.dice(Family::GuestCrime);
-        let (place, bit) = (dice.below(bytes.len()), dice.below(8));
+        let sampler = self.sampler(Family::GuestCrime);
+        let (place, bit) = (sampler.below(bytes.len()), sampler.below(8));
         bytes[place] ^= 1 << bit;
-        if dice.percent(30) {
+        if sampler.percent(30) {
             bytes.truncate(place);
         }
         // Where nothing is signed, a ticket with other words in it would be as good as a real one.
@@ -263,36 +265,36 @@ impl World {
 
     fn flood(&mut self, who: usize) {
         let brokers = self.of_role(Role::Broker);
-        let Some(&broker) = self.dice(Family::GuestCrime).pick(&brokers) else { return };
-        let to = self.players[broker].id;
+        let Some(&broker) = self.sampler(Family::GuestCrime).pick(&brokers) else { return };
+        let to = self.participants[broker].id;
         self.watch.fault(Fault::Floods);
         for _ in 0..20 {
             let duration = self.setting.margin.times(2).plus(Span::MINUTE);
             let request = self.odd_request(who, duration);
-            self.utter(who, to, Message::Request(request));
+            self.send_forged(who, to, Message::Request(request));
         }
     }
 
     /// Parts of a ticket that is in use, or more parts than it has units.
     fn split(&mut self, who: usize) {
-        let me = self.players[who].id;
+        let me = self.participants[who].id;
         let Some(ticket) = self.ticket(|holder| holder == me) else { return };
         self.watch.fault(Fault::Splits);
         for _ in 0..2 {
-            self.loot.serial += 1;
+            self.observed.serial += 1;
             let mut link: Link = (**ticket.bottom()).clone();
             (link.parent, link.issuer) = (Some(ticket.hash()), me);
-            (link.serial, link.extends) = ((1 << 40) + self.loot.serial, None);
-            let part = ticket.with(SignedLink::sign(link, &self.players[who].signer));
+            (link.serial, link.extends) = ((1 << 40) + self.observed.serial, None);
+            let part = ticket.with(SignedLink::sign(link, &self.participants[who].signer));
             self.show(who, part);
         }
     }
 
     /// A receipt that was taken already or, where signatures are checked, one that no site signed.
     fn false_receipt(&mut self, who: usize) {
-        let known: Vec<Receipt> = self.loot.receipts.iter().cloned().collect();
+        let known: Vec<Receipt> = self.observed.receipts.iter().cloned().collect();
         let signed = self.setting.scheme == Scheme::Ed25519;
-        let me = self.players[who].id;
+        let me = self.participants[who].id;
         let receipt = match self.ticket(|holder| holder == me) {
             Some(ticket) if signed => {
                 let link = ticket.bottom();
@@ -304,25 +306,25 @@ impl World {
                     term: link.term,
                     number: 0,
                 };
-                Some(Receipt::sign(what, &self.players[who].signer))
+                Some(Receipt::sign(what, &self.participants[who].signer))
             }
-            _ => self.dice(Family::GuestCrime).pick(&known).cloned(),
+            _ => self.sampler(Family::GuestCrime).pick(&known).cloned(),
         };
         let Some(receipt) = receipt else { return };
         self.watch.fault(Fault::FalseReceipt);
         let to = receipt.what.issuer;
-        self.utter(who, to, Message::Credit { receipts: vec![receipt] });
+        self.send_forged(who, to, Message::Credit { receipts: vec![receipt] });
     }
 
     fn ask_oddly(&mut self, who: usize) {
         let brokers = self.of_role(Role::Broker);
-        let Some(&broker) = self.dice(Family::GuestCrime).pick(&brokers) else { return };
-        let to = self.players[broker].id;
-        let other = self.players[0].id;
+        let Some(&broker) = self.sampler(Family::GuestCrime).pick(&brokers) else { return };
+        let to = self.participants[broker].id;
+        let other = self.participants[0].id;
         let held = self.ticket(|_| true);
         let (margin, term) = (self.setting.margin, self.setting.term);
         let mut request = self.odd_request(who, term);
-        match self.dice(Family::GuestCrime).below(7) {
+        match self.sampler(Family::GuestCrime).below(7) {
             0 => request.id.origin = other,
             1 => request.items.clear(),
             2 => request.items = vec![request.items[0].clone(); 17],
@@ -337,15 +339,18 @@ impl World {
             }
         }
         self.watch.fault(Fault::OddAsks);
-        self.utter(who, to, Message::Request(request));
+        self.send_forged(who, to, Message::Request(request));
     }
 
     /// A request that its sender's actor knows nothing of.
     fn odd_request(&mut self, who: usize, duration: Span) -> Request {
-        self.loot.serial += 1;
-        let id = RequestId { origin: self.players[who].id, number: (1 << 40) + self.loot.serial };
+        self.observed.serial += 1;
+        let id = RequestId {
+            origin: self.participants[who].id,
+            number: (1 << 40) + self.observed.serial,
+        };
         let earliest = self.now.plus(self.setting.term);
-        let units = NonZeroU32::new(self.dice(Family::GuestCrime).count(1, 3));
+        let units = NonZeroU32::new(self.sampler(Family::GuestCrime).count(1, 3));
         let units = units.unwrap_or(NonZeroU32::MIN);
         let (resource, requirements) = (Name::literal("node"), Constraints::NONE);
         let item = Item { resource, units, least: units, requirements, extends: None };
@@ -370,7 +375,7 @@ mod tests {
     fn of_an_empty_message_nothing_is_altered() {
         let mut world = begin(0, &Options::default());
         world.setting.families.extend([Family::Replay, Family::GuestCrime]);
-        let to = world.players[1].id;
+        let to = world.participants[1].id;
         let empty = |world: &World| {
             let last = world.wire.past().back();
             last.is_some_and(|(_, sealed)| sealed.bytes().is_empty())

@@ -36,7 +36,7 @@ pub(crate) const MARGIN: Span = Span::from_secs(1);
 
 /// An actor, without its mapper.
 #[derive(Clone, Debug)]
-pub(crate) struct Player(pub(crate) AnyActor);
+pub(crate) struct Participant(pub(crate) AnyActor);
 
 fn signer(who: usize) -> Signer {
     Signer::from_seed(Scheme::None, [u8::try_from(who).unwrap(); 32])
@@ -66,7 +66,7 @@ fn setup(who: usize) -> Setup {
     Setup { name: Name::literal(NAMES[who]), signer: signer(who), margin: MARGIN, peers }
 }
 
-impl Player {
+impl Participant {
     /// The actor as it is before its first fact.
     pub(crate) fn build(who: usize, case: &Case) -> Self {
         match who {

@@ -25,14 +25,14 @@ const KEPT: usize = 24;
 
 /// What the dishonest have seen.
 #[derive(Default)]
-pub(super) struct Loot {
+pub(super) struct Observed {
     /// Delegations to the dishonest broker, all generations.
     delegations: VecDeque<Ticket>,
     /// Tickets that were shown to sites.
     tickets: VecDeque<Ticket>,
     receipts: VecDeque<Receipt>,
     /// What the dishonest broker will do with the next requests that reach it.
-    ambush: Option<(Fault, u32)>,
+    planned_fault: Option<(Fault, u32)>,
     /// Numbers for messages and links of their own.
     serial: u64,
 }
@@ -46,51 +46,53 @@ fn keep<T>(kept: &mut VecDeque<T>, one: T) {
 
 impl World {
     /// Whoever is dishonest in a role.
-    fn crook(&self, role: Role) -> Option<usize> {
-        self.players.iter().position(|player| player.role == role && !player.honest)
+    fn adversary(&self, role: Role) -> Option<usize> {
+        self.participants
+            .iter()
+            .position(|participant| participant.role == role && !participant.honest)
     }
 
     /// The dishonest see every message; tickets are not secret.
-    pub(super) fn overhear(&mut self, envelope: &Envelope) {
+    pub(super) fn observe(&mut self, envelope: &Envelope) {
         if !self.setting.has(Family::BrokerCrime) && !self.setting.has(Family::GuestCrime) {
             return;
         }
-        let loot = &mut self.loot;
+        let observed = &mut self.observed;
         if let Message::Delegate { ticket, .. } = &envelope.message {
             let to = self.by_id.get(&envelope.header.to);
-            if to.is_some_and(|&to| !self.players[to].honest) {
-                keep(&mut loot.delegations, ticket.clone());
+            if to.is_some_and(|&to| !self.participants[to].honest) {
+                keep(&mut observed.delegations, ticket.clone());
             }
         } else if let Message::Redeem { ticket, .. } = &envelope.message {
-            keep(&mut loot.tickets, ticket.clone());
+            keep(&mut observed.tickets, ticket.clone());
         } else if let Message::Granted { tickets, .. } = &envelope.message {
             let Some((_, ticket)) = tickets.first().cloned() else { return };
             self.intercept(ticket);
         } else if let Message::Closed { receipts, .. } = &envelope.message {
-            receipts.iter().for_each(|receipt| keep(&mut loot.receipts, receipt.clone()));
+            receipts.iter().for_each(|receipt| keep(&mut observed.receipts, receipt.clone()));
         }
     }
 
     /// Says something in somebody's name, beside what its actor says.
-    fn utter(&mut self, who: usize, to: ActorId, message: Message) {
+    fn send_forged(&mut self, who: usize, to: ActorId, message: Message) {
         let kind = message.kind();
         let (sequence, sealed) = self.forged_envelope(who, to, message);
         self.transmit(who, sequence, to, kind, &sealed);
     }
 
     fn forged_envelope(&mut self, who: usize, to: ActorId, message: Message) -> (Sequence, Sealed) {
-        self.loot.serial += 1;
-        let sequence = Sequence { position: (1 << 40) + self.loot.serial, index: 0 };
-        let header = Header { from: self.players[who].id, to, sequence, at: self.now };
-        let mut credentials = Credentials::new(self.players[who].signer.clone());
+        self.observed.serial += 1;
+        let sequence = Sequence { position: (1 << 40) + self.observed.serial, index: 0 };
+        let header = Header { from: self.participants[who].id, to, sequence, at: self.now };
+        let mut credentials = Credentials::new(self.participants[who].signer.clone());
         (sequence, Envelope { header, message }.seal(&mut credentials))
     }
 
     /// Sends bytes of somebody's making.
     fn send_bytes(&mut self, who: usize, to: ActorId, bytes: Vec<u8>) {
-        self.loot.serial += 1;
-        let sequence = Sequence { position: (1 << 40) + self.loot.serial, index: 0 };
-        let mut credentials = Credentials::new(self.players[who].signer.clone());
+        self.observed.serial += 1;
+        let sequence = Sequence { position: (1 << 40) + self.observed.serial, index: 0 };
+        let mut credentials = Credentials::new(self.participants[who].signer.clone());
         let (key, signature) = credentials.sign_message(&bytes);
         if let Ok(sealed) =
             codec::decode::<Sealed>(&codec::encode(&(bytes, key, signature, Path::default())))

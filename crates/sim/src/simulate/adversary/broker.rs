@@ -16,21 +16,22 @@ use crate::simulate::world::World;
 
 impl World {
     pub(in crate::simulate) fn broker_crime(&mut self) -> Result<(), Violation> {
-        let Some(who) = self.crook(Role::Broker) else { return Ok(()) };
-        let everybody: Vec<ActorId> = self.players.iter().map(|player| player.id).collect();
+        let Some(who) = self.adversary(Role::Broker) else { return Ok(()) };
+        let everybody: Vec<ActorId> =
+            self.participants.iter().map(|participant| participant.id).collect();
         let spell = self.spell(Family::BrokerCrime);
-        let dice = self.dice(Family::BrokerCrime);
-        match dice.below(12) {
+        let sampler = self.sampler(Family::BrokerCrime);
+        match sampler.below(12) {
             0 => {
-                let (size, to) = (dice.below(300), dice.below(everybody.len()));
-                let bytes = dice.bytes(size);
+                let (size, to) = (sampler.below(300), sampler.below(everybody.len()));
+                let bytes = sampler.bytes(size);
                 self.watch.fault(Fault::BrokerGarbage);
                 self.send_bytes(who, everybody[to], bytes);
             }
             1 => {
                 self.watch.fault(Fault::Silent);
                 let until = self.now.plus(spell);
-                for other in 0..self.players.len() {
+                for other in 0..self.participants.len() {
                     self.wire.cut(who, other, until);
                 }
             }
@@ -43,10 +44,10 @@ impl World {
                     Fault::Forges,
                     Fault::Conditions,
                 ];
-                let (fault, count) = (faults[kind % faults.len()], dice.count(1, 3));
+                let (fault, count) = (faults[kind % faults.len()], sampler.count(1, 3));
                 // Where nothing is signed, nothing can be forged.
                 let idle = fault == Fault::Forges && self.setting.scheme == Scheme::None;
-                self.loot.ambush = (!idle).then_some((fault, count));
+                self.observed.planned_fault = (!idle).then_some((fault, count));
             }
         }
         Ok(())
@@ -54,19 +55,19 @@ impl World {
 
     /// What the dishonest broker does with a message that reaches it; `true` if its actor never hears it.
     pub(in crate::simulate) fn ambushed(&mut self, to: usize, sealed: &Sealed) -> bool {
-        let Some((fault, left)) = self.loot.ambush else { return false };
-        if self.players[to].honest || self.players[to].role != Role::Broker {
+        let Some((fault, left)) = self.observed.planned_fault else { return false };
+        if self.participants[to].honest || self.participants[to].role != Role::Broker {
             return false;
         }
         let Ok(Envelope { message: Message::Request(request), .. }) = sealed.peek() else {
             return false;
         };
-        self.loot.ambush = (left > 1).then_some((fault, left - 1));
+        self.observed.planned_fault = (left > 1).then_some((fault, left - 1));
         let copies = if fault == Fault::Equivocates { 2 } else { 1 };
         let mut done = false;
         for _ in 0..copies {
             if let Some(tickets) = self.false_grant(to, &request, fault) {
-                self.utter(
+                self.send_forged(
                     to,
                     request.id.origin,
                     Message::Granted { request: request.id, tickets },
@@ -92,7 +93,7 @@ impl World {
         for (index, item) in (0u16..).zip(&request.items) {
             let parent = self.parent(item, term, fault == Fault::FromClosed)?;
             let parent = if fault == Fault::Forges { self.forged(who, &parent) } else { parent };
-            self.loot.serial += 1;
+            self.observed.serial += 1;
             let mut constraints = parent.bottom().constraints.clone();
             if fault == Fault::Conditions {
                 let test = Test::Equals(Value::Number(99));
@@ -100,7 +101,7 @@ impl World {
             }
             let link = Link {
                 parent: Some(parent.hash()),
-                issuer: self.players[who].id,
+                issuer: self.participants[who].id,
                 holder: request.id.origin,
                 resource: item.resource.clone(),
                 units: item.units.min(parent.bottom().units).max(item.least),
@@ -108,9 +109,10 @@ impl World {
                 constraints,
                 delegation: None,
                 extends: item.extends,
-                serial: (1 << 40) + self.loot.serial,
+                serial: (1 << 40) + self.observed.serial,
             };
-            tickets.push((index, parent.with(SignedLink::sign(link, &self.players[who].signer))));
+            tickets
+                .push((index, parent.with(SignedLink::sign(link, &self.participants[who].signer))));
         }
         Some(tickets)
     }
@@ -118,7 +120,7 @@ impl World {
     /// A delegation to cut from: the newest that covers the term or, if asked for, one that is over.
     fn parent(&self, item: &Item, term: Term, over: bool) -> Option<Ticket> {
         let of_type = |ticket: &&Ticket| ticket.bottom().resource == item.resource;
-        let mut known = self.loot.delegations.iter().filter(of_type);
+        let mut known = self.observed.delegations.iter().filter(of_type);
         if over {
             return known.next().cloned();
         }
@@ -127,13 +129,13 @@ impl World {
 
     /// A delegation that its site never signed: more units, under a new number or the same.
     fn forged(&mut self, who: usize, real: &Ticket) -> Ticket {
-        let dice = self.dice(Family::BrokerCrime);
+        let sampler = self.sampler(Family::BrokerCrime);
         let mut link: Link = (**real.bottom()).clone();
         link.units = link.units.saturating_add(4);
-        let number = if dice.percent(50) { 77 } else { 1 };
-        link.delegation = Some(Generation { delegation: number, generation: dice.count(0, 3) });
-        let real_key = dice.percent(30);
-        let signed = SignedLink::sign(link, &self.players[who].signer);
+        let number = if sampler.percent(50) { 77 } else { 1 };
+        link.delegation = Some(Generation { delegation: number, generation: sampler.count(0, 3) });
+        let real_key = sampler.percent(30);
+        let signed = SignedLink::sign(link, &self.participants[who].signer);
         if !real_key {
             return Ticket::root_of(signed);
         }

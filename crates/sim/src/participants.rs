@@ -139,7 +139,8 @@ pub fn assemble(scenario: &Scenario) -> Result<Vec<Part>, (Role, Name, MapperErr
             margin: scenario.margin,
             peers: known,
         };
-        let (hosted, driver) = cast(scenario, (name, *role), setup, (chance, index), &id_of)?;
+        let (hosted, driver) =
+            participants(scenario, (name, *role), setup, (chance, index), &id_of)?;
         let retry_policy = RetryPolicy {
             first: scenario.network.retry,
             longest: LONGEST_PAUSE.max(scenario.network.retry),
@@ -159,7 +160,7 @@ fn roll(scenario: &Scenario) -> Vec<(Name, Role)> {
     names
 }
 
-fn cast(
+fn participants(
     scenario: &Scenario,
     (name, role): (&Name, Role),
     setup: Setup,

@@ -18,9 +18,9 @@ use tenure_core::ticket::link::{DelegationId, LinkHash, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::refusal::Refusal;
 
-/// One site's books.
+/// The model of one site.
 #[derive(Default)]
-pub(crate) struct SiteBooks {
+pub(crate) struct SiteModel {
     /// How many units of each type there are.
     pub(crate) stock: BTreeMap<Name, u32>,
     pub(crate) units: BTreeMap<UnitId, UnitRecord>,
@@ -86,7 +86,7 @@ impl SiteLease {
     }
 }
 
-impl SiteBooks {
+impl SiteModel {
     pub(super) fn fold(&mut self, me: ActorId, at: Time, fact: &Fact) -> Folded {
         let mut news = News { site: me, changes: Vec::new() };
         match fact {

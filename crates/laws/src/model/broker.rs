@@ -12,9 +12,9 @@ use tenure_core::ticket::link::{DelegationId, LinkHash};
 use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::message::Request;
 
-/// One broker's books.
+/// The model of one broker.
 #[derive(Default)]
-pub(crate) struct BrokerBooks {
+pub(crate) struct BrokerModel {
     /// Every generation of every delegation it took.
     pub(crate) delegations: BTreeMap<(DelegationId, u32), Ticket>,
     /// Requests, forgotten ones too.
@@ -44,7 +44,7 @@ impl RequestRecord {
     }
 }
 
-impl BrokerBooks {
+impl BrokerModel {
     pub(super) fn fold(&mut self, me: ActorId, fact: &Fact) -> Folded {
         match fact {
             Fact::DelegationTaken(fact) => {

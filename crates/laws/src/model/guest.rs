@@ -12,9 +12,9 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::Request;
 
-/// One service manager's books.
+/// The model of one service manager.
 #[derive(Default)]
-pub(crate) struct GuestBooks {
+pub(crate) struct GuestModel {
     /// Leases, forgotten ones too.
     pub(crate) leases: BTreeMap<LeaseId, GuestLease>,
     /// Every request it ever made, with the broker it was put to and the lease it is for.
@@ -41,7 +41,7 @@ impl GuestLease {
     }
 }
 
-impl GuestBooks {
+impl GuestModel {
     pub(super) fn fold(&mut self, me: ActorId, fact: &Fact) -> Folded {
         let mut news = News { guest: me, changes: Vec::new() };
         match fact {

@@ -1,6 +1,6 @@
-//! The books: what the journals say, folded once for all laws.
+//! The model: what the journals say, folded once for all laws.
 //!
-//! They are kept with the machines of [`tenure_core::actor::machine`] and nothing else of the actors', so that a law
+//! It uses the machines of [`tenure_core::actor::machine`] and nothing else of the actors', so that a law
 //! never asks an actor about itself. What is forgotten by an actor stays here, marked: a law must know
 //! what can never come back.
 
@@ -11,11 +11,11 @@ mod site;
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub(super) use broker::BrokerBooks;
-pub(super) use guest::{GuestBooks, GuestLease};
-pub(super) use site::{SiteBooks, SiteLease};
+pub(super) use broker::BrokerModel;
+pub(super) use guest::{GuestLease, GuestModel};
+pub(super) use site::{SiteLease, SiteModel};
 
-use super::Cast;
+use super::Participants;
 
 use tenure_core::actor::machine::Illegal;
 use tenure_core::driver::UnitId;
@@ -26,14 +26,14 @@ use tenure_core::runtime::{Entry, Fact};
 use tenure_core::ticket::link::LinkHash;
 
 /// Everything that honest actors have in their journals.
-pub(super) struct Books {
-    pub(super) cast: Cast,
+pub(super) struct Model {
+    pub(super) participants: Participants,
     /// Whether facts come in the order in which they happened; from journals alone they come in the
     /// order of clocks that differ.
     pub(super) in_order: bool,
-    pub(super) sites: BTreeMap<ActorId, SiteBooks>,
-    pub(super) brokers: BTreeMap<ActorId, BrokerBooks>,
-    pub(super) guests: BTreeMap<ActorId, GuestBooks>,
+    pub(super) sites: BTreeMap<ActorId, SiteModel>,
+    pub(super) brokers: BTreeMap<ActorId, BrokerModel>,
+    pub(super) guests: BTreeMap<ActorId, GuestModel>,
     /// When each fact of a journal was made, on its actor's clock.
     pub(super) times: BTreeMap<ActorId, Vec<Time>>,
 }
@@ -86,10 +86,10 @@ pub(super) const NOTHING: &str = "-";
 
 type Folded = Result<Vec<Change>, Unfounded>;
 
-impl Books {
-    pub(super) fn new(cast: Cast, in_order: bool) -> Self {
+impl Model {
+    pub(super) fn new(participants: Participants, in_order: bool) -> Self {
         Self {
-            cast,
+            participants,
             in_order,
             sites: BTreeMap::new(),
             brokers: BTreeMap::new(),
@@ -103,7 +103,7 @@ impl Books {
         self.times.get(&actor).map_or(0, |times| times.len() as u64)
     }
 
-    /// Takes in a fact; answers what it moved.
+    /// Applies a fact; returns the changes of state.
     pub(super) fn fold(&mut self, actor: ActorId, entry: &Entry) -> Folded {
         self.times.entry(actor).or_default().push(entry.at);
         match &entry.fact {
@@ -116,7 +116,7 @@ impl Books {
     }
 
     pub(super) fn name(&self, actor: ActorId) -> String {
-        self.cast.name(actor)
+        self.participants.name(actor)
     }
 
     /// A unit of a site's, as a sentence names it.

@@ -1,0 +1,63 @@
+//! Names: one term for one thing, so a type name that was replaced does not come back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Type names that were replaced, with the names in use.
+const RETIRED: &[(&str, &str)] = &[
+    ("Bench", "Checker"),
+    ("Cast", "Participants"),
+    ("Crew", "WorkerPool"),
+    ("Deck", "AppState"),
+    ("Deeds", "DriverSteps"),
+    ("Dice", "Sampler"),
+    ("Door", "Endpoint"),
+    ("Fall", "HostFailure"),
+    ("Loot", "Observed"),
+    ("Patience", "RetryPolicy"),
+    ("Player", "Participant"),
+    ("Room", "DiskSpace"),
+    ("Seat", "HostedActor"),
+    ("SeatMaker", "ActorBuilder"),
+    ("Taker", "Snapshotter"),
+    ("Tale", "Recording"),
+    ("Told", "a noun that says what was received"),
+    ("Trail", "RequestTrace"),
+];
+
+fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// The retired names that stand in `text` as identifiers; comments are skipped.
+fn retired(text: &str) -> Vec<&'static (&'static str, &'static str)> {
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let words: Vec<&str> =
+        code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect();
+    RETIRED.iter().filter(|(name, _)| words.contains(name)).collect()
+}
+
+#[test]
+fn no_retired_name_is_used() {
+    assert_eq!(retired("pub struct Deck; // not a Door").len(), 1);
+    let mut files = Vec::new();
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+    for entry in fs::read_dir(crates).unwrap() {
+        sources(&entry.unwrap().path().join("src"), &mut files);
+    }
+    assert!(files.len() > 100, "{}", files.len());
+    let mut found = Vec::new();
+    for file in files {
+        for (name, instead) in retired(&fs::read_to_string(&file).unwrap()) {
+            found.push(format!("{}: `{name}` is now {instead}", file.display()));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
