@@ -35,7 +35,7 @@ impl Auditor {
         Self { model, checkers, tallies }
     }
 
-    /// Takes in what happened at the true time `now`; an error is the first law that it breaks. Whatever
+    /// Observes an event at the true time `now`; an error is the first law that it breaks. Whatever
     /// actors do that are not honest, or not in the cast, is passed over.
     pub fn observe(&mut self, now: Time, seen: &Observation<'_>) -> Result<(), Violation> {
         let actor = match seen {

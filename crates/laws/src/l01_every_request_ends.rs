@@ -1,4 +1,4 @@
-//! L1: whoever asks is answered.
+//! L1: every request is answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -42,7 +42,7 @@ macro_rules! laws {
         /// Every law, in the order in which they are asked.
         pub const LAWS: &[Law] = &[$($module::LAW,)*];
 
-        /// A fresh bench for each law, in the order of [`LAWS`].
+        /// A new checker for each law, in the order of [`LAWS`].
         fn checkers() -> Vec<Box<dyn Check>> {
             vec![$(Box::<$module::Checker>::default(),)*]
         }
@@ -183,7 +183,7 @@ pub struct Participants {
     pub clocks_hold: bool,
 }
 
-/// Somebody who takes part.
+/// A participant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Participant {
     /// The name to call it by.

@@ -164,7 +164,7 @@ impl Checker {
         })
     }
 
-    /// Opens the account of a ticket, or takes in its next generation.
+    /// Opens the account of a ticket, or adds its next generation.
     fn open(&mut self, eyes: ActorId, link: &SignedLink) {
         let (units, key) = (i64::from(link.units.get()), (eyes, link.account()));
         match self.left.get_mut(&key) {

@@ -195,7 +195,7 @@ impl Promise {
         }
     }
 
-    /// Whether the journal of whoever said it says so.
+    /// Whether the journal of its author contains it.
     fn is_kept(&self, model: &Model) -> bool {
         let (site, broker) = (|id| model.sites.get(id), |id| model.brokers.get(id));
         match self {

@@ -14,7 +14,7 @@ const LEAST_STEP: Span = Span::from_secs(1);
 /// Two readings of the machine's clocks that lie further apart than this are not compared.
 const LONGEST_READING: Span = Span::from_micros(100_000);
 
-/// Tells the time that actors are handed. It never falls, whoever reads it.
+/// The time that actors are given. It never goes back, for any reader.
 pub trait Clock: Send + Sync {
     /// The time now, in microseconds since the Unix epoch.
     fn now(&self) -> Time;

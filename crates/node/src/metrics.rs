@@ -101,7 +101,7 @@ impl Metrics {
         to_prometheus(&text)
     }
 
-    /// Whether an actor lives on its reserve, since its disk is full.
+    /// Whether an actor runs on its disk reserve because its disk is full.
     pub(crate) fn disk_full(&self, card: &Card) -> bool {
         let labels = vec![("actor", card.name.to_string()), ("role", card.role.to_string())];
         self.families.full.get_or_create(&labels).get() == 1

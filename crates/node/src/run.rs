@@ -1,4 +1,4 @@
-//! A deployment from its start to its stop: actors, made-up demands, the door, signals.
+//! A deployment from start to stop: actors, generated demand, the control API, signals.
 
 use std::io;
 use std::num::NonZeroU32;
@@ -238,7 +238,7 @@ async fn delegated(running: &Running) {
     warn!("the brokers do not hold everything yet that the sites delegate");
 }
 
-/// Takes commands until it is aborted: what ends the server begins it anew.
+/// Serves the control API until aborted; restarts the server when it ends.
 async fn serve(listener: UnixListener, app: Rc<AppState>) {
     let listener = Rc::new(listener);
     loop {

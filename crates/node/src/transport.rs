@@ -52,7 +52,7 @@ impl actix::Message for Greeting {
     type Result = ();
 }
 
-/// Carries messages. It may lose them: whoever needs an answer sends again.
+/// Carries messages. It may lose them: a sender that needs an answer repeats.
 pub trait Transport: Send + Sync {
     /// Takes a parcel on its way, without waiting. Answers whether it got anywhere.
     fn send(&self, parcel: Parcel) -> bool;

@@ -206,7 +206,7 @@ impl Recording {
         Ok(Self { lines })
     }
 
-    /// How many signals, and how many wishes of users and operators.
+    /// How many signals, and how many commands of users and operators.
     pub fn counts(&self) -> (usize, usize) {
         let all = || self.lines.values().flatten();
         let signals = all()
@@ -223,7 +223,7 @@ pub struct Branch {
     pub report: Report,
     /// What became of every request.
     pub requests: Requests,
-    /// Wishes of users about leases that are not there in this branch.
+    /// Commands of users about leases that do not exist in this branch.
     pub dropped: u64,
 }
 

@@ -29,7 +29,7 @@ impl Metrics {
         Self { window, step, capacity, guests: BTreeMap::new(), sites: BTreeMap::new() }
     }
 
-    /// Takes in a fact of the actor with number `member`.
+    /// Applies a fact of the actor with number `member`.
     pub(crate) fn observe(&mut self, member: usize, entry: &Entry) {
         let in_window = self.window.contains(entry.at);
         match &entry.fact {

@@ -1,4 +1,4 @@
-//! The cast of an emulation: the actors that a scenario names, with mappers and drivers. Public, so that
+//! The participants of an emulation: the actors that a scenario names, with mappers and drivers. Public, so that
 //! another shell can play the same scenario.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use crate::fork::Script;
 use crate::random::Chance;
 use crate::scenario::{self, Scenario};
 
-/// One actor of the cast, before anything has happened to it.
+/// One participant, before anything has happened to it.
 pub struct Part {
     /// Its name.
     pub name: Name,
@@ -40,7 +40,7 @@ pub struct Part {
     pub retry_policy: RetryPolicy,
 }
 
-/// One actor of the cast with all that the emulator keeps for it.
+/// One participant with all that the emulator keeps for it.
 pub(crate) struct Member {
     pub(crate) name: Name,
     pub(crate) id: ActorId,

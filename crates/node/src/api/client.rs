@@ -99,7 +99,7 @@ impl Client {
         let sent = self.stream.get_mut().write_all(&line).map_err(broken);
         let timeout = (!matches!(request, Request::Watch { .. })).then_some(PATIENCE);
         match (self.next(timeout), sent) {
-            // Who is turned away is told why before it has asked.
+            // A rejected client receives the reason before it has sent a request.
             (Err(ClientError::Refused(why)), Err(_)) => Err(why.into()),
             (_, Err(broken)) => Err(broken),
             (answer, Ok(())) => answer,

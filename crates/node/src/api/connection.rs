@@ -30,9 +30,9 @@ pub struct Limits {
     pub watches: usize,
     /// How long a whole request may take to come, from the answer before it on.
     pub request: Duration,
-    /// How long a request is worked on before its asker is told that it is not known how it ends.
+    /// How long a request may take before it is answered that its result is unknown.
     pub work: Duration,
-    /// How long whoever asks may take to read an answer.
+    /// How long a client may take to read an answer.
     pub answer: Duration,
 }
 
@@ -159,7 +159,7 @@ impl Server {
     }
 }
 
-/// A watch ends when whoever watches hangs up.
+/// A watch ends when its client disconnects.
 async fn watched(
     app: &AppState,
     lease: Option<LeaseName>,

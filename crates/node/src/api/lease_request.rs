@@ -1,4 +1,4 @@
-//! Wishes: what a user asks for becomes a request, and the same wish is never made twice.
+//! Lease requests of users, made idempotent by their ids.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ const MAX_ID: usize = 256;
 const PATIENCE: Span = Span::MINUTE;
 
 /// Asks for a lease. An id is an idempotency key: of the requests under one id at most one is open or
-/// granted, and whoever asks again is answered the same one, unless it was refused and may be met later.
+/// granted, and a repetition returns that one, unless it was refused for now.
 pub(super) async fn ask(app: &AppState, request: LeaseRequest) -> Result<LeaseView, ApiError> {
     super::sense::lasts(request.duration)?;
     let manager = manager(app, request.manager.as_ref())?;
@@ -53,7 +53,7 @@ pub(super) async fn ask(app: &AppState, request: LeaseRequest) -> Result<LeaseVi
     let Some(id) = id else { return Ok(make(app, &manager, ask).await?.1) };
     // Held while the request is made, so that two at a time make one lease.
     let mut asked = app.asked().lock().await;
-    // Taken out meanwhile: if it is left open whether the request was made, the journal is read anew.
+    // Taken out meanwhile: if it is unknown whether the request was made, the journal is read again.
     let mut made = match asked.remove(&manager) {
         Some(made) => made,
         None => from_journal(app, &manager).await?,
@@ -136,7 +136,7 @@ fn manager(app: &AppState, named: Option<&Name>) -> Result<Name, ApiError> {
     }
 }
 
-/// What a wish asks of the core.
+/// Converts a lease request into the core's command.
 fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, ApiError> {
     let broker = match &request.broker {
         Some(name) => Some(app.actor(Role::Broker, name)?.card().id),

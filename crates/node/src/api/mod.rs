@@ -1,7 +1,7 @@
-//! The door for users: requests and answers, one JSON object a line, over a Unix socket.
+//! The control API: requests and answers, one JSON object a line, over a Unix socket.
 //!
 //! A connection is taken from the user who runs the deployment, and from root; the kernel says who it is.
-//! Whoever asks for something that changes is answered when it is durable.
+//! A request that changes state is answered once the change is durable.
 //! Times are RFC 3339 in UTC, lengths of time text such as `2h`, hashes hexadecimal.
 
 pub mod client;

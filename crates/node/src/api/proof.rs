@@ -1,4 +1,4 @@
-//! What users hold in hand as proof, in a form that can be given to others: links in hexadecimal digits.
+//! Portable proofs for users: links in hexadecimal.
 
 use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize};

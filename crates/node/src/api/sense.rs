@@ -1,4 +1,4 @@
-//! What makes no sense is told in the user's words, before an actor is asked.
+//! Validates requests before an actor is asked, with errors in the user's terms.
 
 use tenure_core::model::time::Span;
 

@@ -40,7 +40,7 @@ use crate::metrics::Metrics;
 /// The most leases that one answer lists.
 const MOST: usize = 10_000;
 
-/// What the door opens onto: the actors of a deployment, and what is said of them all.
+/// The state behind the control API: the actors of a deployment and what they share.
 pub struct AppState {
     config: Config,
     data: PathBuf,
@@ -55,7 +55,7 @@ pub struct AppState {
 type ApiResult<T> = Result<T, ApiError>;
 
 impl AppState {
-    /// The deck of a deployment that keeps its data in `data`.
+    /// The state for a deployment that keeps its data in `data`.
     pub fn new(running: &Running, config: Config, data: PathBuf, clock: Arc<dyn Clock>) -> Self {
         let handles = running.handles().map(|handle| (handle.card().name.clone(), handle.clone()));
         let handles: BTreeMap<Name, Handle> = handles.collect();
@@ -447,7 +447,7 @@ impl AppState {
                         return;
                     }
                 }
-                // The host fell or stopped: what follows is not known.
+                // The host failed or stopped: what follows is not known.
                 drop(sender.send((manager, None)).await);
             });
         }

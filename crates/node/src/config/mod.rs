@@ -1,6 +1,6 @@
 //! The configuration of a live deployment: which actors this process runs, and with what.
 //!
-//! The words are those of a scenario. What is wrong is told with its place in the file.
+//! The keys are those of a scenario. Errors name their place in the file.
 
 mod assemble;
 mod change;

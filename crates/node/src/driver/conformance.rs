@@ -1,7 +1,7 @@
 //! Whether a driver keeps its promises: for those who write one.
 //!
 //! The driver is told every short story there is: its steps in every order, in epochs that rise and fall,
-//! each once or again, with the driver dropped and opened anew between them. Each story has a unit of its
+//! each once or again, with the driver dropped and reopened between them. Each story has a unit of its
 //! own.
 //!
 //! A driver must be opened on the same folder each time, and must be able to do what it is asked: a story

@@ -1,4 +1,4 @@
-//! What a program is told of a step, as JSON: the one form of it, for all drivers.
+//! The input of a program for a step, as JSON: one form for all drivers.
 
 use serde::Serialize;
 use tenure_core::driver::{Call, Epoch};
@@ -23,7 +23,7 @@ pub(crate) struct StepInput {
 }
 
 impl StepInput {
-    /// A call, in its words.
+    /// The input for a call.
     pub(crate) fn of(call: &Call) -> Self {
         Self::about(Key::of(call), call.epoch, call.step.word(), &Tenant::of(call))
     }

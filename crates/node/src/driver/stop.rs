@@ -1,4 +1,4 @@
-//! The word to stop: given by a later call of a unit, heard by whoever is at work on it.
+//! The stop signal: sent by a later call for a unit to the step in progress.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

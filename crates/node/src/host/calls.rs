@@ -49,7 +49,7 @@ impl Driver {
     }
 }
 
-/// Names a call for ever.
+/// Identifies a call permanently.
 pub(super) type Key = (ActorId, UnitId, Epoch, Step);
 
 pub(super) fn key(call: &Call) -> Key {
@@ -78,7 +78,7 @@ impl Calls {
         Self { driver, begin: Lane::new(most), end: Lane::new(most) }
     }
 
-    /// Takes in a call that is owed. One that still runs, from before a fall, is not started twice.
+    /// Queues a pending call. One that still runs, from before a failure, is not started twice.
     pub(super) fn owe(&mut self, id: EffectId, call: Call) {
         let lane = self.lane(call.step);
         if !lane.running.contains(&key(&call)) {
@@ -136,8 +136,8 @@ impl Lane {
 
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads that run jobs and go home when there is nothing to do for a while. Nobody waits for them: a
-/// process that stops leaves its steps undone, and does them again when it is back.
+/// A pool of threads that exit when idle. They are never joined: steps that a stopping process leaves
+/// undone are repeated after its restart.
 #[derive(Clone, Default)]
 pub(super) struct WorkerPool {
     shared: Arc<(Mutex<Jobs>, Condvar)>,

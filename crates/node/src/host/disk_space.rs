@@ -1,4 +1,4 @@
-//! What a host does while its disk has no room: what has begun ends, and nothing begins.
+//! Operation on a full disk: work in progress is completed, and nothing new begins.
 //!
 //! Beside each journal some room is kept back. When the disk is full it is given back, and the journal goes
 //! on in it: leases are closed, expire and are cleaned up, which takes facts as well. Requests, tickets to be
@@ -19,7 +19,7 @@ use crate::journal::JournalError;
 pub(super) enum DiskSpace {
     /// As far as is known.
     Enough,
-    /// It lives on its reserve.
+    /// It runs on its reserve.
     Short,
 }
 
@@ -66,7 +66,7 @@ impl Host {
         }
     }
 
-    /// Gives the reserve back to a full disk, and lives on it. Answers whether there was any.
+    /// Releases the reserve to a full disk. Returns whether there was one.
     pub(super) fn use_reserve(&mut self, ctx: &mut Context<Self>) -> bool {
         let given = self.reserve.give_back(&*self.disk).unwrap_or_else(|error| {
             warn!(actor = %self.part.card.name, %error, "the room that was kept back cannot be used");

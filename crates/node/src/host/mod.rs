@@ -6,10 +6,9 @@
 //! 2. the turn's facts go to the journal's thread, and the next turn begins while they are being synced;
 //! 3. when they are durable, and not before, replies, messages, driver calls and answers to users leave.
 //!
-//! An actor that panics, or whose journal fails, *falls*: what it had in memory is dropped, and it rises
-//! again from its journal. actix would leave it dead.
+//! When an actor panics or its journal fails, its memory is dropped and it is recovered from the journal. actix would leave it dead.
 
-/// Makes types messages that are not answered: whoever waits for something sends along how to tell it.
+/// Makes types messages that are not answered: a sender that waits for a result passes a channel.
 macro_rules! messages {
     ($($message:ty),*) => {
         $(impl actix::Message for $message {
@@ -72,7 +71,7 @@ use crate::transport::Transport;
 /// journal.
 pub type ActorBuilder = Arc<dyn Fn() -> Result<HostedActor, MapperError> + Send + Sync>;
 
-/// What a host is given for its actor.
+/// What a host needs to run its actor.
 #[derive(Clone)]
 pub struct Part {
     /// Who it is.
@@ -89,7 +88,7 @@ pub struct Part {
     pub retry_policy: RetryPolicy,
 }
 
-/// How much of everything one host takes.
+/// The resource limits of one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The most inputs that wait. Beyond, messages are dropped, as they will be repeated, and users are
@@ -126,13 +125,13 @@ impl Default for Limits {
     }
 }
 
-/// Why a host cannot work.
+/// Why a host failed.
 #[derive(Debug, Error)]
 pub enum HostFailure {
     /// Its journal cannot be opened.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Its journal did not take facts.
+    /// Facts could not be appended to its journal.
     #[error(transparent)]
     Append(#[from] AppendError),
     /// Its driver must not take over its units.
@@ -173,17 +172,17 @@ pub struct Host {
     /// What is kept back for a full disk, and whether it is.
     reserve: Reserve,
     disk_space: DiskSpace,
-    /// Tells what each fact is about, where logs want to know.
+    /// Maps facts to requests, for debug logs.
     request_trace: Option<RequestTrace>,
-    /// Tells whoever started it how the first opening of the journal went.
+    /// Reports the result of the first opening of the journal.
     ready: Option<oneshot::Sender<Result<(), HostFailure>>>,
     /// Told when it has given up.
     given_up: mpsc::UnboundedSender<(Card, HostFailure)>,
     run: Option<(ActorRun, Writer)>,
-    /// Counts lives, so that late news of one is not taken for news of the next.
+    /// Numbers runs, so that a late result of one is not taken for a result of the next.
     runs: u64,
     started_at: Instant,
-    /// Falls in a row.
+    /// Consecutive failures.
     failures: u32,
     inbox: Inbox,
     calls: Calls,
@@ -218,7 +217,7 @@ pub(crate) struct Surroundings {
 }
 
 impl Host {
-    /// Starts a host on a thread of actix's. The receiver is told when it has read its journal.
+    /// Starts a host on a thread of actix's. The receiver resolves when the journal has been read.
     pub(crate) fn start_on(
         thread: &ArbiterHandle,
         part: Part,
@@ -267,19 +266,19 @@ impl Host {
     }
 }
 
-/// After so many falls in a row a host gives up.
+/// A host gives up after this many consecutive failures.
 const MAX_FAILURES: u32 = 6;
 
-/// A life that lasted so long was a good one: the count of falls starts anew.
+/// A run of this length resets the failure count.
 const STABLE_RUN: Duration = Duration::from_secs(60);
 
-/// The pause before it rises for the first time; it doubles with each fall.
+/// Delay before the first restart; doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// The longest that a host sleeps: a machine's clock may be set, and timers do not hear of it.
+/// The longest sleep of a host: timers do not notice when the machine's clock is set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// A user's wish or a measurement.
+/// A user's command or a measurement.
 struct Asked(Task);
 
 /// Somebody wants to look at the actor; the answer is given when what was seen is durable.
@@ -296,7 +295,7 @@ struct Drain(oneshot::Sender<Drained>);
 /// It is the actor's turn.
 struct TakeTurn;
 
-/// News from the journal's thread: the facts before `end` are durable, or it failed.
+/// Result from the journal's thread: the facts before `end` are durable, or it failed.
 struct Synced {
     run: u64,
     end: u64,
@@ -305,14 +304,14 @@ struct Synced {
     result: Result<(), AppendError>,
 }
 
-/// News from a driver's thread.
+/// Result from a driver's thread.
 struct Performed {
     key: calls::Key,
     done: DriverResult,
     after: Span,
 }
 
-/// News from a driver's thread: how a unit is.
+/// Result from a driver's thread: the condition of a unit.
 struct Probed {
     subject: Subject,
     found: Result<Properties, DriverError>,

@@ -186,7 +186,7 @@ impl Host {
         self.probes.start(move |probed| host.do_send(probed));
     }
 
-    /// Takes in what a probe has found.
+    /// Records the result of a probe.
     fn probed(&mut self, subject: Subject, found: Result<Properties, DriverError>) {
         let Some((run, _)) = &self.run else { return };
         self.metrics.probed(found.is_ok());

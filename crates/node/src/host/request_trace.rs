@@ -1,4 +1,4 @@
-//! Which request a fact is about: one id that follows a lease through the logs of all its actors.
+//! Maps each fact to its request: one id correlates a lease across the logs of all its actors.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ impl RequestTrace {
         Self { actor, leases: BTreeMap::new(), units: BTreeMap::new() }
     }
 
-    /// Takes in what an actor knows that was brought back without its facts.
+    /// Initializes the trace from an actor restored from a snapshot.
     pub(super) fn look(&mut self, actor: &AnyActor) {
         let AnyActor::SiteAuthority(site) = actor else { return };
         for (lease, _, ticket, _) in site.leases() {
@@ -36,7 +36,7 @@ impl RequestTrace {
         self.units.extend(tenants);
     }
 
-    /// Takes in the next fact; answers the request it is about, if it is about one.
+    /// Applies the next fact; returns the request it belongs to, if any.
     pub(crate) fn follow(&mut self, fact: &Fact) -> Option<RequestId> {
         match fact {
             Fact::ServiceManager(fact) => {

@@ -1,4 +1,4 @@
-//! What a host does with what it is told: turns, syncs, departures, falls.
+//! The host's event handling: turns, syncs, departures, failures.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -46,7 +46,7 @@ pub(super) struct Tip {
 }
 
 impl Tip {
-    /// Takes in the next row and answers the hash of all up to it.
+    /// Adds the next row and returns the hash of all rows up to it.
     pub(super) fn add(&mut self, row: &Row<'_>) -> Hash {
         self.hasher.add(row);
         self.len += 1;

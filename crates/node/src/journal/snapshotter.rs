@@ -1,4 +1,4 @@
-//! Taking snapshots behind the actor's back: a second fold of the durable facts, on a thread of its own.
+//! Takes snapshots in the background: a second fold of the durable facts, on its own thread.
 //!
 //! It begins where the newest snapshot is, reads the facts behind it from the file, and hands the state to
 //! the journal's thread piece by piece, waiting for each, so that facts go in between. The actor is never

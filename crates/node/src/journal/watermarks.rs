@@ -1,5 +1,5 @@
-//! What peers have said of late, kept beside the facts: the last word of each, by which it can be told that
-//! its journal was put back from an older copy.
+//! Peer watermarks, stored beside the facts: the latest signed message of each peer, which reveals that a
+//! journal was restored from an older copy.
 
 use rusqlite::{Connection, Transaction, params};
 use tenure_core::actor::watermark::{PeerWatermark, Watermarks};
@@ -7,8 +7,8 @@ use tenure_core::model::codec;
 use tenure_core::model::identity::ActorId;
 use tenure_core::wire::message::Sealed;
 
-/// Reads all words. One that cannot be read says nothing: each bears a signature, so it can be lost but not
-/// made up.
+/// Reads all watermarks. One that cannot be read is skipped: each is signed, so it can be lost but not
+/// forged.
 pub(super) fn read(connection: &Connection) -> Result<Watermarks, rusqlite::Error> {
     let mut select = connection.prepare("SELECT peer, sealed FROM word")?;
     let mut rows = select.query([])?;
@@ -25,7 +25,7 @@ pub(super) fn read(connection: &Connection) -> Result<Watermarks, rusqlite::Erro
     Ok(watermarks)
 }
 
-/// Writes words over those that were there before. Answers how many bytes they take.
+/// Replaces stored watermarks. Returns their size in bytes.
 pub(super) fn write(
     transaction: &Transaction<'_>,
     watermarks: &[(ActorId, PeerWatermark)],

@@ -106,10 +106,10 @@ impl Writer {
         }
     }
 
-    /// Keeps words of the actor's peers, some time soon; nobody is told when, or if it fails.
+    /// Saves peer watermarks asynchronously; completion and failure are not reported.
     pub fn save_watermarks(&self, watermarks: Vec<(ActorId, PeerWatermark)>) {
         if let Some(queue) = self.queue.as_ref().filter(|_| !watermarks.is_empty()) {
-            // If the thread is gone, so is whoever would be told.
+            // If the thread is gone, so is the receiver.
             let _ = queue.send(Work::Watermarks(watermarks));
         }
     }

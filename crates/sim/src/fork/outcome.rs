@@ -108,7 +108,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Takes in a fact of an actor.
+    /// Applies a fact of an actor.
     pub(super) fn observe(&mut self, name: &Name, entry: &Entry, sites: &Sites) {
         let Fact::ServiceManager(fact) = &entry.fact else { return };
         let (at, of) = (entry.at, |number: u64| (name.clone(), number));

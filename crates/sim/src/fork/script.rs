@@ -1,4 +1,4 @@
-//! What actors were told from outside, as their journals have it, and as a branch is told it again.
+//! External inputs of actors, taken from their journals and replayed in a branch.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
@@ -25,7 +25,7 @@ use tenure_core::service_manager::mapper::Ask;
 use tenure_core::site_authority::facts as site;
 use tenure_core::wire::message::Item;
 
-/// One thing that an actor was told.
+/// One external input.
 #[derive(Clone, Debug)]
 pub(super) enum RecordedInput {
     /// A signal was measured.
@@ -44,7 +44,7 @@ pub(super) enum RecordedInput {
     Withdraw { resource: Name, units: NonZeroU32 },
 }
 
-/// What an actor of a branch is told, in order.
+/// The external inputs of an actor of a branch, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     lines: VecDeque<(Time, RecordedInput)>,
@@ -56,7 +56,7 @@ pub(crate) struct Script {
     parts: BTreeMap<u64, u16>,
     /// Requests up to this number were made before the fork.
     known: u64,
-    /// Wishes about leases that are not there.
+    /// Commands about leases that do not exist in this branch.
     dropped: u64,
 }
 

@@ -20,10 +20,10 @@ use tenure_core::wire::message::{Envelope, Header, Message, Sealed, Sequence};
 use super::fault::{Family, Fault};
 use super::world::World;
 
-/// How much of what they saw the dishonest keep.
+/// How many observed items adversaries keep.
 const KEPT: usize = 24;
 
-/// What the dishonest have seen.
+/// What adversaries have observed.
 #[derive(Default)]
 pub(super) struct Observed {
     /// Delegations to the dishonest broker, all generations.
@@ -45,7 +45,7 @@ fn keep<T>(kept: &mut VecDeque<T>, one: T) {
 }
 
 impl World {
-    /// Whoever is dishonest in a role.
+    /// The adversary in a role.
     fn adversary(&self, role: Role) -> Option<usize> {
         self.participants
             .iter()
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// Says something in somebody's name, beside what its actor says.
+    /// Sends a message in a participant's name that its actor did not send.
     fn send_forged(&mut self, who: usize, to: ActorId, message: Message) {
         let kind = message.kind();
         let (sequence, sealed) = self.forged_envelope(who, to, message);

@@ -41,7 +41,7 @@ pub(super) struct Participant {
     pub(super) clock: Clock,
     /// The last time it was told; it is never told an earlier one while it runs.
     told: Time,
-    /// Which of its lives this is.
+    /// The number of this run.
     pub(super) life: u32,
     /// Until when it does nothing: it is paused, or waits for its disk.
     pub(super) busy: Option<Time>,
@@ -68,7 +68,7 @@ pub(super) struct Step {
     pub(super) facts: Vec<Entry>,
 }
 
-/// What a player is made of.
+/// What a participant is built from.
 pub(super) struct ParticipantSpec {
     pub(super) name: Name,
     pub(super) honest: bool,
@@ -167,7 +167,7 @@ impl Participant {
         self.journal.append(step.position, &step.facts)
     }
 
-    /// Ends this life.
+    /// Ends this run.
     pub(super) fn stop(&mut self) {
         self.host = None;
         self.life += 1;
@@ -179,7 +179,7 @@ impl Participant {
         self.doubled = false;
     }
 
-    /// A new life from the fold of the journal.
+    /// Starts a new run from the fold of the journal.
     pub(super) fn bring_up(&mut self) {
         let mut host = Host::new(self.folded(), self.retry_policy);
         host.recovered();
