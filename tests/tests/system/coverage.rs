@@ -44,7 +44,10 @@ fn fault(reference: &str) -> Option<String> {
         |line: &str| line.starts_with('#') && anchor(line.trim_start_matches('#')) == heading;
     let is_test = || {
         let declared = text.find(&format!("fn {test}()"));
-        declared.is_some_and(|at| text[..at].trim_end().ends_with("#[test]"))
+        declared.is_some_and(|at| {
+            let mut attributes = text[..at].trim_end().lines().rev().map(str::trim);
+            attributes.find(|line| !line.starts_with("#[ignore")) == Some("#[test]")
+        })
     };
     if !test.is_empty() && !is_test() {
         return Some(format!("{path} has no test `{test}`"));
