@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::model::{Model, GuestModel, Subject};
 use super::{Bounds, Change, Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::model::identity::ActorId;
-use tenure_core::service_manager::machine::State;
 use tenure_core::wire::message::Message;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
@@ -122,7 +121,7 @@ impl Checker {
         let Some(record) = model.guests.get(&guest) else { return };
         let Some(lease) = record.leases.get(&id) else { return };
         let Some((_, request, _)) = record.requests.get(&lease.number) else { return };
-        let waits = matches!(lease.state, State::Asking { .. } | State::GivenUp { .. });
+        let waits = lease.waits();
         let key = (guest, request.last_word(), id);
         if waits {
             self.by_last_word.insert(key);

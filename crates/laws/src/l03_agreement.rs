@@ -4,6 +4,7 @@ use super::model::{Model, GuestLease, SiteLease};
 use super::{Bounds, Check, Law, Tally, LawVerdict};
 use tenure_core::model::identity::ActorId;
 use tenure_core::broker::machine as broker;
+use tenure_core::service_manager::Standing;
 use tenure_core::service_manager::machine::{Outcome, State as AtGuest};
 use tenure_core::site_authority::machine::State as AtSite;
 use tenure_core::model::slice::LeaseId;
@@ -58,11 +59,15 @@ fn difference(
     let record = model.brokers.get(broker).and_then(|broker| broker.requests.get(&request.id));
     let sold = record.map(|record| &record.state);
     let at_site = at_site(model, lease);
-    match &lease.state {
-        AtGuest::Asking { .. } | AtGuest::GivenUp { .. } => {
+    let state = match lease.standing() {
+        Standing::Request(state) if state.is_open() => {
             let open = matches!(sold, Some(broker::State::Open { .. }));
-            (!open).then_some("nobody decides on it")
+            return (!open).then_some("nobody decides on it");
         }
+        Standing::Request(_) => return None,
+        Standing::Lease(state) => state,
+    };
+    match state {
         AtGuest::Redeeming { .. } => {
             let held = at_site.is_some_and(|l| !matches!(l.state, AtSite::Closed { .. }));
             (!held).then_some("its site does not hold it")

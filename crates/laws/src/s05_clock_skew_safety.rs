@@ -143,7 +143,7 @@ impl Checker {
         record: Option<&GuestLease>,
         tally: &mut Tally,
     ) -> LawVerdict {
-        let held = record.and_then(|record| record.state.held());
+        let held = record.and_then(|record| record.standing().held());
         let Some((held, first)) = held.and_then(|held| Some((held, held.tickets.first()?))) else {
             self.forget(holder);
             return Ok(());

@@ -178,7 +178,7 @@ fn broker_says(broker: &BrokerModel, to: ActorId, message: &Message, binding: bo
 fn guest_says(guest: &GuestModel, (to, at): (ActorId, Time), message: &Message) -> bool {
     let state = |ticket: LinkHash| {
         let lease = guest.tickets.get(&ticket)?;
-        guest.leases.get(lease).map(|lease| &lease.state)
+        guest.leases.get(lease)?.standing().lease()
     };
     match message {
         Message::Request(request) => {
@@ -237,7 +237,7 @@ fn call_is_durable(
         }
         Step::Join | Step::Leave => {
             let lease = model.guests.get(&actor).and_then(|guest| guest.leases.get(&call.lease));
-            let state = lease.map(|lease| &lease.state);
+            let state = lease.and_then(|lease| lease.standing().lease());
             let held = state.and_then(AtGuest::held);
             let begun = match call.step {
                 Step::Join => UnitUse::Joining,

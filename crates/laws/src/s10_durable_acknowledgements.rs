@@ -127,7 +127,8 @@ impl Check for Checker {
             Fact::Credited(fact) => {
                 let guest = scene.model.guests.get(&scene.actor);
                 let state = guest.and_then(|guest| guest.leases.get(&fact.lease));
-                let Some(State::Crediting { receipts }) = state.map(|lease| &lease.state) else {
+                let lease = state.and_then(|lease| lease.standing().lease());
+                let Some(State::Crediting { receipts }) = lease else {
                     return Ok(());
                 };
                 receipts.iter().map(|receipt| &receipt.what).try_for_each(|what| {

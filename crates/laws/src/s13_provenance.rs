@@ -69,11 +69,11 @@ impl Check for Checker {
             Fact::ExtensionGranted(fact) => {
                 let guest = scene.model.guests.get(&scene.actor);
                 let held = guest.and_then(|guest| guest.held(fact.lease));
-                let Some(Extension::Asking { request, .. }) = held.map(|held| &held.extension)
+                let Some(Extension::Requested(number)) = held.map(|held| &held.extension)
                 else {
                     return Ok(());
                 };
-                fits(scene, request.id.number, &[(0, fact.ticket.clone())], tally)
+                fits(scene, *number, &[(0, fact.ticket.clone())], tally)
             }
             _ => Ok(()),
         }

@@ -9,7 +9,7 @@ use tenure_core::driver::UnitId;
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::Time;
 use tenure_core::runtime::AnyActor;
-use tenure_core::service_manager::machine as service_manager;
+use tenure_core::service_manager::Standing;
 use tenure_core::service_manager::machine::Outcome;
 use tenure_core::site_authority::machine as site_authority;
 use tenure_core::site_authority::unit;
@@ -72,7 +72,7 @@ impl Summary {
         };
         match &participant.0 {
             AnyActor::ServiceManager(guest) => {
-                guest.leases().for_each(|(_, lease)| summary.read_lease(lease))
+                guest.survey().for_each(|lease| summary.read_lease(lease.state))
             }
             AnyActor::Broker(_) => {}
             AnyActor::SiteAuthority(site) => {
@@ -90,15 +90,13 @@ impl Summary {
         summary
     }
 
-    fn read_lease(&mut self, state: &service_manager::State) {
+    fn read_lease(&mut self, state: Standing<'_>) {
         if let Some(held) = state.held() {
             let ticket = held.tickets[0].hash();
             self.uses.extend(held.units.keys().map(|&unit| (unit, ticket)));
             self.tickets_held = self.tickets_held.max(held.tickets.len());
         }
-        if let service_manager::State::Closed { outcome } = state {
-            self.outcomes.push(outcome.clone());
-        }
+        self.outcomes.extend(state.outcome());
     }
 
     /// S1: no unit is on two leases.
@@ -123,9 +121,10 @@ fn words(
     keys: &BTreeMap<LinkHash, Key>,
 ) -> Words {
     match &participant.0 {
-        AnyActor::ServiceManager(actor) => {
-            actor.leases().map(|(id, state)| ((who, id.number, id.part), state.word())).collect()
-        }
+        AnyActor::ServiceManager(actor) => actor
+            .survey()
+            .map(|lease| ((who, lease.id.number, lease.id.part), lease.state.word()))
+            .collect(),
         AnyActor::Broker(actor) => {
             let numbers = (GUEST..=RIVAL).flat_map(|g| (1..=MOST_REQUESTS).map(move |n| (g, n)));
             numbers.flat_map(|(guest, number)| of_request(actor, guest, number)).collect()

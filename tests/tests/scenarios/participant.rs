@@ -255,8 +255,10 @@ fn states(
 ) -> BTreeMap<(Thing, String), &'static str> {
     match actor {
         AnyActor::ServiceManager(actor) => {
-            let leases = actor.leases();
-            leases.map(|(id, state)| ((Thing::Lease, names.lease(id)), state.word())).collect()
+            let leases = actor.survey();
+            leases
+                .map(|lease| ((Thing::Lease, names.lease(lease.id)), lease.state.word()))
+                .collect()
         }
         AnyActor::Broker(actor) => {
             let requests = known.requests.iter();

@@ -1,4 +1,4 @@
-//! The transition tables of the four machines, and the diagrams drawn from them.
+//! The transition tables of the five machines, and the diagrams drawn from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -6,13 +6,14 @@ use std::num::NonZeroU32;
 
 use tenure_core::broker::machine as broker;
 use tenure_core::driver::{Epoch, UnitId};
-use tenure_core::model::identity::{ActorId, Scheme, Signer};
+use tenure_core::model::identity::{Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::machine as service_manager;
+use tenure_core::service_manager::request as service_manager_request;
 use tenure_core::site_authority::machine as site_authority;
 use tenure_core::site_authority::unit;
 use tenure_core::ticket::Ticket;
@@ -114,7 +115,6 @@ impl Table {
 
 /// One of each thing that states and events carry.
 struct Samples {
-    broker: ActorId,
     ticket: Ticket,
     extension: Ticket,
     request: Request,
@@ -159,7 +159,7 @@ fn samples() -> Samples {
         answer_by: Time::ZERO,
         properties: Properties::default(),
     };
-    Samples { broker, ticket, extension, request, receipt: Receipt::sign(what, &site), term }
+    Samples { ticket, extension, request, receipt: Receipt::sign(what, &site), term }
 }
 
 fn service_manager_table() -> Table {
@@ -170,21 +170,17 @@ fn service_manager_table() -> Table {
         epoch: Epoch(1),
         properties: Properties::default(),
     };
-    let request = || Box::new(s.request.clone());
     let step = |state: State, event: Event| state.next(event).unwrap();
-    let asking = State::Asking { broker: s.broker, request: request() };
-    let redeeming = step(asking.clone(), Event::Granted(s.ticket.clone()));
+    let redeeming = State::Redeeming { ticket: s.ticket.clone() };
     let two = step(redeeming.clone(), Event::Leased(s.term, vec![unit(0), unit(1)]));
     let one = step(redeeming.clone(), Event::Leased(s.term, vec![unit(0)]));
     let active = step(one.clone(), Event::Joined(UnitId(0), true));
-    let ask = |state: State| step(state, Event::ExtensionAsked(s.broker, request()));
+    let ask = |state: State| step(state, Event::ExtensionAsked(2));
     let grant = |state: State| step(state, Event::ExtensionGranted(s.extension.clone()));
     let leave = |state: State, then| step(state, Event::LeaveBegun(then));
     let closing = step(redeeming.clone(), Event::CloseBegun);
     let crediting = step(closing.clone(), Event::SiteClosed(vec![s.receipt.clone()]));
     let states: Vec<State> = vec![
-        asking.clone(),
-        step(asking, Event::GaveUp),
         redeeming,
         two.clone(),
         one.clone(),
@@ -204,13 +200,11 @@ fn service_manager_table() -> Table {
         step(crediting, Event::Credited),
     ];
     let events = vec![
-        Event::Granted(s.ticket.clone()),
         Event::Refused(Refusal::Forbidden),
-        Event::GaveUp,
         Event::Leased(s.term, vec![unit(0)]),
         Event::Joined(UnitId(0), true),
         Event::Joined(UnitId(0), false),
-        Event::ExtensionAsked(s.broker, request()),
+        Event::ExtensionAsked(2),
         Event::ExtensionGranted(s.extension.clone()),
         Event::ExtensionDenied,
         Event::Extended,
@@ -223,10 +217,29 @@ fn service_manager_table() -> Table {
         Event::Credited,
         Event::TermOver,
     ];
-    let births = &["Asking", "GivenUp", "Redeeming", "Closing"];
+    let births = &["Redeeming", "Closing"];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
     let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
     Table::of("service manager", births, &states, &events, |s, e| {
+        s.clone().next(e.clone()).ok().map(|next| next.word())
+    })
+}
+
+fn request_table() -> Table {
+    use service_manager_request::{Event, Group, State};
+    let refused = || Event::Refused(Refusal::Forbidden);
+    let granted = || Event::Granted(Group::of(1, 1));
+    let states = vec![
+        State::Asked,
+        State::GivenUp,
+        State::Asked.next(granted()).unwrap(),
+        State::Asked.next(refused()).unwrap(),
+        State::Unanswered,
+    ];
+    let events = vec![granted(), refused(), Event::GaveUp, Event::Expired];
+    let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
+    let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
+    Table::of("service manager request", &["Asked"], &states, &events, |s, e| {
         s.clone().next(e.clone()).ok().map(|next| next.word())
     })
 }
@@ -316,8 +329,8 @@ fn unit_table() -> Table {
     })
 }
 
-fn tables() -> [Table; 4] {
-    [service_manager_table(), broker_table(), site_authority_table(), unit_table()]
+fn tables() -> [Table; 5] {
+    [service_manager_table(), request_table(), broker_table(), site_authority_table(), unit_table()]
 }
 
 #[test]

@@ -15,8 +15,8 @@ use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::AnyActor;
-use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::machine as guest;
+use tenure_core::service_manager::{ServiceManager, Standing, request};
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority};
 use tenure_core::ticket::Ticket;
 use tenure_core::wire::message::Request;
@@ -141,26 +141,39 @@ fn leases_of_guest(actor: &ServiceManager, all: bool) -> Listing {
         let of = slices.iter().find(|(_, leases)| leases.contains(&id));
         Value::from(of.map(|(slice, _)| slice.as_str()))
     };
-    for (id, state) in actor.leases() {
-        let ([units, resource], held) = match state {
-            guest::State::Asking { request, .. } => (of_request(request), None),
-            guest::State::Redeeming { ticket } => (of_ticket(ticket), Some(ticket.bottom().term)),
-            guest::State::Joining { held }
-            | guest::State::Active { held }
-            | guest::State::Leaving { held, .. } => {
+    for survey in actor.survey() {
+        let (id, state) = (survey.id, survey.state);
+        if state.is_over() && !all {
+            continue;
+        }
+        let ([units, resource], held) = match state.lease() {
+            None => match (state, survey.request) {
+                (Standing::Request(request::State::Asked), Some((_, request))) => {
+                    (of_request(request), None)
+                }
+                (Standing::Request(_) | Standing::Lease(_), _) => {
+                    ([Value::Null, Value::Null], None)
+                }
+            },
+            Some(guest::State::Redeeming { ticket }) => {
+                (of_ticket(ticket), Some(ticket.bottom().term))
+            }
+            Some(
+                guest::State::Joining { held }
+                | guest::State::Active { held }
+                | guest::State::Leaving { held, .. },
+            ) => {
                 let [_, resource] =
                     held.tickets.first().map_or([Value::Null, Value::Null], of_ticket);
                 ([held.units.len().into(), resource], Some(held.term))
             }
-            guest::State::Closing { tickets } => {
+            Some(guest::State::Closing { tickets }) => {
                 let of = tickets.first().map_or([Value::Null, Value::Null], of_ticket);
                 (of, tickets.first().map(|ticket| ticket.bottom().term))
             }
-            guest::State::GivenUp { .. } | guest::State::Crediting { .. } => {
+            Some(guest::State::Crediting { .. } | guest::State::Closed { .. }) => {
                 ([Value::Null, Value::Null], None)
             }
-            guest::State::Closed { .. } if !all => continue,
-            guest::State::Closed { .. } => ([Value::Null, Value::Null], None),
         };
         let [start, end] = term(held);
         let (name, word) = (id.to_string(), state.word());

@@ -1,6 +1,6 @@
 //! What a service manager does for its user and its mapper: ask, extend, close.
 
-use super::ServiceManager;
+use super::{ServiceManager, Standing, request};
 use crate::actor::effect::Problem;
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, Role};
@@ -111,9 +111,9 @@ impl ServiceManager {
 
     fn extend(&mut self, now: Time, extend: Extend, out: &mut Output) -> Result<(), String> {
         let Extend { lease, duration, reason } = extend;
-        let record = self.leases.get(&lease).ok_or_else(|| format!("there is no lease {lease}"))?;
-        let (State::Joining { held } | State::Active { held }) = &record.state else {
-            return Err(format!("lease {lease} is {}, it cannot be extended", record.state.word()));
+        let standing = self.standing(lease).ok_or_else(|| format!("there is no lease {lease}"))?;
+        let Standing::Lease(State::Joining { held } | State::Active { held }) = standing else {
+            return Err(format!("lease {lease} is {}, it cannot be extended", standing.word()));
         };
         if held.extension != Extension::None {
             return Err(format!("lease {lease} is being extended already"));
@@ -151,11 +151,21 @@ impl ServiceManager {
         }
     }
 
-    /// Gives a lease back, from wherever it is in its life.
+    /// Gives a lease back, or a request up, from wherever it is in its life.
     fn close(&mut self, now: Time, lease: LeaseId, out: &mut Output) -> Result<(), String> {
-        let record = self.leases.get(&lease).ok_or_else(|| format!("there is no lease {lease}"))?;
-        match &record.state {
-            State::Asking { .. } => self.emit(now, GaveUp { number: lease.number }, out),
+        let standing = self.standing(lease).ok_or_else(|| format!("there is no lease {lease}"))?;
+        if standing.is_over() {
+            return Err(format!("lease {lease} is over"));
+        }
+        let state = match standing {
+            Standing::Request(request::State::Asked) => {
+                self.emit(now, GaveUp { number: lease.number }, out);
+                return Ok(());
+            }
+            Standing::Request(_) => return Ok(()),
+            Standing::Lease(state) => state,
+        };
+        match state {
             State::Redeeming { .. } => self.emit(now, CloseBegun { lease }, out),
             State::Leaving { held, then: AfterLeave::End } if held.awaited == 0 => {
                 self.emit(now, CloseBegun { lease }, out);
@@ -165,11 +175,10 @@ impl ServiceManager {
             | State::Leaving { then: AfterLeave::End, .. } => {
                 self.emit(now, LeaveBegun { lease, then: AfterLeave::Close }, out);
             }
-            State::GivenUp { .. }
-            | State::Leaving { then: AfterLeave::Close, .. }
+            State::Leaving { then: AfterLeave::Close, .. }
             | State::Closing { .. }
-            | State::Crediting { .. } => {}
-            State::Closed { .. } => return Err(format!("lease {lease} is over")),
+            | State::Crediting { .. }
+            | State::Closed { .. } => {}
         }
         Ok(())
     }

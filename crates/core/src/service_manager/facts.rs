@@ -32,7 +32,7 @@ facts! {
         wake: Option<Time>,
     }
 
-    /// A broker is asked for tickets: a new lease begins.
+    /// A broker is asked for tickets.
     Asked = "service-manager.asked" 1 {
         /// Whom.
         broker: ActorId,
@@ -178,13 +178,13 @@ facts! {
         lease: LeaseId,
     }
 
-    /// The term is over, less the clock margin.
+    /// The term is over, less the clock margin; or no answer to a request that was given up can come any more.
     TermOver = "service-manager.term-over" 1 {
         /// The lease.
         lease: LeaseId,
     }
 
-    /// Nothing about the lease can come any more.
+    /// No further message can refer to this lease, or to a request that never had one.
     LeaseForgotten = "service-manager.lease-forgotten" 1 {
         /// The lease.
         lease: LeaseId,

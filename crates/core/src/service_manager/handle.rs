@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::request::{self, Purpose};
 use super::{Obligation, ServiceManager, Timer};
 use crate::actor::effect::{DriverResult, Problem};
 use crate::actor::fact::truncate_text;
@@ -38,7 +39,22 @@ impl ServiceManager {
         while let Some(timer) = self.timers.due(now) {
             match timer {
                 Timer::Wake => self.emit(now, Woken {}, out),
+                Timer::Request(number) => self.request_due(now, number, out),
                 Timer::Lease(id) => self.lease_due(now, id, out),
+            }
+        }
+    }
+
+    fn request_due(&mut self, now: Time, number: u64, out: &mut Output) {
+        let lease = request::shown_as(number);
+        match self.request(number) {
+            Some(request::State::Asked) => self.emit(now, GaveUp { number }, out),
+            Some(request::State::GivenUp) => self.emit(now, TermOver { lease }, out),
+            Some(request::State::Refused { .. } | request::State::Unanswered) => {
+                self.emit(now, LeaseForgotten { lease }, out);
+            }
+            Some(request::State::Granted { .. }) | None => {
+                self.timers.set(Timer::Request(number), None);
             }
         }
     }
@@ -49,12 +65,10 @@ impl ServiceManager {
         };
         let end = record.expires_at.minus(self.base.margin());
         match &record.state {
-            State::Asking { .. } => self.emit(now, GaveUp { number: lease.number }, out),
             State::Joining { .. } | State::Active { .. } if now < end => {
                 self.emit(now, LeaveBegun { lease, then: AfterLeave::End }, out);
             }
-            State::GivenUp { .. }
-            | State::Redeeming { .. }
+            State::Redeeming { .. }
             | State::Joining { .. }
             | State::Active { .. }
             | State::Leaving { .. }
@@ -101,38 +115,35 @@ impl ServiceManager {
         out: &mut Output,
     ) -> Result<(), String> {
         let number = id.number;
-        let Some(&lease) = self.requests.get(&number) else { return Ok(()) };
-        let Some((broker, request)) = self.asked(number) else { return Ok(()) };
-        if broker != from || request.id != id {
+        let Some(request) = self.open_request(number) else { return Ok(()) };
+        if request.broker != from || request.wanted.id != id {
             return Err(format!("request {id} was not put to its sender"));
         }
-        let request = request.clone();
-        if let Err(refusal) = self.check_grant(&request, &tickets) {
-            self.not_granted(now, number, lease, refusal, out);
+        let (wanted, purpose) = (request.wanted.clone(), request.purpose);
+        let is_asked = matches!(request.state, request::State::Asked);
+        if let Err(refusal) = self.check_grant(&wanted, &tickets) {
+            self.not_granted(now, number, refusal, out);
             return Ok(());
         }
         let share = |(item, ticket)| (item, self.base.credentials.share(ticket));
         let tickets = tickets.into_iter().map(share).collect();
-        match self.lease(lease) {
-            Some(State::Asking { .. }) => self.emit(now, Granted { number, tickets }, out),
-            Some(State::GivenUp { .. }) => {
+        let lease = match (is_asked, purpose) {
+            (false, _) => {
                 self.emit(now, UnwantedGranted { number, tickets }, out);
+                return Ok(());
             }
-            Some(State::Joining { .. } | State::Active { .. }) => {
-                if let Some((_, ticket)) = tickets.into_iter().next() {
-                    self.emit(now, ExtensionGranted { lease, ticket }, out);
-                }
+            (true, Purpose::New) => {
+                self.emit(now, Granted { number, tickets }, out);
+                return Ok(());
             }
-            // A lease on its way out takes no extension; once it is out, the request is asked after once
-            // more and its ticket given back.
-            Some(State::Leaving { .. }) => {}
-            Some(
-                State::Redeeming { .. }
-                | State::Closing { .. }
-                | State::Crediting { .. }
-                | State::Closed { .. },
-            )
-            | None => {}
+            (true, Purpose::Extend(lease)) => lease,
+        };
+        // A lease on its way out takes no extension; once it is out, the request is asked after once
+        // more and its ticket given back.
+        if let Some(State::Joining { .. } | State::Active { .. }) = self.lease(lease)
+            && let Some((_, ticket)) = tickets.into_iter().next()
+        {
+            self.emit(now, ExtensionGranted { lease, ticket }, out);
         }
         Ok(())
     }
@@ -177,29 +188,13 @@ impl ServiceManager {
         held.is_none_or(|held| held.tickets.iter().all(|ticket| ticket.site() == site))
     }
 
-    fn not_granted(
-        &mut self,
-        now: Time,
-        number: u64,
-        lease: LeaseId,
-        refusal: Refusal,
-        out: &mut Output,
-    ) {
-        match self.lease(lease) {
-            Some(State::Asking { .. } | State::GivenUp { .. }) => {
-                self.emit(now, AskRefused { number, refusal }, out);
-            }
-            Some(State::Joining { .. } | State::Active { .. } | State::Leaving { .. }) => {
+    fn not_granted(&mut self, now: Time, number: u64, refusal: Refusal, out: &mut Output) {
+        match self.open_request(number).map(|request| (&request.state, request.purpose)) {
+            Some((request::State::Asked, Purpose::Extend(lease))) => {
                 self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out);
             }
-            // No request is open for these.
-            Some(
-                State::Redeeming { .. }
-                | State::Closing { .. }
-                | State::Crediting { .. }
-                | State::Closed { .. },
-            )
-            | None => {}
+            Some(_) => self.emit(now, AskRefused { number, refusal }, out),
+            None => {}
         }
     }
 
@@ -236,9 +231,7 @@ impl ServiceManager {
                     self.emit(now, Extended { lease }, out);
                 }
             }
-            State::Asking { .. }
-            | State::GivenUp { .. }
-            | State::Leaving { .. }
+            State::Leaving { .. }
             | State::Closing { .. }
             | State::Crediting { .. }
             | State::Closed { .. } => {}
@@ -263,10 +256,7 @@ impl ServiceManager {
                 held.tickets.clone()
             }
             State::Closing { tickets } => tickets.clone(),
-            State::Asking { .. }
-            | State::GivenUp { .. }
-            | State::Crediting { .. }
-            | State::Closed { .. } => return Ok(()),
+            State::Crediting { .. } | State::Closed { .. } => return Ok(()),
         };
         if tickets.first().is_none_or(|first| first.site() != from) {
             return Err(format!("lease {lease} is not at its sender's site"));
@@ -318,17 +308,14 @@ impl ServiceManager {
     ) -> Result<(), String> {
         match subject {
             Subject::Request(id) => {
-                let asked = self.asked(id.number).map(|(broker, request)| (broker, request.id));
-                match (asked, self.requests.get(&id.number).copied()) {
-                    (Some(asked), Some(lease)) if asked == (from, id) => {
-                        if !matches!(refusal, Refusal::Overloaded) {
-                            self.not_granted(now, id.number, lease, refusal, out);
-                        }
-                        Ok(())
-                    }
-                    (Some(_), Some(_)) => Err(format!("request {id} was not put to its sender")),
-                    _ => Ok(()),
+                let Some(request) = self.open_request(id.number) else { return Ok(()) };
+                if (request.broker, request.wanted.id) != (from, id) {
+                    return Err(format!("request {id} was not put to its sender"));
                 }
+                if !matches!(refusal, Refusal::Overloaded) {
+                    self.not_granted(now, id.number, refusal, out);
+                }
+                Ok(())
             }
             Subject::Ticket(ticket) => self.ticket_refused(now, from, ticket, refusal, out),
             Subject::Delegation(_) => {
@@ -374,9 +361,7 @@ impl ServiceManager {
                 self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out);
             }
             Some(
-                State::Asking { .. }
-                | State::GivenUp { .. }
-                | State::Redeeming { .. }
+                State::Redeeming { .. }
                 | State::Joining { .. }
                 | State::Active { .. }
                 | State::Leaving { .. }

@@ -1,4 +1,4 @@
-//! The life of a lease at its service manager: asked for, redeemed, joined, used, given up.
+//! The life of a lease at its service manager: redeemed, joined, used, given back.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::machine::Illegal;
 use crate::driver::UnitId;
-use crate::model::identity::ActorId;
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::ticket::Ticket;
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::{LeasedUnit, Request};
+use crate::wire::message::LeasedUnit;
 use crate::wire::refusal::Refusal;
 
 /// Where a lease is in its life at the service manager.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum State {
-    /// A broker was asked for tickets.
-    Asking {
-        /// Whom.
-        broker: ActorId,
-        /// What.
-        request: Box<Request>,
-    },
-    /// The wish is no longer wanted, or the answer would come too late; a ticket that still comes is given back.
-    GivenUp {
-        /// Who was asked.
-        broker: ActorId,
-    },
     /// The site was shown the ticket.
     Redeeming {
         /// The ticket.
@@ -103,13 +90,8 @@ pub enum UnitUse {
 pub enum Extension {
     /// None is under way.
     None,
-    /// A broker was asked.
-    Asking {
-        /// Whom.
-        broker: ActorId,
-        /// What.
-        request: Box<Request>,
-    },
+    /// A broker was asked, by the request of this number.
+    Requested(u64),
     /// The site was shown the new ticket.
     Redeeming {
         /// The ticket.
@@ -135,7 +117,7 @@ pub enum Outcome {
     Ended,
     /// It was given back before its end.
     GivenBack,
-    /// Broker or site said no.
+    /// The broker or the site said no.
     Refused(Refusal),
     /// No answer came in time.
     Unanswered,
@@ -144,18 +126,14 @@ pub enum Outcome {
 /// What happens to a lease at its service manager.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The broker sent the ticket.
-    Granted(Ticket),
-    /// The broker, or the site, said no.
+    /// The site said no.
     Refused(Refusal),
-    /// The wish is given up: nobody wants it, or no answer can be of use any more.
-    GaveUp,
     /// The site handed over the units.
     Leased(Term, Vec<LeasedUnit>),
     /// The guest's software uses a unit, or (`false`) cannot.
     Joined(UnitId, bool),
-    /// A broker was asked to extend.
-    ExtensionAsked(ActorId, Box<Request>),
+    /// A broker was asked to extend, by the request of this number.
+    ExtensionAsked(u64),
     /// The broker sent the ticket that goes on.
     ExtensionGranted(Ticket),
     /// Broker or site refused to extend, or no answer came in time.
@@ -203,19 +181,17 @@ impl Held {
 impl State {
     /// The state in a word.
     pub fn word(&self) -> &'static str {
-        use Extension::{Asking, None, Redeeming};
+        use Extension::{None, Redeeming, Requested};
         match self {
-            Self::Asking { .. } => "Asking",
-            Self::GivenUp { .. } => "GivenUp",
             Self::Redeeming { .. } => "Redeeming",
             Self::Joining { held } => match held.extension {
                 None => "Joining",
-                Asking { .. } => "Joining+asking",
+                Requested(_) => "Joining+asking",
                 Redeeming { .. } => "Joining+redeeming",
             },
             Self::Active { held } => match held.extension {
                 None => "Active",
-                Asking { .. } => "Active+asking",
+                Requested(_) => "Active+asking",
                 Redeeming { .. } => "Active+redeeming",
             },
             Self::Leaving { then: AfterLeave::End, .. } => "Leaving(end)",
@@ -232,9 +208,7 @@ impl State {
             Self::Joining { held } | Self::Active { held } | Self::Leaving { held, .. } => {
                 Some(held)
             }
-            Self::Asking { .. }
-            | Self::GivenUp { .. }
-            | Self::Redeeming { .. }
+            Self::Redeeming { .. }
             | Self::Closing { .. }
             | Self::Crediting { .. }
             | Self::Closed { .. } => None,
@@ -249,18 +223,13 @@ impl State {
             Self::Joining { held } | Self::Active { held } | Self::Leaving { held, .. } => {
                 held.tickets.first()
             }
-            Self::Asking { .. }
-            | Self::GivenUp { .. }
-            | Self::Crediting { .. }
-            | Self::Closed { .. } => None,
+            Self::Crediting { .. } | Self::Closed { .. } => None,
         }
     }
 
     /// The next state.
     pub fn next(self, event: Event) -> Result<Self, Illegal> {
         match self {
-            Self::Asking { broker, .. } => asking(broker, event),
-            Self::GivenUp { .. } => given_up(event),
             Self::Redeeming { ticket } => redeeming(ticket, event),
             Self::Joining { held } => joining(held, event),
             Self::Active { held } => active(held, event),
@@ -276,46 +245,6 @@ fn illegal(state: &'static str, event: &Event) -> Illegal {
     Illegal { machine: "service manager", state, event: event.word() }
 }
 
-fn asking(broker: ActorId, event: Event) -> Result<State, Illegal> {
-    match event {
-        Event::Granted(ticket) => Ok(State::Redeeming { ticket }),
-        Event::Refused(refusal) => Ok(State::Closed { outcome: Outcome::Refused(refusal) }),
-        Event::GaveUp => Ok(State::GivenUp { broker }),
-        Event::Leased(..)
-        | Event::Joined(..)
-        | Event::ExtensionAsked(..)
-        | Event::ExtensionGranted(_)
-        | Event::ExtensionDenied
-        | Event::Extended
-        | Event::LeaveBegun(_)
-        | Event::Left(_)
-        | Event::CloseBegun
-        | Event::SiteClosed(_)
-        | Event::Credited
-        | Event::TermOver => Err(illegal("Asking", &event)),
-    }
-}
-
-fn given_up(event: Event) -> Result<State, Illegal> {
-    match event {
-        Event::Granted(ticket) => Ok(State::Closing { tickets: vec![ticket] }),
-        Event::Refused(refusal) => Ok(State::Closed { outcome: Outcome::Refused(refusal) }),
-        Event::TermOver => Ok(State::Closed { outcome: Outcome::Unanswered }),
-        Event::GaveUp
-        | Event::Leased(..)
-        | Event::Joined(..)
-        | Event::ExtensionAsked(..)
-        | Event::ExtensionGranted(_)
-        | Event::ExtensionDenied
-        | Event::Extended
-        | Event::LeaveBegun(_)
-        | Event::Left(_)
-        | Event::CloseBegun
-        | Event::SiteClosed(_)
-        | Event::Credited => Err(illegal("GivenUp", &event)),
-    }
-}
-
 fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
     match event {
         Event::Leased(term, units) => {
@@ -329,10 +258,8 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
         Event::CloseBegun => Ok(State::Closing { tickets: vec![ticket] }),
         Event::SiteClosed(receipts) => Ok(after_site(receipts)),
         Event::TermOver => Ok(State::Closed { outcome: Outcome::Unanswered }),
-        Event::Granted(_)
-        | Event::GaveUp
-        | Event::Joined(..)
-        | Event::ExtensionAsked(..)
+        Event::Joined(..)
+        | Event::ExtensionAsked(_)
         | Event::ExtensionGranted(_)
         | Event::ExtensionDenied
         | Event::Extended
@@ -367,15 +294,15 @@ fn running(
 ) -> Result<State, Illegal> {
     let extension = std::mem::replace(&mut held.extension, Extension::None);
     match (event, extension) {
-        (Event::ExtensionAsked(broker, request), Extension::None) => {
-            held.extension = Extension::Asking { broker, request };
+        (Event::ExtensionAsked(number), Extension::None) => {
+            held.extension = Extension::Requested(number);
             Ok(stay(held))
         }
-        (Event::ExtensionGranted(ticket), Extension::Asking { request, .. }) => {
-            held.extension = Extension::Redeeming { ticket, number: request.id.number };
+        (Event::ExtensionGranted(ticket), Extension::Requested(number)) => {
+            held.extension = Extension::Redeeming { ticket, number };
             Ok(stay(held))
         }
-        (Event::ExtensionDenied, Extension::Asking { .. } | Extension::Redeeming { .. }) => {
+        (Event::ExtensionDenied, Extension::Requested(_) | Extension::Redeeming { .. }) => {
             held.tickets.truncate(if mutant!(DenialCostsATicket) { 1 } else { usize::MAX });
             Ok(stay(held))
         }
@@ -397,12 +324,10 @@ fn running(
             Ok(at_end(held, Outcome::Ended))
         }
         (
-            event @ (Event::Granted(_)
-            | Event::Refused(_)
-            | Event::GaveUp
+            event @ (Event::Refused(_)
             | Event::Leased(..)
             | Event::Joined(..)
-            | Event::ExtensionAsked(..)
+            | Event::ExtensionAsked(_)
             | Event::ExtensionGranted(_)
             | Event::ExtensionDenied
             | Event::Extended
@@ -439,12 +364,10 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
             AfterLeave::End => at_end(held, Outcome::Ended),
             AfterLeave::Close => at_end(held, Outcome::GivenBack),
         }),
-        Event::Granted(_)
-        | Event::Refused(_)
-        | Event::GaveUp
+        Event::Refused(_)
         | Event::Leased(..)
         | Event::Joined(..)
-        | Event::ExtensionAsked(..)
+        | Event::ExtensionAsked(_)
         | Event::ExtensionGranted(_)
         | Event::ExtensionDenied
         | Event::Extended
@@ -458,11 +381,9 @@ fn closing(event: Event) -> Result<State, Illegal> {
         Event::SiteClosed(receipts) => Ok(after_site(receipts)),
         Event::Refused(refusal) => Ok(State::Closed { outcome: Outcome::Refused(refusal) }),
         Event::TermOver => Ok(State::Closed { outcome: Outcome::GivenBack }),
-        Event::Granted(_)
-        | Event::GaveUp
-        | Event::Leased(..)
+        Event::Leased(..)
         | Event::Joined(..)
-        | Event::ExtensionAsked(..)
+        | Event::ExtensionAsked(_)
         | Event::ExtensionGranted(_)
         | Event::ExtensionDenied
         | Event::Extended
@@ -476,12 +397,10 @@ fn closing(event: Event) -> Result<State, Illegal> {
 fn crediting(event: Event) -> Result<State, Illegal> {
     match event {
         Event::Credited | Event::TermOver => Ok(State::Closed { outcome: Outcome::GivenBack }),
-        Event::Granted(_)
-        | Event::Refused(_)
-        | Event::GaveUp
+        Event::Refused(_)
         | Event::Leased(..)
         | Event::Joined(..)
-        | Event::ExtensionAsked(..)
+        | Event::ExtensionAsked(_)
         | Event::ExtensionGranted(_)
         | Event::ExtensionDenied
         | Event::Extended
@@ -506,7 +425,7 @@ fn after_site(receipts: Vec<Receipt>) -> State {
 fn at_end(held: Held, outcome: Outcome) -> State {
     match held.extension {
         Extension::Redeeming { .. } => State::Closing { tickets: all_tickets(held) },
-        Extension::None | Extension::Asking { .. } => State::Closed { outcome },
+        Extension::None | Extension::Requested(_) => State::Closed { outcome },
     }
 }
 
@@ -522,12 +441,10 @@ impl Event {
     /// The event in a word.
     pub fn word(&self) -> &'static str {
         match self {
-            Self::Granted(_) => "Granted",
             Self::Refused(_) => "Refused",
-            Self::GaveUp => "GaveUp",
             Self::Leased(..) => "Leased",
             Self::Joined(..) => "Joined",
-            Self::ExtensionAsked(..) => "ExtensionAsked",
+            Self::ExtensionAsked(_) => "ExtensionAsked",
             Self::ExtensionGranted(_) => "ExtensionGranted",
             Self::ExtensionDenied => "ExtensionDenied",
             Self::Extended => "Extended",

@@ -89,9 +89,7 @@ impl LeaseView<'_> {
     pub fn extendable(&self) -> bool {
         match self.state {
             State::Joining { held } | State::Active { held } => held.extension == Extension::None,
-            State::Asking { .. }
-            | State::GivenUp { .. }
-            | State::Redeeming { .. }
+            State::Redeeming { .. }
             | State::Leaving { .. }
             | State::Closing { .. }
             | State::Crediting { .. }

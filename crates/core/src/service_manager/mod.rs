@@ -7,10 +7,11 @@ pub mod facts;
 mod handle;
 pub mod machine;
 pub mod mapper;
+pub mod request;
 mod survey;
 
 pub use self::command::Command;
-pub use survey::LeaseSurvey;
+pub use survey::{LeaseSurvey, Standing};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -34,9 +35,11 @@ use crate::model::time::{Span, Term, Time};
 use crate::service_manager::facts::Fact;
 use crate::service_manager::machine::{Extension, State};
 use crate::service_manager::mapper::{Decision, View};
+use crate::service_manager::request::Request;
 use crate::ticket::Ticket;
+use crate::ticket::ledger::LEDGER_RETENTION;
 use crate::ticket::link::LinkHash;
-use crate::wire::message::{Message, Request};
+use crate::wire::message::Message;
 use crate::wire::refusal::Refusal;
 
 /// What one call of [`handle`](Actor::handle) produced.
@@ -50,8 +53,8 @@ pub struct ServiceManager {
     /// How long before the end of a lease its guest starts to leave.
     leave_before: Span,
     pub(crate) leases: BTreeMap<LeaseId, Lease>,
-    /// The lease that each open request is for: its own, or one it would extend.
-    requests: BTreeMap<u64, LeaseId>,
+    /// The requests, by number: open ones, and those that are remembered with their leases.
+    requests: BTreeMap<u64, Request>,
     by_ticket: BTreeMap<LinkHash, LeaseId>,
     /// The units held or asked for over time, by type.
     pub(crate) holdings: BTreeMap<Name, Calendar>,
@@ -60,11 +63,14 @@ pub struct ServiceManager {
     pub(crate) signals: BTreeMap<Name, i64>,
     /// The number of the last request.
     last_number: u64,
-    /// The leases that are not over.
+    /// The leases, and the requests without one, that are not over.
     live: BTreeSet<LeaseId>,
     pending: PendingEffects<Obligation>,
     timers: Timers<Timer>,
 }
+
+/// Units of a type over a term that are counted as held.
+type Bookings = Vec<(Name, Term, u32)>;
 
 /// A lease with what its state does not carry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,16 +78,14 @@ pub(crate) struct Lease {
     pub(crate) state: State,
     pub(crate) resource: Name,
     pub(crate) units: u32,
-    /// The term held or, before it is granted, the first one asked for.
+    /// The term held.
     pub(crate) term: Term,
     slice: SliceName,
     /// The fewest units that will do.
     least: NonZeroU32,
     configuration: Properties,
-    /// The request, for as long as an answer may come.
-    request: Option<Box<Request>>,
     /// What it adds to the holdings.
-    booked: Vec<(Name, Term, u32)>,
+    booked: Bookings,
     /// Its tickets, to be found by.
     tickets: Vec<LinkHash>,
     /// The site that closed it of its own accord, and why.
@@ -108,6 +112,7 @@ enum Obligation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Timer {
     Wake,
+    Request(u64),
     Lease(LeaseId),
 }
 
@@ -142,16 +147,21 @@ impl ServiceManager {
         self.leases.get(&id).map(|lease| &lease.state)
     }
 
+    /// Where a request is in its life.
+    pub fn request(&self, number: u64) -> Option<&request::State> {
+        self.requests.get(&number).map(|request| &request.state)
+    }
+
     /// All leases that are remembered.
     pub fn leases(&self) -> impl Iterator<Item = (LeaseId, &State)> {
         self.leases.iter().map(|(&id, lease)| (id, &lease.state))
     }
 
-    /// The slices and their leases.
+    /// The slices and what is in them: leases, and requests that have none.
     pub fn slices(&self) -> BTreeMap<&SliceName, Vec<LeaseId>> {
         let mut slices: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for (&id, lease) in &self.leases {
-            slices.entry(&lease.slice).or_default().push(id);
+        for survey in self.survey() {
+            slices.entry(survey.slice).or_default().push(survey.id);
         }
         slices
     }
@@ -162,8 +172,8 @@ impl ServiceManager {
         match *obligation {
             Obligation::Consult => self.rounds.open().map(|round| Effect::Consult { round }),
             Obligation::Ask(number) => {
-                let (broker, request) = self.asked(number)?;
-                send(broker, Message::Request(request.clone()))
+                let request = self.open_request(number)?;
+                send(request.broker, Message::Request(request.wanted.as_ref().clone()))
             }
             Obligation::Redeem(id) => {
                 let State::Redeeming { ticket } = self.lease(id)? else { return None };
@@ -189,25 +199,6 @@ impl ServiceManager {
                 let issuer = receipts.first()?.what.issuer;
                 send(issuer, Message::Credit { receipts: receipts.clone() })
             }
-        }
-    }
-
-    /// The broker and the request of an open number.
-    fn asked(&self, number: u64) -> Option<(ActorId, &Request)> {
-        let lease = self.leases.get(self.requests.get(&number)?)?;
-        match &lease.state {
-            State::Asking { broker, request } => Some((*broker, request)),
-            State::GivenUp { broker } => Some((*broker, lease.request.as_deref()?)),
-            State::Joining { held } | State::Active { held } | State::Leaving { held, .. } => {
-                match &held.extension {
-                    Extension::Asking { broker, request } => Some((*broker, request)),
-                    Extension::None | Extension::Redeeming { .. } => None,
-                }
-            }
-            State::Redeeming { .. }
-            | State::Closing { .. }
-            | State::Crediting { .. }
-            | State::Closed { .. } => None,
         }
     }
 
@@ -334,8 +325,10 @@ impl Actor for ServiceManager {
                 *timers,
             ),
         ) = snapshot::read(Role::ServiceManager, &settings, bytes)?;
-        let is_live = |(&id, lease): (&LeaseId, &Lease)| is_live(&lease.state).then_some(id);
-        *live = leases.iter().filter_map(is_live).collect();
+        let alone = requests.iter().filter(|(_, r)| r.stands_alone() && r.state.is_open());
+        let alone = alone.map(|(&number, _)| request::shown_as(number));
+        let leases = leases.iter().filter(|(_, lease)| is_live(&lease.state));
+        *live = leases.map(|(&id, _)| id).chain(alone).collect();
         Ok(())
     }
 
@@ -355,7 +348,7 @@ impl Actor for ServiceManager {
     }
 
     fn unfinished(&self, most: usize) -> Vec<String> {
-        let live = self.live.iter().filter_map(|id| Some((id, self.lease(*id)?)));
+        let live = self.live.iter().filter_map(|id| Some((id, self.standing(*id)?)));
         at_most(live.map(|(id, state)| format!("lease {id} is {}", state.word())), most)
     }
 
@@ -370,6 +363,30 @@ impl Actor for ServiceManager {
 
 fn is_live(state: &State) -> bool {
     !matches!(state, State::Closed { .. })
+}
+
+/// Counts units as held, or about to be.
+fn book(
+    holdings: &mut BTreeMap<Name, Calendar>,
+    booked: &mut Bookings,
+    resource: &Name,
+    term: Term,
+    units: u32,
+    at: Time,
+) {
+    let calendar = holdings.entry(resource.clone()).or_default();
+    calendar.forget_until(at.minus(LEDGER_RETENTION));
+    calendar.add(term, i64::from(units));
+    booked.push((resource.clone(), term, units));
+}
+
+/// Counts what was booked as held no longer, from `from` on.
+fn unbook(holdings: &mut BTreeMap<Name, Calendar>, booked: &mut Bookings, from: Time) {
+    for (resource, term, units) in booked.drain(..) {
+        if let Some(rest) = term.from(from) {
+            holdings.entry(resource).or_default().add(rest, -i64::from(units));
+        }
+    }
 }
 
 fn wrong(input: &'static str) -> Problem {

@@ -1,16 +1,74 @@
 //! What a service manager shows of its leases to whoever looks.
 
+use super::request::{self, Request};
 use super::{Lease, ServiceManager};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::Term;
-use crate::service_manager::machine::State;
+use crate::service_manager::machine::{Held, Outcome, State};
+use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
-use crate::wire::message::Request;
+use crate::wire::message::Request as Wanted;
 use crate::wire::refusal::Refusal;
 
-/// A lease as its service manager knows it.
+/// A lease, or a request that has none: what is shown under one name.
+#[derive(Clone, Copy, Debug)]
+pub enum Standing<'a> {
+    /// A request without a lease.
+    Request(&'a request::State),
+    /// A lease.
+    Lease(&'a State),
+}
+
+impl<'a> Standing<'a> {
+    /// Where it is in its life, in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Request(request::State::Asked) => "Asking",
+            Self::Request(request::State::Refused { .. } | request::State::Unanswered) => "Closed",
+            Self::Request(state) => state.word(),
+            Self::Lease(state) => state.word(),
+        }
+    }
+
+    /// The state of the lease, if it is one.
+    pub fn lease(self) -> Option<&'a State> {
+        match self {
+            Self::Request(_) => None,
+            Self::Lease(state) => Some(state),
+        }
+    }
+
+    /// What is held, while units are.
+    pub fn held(self) -> Option<&'a Held> {
+        self.lease()?.held()
+    }
+
+    /// The lease's own ticket, while it has one.
+    pub fn ticket(self) -> Option<&'a Ticket> {
+        self.lease()?.ticket()
+    }
+
+    /// Whether it is over.
+    pub fn is_over(self) -> bool {
+        self.outcome().is_some()
+    }
+
+    /// How it went, if it is over.
+    pub fn outcome(self) -> Option<Outcome> {
+        match self {
+            Self::Request(request::State::Refused { refusal }) => {
+                Some(Outcome::Refused(refusal.clone()))
+            }
+            Self::Request(request::State::Unanswered) => Some(Outcome::Unanswered),
+            Self::Lease(State::Closed { outcome }) => Some(outcome.clone()),
+            Self::Request(_) | Self::Lease(_) => None,
+        }
+    }
+}
+
+/// A lease, or a request without one, as its service manager knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseSurvey<'a> {
     /// Its name.
@@ -18,7 +76,7 @@ pub struct LeaseSurvey<'a> {
     /// Its group.
     pub slice: &'a SliceName,
     /// Where it is in its life.
-    pub state: &'a State,
+    pub state: Standing<'a>,
     /// The type of its units.
     pub resource: &'a Name,
     /// How many it has or wants.
@@ -27,8 +85,8 @@ pub struct LeaseSurvey<'a> {
     pub least: u32,
     /// The term held or, before it is granted, the first one asked for.
     pub term: Term,
-    /// The request, for as long as an answer may come.
-    pub request: Option<&'a Request>,
+    /// The request and its broker, of a request without a lease.
+    pub request: Option<(ActorId, &'a Wanted)>,
     /// Its tickets: its own, then those of its extensions.
     pub tickets: &'a [LinkHash],
     /// The site that closed it of its own accord, and why.
@@ -36,14 +94,47 @@ pub struct LeaseSurvey<'a> {
 }
 
 impl ServiceManager {
-    /// All leases that are remembered, in the order in which they were asked for.
+    /// All leases that are remembered and requests without one, in the order in which they were asked for.
     pub fn survey(&self) -> impl Iterator<Item = LeaseSurvey<'_>> {
-        self.leases.iter().map(|(&id, lease)| lease.survey(id))
+        self.requests.iter().flat_map(|(&number, request)| {
+            let leases = if let request::State::Granted { group } = &request.state {
+                Some(group.leases().filter_map(|id| Some(self.leases.get(&id)?.survey(id))))
+            } else {
+                None
+            };
+            request.survey(number).into_iter().chain(leases.into_iter().flatten())
+        })
     }
 
-    /// One lease, if it is remembered.
+    /// One lease, or request without one, if it is remembered.
     pub fn survey_of(&self, id: LeaseId) -> Option<LeaseSurvey<'_>> {
-        self.leases.get(&id).map(|lease| lease.survey(id))
+        match self.leases.get(&id) {
+            Some(lease) => Some(lease.survey(id)),
+            None => self.requests.get(&id.number)?.survey(id.number).filter(|found| found.id == id),
+        }
+    }
+
+    /// Where a lease, or a request without one, is in its life.
+    pub fn standing(&self, id: LeaseId) -> Option<Standing<'_>> {
+        self.survey_of(id).map(|survey| survey.state)
+    }
+}
+
+impl Request {
+    /// What is shown of a request that has no lease.
+    fn survey(&self, number: u64) -> Option<LeaseSurvey<'_>> {
+        self.stands_alone().then_some(LeaseSurvey {
+            id: request::shown_as(number),
+            slice: &self.slice,
+            state: Standing::Request(&self.state),
+            resource: self.resource()?,
+            units: self.units(),
+            least: self.least(),
+            term: self.term()?,
+            request: Some((self.broker, &self.wanted)),
+            tickets: &[],
+            closed_by: None,
+        })
     }
 }
 
@@ -52,12 +143,12 @@ impl Lease {
         LeaseSurvey {
             id,
             slice: &self.slice,
-            state: &self.state,
+            state: Standing::Lease(&self.state),
             resource: &self.resource,
             units: self.units,
             least: self.least.get(),
             term: self.term,
-            request: self.request.as_deref(),
+            request: None,
             tickets: &self.tickets,
             closed_by: self.closed_by.as_ref(),
         }

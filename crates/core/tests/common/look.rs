@@ -6,8 +6,8 @@ use tenure_core::runtime::{AnyActor, Entry};
 use tenure_core::broker::Broker;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::runtime::journal::{Journal as _, MemoryJournal};
-use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::machine::{Extension, State};
+use tenure_core::service_manager::{ServiceManager, Standing};
 use tenure_core::site_authority::SiteAuthority;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
@@ -60,7 +60,7 @@ impl World {
 
     /// The state of a lease at its guest in a word.
     pub(crate) fn state(&self, who: u8, lease: LeaseId) -> &'static str {
-        self.guest(who).lease(lease).map_or("forgotten", State::word)
+        self.guest(who).standing(lease).map_or("forgotten", Standing::word)
     }
 
     /// The state of a lease at the site in a word.
@@ -85,10 +85,7 @@ impl World {
                 tickets
             }
             State::Closing { tickets } => tickets.clone(),
-            State::Asking { .. }
-            | State::GivenUp { .. }
-            | State::Crediting { .. }
-            | State::Closed { .. } => Vec::new(),
+            State::Crediting { .. } | State::Closed { .. } => Vec::new(),
         }
     }
 

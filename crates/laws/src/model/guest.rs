@@ -6,8 +6,10 @@ use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
+use tenure_core::service_manager::Standing;
 use tenure_core::service_manager::facts::{Asked, Fact};
 use tenure_core::service_manager::machine::{Event, Extension, Held, Outcome, State};
+use tenure_core::service_manager::request;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::Request;
@@ -23,9 +25,9 @@ pub(crate) struct GuestModel {
     pub(crate) tickets: BTreeMap<LinkHash, LeaseId>,
 }
 
-/// A lease at its guest.
+/// A lease at its guest, or a request without one.
 pub(crate) struct GuestLease {
-    pub(crate) state: State,
+    pub(crate) stage: Stage,
     /// The request that it came of.
     pub(crate) number: u64,
     /// Its first ticket, once it has one.
@@ -35,9 +37,28 @@ pub(crate) struct GuestLease {
     pub(crate) forgotten: bool,
 }
 
+/// Whether there is a lease yet.
+#[derive(Clone)]
+pub(crate) enum Stage {
+    Request(request::State),
+    Lease(State),
+}
+
 impl GuestLease {
     pub(crate) fn word(&self) -> &'static str {
-        if self.forgotten { NOTHING } else { self.state.word() }
+        if self.forgotten { NOTHING } else { self.standing().word() }
+    }
+
+    pub(crate) fn standing(&self) -> Standing<'_> {
+        match &self.stage {
+            Stage::Request(state) => Standing::Request(state),
+            Stage::Lease(state) => Standing::Lease(state),
+        }
+    }
+
+    /// Whether an answer to the request may still come.
+    pub(crate) fn waits(&self) -> bool {
+        matches!(&self.stage, Stage::Request(state) if state.is_open())
     }
 }
 
@@ -49,9 +70,12 @@ impl GuestModel {
             Fact::Granted(fact) => self.granted(fact.number, &fact.tickets, &mut news)?,
             Fact::UnwantedGranted(fact) => self.granted(fact.number, &fact.tickets, &mut news)?,
             Fact::AskRefused(fact) => {
-                self.step(first(fact.number), Event::Refused(fact.refusal.clone()), &mut news)?;
+                let event = request::Event::Refused(fact.refusal.clone());
+                self.step_request(fact.number, event, &mut news)?;
             }
-            Fact::GaveUp(fact) => self.step(first(fact.number), Event::GaveUp, &mut news)?,
+            Fact::GaveUp(fact) => {
+                self.step_request(fact.number, request::Event::GaveUp, &mut news)?;
+            }
             Fact::Leased(fact) => {
                 self.step(fact.lease, Event::Leased(fact.term, fact.units.clone()), &mut news)?;
             }
@@ -64,8 +88,8 @@ impl GuestModel {
             Fact::Left(fact) => self.step(fact.lease, Event::Left(fact.unit), &mut news)?,
             Fact::ExtensionAsked(fact) => {
                 let (number, request) = (fact.request.id.number, fact.request.clone());
-                self.requests.insert(number, (fact.broker, request.clone(), fact.lease));
-                let event = Event::ExtensionAsked(fact.broker, Box::new(request));
+                self.requests.insert(number, (fact.broker, request, fact.lease));
+                let event = Event::ExtensionAsked(number);
                 self.step(fact.lease, event, &mut news)?;
             }
             Fact::ExtensionGranted(fact) => {
@@ -84,7 +108,14 @@ impl GuestModel {
                 self.step(fact.lease, Event::SiteClosed(fact.receipts.clone()), &mut news)?;
             }
             Fact::Credited(fact) => self.step(fact.lease, Event::Credited, &mut news)?,
-            Fact::TermOver(fact) => self.step(fact.lease, Event::TermOver, &mut news)?,
+            Fact::TermOver(fact) => match self.leases.get(&fact.lease).map(|l| &l.stage) {
+                Some(Stage::Request(_)) => {
+                    self.step_request(fact.lease.number, request::Event::Expired, &mut news)?;
+                }
+                Some(Stage::Lease(_)) | None => {
+                    self.step(fact.lease, Event::TermOver, &mut news)?;
+                }
+            },
             Fact::LeaseForgotten(fact) => {
                 let lease =
                     self.leases.get_mut(&fact.lease).ok_or_else(|| unfounded(fact.lease))?;
@@ -99,29 +130,45 @@ impl GuestModel {
     fn asked(&mut self, fact: &Asked, news: &mut News) {
         let (number, request) = (fact.request.id.number, fact.request.clone());
         let expires_at = request.last_end();
-        self.requests.insert(number, (fact.broker, request.clone(), first(number)));
-        let state = State::Asking { broker: fact.broker, request: Box::new(request) };
-        self.born(first(number), state, (number, expires_at), None, news);
+        self.requests.insert(number, (fact.broker, request, first(number)));
+        let asked = Stage::Request(request::State::Asked);
+        self.born(first(number), asked, (number, expires_at), None, news);
     }
 
     fn born(
         &mut self,
         id: LeaseId,
-        state: State,
+        stage: Stage,
         (number, expires_at): (u64, Time),
         first: Option<Ticket>,
         news: &mut News,
     ) {
         let before = self.leases.get(&id).map_or(NOTHING, GuestLease::word);
-        news.moved(id, before, state.word());
         if let Some(ticket) = &first {
             self.tickets.insert(ticket.hash(), id);
         }
-        let lease = GuestLease { state, number, first, expires_at, forgotten: false };
+        let lease = GuestLease { stage, number, first, expires_at, forgotten: false };
+        news.moved(id, before, lease.word());
         self.leases.insert(id, lease);
     }
 
-    /// Each ticket becomes a lease: the first the one that asked, the others new ones beside it.
+    /// Moves on a request that has no lease.
+    fn step_request(
+        &mut self,
+        number: u64,
+        event: request::Event,
+        news: &mut News,
+    ) -> Result<(), Unfounded> {
+        let id = first(number);
+        let record = self.leases.get_mut(&id).ok_or_else(|| unfounded(id))?;
+        let from = record.word();
+        let Stage::Request(state) = &mut record.stage else { return Err(unfounded(id)) };
+        *state = std::mem::replace(state, request::State::Unanswered).next(event)?;
+        news.moved(id, from, record.word());
+        Ok(())
+    }
+
+    /// Each ticket becomes a lease.
     fn granted(
         &mut self,
         number: u64,
@@ -129,11 +176,20 @@ impl GuestModel {
         news: &mut News,
     ) -> Result<(), Unfounded> {
         let asked = self.leases.get(&first(number)).ok_or_else(|| unfounded(first(number)))?;
-        let asked = asked.state.clone();
-        for (part, (_, ticket)) in (0u16..).zip(tickets) {
-            let state = asked.clone().next(Event::Granted(ticket.clone()))?;
+        let Stage::Request(asked) = asked.stage.clone() else {
+            return Err(unfounded(first(number)));
+        };
+        let wanted = matches!(asked, request::State::Asked);
+        let group = request::Group::of(number, tickets.len());
+        asked.next(request::Event::Granted(group.clone()))?;
+        for (id, (_, ticket)) in group.leases().zip(tickets) {
             let over = (number, ticket.bottom().term.end());
-            self.born(LeaseId { number, part }, state, over, Some(ticket.clone()), news);
+            let state = if wanted {
+                State::Redeeming { ticket: ticket.clone() }
+            } else {
+                State::Closing { tickets: vec![ticket.clone()] }
+            };
+            self.born(id, Stage::Lease(state), over, Some(ticket.clone()), news);
         }
         Ok(())
     }
@@ -141,27 +197,29 @@ impl GuestModel {
     /// Moves a lease on, with what becomes of its extension.
     fn step(&mut self, id: LeaseId, event: Event, news: &mut News) -> Result<(), Unfounded> {
         let lease = self.leases.get_mut(&id).ok_or_else(|| unfounded(id))?;
-        let from = lease.state.word();
-        let extension = lease.state.held().map(|held| held.extension.clone());
+        let from = lease.standing().word();
+        let Stage::Lease(state) = &mut lease.stage else { return Err(unfounded(id)) };
+        let extension = state.held().map(|held| held.extension.clone());
         let denied = matches!(event, Event::ExtensionDenied);
         let gone = State::Closed { outcome: Outcome::Unanswered };
-        lease.state = std::mem::replace(&mut lease.state, gone).next(event)?;
-        if let Some(held) = lease.state.held() {
+        *state = std::mem::replace(state, gone).next(event)?;
+        if let Some(held) = state.held() {
             lease.expires_at = held.term.end();
         }
-        news.moved(id, from, lease.state.word());
-        let held = lease.state.held().is_some();
+        let held = state.held().is_some();
+        news.moved(id, from, lease.standing().word());
         match extension {
-            // A wish that outlives its lease is a wish that was given up.
-            Some(Extension::Asking { broker, request }) if !held => {
-                let (own, expires_at) = (request.id.number, request.last_end());
-                let state = State::GivenUp { broker };
-                self.born(first(own), state, (own, expires_at), None, news);
+            // A request that outlives its lease is given up.
+            Some(Extension::Requested(own)) if !held => {
+                let (_, request, _) = self.requests.get(&own).ok_or_else(|| unfounded(own))?;
+                let expires_at = request.last_end();
+                let given_up = request::State::Asked.next(request::Event::GaveUp)?;
+                self.born(first(own), Stage::Request(given_up), (own, expires_at), None, news);
             }
             // A ticket that its site would not take is given back.
             Some(Extension::Redeeming { ticket, number: own }) if denied => {
                 let expires_at = ticket.bottom().term.end();
-                let state = State::Closing { tickets: vec![ticket.clone()] };
+                let state = Stage::Lease(State::Closing { tickets: vec![ticket.clone()] });
                 self.born(first(own), state, (own, expires_at), Some(ticket), news);
             }
             Some(_) | None => {}
@@ -171,19 +229,17 @@ impl GuestModel {
 
     /// Whether the answer to a request is still waited for.
     pub(crate) fn waits_for(&self, number: u64) -> bool {
-        let own = self.leases.get(&first(number)).map(|lease| &lease.state);
-        if matches!(own, Some(State::Asking { .. } | State::GivenUp { .. })) {
+        if self.leases.get(&first(number)).is_some_and(GuestLease::waits) {
             return true;
         }
         let lease = self.requests.get(&number).map(|(_, _, lease)| *lease);
         let held = lease.and_then(|lease| self.held(lease));
-        matches!(held.map(|held| &held.extension), Some(Extension::Asking { request, .. })
-            if request.id.number == number)
+        matches!(held.map(|held| &held.extension), Some(Extension::Requested(own)) if *own == number)
     }
 
     /// What is held under a lease.
     pub(crate) fn held(&self, id: LeaseId) -> Option<&Held> {
-        self.leases.get(&id)?.state.held()
+        self.leases.get(&id)?.standing().held()
     }
 }
 

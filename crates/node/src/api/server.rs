@@ -185,9 +185,8 @@ impl AppState {
         let (name, names, now) = (manager.clone(), self.names.clone(), self.now());
         let (me, found) = (self.actor(Role::ServiceManager, manager)?.card().id, self.found());
         let leases = self.guest(manager, move |guest| {
-            let leases = guest.survey().filter(|lease| {
-                wanted(lease.id, lease.slice, matches!(lease.state, State::Closed { .. }))
-            });
+            let leases =
+                guest.survey().filter(|lease| wanted(lease.id, lease.slice, lease.state.is_over()));
             let views = leases.map(|lease| view::lease((&name, me), &names, &lease, &found, now));
             Some(views.take(MOST).collect())
         });
@@ -213,8 +212,7 @@ impl AppState {
         let name = lease.clone();
         let found = self.guest(&manager, move |guest| {
             let meant = guest.survey().filter(|lease| name.means(lease.id));
-            let (over, open): (Vec<_>, Vec<_>) =
-                meant.partition(|lease| matches!(lease.state, State::Closed { .. }));
+            let (over, open): (Vec<_>, Vec<_>) = meant.partition(|lease| lease.state.is_over());
             let parts = if open.is_empty() { over } else { open };
             Some(parts.into_iter().map(|lease| lease.id).collect::<Vec<_>>())
         });
@@ -407,7 +405,7 @@ impl AppState {
                 (handle.card().name.clone(), self.names.clone(), hash.clone());
             let found = self.guest(&handle.card().name, move |guest| {
                 let tickets = guest.survey().flat_map(|lease| {
-                    let held = tickets_of(lease.state).into_iter();
+                    let held = lease.state.lease().into_iter().flat_map(tickets_of);
                     held.map(move |ticket| (lease.id, ticket)).collect::<Vec<_>>()
                 });
                 let mut found =

@@ -360,10 +360,10 @@ pub(super) fn lease(
     let units = units.map(|unit| lease_unit((me, of), unit, found));
     let extension = held.and_then(|held| match held.extension {
         Extension::None => None,
-        Extension::Asking { .. } => Some("asking".to_owned()),
+        Extension::Requested(_) => Some("asking".to_owned()),
         Extension::Redeeming { .. } => Some("redeeming".to_owned()),
     });
-    let outcome = if let State::Closed { outcome } = lease.state { Some(outcome) } else { None };
+    let outcome = lease.state.outcome();
     LeaseView {
         lease: lease_name(manager.as_str(), lease.id),
         slice: lease.slice.to_string(),
@@ -376,8 +376,8 @@ pub(super) fn lease(
         left_s: lease.term.end().since(now).as_secs_f64(),
         site: site_name.clone(),
         extension,
-        outcome: outcome.map(|outcome| outcome_word(outcome, lease.closed_by).to_owned()),
-        refusal: match (outcome, lease.closed_by) {
+        outcome: outcome.as_ref().map(|outcome| outcome_word(outcome, lease.closed_by).to_owned()),
+        refusal: match (&outcome, lease.closed_by) {
             (Some(Outcome::Refused(refusal)), _) => Some(RefusalView::of(refusal)),
             (_, Some((_, refusal))) => {
                 Some(RefusalView { by: site_name.clone(), ..RefusalView::of(refusal) })
@@ -421,8 +421,8 @@ pub(super) fn slices(manager: &Name, actor: &ServiceManager) -> Vec<SliceView> {
             units: 0,
         };
         let slice = slices.entry(lease.slice).or_insert_with(empty);
-        slice.leases += u32::from(!matches!(lease.state, State::Closed { .. }));
-        slice.active += u32::from(matches!(lease.state, State::Active { .. }));
+        slice.leases += u32::from(!lease.state.is_over());
+        slice.active += u32::from(matches!(lease.state.lease(), Some(State::Active { .. })));
         let units = lease.state.held().map_or(0, |held| held.units.len());
         slice.units += u32::try_from(units).unwrap_or(u32::MAX);
     }

@@ -16,7 +16,7 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
 use tenure_core::runtime::AnyActor;
-use tenure_core::service_manager::machine::{State, UnitUse};
+use tenure_core::service_manager::machine::{Held, UnitUse};
 use tenure_core::site_authority::unit;
 use tracing::warn;
 
@@ -78,17 +78,16 @@ impl Subject {
                 let subject = |(unit, epoch)| Self { site: id, unit, epoch, lease: None };
                 live.map(|unit| subject((unit.id, unit.epoch))).collect()
             }
-            AnyActor::ServiceManager(guest) => {
-                guest.survey().flat_map(|lease| Self::of_lease(lease.id, lease.state)).collect()
-            }
+            AnyActor::ServiceManager(guest) => guest
+                .survey()
+                .flat_map(|lease| Self::of_lease(lease.id, lease.state.held()))
+                .collect(),
             AnyActor::Broker(_) => Vec::new(),
         }
     }
 
-    fn of_lease(lease: LeaseId, state: &State) -> Vec<Self> {
-        let Some((held, ticket)) =
-            state.held().and_then(|held| Some((held, held.tickets.first()?)))
-        else {
+    fn of_lease(lease: LeaseId, held: Option<&Held>) -> Vec<Self> {
+        let Some((held, ticket)) = held.and_then(|held| Some((held, held.tickets.first()?))) else {
             return Vec::new();
         };
         let joined = held.units.iter().filter(|(_, (_, usage))| *usage == UnitUse::Joined);

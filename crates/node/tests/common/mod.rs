@@ -22,7 +22,6 @@ use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
-use tenure_core::service_manager::machine::State;
 use tenure_core::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::wire::message::Item;
@@ -253,7 +252,7 @@ pub(crate) fn now() -> Time {
 pub(crate) async fn state(guest: &Handle, lease: LeaseId) -> String {
     let word = guest.query(move |hosted| {
         let AnyActor::ServiceManager(actor) = hosted else { return String::new() };
-        actor.lease(lease).map_or_else(String::new, |state: &State| state.word().to_owned())
+        actor.standing(lease).map_or_else(String::new, |state| state.word().to_owned())
     });
     word.await.unwrap_or_else(|_| "down".to_owned())
 }

@@ -37,7 +37,7 @@ impl Subject {
 
     fn state(self, actor: &AnyActor) -> Option<&'static str> {
         Some(match (self, actor) {
-            (Self::Guest(id), AnyActor::ServiceManager(actor)) => actor.lease(id)?.word(),
+            (Self::Guest(id), AnyActor::ServiceManager(actor)) => actor.standing(id)?.word(),
             (Self::Request(id), AnyActor::Broker(actor)) => actor.request(id)?.word(),
             (Self::Lease(hash), AnyActor::SiteAuthority(actor)) => actor.lease(hash)?.word(),
             (Self::Unit(id), AnyActor::SiteAuthority(_)) => unit_state(actor, id)?.word(),

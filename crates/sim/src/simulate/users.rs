@@ -41,7 +41,7 @@ impl World {
         let AnyActor::ServiceManager(guest) = &self.participants[who].fold else {
             return 0;
         };
-        guest.leases().last().map_or(1, |(id, _)| id.number + 1)
+        guest.survey().last().map_or(1, |lease| lease.id.number + 1)
     }
 
     /// What a guest may want: mostly sensible, at times what cannot be had.

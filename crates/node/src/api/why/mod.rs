@@ -13,8 +13,8 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::runtime::AnyActor;
-use tenure_core::service_manager::LeaseSurvey;
 use tenure_core::service_manager::machine::{Outcome, State, UnitUse};
+use tenure_core::service_manager::{LeaseSurvey, Standing, request};
 use tenure_core::site_authority::SiteAuthority;
 use tenure_core::site_authority::machine::State as SiteState;
 use tenure_core::site_authority::unit;
@@ -390,8 +390,8 @@ impl Inquiry<'_> {
 
 /// What a lease waits for, and what its service manager says about it.
 fn waits(lease: &LeaseSurvey<'_>, origin: ActorId) -> (Waits, String) {
-    if let (State::Crediting { .. } | State::Closed { .. }, Some((_, refusal))) =
-        (lease.state, lease.closed_by)
+    if let (Some(State::Crediting { .. } | State::Closed { .. }), Some((_, refusal))) =
+        (lease.state.lease(), lease.closed_by)
     {
         return (
             Waits::Refused(Box::new(refusal.clone())),
@@ -399,18 +399,26 @@ fn waits(lease: &LeaseSurvey<'_>, origin: ActorId) -> (Waits, String) {
         );
     }
     let nothing = |reason: &str| (Waits::Nothing(reason.to_owned(), None), reason.to_owned());
-    match lease.state {
-        State::Asking { broker, request } => {
+    if let Some(outcome) = lease.state.outcome() {
+        return has_gone(&outcome);
+    }
+    let state = match (lease.state, lease.request) {
+        (Standing::Request(request::State::Asked), Some((broker, request))) => {
             let id = RequestId { origin, number: request.id.number };
             let until = view::time(request.answer_by);
-            (
-                Waits::Broker(*broker, id),
+            return (
+                Waits::Broker(broker, id),
                 format!("a broker was asked; an answer is of use until {until}"),
-            )
+            );
         }
-        State::GivenUp { .. } => nothing(
-            "the broker's answer did not come in time; a ticket that still comes is given back",
-        ),
+        (Standing::Request(_), _) => {
+            return nothing(
+                "the broker's answer did not come in time; a ticket that still comes is given back",
+            );
+        }
+        (Standing::Lease(state), _) => state,
+    };
+    match state {
         State::Redeeming { ticket } => {
             let says = format!("the site was shown ticket {}", ticket.hash());
             (Waits::Site(ticket.site(), ticket.hash()), says)
@@ -447,18 +455,19 @@ fn waits(lease: &LeaseSurvey<'_>, origin: ActorId) -> (Waits, String) {
         State::Crediting { .. } => {
             nothing("the broker was shown the receipts, and has yet to take them")
         }
-        State::Closed { outcome } => {
-            let waits = over(outcome);
-            let says = match &waits {
-                Waits::Nothing(says, _) => says.clone(),
-                Waits::Refused(refusal) => {
-                    format!("it was refused: {refusal}")
-                }
-                Waits::Broker(..) | Waits::Site(..) => String::new(),
-            };
-            (waits, says)
-        }
+        State::Closed { outcome } => has_gone(outcome),
     }
+}
+
+/// How a lease went, and what its service manager says about it.
+fn has_gone(outcome: &Outcome) -> (Waits, String) {
+    let waits = over(outcome);
+    let says = match &waits {
+        Waits::Nothing(says, _) => says.clone(),
+        Waits::Refused(refusal) => format!("it was refused: {refusal}"),
+        Waits::Broker(..) | Waits::Site(..) => String::new(),
+    };
+    (waits, says)
 }
 
 /// What to do about a unit in quarantine.

@@ -1,0 +1,418 @@
+//! The life of a request at its service manager: put to a broker, then answered or given up.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bookings, Lease, Obligation, ServiceManager, Timer};
+use crate::actor::fact::BadFact;
+use crate::actor::machine::Illegal;
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::property::Properties;
+use crate::model::slice::{LeaseId, SliceName};
+use crate::model::time::{Span, Term, Time};
+use crate::mutants::mutant;
+use crate::service_manager::facts::{Asked, ExtensionAsked};
+use crate::service_manager::machine::State as LeaseState;
+use crate::ticket::Ticket;
+use crate::ticket::link::Link;
+use crate::wire::message::{Item, Request as Wanted};
+use crate::wire::refusal::Refusal;
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// New leases.
+    New,
+    /// A ticket that extends a lease.
+    Extend(LeaseId),
+}
+
+/// Where a request is in its life at the service manager.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    /// A broker was asked.
+    Asked,
+    /// Nobody wants it any more, or the answer would come too late. The broker is asked on; a ticket that
+    /// still comes is given back.
+    GivenUp,
+    /// The broker sent tickets.
+    Granted {
+        /// The leases they became.
+        group: Group,
+    },
+    /// The broker said no.
+    Refused {
+        /// Why.
+        refusal: Refusal,
+    },
+    /// No answer came in time.
+    Unanswered,
+}
+
+/// What happens to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The broker sent tickets, which become these leases.
+    Granted(Group),
+    /// The broker said no.
+    Refused(Refusal),
+    /// Nobody wants it any more, or no answer can be of use.
+    GaveUp,
+    /// No answer can come any more.
+    Expired,
+}
+
+/// The leases that one request granted. They are granted all together, and the request is remembered for
+/// as long as one of them is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    number: u64,
+    leases: BTreeSet<LeaseId>,
+}
+
+impl Group {
+    /// The first leases of the request of this number. A ticket that extends a lease becomes none.
+    pub fn of(number: u64, leases: usize) -> Self {
+        let parts = (0u16..).take(leases);
+        Self { number, leases: parts.map(|part| LeaseId { number, part }).collect() }
+    }
+
+    /// The number of the request.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The leases that are remembered.
+    pub fn leases(&self) -> impl Iterator<Item = LeaseId> {
+        self.leases.iter().copied()
+    }
+}
+
+impl State {
+    /// The state in a word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Asked => "Asked",
+            Self::GivenUp => "GivenUp",
+            Self::Granted { .. } => "Granted",
+            Self::Refused { .. } => "Refused",
+            Self::Unanswered => "Unanswered",
+        }
+    }
+
+    /// Whether an answer may still come.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Asked | Self::GivenUp)
+    }
+
+    /// The next state.
+    pub fn next(self, event: Event) -> Result<Self, Illegal> {
+        match (self, event) {
+            (Self::Asked | Self::GivenUp, Event::Granted(group)) => Ok(Self::Granted { group }),
+            (Self::Asked | Self::GivenUp, Event::Refused(refusal)) => Ok(Self::Refused { refusal }),
+            (Self::Asked, Event::GaveUp) => Ok(Self::GivenUp),
+            (Self::GivenUp, Event::Expired) => Ok(Self::Unanswered),
+            (state @ Self::Asked, event @ Event::Expired)
+            | (state @ Self::GivenUp, event @ Event::GaveUp)
+            | (
+                state @ (Self::Granted { .. } | Self::Refused { .. } | Self::Unanswered),
+                event @ (Event::Granted(_) | Event::Refused(_) | Event::GaveUp | Event::Expired),
+            ) => Err(Illegal { machine: "request", state: state.word(), event: event.word() }),
+        }
+    }
+}
+
+impl Event {
+    /// The event in a word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Granted(_) => "Granted",
+            Self::Refused(_) => "Refused",
+            Self::GaveUp => "GaveUp",
+            Self::Expired => "Expired",
+        }
+    }
+}
+
+/// A request with what its state does not carry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Request {
+    pub(super) state: State,
+    pub(super) purpose: Purpose,
+    /// Whom it was put to.
+    pub(super) broker: ActorId,
+    /// What is asked for.
+    pub(super) wanted: Box<Wanted>,
+    pub(super) slice: SliceName,
+    pub(super) configuration: Properties,
+    /// What it adds to the holdings.
+    booked: Bookings,
+}
+
+impl Request {
+    /// The type of its first item.
+    pub(super) fn resource(&self) -> Option<&Name> {
+        self.wanted.items.first().map(|item| &item.resource)
+    }
+
+    /// The units of all items.
+    pub(super) fn units(&self) -> u32 {
+        self.total(|item| item.units)
+    }
+
+    /// The fewest units that will do, of all items.
+    pub(super) fn least(&self) -> u32 {
+        self.total(|item| item.least)
+    }
+
+    fn total(&self, units: impl Fn(&Item) -> NonZeroU32) -> u32 {
+        self.wanted.items.iter().fold(0, |sum: u32, item| sum.saturating_add(units(item).get()))
+    }
+
+    /// The first term asked for.
+    pub(super) fn term(&self) -> Option<Term> {
+        Term::lasting(self.wanted.earliest, self.wanted.duration).ok()
+    }
+
+    /// Whether it is shown beside the leases: it has none, and none shows it as its extension.
+    pub(super) fn stands_alone(&self) -> bool {
+        match (&self.state, self.purpose) {
+            (State::Granted { .. }, _) | (State::Asked, Purpose::Extend(_)) => false,
+            (State::Asked, Purpose::New)
+            | (State::GivenUp | State::Refused { .. } | State::Unanswered, _) => true,
+        }
+    }
+}
+
+/// The name of what a request without leases is shown as.
+pub(super) fn shown_as(number: u64) -> LeaseId {
+    LeaseId { number, part: 0 }
+}
+
+impl ServiceManager {
+    /// A request, if an answer to it may still come.
+    pub(super) fn open_request(&self, number: u64) -> Option<&Request> {
+        self.requests.get(&number).filter(|request| request.state.is_open())
+    }
+
+    pub(super) fn asked_for(&mut self, at: Time, fact: &Asked) {
+        let Asked { broker, slice, request: wanted, configuration, .. } = fact;
+        let number = wanted.id.number;
+        let mut request = Request {
+            state: State::Asked,
+            purpose: Purpose::New,
+            broker: *broker,
+            wanted: Box::new(wanted.clone()),
+            slice: slice.clone(),
+            configuration: configuration.clone(),
+            booked: Bookings::default(),
+        };
+        let (Some(_), Some(term)) = (request.resource(), request.term()) else { return };
+        for item in &wanted.items {
+            super::book(
+                &mut self.holdings,
+                &mut request.booked,
+                &item.resource,
+                term,
+                item.units.get(),
+                at,
+            );
+        }
+        self.put(at, number, request);
+    }
+
+    pub(super) fn extension_asked(
+        &mut self,
+        at: Time,
+        fact: &ExtensionAsked,
+    ) -> Result<(), BadFact> {
+        let lease = self.leases.get(&fact.lease).ok_or_else(|| super::apply::absent(fact.lease))?;
+        let request = Request {
+            state: State::Asked,
+            purpose: Purpose::Extend(fact.lease),
+            broker: fact.broker,
+            wanted: Box::new(fact.request.clone()),
+            slice: lease.slice.clone(),
+            configuration: lease.configuration.clone(),
+            booked: Bookings::default(),
+        };
+        self.put(at, fact.request.id.number, request);
+        Ok(())
+    }
+
+    /// A request goes out under the next number.
+    fn put(&mut self, at: Time, number: u64, request: Request) {
+        self.last_number = self.last_number.max(number);
+        self.requests.insert(number, request);
+        self.require(Obligation::Ask(number), at);
+        self.refresh_request(number);
+    }
+
+    /// Moves a request on, with everything that follows from its new state.
+    pub(super) fn step_request(
+        &mut self,
+        at: Time,
+        number: u64,
+        event: Event,
+    ) -> Result<(), BadFact> {
+        let missing = || BadFact::Missing { kind: "request", what: number.to_string() };
+        let request = self.requests.get_mut(&number).ok_or_else(missing)?;
+        // What is granted is held in the request's place, from its start.
+        let from = if matches!(event, Event::Granted(_)) { Time::MIN } else { at };
+        request.state = std::mem::replace(&mut request.state, State::Unanswered).next(event)?;
+        super::unbook(&mut self.holdings, &mut request.booked, from);
+        if !request.state.is_open() {
+            self.pending.settle(&Obligation::Ask(number));
+        }
+        self.refresh_request(number);
+        Ok(())
+    }
+
+    /// Forgets a request whose lease tells the rest.
+    pub(super) fn drop_request(&mut self, number: u64) {
+        self.requests.remove(&number);
+        self.pending.settle(&Obligation::Ask(number));
+        self.refresh_request(number);
+    }
+
+    /// Each ticket becomes a lease: to be redeemed, or to be given back if nobody wants it any more.
+    pub(super) fn granted(
+        &mut self,
+        at: Time,
+        number: u64,
+        tickets: &[(u16, Ticket)],
+    ) -> Result<(), BadFact> {
+        let wanted = self.requests.get(&number).is_some_and(|r| matches!(r.state, State::Asked));
+        let group = Group::of(number, tickets.len());
+        self.step_request(at, number, Event::Granted(group.clone()))?;
+        for (id, (item, ticket)) in group.leases().zip(tickets) {
+            let Some(request) = self.requests.get(&number) else { continue };
+            let link = ticket.bottom();
+            let ticket = ticket.clone();
+            let lease = Lease {
+                state: if wanted {
+                    LeaseState::Redeeming { ticket }
+                } else {
+                    LeaseState::Closing { tickets: vec![ticket] }
+                },
+                resource: link.resource.clone(),
+                units: link.units.get(),
+                term: link.term,
+                slice: request.slice.clone(),
+                least: least_of(&request.wanted, *item, link, tickets),
+                configuration: request.configuration.clone(),
+                booked: Bookings::default(),
+                tickets: vec![link.hash()],
+                closed_by: None,
+                ends_at: None,
+                expires_at: link.term.end(),
+            };
+            self.born(at, id, lease);
+            if wanted {
+                self.book(id, &link.resource, link.term, link.units.get(), at);
+            }
+        }
+        Ok(())
+    }
+
+    /// A ticket that the site would not take as an extension becomes a lease of its own, to be given back.
+    pub(super) fn extension_refused(
+        &mut self,
+        at: Time,
+        number: u64,
+        ticket: Ticket,
+        extended: Lease,
+    ) {
+        let id = shown_as(number);
+        if let Some(Request { state: State::Granted { group }, .. }) =
+            self.requests.get_mut(&number)
+        {
+            group.leases.insert(id);
+        }
+        let lease = Lease {
+            least: NonZeroU32::new(extended.units).unwrap_or(NonZeroU32::MIN),
+            expires_at: ticket.bottom().term.end(),
+            tickets: vec![ticket.hash()],
+            state: LeaseState::Closing { tickets: vec![ticket] },
+            booked: Bookings::default(),
+            closed_by: None,
+            ends_at: None,
+            ..extended
+        };
+        self.born(at, id, lease);
+    }
+
+    fn born(&mut self, at: Time, id: LeaseId, lease: Lease) {
+        for ticket in &lease.tickets {
+            self.by_ticket.insert(*ticket, id);
+        }
+        self.live.insert(id);
+        self.leases.insert(id, lease);
+        self.refresh(id, at);
+    }
+
+    /// Forgets a lease of a request; with the last one the request is forgotten.
+    pub(super) fn forget_in_group(&mut self, id: LeaseId) {
+        let Some(Request { state: State::Granted { group }, .. }) =
+            self.requests.get_mut(&id.number)
+        else {
+            return;
+        };
+        group.leases.remove(&id);
+        if group.leases.is_empty() {
+            self.drop_request(id.number);
+        }
+    }
+
+    /// Forgets a request that is over without a lease.
+    pub(super) fn forget_request(&mut self, number: u64) {
+        let over = self.requests.get(&number).is_some_and(|request| {
+            matches!(request.state, State::Refused { .. } | State::Unanswered)
+        });
+        if over {
+            self.drop_request(number);
+        }
+    }
+
+    /// Sets what follows from a request's state: when it is next due, and whether it is unfinished.
+    fn refresh_request(&mut self, number: u64) {
+        let (margin, two) = (self.base.margin(), self.base.two_margins());
+        let request = self.requests.get(&number);
+        let due = request.and_then(|request| {
+            let end = request.wanted.last_end();
+            match (&request.state, request.purpose) {
+                (State::Asked, Purpose::New) => Some(end.minus(two)),
+                // Its lease has the deadline.
+                (State::Asked, Purpose::Extend(_)) | (State::Granted { .. }, _) => None,
+                (State::GivenUp, _) if mutant!(WaitsForAYear) => {
+                    Some(end.plus(Span::DAY.times(365)))
+                }
+                (State::GivenUp, _) => Some(request.wanted.last_word()),
+                (State::Refused { .. } | State::Unanswered, _) => Some(end.plus(margin)),
+            }
+        });
+        let live = request.is_some_and(|r| r.stands_alone() && r.state.is_open());
+        if live {
+            self.live.insert(shown_as(number));
+        } else {
+            self.live.remove(&shown_as(number));
+        }
+        self.timers.set(Timer::Request(number), due);
+    }
+}
+
+/// How few units of one ticket will do: each ticket of an elastic item may fall short by its share of
+/// what the whole item could do without.
+fn least_of(wanted: &Wanted, item: u16, link: &Link, tickets: &[(u16, Ticket)]) -> NonZeroU32 {
+    let units = link.units;
+    let Some(wanted) = wanted.items.get(usize::from(item)) else { return units };
+    let parts = tickets.iter().filter(|(of, _)| *of == item);
+    let granted: u64 = parts.map(|(_, part)| u64::from(part.bottom().units.get())).sum();
+    let spare = granted.saturating_sub(u64::from(wanted.least.get()));
+    let share = spare * u64::from(units.get()) / granted.max(1);
+    let share = u32::try_from(share).unwrap_or(u32::MAX);
+    NonZeroU32::new(units.get().saturating_sub(share)).unwrap_or(NonZeroU32::MIN)
+}
