@@ -68,7 +68,7 @@ pub enum Role {
 /// 2. hands in one input with the time, which never falls while the shell runs;
 /// 3. appends `out.facts` to the journal; if that fails it drops the actor and recovers;
 /// 4. sends `out.replies`, and starts what [`effects_after`](Self::effects_after) the position before
-///    the input lists: each once, messages again and again through an [`outbox::Outbox`];
+///    the input lists: each once, messages again and again through an `runtime::outbox::Outbox`;
 /// 5. waits for the next input, and no longer than [`next_timeout`](Self::next_timeout), then
 ///    hands in [`Input::Tick`].
 ///

@@ -20,7 +20,7 @@ use crate::mutants::mutant;
 pub const LEDGER_RETENTION: Span = Span::DAY;
 
 /// The most bytes of links that a site keeps beside those whose terms have not ended; see
-/// [`Ledger::forget_history`].
+/// `Ledger::forget_history`.
 pub const MAX_HISTORY: usize = 1 << 24;
 
 /// The most steps of an account's calendar at a site before it lets go of the past.
