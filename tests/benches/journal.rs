@@ -87,7 +87,7 @@ fn emulated(count: usize) -> Vec<Actors> {
             done.set(done.get() + kept.entries.len());
             Ok(())
         };
-        let inputs = Inputs { demand };
+        let inputs = Inputs { demand, ..Inputs::default() };
         let mut run = Emulation::kept_by(Box::new(keeper), scenario, &inputs).expect("a run");
         while done.get() < count && run.step().expect("a step") != Progress::Done {}
     }
@@ -214,7 +214,7 @@ fn setup() -> Setup {
 struct Idle;
 
 impl ServiceManagerMapper for Idle {
-    fn decide(&self, view: &View<'_>) -> Decision {
+    fn decide(&self, view: &View) -> Decision {
         Decision { round: view.round(), ..Decision::default() }
     }
 }

@@ -110,7 +110,7 @@ fn run(
 ) -> Result<Run, Error> {
     let Point { swept, scenario, text } = point;
     let swept = Swept(swept.clone());
-    let inputs = Inputs { demand: logs.demand(scenario) };
+    let inputs = Inputs { demand: logs.demand(scenario), ..Inputs::default() };
     let mut progress = progress.of_run(seconds(scenario));
     tracing::info!(run = %swept, horizon = %scenario.horizon, "starts");
     let start = Instant::now();

@@ -74,7 +74,7 @@ fn a_command_that_cannot_be_carried_out_says_why() {
 fn a_mapper_that_panics_costs_a_round_and_not_the_actor() {
     struct Nervous;
     impl ServiceManagerMapper for Nervous {
-        fn decide(&self, _: &View<'_>) -> Decision {
+        fn decide(&self, _: &View) -> Decision {
             panic!("too much to decide")
         }
     }

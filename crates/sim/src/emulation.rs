@@ -14,7 +14,7 @@ use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
 use tenure_core::actor::effect::DriverResult;
 use tenure_core::runtime::host::{Departure, Turn};
-use tenure_core::runtime::{Entry, Input};
+use tenure_core::runtime::{Decision, Entry, Input};
 
 use tenure_core::driver::Call;
 use tenure_core::mapper::registry::MapperError;
@@ -29,15 +29,17 @@ use thiserror::Error;
 use self::agenda::Agenda;
 use crate::metrics::Metrics;
 use crate::network::{Network, Parcel};
-use crate::participants::{Member, assemble};
+use crate::participants::{Member, Plugins, assemble};
 use crate::report::{Report, RunVerdict, Series};
 use crate::scenario::Scenario;
 
 /// What a run is given beside its scenario.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Inputs {
     /// What each service manager needs, one value a step.
     pub demand: BTreeMap<Name, Vec<u32>>,
+    /// Its mappers and drivers.
+    pub plugins: Plugins,
 }
 
 /// Facts that became durable in a run.
@@ -179,6 +181,7 @@ struct Arrival {
 enum What {
     Answer(DriverResult),
     Message(ActorId, Sequence, Sealed),
+    Decision(Decision),
 }
 
 impl<'k> Emulation<'k> {
@@ -195,7 +198,7 @@ impl<'k> Emulation<'k> {
         scenario: &Scenario,
         inputs: &Inputs,
     ) -> Result<Self, EmulationError> {
-        let parts = assemble(scenario).map_err(|(role, name, cause)| EmulationError::Mapper {
+        let parts = assemble(scenario, &inputs.plugins).map_err(|(role, name, cause)| EmulationError::Mapper {
             role,
             name,
             cause,
@@ -359,6 +362,7 @@ impl<'k> Emulation<'k> {
         match what {
             What::Answer(done) => inbox.answers.push(done),
             What::Message(from, sequence, sealed) => inbox.messages.push((from, sequence, sealed)),
+            What::Decision(decision) => inbox.decision = Some(decision),
         }
     }
 
@@ -383,6 +387,7 @@ impl<'k> Emulation<'k> {
         if member.host.is_due(self.now) {
             inputs.push(Input::Tick);
         }
+        inputs.extend(inbox.decision.map(Input::Decision));
         inputs
     }
 
@@ -426,8 +431,6 @@ impl<'k> Emulation<'k> {
             match departure {
                 Departure::Message(sequence, outgoing) => self.send(index, sequence, outgoing),
                 Departure::Call(_, call) => self.perform(index, call),
-                // Asked at the end of each turn.
-                Departure::Consult => {}
             }
         }
         self.departures = departures;
@@ -435,13 +438,19 @@ impl<'k> Emulation<'k> {
 
     /// The mapper's turn, at the end of the round. A guest whose time is over wants nothing more.
     fn consult(&mut self, index: usize) -> Result<bool, EmulationError> {
-        let Member { host, mapper, .. } = &self.members[index];
+        let Member { host, mapper, mapper_delay, .. } = &mut self.members[index];
         let over = self.now >= self.window.end();
-        let guest = host.actor().role() == Role::ServiceManager;
-        match mapper.consult(host.actor(), self.now).filter(|_| !(over && guest)) {
-            Some(decision) => self.hand_in(index, vec![decision]).map(|()| true),
-            None => Ok(false),
+        if over && host.actor().role() == Role::ServiceManager {
+            return Ok(false);
         }
+        let view = host.consultation(self.now);
+        let Some(decision) = view.and_then(|view| mapper.decide(&view)) else { return Ok(false) };
+        let delay = *mapper_delay;
+        if delay == Span::ZERO {
+            return self.hand_in(index, vec![Input::Decision(decision)]).map(|()| true);
+        }
+        self.arrive(index, delay, What::Decision(decision));
+        Ok(false)
     }
 
     /// Sends again what was not answered for too long.

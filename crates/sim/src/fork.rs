@@ -23,7 +23,7 @@ use tenure_core::service_manager::facts as sm;
 use thiserror::Error;
 
 use crate::emulation::{Emulation, EmulationError, Progress, Stage};
-use crate::participants::{Member, Part, assemble};
+use crate::participants::{Member, Part, Plugins, assemble};
 use crate::report::Report;
 use crate::scenario::Scenario;
 
@@ -71,8 +71,8 @@ impl Setting {
     ///
     /// # Errors
     /// The first mapper that does not exist or does not take its settings, or an empty window.
-    pub fn of(scenario: &Scenario) -> Result<Self, EmulationError> {
-        let parts = assemble(scenario).map_err(|(role, name, cause)| EmulationError::Mapper {
+    pub fn of(scenario: &Scenario, plugins: &Plugins) -> Result<Self, EmulationError> {
+        let parts = assemble(scenario, plugins).map_err(|(role, name, cause)| EmulationError::Mapper {
             role,
             name,
             cause,

@@ -2,19 +2,22 @@
 //! another shell can play the same scenario.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use tenure_config::PluginSpec;
 use tenure_core::actor::effect::DriverResult;
 use tenure_core::actor::{Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
 use tenure_core::driver::{Answer, Call, GuestDriver, ResourceDriver};
-use tenure_core::mapper::registry::{self, MapperError};
+use tenure_core::mapper::registry::{self, MapperError, Registry};
 use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::runtime::host::Host;
-use tenure_core::runtime::hosted::{AnyMapper, HostedActor};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::{AnyMapper, Decision};
 use tenure_core::runtime::journal::JournalDigest;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
@@ -26,6 +29,33 @@ use crate::fork::Script;
 use crate::random::Chance;
 use crate::scenario::{self, Scenario};
 
+/// The mappers and drivers that a run is given. The default has the mappers that come with Tenure, and
+/// drivers that do nothing but take the time that the scenario states.
+#[derive(Clone, Default)]
+pub struct Plugins {
+    /// The mappers that a scenario can name.
+    pub mappers: Registry,
+    /// Drivers in place of those that only take time.
+    pub drivers: Option<ChooseDriver>,
+}
+
+/// Gives the driver of a site authority or service manager; `None` for the one that only takes time.
+pub type ChooseDriver = Arc<dyn Fn(&Name, Role) -> Option<Driver> + Send + Sync>;
+
+impl Plugins {
+    fn driver(&self, name: &Name, role: Role) -> Option<Driver> {
+        self.drivers.as_ref()?(name, role)
+    }
+}
+
+impl fmt::Debug for Plugins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mappers, drivers } = self;
+        let drivers = drivers.as_ref().map(|_| "chosen by the caller");
+        f.debug_struct("Plugins").field("mappers", mappers).field("drivers", &drivers).finish()
+    }
+}
+
 /// One participant, before anything has happened to it.
 pub struct Part {
     /// Its name.
@@ -36,6 +66,8 @@ pub struct Part {
     pub hosted: HostedActor,
     /// Its driver; a broker has none.
     pub driver: Option<Driver>,
+    /// How long its mapper takes to decide.
+    pub mapper_delay: Span,
     /// How it repeats messages.
     pub retry_policy: RetryPolicy,
 }
@@ -46,6 +78,8 @@ pub(crate) struct Member {
     pub(crate) id: ActorId,
     pub(crate) host: Host,
     pub(crate) mapper: AnyMapper,
+    /// How long the mapper takes to decide.
+    pub(crate) mapper_delay: Span,
     pub(crate) journal: JournalDigest,
     pub(crate) driver: Option<Driver>,
     /// What a service manager needs, one value a step.
@@ -57,13 +91,14 @@ pub(crate) struct Member {
 }
 
 impl From<Part> for Member {
-    fn from(Part { name, id, hosted, driver, retry_policy }: Part) -> Self {
+    fn from(Part { name, id, hosted, driver, mapper_delay, retry_policy }: Part) -> Self {
         let (actor, mapper) = hosted.into_parts();
         Self {
             name,
             id,
             host: Host::new(actor, retry_policy),
             mapper,
+            mapper_delay,
             journal: JournalDigest::default(),
             driver,
             demand: Vec::new(),
@@ -95,6 +130,8 @@ impl Driver {
 pub(crate) struct Inbox {
     pub(crate) answers: Vec<DriverResult>,
     pub(crate) messages: Vec<(ActorId, Sequence, Sealed)>,
+    /// What a mapper decided that takes its time. There is one round at a time.
+    pub(crate) decision: Option<Decision>,
 }
 
 /// The longest pause between two sendings of a message.
@@ -104,7 +141,10 @@ const LONGEST_PAUSE: Span = Span::MINUTE;
 ///
 /// # Errors
 /// The first mapper that does not exist or does not take its settings, with the actor whose it is.
-pub fn assemble(scenario: &Scenario) -> Result<Vec<Part>, (Role, Name, MapperError)> {
+pub fn assemble(
+    scenario: &Scenario,
+    plugins: &Plugins,
+) -> Result<Vec<Part>, (Role, Name, MapperError)> {
     let chance = Chance::new(scenario.seed);
     let names = roll(scenario);
     let signers: BTreeMap<_, _> = names
@@ -140,12 +180,18 @@ pub fn assemble(scenario: &Scenario) -> Result<Vec<Part>, (Role, Name, MapperErr
             peers: known,
         };
         let (hosted, driver) =
-            participants(scenario, (name, *role), setup, (chance, index), &id_of)?;
+            participants((scenario, plugins), (name, *role), setup, (chance, index), &id_of)?;
         let retry_policy = RetryPolicy {
             first: scenario.network.retry,
             longest: LONGEST_PAUSE.max(scenario.network.retry),
         };
-        parts.push(Part { name: name.clone(), id: signer.id(), hosted, driver, retry_policy });
+        let mapper_delay = match role {
+            Role::SiteAuthority => scenario.sites[name].mapper_delay,
+            Role::Broker => scenario.brokers[name].mapper_delay,
+            Role::ServiceManager => scenario.service_managers[name].mapper_delay,
+        };
+        let (name, id) = (name.clone(), signer.id());
+        parts.push(Part { name, id, hosted, driver, mapper_delay, retry_policy });
     }
     Ok(parts)
 }
@@ -161,7 +207,7 @@ fn roll(scenario: &Scenario) -> Vec<(Name, Role)> {
 }
 
 fn participants(
-    scenario: &Scenario,
+    (scenario, plugins): (&Scenario, &Plugins),
     (name, role): (&Name, Role),
     setup: Setup,
     (chance, index): (Chance, usize),
@@ -171,27 +217,40 @@ fn participants(
         Role::SiteAuthority => {
             let site = &scenario.sites[name];
             let failed = |error| (Role::SiteAuthority, name.clone(), error);
-            let mapper = build(&site.mapper, toml::Table::new(), registry::site_authority)
-                .map_err(failed)?;
+            let mapper = build(&site.mapper, toml::Table::new(), |name, settings| {
+                plugins.mappers.site_authority(name, settings)
+            });
+            let mapper = mapper.map_err(failed)?;
             let actor = SiteAuthority::new(setup, plan(scenario, site, id_of));
-            let driver = NullDriver::new(chance, index, &site.setup, &site.teardown, site.failure);
-            (HostedActor::site_authority(actor, mapper), Some(Driver::Site(Box::new(driver))))
+            let driver = plugins.driver(name, role).unwrap_or_else(|| {
+                let null = NullDriver::new(chance, index, &site.setup, &site.teardown, site.failure);
+                Driver::Site(Box::new(null))
+            });
+            (HostedActor::site_authority(actor, mapper), Some(driver))
         }
         Role::Broker => {
             let failed = |error| (Role::Broker, name.clone(), error);
             let spec = &scenario.brokers[name].mapper;
-            let mapper = build(spec, toml::Table::new(), registry::broker).map_err(failed)?;
+            let mapper = build(spec, toml::Table::new(), |name, settings| {
+                plugins.mappers.broker(name, settings)
+            });
+            let mapper = mapper.map_err(failed)?;
             (HostedActor::broker(Broker::new(setup), mapper), None)
         }
         Role::ServiceManager => {
             let manager = &scenario.service_managers[name];
             let failed = |error| (Role::ServiceManager, name.clone(), error);
             let defaults = mapper_defaults(scenario, manager);
-            let mapper =
-                build(&manager.mapper, defaults, registry::service_manager).map_err(failed)?;
+            let mapper = build(&manager.mapper, defaults, |name, settings| {
+                plugins.mappers.service_manager(name, settings)
+            });
+            let mapper = mapper.map_err(failed)?;
             let actor = ServiceManager::new(setup, manager.leave_before);
-            let driver = NullDriver::new(chance, index, &manager.join, &manager.leave, 0.0);
-            (HostedActor::service_manager(actor, mapper), Some(Driver::Guest(Box::new(driver))))
+            let driver = plugins.driver(name, role).unwrap_or_else(|| {
+                let null = NullDriver::new(chance, index, &manager.join, &manager.leave, 0.0);
+                Driver::Guest(Box::new(null))
+            });
+            (HostedActor::service_manager(actor, mapper), Some(driver))
         }
     })
 }
@@ -231,12 +290,10 @@ fn mapper_defaults(scenario: &Scenario, manager: &scenario::ServiceManager) -> t
     defaults
 }
 
-type Build<M> = fn(&str, registry::Settings<'_, '_>) -> Result<Box<M>, MapperError>;
-
 fn build<M: ?Sized>(
     spec: &PluginSpec,
     mut settings: toml::Table,
-    build: Build<M>,
+    build: impl FnOnce(&str, registry::Settings<'_, '_>) -> Result<Box<M>, MapperError>,
 ) -> Result<Box<M>, MapperError> {
     settings.extend(spec.settings.clone());
     let mut settings = <dyn erased_serde::Deserializer<'_>>::erase(toml::Value::Table(settings));

@@ -14,7 +14,7 @@ use tenure_node::host::conductor::{Conductor, Fate, Measured, Programme, Sending
 use tenure_node::host::{ActorBuilder, Card, Driver, Part};
 use tenure_sim::emulation::{Emulation, Inputs, Progress, give_up_at};
 use tenure_sim::network::{Network, Parcel};
-use tenure_sim::participants::{self, assemble};
+use tenure_sim::participants::{self, Plugins, assemble};
 use tenure_sim::scenario::{self, Scenario, Workload};
 use tenure_sim::workload::demand;
 
@@ -48,7 +48,7 @@ fn demands(scenario: &Scenario) -> BTreeMap<Name, Vec<u32>> {
 
 /// The hash and the number of facts of the scenario in the emulator.
 fn emulated(scenario: &Scenario) -> (String, u64) {
-    let inputs = Inputs { demand: demands(scenario) };
+    let inputs = Inputs { demand: demands(scenario), ..Inputs::default() };
     let mut emulation = Emulation::new(scenario, &inputs).unwrap();
     while emulation.step().unwrap() != Progress::Done {}
     let report = emulation.report();
@@ -68,11 +68,11 @@ impl Fate for Emulated {
 /// The cast of a scenario, to be played on journals in `folder`.
 fn parts(scenario: &Scenario, folder: &Path) -> Vec<Part> {
     let participants =
-        assemble(scenario).unwrap_or_else(|(_, name, error)| panic!("{name}: {error}"));
+        assemble(scenario, &Plugins::default()).unwrap_or_else(|(_, name, error)| panic!("{name}: {error}"));
     let part = |(index, actor): (usize, participants::Part)| {
         let again = scenario.clone();
         let build: ActorBuilder = Arc::new(move || {
-            let participants = assemble(&again).map_err(|(_, _, error)| error)?;
+            let participants = assemble(&again, &Plugins::default()).map_err(|(_, _, error)| error)?;
             Ok(participants.into_iter().nth(index).expect("as many as before").hosted)
         });
         let driver = actor.driver.map(|driver| match driver {

@@ -96,7 +96,6 @@ impl Node {
             Departure::Call(_, call) => {
                 self.called.insert(registry.call(self.who, &call));
             }
-            Departure::Consult => {}
         });
         self.participant = Participant(host.into_actor());
     }

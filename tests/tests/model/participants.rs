@@ -157,7 +157,7 @@ fn plan(case: &Case) -> Plan {
 struct Greedy;
 
 impl BrokerMapper for Greedy {
-    fn decide(&self, view: &broker::View<'_>) -> broker::Decision {
+    fn decide(&self, view: &broker::View) -> broker::Decision {
         use tenure_core::broker::mapper::{Choice, Verdict};
         use tenure_core::model::time::Term;
         let source = view.sources().first().map(|source| source.account);

@@ -30,7 +30,7 @@ const ALL: [&str; 4] = ["site site 4 node", "broker broker", "guest guest", "gue
 struct Idle;
 
 impl ServiceManagerMapper for Idle {
-    fn decide(&self, view: &View<'_>) -> Decision {
+    fn decide(&self, view: &View) -> Decision {
         Decision { round: view.round(), ..Decision::default() }
     }
 }

@@ -67,8 +67,9 @@ pub fn books(world: &mut World, _: &mut Words) -> Result<(), Bad> {
                 continue;
             }
             let head = account.head();
-            let mut free = vec![format!("{} free now", account.free().free_at(world.now))];
-            let ahead = account.free().levels().into_iter().filter(|(at, _)| *at > world.now);
+            let Some(level) = broker.ledger().free(id) else { continue };
+            let mut free = vec![format!("{} free now", level.free_at(world.now))];
+            let ahead = level.levels().into_iter().filter(|(at, _)| *at > world.now);
             free.extend(ahead.map(|(at, level)| format!("{level} from {}", names::clock(at))));
             let what = format!("{}: {}", world.names.hash(head.hash()), names::list(free));
             lines.push((participant.name.to_string(), what));

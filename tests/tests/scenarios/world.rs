@@ -231,11 +231,6 @@ impl World {
             match departure {
                 Departure::Message(_, outgoing) => self.post(who, outgoing.sealed),
                 Departure::Call(_, call) => self.perform(who, call),
-                Departure::Consult => {
-                    if self.participants[who].asleep {
-                        self.say_of(who, "- its mapper sleeps");
-                    }
-                }
             }
         }
     }

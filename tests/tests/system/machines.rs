@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use tenure_core::broker::machine as broker;
 use tenure_core::driver::{Epoch, UnitId};
@@ -248,12 +249,12 @@ fn broker_table() -> Table {
     use broker::{Event, State};
     let s = samples();
     let granted = |tickets: Vec<Ticket>| {
-        let open = State::Open { request: Box::new(s.request.clone()) };
+        let open = State::Open { request: Arc::new(s.request.clone()) };
         open.next(Event::Granted(tickets.into_iter().map(|t| (0, t)).collect())).unwrap()
     };
     let hash = s.ticket.hash();
     let states = vec![
-        State::Open { request: Box::new(s.request.clone()) },
+        State::Open { request: Arc::new(s.request.clone()) },
         granted(vec![s.ticket.clone(), s.extension.clone()]),
         granted(vec![s.ticket.clone()]),
         granted(vec![s.ticket.clone()]).next(Event::Credited(hash)).unwrap(),

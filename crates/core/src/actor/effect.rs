@@ -81,11 +81,6 @@ pub enum Effect {
     Send(Box<Envelope>),
     /// Have a driver do this, once; after a recovery once more.
     Call(Call),
-    /// Ask the mapper, with the actor's view.
-    Consult {
-        /// The round, to be named in the decision.
-        round: u64,
-    },
 }
 
 /// What one call of `handle` produced.

@@ -1,7 +1,6 @@
 //! Actors: the three roles of the protocol, each a pure state machine.
 //!
-//! A shell drives all of them by one loop: hand in an input, make the facts durable, send the replies,
-//! start the effects, wait. Nothing an actor does leaves it before its cause is durable.
+//! Nothing an actor does leaves it before its cause is durable.
 
 pub mod effect;
 pub mod fact;
@@ -62,15 +61,8 @@ pub enum Role {
 /// An actor of the protocol.
 ///
 /// There are three kinds of method. [`handle`](Self::handle) takes an input and decides;
-/// [`apply`](Self::apply) takes a fact and is the only one that changes state; all others read. A shell
-///
-/// 1. recovers by applying the journal from its first entry, then hands in [`Input::Start`];
-/// 2. hands in one input with the time, which never falls while the shell runs;
-/// 3. appends `out.facts` to the journal; if that fails it drops the actor and recovers;
-/// 4. sends `out.replies`, and starts what [`effects_after`](Self::effects_after) the position before
-///    the input lists: each once, messages again and again through an `runtime::outbox::Outbox`;
-/// 5. waits for the next input, and no longer than [`next_timeout`](Self::next_timeout), then
-///    hands in [`Input::Tick`].
+/// [`apply`](Self::apply) takes a fact and is the only one that changes state; all others read. The loop
+/// around them, the same in every shell, is `runtime::host::Host`.
 ///
 /// The same inputs at the same times give the same facts, to the byte. Two actors of one configuration
 /// with the same [`snapshot`](Self::snapshot) go on alike.
@@ -110,6 +102,9 @@ pub trait Actor: fmt::Debug {
 
     /// Whether an effect is still pending.
     fn is_pending(&self, id: EffectId) -> bool;
+
+    /// The round that waits for the mapper's decision.
+    fn open_round(&self) -> Option<u64>;
 
     /// When to hand in the next [`Input::Tick`].
     fn next_timeout(&self) -> Option<Time>;
@@ -228,6 +223,12 @@ impl Base {
     /// The shortest term that two clocks agree on: anything up to twice the margin is refused.
     pub(crate) fn two_margins(&self) -> Span {
         self.setup.margin.times(2)
+    }
+
+    /// The name of a peer; of an actor without one, its own.
+    pub(crate) fn name_of(&self, id: ActorId) -> Name {
+        let peer = self.setup.peers.get(&id);
+        peer.map_or_else(|| self.setup.name.clone(), |peer| peer.name.clone())
     }
 
     pub(crate) fn is_known(&self, id: ActorId, role: Role) -> bool {

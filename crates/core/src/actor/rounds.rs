@@ -1,5 +1,7 @@
 //! Rounds: when the mapper is to be asked, and whether it has answered.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::actor::effect::Problem;
@@ -13,36 +15,37 @@ pub struct MapperRounds {
     count: u64,
     open: bool,
     again: bool,
-    memo: Memo,
+    memo: Arc<Memo>,
     wake: Option<Time>,
 }
 
 impl MapperRounds {
-    /// There is something to decide. Answers whether a round opens with it.
-    pub fn call(&mut self) -> bool {
+    /// There is something to decide: opens a round, now or once the open one is answered.
+    pub fn call(&mut self) {
         if self.open {
             self.again = true;
-            return false;
+        } else {
+            self.count += 1;
+            self.open = true;
         }
-        self.count += 1;
-        self.open = true;
-        true
     }
 
-    /// The open round is over. Answers whether the next one opens with it.
-    pub fn answered(&mut self, memo: Option<&Memo>, wake: Option<Time>) -> bool {
+    /// The open round is over; the next one opens if there was a call meanwhile.
+    pub fn answered(&mut self, memo: Option<&Memo>, wake: Option<Time>) {
         if let Some(memo) = memo {
-            self.memo = memo.clone();
+            self.memo = Arc::new(memo.clone());
         }
         self.wake = wake;
         self.open = false;
-        std::mem::take(&mut self.again) && self.call()
+        if std::mem::take(&mut self.again) {
+            self.call();
+        }
     }
 
-    /// The mapper wished to be asked now.
-    pub fn woken(&mut self) -> bool {
+    /// The time has come at which the mapper wants to be asked.
+    pub fn woken(&mut self) {
         self.wake = None;
-        self.call()
+        self.call();
     }
 
     /// The number of the open round.
@@ -60,7 +63,7 @@ impl MapperRounds {
 
     /// The memo of a decision if it is to be journaled: one that changes, within its bounds.
     pub fn news(&self, memo: Option<Memo>, problems: &mut Vec<Problem>) -> Option<Memo> {
-        let memo = memo.filter(|memo| memo != &self.memo)?;
+        let memo = memo.filter(|memo| *memo != *self.memo)?;
         if memo.0.len() > Memo::MAX_BYTES && !mutant!(MemoWithoutBound) {
             let bytes = memo.0.len();
             let cause = format!("a memo of {bytes} bytes, more than {}", Memo::MAX_BYTES);
@@ -71,8 +74,8 @@ impl MapperRounds {
     }
 
     /// What the mapper remembers.
-    pub fn memo(&self) -> &Memo {
-        &self.memo
+    pub fn memo(&self) -> Arc<Memo> {
+        Arc::clone(&self.memo)
     }
 
     /// When it wants to be asked, whatever happens.

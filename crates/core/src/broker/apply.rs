@@ -1,8 +1,9 @@
 //! How facts change a broker.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
-use super::{Broker, Cause, Holding, IssuedTicket, Obligation, Record, Timer, Wanted};
+use super::{Broker, Cause, Holding, IssuedTicket, Record, Timer, Wanted};
 use crate::actor::fact::BadFact;
 use crate::broker::facts::{DelegationTaken, Fact};
 use crate::broker::machine::{Event, State};
@@ -22,7 +23,7 @@ impl Broker {
         match fact {
             Fact::DelegationTaken(fact) => self.delegation_taken(at, fact),
             Fact::DelegationEnded(fact) => self.delegation_ended(at, fact.delegation),
-            Fact::Requested(fact) => self.requested(at, &fact.request),
+            Fact::Requested(fact) => self.requested(&fact.request),
             Fact::TicketsCut(fact) => {
                 for (place, (_, ticket)) in fact.tickets.iter().enumerate() {
                     self.enter(ticket, (fact.request, place), at);
@@ -35,18 +36,12 @@ impl Broker {
             Fact::ReceiptTaken(fact) => self.receipt_taken(at, &fact.receipt)?,
             Fact::RequestForgotten(fact) => self.forget(fact.request),
             Fact::MapperAnswered(fact) => {
-                self.state.pending.settle(&Obligation::Consult);
-                let again = self.state.rounds.answered(fact.memo.as_ref(), fact.wake);
+                self.state.rounds.answered(fact.memo.as_ref(), fact.wake);
                 self.state.timers.set(Timer::Wake, fact.wake);
-                if again {
-                    self.owe_consultation(at);
-                }
             }
             Fact::Woken(_) => {
                 self.state.timers.set(Timer::Wake, None);
-                if self.state.rounds.woken() {
-                    self.owe_consultation(at);
-                }
+                self.state.rounds.woken();
             }
         }
         Ok(())
@@ -65,12 +60,13 @@ impl Broker {
             let end = link.term.end().plus(LEDGER_RETENTION).plus(self.base.margin());
             self.state.timers.set(Timer::DelegationEnd(id), Some(end));
         }
-        self.list(account, &fact.ticket);
+        let name = self.base.name_of(fact.ticket.site());
+        self.index.list(name, account, &fact.ticket, &fact.attributes);
         let (ticket, attributes) = (fact.ticket.clone(), fact.attributes.clone());
         let taken = Cause { position: self.base.position, at };
         self.state.holdings.insert(account, Holding { ticket, attributes, taken });
         if !self.state.open.is_empty() {
-            self.call(at);
+            self.state.rounds.call();
         }
     }
 
@@ -79,9 +75,9 @@ impl Broker {
         self.state.timers.set(Timer::DelegationEnd(id), None);
         self.state.ledger.close(account);
         let Some(ended) = self.state.holdings.remove(&account) else { return };
-        self.unlist(account, &ended.ticket);
         let resource = &ended.ticket.bottom().resource;
-        if !self.by_type.contains_key(resource) {
+        self.index.unlist(self.base.name_of(ended.ticket.site()), account, resource);
+        if !self.index.has_type(resource) {
             self.state.totals.remove(resource);
         } else if let Some(total) = self.state.totals.get_mut(resource) {
             // What the account adds to the total lies further back.
@@ -89,9 +85,10 @@ impl Broker {
         }
     }
 
-    fn requested(&mut self, at: Time, request: &Request) {
+    fn requested(&mut self, request: &Request) {
         let came_at = self.base.position;
-        let state = State::Open { request: Box::new(request.clone()) };
+        let shared = Arc::new(request.clone());
+        let state = State::Open { request: Arc::clone(&shared) };
         let record = Record {
             bytes: bytes_of(&state),
             state,
@@ -103,12 +100,13 @@ impl Broker {
         };
         self.state.timers.set(Timer::Request(request.id), Some(record.answer_by));
         self.state.open.insert(came_at, request.id);
-        let share = self.state.of_each.entry(request.id.origin).or_default();
-        share.requests += 1;
-        share.open += 1;
-        share.bytes += record.bytes;
+        self.index.opened(came_at, shared);
+        let usage = self.state.of_each.entry(request.id.origin).or_default();
+        usage.requests += 1;
+        usage.open += 1;
+        usage.bytes += record.bytes;
         self.state.requests.insert(request.id, record);
-        self.call(at);
+        self.state.rounds.call();
     }
 
     fn enter(&mut self, ticket: &Ticket, (request, place): (RequestId, usize), at: Time) {
@@ -122,21 +120,24 @@ impl Broker {
             self.state.serial =
                 if mutant!(SerialStays) { 0 } else { self.state.serial.max(child.serial) };
         }
-        self.state.issued.insert(ticket.hash(), IssuedTicket { request, place, credited: None });
+        let issued = IssuedTicket { request, place, credited: None };
+        self.index.granted(ticket, &issued);
+        self.state.issued.insert(ticket.hash(), issued);
     }
 
     fn answered(&mut self, id: RequestId, at: Time, event: Event) -> Result<(), BadFact> {
         let cause = Cause { position: self.base.position, at };
         let record = self.state.requests.get_mut(&id).ok_or_else(|| missing("answer", id))?;
         self.state.open.remove(&record.came_at);
+        self.index.closed(record.came_at);
         record.answered = Some(cause);
         self.state.timers.set(Timer::Request(id), Some(record.expires_at));
         self.step(id, event)?;
         if let Some(record) = self.state.requests.get_mut(&id) {
             let asked = std::mem::replace(&mut record.bytes, bytes_of(&record.state));
-            let share = self.state.of_each.entry(id.origin).or_default();
-            share.open -= 1;
-            share.bytes = share.bytes - asked + record.bytes;
+            let usage = self.state.of_each.entry(id.origin).or_default();
+            usage.open -= 1;
+            usage.bytes = usage.bytes - asked + record.bytes;
         }
         Ok(())
     }
@@ -154,8 +155,9 @@ impl Broker {
         let issued = self.state.issued.get_mut(&hash).ok_or_else(|| missing("receipt", hash))?;
         issued.credited = Some(Cause { position: self.base.position, at });
         let id = issued.request;
+        self.index.returned(hash);
         if !self.state.open.is_empty() {
-            self.call(at);
+            self.state.rounds.call();
         }
         self.step(id, Event::Credited(hash))
     }
@@ -164,17 +166,19 @@ impl Broker {
         self.state.timers.set(Timer::Request(id), None);
         let Some(record) = self.state.requests.remove(&id) else { return };
         self.state.open.remove(&record.came_at);
-        if let Some(share) = self.state.of_each.get_mut(&id.origin) {
-            share.requests -= 1;
-            share.open -= u32::from(matches!(record.state, State::Open { .. }));
-            share.bytes -= record.bytes;
-            if share.requests == 0 {
+        self.index.closed(record.came_at);
+        if let Some(usage) = self.state.of_each.get_mut(&id.origin) {
+            usage.requests -= 1;
+            usage.open -= u32::from(matches!(record.state, State::Open { .. }));
+            usage.bytes -= record.bytes;
+            if usage.requests == 0 {
                 self.state.of_each.remove(&id.origin);
             }
         }
         if let State::Granted { tickets, .. } | State::Returned { tickets } = &record.state {
             for (_, ticket) in tickets {
                 self.state.issued.remove(&ticket.hash());
+                self.index.forgotten(ticket.hash());
             }
         }
     }
@@ -185,23 +189,12 @@ impl Broker {
         record.state = std::mem::replace(&mut record.state, gone).next(event)?;
         Ok(())
     }
-
-    /// There is something to decide.
-    fn call(&mut self, at: Time) {
-        if self.state.rounds.call() {
-            self.owe_consultation(at);
-        }
-    }
-
-    fn owe_consultation(&mut self, at: Time) {
-        self.state.pending.require(Obligation::Consult, self.base.position, at);
-    }
 }
 
 /// How long a state is, encoded; of a ticket the part that it does not share with others.
 fn bytes_of(state: &State) -> u64 {
     let bytes = match state {
-        State::Open { request } => encode(request).len(),
+        State::Open { request } => encode(&**request).len(),
         State::Granted { tickets, .. } | State::Returned { tickets } => {
             tickets.iter().map(|(_, ticket)| ticket.bottom().as_bytes().len()).sum()
         }

@@ -167,7 +167,7 @@ impl Broker {
             let refusal = Refusal::TooLate(request.last_end());
             return self.refuse_volatile(now, from, id, refusal, out);
         }
-        if self.state.open.len() >= Self::MAX_OPEN || !self.share_of(from).has_room() {
+        if self.state.open.len() >= Self::MAX_OPEN || !self.usage_of(from).has_room() {
             return self.refuse_volatile(now, from, id, Refusal::Overloaded, out);
         }
         let least = self.base.two_margins();
@@ -232,7 +232,7 @@ impl Broker {
                 self.state.issued.get(&what.link).filter(|issued| issued.credited.is_none());
             let Some(issued) = issued else { continue };
             let ours = what.issuer == self.base.id()
-                && self.ticket(issued).is_some_and(|ticket| {
+                && self.state.ticket(issued).is_some_and(|ticket| {
                     ticket.bottom().units == what.units && ticket.site() == what.site
                 });
             if !ours || !self.base.credentials.checks_receipt(&receipt) {
@@ -323,8 +323,8 @@ impl Broker {
             let free = match drafts.entry(account) {
                 Entry::Occupied(draft) => draft.into_mut(),
                 Entry::Vacant(none) => {
-                    let account = self.state.ledger.account(account).ok_or_else(absent)?;
-                    none.insert(account.free().clone())
+                    let free = self.state.ledger.free(account).ok_or_else(absent)?;
+                    none.insert(free.clone())
                 }
             };
             if free.free_over(term) < i64::from(units.get()) && !mutant!(NoSplitCheck) {
@@ -357,7 +357,7 @@ impl Broker {
     ) -> Result<(), String> {
         for (item, sources) in request.items.iter().zip(parts) {
             let Some(extends) = item.extends else { continue };
-            let held = self.cut_from(extends).map(|(account, _)| account);
+            let held = self.state.ledger.entered(extends).map(|(account, _)| account);
             if sources.len() != 1 || held != Some(sources[0].0) || sources[0].1 != item.units.get()
             {
                 return Err("an extension keeps its source and its units".to_owned());

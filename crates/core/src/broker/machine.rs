@@ -1,9 +1,10 @@
 //! The life of a request at a broker.
 //!
-//! A broker knows wishes and tickets, not leases: an extension is a request of its own that names the
+//! A broker knows requests and tickets, not leases: an extension is a request of its own that names the
 //! ticket it goes on from.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ pub enum State {
     /// Waiting for the mapper's decision.
     Open {
         /// What is asked for.
-        request: Box<Request>,
+        request: Arc<Request>,
     },
     /// Tickets were cut; some may have come back.
     Granted {

@@ -7,10 +7,10 @@ pub mod machine;
 pub mod mapper;
 mod state;
 mod survey;
+mod view;
 
 pub use survey::{HoldingSurvey, RequestSurvey};
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
 use serde::{Deserialize, Serialize};
@@ -21,17 +21,15 @@ use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::{Actor, Base, Cause, Role, Setup, at_most};
 use crate::broker::facts::Fact;
 use crate::broker::machine::State;
-use crate::broker::mapper::{Decision, Source, View};
-use crate::model::calendar::Calendar;
+use crate::broker::mapper::Decision;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Time};
 use crate::ticket::Ticket;
-use crate::ticket::ledger::{LEDGER_RETENTION, Ledger};
-use crate::ticket::link::{AccountId, DelegationId, LinkHash};
-use crate::wire::message::Request;
+use crate::ticket::ledger::Ledger;
+use crate::ticket::link::{DelegationId, LinkHash};
 
 /// What one call of [`handle`](Actor::handle) produced.
 pub type Output = crate::actor::effect::Output<Fact>;
@@ -40,9 +38,9 @@ pub type Output = crate::actor::effect::Output<Fact>;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broker {
     pub(crate) base: Base,
-    /// Their accounts by type, each type's by the name of the site. Follows from the holdings.
-    by_type: BTreeMap<Name, BTreeSet<(Name, AccountId)>>,
     state: state::State,
+    /// What views show beside the state. Follows from it.
+    index: view::Index,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,13 +62,16 @@ struct IssuedTicket {
 
 /// What one service manager's requests take up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Share {
-    requests: u32,
-    open: u32,
-    bytes: u64,
+pub struct Usage {
+    /// How many are remembered.
+    pub requests: u32,
+    /// How many of them wait for a decision.
+    pub open: u32,
+    /// How many bytes they take.
+    pub bytes: u64,
 }
 
-impl Share {
+impl Usage {
     /// Whether there is room for one more request.
     fn has_room(&self) -> bool {
         self.requests < Broker::MAX_OF_ONE
@@ -111,11 +112,6 @@ pub struct Wanted {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-enum Obligation {
-    Consult,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Timer {
     Wake,
     Request(RequestId),
@@ -140,12 +136,7 @@ impl Broker {
 
     /// A broker with an empty journal.
     pub fn new(setup: Setup) -> Self {
-        Self { base: Base::new(setup), state: state::State::default(), by_type: BTreeMap::new() }
-    }
-
-    /// What the mapper is shown, if a round is open.
-    pub fn view(&self, now: Time) -> Option<View<'_>> {
-        self.state.rounds.open().map(|round| View::new(self, now, round))
+        Self { base: Base::new(setup), state: state::State::default(), index: view::Index::default() }
     }
 
     /// What was cut from the tickets it holds.
@@ -168,93 +159,8 @@ impl Broker {
         self.state.requests.get(&id).map(|record| &record.state)
     }
 
-    pub(crate) fn open_requests(&self) -> impl Iterator<Item = &Request> {
-        self.state.open.values().filter_map(|id| match &self.state.requests.get(id)?.state {
-            State::Open { request } => Some(&**request),
-            State::Granted { .. } | State::Returned { .. } | State::Refused { .. } => None,
-        })
-    }
-
-    /// The types of what it holds.
-    pub(crate) fn types(&self) -> impl Iterator<Item = &Name> {
-        self.by_type.keys()
-    }
-
-    /// What it can cut from units of a type, by site name and account.
-    pub(crate) fn sources_of<'a>(
-        &'a self,
-        resource: &Name,
-    ) -> impl Iterator<Item = Source<'a>> + use<'a> {
-        let listed = self.by_type.get(resource).into_iter().flatten();
-        listed.filter_map(|(site_name, account)| {
-            let holding = self.state.holdings.get(account)?;
-            let link = holding.ticket.bottom();
-            Some(Source {
-                account: *account,
-                site: holding.ticket.site(),
-                site_name,
-                resource: &link.resource,
-                attributes: &holding.attributes,
-                units: link.units.get(),
-                until: link.term.end(),
-                free: self.state.ledger.account(*account)?.free().clone(),
-            })
-        })
-    }
-
-    pub(crate) fn totals(&self) -> &BTreeMap<Name, Calendar> {
-        &self.state.totals
-    }
-
-    pub(crate) fn first_start(&self, request: &Request, now: Time) -> Time {
-        let end = request.earliest.plus(request.duration);
-        let over = end <= now.plus(self.base.two_margins());
-        if over || request.earliest < now.minus(LEDGER_RETENTION) {
-            now.min(request.latest).max(request.earliest)
-        } else {
-            request.earliest
-        }
-    }
-
-    fn share_of(&self, guest: ActorId) -> Share {
+    fn usage_of(&self, guest: ActorId) -> Usage {
         self.state.of_each.get(&guest).copied().unwrap_or_default()
-    }
-
-    /// A ticket that it has cut, while the request is remembered.
-    fn ticket(&self, issued: &IssuedTicket) -> Option<&Ticket> {
-        match &self.state.requests.get(&issued.request)?.state {
-            State::Granted { tickets, .. } | State::Returned { tickets } => {
-                tickets.get(issued.place).map(|(_, ticket)| ticket)
-            }
-            State::Open { .. } | State::Refused { .. } => None,
-        }
-    }
-
-    pub(crate) fn cut_from(&self, ticket: LinkHash) -> Option<(AccountId, u32)> {
-        self.state.ledger.entered(ticket).map(|(account, link)| (account, link.units.get()))
-    }
-
-    fn name_of(&self, site: ActorId) -> Name {
-        let peer = self.base.setup.peers.get(&site);
-        peer.map_or_else(|| self.base.setup.name.clone(), |peer| peer.name.clone())
-    }
-
-    /// Enters a holding in the list of its type.
-    fn list(&mut self, account: AccountId, ticket: &Ticket) {
-        let place = (self.name_of(ticket.site()), account);
-        self.by_type.entry(ticket.bottom().resource.clone()).or_default().insert(place);
-    }
-
-    /// Strikes a holding off the list of its type.
-    fn unlist(&mut self, account: AccountId, ticket: &Ticket) {
-        let place = (self.name_of(ticket.site()), account);
-        let resource = &ticket.bottom().resource;
-        if let Some(listed) = self.by_type.get_mut(resource) {
-            listed.remove(&place);
-            if listed.is_empty() {
-                self.by_type.remove(resource);
-            }
-        }
     }
 }
 
@@ -291,26 +197,21 @@ impl Actor for Broker {
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
         (self.base.position, self.state) = snapshot::read(Role::Broker, &self.settings(), bytes)?;
-        self.by_type.clear();
-        let held = &self.state.holdings;
-        let held: Vec<_> = held.iter().map(|(&id, h)| (id, h.ticket.clone())).collect();
-        held.iter().for_each(|(account, ticket)| self.list(*account, ticket));
+        self.index = view::Index::of(&self.state, &self.base);
         Ok(())
     }
 
-    fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)> {
-        let consult = |obligation: &Obligation| match obligation {
-            Obligation::Consult => self.state.rounds.open().map(|round| Effect::Consult { round }),
-        };
-        self.state
-            .pending
-            .after(position)
-            .filter_map(|(id, obligation, _)| Some((id, consult(obligation)?)))
-            .collect()
+    /// A broker answers; nothing it sends is sent again of its own accord.
+    fn effects_after(&self, _: u64) -> Vec<(EffectId, Effect)> {
+        Vec::new()
     }
 
-    fn is_pending(&self, id: EffectId) -> bool {
-        self.state.pending.is_pending(id)
+    fn is_pending(&self, _: EffectId) -> bool {
+        false
+    }
+
+    fn open_round(&self) -> Option<u64> {
+        self.state.rounds.open()
     }
 
     fn next_timeout(&self) -> Option<Time> {

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-use super::{Holding, IssuedTicket, Obligation, Record, Share, Timer};
-use crate::actor::pending::PendingEffects;
+use super::machine;
+use super::{Holding, IssuedTicket, Record, Timer, Usage};
 use crate::actor::rounds::MapperRounds;
 use crate::actor::timers::Timers;
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::slice::RequestId;
+use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{AccountId, LinkHash};
 
@@ -22,17 +24,28 @@ pub(crate) struct State {
     /// What was cut from the tickets it holds.
     pub(super) ledger: Ledger,
     /// What is free on all of its tickets of a type together.
-    pub(super) totals: BTreeMap<Name, Calendar>,
+    pub(super) totals: OrdMap<Name, Calendar>,
     /// The tickets it holds, newest generation, with what their units are like.
     pub(super) holdings: BTreeMap<AccountId, Holding>,
     pub(super) requests: BTreeMap<RequestId, Record>,
     /// What each service manager takes up of them.
-    pub(super) of_each: BTreeMap<ActorId, Share>,
+    pub(super) of_each: OrdMap<ActorId, Usage>,
     /// Open requests by the position at which they came.
     pub(super) open: BTreeMap<u64, RequestId>,
     /// The tickets it has cut.
     pub(super) issued: BTreeMap<LinkHash, IssuedTicket>,
     pub(super) serial: u64,
-    pub(super) pending: PendingEffects<Obligation>,
     pub(super) timers: Timers<Timer>,
+}
+
+impl State {
+    /// A ticket that was cut, while its request is remembered.
+    pub(super) fn ticket(&self, issued: &IssuedTicket) -> Option<&Ticket> {
+        match &self.requests.get(&issued.request)?.state {
+            machine::State::Granted { tickets, .. } | machine::State::Returned { tickets } => {
+                tickets.get(issued.place).map(|(_, ticket)| ticket)
+            }
+            machine::State::Open { .. } | machine::State::Refused { .. } => None,
+        }
+    }
 }

@@ -38,7 +38,7 @@ impl Broker {
         self.state.holdings.iter().map(|(&id, holding)| HoldingSurvey {
             ticket: &holding.ticket,
             attributes: &holding.attributes,
-            free: self.state.ledger.account(id).map(|account| account.free()),
+            free: self.state.ledger.free(id),
         })
     }
 

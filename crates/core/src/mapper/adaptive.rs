@@ -68,7 +68,7 @@ impl Adaptive {
         Name::literal("main")
     }
 
-    fn ask(&self, view: &View<'_>, needed: i64, held: i64) -> Option<Ask> {
+    fn ask(&self, view: &View, needed: i64, held: i64) -> Option<Ask> {
         let missing = u32::try_from(needed - held).ok().filter(|&units| units > 0)?;
         let patience = self.patience.unwrap_or(Span::from_micros(self.term.as_micros() / 2));
         let item = |units| Item {
@@ -97,7 +97,7 @@ impl Adaptive {
     }
 
     /// Keeps the leases that end soon and whose units will be missed, the next to end first.
-    fn extensions(&self, view: &View<'_>, needed: i64) -> Vec<Extend> {
+    fn extensions(&self, view: &View, needed: i64) -> Vec<Extend> {
         let Some(ahead) = self.extend_before else { return Vec::new() };
         // The extensions under which units are held at the end that is looked at, by their own ends.
         let mut kept: VecDeque<(Time, i64)> = VecDeque::new();
@@ -108,7 +108,7 @@ impl Adaptive {
                 also -= units;
             }
             let then = view.held_at(&self.resource, next.start()) + also;
-            if *lease.resource != self.resource || !lease.extendable() || then >= needed {
+            if lease.resource != self.resource || !lease.extendable() || then >= needed {
                 continue;
             }
             kept.push_back((next.end(), i64::from(lease.units)));
@@ -122,7 +122,7 @@ impl Adaptive {
 
 impl Adaptive {
     /// The leases to give back, the last to end first: those that the surplus covers whole.
-    fn surplus(&self, view: &View<'_>, needed: i64, held: i64) -> Vec<LeaseId> {
+    fn surplus(&self, view: &View, needed: i64, held: i64) -> Vec<LeaseId> {
         let mut surplus = held - needed;
         let mut back = Vec::new();
         if !self.give_back {
@@ -133,7 +133,7 @@ impl Adaptive {
             if surplus <= 0 {
                 break;
             }
-            if *lease.resource == self.resource && units <= surplus {
+            if lease.resource == self.resource && units <= surplus {
                 surplus -= units;
                 back.push(lease.id);
             }
@@ -143,7 +143,7 @@ impl Adaptive {
 }
 
 impl ServiceManagerMapper for Adaptive {
-    fn decide(&self, view: &View<'_>) -> Decision {
+    fn decide(&self, view: &View) -> Decision {
         let needed = view.signal(&self.signal).unwrap_or(0);
         let held = view.held_at(&self.resource, view.now());
         Decision {

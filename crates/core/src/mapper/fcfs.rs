@@ -14,7 +14,7 @@ pub struct Fcfs {
 }
 
 impl BrokerMapper for Fcfs {
-    fn decide(&self, view: &View<'_>) -> Decision {
+    fn decide(&self, view: &View) -> Decision {
         serve(view, view.open_requests().collect(), self.placement)
     }
 }
@@ -26,7 +26,7 @@ pub(super) fn extends(request: &Request) -> bool {
 
 /// Decides on all requests in the order given, but on extensions first: who is there stays.
 pub(super) fn serve(
-    view: &View<'_>,
+    view: &View,
     mut requests: Vec<&Request>,
     placement: Placement,
 ) -> Decision {
@@ -36,7 +36,7 @@ pub(super) fn serve(
         .into_iter()
         .map(|request| {
             let cut_from =
-                |item: &crate::wire::message::Item| Some(view.cut_from(item.extends?)?.0);
+                |item: &crate::wire::message::Item| Some(view.grant(item.extends?)?.account);
             let (verdict, reason) =
                 match draft.meet(request, view.first_start(request), placement, cut_from) {
                     Ok((term, parts)) => {

@@ -15,17 +15,17 @@ use crate::site_authority::mapper::{Assignment, Decision, SiteAuthorityMapper, V
 pub struct FirstFit {}
 
 impl SiteAuthorityMapper for FirstFit {
-    fn decide(&self, view: &View<'_>) -> Decision {
-        let mut shelves: BTreeMap<&Name, Shelf<_>> = BTreeMap::new();
+    fn decide(&self, view: &View) -> Decision {
+        let mut stocks: BTreeMap<&Name, Untaken<_>> = BTreeMap::new();
         let mut assignments = Vec::new();
         for waiting in view.waiting() {
-            let shelf = shelves.entry(waiting.resource).or_insert_with(|| Shelf {
+            let stock = stocks.entry(&waiting.resource).or_insert_with(|| Untaken {
                 passed_over: VecDeque::new(),
                 rest: view
-                    .free_units(waiting.resource)
-                    .chain(view.cleaning_units(waiting.resource)),
+                    .free_units(&waiting.resource)
+                    .chain(view.cleaning_units(&waiting.resource)),
             });
-            let units = shelf.take(waiting.lacks as usize, waiting.failed);
+            let units = stock.take(waiting.lacks as usize, &waiting.failed);
             if !units.is_empty() {
                 let reason = "the first that are free".to_owned();
                 assignments.push(Assignment { lease: waiting.lease, units, reason });
@@ -36,13 +36,13 @@ impl SiteAuthorityMapper for FirstFit {
 }
 
 /// The units of one type that this round has not given away.
-struct Shelf<I> {
+struct Untaken<I> {
     /// Those that did not suit a lease before.
     passed_over: VecDeque<UnitId>,
     rest: I,
 }
 
-impl<I: Iterator<Item = UnitId>> Shelf<I> {
+impl<I: Iterator<Item = UnitId>> Untaken<I> {
     /// The first `wanted` units that did not fail the lease.
     fn take(&mut self, wanted: usize, failed: &BTreeSet<UnitId>) -> Vec<UnitId> {
         let (mut taken, mut left) = (Vec::new(), VecDeque::new());

@@ -38,31 +38,31 @@ pub enum Placement {
 /// What a round has taken so far, of the types that were asked for in it.
 #[derive(Clone, Debug)]
 pub struct Draft<'a> {
-    view: View<'a>,
-    types: BTreeMap<Name, OfType<'a>>,
+    view: &'a View,
+    types: BTreeMap<Name, OfType>,
 }
 
 /// The sources of one type with what a round has left of them.
 #[derive(Clone, Debug)]
-struct OfType<'a> {
+struct OfType {
     /// By site name and account.
-    sources: Vec<Source<'a>>,
+    sources: Vec<Source>,
     places: BTreeMap<AccountId, usize>,
     /// What all of them have free together.
     total: Calendar,
 }
 
 /// What is looked for.
-struct Wish<'w, 'a> {
+struct Search<'w> {
     duration: Span,
-    items: Vec<Wanted<'w, 'a>>,
+    items: Vec<Wanted<'w>>,
     placement: Placement,
 }
 
 /// An item with the sources that suit it, by their places among those of its type.
-struct Wanted<'w, 'a> {
+struct Wanted<'w> {
     item: &'w Item,
-    of_type: &'w OfType<'a>,
+    of_type: &'w OfType,
     suiting: Vec<usize>,
 }
 
@@ -71,8 +71,8 @@ pub type Parts = Vec<(AccountId, u32)>;
 
 impl<'a> Draft<'a> {
     /// A draft in which nothing is taken yet.
-    pub fn new(view: &View<'a>) -> Self {
-        Self { view: *view, types: BTreeMap::new() }
+    pub fn new(view: &'a View) -> Self {
+        Self { view, types: BTreeMap::new() }
     }
 
     /// Meets a request as early as it allows and books it in the draft, or says why not. The draft is
@@ -87,9 +87,9 @@ impl<'a> Draft<'a> {
         request.items.iter().for_each(|item| self.load(&item.resource));
         let wanted = |item| self.wanted(item, cut_from(item));
         let items = request.items.iter().map(wanted).collect::<Result<_, _>>()?;
-        let wish = Wish { duration: request.duration, items, placement };
-        let Some((term, parts)) = wish.earliest(from, request.latest, MAX_STARTS) else {
-            return Err(wish.busy(from));
+        let search = Search { duration: request.duration, items, placement };
+        let Some((term, parts)) = search.earliest(from, request.latest, MAX_STARTS) else {
+            return Err(search.busy(from));
         };
         for (item, parts) in request.items.iter().zip(&parts) {
             self.book(&item.resource, term, parts);
@@ -99,7 +99,7 @@ impl<'a> Draft<'a> {
 
     /// Takes in the sources of a type that is asked for the first time.
     fn load(&mut self, resource: &Name) {
-        let Some(total) = self.view.totals().get(resource) else { return };
+        let Some(total) = self.view.total(resource) else { return };
         if !self.types.contains_key(resource) {
             let sources: Vec<_> = self.view.sources_of(resource).collect();
             let places = sources.iter().enumerate();
@@ -115,14 +115,14 @@ impl<'a> Draft<'a> {
         &'w self,
         item: &'w Item,
         only: Option<AccountId>,
-    ) -> Result<Wanted<'w, 'a>, Refusal> {
+    ) -> Result<Wanted<'w>, Refusal> {
         let resource = item.resource.clone();
         let Some(of_type) = self.types.get(&resource).filter(|of| !of.sources.is_empty()) else {
             let known = self.view.types().cloned().collect();
             return Err(Refusal::NoSuchType { resource, known });
         };
-        let broken = |source: &Source<'_>| {
-            item.requirements.first_broken(source.attributes, &Properties::default())
+        let broken = |source: &Source| {
+            item.requirements.first_broken(&source.attributes, &Properties::default())
         };
         let sources = &of_type.sources;
         let matching: Vec<usize> =
@@ -156,7 +156,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-impl Wish<'_, '_> {
+impl Search<'_> {
     /// The earliest term in the window over which all items can be met together, and how. `tries` bounds
     /// the starts that are looked at closely.
     fn earliest(&self, from: Time, latest: Time, tries: usize) -> Option<(Term, Vec<Parts>)> {
@@ -197,7 +197,7 @@ impl Wish<'_, '_> {
 
     /// The parts of every item, if all of them can be met beside each other.
     fn place_all(&self, windows: &[Window<'_>]) -> Option<Vec<Parts>> {
-        let enough = |(wanted, window): (&Wanted<'_, '_>, &Window<'_>)| {
+        let enough = |(wanted, window): (&Wanted<'_>, &Window<'_>)| {
             window.free() >= i64::from(wanted.item.least.get())
         };
         let mut items = self.items.iter().zip(windows);
@@ -238,11 +238,11 @@ impl Wish<'_, '_> {
         let met = movable.then(|| self.earliest(from, Time::MAX, MAX_HINTS)).flatten();
         let earliest = met.map(|(term, _)| term.start());
         let term = Term::lasting(from, self.duration);
-        let free_of = |wanted: &&Wanted<'_, '_>| {
+        let free_of = |wanted: &&Wanted<'_>| {
             let free = term.map_or(0, |term| wanted.window(term).free());
             u32::try_from(free).unwrap_or(u32::MAX)
         };
-        let short = |wanted: &&Wanted<'_, '_>| free_of(wanted) < wanted.item.least.get();
+        let short = |wanted: &&Wanted<'_>| free_of(wanted) < wanted.item.least.get();
         match self.items.iter().find(short).or(self.items.first()) {
             Some(wanted) => Refusal::Busy {
                 resource: wanted.item.resource.clone(),
@@ -255,8 +255,8 @@ impl Wish<'_, '_> {
     }
 }
 
-impl Wanted<'_, '_> {
-    fn suiting(&self) -> impl Iterator<Item = &Source<'_>> {
+impl Wanted<'_> {
+    fn suiting(&self) -> impl Iterator<Item = &Source> {
         self.suiting.iter().map(|&place| &self.of_type.sources[place])
     }
 
@@ -267,14 +267,14 @@ impl Wanted<'_, '_> {
     }
 
     /// The parts of the item: all units that are wanted or, of an elastic item, as many as there are;
-    /// `None` if they are too few. What other items of the wish have `taken` from a source is not there.
+    /// `None` if they are too few. What other items of the request have `taken` from a source is not there.
     fn place(
         &self,
         window: &Window<'_>,
         placement: Placement,
         taken: &mut BTreeMap<AccountId, u32>,
     ) -> Option<Parts> {
-        let left = |(source, free): (&Source<'_>, i64)| {
+        let left = |(source, free): (&Source, i64)| {
             let taken = taken.get(&source.account).copied().map_or(0, i64::from);
             u32::try_from((free - taken).max(0)).unwrap_or(u32::MAX)
         };

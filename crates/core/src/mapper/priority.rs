@@ -23,7 +23,7 @@ impl Default for Priority {
 }
 
 impl BrokerMapper for Priority {
-    fn decide(&self, view: &View<'_>) -> Decision {
+    fn decide(&self, view: &View) -> Decision {
         let priority = |request: &Request| -> i64 {
             request.properties.get(&self.property).and_then(|text| text.parse().ok()).unwrap_or(0)
         };

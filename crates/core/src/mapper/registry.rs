@@ -1,9 +1,8 @@
-//! The mappers that come with Tenure, by name.
-//!
-//! A literal list: what is not in it does not exist, and asking for it names what does. A program that
-//! brings mappers of its own builds them itself and seats them beside these.
+//! Mappers by name: those that come with Tenure, and those that a program adds.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -43,70 +42,123 @@ pub enum MapperError {
     },
 }
 
-type Builder<M> = fn(Settings<'_, '_>) -> Result<Box<M>, erased_serde::Error>;
+/// The mappers that a shell can build, by role and name. The default has those that come with Tenure.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    service_manager: Known<dyn ServiceManagerMapper>,
+    broker: Known<dyn BrokerMapper>,
+    site_authority: Known<dyn SiteAuthorityMapper>,
+}
 
-/// A named way to build a mapper.
+impl Default for Registry {
+    fn default() -> Self {
+        Self {
+            service_manager: Known::new("service manager"),
+            broker: Known::new("broker"),
+            site_authority: Known::new("site authority"),
+        }
+        .with_service_manager::<Adaptive>("adaptive")
+        .with_service_manager::<StaticList>("static")
+        .with_broker::<Fcfs>("fcfs")
+        .with_broker::<Priority>("priority")
+        .with_site_authority::<FirstFit>("first-fit")
+    }
+}
+
+impl Registry {
+    /// The registry with one more mapper for service managers, read from its settings.
+    pub fn with_service_manager<M>(mut self, name: &'static str) -> Self
+    where
+        M: ServiceManagerMapper + DeserializeOwned + 'static,
+    {
+        self.service_manager.add(name, |settings| Ok(Box::new(read::<M>(settings)?)));
+        self
+    }
+
+    /// The registry with one more mapper for brokers, read from its settings.
+    pub fn with_broker<M>(mut self, name: &'static str) -> Self
+    where
+        M: BrokerMapper + DeserializeOwned + 'static,
+    {
+        self.broker.add(name, |settings| Ok(Box::new(read::<M>(settings)?)));
+        self
+    }
+
+    /// The registry with one more mapper for site authorities, read from its settings.
+    pub fn with_site_authority<M>(mut self, name: &'static str) -> Self
+    where
+        M: SiteAuthorityMapper + DeserializeOwned + 'static,
+    {
+        self.site_authority.add(name, |settings| Ok(Box::new(read::<M>(settings)?)));
+        self
+    }
+
+    /// Builds a service manager's mapper.
+    pub fn service_manager(
+        &self,
+        name: &str,
+        settings: Settings<'_, '_>,
+    ) -> Result<Box<dyn ServiceManagerMapper>, MapperError> {
+        self.service_manager.build(name, settings)
+    }
+
+    /// Builds a broker's mapper.
+    pub fn broker(
+        &self,
+        name: &str,
+        settings: Settings<'_, '_>,
+    ) -> Result<Box<dyn BrokerMapper>, MapperError> {
+        self.broker.build(name, settings)
+    }
+
+    /// Builds a site authority's mapper.
+    pub fn site_authority(
+        &self,
+        name: &str,
+        settings: Settings<'_, '_>,
+    ) -> Result<Box<dyn SiteAuthorityMapper>, MapperError> {
+        self.site_authority.build(name, settings)
+    }
+}
+
+type Build<M> = fn(Settings<'_, '_>) -> Result<Box<M>, erased_serde::Error>;
+
+/// The mappers of one role.
 struct Known<M: ?Sized> {
-    name: &'static str,
-    build: Builder<M>,
-}
-
-const SERVICE_MANAGER: &[Known<dyn ServiceManagerMapper>] = &[
-    Known { name: "adaptive", build: |settings| Ok(Box::new(read::<Adaptive>(settings)?)) },
-    Known { name: "static", build: |settings| Ok(Box::new(read::<StaticList>(settings)?)) },
-];
-
-const BROKER: &[Known<dyn BrokerMapper>] = &[
-    Known { name: "fcfs", build: |settings| Ok(Box::new(read::<Fcfs>(settings)?)) },
-    Known { name: "priority", build: |settings| Ok(Box::new(read::<Priority>(settings)?)) },
-];
-
-const SITE_AUTHORITY: &[Known<dyn SiteAuthorityMapper>] =
-    &[Known { name: "first-fit", build: |settings| Ok(Box::new(read::<FirstFit>(settings)?)) }];
-
-/// Builds a service manager's mapper.
-pub fn service_manager(
-    name: &str,
-    settings: Settings<'_, '_>,
-) -> Result<Box<dyn ServiceManagerMapper>, MapperError> {
-    build("service manager", SERVICE_MANAGER, name, settings)
-}
-
-/// Builds a broker's mapper.
-pub fn broker(
-    name: &str,
-    settings: Settings<'_, '_>,
-) -> Result<Box<dyn BrokerMapper>, MapperError> {
-    build("broker", BROKER, name, settings)
-}
-
-/// Builds a site authority's mapper.
-pub fn site_authority(
-    name: &str,
-    settings: Settings<'_, '_>,
-) -> Result<Box<dyn SiteAuthorityMapper>, MapperError> {
-    build("site authority", SITE_AUTHORITY, name, settings)
-}
-
-fn build<M: ?Sized>(
     role: &'static str,
-    known: &[Known<M>],
-    name: &str,
-    settings: Settings<'_, '_>,
-) -> Result<Box<M>, MapperError> {
-    let Some(found) = known.iter().find(|known| known.name == name) else {
-        let known = known.iter().map(|known| known.name).collect();
-        return Err(MapperError::Unknown { role, name: name.to_owned(), known });
-    };
-    (found.build)(settings).map_err(|cause| MapperError::Settings { name: found.name, cause })
+    by_name: Arc<BTreeMap<&'static str, Build<M>>>,
 }
 
-fn read<T: DeserializeOwned>(settings: Settings<'_, '_>) -> Result<T, erased_serde::Error> {
-    erased_serde::deserialize(settings)
+impl<M: ?Sized> Known<M> {
+    fn new(role: &'static str) -> Self {
+        Self { role, by_name: Arc::new(BTreeMap::new()) }
+    }
+
+    fn add(&mut self, name: &'static str, build: Build<M>) {
+        Arc::make_mut(&mut self.by_name).insert(name, build);
+    }
+
+    fn build(&self, name: &str, settings: Settings<'_, '_>) -> Result<Box<M>, MapperError> {
+        let Some((&name, build)) = self.by_name.get_key_value(name) else {
+            let known = self.by_name.keys().copied().collect();
+            return Err(MapperError::Unknown { role: self.role, name: name.to_owned(), known });
+        };
+        build(settings).map_err(|cause| MapperError::Settings { name, cause })
+    }
+}
+
+impl<M: ?Sized> Clone for Known<M> {
+    fn clone(&self) -> Self {
+        Self { role: self.role, by_name: Arc::clone(&self.by_name) }
+    }
 }
 
 impl<M: ?Sized> fmt::Debug for Known<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
+        f.debug_set().entries(self.by_name.keys()).finish()
     }
+}
+
+fn read<T: DeserializeOwned>(settings: Settings<'_, '_>) -> Result<T, erased_serde::Error> {
+    erased_serde::deserialize(settings)
 }

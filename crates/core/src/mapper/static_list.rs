@@ -16,22 +16,22 @@ use crate::wire::message::Item;
 /// Makes the listed requests, and nothing else; without a list it leaves the asking to users. What was asked for is remembered in the memo, so no
 /// request is made twice.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, from = "Listed")]
+#[serde(deny_unknown_fields, from = "Settings")]
 pub struct StaticList {
     /// By the time they are made.
-    requests: Vec<Wish>,
+    requests: Vec<Listed>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Listed {
+struct Settings {
     #[serde(default)]
-    requests: Vec<Wish>,
+    requests: Vec<Listed>,
 }
 
-impl From<Listed> for StaticList {
-    fn from(Listed { mut requests }: Listed) -> Self {
-        requests.sort_by_key(|wish| wish.at);
+impl From<Settings> for StaticList {
+    fn from(Settings { mut requests }: Settings) -> Self {
+        requests.sort_by_key(|listed| listed.at);
         Self { requests }
     }
 }
@@ -39,7 +39,7 @@ impl From<Listed> for StaticList {
 /// One request of the list.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Wish {
+struct Listed {
     /// When it is made, from the origin of the clock.
     #[serde(default)]
     at: Time,
@@ -70,7 +70,7 @@ struct Wish {
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Made(usize);
 
-impl Wish {
+impl Listed {
     fn ask(&self, now: Time) -> Ask {
         let earliest = self.start.unwrap_or(now);
         let latest = earliest.plus(self.slack);
@@ -97,16 +97,16 @@ impl Wish {
 }
 
 impl ServiceManagerMapper for StaticList {
-    fn decide(&self, view: &View<'_>) -> Decision {
+    fn decide(&self, view: &View) -> Decision {
         let Made(made) = codec::decode(&view.memo().0).unwrap_or_default();
         let waiting = self.requests.get(made..).unwrap_or_default();
-        let due = waiting.iter().take_while(|wish| wish.at <= view.now()).count();
-        let asks = waiting[..due].iter().map(|wish| wish.ask(view.now())).collect();
+        let due = waiting.iter().take_while(|listed| listed.at <= view.now()).count();
+        let asks = waiting[..due].iter().map(|listed| listed.ask(view.now())).collect();
         Decision {
             round: view.round(),
             asks,
             memo: Some(Memo(codec::encode(&Made(made + due)))),
-            wake: waiting.get(due).map(|wish| wish.at),
+            wake: waiting.get(due).map(|listed| listed.at),
             ..Decision::default()
         }
     }

@@ -1,5 +1,7 @@
 //! An actor of any role: what shells hold, and what readers of journals replay.
 
+use serde::{Deserialize, Serialize};
+
 use crate::actor::effect::{self, Effect, EffectId, Problem};
 use crate::actor::fact::BadFact;
 use crate::actor::snapshot::{RestoreError, Settings};
@@ -54,7 +56,8 @@ impl From<site_authority::Command> for Command {
 }
 
 /// The decision of a mapper of any role.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "kebab-case")]
 pub enum Decision {
     /// A service manager's.
     ServiceManager(service_manager::mapper::Decision),
@@ -221,6 +224,10 @@ impl Actor for AnyActor {
 
     fn is_pending(&self, id: EffectId) -> bool {
         on_actor!(self, actor => actor.is_pending(id))
+    }
+
+    fn open_round(&self) -> Option<u64> {
+        on_actor!(self, actor => actor.open_round())
     }
 
     fn next_timeout(&self) -> Option<Time> {

@@ -6,7 +6,9 @@
 //! 2. the shell appends them, and calls [`Host::durable`] once they are;
 //! 3. [`Host::release`] gives out, in order, what follows from durable facts: messages and driver calls;
 //! 4. [`Host::repeat`] gives out messages that were not answered for too long;
-//! 5. the shell waits no longer than [`Host::next_timeout`].
+//! 5. [`Host::consultation`] gives out what the mapper is to be asked, for the shell to bring its decision
+//!    back as an input, in its own time;
+//! 6. the shell waits no longer than [`Host::next_timeout`].
 //!
 //! Inputs may be handled while earlier facts are still being synced: what an input caused is worked out
 //! from the state right behind its facts. If an append fails the host is dropped, and another one recovers
@@ -21,6 +23,7 @@ use crate::actor::snapshot::RestoreError;
 use crate::driver::Call;
 use crate::model::time::Time;
 use crate::runtime::actor::{AnyActor, Input, Output};
+use crate::runtime::mapper::AnyView;
 use crate::runtime::fact::Entry;
 use crate::runtime::outbox::{Outbox, Outgoing, RetryPolicy};
 use crate::wire::message::{Envelope, Sequence};
@@ -33,8 +36,8 @@ pub struct Host {
     steps: VecDeque<Step>,
     /// The facts before this position are durable.
     durable: u64,
-    /// The room of the last output, to be used again.
-    out: Output,
+    /// The round about which the mapper has been asked.
+    asked: Option<u64>,
 }
 
 /// What leaves an actor.
@@ -44,8 +47,6 @@ pub enum Departure {
     Message(Sequence, Outgoing),
     /// A step on a unit.
     Call(EffectId, Call),
-    /// The mapper is to be asked.
-    Consult,
 }
 
 /// What one call of [`Host::handle`] gives the shell.
@@ -57,8 +58,6 @@ pub struct Turn {
     pub facts: Vec<Entry>,
     /// What was wrong with the inputs.
     pub problems: Vec<Problem>,
-    /// Whether a mapper's round has opened.
-    pub opened: bool,
 }
 
 /// What one turn caused, until its facts are durable.
@@ -72,8 +71,8 @@ struct Step {
 impl Host {
     /// A host of an actor; its facts so far come by [`replay`](Self::replay).
     pub fn new(actor: AnyActor, retry: RetryPolicy) -> Self {
-        let (steps, out) = (VecDeque::new(), Output::default());
-        Self { durable: actor.position(), actor, outbox: Outbox::new(retry), steps, out }
+        let (steps, outbox) = (VecDeque::new(), Outbox::new(retry));
+        Self { durable: actor.position(), actor, outbox, steps, asked: None }
     }
 
     /// Applies a fact of the journal.
@@ -156,7 +155,7 @@ impl Host {
         mut done: impl FnMut(M, u64, &[Entry], &[Problem]),
     ) -> Turn {
         let before = self.position();
-        let mut out = std::mem::take(&mut self.out);
+        let mut out = Output::default();
         for (input, mark) in inputs {
             let (facts, problems) = (out.facts.len(), out.problems.len());
             let position = self.position();
@@ -164,10 +163,9 @@ impl Host {
             done(mark, position, &out.facts[facts..], &out.problems[problems..]);
         }
         let effects = self.actor.effects_after(before);
-        let opened = effects.iter().any(|(_, effect)| matches!(effect, Effect::Consult { .. }));
         let Output { facts, replies, problems } = out;
         self.keep(Step { end: self.position(), replies, effects });
-        Turn { before, facts, problems, opened }
+        Turn { before, facts, problems }
     }
 
     fn keep(&mut self, step: Step) {
@@ -207,7 +205,6 @@ impl Host {
                         depart(Departure::Message(id, outgoing));
                     }
                     Effect::Call(call) => depart(Departure::Call(id, call)),
-                    Effect::Consult { .. } => depart(Departure::Consult),
                 }
             }
         }
@@ -234,6 +231,27 @@ impl Host {
         self.outbox.due(now, |id| actor.is_pending(id))
     }
 
+    /// What the mapper is to be asked, once for each round: the actor as it is now, after all inputs so
+    /// far. The answer is an [`Input::Decision`]. One that never comes costs the round, until
+    /// [`ask_again`](Self::ask_again).
+    pub fn consultation(&mut self, now: Time) -> Option<AnyView> {
+        if !self.awaits_mapper() {
+            return None;
+        }
+        self.asked = self.actor.open_round();
+        self.actor.view(now)
+    }
+
+    /// Whether a round is open about which the mapper has not been asked.
+    pub fn awaits_mapper(&self) -> bool {
+        self.actor.open_round().is_some_and(|round| self.asked != Some(round))
+    }
+
+    /// The mapper did not answer: it is to be asked about the open round again.
+    pub fn ask_again(&mut self) {
+        self.asked = None;
+    }
+
     /// When there is something to do if nothing arrives before.
     pub fn next_timeout(&mut self) -> Option<Time> {
         [self.actor.next_timeout(), self.next_repetition()].into_iter().flatten().min()
@@ -251,7 +269,7 @@ impl Step {
     fn envelopes(&self) -> impl Iterator<Item = &Envelope> {
         let pending = self.effects.iter().filter_map(|(_, effect)| match effect {
             Effect::Send(envelope) => Some(&**envelope),
-            Effect::Call(_) | Effect::Consult { .. } => None,
+            Effect::Call(_) => None,
         });
         self.replies.iter().chain(pending)
     }

@@ -4,43 +4,12 @@ use crate::actor::Role;
 use crate::broker::Broker;
 use crate::broker::mapper::BrokerMapper;
 use crate::model::time::Time;
-use crate::runtime::actor::{AnyActor, Decision, Input};
+use crate::runtime::actor::{AnyActor, Input};
+use crate::runtime::mapper::AnyMapper;
 use crate::service_manager::ServiceManager;
 use crate::service_manager::mapper::ServiceManagerMapper;
 use crate::site_authority::SiteAuthority;
 use crate::site_authority::mapper::SiteAuthorityMapper;
-
-/// A mapper of any role.
-pub enum AnyMapper {
-    /// A service manager's.
-    ServiceManager(Box<dyn ServiceManagerMapper>),
-    /// A broker's.
-    Broker(Box<dyn BrokerMapper>),
-    /// A site authority's.
-    SiteAuthority(Box<dyn SiteAuthorityMapper>),
-}
-
-impl AnyMapper {
-    /// Asks the mapper about the open round of its actor, if there is one: the input to hand in next.
-    pub fn consult(&self, actor: &AnyActor, now: Time) -> Option<Input> {
-        let decision = match (actor, self) {
-            (AnyActor::ServiceManager(actor), Self::ServiceManager(mapper)) => {
-                Decision::ServiceManager(mapper.decide(&actor.view(now)?))
-            }
-            (AnyActor::Broker(actor), Self::Broker(mapper)) => {
-                Decision::Broker(mapper.decide(&actor.view(now)?))
-            }
-            (AnyActor::SiteAuthority(actor), Self::SiteAuthority(mapper)) => {
-                Decision::SiteAuthority(mapper.decide(&actor.view(now)?))
-            }
-            // A mapper of another role has nothing to say.
-            (AnyActor::ServiceManager(_) | AnyActor::Broker(_) | AnyActor::SiteAuthority(_), _) => {
-                return None;
-            }
-        };
-        Some(Input::Decision(decision))
-    }
-}
 
 /// An actor of any role with its mapper.
 pub struct HostedActor {

@@ -2,6 +2,7 @@
 
 pub mod actor;
 pub mod fact;
+pub mod mapper;
 pub mod hosted;
 pub mod host;
 pub mod journal;
@@ -9,3 +10,4 @@ pub mod outbox;
 
 pub use self::actor::{AnyActor, Command, Decision, Input, Output};
 pub use self::fact::{Entry, Fact};
+pub use self::mapper::{AnyMapper, AnyView};

@@ -25,22 +25,16 @@ impl ServiceManager {
     pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
         match fact {
             Fact::SignalObserved(fact) => {
-                self.signals.insert(fact.signal.clone(), fact.value);
-                self.consult(at);
+                self.state.signals.insert(fact.signal.clone(), fact.value);
+                self.state.rounds.call();
             }
             Fact::MapperAnswered(fact) => {
-                self.pending.settle(&Obligation::Consult);
-                let again = self.rounds.answered(fact.memo.as_ref(), fact.wake);
-                self.timers.set(Timer::Wake, fact.wake);
-                if again {
-                    self.require(Obligation::Consult, at);
-                }
+                self.state.rounds.answered(fact.memo.as_ref(), fact.wake);
+                self.state.timers.set(Timer::Wake, fact.wake);
             }
             Fact::Woken(_) => {
-                self.timers.set(Timer::Wake, None);
-                if self.rounds.woken() {
-                    self.require(Obligation::Consult, at);
-                }
+                self.state.timers.set(Timer::Wake, None);
+                self.state.rounds.woken();
             }
             Fact::Asked(fact) => self.asked_for(at, fact),
             Fact::Granted(fact) => self.granted(at, fact.number, &fact.tickets)?,
@@ -58,12 +52,12 @@ impl ServiceManager {
                 self.step(at, fact.lease, Event::Refused(fact.refusal.clone()))?;
             }
             Fact::Joined(fact) => {
-                self.pending.settle(&Obligation::Join(fact.lease, fact.unit));
+                self.state.pending.settle(&Obligation::Join(fact.lease, fact.unit));
                 let event = Event::Joined(fact.unit, fact.error.is_none());
                 self.step_unit(at, fact.lease, event)?;
             }
             Fact::Left(fact) => {
-                self.pending.settle(&Obligation::Leave(fact.lease, fact.unit));
+                self.state.pending.settle(&Obligation::Leave(fact.lease, fact.unit));
                 self.left(at, fact.lease, fact.unit)?;
             }
             Fact::ExtensionAsked(fact) => {
@@ -72,7 +66,7 @@ impl ServiceManager {
                 self.step(at, fact.lease, event)?;
             }
             Fact::ExtensionGranted(fact) => {
-                self.by_ticket.insert(fact.ticket.hash(), fact.lease);
+                self.state.by_ticket.insert(fact.ticket.hash(), fact.lease);
                 self.step(at, fact.lease, Event::ExtensionGranted(fact.ticket.clone()))?;
             }
             Fact::ExtensionDenied(fact) => self.step(at, fact.lease, Event::ExtensionDenied)?,
@@ -84,7 +78,7 @@ impl ServiceManager {
                 self.step(at, fact.lease, Event::SiteClosed(fact.receipts.clone()))?;
             }
             Fact::Credited(fact) => self.step(at, fact.lease, Event::Credited)?,
-            Fact::TermOver(fact) if self.leases.contains_key(&fact.lease) => {
+            Fact::TermOver(fact) if self.state.leases.contains_key(&fact.lease) => {
                 self.step(at, fact.lease, Event::TermOver)?;
             }
             Fact::TermOver(fact) => {
@@ -96,19 +90,20 @@ impl ServiceManager {
     }
 
     fn forget(&mut self, id: LeaseId) {
-        self.timers.set(Timer::Lease(id), None);
-        let Some(lease) = self.leases.remove(&id) else {
+        self.state.timers.set(Timer::Lease(id), None);
+        let Some(lease) = self.state.leases.remove(&id) else {
             return self.forget_request(id.number);
         };
+        self.index.forgotten(id);
         for ticket in &lease.tickets {
-            self.by_ticket.remove(ticket);
+            self.state.by_ticket.remove(ticket);
         }
         self.forget_in_group(id);
     }
 
     /// The guest has left a unit. With the last one the lease moves on, and its extension with it.
     fn left(&mut self, at: Time, id: LeaseId, unit: UnitId) -> Result<(), BadFact> {
-        let held = self.leases.get(&id).and_then(|lease| lease.state.held());
+        let held = self.state.leases.get(&id).and_then(|lease| lease.state.held());
         if held.is_some_and(|held| held.awaited == 1) {
             self.step(at, id, Event::Left(unit))
         } else {
@@ -118,7 +113,7 @@ impl ServiceManager {
 
     /// Moves a lease on by what happened to one of its units.
     fn step_unit(&mut self, at: Time, id: LeaseId, event: Event) -> Result<(), BadFact> {
-        let lease = self.leases.get_mut(&id).ok_or_else(|| absent(id))?;
+        let lease = self.state.leases.get_mut(&id).ok_or_else(|| absent(id))?;
         let before = lease.state.word();
         lease.next(event)?;
         if lease.state.word() != before {
@@ -129,7 +124,7 @@ impl ServiceManager {
 
     /// Moves a lease on, with everything that follows from its new state.
     fn step(&mut self, at: Time, id: LeaseId, event: Event) -> Result<(), BadFact> {
-        let lease = self.leases.get_mut(&id).ok_or_else(|| absent(id))?;
+        let lease = self.state.leases.get_mut(&id).ok_or_else(|| absent(id))?;
         let extension = lease.state.held().map(|held| held.extension.clone());
         let (denied, extended, over) = (
             matches!(event, Event::ExtensionDenied),
@@ -158,7 +153,7 @@ impl ServiceManager {
 
     /// Whether a lease counts as held.
     fn counts(&self, id: LeaseId) -> bool {
-        self.leases.get(&id).is_some_and(|lease| match lease.state {
+        self.state.leases.get(&id).is_some_and(|lease| match lease.state {
             State::Redeeming { .. }
             | State::Joining { .. }
             | State::Active { .. }
@@ -179,7 +174,7 @@ impl ServiceManager {
         denied: bool,
         at: Time,
     ) -> Result<(), BadFact> {
-        let Some(lease) = self.leases.get_mut(&id) else { return Ok(()) };
+        let Some(lease) = self.state.leases.get_mut(&id) else { return Ok(()) };
         let now = lease.state.held().map(|held| &held.extension);
         match (old, now) {
             (Extension::Requested(number), Some(Extension::Redeeming { .. })) => {
@@ -217,14 +212,14 @@ impl ServiceManager {
 
     /// Keeps why a site closed a lease, and which site: the state that follows has neither.
     fn closed_by_site(&mut self, fact: &SiteClosed) {
-        let Some(lease) = self.leases.get_mut(&fact.lease) else { return };
+        let Some(lease) = self.state.leases.get_mut(&fact.lease) else { return };
         let site = lease.state.ticket().map(Ticket::site);
         lease.closed_by = site.zip(fact.refusal.clone());
     }
 
     /// The term of the newest ticket is held as well.
     fn extended(&mut self, id: LeaseId, at: Time) {
-        let Some(lease) = self.leases.get_mut(&id) else { return };
+        let Some(lease) = self.state.leases.get_mut(&id) else { return };
         let newest = lease.state.held().and_then(|held| held.tickets.last());
         let Some(link) = newest.map(|ticket| ticket.bottom().clone()) else { return };
         lease.tickets.push(link.hash());
@@ -234,24 +229,24 @@ impl ServiceManager {
     }
 
     pub(super) fn book(&mut self, id: LeaseId, resource: &Name, term: Term, units: u32, at: Time) {
-        let Some(lease) = self.leases.get_mut(&id) else { return };
-        super::book(&mut self.holdings, &mut lease.booked, resource, term, units, at);
+        let Some(lease) = self.state.leases.get_mut(&id) else { return };
+        super::book(&mut self.state.holdings, &mut lease.booked, resource, term, units, at);
     }
 
     /// Takes what is left of a lease's bookings from `from` on out of the holdings.
     fn unbook(&mut self, id: LeaseId, from: Time) {
-        let Some(lease) = self.leases.get_mut(&id) else { return };
-        super::unbook(&mut self.holdings, &mut lease.booked, from);
+        let Some(lease) = self.state.leases.get_mut(&id) else { return };
+        super::unbook(&mut self.state.holdings, &mut lease.booked, from);
     }
 
     /// Sets what follows from a lease's state: what is owed for it, and when it is next due.
     pub(super) fn refresh(&mut self, id: LeaseId, at: Time) {
         let position = self.base.position;
-        let Some(lease) = self.leases.get(&id) else { return };
+        let Some(lease) = self.state.leases.get(&id) else { return };
         let state = &lease.state;
         let extending = !matches!(state, State::Leaving { .. })
             && state.held().is_some_and(|h| matches!(h.extension, Extension::Redeeming { .. }));
-        let pending = &mut self.pending;
+        let pending = &mut self.state.pending;
         let redeeming = matches!(state, State::Redeeming { .. });
         pending.set(Obligation::Redeem(id), redeeming, position, at);
         pending.set(Obligation::Extend(id), extending, position, at);
@@ -286,7 +281,7 @@ impl ServiceManager {
     /// When a lease is next due, and where it stands among those that end.
     fn set_deadline(&mut self, id: LeaseId) {
         let margin = self.base.margin();
-        let Some(lease) = self.leases.get_mut(&id) else { return };
+        let Some(lease) = self.state.leases.get_mut(&id) else { return };
         let end = lease.expires_at;
         let stop = if mutant!(NoClockMargin) { end } else { end.minus(margin) };
         let deadline = match &lease.state {
@@ -311,20 +306,15 @@ impl ServiceManager {
             .then_some(lease.term.end());
         let old = std::mem::replace(&mut lease.ends_at, ends_at);
         if old != ends_at {
-            old.map(|end| self.ending.remove(&(end, id)));
-            ends_at.map(|end| self.ending.insert((end, id)));
+            old.map(|end| self.state.ending.remove(&(end, id)));
+            ends_at.map(|end| self.state.ending.insert((end, id)));
         }
-        self.timers.set(Timer::Lease(id), Some(deadline));
-    }
-
-    fn consult(&mut self, at: Time) {
-        if self.rounds.call() {
-            self.require(Obligation::Consult, at);
-        }
+        self.state.timers.set(Timer::Lease(id), Some(deadline));
+        self.index.changed(id, lease);
     }
 
     pub(super) fn require(&mut self, obligation: Obligation, at: Time) {
-        self.pending.require(obligation, self.base.position, at);
+        self.state.pending.require(obligation, self.base.position, at);
     }
 }
 

@@ -36,7 +36,7 @@ impl ServiceManager {
     }
 
     pub(super) fn decide(&mut self, now: Time, decision: Decision, out: &mut Output) {
-        if let Err(stale) = self.rounds.check(decision.round) {
+        if let Err(stale) = self.state.rounds.check(decision.round) {
             return out.problems.push(stale);
         }
         let mut done = Vec::new();
@@ -51,13 +51,13 @@ impl ServiceManager {
         }
         let bad = done.into_iter().filter_map(Result::err);
         out.problems.extend(bad.map(Problem::BadChoice));
-        let memo = self.rounds.news(decision.memo, &mut out.problems);
+        let memo = self.state.rounds.news(decision.memo, &mut out.problems);
         let wake = decision.wake.filter(|&wake| wake > now);
         self.emit(now, MapperAnswered { round: decision.round, memo, wake }, out);
     }
 
     fn ask(&mut self, now: Time, ask: Ask, out: &mut Output) -> Result<(), String> {
-        self.last_number += u64::from(mutant!(NumberOutsideJournal));
+        self.state.last_number += u64::from(mutant!(NumberOutsideJournal));
         let broker = self.broker(ask.broker)?;
         if ask.items.is_empty() || ask.items.len() > MAX_ITEMS {
             return Err(format!("a request has 1 to {MAX_ITEMS} items, not {}", ask.items.len()));
@@ -82,7 +82,7 @@ impl ServiceManager {
             return Err("the latest start is before the earliest".to_owned());
         }
         let request = Request {
-            id: RequestId { origin: self.base.id(), number: self.last_number + 1 },
+            id: RequestId { origin: self.base.id(), number: self.state.last_number + 1 },
             items: ask.items,
             earliest: ask.earliest,
             latest: ask.latest,
@@ -141,7 +141,7 @@ impl ServiceManager {
             extends: Some(link.hash()),
         };
         Request {
-            id: RequestId { origin: self.base.id(), number: self.last_number + 1 },
+            id: RequestId { origin: self.base.id(), number: self.state.last_number + 1 },
             items: vec![item],
             earliest: end,
             latest: end,
@@ -185,6 +185,6 @@ impl ServiceManager {
 
     /// The lease that a ticket belongs to.
     pub fn lease_of(&self, ticket: LinkHash) -> Option<LeaseId> {
-        self.by_ticket.get(&ticket).copied()
+        self.state.by_ticket.get(&ticket).copied()
     }
 }

@@ -36,7 +36,7 @@ impl ServiceManager {
     }
 
     pub(super) fn tick(&mut self, now: Time, out: &mut Output) {
-        while let Some(timer) = self.timers.due(now) {
+        while let Some(timer) = self.state.timers.due(now) {
             match timer {
                 Timer::Wake => self.emit(now, Woken {}, out),
                 Timer::Request(number) => self.request_due(now, number, out),
@@ -54,14 +54,14 @@ impl ServiceManager {
                 self.emit(now, LeaseForgotten { lease }, out);
             }
             Some(request::State::Granted { .. }) | None => {
-                self.timers.set(Timer::Request(number), None);
+                self.state.timers.set(Timer::Request(number), None);
             }
         }
     }
 
     fn lease_due(&mut self, now: Time, lease: LeaseId, out: &mut Output) {
-        let Some(record) = self.leases.get(&lease) else {
-            return self.timers.set(Timer::Lease(lease), None);
+        let Some(record) = self.state.leases.get(&lease) else {
+            return self.state.timers.set(Timer::Lease(lease), None);
         };
         let end = record.expires_at.minus(self.base.margin());
         match &record.state {
@@ -164,7 +164,7 @@ impl ServiceManager {
                 && link.term.start() <= request.latest
                 && link.term.duration() == request.duration
                 && self.goes_on_at(link.extends, ticket.site())
-                && !self.by_ticket.contains_key(&ticket.hash())
+                && !self.state.by_ticket.contains_key(&ticket.hash())
                 && seen.insert(ticket.hash());
             if !good {
                 return Err(Refusal::Malformed("a ticket is not what was asked for".to_owned()));
@@ -183,7 +183,7 @@ impl ServiceManager {
 
     /// Whether an extension is for the site that has the units, as far as they are still held.
     fn goes_on_at(&self, extends: Option<LinkHash>, site: ActorId) -> bool {
-        let lease = extends.and_then(|ticket| self.by_ticket.get(&ticket));
+        let lease = extends.and_then(|ticket| self.state.by_ticket.get(&ticket));
         let held = lease.and_then(|&lease| self.lease(lease)?.held());
         held.is_none_or(|held| held.tickets.iter().all(|ticket| ticket.site() == site))
     }
@@ -207,8 +207,8 @@ impl ServiceManager {
         units: Vec<LeasedUnit>,
         out: &mut Output,
     ) -> Result<(), String> {
-        let Some(&lease) = self.by_ticket.get(&ticket) else { return Ok(()) };
-        let Some(record) = self.leases.get(&lease) else { return Ok(()) };
+        let Some(&lease) = self.state.by_ticket.get(&ticket) else { return Ok(()) };
+        let Some(record) = self.state.leases.get(&lease) else { return Ok(()) };
         match &record.state {
             // Over, though nobody has looked at the clock since: the units are as good as the site's.
             State::Redeeming { ticket }
@@ -248,7 +248,7 @@ impl ServiceManager {
         receipts: Vec<Receipt>,
         out: &mut Output,
     ) -> Result<(), String> {
-        let Some(&lease) = self.by_ticket.get(&ticket) else { return Ok(()) };
+        let Some(&lease) = self.state.by_ticket.get(&ticket) else { return Ok(()) };
         let Some(state) = self.lease(lease) else { return Ok(()) };
         let tickets: Vec<Ticket> = match state {
             State::Redeeming { ticket } => vec![ticket.clone()],
@@ -285,7 +285,7 @@ impl ServiceManager {
         tickets: &[LinkHash],
         out: &mut Output,
     ) -> Result<(), String> {
-        let lease = tickets.first().and_then(|ticket| self.by_ticket.get(ticket)).copied();
+        let lease = tickets.first().and_then(|ticket| self.state.by_ticket.get(ticket)).copied();
         let Some(lease) = lease else { return Ok(()) };
         let Some(State::Crediting { receipts }) = self.lease(lease) else { return Ok(()) };
         let all = receipts
@@ -332,7 +332,7 @@ impl ServiceManager {
         refusal: Refusal,
         out: &mut Output,
     ) -> Result<(), String> {
-        let Some(&lease) = self.by_ticket.get(&hash) else { return Ok(()) };
+        let Some(&lease) = self.state.by_ticket.get(&hash) else { return Ok(()) };
         // The site may take the ticket later: it is asked again until the deadline.
         if refusal.outlook() == Outlook::Later {
             return Ok(());
@@ -386,7 +386,7 @@ impl ServiceManager {
         let awaited = usage.is_some_and(|(leased, usage)| {
             leased.epoch == epoch && matches!(usage, UnitUse::Joining | UnitUse::Leaving)
         });
-        if !awaited || !self.pending.requires(&obligation) {
+        if !awaited || !self.state.pending.requires(&obligation) {
             let cause = format!("{} of {unit} in {epoch:?} is not owed", step.word());
             return out.problems.push(Problem::Command(cause));
         }

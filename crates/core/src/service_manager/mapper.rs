@@ -1,23 +1,24 @@
 //! What a service manager's mapper sees and decides.
 
+use serde::{Deserialize, Serialize};
+
 use crate::actor::fact::Memo;
 use crate::model::identity::ActorId;
-use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
-use crate::model::time::{Span, Term, Time};
-use crate::service_manager::ServiceManager;
-use crate::service_manager::machine::{Extension, State};
+use crate::model::time::{Span, Time};
 use crate::wire::message::Item;
+
+pub use super::view::{LeaseView, Stage, View};
 
 /// Decides what a guest asks for, keeps and gives back.
 pub trait ServiceManagerMapper: Send {
     /// Answers one round. The same view, memo and all, must get the same answer.
-    fn decide(&self, view: &View<'_>) -> Decision;
+    fn decide(&self, view: &View) -> Decision;
 }
 
-/// A wish for units, to be sent to a broker.
-#[derive(Clone, Debug, PartialEq)]
+/// A request for units, to be sent to a broker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ask {
     /// Whom to ask; the only broker known if none is named.
     pub broker: Option<ActorId>,
@@ -42,7 +43,7 @@ pub struct Ask {
 }
 
 /// A lease to be kept for longer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extend {
     /// The lease.
     pub lease: LeaseId,
@@ -53,7 +54,7 @@ pub struct Extend {
 }
 
 /// The answer to a round.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// The round that is answered.
     pub round: u64,
@@ -67,106 +68,4 @@ pub struct Decision {
     pub memo: Option<Memo>,
     /// When to be asked again even if nothing happens.
     pub wake: Option<Time>,
-}
-
-/// A lease as the mapper sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct LeaseView<'a> {
-    /// Its name.
-    pub id: LeaseId,
-    /// Where it is in its life.
-    pub state: &'a State,
-    /// The type of its units.
-    pub resource: &'a Name,
-    /// How many units it is for.
-    pub units: u32,
-    /// The term held or, before it is granted, asked for.
-    pub term: Term,
-}
-
-impl LeaseView<'_> {
-    /// Whether an extension can be asked for now.
-    pub fn extendable(&self) -> bool {
-        match self.state {
-            State::Joining { held } | State::Active { held } => held.extension == Extension::None,
-            State::Redeeming { .. }
-            | State::Leaving { .. }
-            | State::Closing { .. }
-            | State::Crediting { .. }
-            | State::Closed { .. } => false,
-        }
-    }
-}
-
-/// A service manager, read only, at one instant.
-#[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
-    actor: &'a ServiceManager,
-    now: Time,
-    round: u64,
-}
-
-impl<'a> View<'a> {
-    pub(crate) fn new(actor: &'a ServiceManager, now: Time, round: u64) -> Self {
-        Self { actor, now, round }
-    }
-
-    /// The time of the question.
-    pub fn now(&self) -> Time {
-        self.now
-    }
-
-    /// The round to answer.
-    pub fn round(&self) -> u64 {
-        self.round
-    }
-
-    /// What was remembered.
-    pub fn memo(&self) -> &'a Memo {
-        self.actor.rounds.memo()
-    }
-
-    /// The last value of a signal.
-    pub fn signal(&self, name: &Name) -> Option<i64> {
-        self.actor.signals.get(name).copied()
-    }
-
-    /// The units of a type that are held or asked for at `t`: those whose term contains it.
-    pub fn held_at(&self, resource: &Name, t: Time) -> i64 {
-        self.actor.holdings.get(resource).map_or(0, |holdings| holdings.free_at(t))
-    }
-
-    /// One lease.
-    pub fn lease(&self, id: LeaseId) -> Option<LeaseView<'a>> {
-        let lease = self.actor.leases.get(&id)?;
-        Some(LeaseView {
-            id,
-            state: &lease.state,
-            resource: &lease.resource,
-            units: lease.units,
-            term: lease.term,
-        })
-    }
-
-    /// The leases whose terms end in `(now, until]`, the next first.
-    pub fn ending_by(&self, until: Time) -> impl Iterator<Item = LeaseView<'a>> {
-        let view = *self;
-        let first = LeaseId { number: 0, part: 0 };
-        self.actor
-            .ending
-            .range((view.now.plus(Span::from_micros(1)), first)..)
-            .take_while(move |(end, _)| *end <= until)
-            .filter_map(move |&(_, id)| view.lease(id))
-    }
-
-    /// The leases with units, the last to end first.
-    pub fn last_to_end(&self) -> impl Iterator<Item = LeaseView<'a>> {
-        let view = *self;
-        self.actor.ending.iter().rev().filter_map(move |&(_, id)| view.lease(id))
-    }
-
-    /// The brokers known by configuration, by name.
-    pub fn brokers(&self) -> impl Iterator<Item = (&'a Name, ActorId)> {
-        self.actor.base.peers_of(crate::actor::Role::Broker)
-    }
 }

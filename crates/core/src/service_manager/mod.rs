@@ -8,7 +8,9 @@ mod handle;
 pub mod machine;
 pub mod mapper;
 pub mod request;
+mod state;
 mod survey;
+mod view;
 
 pub use self::command::Command;
 pub use survey::{LeaseSurvey, Standing};
@@ -16,14 +18,12 @@ pub use survey::{LeaseSurvey, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
+use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
 use crate::actor::fact::BadFact;
-use crate::actor::pending::PendingEffects;
-use crate::actor::rounds::MapperRounds;
 use crate::actor::snapshot::{self, RestoreError, Settings};
-use crate::actor::timers::Timers;
 use crate::actor::{Actor, Base, Role, Setup, at_most};
 use crate::driver::{Call, Step, UnitId};
 use crate::model::calendar::Calendar;
@@ -34,8 +34,7 @@ use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
 use crate::service_manager::facts::Fact;
 use crate::service_manager::machine::{Extension, State};
-use crate::service_manager::mapper::{Decision, View};
-use crate::service_manager::request::Request;
+use crate::service_manager::mapper::Decision;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::LEDGER_RETENTION;
 use crate::ticket::link::LinkHash;
@@ -49,24 +48,13 @@ pub type Output = crate::actor::effect::Output<Fact>;
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServiceManager {
     pub(crate) base: Base,
-    pub(crate) rounds: MapperRounds,
     /// How long before the end of a lease its guest starts to leave.
     leave_before: Span,
-    pub(crate) leases: BTreeMap<LeaseId, Lease>,
-    /// The requests, by number: open ones, and those that are remembered with their leases.
-    requests: BTreeMap<u64, Request>,
-    by_ticket: BTreeMap<LinkHash, LeaseId>,
-    /// The units held or asked for over time, by type.
-    pub(crate) holdings: BTreeMap<Name, Calendar>,
-    /// The leases with units, by their ends.
-    pub(crate) ending: BTreeSet<(Time, LeaseId)>,
-    pub(crate) signals: BTreeMap<Name, i64>,
-    /// The number of the last request.
-    last_number: u64,
-    /// The leases, and the requests without one, that are not over.
+    state: state::State,
+    /// The leases, and the requests without one, that are not over. It follows from the state.
     live: BTreeSet<LeaseId>,
-    pending: PendingEffects<Obligation>,
-    timers: Timers<Timer>,
+    /// What views show beside the state. It follows from the state.
+    index: view::Index,
 }
 
 /// Units of a type over a term that are counted as held.
@@ -98,7 +86,6 @@ pub(crate) struct Lease {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Obligation {
-    Consult,
     /// The request of this number.
     Ask(u64),
     Redeem(LeaseId),
@@ -122,39 +109,26 @@ impl ServiceManager {
     pub fn new(setup: Setup, leave_before: Span) -> Self {
         Self {
             base: Base::new(setup),
-            rounds: MapperRounds::default(),
             leave_before,
-            leases: BTreeMap::new(),
-            requests: BTreeMap::new(),
-            by_ticket: BTreeMap::new(),
-            holdings: BTreeMap::new(),
-            ending: BTreeSet::new(),
-            signals: BTreeMap::new(),
-            last_number: 0,
+            state: state::State::default(),
             live: BTreeSet::new(),
-            pending: PendingEffects::default(),
-            timers: Timers::default(),
+            index: view::Index::default(),
         }
-    }
-
-    /// What the mapper is shown, if a round is open.
-    pub fn view(&self, now: Time) -> Option<View<'_>> {
-        self.rounds.open().map(|round| View::new(self, now, round))
     }
 
     /// Where a lease is in its life.
     pub fn lease(&self, id: LeaseId) -> Option<&State> {
-        self.leases.get(&id).map(|lease| &lease.state)
+        self.state.leases.get(&id).map(|lease| &lease.state)
     }
 
     /// Where a request is in its life.
     pub fn request(&self, number: u64) -> Option<&request::State> {
-        self.requests.get(&number).map(|request| &request.state)
+        self.state.requests.get(&number).map(|request| &request.state)
     }
 
     /// All leases that are remembered.
     pub fn leases(&self) -> impl Iterator<Item = (LeaseId, &State)> {
-        self.leases.iter().map(|(&id, lease)| (id, &lease.state))
+        self.state.leases.iter().map(|(&id, lease)| (id, &lease.state))
     }
 
     /// The slices and what is in them: leases, and requests that have none.
@@ -170,7 +144,6 @@ impl ServiceManager {
         let send =
             |to, message| Some(Effect::Send(Box::new(self.base.envelope(to, cause, message))));
         match *obligation {
-            Obligation::Consult => self.rounds.open().map(|round| Effect::Consult { round }),
             Obligation::Ask(number) => {
                 let request = self.open_request(number)?;
                 send(request.broker, Message::Request(request.wanted.as_ref().clone()))
@@ -203,7 +176,7 @@ impl ServiceManager {
     }
 
     fn redeem(&self, id: LeaseId, ticket: &Ticket) -> Option<Message> {
-        let lease = self.leases.get(&id)?;
+        let lease = self.state.leases.get(&id)?;
         Some(Message::Redeem {
             ticket: ticket.clone(),
             lease: id,
@@ -214,7 +187,7 @@ impl ServiceManager {
     }
 
     fn call(&self, id: LeaseId, unit: UnitId, step: Step) -> Option<Effect> {
-        let lease = self.leases.get(&id)?;
+        let lease = self.state.leases.get(&id)?;
         let held = lease.state.held()?;
         let (leased, _) = held.units.get(&unit)?;
         Some(Effect::Call(Call {
@@ -263,72 +236,14 @@ impl Actor for ServiceManager {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        let Self {
-            base,
-            leave_before: _,
-            rounds,
-            leases,
-            requests,
-            by_ticket,
-            holdings,
-            ending,
-            signals,
-            last_number,
-            live: _,
-            pending,
-            timers,
-        } = self;
-        let state = (
-            rounds,
-            leases,
-            requests,
-            by_ticket,
-            holdings,
-            ending,
-            signals,
-            last_number,
-            pending,
-            timers,
-        );
-        snapshot::write(Role::ServiceManager, &self.settings(), base.position, &state)
+        snapshot::write(Role::ServiceManager, &self.settings(), self.base.position, &self.state)
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
-        let settings = self.settings();
-        let Self {
-            base,
-            leave_before: _,
-            rounds,
-            leases,
-            requests,
-            by_ticket,
-            holdings,
-            ending,
-            signals,
-            last_number,
-            live,
-            pending,
-            timers,
-        } = self;
-        (
-            base.position,
-            (
-                *rounds,
-                *leases,
-                *requests,
-                *by_ticket,
-                *holdings,
-                *ending,
-                *signals,
-                *last_number,
-                *pending,
-                *timers,
-            ),
-        ) = snapshot::read(Role::ServiceManager, &settings, bytes)?;
-        let alone = requests.iter().filter(|(_, r)| r.stands_alone() && r.state.is_open());
-        let alone = alone.map(|(&number, _)| request::shown_as(number));
-        let leases = leases.iter().filter(|(_, lease)| is_live(&lease.state));
-        *live = leases.map(|(&id, _)| id).chain(alone).collect();
+        (self.base.position, self.state) =
+            snapshot::read(Role::ServiceManager, &self.settings(), bytes)?;
+        self.live = self.state.live().collect();
+        self.index = view::Index::of(&self.state);
         Ok(())
     }
 
@@ -336,15 +251,19 @@ impl Actor for ServiceManager {
         let effect = |(id, obligation, at): (EffectId, &Obligation, Time)| {
             Some((id, self.effect(obligation, (id, at))?))
         };
-        self.pending.after(position).filter_map(effect).collect()
+        self.state.pending.after(position).filter_map(effect).collect()
     }
 
     fn is_pending(&self, id: EffectId) -> bool {
-        self.pending.is_pending(id)
+        self.state.pending.is_pending(id)
+    }
+
+    fn open_round(&self) -> Option<u64> {
+        self.state.rounds.open()
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        self.timers.next()
+        self.state.timers.next()
     }
 
     fn unfinished(&self, most: usize) -> Vec<String> {
@@ -367,7 +286,7 @@ fn is_live(state: &State) -> bool {
 
 /// Counts units as held, or about to be.
 fn book(
-    holdings: &mut BTreeMap<Name, Calendar>,
+    holdings: &mut OrdMap<Name, Calendar>,
     booked: &mut Bookings,
     resource: &Name,
     term: Term,
@@ -381,7 +300,7 @@ fn book(
 }
 
 /// Counts what was booked as held no longer, from `from` on.
-fn unbook(holdings: &mut BTreeMap<Name, Calendar>, booked: &mut Bookings, from: Time) {
+fn unbook(holdings: &mut OrdMap<Name, Calendar>, booked: &mut Bookings, from: Time) {
     for (resource, term, units) in booked.drain(..) {
         if let Some(rest) = term.from(from) {
             holdings.entry(resource).or_default().add(rest, -i64::from(units));

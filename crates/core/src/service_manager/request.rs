@@ -195,7 +195,7 @@ pub(super) fn shown_as(number: u64) -> LeaseId {
 impl ServiceManager {
     /// A request, if an answer to it may still come.
     pub(super) fn open_request(&self, number: u64) -> Option<&Request> {
-        self.requests.get(&number).filter(|request| request.state.is_open())
+        self.state.requests.get(&number).filter(|request| request.state.is_open())
     }
 
     pub(super) fn asked_for(&mut self, at: Time, fact: &Asked) {
@@ -213,7 +213,7 @@ impl ServiceManager {
         let (Some(_), Some(term)) = (request.resource(), request.term()) else { return };
         for item in &wanted.items {
             super::book(
-                &mut self.holdings,
+                &mut self.state.holdings,
                 &mut request.booked,
                 &item.resource,
                 term,
@@ -229,7 +229,7 @@ impl ServiceManager {
         at: Time,
         fact: &ExtensionAsked,
     ) -> Result<(), BadFact> {
-        let lease = self.leases.get(&fact.lease).ok_or_else(|| super::apply::absent(fact.lease))?;
+        let lease = self.state.leases.get(&fact.lease).ok_or_else(|| super::apply::absent(fact.lease))?;
         let request = Request {
             state: State::Asked,
             purpose: Purpose::Extend(fact.lease),
@@ -245,8 +245,8 @@ impl ServiceManager {
 
     /// A request goes out under the next number.
     fn put(&mut self, at: Time, number: u64, request: Request) {
-        self.last_number = self.last_number.max(number);
-        self.requests.insert(number, request);
+        self.state.last_number = self.state.last_number.max(number);
+        self.state.requests.insert(number, request);
         self.require(Obligation::Ask(number), at);
         self.refresh_request(number);
     }
@@ -259,13 +259,13 @@ impl ServiceManager {
         event: Event,
     ) -> Result<(), BadFact> {
         let missing = || BadFact::Missing { kind: "request", what: number.to_string() };
-        let request = self.requests.get_mut(&number).ok_or_else(missing)?;
+        let request = self.state.requests.get_mut(&number).ok_or_else(missing)?;
         // What is granted is held in the request's place, from its start.
         let from = if matches!(event, Event::Granted(_)) { Time::MIN } else { at };
         request.state = std::mem::replace(&mut request.state, State::Unanswered).next(event)?;
-        super::unbook(&mut self.holdings, &mut request.booked, from);
+        super::unbook(&mut self.state.holdings, &mut request.booked, from);
         if !request.state.is_open() {
-            self.pending.settle(&Obligation::Ask(number));
+            self.state.pending.settle(&Obligation::Ask(number));
         }
         self.refresh_request(number);
         Ok(())
@@ -273,8 +273,8 @@ impl ServiceManager {
 
     /// Forgets a request whose lease tells the rest.
     pub(super) fn drop_request(&mut self, number: u64) {
-        self.requests.remove(&number);
-        self.pending.settle(&Obligation::Ask(number));
+        self.state.requests.remove(&number);
+        self.state.pending.settle(&Obligation::Ask(number));
         self.refresh_request(number);
     }
 
@@ -285,11 +285,11 @@ impl ServiceManager {
         number: u64,
         tickets: &[(u16, Ticket)],
     ) -> Result<(), BadFact> {
-        let wanted = self.requests.get(&number).is_some_and(|r| matches!(r.state, State::Asked));
+        let wanted = self.state.requests.get(&number).is_some_and(|r| matches!(r.state, State::Asked));
         let group = Group::of(number, tickets.len());
         self.step_request(at, number, Event::Granted(group.clone()))?;
         for (id, (item, ticket)) in group.leases().zip(tickets) {
-            let Some(request) = self.requests.get(&number) else { continue };
+            let Some(request) = self.state.requests.get(&number) else { continue };
             let link = ticket.bottom();
             let ticket = ticket.clone();
             let lease = Lease {
@@ -328,7 +328,7 @@ impl ServiceManager {
     ) {
         let id = shown_as(number);
         if let Some(Request { state: State::Granted { group }, .. }) =
-            self.requests.get_mut(&number)
+            self.state.requests.get_mut(&number)
         {
             group.leases.insert(id);
         }
@@ -347,17 +347,17 @@ impl ServiceManager {
 
     fn born(&mut self, at: Time, id: LeaseId, lease: Lease) {
         for ticket in &lease.tickets {
-            self.by_ticket.insert(*ticket, id);
+            self.state.by_ticket.insert(*ticket, id);
         }
         self.live.insert(id);
-        self.leases.insert(id, lease);
+        self.state.leases.insert(id, lease);
         self.refresh(id, at);
     }
 
     /// Forgets a lease of a request; with the last one the request is forgotten.
     pub(super) fn forget_in_group(&mut self, id: LeaseId) {
         let Some(Request { state: State::Granted { group }, .. }) =
-            self.requests.get_mut(&id.number)
+            self.state.requests.get_mut(&id.number)
         else {
             return;
         };
@@ -369,7 +369,7 @@ impl ServiceManager {
 
     /// Forgets a request that is over without a lease.
     pub(super) fn forget_request(&mut self, number: u64) {
-        let over = self.requests.get(&number).is_some_and(|request| {
+        let over = self.state.requests.get(&number).is_some_and(|request| {
             matches!(request.state, State::Refused { .. } | State::Unanswered)
         });
         if over {
@@ -380,7 +380,7 @@ impl ServiceManager {
     /// Sets what follows from a request's state: when it is next due, and whether it is unfinished.
     fn refresh_request(&mut self, number: u64) {
         let (margin, two) = (self.base.margin(), self.base.two_margins());
-        let request = self.requests.get(&number);
+        let request = self.state.requests.get(&number);
         let due = request.and_then(|request| {
             let end = request.wanted.last_end();
             match (&request.state, request.purpose) {
@@ -400,7 +400,7 @@ impl ServiceManager {
         } else {
             self.live.remove(&shown_as(number));
         }
-        self.timers.set(Timer::Request(number), due);
+        self.state.timers.set(Timer::Request(number), due);
     }
 }
 

@@ -96,9 +96,9 @@ pub struct LeaseSurvey<'a> {
 impl ServiceManager {
     /// All leases that are remembered and requests without one, in the order in which they were asked for.
     pub fn survey(&self) -> impl Iterator<Item = LeaseSurvey<'_>> {
-        self.requests.iter().flat_map(|(&number, request)| {
+        self.state.requests.iter().flat_map(|(&number, request)| {
             let leases = if let request::State::Granted { group } = &request.state {
-                Some(group.leases().filter_map(|id| Some(self.leases.get(&id)?.survey(id))))
+                Some(group.leases().filter_map(|id| Some(self.state.leases.get(&id)?.survey(id))))
             } else {
                 None
             };
@@ -108,9 +108,9 @@ impl ServiceManager {
 
     /// One lease, or request without one, if it is remembered.
     pub fn survey_of(&self, id: LeaseId) -> Option<LeaseSurvey<'_>> {
-        match self.leases.get(&id) {
+        match self.state.leases.get(&id) {
             Some(lease) => Some(lease.survey(id)),
-            None => self.requests.get(&id.number)?.survey(id.number).filter(|found| found.id == id),
+            None => self.state.requests.get(&id.number)?.survey(id.number).filter(|found| found.id == id),
         }
     }
 

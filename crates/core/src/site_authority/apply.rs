@@ -18,8 +18,8 @@ use crate::ticket::link::{AccountId, DelegationId, LinkHash};
 impl SiteAuthority {
     pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
         match fact {
-            Fact::Stocked(fact) => self.stocked(at, fact),
-            Fact::InventoryChanged(fact) => self.inventory_changed(at, fact)?,
+            Fact::Stocked(fact) => self.stocked(fact),
+            Fact::InventoryChanged(fact) => self.inventory_changed(fact)?,
             Fact::DelegationIssued(fact) => self.delegation_issued(at, &fact.ticket),
             Fact::DelegationAcknowledged(fact) => {
                 self.state.pending.settle(&Obligation::Delegate(fact.number));
@@ -62,18 +62,12 @@ impl SiteAuthority {
             }
             Fact::LeaseForgotten(fact) => self.forget(at, fact.lease),
             Fact::MapperAnswered(fact) => {
-                self.state.pending.settle(&Obligation::Consult);
-                let again = self.state.rounds.answered(fact.memo.as_ref(), fact.wake);
+                self.state.rounds.answered(fact.memo.as_ref(), fact.wake);
                 self.state.timers.set(Timer::Wake, fact.wake);
-                if again {
-                    self.require(Obligation::Consult, at);
-                }
             }
             Fact::Woken(_) => {
                 self.state.timers.set(Timer::Wake, None);
-                if self.state.rounds.woken() {
-                    self.require(Obligation::Consult, at);
-                }
+                self.state.rounds.woken();
             }
         }
         Ok(())
@@ -90,8 +84,8 @@ impl SiteAuthority {
             .iter()
             .position(|offer| offer.broker == link.holder && offer.resource == link.resource);
         let renew = offer.map(|offer| link.term.end().minus(self.plan.offers[offer].renew_before));
-        let shelf = self.state.stocks.get(&link.resource);
-        let attributes = shelf.map(|shelf| shelf.attributes.clone()).unwrap_or_default();
+        let pool = self.state.stocks.get(&link.resource);
+        let attributes = pool.map(|pool| (*pool.attributes).clone()).unwrap_or_default();
         let delegation = Delegation { ticket: ticket.clone(), attributes };
         self.state.delegations.insert(number, delegation);
         self.state.last_delegation = self.state.last_delegation.max(number);
@@ -303,7 +297,7 @@ impl SiteAuthority {
         }
         // What it still waits for may have been its last hope: the mapper has to look again.
         if changed && short && !waits {
-            self.consult(at);
+            self.state.rounds.call();
         }
         Ok(())
     }
@@ -328,7 +322,7 @@ impl SiteAuthority {
             (true, None) => {
                 lease.short_since = Some(position);
                 self.state.short.insert(position, hash);
-                self.consult(at);
+                self.state.rounds.call();
             }
             (false, Some(since)) => {
                 lease.short_since = None;
@@ -344,15 +338,15 @@ impl SiteAuthority {
         let Some(lease) = self.state.leases.get_mut(&hash) else { return };
         let place = lease.stalls();
         let old = std::mem::replace(&mut lease.stalled, place);
-        let shelf = self.state.stocks.get_mut(&lease.tickets[0].bottom().resource);
-        let Some(shelf) = shelf.filter(|_| old != place) else { return };
+        let pool = self.state.stocks.get_mut(&lease.tickets[0].bottom().resource);
+        let Some(pool) = pool.filter(|_| old != place) else { return };
         if let Some(old) = old {
-            shelf.stalled.remove(&old);
+            pool.stalled.remove(&old);
         }
-        shelf.stalled.extend(place);
+        pool.stalled.extend(place);
     }
 
-    /// Moves a unit on, with its shelf, its epoch and what is owed for it; answers its tenant.
+    /// Moves a unit on, with its pool, its epoch and what is owed for it; answers its tenant.
     fn step_unit(
         &mut self,
         at: Time,
@@ -373,9 +367,9 @@ impl SiteAuthority {
             | unit::State::Quarantined => unit.served,
         };
         let before = std::mem::replace(&mut unit.served, served);
-        if let Some(shelf) = self.state.stocks.get_mut(&unit.resource) {
-            shelf.take(id, &from);
-            shelf.put(id, &to);
+        if let Some(pool) = self.state.stocks.get_mut(&unit.resource) {
+            pool.take(id, &from);
+            pool.put(id, &to);
         }
         match to {
             unit::State::Free | unit::State::Quarantined => self.state.busy.remove(&id),
@@ -389,7 +383,7 @@ impl SiteAuthority {
         let came_free = to == unit::State::Free || (to.assignable() && !from.assignable());
         // One that is lost may have been what a lease waited for.
         if (came_free || to == unit::State::Quarantined) && !self.state.short.is_empty() {
-            self.consult(at);
+            self.state.rounds.call();
         }
         Ok(to.tenant())
     }
@@ -440,12 +434,6 @@ impl SiteAuthority {
 
     fn is_ready(&self, unit: UnitId) -> bool {
         self.state.units.get(&unit).is_some_and(|u| matches!(u.state, unit::State::Ready { .. }))
-    }
-
-    pub(super) fn consult(&mut self, at: Time) {
-        if self.state.rounds.call() {
-            self.require(Obligation::Consult, at);
-        }
     }
 
     fn require(&mut self, obligation: Obligation, at: Time) {

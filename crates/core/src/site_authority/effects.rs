@@ -13,7 +13,6 @@ impl SiteAuthority {
         cause: (EffectId, Time),
     ) -> Option<Effect> {
         match *obligation {
-            Obligation::Consult => self.state.rounds.open().map(|round| Effect::Consult { round }),
             Obligation::Delegate(number) => {
                 let Delegation { ticket, attributes } =
                     self.state.delegations.get(&number)?.clone();

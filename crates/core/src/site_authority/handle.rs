@@ -120,8 +120,8 @@ impl SiteAuthority {
     /// there are units, and the brokers have acknowledged it.
     pub fn is_settled(&self) -> bool {
         let stocked = |stock: &Stock| {
-            let shelf = self.state.stocks.get(&stock.resource);
-            shelf.is_some_and(|s| s.total >= stock.units && s.attributes == stock.attributes)
+            let pool = self.state.stocks.get(&stock.resource);
+            pool.is_some_and(|s| s.total >= stock.units && *s.attributes == stock.attributes)
         };
         let delegated = |offer: &Offer| {
             let mut links = self.state.delegations.values().map(|held| held.ticket.bottom());
@@ -355,9 +355,9 @@ impl SiteAuthority {
     /// some. One that could still get a unit was failed by fewer units than there are.
     fn stalled(&self) -> Vec<LinkHash> {
         let mut stalled: Vec<u64> = Vec::new();
-        for shelf in self.state.stocks.values() {
-            let left = u32::try_from(shelf.free.len() + shelf.cleaning.len()).unwrap_or(u32::MAX);
-            stalled.extend(shelf.stalled.range((left, 0)..).map(|&(_, since)| since));
+        for pool in self.state.stocks.values() {
+            let left = u32::try_from(pool.free.len() + pool.cleaning.len()).unwrap_or(u32::MAX);
+            stalled.extend(pool.stalled.range((left, 0)..).map(|&(_, since)| since));
         }
         stalled.sort_unstable();
         stalled.iter().filter_map(|since| self.state.short.get(since).copied()).collect()
@@ -368,10 +368,10 @@ impl SiteAuthority {
     fn activate_or_fail(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
         let Some(lease) = self.state.leases.get(&hash) else { return };
         let resource = &lease.tickets[0].bottom().resource;
-        let left = self
-            .free_units(resource)
-            .chain(self.cleaning_units(resource))
-            .any(|unit| !lease.failed.contains(&unit));
+        let pool = self.state.stocks.get(resource);
+        let left = pool.is_some_and(|pool| {
+            pool.free.iter().chain(&pool.cleaning).any(|unit| !lease.failed.contains(unit))
+        });
         let ready = match &lease.state {
             State::Due => 0,
             State::Priming { pending, ready } if pending.is_empty() => ready.len(),

@@ -1,6 +1,7 @@
 //! What a site has to lend, and how that changes.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -57,7 +58,7 @@ pub enum WithdrawError {
 impl SiteAuthority {
     /// The types of its units, each with attributes and the number of units.
     pub fn inventory(&self) -> impl Iterator<Item = (&Name, &Attributes, u32)> {
-        self.state.stocks.iter().map(|(resource, shelf)| (resource, &shelf.attributes, shelf.total))
+        self.state.stocks.iter().map(|(resource, pool)| (resource, &*pool.attributes, pool.total))
     }
 
     /// The units that would be withdrawn: quarantined ones first, then free ones with the highest numbers.
@@ -65,7 +66,7 @@ impl SiteAuthority {
     /// # Errors
     /// Why so many cannot be withdrawn now.
     pub fn withdrawable(&self, resource: &Name, units: u32) -> Result<Vec<UnitId>, WithdrawError> {
-        let total = self.state.stocks.get(resource).map_or(0, |shelf| shelf.total);
+        let total = self.state.stocks.get(resource).map_or(0, |pool| pool.total);
         if units > total {
             return Err(WithdrawError::TooMany { resource: resource.clone(), total });
         }
@@ -94,7 +95,7 @@ impl SiteAuthority {
 
     /// The units of a type that no delegation names.
     pub(super) fn undelegated(&self, resource: &Name) -> u32 {
-        let total = self.state.stocks.get(resource).map_or(0, |shelf| shelf.total);
+        let total = self.state.stocks.get(resource).map_or(0, |pool| pool.total);
         let links = self.state.delegations.values().map(|delegation| delegation.ticket.bottom());
         let of_type = links.filter(|link| link.resource == *resource);
         of_type.fold(total, |left, link| left.saturating_sub(link.units.get()))
@@ -103,19 +104,19 @@ impl SiteAuthority {
     /// Whether the units of a delegation are not what its broker was told.
     pub(super) fn has_other_attributes(&self, number: u64) -> bool {
         self.state.delegations.get(&number).is_some_and(|delegation| {
-            let shelf = self.state.stocks.get(&delegation.ticket.bottom().resource);
-            shelf.is_some_and(|shelf| shelf.attributes != delegation.attributes)
+            let pool = self.state.stocks.get(&delegation.ticket.bottom().resource);
+            pool.is_some_and(|pool| *pool.attributes != delegation.attributes)
         })
     }
 
     /// Journals what the plan has and the journal has not yet.
     pub(super) fn take_stock(&mut self, now: Time, out: &mut Output) {
         for Stock { resource, attributes, units } in self.plan.stock.clone() {
-            let shelf = self.state.stocks.get(&resource);
-            let total = shelf.map_or(0, |shelf| shelf.total);
+            let pool = self.state.stocks.get(&resource);
+            let total = pool.map_or(0, |pool| pool.total);
             if units > total {
                 self.emit(now, Stocked { resource, attributes, units: units - total }, out);
-            } else if shelf.is_some_and(|shelf| shelf.attributes != attributes) {
+            } else if pool.is_some_and(|pool| *pool.attributes != attributes) {
                 let withdrawn = Vec::new();
                 self.emit(now, InventoryChanged { resource, attributes, withdrawn }, out);
             }
@@ -123,7 +124,7 @@ impl SiteAuthority {
     }
 
     pub(super) fn stock(&mut self, now: Time, resource: Name, units: NonZeroU32, out: &mut Output) {
-        match self.state.stocks.get(&resource).map(|shelf| shelf.attributes.clone()) {
+        match self.state.stocks.get(&resource).map(|pool| (*pool.attributes).clone()) {
             Some(attributes) => {
                 self.emit(now, Stocked { resource, attributes, units: units.get() }, out);
             }
@@ -141,7 +142,7 @@ impl SiteAuthority {
         units: NonZeroU32,
         out: &mut Output,
     ) {
-        let attributes = self.state.stocks.get(&resource).map(|shelf| shelf.attributes.clone());
+        let attributes = self.state.stocks.get(&resource).map(|pool| (*pool.attributes).clone());
         match self.withdrawable(&resource, units.get()) {
             Ok(withdrawn) => {
                 let attributes = attributes.unwrap_or_default();
@@ -151,14 +152,14 @@ impl SiteAuthority {
         }
     }
 
-    pub(super) fn stocked(&mut self, at: Time, fact: &Stocked) {
+    pub(super) fn stocked(&mut self, fact: &Stocked) {
         let first = self.state.numbered;
         self.state.numbered += fact.units;
-        let shelf = self.state.stocks.entry(fact.resource.clone()).or_default();
-        shelf.attributes = fact.attributes.clone();
-        shelf.total += fact.units;
+        let pool = self.state.stocks.entry(fact.resource.clone()).or_default();
+        pool.attributes = Arc::new(fact.attributes.clone());
+        pool.total += fact.units;
         for number in first..self.state.numbered {
-            shelf.free.insert(UnitId(number));
+            pool.free.insert(UnitId(number));
             let unit = Unit {
                 resource: fact.resource.clone(),
                 state: unit::State::Free,
@@ -168,19 +169,15 @@ impl SiteAuthority {
             self.state.units.insert(UnitId(number), unit);
         }
         if !self.state.short.is_empty() {
-            self.consult(at);
+            self.state.rounds.call();
         }
     }
 
-    pub(super) fn inventory_changed(
-        &mut self,
-        at: Time,
-        fact: &InventoryChanged,
-    ) -> Result<(), BadFact> {
+    pub(super) fn inventory_changed(&mut self, fact: &InventoryChanged) -> Result<(), BadFact> {
         let resource = &fact.resource;
-        let shelf =
+        let pool =
             self.state.stocks.get_mut(resource).ok_or_else(|| missing("stock", resource))?;
-        shelf.attributes = fact.attributes.clone();
+        pool.attributes = Arc::new(fact.attributes.clone());
         for id in &fact.withdrawn {
             let idle = |unit: &Unit| {
                 matches!(unit.state, unit::State::Free | unit::State::Quarantined)
@@ -190,12 +187,12 @@ impl SiteAuthority {
                 return Err(missing("idle unit", id));
             }
             self.state.units.remove(id);
-            shelf.free.remove(id);
-            shelf.total -= 1;
+            pool.free.remove(id);
+            pool.total -= 1;
         }
         // One that is gone may have been what a lease waited for.
         if !fact.withdrawn.is_empty() && !self.state.short.is_empty() {
-            self.consult(at);
+            self.state.rounds.call();
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ mod redeem;
 mod state;
 mod survey;
 pub mod unit;
+mod view;
 
 pub use self::command::Command;
 pub use inventory::WithdrawError;
@@ -25,7 +26,9 @@ pub use survey::{SiteLeaseSurvey, UnitSurvey};
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
+use imbl::OrdSet;
 use serde::{Deserialize, Serialize};
 
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
@@ -41,7 +44,7 @@ use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
 use crate::site_authority::facts::Fact;
 use crate::site_authority::machine::State;
-use crate::site_authority::mapper::{Decision, View, Waiting};
+use crate::site_authority::mapper::Decision;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
 use crate::ticket::link::LinkHash;
@@ -98,11 +101,11 @@ pub struct SiteAuthority {
 
 /// The units of one type that are on no lease, and the leases that wait for them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Shelf {
-    attributes: Attributes,
+struct UnitPool {
+    attributes: Arc<Attributes>,
     total: u32,
-    free: BTreeSet<UnitId>,
-    cleaning: BTreeSet<UnitId>,
+    free: OrdSet<UnitId>,
+    cleaning: OrdSet<UnitId>,
     /// Leases that lack units and have none on the way: how many units have failed each, and where it
     /// stands in [`state::State::short`].
     stalled: BTreeSet<(u32, u64)>,
@@ -150,7 +153,7 @@ struct Lease {
     failed: BTreeSet<UnitId>,
     /// Where it stands among those that lack units.
     short_since: Option<u64>,
-    /// Its place in [`Shelf::stalled`].
+    /// Its place in [`UnitPool::stalled`].
     stalled: Option<(u32, u64)>,
     /// The fact behind the answer to a redeem, for each ticket in the order of their names.
     answered: Vec<(LinkHash, Cause)>,
@@ -159,7 +162,6 @@ struct Lease {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Obligation {
-    Consult,
     Delegate(u64),
     Setup(UnitId),
     Teardown(UnitId),
@@ -173,7 +175,7 @@ enum Timer {
     DelegationEnd(u64),
 }
 
-impl Shelf {
+impl UnitPool {
     /// Takes a unit away that was in this state.
     fn take(&mut self, id: UnitId, from: &unit::State) {
         if *from == unit::State::Free {
@@ -227,7 +229,7 @@ impl Lease {
         }
     }
 
-    /// Where it belongs in [`Shelf::stalled`]: nowhere while units are on the way.
+    /// Where it belongs in [`UnitPool::stalled`]: nowhere while units are on the way.
     fn stalls(&self) -> Option<(u32, u64)> {
         let failed = u32::try_from(self.failed.len()).unwrap_or(u32::MAX);
         match &self.state {
@@ -254,11 +256,6 @@ impl SiteAuthority {
         Self { limits, ..self }
     }
 
-    /// What the mapper is shown, if a round is open.
-    pub fn view(&self, now: Time) -> Option<View<'_>> {
-        self.state.rounds.open().map(|round| View::new(self, now, round))
-    }
-
     /// The units, each with its state and epoch.
     pub fn units(&self) -> impl Iterator<Item = (UnitId, &unit::State, Epoch)> {
         self.state.units.iter().map(|(&id, unit)| (id, &unit.state, unit.epoch))
@@ -281,28 +278,6 @@ impl SiteAuthority {
     /// The tree of claims.
     pub fn claims(&self) -> &Ledger {
         &self.state.claims
-    }
-
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting<'_>> {
-        self.state.short.values().filter_map(|&hash| {
-            let lease = self.state.leases.get(&hash)?;
-            Some(Waiting {
-                lease: hash,
-                resource: &lease.tickets[0].bottom().resource,
-                lacks: lease.lacks(),
-                term: lease.term,
-                configuration: &self.state.tenancies.get(&hash)?.configuration,
-                failed: &lease.failed,
-            })
-        })
-    }
-
-    pub(crate) fn free_units(&self, resource: &Name) -> impl Iterator<Item = UnitId> + use<'_> {
-        self.state.stocks.get(resource).into_iter().flat_map(|shelf| shelf.free.iter().copied())
-    }
-
-    pub(crate) fn cleaning_units(&self, resource: &Name) -> impl Iterator<Item = UnitId> + use<'_> {
-        self.state.stocks.get(resource).into_iter().flat_map(|shelf| shelf.cleaning.iter().copied())
     }
 }
 
@@ -362,6 +337,10 @@ impl Actor for SiteAuthority {
         self.state.pending.is_pending(id)
     }
 
+    fn open_round(&self) -> Option<u64> {
+        self.state.rounds.open()
+    }
+
     fn next_timeout(&self) -> Option<Time> {
         self.state.timers.next()
     }
@@ -381,7 +360,7 @@ impl Actor for SiteAuthority {
                 Obligation::Delegate(number) => {
                     Some(format!("delegation {number} is not acknowledged"))
                 }
-                Obligation::Consult | Obligation::Setup(_) | Obligation::Teardown(_) => None,
+                Obligation::Setup(_) | Obligation::Teardown(_) => None,
             });
         at_most(leases.chain(units).chain(offers), most)
     }

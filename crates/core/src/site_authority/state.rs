@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::memory::{Charges, RefusedTickets};
-use super::{Delegation, Lease, Obligation, Shelf, Tenancy, Timer, Unit};
+use super::{Delegation, Lease, Obligation, UnitPool, Tenancy, Timer, Unit};
 use crate::actor::pending::PendingEffects;
 use crate::actor::rounds::MapperRounds;
 use crate::actor::timers::Timers;
@@ -19,7 +19,7 @@ use crate::ticket::link::{AccountId, LinkHash};
 pub(crate) struct State {
     pub(super) rounds: MapperRounds,
     /// What it has, by type.
-    pub(super) stocks: BTreeMap<Name, Shelf>,
+    pub(super) stocks: BTreeMap<Name, UnitPool>,
     pub(super) units: BTreeMap<UnitId, Unit>,
     /// How many numbers of units have been used, those of withdrawn units included.
     pub(super) numbered: u32,

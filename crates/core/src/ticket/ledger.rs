@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use imbl::OrdMap;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
@@ -28,9 +29,11 @@ pub const MAX_STEPS: usize = 100_000;
 
 /// Accounts, and the links entered under them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Books")]
+#[serde(from = "Stored")]
 pub struct Ledger {
     accounts: BTreeMap<AccountId, Account>,
+    /// What is left to cut of each account, over time.
+    levels: OrdMap<AccountId, Calendar>,
     #[serde(serialize_with = "without_keys")]
     entries: BTreeMap<LinkHash, Entry>,
     /// Entries by the end of their terms, so that those long over can be dropped.
@@ -44,8 +47,9 @@ pub struct Ledger {
 /// A ledger as it is stored: an entry is found by the hash of its link, and has its place by the end of
 /// its term.
 #[derive(Deserialize)]
-struct Books {
+struct Stored {
     accounts: BTreeMap<AccountId, Account>,
+    levels: OrdMap<AccountId, Calendar>,
     entries: Vec<Entry>,
 }
 
@@ -56,8 +60,8 @@ fn without_keys<S: Serializer>(
     serializer.collect_seq(entries.values())
 }
 
-impl From<Books> for Ledger {
-    fn from(Books { mut accounts, entries }: Books) -> Self {
+impl From<Stored> for Ledger {
+    fn from(Stored { mut accounts, levels, entries }: Stored) -> Self {
         for Entry { link, account, charged } in &entries {
             if let (Some(account), Some(term)) = (accounts.get_mut(account), charged) {
                 account.running.insert(*term, link.hash());
@@ -66,7 +70,7 @@ impl From<Books> for Ledger {
         let by_end = entries.iter().map(|entry| (entry.link.term.end(), entry.link.hash()));
         let (by_end, bytes) = (by_end.collect(), entries.iter().map(Entry::bytes).sum());
         let entries = entries.into_iter().map(|entry| (entry.link.hash(), entry)).collect();
-        Self { accounts, entries, by_end, bytes }
+        Self { accounts, levels, entries, by_end, bytes }
     }
 }
 
@@ -75,8 +79,7 @@ impl From<Books> for Ledger {
 pub struct Account {
     /// The link itself; for a delegation its generations, newest last.
     heads: Vec<SignedLink>,
-    free: Calendar,
-    /// From when on `free` tells instants apart: the past before it is not looked at any more.
+    /// From when on its level tells instants apart: the past before it is not looked at any more.
     since: Time,
     children: BTreeSet<LinkHash>,
     /// The children that are still charged, by the instants at which they are.
@@ -132,18 +135,12 @@ impl Account {
 
     /// Lets go of the past, but for the newest head.
     fn forget_until(&mut self, past: Time) {
-        self.free.forget_until(past);
         self.since = self.since.max(past);
         // The heads are in the order of their ends: where the first is to stay, so are all.
         if self.heads.first().is_some_and(|head| head.term.end() <= past) {
             let newest = self.heads.last().map(SignedLink::hash);
             self.heads.retain(|head| head.term.end() > past || Some(head.hash()) == newest);
         }
-    }
-
-    /// What is left to cut, over time.
-    pub fn free(&self) -> &Calendar {
-        &self.free
     }
 }
 
@@ -154,7 +151,6 @@ impl Ledger {
     pub fn open(&mut self, link: &SignedLink) -> Vec<(Term, i64)> {
         let account = self.accounts.entry(link.account()).or_insert_with(|| Account {
             heads: Vec::new(),
-            free: Calendar::new(),
             since: Time::MIN,
             children: BTreeSet::new(),
             running: Running::default(),
@@ -169,17 +165,18 @@ impl Ledger {
             let superseded = superseded.filter(|_| !mutant!(RenewalCountsTwice));
             changes.extend(superseded.map(|term| (term, -i64::from(old.units.get()))));
         }
-        for &(term, units) in &changes {
-            account.free.add(term, units);
-        }
         account.heads.push(link.clone());
+        let free = self.levels.entry(link.account()).or_default();
+        for &(term, units) in &changes {
+            free.add(term, units);
+        }
         changes
     }
 
     /// Forgets an account with everything that was entered under it, at any depth.
     pub fn close(&mut self, id: AccountId) {
         let mut closing = vec![id];
-        while let Some(account) = closing.pop().and_then(|id| self.accounts.remove(&id)) {
+        while let Some(account) = closing.pop().and_then(|id| self.remove(id)) {
             for hash in account.children {
                 if let Some(entry) = self.entries.remove(&hash) {
                     self.bytes -= entry.bytes();
@@ -190,6 +187,21 @@ impl Ledger {
                 }
             }
         }
+    }
+
+    fn remove(&mut self, id: AccountId) -> Option<Account> {
+        self.levels.remove(&id);
+        self.accounts.remove(&id)
+    }
+
+    /// What is left to cut of an account, over time.
+    pub fn free(&self, id: AccountId) -> Option<&Calendar> {
+        self.levels.get(&id)
+    }
+
+    /// What is left to cut of each account, over time. Cheap to clone.
+    pub(crate) fn levels(&self) -> &OrdMap<AccountId, Calendar> {
+        &self.levels
     }
 
     /// The account under `id`.
@@ -213,9 +225,12 @@ impl Ledger {
             return Ok(());
         }
         let units = i64::from(child.units.get());
-        let Some(account) = self.accounts.get(&parent.account()) else { return Ok(()) };
+        let id = parent.account();
+        let Some((account, free)) = self.accounts.get(&id).zip(self.levels.get(&id)) else {
+            return Ok(());
+        };
         let told_apart = child.term.from(account.since);
-        match told_apart.and_then(|term| account.free.first_short(term, units)) {
+        match told_apart.and_then(|term| free.first_short(term, units)) {
             None => Ok(()),
             Some(at) => Err(self.overdrawn(account, child, at)),
         }
@@ -234,9 +249,12 @@ impl Ledger {
         self.drop_until(past);
         if let Some(account) = self.accounts.get_mut(&id) {
             account.forget_until(past);
-            account.free.add(child.term, -i64::from(child.units.get()));
             account.children.insert(child.hash());
             account.running.insert(child.term, child.hash());
+        }
+        if let Some(free) = self.levels.get_mut(&id) {
+            free.forget_until(past);
+            free.add(child.term, -i64::from(child.units.get()));
         }
         let entry = Entry { link: child.clone(), account: id, charged: Some(child.term) };
         self.bytes += entry.bytes();
@@ -251,8 +269,8 @@ impl Ledger {
         let returned = charged.from(from)?;
         entry.charged = charged.until(from);
         let units = i64::from(entry.link.units.get());
+        self.levels.get_mut(&entry.account)?.add(returned, units);
         let account = self.accounts.get_mut(&entry.account)?;
-        account.free.add(returned, units);
         account.running.remove(charged, hash);
         if let Some(rest) = entry.charged {
             account.running.insert(rest, hash);
@@ -274,9 +292,11 @@ impl Ledger {
 
     /// Lets go of the past of an account with too many steps to tell apart.
     pub(crate) fn forget_steps(&mut self, id: AccountId, now: Time) {
-        if let Some(account) = self.accounts.get_mut(&id)
-            && account.free.steps() > MAX_STEPS
-        {
+        let Some(free) = self.levels.get_mut(&id).filter(|free| free.steps() > MAX_STEPS) else {
+            return;
+        };
+        free.forget_until(now);
+        if let Some(account) = self.accounts.get_mut(&id) {
             account.forget_until(now);
         }
     }
@@ -300,7 +320,7 @@ impl Ledger {
                 account.running.remove(term, hash);
             }
         }
-        self.accounts.remove(&AccountId::Link(hash));
+        self.remove(AccountId::Link(hash));
         true
     }
 
@@ -404,15 +424,15 @@ mod tests {
     fn an_account_with_too_many_steps_lets_go_of_the_past() {
         let (parent, mut ledger) = (link(1, hours(0, 20), 0, 1), Ledger::default());
         ledger.open(&parent);
-        let account = ledger.accounts.get_mut(&parent.account()).unwrap();
+        let free = ledger.levels.get_mut(&parent.account()).unwrap();
         for n in 0..60_000 {
             let start = Time::from_micros(4 * n);
-            account.free.add(Term::lasting(start, Span::from_micros(2)).unwrap(), -1);
+            free.add(Term::lasting(start, Span::from_micros(2)).unwrap(), -1);
         }
         let now = hours(0, 1).end();
         ledger.forget_steps(parent.account(), now);
-        let account = ledger.account(parent.account()).unwrap();
-        assert!(account.free.steps() < 3);
-        assert_eq!(account.free.free_at(now), 1);
+        let free = ledger.free(parent.account()).unwrap();
+        assert!(free.steps() < 3);
+        assert_eq!(free.free_at(now), 1);
     }
 }

@@ -110,7 +110,8 @@ impl World {
 
     /// What the broker can still cut from its only delegation at an instant.
     pub(crate) fn free_at(&self, secs: i64) -> i64 {
-        let (_, account) = self.broker().ledger().accounts().next().unwrap();
-        account.free().free_at(super::at(secs))
+        let ledger = self.broker().ledger();
+        let (id, _) = ledger.accounts().next().unwrap();
+        ledger.free(id).unwrap().free_at(super::at(secs))
     }
 }

@@ -19,7 +19,8 @@ use tenure_core::model::resource::{Attributes, Value};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::host::{Departure, Host, Turn};
-use tenure_core::runtime::hosted::{AnyMapper, HostedActor};
+use tenure_core::runtime::hosted::HostedActor;
+use tenure_core::runtime::mapper::AnyMapper;
 use tenure_core::runtime::journal::{Journal as _, MemoryJournal};
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
@@ -84,7 +85,7 @@ impl Default for Scene {
 struct Idle;
 
 impl ServiceManagerMapper for Idle {
-    fn decide(&self, view: &View<'_>) -> Decision {
+    fn decide(&self, view: &View) -> Decision {
         Decision { round: view.round(), ..Decision::default() }
     }
 }
@@ -315,7 +316,6 @@ impl World {
                     self.pending.push((who, id));
                     self.perform(who, call);
                 }
-                Departure::Consult => {}
             }
         }
         replies

@@ -200,7 +200,7 @@ fn what_another_delegation_adds_to_the_total_stays() {
     let view_total = |broker: &mut Broker| {
         let asked = Message::Request(request(GUEST, 9, 1, 50 * HOUR, HOUR));
         hand(broker, now, Input::Message(letter(GUEST, BROKER, asked)));
-        broker.view(now).unwrap().totals()[&node()].clone()
+        broker.view(now).unwrap().total(&node()).unwrap().clone()
     };
     let total = view_total(&mut broker);
     assert_eq!((total.free_at(now), total.free_at(at(100 * HOUR))), (3, 0));

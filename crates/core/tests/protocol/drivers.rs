@@ -172,9 +172,9 @@ fn a_lease_for_more_units_than_are_in_order_is_closed_once_the_rest_is_ready() {
 struct CleanOnly;
 
 impl SiteAuthorityMapper for CleanOnly {
-    fn decide(&self, view: &View<'_>) -> Decision {
+    fn decide(&self, view: &View) -> Decision {
         let assignments = view.waiting().take(1).filter_map(|waiting| {
-            let free = view.free_units(waiting.resource);
+            let free = view.free_units(&waiting.resource);
             let units: Vec<_> = free.take(waiting.lacks as usize).collect();
             let (lease, reason) = (waiting.lease, "they are clean".to_owned());
             (!units.is_empty()).then_some(Assignment { lease, units, reason })

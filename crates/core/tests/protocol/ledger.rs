@@ -194,10 +194,10 @@ impl Pair {
     }
 
     fn compare(&self) -> Result<(), TestCaseError> {
-        let account = self.ledger.account(self.model.head().account()).unwrap();
+        let free = self.ledger.free(self.model.head().account()).unwrap();
         for t in hours(self.hour(-24), self.hour(100)) {
-            prop_assert_eq!(account.free().free_at(t), self.model.free(t), "at {}", t);
-            prop_assert!(account.free().free_at(t) >= 0, "exceeded at {}", t);
+            prop_assert_eq!(free.free_at(t), self.model.free(t), "at {}", t);
+            prop_assert!(free.free_at(t) >= 0, "exceeded at {}", t);
         }
         Ok(())
     }
@@ -228,7 +228,7 @@ fn generations() -> (Ticket, Ticket) {
 }
 
 fn free(ledger: &Ledger, of: &Ticket, secs: i64) -> i64 {
-    ledger.account(of.bottom().account()).unwrap().free().free_at(at(secs))
+    ledger.free(of.bottom().account()).unwrap().free_at(at(secs))
 }
 
 #[test]

@@ -211,7 +211,7 @@ fn what_is_owed_keeps_its_name_and_its_bytes_through_crashes() {
         let sends = world.actor(GUEST).effects_after(0).into_iter();
         let envelopes = sends.filter_map(|(_, effect)| match effect {
             Effect::Send(envelope) => Some(*envelope),
-            Effect::Call(_) | Effect::Consult { .. } => None,
+            Effect::Call(_) => None,
         });
         envelopes.collect::<Vec<_>>().iter().map(|e| world.seal(GUEST, e)).collect()
     };

@@ -10,10 +10,10 @@ use crate::common::{GUEST, HOUR, RIVAL, SITE, units, wish};
 struct CleanOnly;
 
 impl SiteAuthorityMapper for CleanOnly {
-    fn decide(&self, view: &View<'_>) -> Decision {
+    fn decide(&self, view: &View) -> Decision {
         let assignments = view.waiting().filter_map(|waiting| {
             let units: Vec<_> =
-                view.free_units(waiting.resource).take(waiting.lacks as usize).collect();
+                view.free_units(&waiting.resource).take(waiting.lacks as usize).collect();
             let (lease, reason) = (waiting.lease, String::new());
             (!units.is_empty()).then_some(Assignment { lease, units, reason })
         });

@@ -61,7 +61,7 @@ impl BrokerModel {
             }
             Fact::Requested(fact) => {
                 let request = fact.request.clone();
-                let state = State::Open { request: Box::new(request.clone()) };
+                let state = State::Open { request: std::sync::Arc::new(request.clone()) };
                 let change = change(me, request.id, NOTHING, state.word());
                 self.open += 1;
                 let record = RequestRecord { request, state, forgotten: false };

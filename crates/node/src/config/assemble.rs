@@ -12,7 +12,7 @@ use erased_serde::Deserializer;
 use tenure_config::{ConfigError, PluginSpec};
 use tenure_core::actor::{Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
-use tenure_core::mapper::registry::{self, MapperError};
+use tenure_core::mapper::registry::{self, MapperError, Registry};
 use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
@@ -87,17 +87,17 @@ impl Config {
     pub fn check(&self) -> Result<(), AssemblyError> {
         for (name, Site { mapper, driver, .. }) in &self.sites {
             let who = (Role::SiteAuthority, name);
-            self.check_mapper(mapper, registry::site_authority, who)?;
+            self.check_mapper(mapper, Registry::site_authority, who)?;
             let checked = driver::check_site(&driver.name, &mut settings(driver));
             checked.map_err(|error| self.driver_error(driver, who, error))?;
             programs::check(&self.file, driver, &whose(driver, who))?;
         }
         for (name, broker) in &self.brokers {
-            self.check_mapper(&broker.mapper, registry::broker, (Role::Broker, name))?;
+            self.check_mapper(&broker.mapper, Registry::broker, (Role::Broker, name))?;
         }
         for (name, manager) in &self.service_managers {
             let who = (Role::ServiceManager, name);
-            self.check_mapper(&manager.mapper, registry::service_manager, who)?;
+            self.check_mapper(&manager.mapper, Registry::service_manager, who)?;
             for driver in &manager.drivers {
                 let checked = driver::check_guest(&driver.name, &mut settings(driver));
                 checked.map_err(|error| self.driver_error(driver, who, error))?;
@@ -209,7 +209,7 @@ impl Config {
                 let site = self.sites[name].clone();
                 let (spec, plan) = (site.mapper.clone(), plan(&site, roll));
                 let maker = move || {
-                    let mapper = build(&site.mapper, registry::site_authority)?;
+                    let mapper = build(&site.mapper, Registry::site_authority)?;
                     let actor = SiteAuthority::new(setup.clone(), plan.clone());
                     Ok(HostedActor::site_authority(actor, mapper))
                 };
@@ -219,7 +219,7 @@ impl Config {
                 let spec = self.brokers[name].mapper.clone();
                 let mapper = spec.clone();
                 let maker = move || {
-                    let mapper = build(&mapper, registry::broker)?;
+                    let mapper = build(&mapper, Registry::broker)?;
                     Ok(HostedActor::broker(Broker::new(setup.clone()), mapper))
                 };
                 (spec, Arc::new(maker))
@@ -228,7 +228,7 @@ impl Config {
                 let manager = self.service_managers[name].clone();
                 let spec = manager.mapper.clone();
                 let maker = move || {
-                    let mapper = build(&manager.mapper, registry::service_manager)?;
+                    let mapper = build(&manager.mapper, Registry::service_manager)?;
                     let actor = ServiceManager::new(setup.clone(), manager.leave_before);
                     Ok(HostedActor::service_manager(actor, mapper))
                 };
@@ -354,10 +354,10 @@ fn plan(site: &Site, roll: &Roll) -> Plan {
     Plan { stock: vec![stock], offers: offers.collect() }
 }
 
-type Build<M> = fn(&str, registry::Settings<'_, '_>) -> Result<Box<M>, MapperError>;
+type Build<M> = fn(&Registry, &str, registry::Settings<'_, '_>) -> Result<Box<M>, MapperError>;
 
 fn build<M: ?Sized>(spec: &PluginSpec, build: Build<M>) -> Result<Box<M>, MapperError> {
-    build(&spec.name, &mut settings(spec))
+    build(&Registry::default(), &spec.name, &mut settings(spec))
 }
 
 /// The settings of a plug-in, for it to read.

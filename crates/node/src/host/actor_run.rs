@@ -1,7 +1,7 @@
 //! One run of an actor in memory: from the replay of its journal to its stop, crash or failure.
 //!
-//! Around the pure host it keeps the mapper, whose panics it catches, and what may be told only once facts are
-//! durable: answers to users, and facts to those who watch.
+//! Around the pure host it keeps what may leave only once facts are durable: answers to users, and facts for
+//! watchers.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,11 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tenure_core::actor::effect::Problem;
 use tenure_core::actor::fact::BadFact;
 use tenure_core::actor::snapshot::RestoreError;
-use tenure_core::model::time::{Span, Time};
+use tenure_core::model::time::Time;
 use tenure_core::runtime::host::{Departure, Host};
-use tenure_core::runtime::hosted::{AnyMapper, HostedActor};
 use tenure_core::runtime::outbox::{Outbox, RetryPolicy};
-use tenure_core::runtime::{AnyActor, Entry, Input};
+use tenure_core::runtime::{AnyActor, AnyMapper, AnyView, Entry, Input};
 use tokio::sync::oneshot;
 
 use super::handle::{Committed, HostError};
@@ -44,8 +43,6 @@ pub(super) struct Turn {
     pub(super) repeated: Vec<Departure>,
     /// How many inputs of each kind were handed in, time and the mapper's decision among them.
     pub(super) inputs: [u64; KINDS],
-    /// Whether the mapper is to be asked again.
-    pub(super) again: bool,
 }
 
 /// What may be told once the facts before `end` are durable.
@@ -55,25 +52,18 @@ struct Waiting {
     held: Vec<Held>,
 }
 
-/// How long a mapper that panicked is not asked.
-const MAPPER_REST: Span = Span::SECOND;
-
 pub(super) struct ActorRun {
     host: Host,
-    mapper: AnyMapper,
     waiting: VecDeque<Waiting>,
     /// The facts before this position are durable.
     durable: u64,
-    /// When the mapper may be asked again after it has panicked.
-    mapper_from: Option<Time>,
 }
 
 impl ActorRun {
     /// A run at its beginning: the facts of the journal come by [`replay`](Self::replay).
-    pub(super) fn new(hosted: HostedActor, retry_policy: RetryPolicy) -> Self {
-        let (actor, mapper) = hosted.into_parts();
+    pub(super) fn new(actor: AnyActor, retry_policy: RetryPolicy) -> Self {
         let host = Host::new(actor, retry_policy);
-        Self { host, mapper, waiting: VecDeque::new(), durable: 0, mapper_from: None }
+        Self { host, waiting: VecDeque::new(), durable: 0 }
     }
 
     /// Applies a fact of the journal.
@@ -110,11 +100,11 @@ impl ActorRun {
     }
 
     /// One turn: repeats what was not answered for too long, handles the tasks in their order, then what is
-    /// due, then the mapper's decision if it is to be asked.
+    /// due, then the decision of the `mapper`, if one is given, about a round that has opened.
     ///
     /// # Panics
     /// If the actor does. The run is then void.
-    pub(super) fn turn(&mut self, now: Time, mut tasks: Vec<Task>, consult: bool) -> Turn {
+    pub(super) fn turn(&mut self, now: Time, mut tasks: Vec<Task>, mapper: Option<&AnyMapper>) -> Turn {
         let mut turn = Turn { before: self.position(), ..Turn::default() };
         if self.host.is_due(now) {
             tasks.push(Task::plain(Input::Tick));
@@ -124,8 +114,9 @@ impl ActorRun {
         if !tasks.is_empty() {
             self.hand_in(now, tasks, &mut turn);
         }
-        if consult && let Some(input) = self.consult(now, &mut turn) {
-            self.hand_in(now, vec![Task::plain(input)], &mut turn);
+        let view = mapper.and_then(|mapper| Some((mapper, self.consultation(now)?)));
+        if let Some(decision) = view.and_then(|(mapper, view)| mapper.decide(&view)) {
+            self.hand_in(now, vec![Task::plain(Input::Decision(decision))], &mut turn);
         }
         turn
     }
@@ -143,24 +134,19 @@ impl ActorRun {
             }
         };
         let handled = self.host.handle_each(now, inputs, done);
-        turn.again = handled.opened;
         turn.problems.extend(handled.problems);
         turn.facts.extend_from_slice(&handled.facts);
         self.waiting.push_back(Waiting { end: self.host.position(), facts: handled.facts, held });
     }
 
-    /// Asks the mapper. One that panics costs its round and some time, not the actor.
-    fn consult(&mut self, now: Time, turn: &mut Turn) -> Option<Input> {
-        if self.mapper_from.is_some_and(|from| now < from) {
-            return None;
-        }
-        self.mapper_from = None;
-        let asked = catch_unwind(AssertUnwindSafe(|| self.mapper.consult(self.host.actor(), now)));
-        asked.unwrap_or_else(|_| {
-            self.mapper_from = Some(now.plus(MAPPER_REST));
-            turn.problems.push(Problem::BadChoice("the mapper panicked".to_owned()));
-            None
-        })
+    /// What the mapper is to be asked, once for each round.
+    pub(super) fn consultation(&mut self, now: Time) -> Option<AnyView> {
+        self.host.consultation(now)
+    }
+
+    /// The mapper did not answer: it is to be asked about the open round again.
+    pub(super) fn ask_again(&mut self) {
+        self.host.ask_again();
     }
 
     /// Keeps an answer back until everything that has been decided by now is durable.
@@ -197,7 +183,7 @@ impl ActorRun {
 
     /// When the next turn is due if nothing happens before.
     pub(super) fn next_timeout(&mut self) -> Option<Time> {
-        [self.host.next_timeout(), self.mapper_from].into_iter().flatten().min()
+        self.host.next_timeout()
     }
 
     /// The position of the next fact to be shown to those who watch.

@@ -17,7 +17,7 @@ use tenure_core::model::codec::Hash;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
-use tenure_core::runtime::Input;
+use tenure_core::runtime::{AnyMapper, Input};
 use tenure_core::runtime::host::Departure;
 use tenure_core::runtime::journal::hash_of_run;
 use tenure_core::runtime::outbox::Outgoing;
@@ -276,6 +276,7 @@ struct Paced {
     part: Part,
     clock: Arc<VirtualClock>,
     run: ActorRun,
+    mapper: AnyMapper,
     writer: Option<Writer>,
     inbox: Inbox,
     played: Played,
@@ -313,13 +314,14 @@ enum Left {
 impl Paced {
     fn open(part: Part, clock: Arc<VirtualClock>) -> Result<Self, HostFailure> {
         let Card { name, role, id } = part.card.clone();
-        let mut run = ActorRun::new((part.build)()?, part.retry_policy);
+        let (actor, mapper) = (part.build)()?.into_parts();
+        let mut run = ActorRun::new(actor, part.retry_policy);
         let owner = Owner { name, role, id };
         let journal = JournalFile::recover(&part.journal, &owner, |entry| run.replay(entry))?;
         run.recovered();
         let writer = Some(journal.into_writer()?);
         let (inbox, played) = (Inbox::default(), Played::default());
-        Ok(Self { part, clock, run, writer, inbox, played, reply: None })
+        Ok(Self { part, clock, run, mapper, writer, inbox, played, reply: None })
     }
 
     /// Tells what left, if all of it may.
@@ -336,7 +338,7 @@ impl Paced {
                     let (done, after) = driver.perform(&call);
                     played.left.push(Left::Performed(done, after));
                 }
-                (Departure::Call(..), None) | (Departure::Consult, _) => {}
+                (Departure::Call(..), None) => {}
             },
         );
         let Some(reply) = self.reply.take() else { return };
@@ -380,10 +382,11 @@ impl Handler<Round> for Paced {
 
     fn handle(&mut self, Round { consult, reply }: Round, ctx: &mut Self::Context) {
         let tasks = self.inbox.take(usize::MAX);
-        let turn = self.run.turn(self.clock.now(), tasks, consult);
+        let mapper = consult.then_some(&self.mapper);
+        let turn = self.run.turn(self.clock.now(), tasks, mapper);
         let repeated = turn.repeated.into_iter().filter_map(|departure| match departure {
             Departure::Message(sequence, outgoing) => Some(Left::Message(sequence, outgoing)),
-            Departure::Call(..) | Departure::Consult => None,
+            Departure::Call(..) => None,
         });
         self.played.left.extend(repeated);
         self.played.busy = turn.inputs.iter().any(|&of_kind| of_kind > 0);

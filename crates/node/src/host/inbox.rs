@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tenure_core::actor::effect::DriverResult;
 use tenure_core::model::identity::ActorId;
-use tenure_core::runtime::Input;
+use tenure_core::runtime::{Decision, Input};
 use tenure_core::wire::message::{Sealed, Sequence};
 
 use super::actor_run::Task;
@@ -20,6 +20,8 @@ pub(super) struct Inbox {
     answers: VecDeque<DriverResult>,
     messages: VecDeque<(ActorId, Sequence, Sealed)>,
     others: VecDeque<Task>,
+    /// What the mapper decided; there is one round at a time.
+    decision: Option<Decision>,
 }
 
 impl Inbox {
@@ -36,12 +38,20 @@ impl Inbox {
         self.messages.push_back((parcel.from, parcel.sequence, parcel.sealed));
     }
 
+    pub(super) fn decision(&mut self, decision: Decision) {
+        self.decision = Some(decision);
+    }
+
     pub(super) fn other(&mut self, task: Task) {
         self.others.push_back(task);
     }
 
     pub(super) fn len(&self) -> usize {
-        usize::from(self.begins) + self.answers.len() + self.messages.len() + self.others.len()
+        usize::from(self.begins)
+            + self.answers.len()
+            + self.messages.len()
+            + self.others.len()
+            + usize::from(self.decision.is_some())
     }
 
     /// The tasks of a turn, at most `most` of each kind; the rest stays.
@@ -54,7 +64,8 @@ impl Inbox {
         let answers = answers.into_iter().map(|done| Task::plain(Input::Driver(done)));
         let messages = messages.into_iter().map(|m| Task::plain(Input::Message(m.2)));
         let start = std::mem::take(&mut self.begins).then(|| Task::plain(Input::Start));
-        start.into_iter().chain(answers).chain(messages).chain(others).collect()
+        let decision = self.decision.take().map(|decision| Task::plain(Input::Decision(decision)));
+        start.into_iter().chain(answers).chain(messages).chain(others).chain(decision).collect()
     }
 
     /// Throws everything away: messages and drivers' answers come again, and who else waits for an answer

@@ -19,6 +19,8 @@ macro_rules! messages {
 use messages;
 
 mod calls;
+mod consult;
+mod mapper_thread;
 pub mod conductor;
 mod greeting;
 mod handle;
@@ -59,6 +61,7 @@ use self::actor_run::{ActorRun, Held, Task};
 use self::calls::Calls;
 use self::disk_space::DiskSpace;
 use self::inbox::Inbox;
+use self::mapper_thread::MapperThread;
 use self::probes::{Probes, Subject};
 use self::request_trace::RequestTrace;
 use crate::clock::Clock;
@@ -108,6 +111,8 @@ pub struct Limits {
     pub behind: usize,
     /// After how many facts a snapshot is taken, so that a start folds about as many at most.
     pub snapshot: u64,
+    /// How long a mapper may take to decide before it is replaced.
+    pub mapper: Duration,
 }
 
 impl Default for Limits {
@@ -121,6 +126,7 @@ impl Default for Limits {
             probes: 8,
             behind: 4096,
             snapshot: 100_000,
+            mapper: Duration::from_secs(300),
         }
     }
 }
@@ -179,6 +185,9 @@ pub struct Host {
     /// Told when it has given up.
     given_up: mpsc::UnboundedSender<(Card, HostFailure)>,
     run: Option<(ActorRun, Writer)>,
+    mapper: Option<MapperThread>,
+    /// Numbers mappers, so that a replaced one is not heard any more.
+    mappers: u64,
     /// Numbers runs, so that a late result of one is not taken for a result of the next.
     runs: u64,
     started_at: Instant,
@@ -244,6 +253,8 @@ impl Host {
                 ready: Some(ready),
                 given_up,
                 run: None,
+                mapper: None,
+                mappers: 0,
                 runs: 0,
                 started_at: Instant::now(),
                 failures: 0,

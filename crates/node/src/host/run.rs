@@ -35,7 +35,10 @@ impl Actor for Host {
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(self.limits.inbox);
         let recovered = self.recover(ctx);
-        ctx.run_interval(self.limits.probe_every, |host, ctx| host.probe(ctx));
+        ctx.run_interval(self.limits.probe_every, |host, ctx| {
+            host.probe(ctx);
+            host.check_mapper(ctx);
+        });
         match self.ready.take() {
             Some(ready) => {
                 if recovered.is_err() {
@@ -62,7 +65,8 @@ impl Host {
 
     fn recover_once(&mut self, ctx: &mut Context<Self>) -> Result<(), HostFailure> {
         let Card { name, role, id } = self.part.card.clone();
-        let mut run = ActorRun::new((self.part.build)()?, self.part.retry_policy);
+        let (actor, mapper) = (self.part.build)()?.into_parts();
+        let mut run = ActorRun::new(actor, self.part.retry_policy);
         let owner = Owner { name, role, id };
         let mut request_trace = enabled!(Level::DEBUG).then(|| RequestTrace::new(id));
         let mut past = Recall::of(&mut run, &mut request_trace);
@@ -80,6 +84,7 @@ impl Host {
         info!(actor = %self.part.card.name, facts, from, "ready");
         self.metrics.begins();
         (self.run, self.request_trace) = (Some((run, writer)), request_trace);
+        self.start_mapper(mapper, ctx);
         self.inbox.begin();
         self.reserve_disk_space(ctx);
         self.greet(ctx);
@@ -113,9 +118,7 @@ impl Host {
         }
         let now = self.clock.now();
         let tasks = self.inbox.take(self.limits.turn);
-        // What a mapper decides begins something.
-        let consult = self.disk_space == DiskSpace::Enough;
-        let turn = match catching(|| run.turn(now, tasks, consult)) {
+        let turn = match catching(|| run.turn(now, tasks, None)) {
             Ok(turn) => turn,
             Err(panic) => return self.fail(ctx, HostFailure::Panic(panic)),
         };
@@ -136,8 +139,9 @@ impl Host {
         for departure in turn.repeated {
             self.depart(departure);
         }
+        self.consult();
         self.release(ctx);
-        if turn.again || self.inbox.len() > 0 {
+        if self.inbox.len() > 0 {
             self.stir(ctx);
         }
     }
@@ -178,8 +182,6 @@ impl Host {
         match departure {
             Departure::Message(sequence, outgoing) => self.send(sequence, outgoing),
             Departure::Call(id, call) => self.calls.owe(id, call),
-            // Asked by turns.
-            Departure::Consult => {}
         }
     }
 
@@ -229,6 +231,7 @@ impl Host {
             warn!(actor = %self.part.card.name, %error, "the journal was not closed in good order");
         }
         self.unsynced = 0;
+        self.mapper = None;
         self.watchers.clear();
         self.awaited.clear();
         self.calls.clear();

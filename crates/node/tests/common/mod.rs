@@ -71,7 +71,7 @@ impl Default for Plans {
 pub(crate) struct Idle;
 
 impl ServiceManagerMapper for Idle {
-    fn decide(&self, view: &View<'_>) -> Decision {
+    fn decide(&self, view: &View) -> Decision {
         Decision { round: view.round(), ..Decision::default() }
     }
 }

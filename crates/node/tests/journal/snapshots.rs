@@ -20,7 +20,7 @@ use crate::parts::{Place, facts, guest};
 struct Idle;
 
 impl ServiceManagerMapper for Idle {
-    fn decide(&self, view: &View<'_>) -> Decision {
+    fn decide(&self, view: &View) -> Decision {
         Decision { round: view.round(), ..Decision::default() }
     }
 }

@@ -114,7 +114,6 @@ impl Emulation<'_> {
                         begun.sent.insert(id, (envelope, vec![first.at]));
                     }
                     Effect::Call(call) => begun.called.push((id, call, first.at)),
-                    Effect::Consult { .. } => {}
                 }
             }
             if begun.sent.len() + begun.called.len() > begun.room {

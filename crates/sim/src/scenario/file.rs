@@ -64,12 +64,14 @@ pub(super) struct Site {
     pub(super) teardown: Option<Delay>,
     pub(super) failure: Option<Spanned<f64>>,
     pub(super) mapper: Option<RawPlugin>,
+    pub(super) mapper_delay: Option<Spanned<Span>>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Broker {
     pub(super) mapper: Option<RawPlugin>,
+    pub(super) mapper_delay: Option<Spanned<Span>>,
 }
 
 #[derive(Deserialize)]
@@ -78,6 +80,7 @@ pub(super) struct ServiceManager {
     pub(super) broker: Option<Spanned<Name>>,
     pub(super) resource: Option<Spanned<Name>>,
     pub(super) mapper: Option<RawPlugin>,
+    pub(super) mapper_delay: Option<Spanned<Span>>,
     pub(super) join: Option<Delay>,
     pub(super) leave: Option<Delay>,
     pub(super) leave_before: Option<Spanned<Span>>,

@@ -100,6 +100,8 @@ pub struct Site {
     pub failure: f64,
     /// Chooses the units for a lease.
     pub mapper: PluginSpec,
+    /// How long the mapper takes to decide.
+    pub mapper_delay: Span,
 }
 
 /// A broker.
@@ -107,6 +109,8 @@ pub struct Site {
 pub struct Broker {
     /// Chooses which requests are met, and from which site.
     pub mapper: PluginSpec,
+    /// How long the mapper takes to decide.
+    pub mapper_delay: Span,
 }
 
 /// A service manager: asks for units as its workload goes up and down.
@@ -118,6 +122,8 @@ pub struct ServiceManager {
     pub resource: Name,
     /// Chooses what to ask for.
     pub mapper: PluginSpec,
+    /// How long the mapper takes to decide.
+    pub mapper_delay: Span,
     /// How long a unit takes to join the service.
     pub join: Delay,
     /// How long a unit takes to leave the service.

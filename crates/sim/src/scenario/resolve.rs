@@ -215,7 +215,8 @@ impl Check<'_> {
         let mut resolved = BTreeMap::new();
         for (name, broker) in brokers {
             let mapper = self.mapper(broker.mapper, default())?;
-            resolved.insert(name.into_inner(), Broker { mapper });
+            let mapper_delay = self.mapper_delay(broker.mapper_delay.as_ref())?;
+            resolved.insert(name.into_inner(), Broker { mapper, mapper_delay });
         }
         Ok(resolved)
     }
@@ -250,6 +251,7 @@ impl Check<'_> {
             teardown: site.teardown.unwrap_or(Delay::ZERO),
             failure: self.probability("failure", site.failure)?,
             mapper: self.mapper(site.mapper, PluginSpec::new("first-fit", &[]))?,
+            mapper_delay: self.mapper_delay(site.mapper_delay.as_ref())?,
         })
     }
 
@@ -340,6 +342,7 @@ impl Check<'_> {
             broker,
             resource,
             mapper: self.mapper(manager.mapper, PluginSpec::new("adaptive", &[]))?,
+            mapper_delay: self.mapper_delay(manager.mapper_delay.as_ref())?,
             join: manager.join.unwrap_or(Delay::ZERO),
             leave: manager.leave.unwrap_or(Delay::ZERO),
             leave_before,
@@ -390,6 +393,10 @@ impl Check<'_> {
             Some(given) => PluginSpec::read(given, &default, "mapper", self.sources),
             None => Ok(default),
         }
+    }
+
+    fn mapper_delay(&self, given: Option<&Spanned<Span>>) -> Checked<Span> {
+        given.map_or(Ok(Span::ZERO), |delay| self.not_negative("mapper-delay", delay))
     }
 
     fn workload(&self, given: file::Workload) -> Checked<Workload> {

@@ -25,13 +25,14 @@ use super::sampler::Sampler;
 use super::world::{Event, World};
 
 impl World {
-    /// Asks somebody's mapper. The answer is on its way, if the mapper is well.
+    /// Asks somebody's mapper about a round that has opened. The answer is on its way, if the mapper is well.
     pub(super) fn consult(&mut self, who: usize) {
-        let participant = &self.participants[who];
-        let Some(actor) = participant.actor() else { return };
-        let Some(decision) = participant.mapper.consult(actor, participant.time(self.now)) else {
+        let participant = &mut self.participants[who];
+        let now = participant.time(self.now);
+        let Some(view) = participant.host.as_mut().and_then(|host| host.consultation(now)) else {
             return;
         };
+        let Some(decision) = participant.mapper.decide(&view).map(Input::Decision) else { return };
         let (now, term) = (self.now, self.setting.term);
         if !self.strikes(Family::Mapper, 12) {
             return self.later(now, Event::Decision { to: who, decision });
@@ -58,7 +59,12 @@ impl World {
 
     /// Everybody's mapper is asked once more about what is open.
     pub(super) fn ask_mappers(&mut self) {
-        (0..self.participants.len()).for_each(|who| self.consult(who));
+        for who in 0..self.participants.len() {
+            if let Some(host) = &mut self.participants[who].host {
+                host.ask_again();
+            }
+            self.consult(who);
+        }
     }
 
     /// A broker's mapper that gives everybody the first units there are, whoever has them already.
@@ -73,8 +79,8 @@ impl World {
             let term = Term::lasting(view.first_start(request), request.duration).ok()?;
             let part = |item: &Item| {
                 let units = item.units.get();
-                let enough = |source: &&broker::Source<'_>| {
-                    *source.resource == item.resource && units <= source.units
+                let enough = |source: &&broker::Source| {
+                    source.resource == item.resource && units <= source.units
                 };
                 Some(vec![(sources.iter().find(enough)?.account, units)])
             };

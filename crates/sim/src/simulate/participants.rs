@@ -5,7 +5,7 @@ use tenure_core::broker::Broker;
 use tenure_core::broker::mapper::BrokerMapper;
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
-use tenure_core::mapper::registry;
+use tenure_core::mapper::registry::Registry;
 use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
@@ -24,7 +24,7 @@ use crate::random::Chance;
 struct Idle;
 
 impl ServiceManagerMapper for Idle {
-    fn decide(&self, view: &View<'_>) -> Decision {
+    fn decide(&self, view: &View) -> Decision {
         Decision { round: view.round(), ..Decision::default() }
     }
 }
@@ -33,7 +33,7 @@ impl ServiceManagerMapper for Idle {
 fn mapper(name: &str, placement: &str) -> Box<dyn BrokerMapper> {
     let settings = toml::Table::from_iter([("placement".to_owned(), placement.into())]);
     let mut settings = <dyn erased_serde::Deserializer<'_>>::erase(toml::Value::Table(settings));
-    registry::broker(name, &mut settings).unwrap_or_else(|_| Box::new(Fcfs::default()))
+    Registry::default().broker(name, &mut settings).unwrap_or_else(|_| Box::new(Fcfs::default()))
 }
 
 /// Builds everybody: sites first, then brokers, then guests.

@@ -146,9 +146,9 @@ impl World {
                         return Ok(false);
                     }
                 }
-                Departure::Consult => self.consult(who),
             }
         }
+        self.consult(who);
         Ok(all == 0 || !self.springs(who, Fault::AfterSends))
     }
 

@@ -12,7 +12,7 @@ use tenure_node::config::{AssemblyError, Config, KEPT, parse};
 use tenure_sim::emulation::{EmulationError, Stage};
 use tenure_sim::fork::{ForkError, Moments, Past, Recorded, Setting, Timings};
 use tenure_sim::network::Network;
-use tenure_sim::participants::{Driver, Part};
+use tenure_sim::participants::{Driver, Part, Plugins};
 use tenure_sim::scenario::{self, Scenario};
 
 use super::of_fork;
@@ -150,7 +150,7 @@ impl Home {
         match self {
             Self::Emulated { was, now, text, .. } => {
                 let scenario = if changed { now } else { was };
-                Setting::of(scenario).map_err(|error| match error {
+                Setting::of(scenario, &Plugins::default()).map_err(|error| match error {
                     EmulationError::Mapper { role, name, cause } => {
                         of_config(scenario.mapper_error(role, &name, &cause), text)
                     }
@@ -206,6 +206,7 @@ impl Home {
                 id: card.id,
                 hosted: build()?,
                 driver,
+                mapper_delay: Span::ZERO,
                 retry_policy,
             });
         }

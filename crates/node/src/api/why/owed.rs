@@ -57,7 +57,7 @@ impl Meant {
             Effect::Call(call) if call.guest == self.origin && call.lease == self.id => {
                 Some(Owed::Call { what: in_words(&call), position: id.position })
             }
-            Effect::Send(_) | Effect::Call(_) | Effect::Consult { .. } => None,
+            Effect::Send(_) | Effect::Call(_) => None,
         });
         owed.collect()
     }

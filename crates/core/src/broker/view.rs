@@ -1,0 +1,353 @@
+//! What a broker shows its mapper.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use serde::{Deserialize, Serialize};
+
+use super::machine;
+use super::state::State;
+use super::{Broker, IssuedTicket, Usage};
+use crate::actor::Base;
+use crate::actor::fact::Memo;
+use crate::model::calendar::Calendar;
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::resource::Attributes;
+use crate::model::slice::RequestId;
+use crate::model::time::{Span, Term, Time};
+use crate::ticket::Ticket;
+use crate::ticket::ledger::LEDGER_RETENTION;
+use crate::ticket::link::{AccountId, LinkHash};
+use crate::wire::message::Request;
+
+/// A broker at one instant, as owned data: it can be kept, sent to another thread, or serialised for
+/// another process. It shares structure with its actor, so taking and cloning one costs the same however
+/// much it shows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "Plain", into = "Plain")]
+pub struct View {
+    now: Time,
+    round: u64,
+    memo: Arc<Memo>,
+    two_margins: Span,
+    holders: OrdMap<ActorId, Usage>,
+    totals: OrdMap<Name, Calendar>,
+    free: OrdMap<AccountId, Calendar>,
+    index: Index,
+}
+
+/// What views show that is not kept for another purpose. It follows from the state.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Index {
+    /// Open requests by the position at which they came.
+    requests: OrdMap<u64, Arc<Request>>,
+    /// What can be cut from, by type, then by site name and account.
+    sources: OrdMap<Name, OrdMap<(Name, AccountId), Listed>>,
+    grants: OrdMap<LinkHash, Grant>,
+}
+
+/// A [`Source`] without its calendar.
+#[derive(Clone, Debug, PartialEq)]
+struct Listed {
+    site: ActorId,
+    attributes: Arc<Attributes>,
+    units: u32,
+    until: Time,
+}
+
+/// A ticket that the broker can cut from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// Its account.
+    pub account: AccountId,
+    /// The site whose units they are.
+    pub site: ActorId,
+    /// The site's name, or the broker's own where the site has none here.
+    pub site_name: Name,
+    /// The type.
+    pub resource: Name,
+    /// What the units are like.
+    pub attributes: Arc<Attributes>,
+    /// The units of the ticket.
+    pub units: u32,
+    /// Until when it runs. Delegations are renewed, so it may be later tomorrow.
+    pub until: Time,
+    /// What is free, when. A clone is cheap: book in it to try things.
+    pub free: Calendar,
+}
+
+/// A ticket that the broker has cut, for as long as its request is remembered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The ticket.
+    pub ticket: LinkHash,
+    /// The request it was cut for.
+    pub request: RequestId,
+    /// Who holds it.
+    pub holder: ActorId,
+    /// What it was cut from.
+    pub account: AccountId,
+    /// The type.
+    pub resource: Name,
+    /// How many units it is for.
+    pub units: u32,
+    /// From when to when.
+    pub term: Term,
+    /// Whether it was given back, so that what was left of it is free again.
+    pub returned: bool,
+}
+
+impl Broker {
+    /// What the mapper is to be shown, if a round is open.
+    pub fn view(&self, now: Time) -> Option<View> {
+        let round = self.state.rounds.open()?;
+        Some(View {
+            now,
+            round,
+            memo: self.state.rounds.memo(),
+            two_margins: self.base.two_margins(),
+            holders: self.state.of_each.clone(),
+            totals: self.state.totals.clone(),
+            free: self.state.ledger.levels().clone(),
+            index: self.index.clone(),
+        })
+    }
+}
+
+impl View {
+    /// The time of the question.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The round to answer.
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// What was remembered.
+    pub fn memo(&self) -> &Memo {
+        &self.memo
+    }
+
+    /// The open requests in the order they came.
+    pub fn open_requests(&self) -> impl Iterator<Item = &Request> {
+        self.index.requests.values().map(|request| &**request)
+    }
+
+    /// What can be cut from, by site name and account.
+    pub fn sources(&self) -> Vec<Source> {
+        let of_all = self.types().flat_map(|resource| self.sources_of(resource));
+        let mut sources: Vec<_> = of_all.collect();
+        sources.sort_by(|a, b| (&a.site_name, a.account).cmp(&(&b.site_name, b.account)));
+        sources
+    }
+
+    /// What units of a type can be cut from, by site name and account.
+    pub fn sources_of(&self, resource: &Name) -> impl Iterator<Item = Source> {
+        let listed = self.index.sources.get_key_value(resource);
+        listed.into_iter().flat_map(move |(resource, listed)| {
+            listed.iter().filter_map(move |((site_name, account), listed)| {
+                Some(Source {
+                    account: *account,
+                    site: listed.site,
+                    site_name: site_name.clone(),
+                    resource: resource.clone(),
+                    attributes: Arc::clone(&listed.attributes),
+                    units: listed.units,
+                    until: listed.until,
+                    free: self.free.get(account)?.clone(),
+                })
+            })
+        })
+    }
+
+    /// The types of units that there are.
+    pub fn types(&self) -> impl Iterator<Item = &Name> {
+        self.index.sources.keys()
+    }
+
+    /// What all sources of a type have free together: an upper bound of what any term can have.
+    pub fn total(&self, resource: &Name) -> Option<&Calendar> {
+        self.totals.get(resource)
+    }
+
+    /// The tickets that were cut and whose requests are remembered, by their hashes.
+    pub fn grants(&self) -> impl Iterator<Item = &Grant> {
+        self.index.grants.values()
+    }
+
+    /// One of the [`grants`](Self::grants).
+    pub fn grant(&self, ticket: LinkHash) -> Option<&Grant> {
+        self.index.grants.get(&ticket)
+    }
+
+    /// What each service manager's requests take up.
+    pub fn holders(&self) -> impl Iterator<Item = (ActorId, &Usage)> {
+        self.holders.iter().map(|(&id, usage)| (id, usage))
+    }
+
+    /// The earliest start of a term that the core would still cut for a request: the earliest that it
+    /// names, or now where the term from there is as good as over or begins too far back.
+    pub fn first_start(&self, request: &Request) -> Time {
+        let end = request.earliest.plus(request.duration);
+        let over = end <= self.now.plus(self.two_margins);
+        if over || request.earliest < self.now.minus(LEDGER_RETENTION) {
+            self.now.min(request.latest).max(request.earliest)
+        } else {
+            request.earliest
+        }
+    }
+}
+
+impl Index {
+    /// The index of a state.
+    pub(super) fn of(state: &State, base: &Base) -> Self {
+        let mut index = Self::default();
+        for (&account, holding) in &state.holdings {
+            let name = base.name_of(holding.ticket.site());
+            index.list(name, account, &holding.ticket, &holding.attributes);
+        }
+        for record in state.requests.values() {
+            if let machine::State::Open { request } = &record.state {
+                index.opened(record.came_at, Arc::clone(request));
+            }
+        }
+        for issued in state.issued.values() {
+            if let Some(ticket) = state.ticket(issued) {
+                index.granted(ticket, issued);
+            }
+        }
+        index
+    }
+
+    /// Whether there is a source of the type.
+    pub(super) fn has_type(&self, resource: &Name) -> bool {
+        self.sources.contains_key(resource)
+    }
+
+    /// A request waits for a decision.
+    pub(super) fn opened(&mut self, came_at: u64, request: Arc<Request>) {
+        self.requests.insert(came_at, request);
+    }
+
+    /// A request waits no longer.
+    pub(super) fn closed(&mut self, came_at: u64) {
+        self.requests.remove(&came_at);
+    }
+
+    /// Enters the newest generation of a holding.
+    pub(super) fn list(
+        &mut self,
+        site_name: Name,
+        account: AccountId,
+        ticket: &Ticket,
+        attributes: &Attributes,
+    ) {
+        let link = ticket.bottom();
+        let listed = Listed {
+            site: ticket.site(),
+            attributes: Arc::new(attributes.clone()),
+            units: link.units.get(),
+            until: link.term.end(),
+        };
+        let of_type = self.sources.entry(link.resource.clone()).or_default();
+        of_type.insert((site_name, account), listed);
+    }
+
+    /// Strikes a holding off.
+    pub(super) fn unlist(&mut self, site_name: Name, account: AccountId, resource: &Name) {
+        if let Some(of_type) = self.sources.get_mut(resource) {
+            of_type.remove(&(site_name, account));
+            if of_type.is_empty() {
+                self.sources.remove(resource);
+            }
+        }
+    }
+
+    /// A ticket was cut.
+    pub(super) fn granted(&mut self, ticket: &Ticket, issued: &IssuedTicket) {
+        let [.., parent, link] = ticket.links() else { return };
+        let grant = Grant {
+            ticket: link.hash(),
+            request: issued.request,
+            holder: link.holder,
+            account: parent.account(),
+            resource: link.resource.clone(),
+            units: link.units.get(),
+            term: link.term,
+            returned: issued.credited.is_some(),
+        };
+        self.grants.insert(grant.ticket, grant);
+    }
+
+    /// A ticket was given back.
+    pub(super) fn returned(&mut self, ticket: LinkHash) {
+        if let Some(grant) = self.grants.get_mut(&ticket) {
+            grant.returned = true;
+        }
+    }
+
+    /// A ticket is not remembered any more.
+    pub(super) fn forgotten(&mut self, ticket: LinkHash) {
+        self.grants.remove(&ticket);
+    }
+}
+
+/// A view in plain lists.
+#[derive(Serialize, Deserialize)]
+struct Plain {
+    now: Time,
+    round: u64,
+    memo: Arc<Memo>,
+    two_margins: Span,
+    requests: Vec<Arc<Request>>,
+    sources: Vec<Source>,
+    totals: OrdMap<Name, Calendar>,
+    grants: Vec<Grant>,
+    holders: Vec<(ActorId, Usage)>,
+}
+
+impl From<View> for Plain {
+    fn from(view: View) -> Self {
+        Self {
+            now: view.now,
+            round: view.round,
+            two_margins: view.two_margins,
+            requests: view.index.requests.values().cloned().collect(),
+            sources: view.sources(),
+            grants: view.grants().cloned().collect(),
+            holders: view.holders.iter().map(|(&id, usage)| (id, *usage)).collect(),
+            memo: view.memo,
+            totals: view.totals,
+        }
+    }
+}
+
+impl From<Plain> for View {
+    fn from(plain: Plain) -> Self {
+        let mut index = Index {
+            requests: (0_u64..).zip(plain.requests).collect(),
+            sources: OrdMap::new(),
+            grants: plain.grants.into_iter().map(|grant| (grant.ticket, grant)).collect(),
+        };
+        let mut free = OrdMap::new();
+        for source in plain.sources {
+            let Source { account, site, site_name, resource, attributes, units, until, .. } = source;
+            let listed = Listed { site, attributes, units, until };
+            index.sources.entry(resource).or_default().insert((site_name, account), listed);
+            free.insert(account, source.free);
+        }
+        Self {
+            now: plain.now,
+            round: plain.round,
+            memo: plain.memo,
+            two_margins: plain.two_margins,
+            holders: plain.holders.into_iter().collect(),
+            totals: plain.totals,
+            free,
+            index,
+        }
+    }
+}

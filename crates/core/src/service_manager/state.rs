@@ -1,0 +1,46 @@
+//! What a service manager's journal folds to.
+
+use std::collections::BTreeMap;
+
+use imbl::{OrdMap, OrdSet};
+use serde::{Deserialize, Serialize};
+
+use super::request::{self, Request};
+use super::{Lease, Obligation, Timer, is_live};
+use crate::actor::pending::PendingEffects;
+use crate::actor::rounds::MapperRounds;
+use crate::actor::timers::Timers;
+use crate::model::calendar::Calendar;
+use crate::model::name::Name;
+use crate::model::slice::LeaseId;
+use crate::model::time::Time;
+use crate::ticket::link::LinkHash;
+
+/// The state that a snapshot holds, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(super) rounds: MapperRounds,
+    pub(super) leases: BTreeMap<LeaseId, Lease>,
+    /// The requests, by number: open ones, and those that are remembered with their leases.
+    pub(super) requests: BTreeMap<u64, Request>,
+    pub(super) by_ticket: BTreeMap<LinkHash, LeaseId>,
+    /// The units held or asked for over time, by type.
+    pub(super) holdings: OrdMap<Name, Calendar>,
+    /// The leases with units, by their ends.
+    pub(super) ending: OrdSet<(Time, LeaseId)>,
+    pub(super) signals: OrdMap<Name, i64>,
+    /// The number of the last request.
+    pub(super) last_number: u64,
+    pub(super) pending: PendingEffects<Obligation>,
+    pub(super) timers: Timers<Timer>,
+}
+
+impl State {
+    /// The leases, and the requests without one, that are not over.
+    pub(super) fn live(&self) -> impl Iterator<Item = LeaseId> {
+        let alone = self.requests.iter().filter(|(_, r)| r.stands_alone() && r.state.is_open());
+        let alone = alone.map(|(&number, _)| request::shown_as(number));
+        let leases = self.leases.iter().filter(|(_, lease)| is_live(&lease.state));
+        leases.map(|(&id, _)| id).chain(alone)
+    }
+}

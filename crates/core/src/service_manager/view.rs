@@ -1,0 +1,260 @@
+//! What a service manager shows its mapper.
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+use serde::{Deserialize, Serialize};
+
+use super::machine::{self, Extension};
+use super::state::State;
+use super::{Lease, ServiceManager};
+use crate::actor::fact::Memo;
+use crate::actor::{Actor, Role};
+use crate::model::calendar::Calendar;
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::property::Properties;
+use crate::model::slice::{LeaseId, SliceName};
+use crate::model::time::{Span, Term, Time};
+
+/// A service manager at one instant, as owned data: it can be kept, sent to another thread, or serialised
+/// for another process. It shares structure with its actor, so taking and cloning one costs the same
+/// however many leases there are.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "Plain", into = "Plain")]
+pub struct View {
+    now: Time,
+    round: u64,
+    memo: Arc<Memo>,
+    signals: OrdMap<Name, i64>,
+    holdings: OrdMap<Name, Calendar>,
+    brokers: Vec<(Name, ActorId)>,
+    ending: OrdSet<(Time, LeaseId)>,
+    index: Index,
+}
+
+/// What views show that is not kept for another purpose. It follows from the state.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Index {
+    leases: OrdMap<LeaseId, LeaseView>,
+}
+
+/// Where a lease is in its life, as far as a mapper has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// Its ticket is on the way to the site.
+    Redeeming,
+    /// The guest takes up its units.
+    Joining,
+    /// The guest has its units.
+    Active,
+    /// The guest leaves its units.
+    Leaving,
+    /// It is being given back.
+    Closing,
+    /// It was given back; the broker has yet to hear of it.
+    Crediting,
+    /// It is over.
+    Closed,
+}
+
+/// A lease as a mapper sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseView {
+    /// Its name.
+    pub id: LeaseId,
+    /// The slice it is in.
+    pub slice: SliceName,
+    /// Where it is in its life.
+    pub stage: Stage,
+    /// Whether an extension is under way.
+    pub extending: bool,
+    /// The type of its units.
+    pub resource: Name,
+    /// How many units it is for.
+    pub units: u32,
+    /// The term held.
+    pub term: Term,
+    /// Its configuration, as the site's driver gets it.
+    pub configuration: Properties,
+}
+
+impl LeaseView {
+    fn of(id: LeaseId, lease: &Lease) -> Self {
+        let extension = lease.state.held().map(|held| &held.extension);
+        Self {
+            id,
+            slice: lease.slice.clone(),
+            stage: Stage::of(&lease.state),
+            extending: extension.is_some_and(|extension| *extension != Extension::None),
+            resource: lease.resource.clone(),
+            units: lease.units,
+            term: lease.term,
+            configuration: lease.configuration.clone(),
+        }
+    }
+
+    /// Whether an extension can be asked for now.
+    pub fn extendable(&self) -> bool {
+        self.holds_units() && !self.extending
+    }
+
+    /// Whether its guest has units to use, or is taking them up.
+    fn holds_units(&self) -> bool {
+        matches!(self.stage, Stage::Joining | Stage::Active)
+    }
+}
+
+impl Stage {
+    fn of(state: &machine::State) -> Self {
+        match state {
+            machine::State::Redeeming { .. } => Self::Redeeming,
+            machine::State::Joining { .. } => Self::Joining,
+            machine::State::Active { .. } => Self::Active,
+            machine::State::Leaving { .. } => Self::Leaving,
+            machine::State::Closing { .. } => Self::Closing,
+            machine::State::Crediting { .. } => Self::Crediting,
+            machine::State::Closed { .. } => Self::Closed,
+        }
+    }
+}
+
+impl ServiceManager {
+    /// What the mapper is to be shown, if a round is open.
+    pub fn view(&self, now: Time) -> Option<View> {
+        let round = self.open_round()?;
+        let brokers = self.base.peers_of(Role::Broker);
+        Some(View {
+            now,
+            round,
+            memo: self.state.rounds.memo(),
+            signals: self.state.signals.clone(),
+            holdings: self.state.holdings.clone(),
+            brokers: brokers.map(|(name, id)| (name.clone(), id)).collect(),
+            ending: self.state.ending.clone(),
+            index: self.index.clone(),
+        })
+    }
+}
+
+impl View {
+    /// The time of the question.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The round to answer.
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// What was remembered.
+    pub fn memo(&self) -> &Memo {
+        &self.memo
+    }
+
+    /// The last value of a signal.
+    pub fn signal(&self, name: &Name) -> Option<i64> {
+        self.signals.get(name).copied()
+    }
+
+    /// The units of a type that are held or asked for at `t`: those whose term contains it.
+    pub fn held_at(&self, resource: &Name, t: Time) -> i64 {
+        self.holdings.get(resource).map_or(0, |holdings| holdings.free_at(t))
+    }
+
+    /// All leases that are remembered, by number.
+    pub fn leases(&self) -> impl Iterator<Item = &LeaseView> {
+        self.index.leases.values()
+    }
+
+    /// One lease.
+    pub fn lease(&self, id: LeaseId) -> Option<&LeaseView> {
+        self.index.leases.get(&id)
+    }
+
+    /// The leases of a slice.
+    pub fn slice(&self, slice: &SliceName) -> impl Iterator<Item = &LeaseView> {
+        self.leases().filter(move |lease| lease.slice == *slice)
+    }
+
+    /// The leases with units whose terms end in `(now, until]`, the next first.
+    pub fn ending_by(&self, until: Time) -> impl Iterator<Item = &LeaseView> {
+        let first = LeaseId { number: 0, part: 0 };
+        self.ending
+            .range((self.now.plus(Span::from_micros(1)), first)..)
+            .take_while(move |(end, _)| *end <= until)
+            .filter_map(|&(_, id)| self.lease(id))
+    }
+
+    /// The leases with units, the last to end first.
+    pub fn last_to_end(&self) -> impl Iterator<Item = &LeaseView> {
+        self.ending.iter().rev().filter_map(|&(_, id)| self.lease(id))
+    }
+
+    /// The brokers known by configuration, by name.
+    pub fn brokers(&self) -> impl Iterator<Item = (&Name, ActorId)> {
+        self.brokers.iter().map(|(name, id)| (name, *id))
+    }
+}
+
+impl Index {
+    /// The index of a state.
+    pub(super) fn of(state: &State) -> Self {
+        let leases = state.leases.iter().map(|(&id, lease)| (id, LeaseView::of(id, lease)));
+        Self { leases: leases.collect() }
+    }
+
+    /// A lease is new or has changed.
+    pub(super) fn changed(&mut self, id: LeaseId, lease: &Lease) {
+        self.leases.insert(id, LeaseView::of(id, lease));
+    }
+
+    /// A lease is not remembered any more.
+    pub(super) fn forgotten(&mut self, id: LeaseId) {
+        self.leases.remove(&id);
+    }
+}
+
+/// A view in plain lists.
+#[derive(Serialize, Deserialize)]
+struct Plain {
+    now: Time,
+    round: u64,
+    memo: Arc<Memo>,
+    signals: OrdMap<Name, i64>,
+    held: OrdMap<Name, Calendar>,
+    brokers: Vec<(Name, ActorId)>,
+    leases: Vec<LeaseView>,
+}
+
+impl From<View> for Plain {
+    fn from(view: View) -> Self {
+        Self {
+            now: view.now,
+            round: view.round,
+            leases: view.leases().cloned().collect(),
+            memo: view.memo,
+            signals: view.signals,
+            held: view.holdings,
+            brokers: view.brokers,
+        }
+    }
+}
+
+impl From<Plain> for View {
+    fn from(plain: Plain) -> Self {
+        let with_units = plain.leases.iter().filter(|lease| lease.holds_units());
+        Self {
+            now: plain.now,
+            round: plain.round,
+            memo: plain.memo,
+            signals: plain.signals,
+            holdings: plain.held,
+            brokers: plain.brokers,
+            ending: with_units.map(|lease| (lease.term.end(), lease.id)).collect(),
+            index: Index { leases: plain.leases.into_iter().map(|l| (l.id, l)).collect() },
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! How a host asks its mapper.
+
+use std::io;
+use std::time::Duration;
+
+use actix::{AsyncContext as _, Context, Handler};
+use tenure_core::runtime::AnyMapper;
+use tracing::{debug, error, warn};
+
+use super::disk_space::DiskSpace;
+use super::mapper_thread::{Decided, MapperThread};
+use super::Host;
+
+/// How long a mapper that failed is not asked.
+const MAPPER_REST: Duration = Duration::from_secs(1);
+
+/// The mapper of a run has decided, or failed to.
+struct MapperAnswered {
+    mapper: u64,
+    decided: Decided,
+}
+
+/// A mapper that failed may be asked again.
+struct MapperRested {
+    mapper: u64,
+}
+
+messages!(MapperAnswered, MapperRested);
+
+impl Host {
+    /// Gives the mapper of a new run its thread.
+    pub(super) fn start_mapper(&mut self, mapper: AnyMapper, ctx: &Context<Self>) {
+        self.mappers += 1;
+        let (host, mapper_number) = (ctx.address(), self.mappers);
+        let decided =
+            move |decided| host.do_send(MapperAnswered { mapper: mapper_number, decided });
+        let started = MapperThread::start(&self.part.card.name, mapper, decided);
+        self.mapper = started.map_err(|cause: io::Error| {
+            error!(actor = %self.part.card.name, %cause, "no thread for the mapper");
+        })
+        .ok();
+    }
+
+    /// Asks the mapper about a round that has opened. What it decides begins something, so it is not asked
+    /// while the disk is full.
+    pub(super) fn consult(&mut self) {
+        let Some(((run, _), mapper)) = self.run.as_mut().zip(self.mapper.as_mut()) else { return };
+        if self.disk_space == DiskSpace::Short || mapper.since().is_some() {
+            return;
+        }
+        if let Some(view) = run.consultation(self.clock.now()) {
+            mapper.ask(view);
+        }
+    }
+
+    /// Replaces a mapper that has not answered for too long; its thread is left to itself.
+    pub(super) fn check_mapper(&mut self, ctx: &Context<Self>) {
+        let since = self.mapper.as_ref().and_then(MapperThread::since);
+        if since.is_none_or(|since| since.elapsed() < self.limits.mapper) {
+            return;
+        }
+        warn!(actor = %self.part.card.name, after = ?self.limits.mapper, "the mapper does not answer; another one is asked");
+        match (self.part.build)() {
+            Ok(hosted) => self.start_mapper(hosted.into_parts().1, ctx),
+            Err(cause) => error!(actor = %self.part.card.name, %cause, "the mapper cannot be built"),
+        }
+        if let Some((run, _)) = &mut self.run {
+            run.ask_again();
+        }
+        self.consult();
+    }
+}
+
+impl Handler<MapperAnswered> for Host {
+    type Result = ();
+
+    fn handle(&mut self, answered: MapperAnswered, ctx: &mut Self::Context) {
+        if answered.mapper != self.mappers || self.run.is_none() {
+            return;
+        }
+        if let Some(mapper) = &mut self.mapper {
+            mapper.answered();
+        }
+        match answered.decided {
+            Ok(decision) => {
+                self.inbox.decision(decision);
+                self.stir(ctx);
+            }
+            Err(problem) => {
+                debug!(actor = %self.part.card.name, problem, "the mapper failed");
+                ctx.notify_later(MapperRested { mapper: self.mappers }, MAPPER_REST);
+            }
+        }
+    }
+}
+
+impl Handler<MapperRested> for Host {
+    type Result = ();
+
+    fn handle(&mut self, rested: MapperRested, _: &mut Self::Context) {
+        if rested.mapper != self.mappers {
+            return;
+        }
+        if let Some((run, _)) = &mut self.run {
+            run.ask_again();
+        }
+        self.consult();
+    }
+}
