@@ -74,7 +74,7 @@ impl Lock {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(path)?;
-        wait(&mut file, path)?;
+        wait(&mut file, path, || thread::sleep(PAUSE))?;
         file.set_len(0)?;
         file.rewind()?;
         writeln!(file, "{}", process::id())?;
@@ -82,8 +82,8 @@ impl Lock {
     }
 }
 
-/// Waits until the lock is ours.
-fn wait(file: &mut File, path: &Path) -> Result<(), LockError> {
+/// Waits until the lock is ours, with a pause between two attempts.
+fn wait(file: &mut File, path: &Path, mut pause: impl FnMut()) -> Result<(), LockError> {
     let (began, mut reported) = (Instant::now(), false);
     while !try_lock(file)? {
         let holder = Holder::of(file);
@@ -97,7 +97,7 @@ fn wait(file: &mut File, path: &Path) -> Result<(), LockError> {
             warn!("{} is locked by {holder}: waiting for it up to {seconds} s", path.display());
             reported = true;
         }
-        thread::sleep(PAUSE);
+        pause();
     }
     Ok(())
 }
@@ -193,14 +193,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let mut living = other(&path, |_| ());
-        // It gives the lock back by its end, which begins only once somebody waits.
-        let waits = Instant::now();
-        let taker = thread::spawn(move || Lock::take(&path));
-        while waits.elapsed() < PAUSE * 5 {
-            thread::yield_now();
-        }
-        drop(living.stdin.take());
-        assert!(taker.join().unwrap().is_ok());
+        let mut file = File::options().read(true).write(true).open(&path).unwrap();
+        let mut pauses = 0;
+        wait(&mut file, &path, || {
+            // It gives the lock back by its end, which begins only once somebody waits.
+            drop(living.stdin.take());
+            pauses += 1;
+            thread::sleep(PAUSE);
+        })
+        .unwrap();
+        assert!(pauses > 0);
         living.wait().unwrap();
     }
 

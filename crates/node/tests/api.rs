@@ -9,14 +9,11 @@ use serde_json::Value;
 use tenure_config::Source;
 use tenure_node::api::{self, AppState, Limits};
 use tenure_node::config::parse;
+use tenure_wait::{DEADLINE, eventually_async, in_time};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::time::timeout;
 
 const CONFIG: &str = "[site.a]\nunits = 1\n[broker.b]\n[service-manager.g]\n";
-
-/// The longest that anything here takes.
-const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Runs a test on a deployment whose API has these limits.
 fn with(limits: Limits, test: impl AsyncFnOnce(&Path)) {
@@ -31,7 +28,7 @@ fn with(limits: Limits, test: impl AsyncFnOnce(&Path)) {
         let socket = folder.path().join("socket");
         let listener = Rc::new(UnixListener::bind(&socket).expect("a socket"));
         let served = actix::spawn(api::serve(listener, Rc::new(app), limits));
-        timeout(DEADLINE, test(&socket)).await.expect("in time");
+        in_time(2 * DEADLINE, "the end of the test", test(&socket)).await;
         served.abort();
         running.stop().await.expect("it stops");
     });
@@ -80,13 +77,13 @@ fn there_are_only_so_many_connections_and_one_more_is_told_so() {
         let mut third = connect(socket).await;
         assert_eq!(status(&mut third).await["error"]["code"], "busy");
         drop(second);
-        loop {
+        eventually_async(DEADLINE, "room for one more", async || {
             let answer = status(&mut connect(socket).await).await;
-            if answer["ok"].is_object() {
-                break;
-            }
-            assert_eq!(answer["error"]["code"], "busy");
-        }
+            let is_in = answer["ok"].is_object();
+            assert!(is_in || answer["error"]["code"] == "busy", "{answer}");
+            is_in
+        })
+        .await;
         assert!(status(&mut first).await["ok"].is_object());
     });
 }
@@ -107,7 +104,10 @@ fn who_does_not_read_answers_is_hung_up_on() {
     let limits = Limits { answer: Duration::from_millis(100), ..Limits::default() };
     with(limits, async |socket| {
         let mut connection = connect(socket).await;
-        while connection.get_mut().write_all(b"{\"do\":\"metrics\"}\n").await.is_ok() {}
+        let ask = async {
+            while connection.get_mut().write_all(b"{\"do\":\"metrics\"}\n").await.is_ok() {}
+        };
+        in_time(DEADLINE, "the end of the connection", ask).await;
         assert!(status(&mut connect(socket).await).await["ok"].is_object());
     });
 }

@@ -17,6 +17,7 @@ use tenure_node::clock::{Clock, WallClock};
 use tenure_node::deployment::{Deployment, Running};
 use tenure_node::host::{Facts, HostError, HostFailure, Limits};
 use tenure_node::journal::JournalError;
+use tenure_wait::{DEADLINE, in_time};
 
 #[test]
 fn a_lease_that_is_asked_for_becomes_active_and_closes() {
@@ -99,7 +100,7 @@ fn whoever_follows_the_facts_sees_each_durable_one_in_order() {
         let asked = guest.command(GuestCommand::Ask(ask(1, now(), Span::HOUR))).await.unwrap();
         let mut expected = from;
         loop {
-            let (position, entry) = facts.recv().await.unwrap();
+            let (position, entry) = in_time(DEADLINE, "a fact", facts.recv()).await.unwrap();
             assert_eq!(position, expected);
             expected += 1;
             if position == asked.position {

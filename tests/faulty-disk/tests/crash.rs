@@ -7,7 +7,6 @@ mod common;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use common::{Plans, ask, now, of, parts, start_on, state, until};
 use tenure_core::actor::Role;
@@ -25,6 +24,7 @@ use tenure_laws::{Participant, Participants, audit_journals};
 use tenure_node::deployment::Running;
 use tenure_node::host::{Card, Committed, Facts, Handle, HostError, HostFailure, Part};
 use tenure_node::journal::{JournalFile, Owner};
+use tenure_wait::{DEADLINE, eventually_async, in_time};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 /// A driver that remembers who has each unit, beyond all crashes, and what went wrong.
@@ -83,7 +83,7 @@ async fn live_and_crash(running: Running, dice: &mut Dice, known: &mut Acknowled
         actix::spawn(use_up(guest.clone(), Dice(dice.below(1000)), told.clone()));
     }
     for _ in 0..dice.below(120) {
-        if facts.recv().await.is_none() {
+        if in_time(DEADLINE, "a fact", facts.recv()).await.is_none() {
             break;
         }
     }
@@ -92,7 +92,7 @@ async fn live_and_crash(running: Running, dice: &mut Dice, known: &mut Acknowled
     let falls = falls.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
     drop(running);
     drop(told);
-    while let Some(committed) = heard.recv().await {
+    while let Some(committed) = in_time(DEADLINE, "the end of the guests", heard.recv()).await {
         known.insert(committed.lease().unwrap(), committed);
     }
     falls
@@ -100,15 +100,16 @@ async fn live_and_crash(running: Running, dice: &mut Dice, known: &mut Acknowled
 
 /// Hands on the facts of an actor, over all its falls, until it is gone.
 async fn follow(handle: Handle, seen: UnboundedSender<Entry>) {
-    loop {
-        match handle.facts().await {
-            Ok(Facts { mut facts, .. }) => {
-                while let Some((_, entry)) = facts.recv().await {
-                    drop(seen.send(entry));
-                }
-            }
-            Err(HostError::Stopped(_)) => return,
-            Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+    let come_back = async || match handle.facts().await {
+        Ok(facts) => Some(Some(facts)),
+        Err(HostError::Stopped(_)) => Some(None),
+        Err(_) => None,
+    };
+    while let Some(Facts { mut facts, .. }) =
+        eventually_async(DEADLINE, "an actor that is up or gone", come_back).await
+    {
+        while let Some((_, entry)) = facts.recv().await {
+            drop(seen.send(entry));
         }
     }
 }
@@ -116,15 +117,16 @@ async fn follow(handle: Handle, seen: UnboundedSender<Entry>) {
 /// Asks and closes until the service manager is gone.
 async fn use_up(guest: Handle, mut dice: Dice, told: UnboundedSender<Committed>) {
     loop {
-        let wish = ask(1 + dice.below(2) as u32, now(), Span::HOUR);
-        let committed = match guest.command(GuestCommand::Ask(wish)).await {
-            Ok(committed) => committed,
-            Err(HostError::Stopped(_)) => return,
-            Err(_) => {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-                continue;
+        let told_or_gone = async || {
+            let wish = ask(1 + dice.below(2) as u32, now(), Span::HOUR);
+            match guest.command(GuestCommand::Ask(wish)).await {
+                Ok(committed) => Some(Some(committed)),
+                Err(HostError::Stopped(_)) => Some(None),
+                Err(_) => None,
             }
         };
+        let what = "a guest that answers or is gone";
+        let Some(committed) = eventually_async(DEADLINE, what, told_or_gone).await else { return };
         let lease = committed.lease().unwrap();
         told.send(committed).unwrap();
         if dice.below(2) == 0 {
@@ -140,12 +142,20 @@ async fn wind_up(guest: &Handle, known: &Acknowledged) {
     }
 }
 
+async fn is_over(guest: &Handle, lease: LeaseId) -> bool {
+    matches!(state(guest, lease).await.as_str(), "Closed" | "")
+}
+
 /// Closes a lease and waits until it is over. Asks again and again: the guest may fall on the way.
 async fn give_back(guest: &Handle, lease: LeaseId) {
-    while !matches!(state(guest, lease).await.as_str(), "Closed" | "") {
-        drop(guest.command(GuestCommand::Close { lease }).await);
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    eventually_async(DEADLINE, &format!("the end of lease {lease}"), async || {
+        let is_over = is_over(guest, lease).await;
+        if !is_over {
+            drop(guest.command(GuestCommand::Close { lease }).await);
+        }
+        is_over
+    })
+    .await;
 }
 
 fn journals(folder: &Path, plans: &Plans, disk: &FaultyDisk) -> BTreeMap<ActorId, Vec<Entry>> {
@@ -240,15 +250,14 @@ fn actors_whose_disk_fails_once_fall_and_come_back_with_all_they_have_acknowledg
 
 /// Asks again and again until something else than `Unknown` or `Busy` comes of it.
 async fn ask_until_told(guest: &Handle, duration: Span) -> Result<LeaseId, HostError> {
-    loop {
+    eventually_async(DEADLINE, "an answer to a request", async || {
         match guest.command(GuestCommand::Ask(ask(1, now(), duration))).await {
-            Ok(committed) => return Ok(committed.lease().unwrap()),
-            Err(HostError::Unknown(_) | HostError::Busy(_)) => {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            Err(other) => return Err(other),
+            Ok(committed) => Some(Ok(committed.lease().unwrap())),
+            Err(HostError::Unknown(_) | HostError::Busy(_)) => None,
+            Err(other) => Some(Err(other)),
         }
-    }
+    })
+    .await
 }
 
 #[test]
@@ -264,12 +273,11 @@ fn on_a_full_disk_nothing_begins_and_what_has_begun_comes_to_its_end() {
         until(&guest, expires, "Active").await;
         disk.set(Condition::Room(disk.used() + (64 << 10)));
         let mut begun = Vec::new();
-        let full = loop {
-            match ask_until_told(&guest, Span::HOUR).await {
-                Ok(lease) => begun.push(lease),
-                Err(full) => break full,
-            }
-        };
+        let full = eventually_async(DEADLINE, "a full disk", async || {
+            let asked = ask_until_told(&guest, Span::HOUR).await;
+            asked.map(|lease| begun.push(lease)).err()
+        })
+        .await;
         assert_eq!(full, HostError::DiskFull(Name::literal("guest")));
         assert!(running.metrics().text().contains("tenure_disk_full{actor=\"guest\""));
         for lease in begun.iter().copied().chain([kept]) {
@@ -277,20 +285,19 @@ fn on_a_full_disk_nothing_begins_and_what_has_begun_comes_to_its_end() {
                 give_back(&guest, lease).await;
             }
         }
-        while !matches!(state(&guest, expires).await.as_str(), "Closed" | "") {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        eventually_async(DEADLINE, "the end of a lease by its term", async || {
+            is_over(&guest, expires).await
+        })
+        .await;
         disk.set(Condition::Sound);
         // What was asked for before may be granted only now, and takes the units.
         for lease in begun {
             give_back(&guest, lease).await;
         }
-        let after = loop {
-            if let Ok(lease) = ask_until_told(&guest, Span::HOUR).await {
-                break lease;
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        };
+        let after = eventually_async(DEADLINE, "a lease after the disk is sound", async || {
+            ask_until_told(&guest, Span::HOUR).await.ok()
+        })
+        .await;
         until(&guest, after, "Active").await;
         running.stop().await.unwrap();
     });
@@ -310,10 +317,15 @@ fn an_actor_whose_disk_is_broken_for_good_gives_up_and_says_why() {
         let lost = guest.command(GuestCommand::Ask(ask(1, now(), Span::HOUR))).await;
         assert_eq!(lost, Err(HostError::Unknown(Name::literal("guest"))));
         // The disk is everybody's: others may give up before.
-        let mut down = running.down().await;
-        while down.card.role != Role::ServiceManager {
-            down = running.down().await;
-        }
+        let ours = async {
+            loop {
+                let down = running.down().await;
+                if down.card.role == Role::ServiceManager {
+                    return down;
+                }
+            }
+        };
+        let down = in_time(DEADLINE, "the end of the guest", ours).await;
         assert!(matches!(down.cause, HostFailure::Journal(_)), "{down}");
         assert!(matches!(guest.query(|_| ()).await, Err(HostError::Stopped(_))));
     });

@@ -224,15 +224,13 @@ impl Handler<Probed> for Host {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::{self, Receiver, Sender};
-    use std::time::Duration;
 
     use tenure_core::driver::{Answer, Call, ResourceDriver};
     use tenure_core::model::identity::PublicKey;
     use tenure_core::model::time::Span;
+    use tenure_wait::{DEADLINE, receive};
 
     use super::*;
-
-    const PATIENCE: Duration = Duration::from_secs(30);
 
     /// Unit 0 hangs until it is let go; the others are up.
     struct Hanging(Mutex<Receiver<()>>);
@@ -244,7 +242,7 @@ mod tests {
 
         fn probe(&self, _: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
             if unit == UnitId(0) {
-                let let_go = self.0.lock().unwrap().recv_timeout(PATIENCE);
+                let let_go = self.0.lock().unwrap().recv_timeout(DEADLINE);
                 let_go.map_err(|_| DriverError("nobody let it go".to_owned()))?;
             }
             Ok(Properties::default())
@@ -268,7 +266,7 @@ mod tests {
         begin(probes, &reply);
         let mut seen = BTreeSet::new();
         while seen.len() < units {
-            let Probed { subject, .. } = answer.recv_timeout(PATIENCE).expect("a probe");
+            let Probed { subject, .. } = receive(DEADLINE, "a probe", &answer);
             probes.running.remove(&subject.key());
             assert!(seen.insert(subject.unit.0), "probed twice in a round");
             begin(probes, &reply);

@@ -5,7 +5,6 @@
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tenure_core::actor::{Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
@@ -29,6 +28,7 @@ use tenure_node::clock::{Clock, WallClock};
 use tenure_node::deployment::{Deployment, Down, Running};
 use tenure_node::host::{ActorBuilder, Card, Driver, Handle, HostError, Limits, Part};
 use tenure_node::journal::{Disk, SystemDisk};
+use tenure_wait::{DEADLINE, eventually_async};
 
 /// Mostly too long: what is lost in one process is lost by a crash.
 const PATIENCE: RetryPolicy =
@@ -208,9 +208,10 @@ pub(crate) async fn start_on(
         AnyActor::Broker(actor) => actor.ledger().accounts().next().is_some(),
         AnyActor::ServiceManager(_) | AnyActor::SiteAuthority(_) => false,
     };
-    while !matches!(broker.query(stocked).await, Ok(true) | Err(HostError::Stopped(_))) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    eventually_async(DEADLINE, "a broker that has something to sell", async || {
+        matches!(broker.query(stocked).await, Ok(true) | Err(HostError::Stopped(_)))
+    })
+    .await;
     Ok(running)
 }
 
@@ -262,12 +263,11 @@ pub(crate) async fn state(guest: &Handle, lease: LeaseId) -> String {
 /// # Panics
 /// If it is over instead.
 pub(crate) async fn until(guest: &Handle, lease: LeaseId, wanted: &str) {
-    loop {
+    eventually_async(DEADLINE, &format!("lease {lease} to be {wanted}"), async || {
         let is = state(guest, lease).await;
-        if is == wanted {
-            return;
-        }
-        assert!(!matches!(is.as_str(), "Closed" | ""), "lease {lease} was to be {wanted}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+        let is_over = matches!(is.as_str(), "Closed" | "");
+        assert!(is == wanted || !is_over, "lease {lease} was to be {wanted}");
+        is == wanted
+    })
+    .await;
 }

@@ -1,6 +1,7 @@
 //! Snapshots: a start goes on from one if it fits, and from the facts if none does.
 
 use std::sync::{Arc, mpsc};
+use std::time::Instant;
 
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::fact::BadFact;
@@ -14,6 +15,7 @@ use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
 use tenure_node::journal::{JournalError, JournalFile, Past, Reader, Snapshots, SystemDisk, Unfit};
+use tenure_wait::{DEADLINE, receive};
 
 use crate::parts::{Place, facts, guest};
 
@@ -215,12 +217,14 @@ fn snapshots_are_taken_behind_the_writers_back() {
     let writer = file.into_writer_with(snapshots).unwrap();
     let (done, answers) = mpsc::channel();
     let (mut position, mut seen) = (0, Vec::new());
+    let began = Instant::now();
     while seen.len() < 3 {
+        assert!(began.elapsed() < DEADLINE, "only {} snapshots", seen.len());
         let done = done.clone();
         writer.append(position, facts(position..position + 1), move |result| {
             done.send(result).unwrap();
         });
-        answers.recv().unwrap().unwrap();
+        receive(DEADLINE, "an acknowledgement", &answers).unwrap();
         position += 1;
         let reader = Reader::open(&place.path()).unwrap();
         let (newest, newer) = match reader.snapshots().unwrap().into_iter().next() {

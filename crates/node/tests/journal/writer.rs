@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use tenure_core::runtime::journal::AppendError;
 use tenure_node::journal::Head;
+use tenure_wait::{DEADLINE, receive};
 
 use crate::parts::{Place, facts, in_memory, recovered};
 
@@ -19,7 +20,7 @@ fn appends_are_acknowledged_in_order_and_durable() {
         });
     }
     for position in 0..5_000 {
-        assert_eq!(answers.recv().unwrap(), (position, Ok(())));
+        assert_eq!(receive(DEADLINE, "an acknowledgement", &answers), (position, Ok(())));
     }
     assert_eq!(writer.head(), Head { len: 5_000, hash: in_memory(5_000).hash() });
     writer.close().unwrap();

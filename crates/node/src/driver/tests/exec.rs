@@ -14,6 +14,7 @@ use tenure_core::driver::{Call, DriverError, Epoch, GuestDriver, ResourceDriver,
 use tenure_core::model::codec::Hash;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
+use tenure_wait::{DEADLINE, eventually};
 
 use super::super::conformance;
 use super::super::program::ProgramPath;
@@ -429,19 +430,23 @@ fn a_teardown_that_was_cut_off_is_finished() {
     }
 }
 
+/// Waits until the program has begun.
+fn begun(place: &Place) {
+    let begun = place.home.path().join("begun");
+    eventually(DEADLINE, "a program that has begun", || begun.exists());
+}
+
 #[test]
 fn a_teardown_slower_than_the_next_setup_does_not_touch_the_successor() {
     let mut place = Place::site();
     // Waits for a word that never comes, and would then remove whatever is there.
-    let slow = format!("{READ}echo >begun; sleep 3600; {REMOVE}");
+    let slow = format!("{READ}echo >begun; sleep 300; {REMOVE}");
     place.program("teardown", &slow);
     let driver = place.open();
     set_up(&*driver).unwrap();
     thread::scope(|scope| {
         let late = scope.spawn(|| driver.perform(&call(2, Step::Teardown)).outcome);
-        while !place.home.path().join("begun").exists() {
-            thread::yield_now();
-        }
+        begun(&place);
         driver.perform(&call(3, Step::Setup)).outcome.unwrap();
         let error = late.join().unwrap().unwrap_err();
         assert_eq!(error.0, "the teardown program was ended, since a later step of the unit came");
@@ -455,13 +460,11 @@ fn a_teardown_slower_than_the_next_setup_does_not_touch_the_successor() {
 #[test]
 fn a_leave_ends_the_program_of_a_join() {
     let mut place = Place::guest();
-    place.program("join", &format!("{READ}echo >begun; sleep 3600; {MAKE}"));
+    place.program("join", &format!("{READ}echo >begun; sleep 300; {MAKE}"));
     let driver = place.open_guest();
     thread::scope(|scope| {
         let join = scope.spawn(|| driver.perform(&call(1, Step::Join)).outcome);
-        while !place.home.path().join("begun").exists() {
-            thread::yield_now();
-        }
+        begun(&place);
         assert_eq!(driver.perform(&call(1, Step::Leave)).outcome, Ok(Properties::default()));
         let error = join.join().unwrap().unwrap_err();
         assert_eq!(error.0, "the join program was ended, since a later step of the unit came");

@@ -7,6 +7,7 @@ use std::thread;
 use tempfile::TempDir;
 use tenure_core::driver::{Call, DriverError, Epoch, Step};
 use tenure_core::model::property::Properties;
+use tenure_wait::{DEADLINE, eventually, receive};
 
 use super::super::fence::{DriverSteps, Fence, Work, hold};
 use super::super::record::{Key, Record};
@@ -35,7 +36,7 @@ fn scripted() -> (ScriptedSteps, Controller) {
 impl Controller {
     /// Waits until something is begun, and says what.
     fn hears(&self) -> String {
-        self.begun.recv().unwrap()
+        receive(DEADLINE, "the begin of a step", &self.begun)
     }
 
     fn ends(&self, outcome: Result<Properties, DriverError>) {
@@ -55,7 +56,7 @@ impl DriverSteps for ScriptedSteps {
         let name = format!("{} e{}{again}", work.call.step.word(), work.call.epoch.0);
         hold(&self.log).push(format!("{name} begins"));
         self.begun.send(name.clone()).unwrap();
-        let outcome = hold(&self.go).recv().unwrap();
+        let outcome = receive(DEADLINE, "the end of a step", &hold(&self.go));
         let stopped = if work.stop.is_asked() { ", asked to stop" } else { "" };
         hold(&self.log).push(format!("{name} ends{stopped}"));
         outcome
@@ -112,9 +113,10 @@ fn a_setup_begins_only_when_a_slower_teardown_has_ended() {
         assert_eq!(controller.hears(), "teardown e2");
         let next = scope.spawn(|| fence.perform(&scripted, &call(3, Step::Setup)));
         // The fence is up as soon as the file says so: the setup is waiting from then on.
-        while fence.record(Key::of(&call(3, Step::Setup))).unwrap().unwrap().epoch < Epoch(3) {
-            thread::yield_now();
-        }
+        let key = Key::of(&call(3, Step::Setup));
+        eventually(DEADLINE, "a setup that waits", || {
+            fence.record(key).unwrap().unwrap().epoch == Epoch(3)
+        });
         controller.ends(failed("stopped halfway"));
         assert_eq!(controller.hears(), "setup e3");
         controller.ends(done());
@@ -141,9 +143,9 @@ fn a_leave_ends_a_join_that_is_at_work() {
         assert_eq!(controller.hears(), "join e1");
         let leave = scope.spawn(|| fence.perform(&scripted, &call(1, Step::Leave)));
         let key = Key::of(&call(1, Step::Leave));
-        while !fence.record(key).unwrap().unwrap().steps.contains_key(&Step::Leave) {
-            thread::yield_now();
-        }
+        eventually(DEADLINE, "a leave that waits", || {
+            fence.record(key).unwrap().unwrap().steps.contains_key(&Step::Leave)
+        });
         controller.ends(failed("left"));
         assert_eq!(controller.hears(), "leave e1");
         controller.ends(done());

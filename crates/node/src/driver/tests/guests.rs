@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tenure_core::driver::{Call, GuestDriver, Step, UnitId};
+use tenure_wait::{DEADLINE, eventually};
 
 use super::super::conformance;
 use super::process::{pid, runs, written};
@@ -167,10 +168,6 @@ fn a_namespace_with_a_strange_name_is_refused() {
 }
 
 fn written_json(path: &Path) -> Value {
-    loop {
-        if let Ok(text) = fs::read_to_string(path) {
-            return serde_json::from_str(&text).unwrap();
-        }
-        std::thread::yield_now();
-    }
+    let text = eventually(DEADLINE, &path.display().to_string(), || fs::read_to_string(path).ok());
+    serde_json::from_str(&text).unwrap()
 }

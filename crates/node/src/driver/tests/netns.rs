@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use tenure_core::driver::{Call, ResourceDriver, Step, UnitId};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
+use tenure_wait::{DEADLINE, eventually};
 
 use super::super::conformance;
 use super::process::{pid, runs};
@@ -137,9 +138,9 @@ fn a_teardown_ends_what_runs_in_the_namespace() {
     let program = pid(&start.perform(&join).outcome.unwrap());
     let space = unit.get("unit.netns").unwrap();
     // `ip` becomes the program once it has entered the namespace.
-    while !said("ip", &["netns", "pids", space]).lines().any(|pid| pid == program.to_string()) {
-        std::thread::yield_now();
-    }
+    eventually(DEADLINE, "a program in its namespace", || {
+        said("ip", &["netns", "pids", space]).lines().any(|pid| pid == program.to_string())
+    });
     tear_down(&*driver, 1);
     assert!(!runs(program));
     start.perform(&call(1, Step::Leave)).outcome.unwrap();
@@ -212,10 +213,10 @@ fn a_killed_site_goes_on_where_it_was() {
             .spawn()
             .unwrap();
         let rounds = || std::fs::read_to_string(home.path().join("rounds")).unwrap_or_default();
-        while rounds().parse().unwrap_or(0) <= round {
+        eventually(DEADLINE, "one more round of the site", || {
             assert_eq!(alone.try_wait().unwrap(), None, "the site has ended by itself");
-            std::thread::yield_now();
-        }
+            rounds().parse().unwrap_or(0) > round
+        });
         alone.kill().unwrap();
         alone.wait().unwrap();
 

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tenure_core::driver::{Call, DriverError, ResourceDriver, Step, UnitId};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
+use tenure_wait::{DEADLINE, eventually};
 
 use super::super::conformance;
 use super::{call, site, with};
@@ -48,14 +48,10 @@ pub(super) fn runs(pid: i32) -> bool {
 
 /// Waits for what a program writes into a file of its folder, as one word.
 pub(super) fn written(path: &Path) -> String {
-    loop {
-        if let Ok(text) = fs::read_to_string(path)
-            && text.ends_with('\n')
-        {
-            return text.trim().to_owned();
-        }
-        thread::yield_now();
-    }
+    eventually(DEADLINE, &path.display().to_string(), || {
+        let text = fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'))?;
+        Some(text.trim().to_owned())
+    })
 }
 
 pub(super) fn file(properties: &Properties, name: &str) -> PathBuf {
@@ -165,12 +161,8 @@ fn the_environment_is_clean() {
     let home = TempDir::new().unwrap();
     let driver = running(home.path(), "env >env.new; mv env.new env; sleep 3600");
     let properties = set_up(&*driver);
-    let text = loop {
-        if let Ok(text) = fs::read_to_string(file(&properties, "env")) {
-            break text;
-        }
-        thread::yield_now();
-    };
+    let env = file(&properties, "env");
+    let text = eventually(DEADLINE, "the environment", || fs::read_to_string(&env).ok());
     let mut names: Vec<&str> = text.lines().filter_map(|line| line.split('=').next()).collect();
     // What a shell adds by itself.
     names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name));
@@ -215,13 +207,9 @@ fn a_program_that_ends_is_started_again_with_all_that_it_left_ended() {
     let before = set_up(&*driver);
     let child: i32 = written(&file(&before, "children")).parse().unwrap();
     kill(pid(&before));
-    let after = loop {
-        let after = healthy(&*driver);
-        if pid(&after) != pid(&before) {
-            break after;
-        }
-        thread::yield_now();
-    };
+    let after = eventually(DEADLINE, "another process", || {
+        Some(healthy(&*driver)).filter(|after| pid(after) != pid(&before))
+    });
     assert!(!runs(child));
     tear_down(&*driver);
     assert!(!runs(pid(&after)));
@@ -235,12 +223,10 @@ fn a_program_that_is_not_to_be_started_again_is_reported() {
     let driver = site("process", home.path(), &settings).unwrap();
     set_up(&*driver);
     let call = call(1, Step::Setup);
-    let error = loop {
-        match driver.probe(call.site, call.unit) {
-            Err(error) if !error.0.ends_with("has just ended") => break error,
-            Ok(_) | Err(_) => thread::yield_now(),
-        }
-    };
+    let error = eventually(DEADLINE, "the report of an end", || {
+        let error = driver.probe(call.site, call.unit).err();
+        error.filter(|error| !error.0.ends_with("has just ended"))
+    });
     assert_eq!(
         error,
         DriverError("the program of u1 does not run: it ended with exit code 7".to_owned())
@@ -306,14 +292,11 @@ fn the_end_of_what_a_program_writes_is_kept() {
     let driver = site("process", home.path(), &settings).unwrap();
     let properties = set_up(&*driver);
     written(&file(&properties, "done"));
-    let [new, old] = loop {
+    let [new, old] = eventually(DEADLINE, "the last line of a log", || {
         let logs = logs(home.path());
         assert!(logs.iter().all(|log| log.len() <= 1 << 14), "{} bytes", logs[0].len());
-        if logs[0].ends_with("x\nan error\n") {
-            break logs;
-        }
-        thread::yield_now();
-    };
+        Some(logs).filter(|logs| logs[0].ends_with("x\nan error\n"))
+    });
     assert!(new.len() + old.len() >= 1 << 13, "{} and {} bytes", new.len(), old.len());
     assert!(runs(pid(&properties)));
     tear_down(&*driver);
@@ -326,9 +309,9 @@ fn the_last_words_of_a_program_that_ends_are_kept() {
     let driver = running(home.path(), "echo begun; sleep 0.01; echo the end; exit 3");
     set_up(&*driver);
     // It is started again after a second, and its next words follow the last.
-    while !logs(home.path())[0].starts_with("begun\nthe end\nbegun\n") {
-        thread::yield_now();
-    }
+    eventually(DEADLINE, "the words after a restart", || {
+        logs(home.path())[0].starts_with("begun\nthe end\nbegun\n")
+    });
     tear_down(&*driver);
 }
 
@@ -362,22 +345,15 @@ fn what_a_unit_has_left_is_ended_also_without_a_record_of_it() {
 /// The unit's properties, once its program runs.
 fn healthy(driver: &dyn ResourceDriver) -> Properties {
     let call = call(1, Step::Setup);
-    loop {
-        if let Ok(properties) = driver.probe(call.site, call.unit)
-            && runs(pid(&properties))
-        {
-            return properties;
-        }
-        thread::yield_now();
-    }
+    eventually(DEADLINE, "a program that runs", || {
+        driver.probe(call.site, call.unit).ok().filter(|properties| runs(pid(properties)))
+    })
 }
 
 fn kill(pid: i32) {
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    while runs(pid.as_raw_pid()) {
-        thread::yield_now();
-    }
+    eventually(DEADLINE, "the end of a process", || !runs(pid.as_raw_pid()));
 }
 
 #[test]
