@@ -12,6 +12,14 @@ mod faults;
 mod simulate;
 #[path = "system/deployment.rs"]
 mod deployment;
+#[path = "system/leases.rs"]
+mod leases;
+#[path = "system/drivers.rs"]
+mod drivers;
+#[path = "system/answers.rs"]
+mod answers;
+#[path = "system/sessions.rs"]
+mod sessions;
 #[path = "system/hardship.rs"]
 mod hardship;
 #[path = "system/reconfigure.rs"]

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tenure_tests::{emulate, root, run, tenure};
 
+use crate::deployment::ended;
+
 const CAPACITY: u32 = 24;
 const STEP: u64 = 300;
 const HORIZON: u64 = 3 * 86_400;
@@ -181,6 +183,6 @@ fn a_reader_that_stops_reading_is_no_fault() {
         command.args(args).current_dir(root()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         drop(child.stdout.take());
-        assert_eq!(child.wait().unwrap().code(), Some(code), "{args:?}");
+        assert_eq!(ended(&mut child), Some(code), "{args:?}");
     }
 }

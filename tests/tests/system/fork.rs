@@ -9,6 +9,9 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 use tenure_tests::{check_block, check_golden, run, tenure};
+use tenure_wait::{DEADLINE, done_in_time};
+
+use crate::deployment::ended;
 
 /// Two guests that want the same machines at the same hours, one of them more urgently.
 const RIVALS: &str = r#"horizon = "8h"
@@ -242,7 +245,8 @@ impl Live {
             .spawn()
             .expect("tenure up");
         let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
-        let ready = lines.map_while(Result::ok).any(|line| line.contains("leases live on"));
+        let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases live on"));
+        let ready = done_in_time(DEADLINE, "a start", is_ready);
         assert!(ready, "tenure up ended before it was ready");
         Self(process)
     }
@@ -250,7 +254,7 @@ impl Live {
     fn stop(mut self) {
         let pid = self.0.id().to_string();
         assert!(Command::new("kill").arg(&pid).status().is_ok_and(|status| status.success()));
-        assert!(self.0.wait().is_ok_and(|status| status.success()));
+        assert_eq!(ended(&mut self.0), Some(0));
     }
 }
 

@@ -5,14 +5,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tenure_tests::tenure;
+use tenure_wait::{DEADLINE, eventually};
 
 use crate::deployment::{Deployment, ready, stderr};
-
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// `tenure dev`, begun by a shell that has done something before.
 fn dev(before: &str, more: &str) -> Deployment {
@@ -37,13 +35,9 @@ fn connections_that_take_all_descriptors_do_not_keep_commands_away_for_ever() {
     let open = format!("/proc/{}/fd", deployment.process.id());
     let count = || fs::read_dir(&open).map_or(0, Iterator::count);
     let socket = deployment.data.path().join("tenure.sock");
-    let began = Instant::now();
     let connections: Vec<UnixStream> =
         (0..DESCRIPTORS).map(|_| UnixStream::connect(&socket).expect("a connection")).collect();
-    while count() < DESCRIPTORS {
-        assert!(began.elapsed() < DEADLINE, "{} of {DESCRIPTORS} descriptors", count());
-        std::thread::yield_now();
-    }
+    eventually(DEADLINE, "all descriptors to be taken", || count() >= DESCRIPTORS);
     drop(connections);
     assert_eq!(deployment.json("lease list"), Value::Array(Vec::new()));
 }
@@ -51,16 +45,15 @@ fn connections_that_take_all_descriptors_do_not_keep_commands_away_for_ever() {
 #[test]
 fn a_clock_that_is_hours_behind_its_journals_is_told() {
     let mut deployment = dev(":", "--set speed=3600");
-    let began = Instant::now();
     let now = || deployment.json("doctor")["now"].as_str().expect("a time").to_owned();
     // Two hours go by in two seconds.
     let hour = |time: &str| time[..13].to_owned();
     let mut hours = vec![hour(&now())];
-    while hours.len() < 4 {
-        assert!(began.elapsed() < DEADLINE, "{hours:?}");
+    eventually(DEADLINE, "three more hours", || {
         hours.push(hour(&now()));
         hours.dedup();
-    }
+        hours.len() == 4
+    });
     deployment.json("lease request 1 --for 10m");
     assert_eq!(deployment.end("-KILL"), None);
     deployment.restart();

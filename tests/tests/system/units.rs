@@ -5,26 +5,12 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tenure_wait::{DEADLINE, done_in_time, eventually};
 
-use crate::deployment::{Deployment, lives, stderr, units, up, written};
-
-/// Looks until there is something to be seen, for a minute.
-#[track_caller]
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(seen) = look() {
-            return seen;
-        }
-        assert!(Instant::now() < deadline, "never seen: {what}");
-        thread::yield_now();
-    }
-}
+use crate::deployment::{Deployment, ended, lives, stderr, units, up, written};
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
@@ -60,7 +46,7 @@ fn probes(deployment: &Deployment) -> [Value; 2] {
 /// Waits until everybody says that the unit is down, for a reason that contains `why`.
 #[track_caller]
 fn is_told_down(deployment: &Deployment, why: &str) {
-    let doctor = until("a doctor that finds something", || {
+    let doctor = eventually(DEADLINE, "a doctor that finds something", || {
         let output = deployment.tenure("doctor");
         (output.status.code() == Some(1)).then(|| stderr(&output))
     });
@@ -93,7 +79,7 @@ fn a_process_that_exits_at_once_is_told_down() {
     // Nothing follows for the lease.
     assert_eq!(deployment.json("lease show guest/1")[0]["state"], "active");
     deployment.json("lease close guest/1 --wait");
-    until("a site without units that are down", || (down(&deployment) == 0).then_some(()));
+    eventually(DEADLINE, "a site without units that are down", || down(&deployment) == 0);
 }
 
 #[test]
@@ -102,7 +88,7 @@ fn a_process_that_was_started_again_is_shown_with_its_new_number() {
     let before = lease_one(&deployment);
     let killed = Command::new("kill").args(["-KILL", &before]).status();
     assert!(killed.is_ok_and(|status| status.success()));
-    let after = until("another process", || {
+    let after = eventually(DEADLINE, "another process", || {
         let lease = deployment.json("lease show guest/1");
         units(&lease[0]).pop().map(|unit| unit.2).filter(|pid| *pid != before && lives(pid))
     });
@@ -154,15 +140,15 @@ fn a_unit_of_exec_that_is_killed_is_told_down_and_up_again() {
 
     let mut other = Command::new("sleep").arg("3600").spawn().expect("another process");
     fs::write(&file, format!("{}\n", other.id())).expect("its number");
-    until("a unit that is up", || {
-        probes(&deployment).iter().all(|probe| probe["state"] == "up").then_some(())
+    eventually(DEADLINE, "a unit that is up", || {
+        probes(&deployment).iter().all(|probe| probe["state"] == "up")
     });
     assert_eq!(deployment.tenure("doctor").status.code(), Some(0));
     assert_eq!(down(&deployment), 0);
     let log = deployment.log();
     assert!(log.contains("a unit is up again"), "{log}");
     deployment.json("lease close guest/1 --wait");
-    assert!(!other.wait().expect("its end").success());
+    assert_ne!(ended(&mut other), Some(0));
 }
 
 /// Set inside of a network that was made for a test.
@@ -235,7 +221,7 @@ fn what_a_unit_writes_is_bounded_also_while_no_deployment_runs() {
     fs::write(unit.join("go"), "").expect("a file");
     assert_eq!(written(&unit.join("done")), "said");
     let logs = driver.join("logs");
-    until("the last line", || content(&logs).1.contains("the last line\n").then_some(()));
+    eventually(DEADLINE, "the last line", || content(&logs).1.contains("the last line\n"));
     let (bytes, _) = content(&logs);
     assert!(bytes <= 2 << 20, "{bytes} bytes");
     assert!(lives(&pid), "nobody reads what it says, and it goes on");
@@ -243,7 +229,7 @@ fn what_a_unit_writes_is_bounded_also_while_no_deployment_runs() {
     deployment.restart_with(&config);
     assert_eq!(units(&deployment.json("lease show guest/1")[0])[0].2, pid);
     deployment.json("lease close guest/1 --wait");
-    until("a clean site", || (deployment.json("site list")[0]["free"] == 1).then_some(()));
+    eventually(DEADLINE, "a clean site", || deployment.json("site list")[0]["free"] == 1);
     assert_eq!(content(&logs).0, 0);
 }
 
@@ -253,11 +239,12 @@ fn refused(config: &str, data: &Path) -> String {
     let before = fs::read_to_string(data.join("log")).unwrap_or_default();
     let mut process = up(config, data).stdout(Stdio::piped()).spawn().expect("a deployment");
     let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
-    let ready = lines.map_while(Result::ok).any(|line| line.contains("leases live on"));
+    let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases live on"));
+    let ready = done_in_time(DEADLINE, "a start that is refused", is_ready);
     if ready {
         drop(process.kill());
     }
-    let code = process.wait().expect("its end").code();
+    let code = ended(&mut process);
     let log = fs::read_to_string(data.join("log")).unwrap_or_default();
     let log = log[before.len()..].to_owned();
     assert!(!ready && code == Some(1), "it was not refused: {log}");
@@ -295,7 +282,7 @@ fn units_that_are_not_free_are_not_handed_to_another_driver() {
     fs::write(&file, "process\n").expect("a file");
     deployment.restart_with(&process);
     deployment.json("lease close guest/1 --wait");
-    until("a clean site", || (deployment.json("site list")[0]["free"] == 1).then_some(()));
+    eventually(DEADLINE, "a clean site", || deployment.json("site list")[0]["free"] == 1);
     assert!(!lives(&pid), "the last tenant's process still runs");
 
     // Where all units are free, the driver may change.

@@ -1,0 +1,77 @@
+//! The commands that documents show, with what they print.
+
+use tenure_tests::root;
+
+use crate::deployment::{Deployment, stderr};
+
+/// The commands of a document's `console` blocks, each with the output that it shows and the exit code.
+fn sessions(document: &str) -> Vec<(String, String, i32)> {
+    let text = std::fs::read_to_string(root().join(document)).expect(document);
+    let mut commands: Vec<(String, String, i32)> = Vec::new();
+    let mut inside = false;
+    for line in text.lines() {
+        if let Some(language) = line.strip_prefix("```") {
+            inside = language == "console";
+        } else if let (true, Some(command)) = (inside, line.strip_prefix("$ tenure ")) {
+            commands.push((command.to_owned(), String::new(), 0));
+        } else if let (true, Some((_, output, code))) = (inside, commands.last_mut()) {
+            match line.strip_prefix("? ") {
+                Some(number) => *code = number.parse().expect("an exit code"),
+                None => {
+                    output.push_str(line);
+                    output.push('\n');
+                }
+            }
+        }
+    }
+    commands
+}
+
+/// Text without what differs from one run to the next: numbers, hashes, folders.
+fn in_general(text: &str) -> String {
+    let plain = |word: &str| {
+        let word = word.split_once("unit.directory=").map_or(word, |_| "unit.directory=#");
+        let counts =
+            word.chars().all(|c| c.is_ascii_hexdigit()) && word.chars().any(|c| c.is_ascii_digit());
+        let word = if counts { "#" } else { word };
+        let mut shown = String::new();
+        for letter in word.chars() {
+            match letter {
+                '0'..='9' if shown.ends_with('#') => {}
+                '0'..='9' => shown.push('#'),
+                letter => shown.push(letter),
+            }
+        }
+        // Lengths of time have one part or two.
+        ["#h#m", "#m#s", "#h", "#m", "#s"]
+            .iter()
+            .fold(shown, |shown, length| if shown == *length { "#time".to_owned() } else { shown })
+    };
+    let lines =
+        text.lines().map(|line| line.split_whitespace().map(plain).collect::<Vec<_>>().join(" "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[track_caller]
+fn is_true(document: &str) {
+    let deployment = Deployment::start();
+    let data = deployment.data.path().display().to_string();
+    let commands = sessions(document);
+    assert!(commands.len() > 2, "{document} shows no commands");
+    for (command, shown, code) in commands {
+        let output = deployment.tenure(&command);
+        assert_eq!(output.status.code(), Some(code), "{command}: {}", stderr(&output));
+        let printed = String::from_utf8_lossy(&output.stdout).replace(&data, "tenure-data");
+        assert_eq!(in_general(&printed), in_general(&shown), "tenure {command}\n{printed}");
+    }
+}
+
+#[test]
+fn the_first_screen_of_the_readme_is_true() {
+    is_true("README.md");
+}
+
+#[test]
+fn the_tutorial_is_true() {
+    is_true("docs/TUTORIAL.md");
+}
