@@ -1,4 +1,6 @@
-//! What the whole-system tests share: golden files, and the built command.
+//! What the whole-system tests share: golden files, the built command, and the bugs that are planted.
+
+pub mod mutants;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -5,9 +5,9 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
-use tenure_core::mutants::Mutant;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::Item;
+use tenure_tests::mutants::Mutant;
 
 use super::participants::{GUEST, RIVAL, kind, units};
 use super::world::What;

@@ -16,7 +16,6 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
-use tenure_core::mutants::Mutant;
 use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::Input;
 use tenure_core::service_manager::Command as GuestCommand;
@@ -25,6 +24,7 @@ use tenure_core::site_authority::Command as SiteCommand;
 use tenure_core::site_authority::unit;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::{Message, Sealed};
+use tenure_tests::mutants::activate;
 
 use super::cases::{Budget, Case, End, Shell};
 use super::joint::Joint;
@@ -537,15 +537,4 @@ impl Model for World {
         }
         properties
     }
-}
-
-/// Plants a bug in what this thread drives.
-#[cfg(feature = "mutants")]
-fn activate(bug: Option<Mutant>) {
-    tenure_core::mutants::activate(bug);
-}
-
-#[cfg(not(feature = "mutants"))]
-fn activate(bug: Option<Mutant>) {
-    assert_eq!(bug, None, "this build plants no bugs");
 }

@@ -1,7 +1,7 @@
 //! The model check, graded: each guard of the protocol is taken away in turn, and a law breaks. The guard
 //! of the shell, to append before it sends, is no bug of the core's: `model.rs` takes that one away.
 
-use tenure_core::mutants::Mutant;
+use tenure_tests::mutants::Mutant;
 
 use crate::model::cases::{Budget, Case, Seller, planned};
 use crate::model::explore::breaks;

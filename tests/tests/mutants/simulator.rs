@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use tenure_core::mutants::{Mutant, activate};
 use tenure_sim::simulate::{Options, Violation, run};
+use tenure_tests::mutants::{Mutant, activate};
 use tenure_tests::{check_block, check_golden};
 
 /// How many seeds, from 0 on, every bug must be found in.
@@ -13,7 +13,7 @@ const BOUND: u64 = 100;
 
 /// What stands above the golden table.
 const HEADER: &str = "\
-# The bugs of crates/core/src/mutants.rs; for each the first seed of the fault simulator, counted from 1, that
+# The bugs of tests/src/mutants.rs; for each the first seed of the fault simulator, counted from 1, that
 # breaks a law with the bug planted, the law, and what is wrong. Written by tests/tests/mutants/simulator.rs.
 ";
 

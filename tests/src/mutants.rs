@@ -1,0 +1,157 @@
+//! Bugs to plant in the core, to grade the checkers: a checker that finds none of them proves nothing.
+//!
+//! The code of each is behind `mutant!(Name)` in the core, in builds with the feature `mutants` alone.
+
+/// Declares the bugs, each with the sentence that says what is then wrong.
+macro_rules! mutants {
+    ($($(#[doc = $text:literal])* $bug:ident,)*) => {
+        /// A bug that can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutant {
+            $($(#[doc = $text])* $bug,)*
+        }
+
+        impl Mutant {
+            /// Every bug.
+            pub const ALL: &'static [Self] = &[$(Self::$bug,)*];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$bug => stringify!($bug),)*
+                }
+            }
+
+            /// What is wrong when it is planted.
+            pub fn text(self) -> &'static str {
+                match self {
+                    $(Self::$bug => concat!($($text),*).trim_ascii(),)*
+                }
+            }
+        }
+    };
+}
+
+mutants! {
+    /// The holder believes in its lease until the end itself, without the clock margin.
+    NoClockMargin,
+    /// A lease goes active though its term ended while its units were set up.
+    NoTermRecheck,
+    /// A closed lease is forgotten at once, and its ticket can be redeemed again.
+    NoTombstone,
+    /// A broker cuts whatever its mapper decides, covered or not.
+    NoSplitCheck,
+    /// A site's active leases run one margin beyond their end.
+    RunsOver,
+    /// A site closes its active leases one margin before their end.
+    EndsEarly,
+    /// A lease whose units are being set up ends a year late.
+    SetupEndsLate,
+    /// A guest that hopes for an extension stays until the end itself.
+    HopeExtends,
+    /// A receipt is for the whole term of the ticket and not for what is left of it.
+    ReceiptForAll,
+    /// A close that comes while units are set up is answered and not carried out.
+    CloseDuringSetupLost,
+    /// A site answers a redeem before the lease is active.
+    AnsweredTooSoon,
+    /// A lease can be extended by who does not hold it.
+    ExtendsAnybody,
+    /// An extension need not begin where its lease ends.
+    ExtendsWithGap,
+    /// A ticket can be used and handed on.
+    UsedAndHandedOn,
+    /// A unit that was abandoned is not cleaned.
+    AbandonedNotCleaned,
+    /// A driver's answer counts in whatever epoch it was called.
+    AnyEpochWillDo,
+    /// The epoch of a unit does not grow for its teardown.
+    EpochStaysForTeardown,
+    /// A setup that ends after its lease counts for the next one.
+    LateSetupCounts,
+    /// A unit that could not be cleaned is taken for clean.
+    DirtyIsClean,
+    /// A delegation grows by a unit at each renewal.
+    RenewalGrows,
+    /// A renewed delegation counts beside the one it supersedes.
+    RenewalCountsTwice,
+    /// A ledger forgets what ended before now, not before yesterday.
+    LedgerForgetsToday,
+    /// Evidence leaves out the link that came last.
+    EvidenceWithoutTheLast,
+    /// A calendar answers for a whole term by what is free at its start.
+    CalendarLooksAtStart,
+    /// A credit frees the time that was used as well.
+    CreditsTheWhole,
+    /// A credit is acknowledged and not booked.
+    CreditNotBooked,
+    /// A request that comes again is taken for a new one.
+    TakesRequestsTwice,
+    /// The serials of a broker's tickets start anew.
+    SerialStays,
+    /// A mapper can remember any number of bytes.
+    MemoWithoutBound,
+    /// A repeated answer is numbered by the newest fact and not by its own.
+    AnswerRenumbered,
+    /// An answer to several tickets has the number of the answer to the last.
+    OneNumberForTwo,
+    /// A guest counts a number as used before the wish is journaled.
+    NumberOutsideJournal,
+    /// A guest that gave up waits for an answer for a year.
+    WaitsForAYear,
+    /// A guest never shows its receipts.
+    CreditNotOwed,
+    /// Work that is done stays owed.
+    SettledIsOwed,
+    /// A refused extension takes the ones before it along.
+    DenialCostsATicket,
+    /// A guest takes whatever tickets it is sent.
+    GrantNotChecked,
+    /// Anybody can use a ticket.
+    HolderNotChecked,
+    /// The signatures on a ticket are not looked at.
+    SignatureNotChecked,
+    /// A part of a ticket may run longer than the whole.
+    TermMayLeaveParent,
+}
+
+/// Plants a bug in every actor that this thread drives, or weeds it out.
+///
+/// # Panics
+/// If there is one to plant and this build has none.
+pub fn activate(bug: Option<Mutant>) {
+    #[cfg(feature = "mutants")]
+    tenure_core::mutants::activate(bug.map(Mutant::name));
+    #[cfg(not(feature = "mutants"))]
+    assert_eq!(bug, None, "this build plants no bugs");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::*;
+    use crate::root;
+
+    #[test]
+    fn each_bug_is_listed_and_has_its_place_in_the_core() {
+        let mut planted = BTreeSet::new();
+        let mut folders = vec![root().join("crates/core/src")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let text = fs::read_to_string(path).unwrap();
+                let names =
+                    text.split("mutant!(").skip(1).filter_map(|rest| rest.split(')').next());
+                planted.extend(names.map(ToOwned::to_owned));
+            }
+        }
+        let listed: BTreeSet<String> = Mutant::ALL.iter().map(|bug| bug.name().into()).collect();
+        assert_eq!(planted, listed);
+    }
+}
