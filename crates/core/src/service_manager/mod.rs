@@ -25,7 +25,7 @@ use crate::actor::effect::{Effect, EffectId, Input, Problem};
 use crate::actor::fact::BadFact;
 use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::{Actor, Base, Role, Setup, at_most};
-use crate::driver::{Call, Step, UnitId};
+use crate::driver::{Call, Epoch, Step, UnitId};
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
@@ -33,7 +33,7 @@ use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
 use crate::service_manager::facts::Fact;
-use crate::service_manager::machine::{Extension, State};
+use crate::service_manager::machine::{Extension, State, UnitUse};
 use crate::service_manager::mapper::Decision;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::LEDGER_RETENTION;
@@ -55,6 +55,19 @@ pub struct ServiceManager {
     live: BTreeSet<LeaseId>,
     /// What views show beside the state. It follows from the state.
     index: view::Index,
+}
+
+/// A unit that the guest's software uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JoinedUnit {
+    /// The lease that it is on.
+    pub lease: LeaseId,
+    /// Its site.
+    pub site: ActorId,
+    /// Its number there.
+    pub unit: UnitId,
+    /// Its epoch in this tenancy.
+    pub epoch: Epoch,
 }
 
 /// Units of a type over a term that are counted as held.
@@ -129,6 +142,18 @@ impl ServiceManager {
     /// All leases that are remembered.
     pub fn leases(&self) -> impl Iterator<Item = (LeaseId, &State)> {
         self.state.leases.iter().map(|(&id, lease)| (id, &lease.state))
+    }
+
+    /// The units that the guest's software uses, by lease and number. Passes over leases that are over.
+    pub fn joined_units(&self) -> impl Iterator<Item = JoinedUnit> {
+        let held = |&lease| Some((lease, self.state.leases.get(&lease)?.state.held()?));
+        self.live.iter().filter_map(held).flat_map(|(lease, held)| {
+            let site = held.tickets.first().map(Ticket::site);
+            let joined = held.units.iter().filter(|(_, (_, usage))| *usage == UnitUse::Joined);
+            joined.filter_map(move |(&unit, (leased, _))| {
+                Some(JoinedUnit { lease, site: site?, unit, epoch: leased.epoch })
+            })
+        })
     }
 
     /// The slices and what is in them: leases, and requests that have none.

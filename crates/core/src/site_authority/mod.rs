@@ -261,6 +261,14 @@ impl SiteAuthority {
         self.state.units.iter().map(|(&id, unit)| (id, &unit.state, unit.epoch))
     }
 
+    /// The units that are ready for a lease, by number, each with its epoch. Passes over idle units.
+    pub fn ready_units(&self) -> impl Iterator<Item = (UnitId, Epoch)> {
+        self.state.busy.iter().filter_map(|id| {
+            let unit = self.state.units.get(id)?;
+            matches!(unit.state, unit::State::Ready { .. }).then_some((*id, unit.epoch))
+        })
+    }
+
     /// All leases that are remembered and were somebody's: the guest's name for each, its term, the
     /// ticket it began with, and where it is in its life.
     pub fn leases(&self) -> impl Iterator<Item = (LeaseId, Term, &Ticket, &State)> {

@@ -9,7 +9,8 @@ use tenure_core::driver::UnitId;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use tenure_core::runtime::Input;
-use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::service_manager::machine::UnitUse;
+use tenure_core::service_manager::{Command as GuestCommand, JoinedUnit};
 use tenure_core::site_authority::Command as SiteCommand;
 use tenure_core::site_authority::unit::State;
 use tenure_core::wire::message::Message;
@@ -94,6 +95,30 @@ impl Chaos {
         }
         self.world.run();
         self.nobody_shares_a_unit();
+        self.live_units_are_those_of_all_that_are_live();
+    }
+
+    /// The indices give what a look at all units and leases gives.
+    fn live_units_are_those_of_all_that_are_live(&self) {
+        let ready = |state: &State| matches!(state, State::Ready { .. });
+        let all = self.world.site().units().filter(|(_, state, _)| ready(state));
+        let all: Vec<_> = all.map(|(unit, _, epoch)| (unit, epoch)).collect();
+        assert_eq!(self.world.site().ready_units().collect::<Vec<_>>(), all);
+        for who in [GUEST, RIVAL] {
+            let mut all = Vec::new();
+            for (lease, state) in self.world.guest(who).leases() {
+                let Some(held) = state.held() else { continue };
+                let site = held.tickets[0].site();
+                let units = held.units.iter().filter(|(_, (_, usage))| *usage == UnitUse::Joined);
+                all.extend(units.map(|(&unit, (leased, _))| JoinedUnit {
+                    lease,
+                    site,
+                    unit,
+                    epoch: leased.epoch,
+                }));
+            }
+            assert_eq!(self.world.guest(who).joined_units().collect::<Vec<_>>(), all);
+        }
     }
 
     /// A mapper falls asleep or wakes up.

@@ -16,7 +16,8 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
 use tenure_core::runtime::AnyActor;
-use tenure_core::service_manager::machine::{Held, UnitUse};
+use tenure_core::service_manager::JoinedUnit;
+use tenure_core::service_manager::machine::UnitUse;
 use tenure_core::site_authority::unit;
 use tracing::warn;
 
@@ -73,27 +74,20 @@ impl Subject {
     fn all(actor: &AnyActor, id: ActorId) -> Vec<Self> {
         match actor {
             AnyActor::SiteAuthority(site) => {
-                let units = site.unit_survey();
-                let live = units.filter(|unit| matches!(unit.state, unit::State::Ready { .. }));
                 let subject = |(unit, epoch)| Self { site: id, unit, epoch, lease: None };
-                live.map(|unit| subject((unit.id, unit.epoch))).collect()
+                site.ready_units().map(subject).collect()
             }
-            AnyActor::ServiceManager(guest) => guest
-                .survey()
-                .flat_map(|lease| Self::of_lease(lease.id, lease.state.held()))
-                .collect(),
+            AnyActor::ServiceManager(guest) => {
+                let subject = |JoinedUnit { lease, site, unit, epoch }| Self {
+                    site,
+                    unit,
+                    epoch,
+                    lease: Some(lease),
+                };
+                guest.joined_units().map(subject).collect()
+            }
             AnyActor::Broker(_) => Vec::new(),
         }
-    }
-
-    fn of_lease(lease: LeaseId, held: Option<&Held>) -> Vec<Self> {
-        let Some((held, ticket)) = held.and_then(|held| Some((held, held.tickets.first()?))) else {
-            return Vec::new();
-        };
-        let joined = held.units.iter().filter(|(_, (_, usage))| *usage == UnitUse::Joined);
-        let subject =
-            |(&unit, epoch)| Self { site: ticket.site(), unit, epoch, lease: Some(lease) };
-        joined.map(|(unit, (leased, _))| subject((unit, leased.epoch))).collect()
     }
 
     /// Whether it still is what it was when its probe began.
@@ -133,10 +127,11 @@ impl Probes {
     }
 
     /// Begins a round, unless units of the last one still wait. A probe that still runs is not begun twice.
-    fn begin(&mut self, live: Vec<Subject>) {
+    fn begin(&mut self, live: impl FnOnce() -> Vec<Subject>) {
         if !self.waiting.is_empty() {
             return;
         }
+        let live = live();
         let epochs: BTreeMap<_, _> = live.iter().map(|one| (one.key(), one.epoch)).collect();
         self.conditions.all().retain(|key, condition| epochs.get(key) == Some(&condition.epoch));
         self.waiting.extend(live.into_iter().filter(|one| !self.running.contains(&one.key())));
@@ -175,7 +170,7 @@ impl Host {
         let Some((run, _)) = self.run.as_ref().filter(|_| self.draining.is_none()) else {
             return;
         };
-        self.probes.begin(Subject::all(run.actor(), self.part.card.id));
+        self.probes.begin(|| Subject::all(run.actor(), self.part.card.id));
         self.metrics.down.set(i64::try_from(self.probes.conditions.down()).unwrap_or(i64::MAX));
         self.probe_next(ctx);
     }
@@ -280,13 +275,13 @@ mod tests {
         let driver = Driver::Site(Box::new(Hanging(Mutex::new(hangs))));
         let mut probes = Probes::new(Some(Arc::new(driver)), 2, Conditions::default());
         for _ in 0..2 {
-            probes.begin(live(9));
+            probes.begin(|| live(9));
             assert_eq!(play(&mut probes, 2, 8), (1..9).collect(), "the one that hangs, once");
             assert_eq!(probes.running.len(), 1);
         }
         // A round that is under way is not begun anew.
-        probes.begin(live(4));
-        probes.begin(live(9));
+        probes.begin(|| live(4));
+        probes.begin(|| live(9));
         assert_eq!(probes.waiting.len(), 3);
         let_go.send(()).unwrap();
     }
