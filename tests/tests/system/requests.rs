@@ -143,6 +143,24 @@ fn an_id_that_was_refused_for_now_is_tried_again_until_it_is_granted() {
 }
 
 #[test]
+fn an_id_is_answered_without_a_look_at_facts_that_do_not_concern_it() {
+    let mut deployment = with_driver(DRIVER, 1);
+    let ask = |deployment: &Deployment| request(deployment, "1 --for 1h --as guest --id once");
+    let (_, lease, code) = ask(&deployment);
+    assert_eq!((lease.as_str(), code), ("guest/1.0", Some(0)));
+    assert_eq!(deployment.end("-TERM"), Some(0));
+    // The start goes on from a snapshot behind it, and whoever reads it finds the damage.
+    let journal = deployment.data.path().join("journals/guest.db");
+    let connection = rusqlite::Connection::open(&journal).expect("a journal");
+    let damage = "UPDATE fact SET checksum = checksum + 1 WHERE position = 0";
+    assert_eq!(connection.execute(damage, []).expect("a change"), 1);
+    drop(connection);
+    deployment.restart_up();
+    let (_, again, code) = ask(&deployment);
+    assert_eq!((again.as_str(), code), ("guest/1.0", Some(0)));
+}
+
+#[test]
 fn whoever_interrupts_a_wait_is_told_what_goes_on() {
     let deployment = with_driver(DRIVER, 1);
     let gate = sign(&deployment, "gate");

@@ -9,26 +9,17 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::{Constraint, Constraints, Test, Value};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
-use tenure_core::runtime::Fact;
+use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::Command as GuestCommand;
-use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::facts::{Asked, Fact as F};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::{Item, MAX_CONFIGURATION, Request};
-use tenure_core::wire::refusal::{Outlook, Refusal};
+use tenure_core::wire::refusal::Outlook;
 
 use super::server::AppState;
 use super::view::LeaseView;
 use super::{ApiError, Code, LeaseName, LeaseRequest};
-use crate::journal::{JournalError, Reader};
-
-/// The requests that were made under an id, of each service manager whose journal was read.
-pub(super) type RequestsByManager = BTreeMap<Name, RequestsById>;
-
-/// The newest request under each id.
-pub(super) type RequestsById = BTreeMap<String, (u64, Body)>;
-
-/// The request property that carries the id.
-const ID: &str = "wish.id";
+use crate::journal::{JournalError, REQUEST_KEY, Reader};
 
 /// The request property that carries how long after it was made the request wanted to start, if it has an id.
 const AFTER: &str = "wish.after";
@@ -50,19 +41,11 @@ pub(super) async fn ask(app: &AppState, request: LeaseRequest) -> Result<LeaseVi
         return Err(ApiError::new(Code::Usage, message).help("leave it out, or choose another"));
     }
     let ask = ask_of(app, &manager, request)?;
-    let Some(id) = id else { return Ok(make(app, &manager, ask).await?.1) };
+    let Some(id) = id else { return make(app, &manager, ask).await };
     // Held while the request is made, so that two at a time make one lease.
-    let mut asked = app.asked().lock().await;
-    // Taken out meanwhile: if it is unknown whether the request was made, the journal is read again.
-    let mut made = match asked.remove(&manager) {
-        Some(made) => made,
-        None => from_journal(app, &manager).await?,
-    };
-    let answer = once(app, &manager, (&id, named), ask, &mut made).await;
-    if !matches!(&answer, Err(error) if error.code == Code::Failed) {
-        asked.insert(manager, made);
-    }
-    answer
+    let _asking = app.asking().lock().await;
+    let made = Made::under(app, &manager, &id).await?;
+    once(app, &manager, (&id, named), ask, made).await
 }
 
 /// The request that an id stands for, or a new one in its place.
@@ -71,32 +54,29 @@ async fn once(
     manager: &Name,
     (id, names_broker): (&str, bool),
     ask: Ask,
-    made: &mut RequestsById,
+    made: Option<Made>,
 ) -> Result<LeaseView, ApiError> {
-    let body = Body::of_ask(&ask);
-    if let Some((number, before)) = made.get(id) {
-        let differences = before.differences(&body, names_broker, |id| app.name(id));
+    if let Some(Made { number, body, refused_for_now }) = made {
+        let now = Body::of_ask(&ask);
+        let differences = body.differences(&now, names_broker, |id| app.name(id));
         if !differences.is_empty() {
             let message = format!("id `{id}` stands for another request: {differences}");
             let help = "choose another --id, or ask for the same as before";
             return Err(ApiError::new(Code::Usage, message).help(help));
         }
-        let number = *number;
         let parts = app.leases_of(manager, move |lease, _, _| lease.number == number).await?;
         match parts.first() {
             Some(first) if !parts.iter().any(|part| may_be_met_later(app, part)) => {
                 return Ok(first.clone());
             }
-            None if !was_refused_for_now(app, manager, number).await? => {
+            None if !refused_for_now => {
                 let message = format!("the request under id `{id}` is over and forgotten");
                 return Err(ApiError::new(Code::NoSuch, message).help("choose another --id"));
             }
             Some(_) | None => withdraw(app, manager, &parts).await?,
         }
     }
-    let (number, view) = make(app, manager, ask).await?;
-    made.insert(id.to_owned(), (number, body));
-    Ok(view)
+    make(app, manager, ask).await
 }
 
 /// Whether a part of a request came to nothing, but another try may come to something. What its user gave up
@@ -155,7 +135,7 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
     let retry_policy = PATIENCE.min(Span::from_micros(request.duration.as_micros() / 2));
     let mut properties = BTreeMap::new();
     if let Some(id) = request.id {
-        properties.insert(Name::literal(ID), id);
+        properties.insert(Name::literal(REQUEST_KEY), id);
         properties.insert(Name::literal(AFTER), request.after.to_string());
     }
     Ok(Ask {
@@ -178,16 +158,16 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
     })
 }
 
-/// Asks, and answers the number of the request with its lease.
-async fn make(app: &AppState, manager: &Name, ask: Ask) -> Result<(u64, LeaseView), ApiError> {
+/// Asks, and answers the lease.
+async fn make(app: &AppState, manager: &Name, ask: Ask) -> Result<LeaseView, ApiError> {
     let lease = app.command(manager, GuestCommand::Ask(ask)).await?;
     let lease = lease.ok_or_else(|| ApiError::new(Code::Failed, "the wish made no lease"))?;
-    Ok((lease.number, app.lease(manager, lease).await?))
+    app.lease(manager, lease).await
 }
 
 /// What a request is for, each part of it by the name that users have for it. The reason is no part of it.
 #[derive(Debug)]
-pub(super) struct Body {
+struct Body {
     broker: Option<ActorId>,
     parts: Vec<(&'static str, String)>,
 }
@@ -199,7 +179,7 @@ impl Body {
         Self::of(*broker, slice, items, (*duration, slack), [&ask.properties, &ask.configuration])
     }
 
-    fn of_fact(fact: &service_manager::Asked) -> Self {
+    fn of_fact(fact: &Asked) -> Self {
         let Request { items, earliest, latest, duration, properties, .. } = &fact.request;
         let (spans, broker) = ((*duration, latest.since(*earliest)), Some(fact.broker));
         Self::of(broker, &fact.slice, items, spans, [properties, &fact.configuration])
@@ -285,83 +265,53 @@ fn test(text: &str) -> Result<Test, &'static str> {
     Ok(Test::Equals(Value::read(text)))
 }
 
-/// What `look` sees in the journal of a service manager, fact by fact.
-async fn in_journal<T: Default + Send + 'static>(
-    app: &AppState,
-    manager: &Name,
-    look: impl Fn(&mut T, Time, &service_manager::Fact) + Send + 'static,
-) -> Result<T, ApiError> {
-    let (path, name) = (app.journal(manager), manager.clone());
-    let failed = move |error: &dyn std::fmt::Display| {
-        ApiError::new(Code::Failed, format!("the journal of {name}: {error}"))
-    };
-    // A long journal takes its time, and others ask meanwhile.
-    let read = tokio::task::spawn_blocking(move || {
-        let mut seen = T::default();
-        Reader::open(&path)?.read(|_, entry| {
-            if let Fact::ServiceManager(fact) = &entry.fact {
-                look(&mut seen, entry.at, fact);
-            }
-            Ok(())
-        })?;
-        Ok::<T, JournalError>(seen)
-    });
-    read.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
-}
-
-/// The requests in the journal of a service manager that have an id.
-async fn from_journal(app: &AppState, manager: &Name) -> Result<RequestsById, ApiError> {
-    in_journal(app, manager, |made: &mut RequestsById, _, fact| {
-        if let service_manager::Fact::Asked(fact) = fact
-            && let Some(id) = fact.request.properties.get(ID)
-        {
-            made.insert(id.to_owned(), (fact.request.id.number, Body::of_fact(fact)));
-        }
-    })
-    .await
-}
-
-/// What the journal says of how a request ended.
-#[derive(Default)]
-struct Ending {
-    /// When it would have ended at the latest.
-    last_end: Time,
-    /// Whether it came to nothing, though another try may come to something.
-    for_now: bool,
-}
-
-/// As [`may_be_met_later`] for a request that is remembered by the journal alone.
-async fn was_refused_for_now(
-    app: &AppState,
-    manager: &Name,
+/// The newest request under an id, as the journal has it.
+struct Made {
     number: u64,
-) -> Result<bool, ApiError> {
-    use service_manager::Fact as F;
-    let two_margins = app.config().margin.times(2);
-    let ending = in_journal(app, manager, move |ending: &mut Ending, at, fact| {
-        let refused = if let F::AskRefused(fact) = fact {
-            Some((fact.number, &fact.refusal))
-        } else if let F::RedeemRefused(fact) = fact {
-            Some((fact.lease.number, &fact.refusal))
-        } else if let F::SiteClosed(fact) = fact {
-            fact.refusal.as_ref().map(|refusal| (fact.lease.number, refusal))
-        } else {
-            None
+    body: Body,
+    /// As [`may_be_met_later`], for a request that is remembered by the journal alone.
+    refused_for_now: bool,
+}
+
+impl Made {
+    /// Looks an id up in the journal of a service manager, however long that is.
+    async fn under(app: &AppState, manager: &Name, id: &str) -> Result<Option<Self>, ApiError> {
+        let (path, key) = (app.journal(manager), id.to_owned());
+        let failed = |error: &dyn std::fmt::Display| {
+            ApiError::new(Code::Failed, format!("the journal of {manager}: {error}"))
         };
-        let later =
-            |(of, refusal): (u64, &Refusal)| of == number && refusal.outlook() == Outlook::Later;
-        ending.for_now |= refused.is_some_and(later);
-        if let F::Asked(fact) = fact
-            && fact.request.id.number == number
-        {
-            ending.last_end = fact.request.last_end();
-        }
-        if let F::GaveUp(fact) = fact {
-            let too_late = ending.last_end.minus(two_margins) <= at;
-            ending.for_now |= fact.number == number && too_late;
-        }
-    });
-    Ok(ending.await?.for_now)
+        // The disk takes its time, and others ask meanwhile.
+        let read = tokio::task::spawn_blocking(move || Reader::open(&path)?.request(&key));
+        let facts: Result<_, JournalError> = read.await.map_err(|error| failed(&error))?;
+        let facts = facts.map_err(|error| failed(&error))?;
+        Ok(Self::of(&facts, app.config().margin.times(2)))
+    }
+
+    fn of(facts: &[Entry], two_margins: Span) -> Option<Self> {
+        let (first, rest) = facts.split_first()?;
+        let Fact::ServiceManager(F::Asked(asked)) = &first.fact else { return None };
+        let too_late = asked.request.last_end().minus(two_margins);
+        Some(Self {
+            number: asked.request.id.number,
+            body: Body::of_fact(asked),
+            refused_for_now: rest.iter().any(|entry| is_refusal_for_now(entry, too_late)),
+        })
+    }
+}
+
+/// Whether a request came to nothing by this fact, but another try may come to something.
+fn is_refusal_for_now(Entry { at, fact }: &Entry, too_late: Time) -> bool {
+    let Fact::ServiceManager(fact) = fact else { return false };
+    let refusal = if let F::AskRefused(fact) = fact {
+        Some(&fact.refusal)
+    } else if let F::RedeemRefused(fact) = fact {
+        Some(&fact.refusal)
+    } else if let F::SiteClosed(fact) = fact {
+        fact.refusal.as_ref()
+    } else {
+        return matches!(fact, F::GaveUp(_)) && too_late <= *at;
+    };
+    refusal.is_some_and(|refusal| refusal.outlook() == Outlook::Later)
 }
 
 #[cfg(test)]

@@ -48,8 +48,8 @@ pub struct AppState {
     handles: BTreeMap<Name, Handle>,
     names: Names,
     metrics: Metrics,
-    /// The leases that were asked for under an id, so that none is asked for twice.
-    asked: Mutex<lease_request::RequestsByManager>,
+    /// Held by whoever asks under an id, so that no lease is asked for twice.
+    asking: Mutex<()>,
 }
 
 type ApiResult<T> = Result<T, ApiError>;
@@ -66,7 +66,7 @@ impl AppState {
             clock,
             names: names.collect(),
             metrics: running.metrics().clone(),
-            asked: Mutex::default(),
+            asking: Mutex::default(),
             handles,
         }
     }
@@ -79,8 +79,8 @@ impl AppState {
         &self.config
     }
 
-    pub(super) fn asked(&self) -> &Mutex<lease_request::RequestsByManager> {
-        &self.asked
+    pub(super) fn asking(&self) -> &Mutex<()> {
+        &self.asking
     }
 
     /// The journal of an actor.

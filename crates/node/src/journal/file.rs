@@ -13,6 +13,7 @@ use tenure_core::runtime::journal::{AppendError, Row};
 use tracing::warn;
 
 use super::disk::{Disk, SystemDisk};
+use super::requests;
 use super::rows::{Tip, beside, checksum, scan, scan_ahead};
 use super::schema::{self, Log, Mark};
 use super::snapshots::{self, Snapshot};
@@ -362,6 +363,7 @@ impl JournalFile {
                 let hash = tip.add(&row).to_bytes();
                 let at = row.at.as_micros();
                 insert.execute(params![position as i64, at, kind, version, body, sum, hash])?;
+                bytes += requests::enter(transaction, position, &entry.fact)?;
                 bytes += (body.len() + kind.len() + hash.len()) as u64;
             }
             Ok(bytes)

@@ -10,6 +10,7 @@ use tenure_core::runtime::Entry;
 use tenure_core::runtime::journal::Row;
 
 use super::disk::{Disk, SystemDisk};
+use super::requests;
 use super::rows::{Tip, beside, scan};
 use super::schema;
 use super::snapshots::{self, Snapshot, Unfit};
@@ -100,6 +101,20 @@ impl<'d> Reader<'d> {
     pub fn snapshots(&self) -> Result<Vec<Found>, JournalError> {
         loop {
             let found = snapshots_in(&self.path, &self.view.borrow().1);
+            if !self.look_again()? {
+                return found;
+            }
+        }
+    }
+
+    /// The facts about the newest request under an idempotency key: the request, then those by which it or
+    /// a part of it came to nothing. Reads no other facts, and of these checks each row for itself.
+    ///
+    /// # Errors
+    /// If they cannot be read, and in a journal of a format before 3.
+    pub fn request(&self, key: &str) -> Result<Vec<Entry>, JournalError> {
+        loop {
+            let found = requests::under(&self.path, &self.view.borrow().1, key);
             if !self.look_again()? {
                 return found;
             }

@@ -115,10 +115,32 @@ pub(super) fn fact_at(
     connection: &Connection,
     position: u64,
 ) -> Result<(Time, Hash), JournalError> {
+    row_at(path, connection, position, |stored| {
+        let hash = stored.hash.try_into().map_err(|_| Damage::Checksum)?;
+        Ok((stored.row.at, Hash::from_bytes(hash)))
+    })
+}
+
+/// The fact at `position`. Only its own row is checked.
+pub(super) fn entry_at(
+    path: &Path,
+    connection: &Connection,
+    position: u64,
+) -> Result<Entry, JournalError> {
+    row_at(path, connection, position, |stored| Ok(stored.row.decode()?))
+}
+
+/// What `take` makes of the row at `position`, whose checksum fits.
+fn row_at<T>(
+    path: &Path,
+    connection: &Connection,
+    position: u64,
+    take: impl FnOnce(&Stored<'_>) -> Result<T, Damage>,
+) -> Result<T, JournalError> {
     let failed = |cause: &rusqlite::Error| JournalError::reading(path, position, cause);
     let damaged = |damage| JournalError::damaged(path, position, damage);
     let mut statement = connection
-        .prepare(
+        .prepare_cached(
             "SELECT position, time, kind, version, body, checksum, hash FROM fact \
              WHERE position = ?1",
         )
@@ -127,13 +149,10 @@ pub(super) fn fact_at(
     let row = rows.next().map_err(|cause| failed(&cause))?;
     let row = row.ok_or_else(|| damaged(Damage::Missing))?;
     let stored = Stored::of(row).map_err(|cause| damaged(Damage::Row(cause)))?;
-    let hash = stored.hash.try_into().map(Hash::from_bytes);
-    match hash {
-        Ok(hash) if i64::from(checksum(position, &stored.row)) == stored.checksum => {
-            Ok((stored.row.at, hash))
-        }
-        Ok(_) | Err(_) => Err(damaged(Damage::Checksum)),
+    if i64::from(checksum(position, &stored.row)) != stored.checksum {
+        return Err(damaged(Damage::Checksum));
     }
+    take(&stored).map_err(damaged)
 }
 
 /// Reads all rows from `tip` on as [`scan`] does, on a thread of its own, and hands their facts to `each`

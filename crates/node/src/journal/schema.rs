@@ -12,7 +12,7 @@ use tenure_core::model::name::Name;
 
 use super::disk::Disk;
 use super::rows::beside;
-use super::{Damage, Head, JournalError, Owner};
+use super::{Damage, Head, JournalError, Owner, requests};
 
 /// `TNRJ`, by which a file is known to be a journal.
 pub(super) const APPLICATION_ID: i64 = 0x544e_524a;
@@ -61,6 +61,15 @@ const MIGRATIONS: &[&str] = &[
         peer BLOB PRIMARY KEY,
         sealed BLOB NOT NULL
     ) STRICT;
+",
+    "
+    CREATE TABLE request (
+        key TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        PRIMARY KEY (key, number, position)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX request_number ON request (number);
 ",
 ];
 
@@ -161,18 +170,20 @@ pub(super) fn migrate(
     let failed = |cause| JournalError::sqlite(path, "write", &cause);
     let steps = usize::try_from(format).ok().and_then(|format| MIGRATIONS.get(format..));
     for (step, sql) in (format..).zip(steps.unwrap_or_default()) {
-        let mut change = || {
-            let transaction =
-                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            transaction.execute_batch(sql)?;
-            if step == 0 {
-                found(&transaction, owner)?;
-            }
+        let transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        transaction.execute_batch(sql).map_err(failed)?;
+        match step {
+            0 => found(&transaction, owner).map_err(failed)?,
+            2 => requests::enter_all(path, &transaction)?,
+            _ => {}
+        }
+        let end = || {
             transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
             transaction.pragma_update(None, "user_version", step + 1)?;
             transaction.commit()
         };
-        change().map_err(failed)?;
+        end().map_err(failed)?;
     }
     Ok(())
 }

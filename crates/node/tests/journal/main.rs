@@ -5,5 +5,6 @@
 mod damage;
 mod life;
 mod parts;
+mod requests;
 mod snapshots;
 mod writer;
