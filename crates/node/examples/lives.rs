@@ -324,12 +324,13 @@ fn resident() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::common::block_on;
     use super::*;
 
     #[test]
     fn a_fact_is_not_missed_whether_it_comes_before_or_after_somebody_waits_for_it() {
         let (awaited, lease) = (Awaited::default(), LeaseId { number: 1, part: 0 });
-        actix::System::new().block_on(async {
+        block_on(&actix::System::new(), async {
             awaited.happens(lease);
             awaited.of(lease).await;
             let (waits, tells) = (awaited.clone(), awaited.clone());

@@ -6,7 +6,7 @@ mod exposition;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use common::{Plans, ask, now, of, parts, start, state, until};
+use common::{Plans, ask, block_on, now, of, parts, start, state, until};
 use tenure_core::actor::Role;
 use tenure_core::service_manager::Command as GuestCommand;
 
@@ -22,7 +22,7 @@ use tenure_wait::{DEADLINE, in_time};
 #[test]
 fn a_lease_that_is_asked_for_becomes_active_and_closes() {
     let folder = tempfile::tempdir().unwrap();
-    actix::System::new().block_on(async {
+    block_on(&actix::System::new(), async {
         let running = start(folder.path(), &Plans::default()).await;
         let guest = of(&running, Role::ServiceManager);
         let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
@@ -38,7 +38,7 @@ fn a_lease_that_is_asked_for_becomes_active_and_closes() {
 fn a_deployment_that_is_stopped_takes_up_every_lease_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let system = actix::System::new();
-    let lease = system.block_on(async {
+    let lease = block_on(&system, async {
         let running = start(folder.path(), &Plans::default()).await;
         let guest = of(&running, Role::ServiceManager);
         let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
@@ -48,7 +48,7 @@ fn a_deployment_that_is_stopped_takes_up_every_lease_where_it_was() {
         assert!(guest.command(GuestCommand::Close { lease }).await.is_err(), "it has stopped");
         lease
     });
-    system.block_on(async {
+    block_on(&system, async {
         let running = start(folder.path(), &Plans::default()).await;
         let guest = of(&running, Role::ServiceManager);
         assert_eq!(state(&guest, lease).await, "Active");
@@ -61,7 +61,7 @@ fn a_deployment_that_is_stopped_takes_up_every_lease_where_it_was() {
 #[test]
 fn a_command_that_cannot_be_carried_out_says_why() {
     let folder = tempfile::tempdir().unwrap();
-    actix::System::new().block_on(async {
+    block_on(&actix::System::new(), async {
         let running = start(folder.path(), &Plans::default()).await;
         let guest = of(&running, Role::ServiceManager);
         let lease = LeaseId { number: 7, part: 0 };
@@ -81,7 +81,7 @@ fn a_mapper_that_panics_costs_a_round_and_not_the_actor() {
     }
     let folder = tempfile::tempdir().unwrap();
     let plans = Plans { guest: || Box::new(Nervous), ..Plans::default() };
-    actix::System::new().block_on(async {
+    block_on(&actix::System::new(), async {
         let running = start(folder.path(), &plans).await;
         let guest = of(&running, Role::ServiceManager);
         let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
@@ -93,7 +93,7 @@ fn a_mapper_that_panics_costs_a_round_and_not_the_actor() {
 #[test]
 fn whoever_follows_the_facts_sees_each_durable_one_in_order() {
     let folder = tempfile::tempdir().unwrap();
-    actix::System::new().block_on(async {
+    block_on(&actix::System::new(), async {
         let running = start(folder.path(), &Plans::default()).await;
         let guest = of(&running, Role::ServiceManager);
         let Facts { from, mut facts } = guest.facts().await.unwrap();
@@ -115,7 +115,7 @@ fn whoever_follows_the_facts_sees_each_durable_one_in_order() {
 #[test]
 fn two_processes_cannot_have_one_journal() {
     let folder = tempfile::tempdir().unwrap();
-    actix::System::new().block_on(async {
+    block_on(&actix::System::new(), async {
         let running = start(folder.path(), &Plans::default()).await;
         let parts = parts(folder.path(), &Plans::default());
         let clock: Arc<dyn Clock> = Arc::new(WallClock::new());
@@ -130,7 +130,7 @@ fn two_processes_cannot_have_one_journal() {
 #[test]
 fn what_happens_is_counted() {
     let folder = tempfile::tempdir().unwrap();
-    actix::System::new().block_on(async {
+    block_on(&actix::System::new(), async {
         let running = start(folder.path(), &Plans::default()).await;
         let guest = of(&running, Role::ServiceManager);
         let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
@@ -166,7 +166,7 @@ fn an_actor_whose_journal_was_put_back_from_an_older_copy_is_stopped_by_its_own_
         let (journal, copy) =
             (folder.path().join(format!("{name}.journal")), folder.path().join("copy"));
         let system = actix::System::new();
-        system.block_on(async {
+        block_on(&system, async {
             let running = start(folder.path(), &Plans::default()).await;
             live(&running).await;
             running.stop().await.unwrap();

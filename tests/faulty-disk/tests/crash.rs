@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use common::{Plans, ask, now, of, parts, start_on, state, until};
+use common::{Plans, ask, block_on, now, of, parts, start_on, state, until};
 use tenure_core::actor::Role;
 use tenure_core::runtime::Entry;
 use tenure_core::service_manager::Command as GuestCommand;
@@ -210,14 +210,14 @@ fn survive(seed: u64, faults: Option<u64>) -> u64 {
     for _ in 0..12 {
         let fault = faults.map(|most| Fault { after: dice.below(most), for_ever: false });
         disk.arrange(fault);
-        falls += system.block_on(async {
+        falls += block_on(&system, async {
             let running = start_anyhow(folder.path(), &plans, &disk).await;
             live_and_crash(running, &mut dice, &mut known).await
         });
         disk.cut_power();
     }
     assert!(!known.is_empty(), "seed {seed}: nothing was acknowledged");
-    system.block_on(async {
+    block_on(&system, async {
         let running = start_anyhow(folder.path(), &plans, &disk).await;
         wind_up(&of(&running, Role::ServiceManager), &known).await;
         running.stop().await.unwrap();
@@ -264,7 +264,7 @@ async fn ask_until_told(guest: &Handle, duration: Span) -> Result<LeaseId, HostE
 fn on_a_full_disk_nothing_begins_and_what_has_begun_comes_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, plans) = (FaultyDisk::new(20), Plans { units: 60, ..Plans::default() });
-    actix::System::new().block_on(async {
+    block_on(&actix::System::new(), async {
         let running = start_anyhow(folder.path(), &plans, &disk).await;
         let guest = of(&running, Role::ServiceManager);
         let kept = ask_until_told(&guest, Span::HOUR).await.unwrap();
@@ -310,7 +310,7 @@ fn on_a_full_disk_nothing_begins_and_what_has_begun_comes_to_its_end() {
 fn an_actor_whose_disk_is_broken_for_good_gives_up_and_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, plans) = (FaultyDisk::new(7), Plans::default());
-    actix::System::new().block_on(async {
+    block_on(&actix::System::new(), async {
         let mut running = start_anyhow(folder.path(), &plans, &disk).await;
         disk.arrange(Some(Fault { after: 0, for_ever: true }));
         let guest = of(&running, Role::ServiceManager);

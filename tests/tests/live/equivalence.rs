@@ -17,6 +17,7 @@ use tenure_sim::network::{Network, Parcel};
 use tenure_sim::participants::{self, Plugins, assemble};
 use tenure_sim::scenario::{self, Scenario, Workload};
 use tenure_sim::workload::demand;
+use tenure_wait::{DEADLINE, in_time};
 
 /// The scenario of the first example, short enough for a journal that is synced after every turn.
 const SHORT: &[&str] = &["horizon=4h", "term=30m"];
@@ -117,11 +118,12 @@ fn conducted(scenario: &Scenario) -> String {
         give_up_at: give_up_at(scenario),
     };
     let network = Box::new(Emulated(Network::of(scenario)));
-    actix::System::new().block_on(async {
+    let run = async {
         let mut conductor = Conductor::start(parts, network, programme).await.unwrap();
         conductor.run().await.unwrap();
         conductor.close().await.unwrap().to_hex()
-    })
+    };
+    actix::System::new().block_on(in_time(DEADLINE, "the end of the run", run))
 }
 
 fn both_give_the_same(scenario: &Scenario) {

@@ -102,8 +102,8 @@ read -r told
 unit=${told#*\"unit\":}
 pid=${unit%%,*}.pid
 start() {
-    setsid /bin/sh -c 'echo $$ >"$1.new"; mv "$1.new" "$1"; exec sleep 3600' sh "$pid" </dev/null >/dev/null 2>&1 &
-    while [ ! -e "$pid" ]; do :; done
+    setsid sleep 3600 </dev/null >/dev/null 2>&1 &
+    echo $! >"$pid"
 }
 case $told in
 *'"step":"setup"'*) start ;;

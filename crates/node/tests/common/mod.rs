@@ -28,7 +28,7 @@ use tenure_node::clock::{Clock, WallClock};
 use tenure_node::deployment::{Deployment, Down, Running};
 use tenure_node::host::{ActorBuilder, Card, Driver, Handle, HostError, Limits, Part};
 use tenure_node::journal::{Disk, SystemDisk};
-use tenure_wait::{DEADLINE, eventually_async};
+use tenure_wait::{DEADLINE, eventually_async, in_time};
 
 /// Mostly too long: what is lost in one process is lost by a crash.
 const PATIENCE: RetryPolicy =
@@ -213,6 +213,11 @@ pub(crate) async fn start_on(
     })
     .await;
     Ok(running)
+}
+
+/// What a test gives, which must come to its end.
+pub(crate) fn block_on<T>(system: &actix::SystemRunner, test: impl Future<Output = T>) -> T {
+    system.block_on(in_time(3 * DEADLINE, "the end of the test", test))
 }
 
 /// A handle by role.
