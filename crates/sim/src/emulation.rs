@@ -198,11 +198,8 @@ impl<'k> Emulation<'k> {
         scenario: &Scenario,
         inputs: &Inputs,
     ) -> Result<Self, EmulationError> {
-        let parts = assemble(scenario, &inputs.plugins).map_err(|(role, name, cause)| EmulationError::Mapper {
-            role,
-            name,
-            cause,
-        })?;
+        let parts = assemble(scenario, &inputs.plugins)
+            .map_err(|(role, name, cause)| EmulationError::Mapper { role, name, cause })?;
         let mut members: Vec<Member> = parts.into_iter().map(Member::from).collect();
         for member in &mut members {
             if let Some(demand) = inputs.demand.get(&member.name) {

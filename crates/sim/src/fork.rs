@@ -72,11 +72,8 @@ impl Setting {
     /// # Errors
     /// The first mapper that does not exist or does not take its settings, or an empty window.
     pub fn of(scenario: &Scenario, plugins: &Plugins) -> Result<Self, EmulationError> {
-        let parts = assemble(scenario, plugins).map_err(|(role, name, cause)| EmulationError::Mapper {
-            role,
-            name,
-            cause,
-        })?;
+        let parts = assemble(scenario, plugins)
+            .map_err(|(role, name, cause)| EmulationError::Mapper { role, name, cause })?;
         Ok(Self { parts, stage: Stage::of(scenario)?, emulated: true })
     }
 }

@@ -17,9 +17,9 @@ use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::runtime::host::Host;
 use tenure_core::runtime::hosted::HostedActor;
-use tenure_core::runtime::{AnyMapper, Decision};
 use tenure_core::runtime::journal::JournalDigest;
 use tenure_core::runtime::outbox::RetryPolicy;
+use tenure_core::runtime::{AnyMapper, Decision};
 use tenure_core::service_manager::ServiceManager;
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::wire::message::{Sealed, Sequence};
@@ -223,7 +223,8 @@ fn participants(
             let mapper = mapper.map_err(failed)?;
             let actor = SiteAuthority::new(setup, plan(scenario, site, id_of));
             let driver = plugins.driver(name, role).unwrap_or_else(|| {
-                let null = NullDriver::new(chance, index, &site.setup, &site.teardown, site.failure);
+                let null =
+                    NullDriver::new(chance, index, &site.setup, &site.teardown, site.failure);
                 Driver::Site(Box::new(null))
             });
             (HostedActor::site_authority(actor, mapper), Some(driver))

@@ -68,12 +68,13 @@ impl Fate for Emulated {
 
 /// The cast of a scenario, to be played on journals in `folder`.
 fn parts(scenario: &Scenario, folder: &Path) -> Vec<Part> {
-    let participants =
-        assemble(scenario, &Plugins::default()).unwrap_or_else(|(_, name, error)| panic!("{name}: {error}"));
+    let participants = assemble(scenario, &Plugins::default())
+        .unwrap_or_else(|(_, name, error)| panic!("{name}: {error}"));
     let part = |(index, actor): (usize, participants::Part)| {
         let again = scenario.clone();
         let build: ActorBuilder = Arc::new(move || {
-            let participants = assemble(&again, &Plugins::default()).map_err(|(_, _, error)| error)?;
+            let participants =
+                assemble(&again, &Plugins::default()).map_err(|(_, _, error)| error)?;
             Ok(participants.into_iter().nth(index).expect("as many as before").hosted)
         });
         let driver = actor.driver.map(|driver| match driver {

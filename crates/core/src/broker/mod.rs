@@ -136,7 +136,11 @@ impl Broker {
 
     /// A broker with an empty journal.
     pub fn new(setup: Setup) -> Self {
-        Self { base: Base::new(setup), state: state::State::default(), index: view::Index::default() }
+        Self {
+            base: Base::new(setup),
+            state: state::State::default(),
+            index: view::Index::default(),
+        }
     }
 
     /// What was cut from the tickets it holds.

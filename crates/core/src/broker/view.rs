@@ -334,7 +334,8 @@ impl From<Plain> for View {
         };
         let mut free = OrdMap::new();
         for source in plain.sources {
-            let Source { account, site, site_name, resource, attributes, units, until, .. } = source;
+            let Source { account, site, site_name, resource, attributes, units, until, .. } =
+                source;
             let listed = Listed { site, attributes, units, until };
             index.sources.entry(resource).or_default().insert((site_name, account), listed);
             free.insert(account, source.free);

@@ -25,11 +25,7 @@ pub(super) fn extends(request: &Request) -> bool {
 }
 
 /// Decides on all requests in the order given, but on extensions first: who is there stays.
-pub(super) fn serve(
-    view: &View,
-    mut requests: Vec<&Request>,
-    placement: Placement,
-) -> Decision {
+pub(super) fn serve(view: &View, mut requests: Vec<&Request>, placement: Placement) -> Decision {
     requests.sort_by_key(|request| !extends(request));
     let mut draft = Draft::new(view);
     let choices = requests

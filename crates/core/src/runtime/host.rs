@@ -23,8 +23,8 @@ use crate::actor::snapshot::RestoreError;
 use crate::driver::Call;
 use crate::model::time::Time;
 use crate::runtime::actor::{AnyActor, Input, Output};
-use crate::runtime::mapper::AnyView;
 use crate::runtime::fact::Entry;
+use crate::runtime::mapper::AnyView;
 use crate::runtime::outbox::{Outbox, Outgoing, RetryPolicy};
 use crate::wire::message::{Envelope, Sequence};
 

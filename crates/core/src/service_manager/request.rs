@@ -229,7 +229,8 @@ impl ServiceManager {
         at: Time,
         fact: &ExtensionAsked,
     ) -> Result<(), BadFact> {
-        let lease = self.state.leases.get(&fact.lease).ok_or_else(|| super::apply::absent(fact.lease))?;
+        let lease =
+            self.state.leases.get(&fact.lease).ok_or_else(|| super::apply::absent(fact.lease))?;
         let request = Request {
             state: State::Asked,
             purpose: Purpose::Extend(fact.lease),
@@ -285,7 +286,8 @@ impl ServiceManager {
         number: u64,
         tickets: &[(u16, Ticket)],
     ) -> Result<(), BadFact> {
-        let wanted = self.state.requests.get(&number).is_some_and(|r| matches!(r.state, State::Asked));
+        let wanted =
+            self.state.requests.get(&number).is_some_and(|r| matches!(r.state, State::Asked));
         let group = Group::of(number, tickets.len());
         self.step_request(at, number, Event::Granted(group.clone()))?;
         for (id, (item, ticket)) in group.leases().zip(tickets) {

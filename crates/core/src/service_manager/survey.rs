@@ -110,7 +110,12 @@ impl ServiceManager {
     pub fn survey_of(&self, id: LeaseId) -> Option<LeaseSurvey<'_>> {
         match self.state.leases.get(&id) {
             Some(lease) => Some(lease.survey(id)),
-            None => self.state.requests.get(&id.number)?.survey(id.number).filter(|found| found.id == id),
+            None => self
+                .state
+                .requests
+                .get(&id.number)?
+                .survey(id.number)
+                .filter(|found| found.id == id),
         }
     }
 

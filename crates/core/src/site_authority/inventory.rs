@@ -175,8 +175,7 @@ impl SiteAuthority {
 
     pub(super) fn inventory_changed(&mut self, fact: &InventoryChanged) -> Result<(), BadFact> {
         let resource = &fact.resource;
-        let pool =
-            self.state.stocks.get_mut(resource).ok_or_else(|| missing("stock", resource))?;
+        let pool = self.state.stocks.get_mut(resource).ok_or_else(|| missing("stock", resource))?;
         pool.attributes = Arc::new(fact.attributes.clone());
         for id in &fact.withdrawn {
             let idle = |unit: &Unit| {

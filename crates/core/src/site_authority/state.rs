@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::memory::{Charges, RefusedTickets};
-use super::{Delegation, Lease, Obligation, UnitPool, Tenancy, Timer, Unit};
+use super::{Delegation, Lease, Obligation, Tenancy, Timer, Unit, UnitPool};
 use crate::actor::pending::PendingEffects;
 use crate::actor::rounds::MapperRounds;
 use crate::actor::timers::Timers;

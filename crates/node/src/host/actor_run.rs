@@ -104,7 +104,12 @@ impl ActorRun {
     ///
     /// # Panics
     /// If the actor does. The run is then void.
-    pub(super) fn turn(&mut self, now: Time, mut tasks: Vec<Task>, mapper: Option<&AnyMapper>) -> Turn {
+    pub(super) fn turn(
+        &mut self,
+        now: Time,
+        mut tasks: Vec<Task>,
+        mapper: Option<&AnyMapper>,
+    ) -> Turn {
         let mut turn = Turn { before: self.position(), ..Turn::default() };
         if self.host.is_due(now) {
             tasks.push(Task::plain(Input::Tick));

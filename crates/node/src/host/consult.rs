@@ -7,9 +7,9 @@ use actix::{AsyncContext as _, Context, Handler};
 use tenure_core::runtime::AnyMapper;
 use tracing::{debug, error, warn};
 
+use super::Host;
 use super::disk_space::DiskSpace;
 use super::mapper_thread::{Decided, MapperThread};
-use super::Host;
 
 /// How long a mapper that failed is not asked.
 const MAPPER_REST: Duration = Duration::from_secs(1);
@@ -35,10 +35,11 @@ impl Host {
         let decided =
             move |decided| host.do_send(MapperAnswered { mapper: mapper_number, decided });
         let started = MapperThread::start(&self.part.card.name, mapper, decided);
-        self.mapper = started.map_err(|cause: io::Error| {
-            error!(actor = %self.part.card.name, %cause, "no thread for the mapper");
-        })
-        .ok();
+        self.mapper = started
+            .map_err(|cause: io::Error| {
+                error!(actor = %self.part.card.name, %cause, "no thread for the mapper");
+            })
+            .ok();
     }
 
     /// Asks the mapper about a round that has opened. What it decides begins something, so it is not asked
@@ -62,7 +63,9 @@ impl Host {
         warn!(actor = %self.part.card.name, after = ?self.limits.mapper, "the mapper does not answer; another one is asked");
         match (self.part.build)() {
             Ok(hosted) => self.start_mapper(hosted.into_parts().1, ctx),
-            Err(cause) => error!(actor = %self.part.card.name, %cause, "the mapper cannot be built"),
+            Err(cause) => {
+                error!(actor = %self.part.card.name, %cause, "the mapper cannot be built")
+            }
         }
         if let Some((run, _)) = &mut self.run {
             run.ask_again();

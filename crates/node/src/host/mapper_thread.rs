@@ -35,7 +35,8 @@ impl MapperThread {
                 let decision = catching(|| mapper.decide(&view));
                 // The view shares structure with the actor, which would copy what it changes while it lives.
                 drop(view);
-                let decision = decision.and_then(|made| made.ok_or("another role's view".to_owned()));
+                let decision =
+                    decision.and_then(|made| made.ok_or("another role's view".to_owned()));
                 decided(decision);
             }
         };

@@ -9,8 +9,8 @@ use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::host::{Host, Turn};
 use tenure_core::runtime::hosted::HostedActor;
-use tenure_core::runtime::mapper::AnyMapper;
 use tenure_core::runtime::journal::{AppendError, Journal as _, MemoryJournal};
+use tenure_core::runtime::mapper::AnyMapper;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::runtime::{AnyActor, Entry, Input};
 
