@@ -2,3 +2,6 @@
 
 #[path = "live/equivalence.rs"]
 mod equivalence;
+
+#[path = "live/mappers.rs"]
+mod mappers;

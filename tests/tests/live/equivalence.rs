@@ -29,14 +29,14 @@ fn scenario(text: &str, sets: &[&str]) -> Scenario {
     points.remove(0).scenario
 }
 
-fn quick(sets: &[&str]) -> Scenario {
+pub(crate) fn quick(sets: &[&str]) -> Scenario {
     let path = tenure_tests::root().join("config/emulations/quick.toml");
     let text = std::fs::read_to_string(path).unwrap();
     scenario(&text, &[SHORT, sets].concat())
 }
 
 /// The demand of every service manager, as the command draws it.
-fn demands(scenario: &Scenario) -> BTreeMap<Name, Vec<u32>> {
+pub(crate) fn demands(scenario: &Scenario) -> BTreeMap<Name, Vec<u32>> {
     let managers = (0..).zip(&scenario.service_managers);
     let demands = managers.map(|(place, (name, manager))| {
         let Workload::Wave(wave) = &manager.workload else { panic!("only waves here") };

@@ -191,9 +191,8 @@ impl Host {
         if ripe == 0 {
             return;
         }
-        let steps: Vec<Step> = self.steps.drain(..ripe).collect();
-        let mut sealed = self.seal(&steps).into_iter();
-        for Step { replies, effects, .. } in steps {
+        let mut sealed = self.seal(ripe).into_iter();
+        for Step { replies, effects, .. } in self.steps.drain(..ripe) {
             for (reply, outgoing) in replies.iter().zip(&mut sealed) {
                 depart(Departure::Message(reply.header.sequence, outgoing));
             }
@@ -210,9 +209,10 @@ impl Host {
         }
     }
 
-    /// Signs all that leaves with these steps, in the order in which it does.
-    fn seal(&mut self, steps: &[Step]) -> Vec<Outgoing> {
-        let envelopes: Vec<&Envelope> = steps.iter().flat_map(Step::envelopes).collect();
+    /// Signs all that leaves with the first `ripe` steps, in the order in which it does.
+    fn seal(&mut self, ripe: usize) -> Vec<Outgoing> {
+        let steps = self.steps.iter().take(ripe);
+        let envelopes: Vec<&Envelope> = steps.flat_map(Step::envelopes).collect();
         if envelopes.is_empty() {
             return Vec::new();
         }
