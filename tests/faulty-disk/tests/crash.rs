@@ -91,8 +91,8 @@ async fn live_and_crash(running: Running, random: &mut Random, known: &mut Ackno
     let falls = text.lines().filter(|line| line.starts_with("tenure_falls_total"));
     let falls = falls.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
     drop(running);
-    drop(told);
-    while let Some(committed) = in_time(DEADLINE, "the end of the guests", heard.recv()).await {
+    drop(sender);
+    while let Some(committed) = in_time(DEADLINE, "the end of the guests", received.recv()).await {
         known.insert(committed.lease().unwrap(), committed);
     }
     falls

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use tenure_sim::simulate::{Options, Violation, run};
+use tenure_tests::check_golden;
 use tenure_tests::mutants::{Mutant, activate};
-use tenure_tests::{check_block, check_golden};
 
 /// How many seeds, from 0 on, every bug must be found in.
 const BOUND: u64 = 100;

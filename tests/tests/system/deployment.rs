@@ -163,7 +163,7 @@ pub(crate) fn up(config: &str, data: &Path) -> Command {
 pub(crate) fn ready(mut command: Command) -> Child {
     let mut process = command.stdout(Stdio::piped()).spawn().expect("a deployment");
     let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
-    let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases live on"));
+    let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases stay"));
     let ready = done_in_time(DEADLINE, "a start", is_ready);
     assert!(ready, "the deployment ended before it was ready");
     process

@@ -245,7 +245,7 @@ impl Live {
             .spawn()
             .expect("tenure up");
         let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
-        let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases live on"));
+        let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases stay"));
         let ready = done_in_time(DEADLINE, "a start", is_ready);
         assert!(ready, "tenure up ended before it was ready");
         Self(process)

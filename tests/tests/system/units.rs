@@ -45,7 +45,7 @@ fn probes(deployment: &Deployment) -> [Value; 2] {
 
 /// Waits until all views report the unit as down, for a reason that contains `why`.
 #[track_caller]
-fn is_told_down(deployment: &Deployment, why: &str) {
+fn is_reported_down(deployment: &Deployment, why: &str) {
     let doctor = eventually(DEADLINE, "a doctor that finds something", || {
         let output = deployment.tenure("doctor");
         (output.status.code() == Some(1)).then(|| stderr(&output))
@@ -239,7 +239,7 @@ fn refused(config: &str, data: &Path) -> String {
     let before = fs::read_to_string(data.join("log")).unwrap_or_default();
     let mut process = up(config, data).stdout(Stdio::piped()).spawn().expect("a deployment");
     let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
-    let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases live on"));
+    let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases stay"));
     let ready = done_in_time(DEADLINE, "a start that is refused", is_ready);
     if ready {
         drop(process.kill());
