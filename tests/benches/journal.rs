@@ -247,8 +247,8 @@ impl Past for Back {
     }
 }
 
-/// A guest's wish for one unit.
-fn wish(guest: ActorId, number: u64, term: Term) -> Request {
+/// A guest's request for one unit.
+fn request(guest: ActorId, number: u64, term: Term) -> Request {
     let item = Item {
         resource: Name::literal("node"),
         units: NonZeroU32::MIN,
@@ -300,7 +300,7 @@ fn leases(count: u64) -> Vec<Entry> {
             ..Link::clone(root.bottom())
         };
         let ticket = root.with(SignedLink::sign(link, &broker));
-        let request = wish(guest.id(), number, term);
+        let request = request(guest.id(), number, term);
         let lease = LeaseId { number, part: 0 };
         let host = BTreeMap::from([(Name::literal("host"), format!("host-{number}"))]);
         let unit = LeasedUnit {
@@ -313,7 +313,7 @@ fn leases(count: u64) -> Vec<Entry> {
             slice: Name::literal("main"),
             request,
             configuration: Properties::default(),
-            reason: "a wish".to_owned(),
+            reason: "a request".to_owned(),
         };
         let joined = sm::Joined { lease, unit: unit.unit, error: None };
         let of_lease: [sm::Fact; 4] = [
@@ -327,7 +327,7 @@ fn leases(count: u64) -> Vec<Entry> {
     facts
 }
 
-/// What a snapshot of a guest with many leases costs, and what it costs those who append meanwhile.
+/// What a snapshot of a guest with many leases costs, and what it costs those who append in the meantime.
 fn snapshot_of_many(folder: &Path) {
     const LEASES: u64 = 100_000;
     let facts = leases(LEASES);
@@ -354,7 +354,7 @@ fn snapshot_of_many(folder: &Path) {
     file.append(0, &facts).expect("durable");
     timed("write and sync", &mut || file.keep(state.clone()).expect("durable"));
     drop(file);
-    // Appends go on while a snapshot is taken behind the actor's back.
+    // Appends continue while a snapshot is taken behind the actor's back.
     let every = facts.len() as u64 + 1000;
     for every in [u64::MAX, every] {
         let path = folder.join(format!("many-{every}.journal"));

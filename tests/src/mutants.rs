@@ -87,7 +87,7 @@ mutants! {
     CreditNotBooked,
     /// A request that comes again is taken for a new one.
     TakesRequestsTwice,
-    /// The serials of a broker's tickets start anew.
+    /// The serial numbers of a broker's tickets restart.
     SerialStays,
     /// A mapper can remember any number of bytes.
     MemoWithoutBound,
@@ -95,13 +95,13 @@ mutants! {
     AnswerRenumbered,
     /// An answer to several tickets has the number of the answer to the last.
     OneNumberForTwo,
-    /// A guest counts a number as used before the wish is journaled.
+    /// A guest counts a number as used before the request is journaled.
     NumberOutsideJournal,
     /// A guest that gave up waits for an answer for a year.
     WaitsForAYear,
     /// A guest never shows its receipts.
     CreditNotOwed,
-    /// Work that is done stays owed.
+    /// Completed work stays pending.
     SettledIsOwed,
     /// A refused extension takes the ones before it along.
     DenialCostsATicket,

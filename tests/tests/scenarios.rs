@@ -1,14 +1,14 @@
 //! The scenario scripts: stories of leases, each with the full trace of what happens.
 //!
 //! A script is `tests/scenarios/NAME.txt`; `docs/SCRIPTS.md` has the language. With `UPDATE_GOLDEN=1` the
-//! traces are written anew: look at the difference, and commit it only if you understand it.
+//! traces are written again: look at the difference, and commit it only if you understand it.
 
 #[path = "scenarios/script.rs"]
 mod script;
 #[path = "scenarios/names.rs"]
 mod names;
-#[path = "scenarios/tell.rs"]
-mod tell;
+#[path = "scenarios/describe.rs"]
+mod describe;
 #[path = "scenarios/network.rs"]
 mod network;
 #[path = "scenarios/participant.rs"]
@@ -32,8 +32,8 @@ mod states;
 
 use std::fs;
 
-use language::Stage;
-use script::{Part, Script, Words};
+use language::ScriptContext;
+use script::{Args, Part, Script};
 use tenure_core::model::codec::Hash;
 use tenure_tests::{check_golden, root};
 
@@ -132,13 +132,13 @@ fn play(name: &str) {
     let text = fs::read_to_string(root().join(&path));
     let text = text.unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
     match perform(&text) {
-        Ok(played) => check_golden(&path, &played.text),
+        Ok(script_run) => check_golden(&path, &script_run.text),
         Err((line, bad)) => panic!("{path}:{line}: {bad}"),
     }
 }
 
-/// A script that was played.
-struct Played {
+/// The results of a script.
+struct ScriptRun {
     /// The script with the traces that its commands cause now.
     text: String,
     /// The laws that its actors were held to.
@@ -148,14 +148,14 @@ struct Played {
 }
 
 /// Plays a script, or says what is wrong in which line.
-fn perform(text: &str) -> Result<Played, (usize, String)> {
+fn perform(text: &str) -> Result<ScriptRun, (usize, String)> {
     let script = Script::read(text)?;
-    let (mut stage, mut traces, mut states) = (Stage::default(), Vec::new(), Vec::new());
+    let (mut stage, mut traces, mut states) = (ScriptContext::default(), Vec::new(), Vec::new());
     for part in &script.parts {
         let Part::Block(commands) = part else { continue };
         let mut trace = Vec::new();
         for command in commands {
-            let lines = stage.perform(Words::of(command)).map_err(|bad| (command.number, bad))?;
+            let lines = stage.perform(Args::of(command)).map_err(|bad| (command.number, bad))?;
             trace.extend(lines);
             states.extend(stage.states());
         }
@@ -166,5 +166,5 @@ fn perform(text: &str) -> Result<Played, (usize, String)> {
         "states of a script",
         &states.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>(),
     );
-    Ok(Played { text: script.with_traces(&traces), laws: stage.laws(), states })
+    Ok(ScriptRun { text: script.with_traces(&traces), laws: stage.laws(), states })
 }

@@ -18,7 +18,7 @@ use crate::live::args::{
 };
 use crate::workload::ShowArgs;
 
-/// Lend machines of several owners, for a while, to people who need them.
+/// Lease machines from independent owners through brokers, with signed tickets.
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
@@ -27,7 +27,7 @@ pub(crate) struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-    Exit codes: 0 ok, 1 error, 2 usage; of a live deployment 3 no such thing, or can never be met, \
+    Exit codes: 0 ok, 1 error, 2 usage; of a live deployment 3 not found, or can never be served, \
     75 busy, 77 denied, 124 timed out, 130 interrupted\n\n\
     TENURE_LOG=info logs to standard error, and a deployment logs warnings without it; NO_COLOR is honoured";
 
@@ -37,32 +37,32 @@ pub(crate) enum Command {
     Dev(DevArgs),
     /// Run the actors of a configuration in this process
     Up(UpArgs),
-    /// Ask for units, keep them, give them back
+    /// Request, extend, watch and close leases
     Lease {
         #[command(subcommand)]
         command: LeaseCommand,
     },
-    /// Look at slices: named groups of leases
+    /// Show slices: named groups of leases
     Slice {
         #[command(subcommand)]
         command: SliceCommand,
     },
-    /// Look at sites and their units
+    /// Show sites and their units
     Site {
         #[command(subcommand)]
         command: SiteCommand,
     },
-    /// Look at brokers and what they can sell
+    /// Show brokers and what they can sell
     Broker {
         #[command(subcommand)]
         command: BrokerCommand,
     },
-    /// Look at tickets
+    /// Show and verify tickets
     Ticket {
         #[command(subcommand)]
         command: TicketCommand,
     },
-    /// Say what is wrong with a deployment, if anything is
+    /// Check the health of a deployment
     Doctor(Endpoint),
     /// Print counters and histograms of a deployment, in the format of Prometheus
     Metrics {
@@ -82,20 +82,20 @@ pub(crate) enum Command {
     },
     /// Write manual pages into a folder
     Man {
-        /// The folder; made if it is not there
+        /// The folder; created if missing
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
     /// Run a deployment in virtual time, once for each point of its sweep
     Emulate(EmulateArgs),
-    /// Run drawn deployments in virtual time, under everything that can go wrong
+    /// Run random deployments in virtual time, with injected faults
     Simulate(SimulateArgs),
-    /// Look into the journals of actors, live or not
+    /// Verify, show, replay and fork journals
     Journal {
         #[command(subcommand)]
         command: JournalCommand,
     },
-    /// Look at logs of demand
+    /// Inspect logs of demand
     Workload {
         #[command(subcommand)]
         command: WorkloadCommand,
@@ -104,14 +104,14 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkloadCommand {
-    /// Show what a log of demand holds, and the signal it gives
+    /// Summarize a log of demand and the signal derived from it
     Show(ShowArgs),
 }
 
 /// Run a deployment in virtual time, once for each point of its sweep.
 ///
-/// The scenario says which sites, brokers and service managers there are, what is asked of them and
-/// what goes wrong on the way. The same scenario and seed give the same result, whatever the number of
+/// The scenario describes sites, brokers and service managers, their demand and
+/// the faults. The same scenario and seed give the same result, whatever the number of
 /// threads.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -128,7 +128,7 @@ pub(crate) struct EmulateArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<Override>,
 
-    /// Where all randomness comes from; short for --set seed=N
+    /// The seed of all random draws; short for --set seed=N
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
@@ -140,11 +140,11 @@ pub(crate) struct EmulateArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) journals: Option<PathBuf>,
 
-    /// How many runs go on at the same time [default: as many as there are processors]
+    /// How many runs to execute in parallel [default: as many as there are processors]
     #[arg(long, value_name = "N", value_parser = counted::<NonZeroUsize>)]
     pub(crate) threads: Option<NonZeroUsize>,
 
-    /// How results are printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
 }
@@ -158,16 +158,16 @@ Examples:
 
 Exit codes: 0 ok, 1 error (also a run that stalled or failed), 2 usage";
 
-/// Run drawn deployments in virtual time, under everything that can go wrong.
+/// Run random deployments in virtual time, with injected faults.
 ///
-/// Each seed draws sites, brokers, service managers, what they do and what goes wrong for a month:
-/// messages, clocks, crashes, storage, drivers, mappers, actors that lie. After each step the laws of
-/// leasing (docs/INVARIANTS.md) are checked; in the end everything that was begun must have ended. The
+/// Each seed draws sites, brokers, service managers, their activity and the faults of a month:
+/// messages, clocks, crashes, storage, drivers, mappers, dishonest actors. After each step the laws of
+/// leasing (docs/INVARIANTS.md) are checked; at the end nothing may be left unfinished. The
 /// same seed gives the same run, to the last byte.
 #[derive(Args, Debug)]
 #[command(after_help = SIMULATIONS)]
 pub(crate) struct SimulateArgs {
-    /// How many seeds
+    /// The number of seeds
     #[arg(long, value_name = "N", default_value = "100", value_parser = counted::<NonZeroU64>)]
     pub(crate) seeds: NonZeroU64,
 
@@ -175,7 +175,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "S", default_value = "0")]
     pub(crate) start: u64,
 
-    /// How many seeds run at the same time [default: as many as there are processors]
+    /// The number of seeds run in parallel [default: as many as there are processors]
     #[arg(long, value_name = "J", value_parser = counted::<NonZeroUsize>)]
     pub(crate) jobs: Option<NonZeroUsize>,
 
@@ -187,7 +187,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) until: Option<Span>,
 
-    /// How the summary is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: SummaryFormat,
 }
@@ -210,13 +210,12 @@ pub(crate) enum SummaryFormat {
     Json,
 }
 
-/// A count of things of which there is one at least.
+/// A positive count.
 pub(crate) fn counted<N: FromStr>(text: &str) -> Result<N, String> {
-    text.parse()
-        .map_err(|_| "it takes a whole number from 1 on, and not too large a one".to_owned())
+    text.parse().map_err(|_| "expected a positive whole number in range".to_owned())
 }
 
-/// How results are printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// A table with a summary below
@@ -230,7 +229,7 @@ pub(crate) enum Format {
     Csv,
 }
 
-/// Whether errors have to be JSON too. Asked of the bare words, since they may make no command.
+/// Whether errors are printed as JSON. Decided from the raw arguments, since they may not parse.
 pub(crate) fn asks_for_json(args: &[OsString]) -> bool {
     let json = |value: &str| matches!(value, "json" | "jsonl");
     let joined = ["-o=", "-o", "--output="];

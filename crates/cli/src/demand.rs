@@ -11,7 +11,7 @@ use tenure_sim::workload::{Kind, Log, demand};
 
 use crate::error::Error;
 
-/// What tells one parsed log from another.
+/// Identifies a parsed log.
 type Key = (String, Kind, Option<String>);
 
 /// The logs of all points of a sweep.

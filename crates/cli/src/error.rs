@@ -109,7 +109,7 @@ pub(crate) enum Error {
     /// A folder without journals.
     #[error("there are no journals in {}", .0.display())]
     NoJournals(PathBuf),
-    /// A deployment cannot go on from its journals as it is asked to.
+    /// A deployment cannot continue from its journals as it is asked to.
     #[error("{message}")]
     Fork {
         /// Why not.
@@ -123,7 +123,7 @@ pub(crate) enum Error {
     /// A log cannot be shown.
     #[error(transparent)]
     Show(#[from] ShowError),
-    /// A deployment does not run, or does not go on.
+    /// A deployment does not run, or does not continue.
     #[error(transparent)]
     Run(Box<RunError>),
     /// A deployment does not answer, or says no.
@@ -139,17 +139,17 @@ pub(crate) enum Error {
     #[error("{0} was not extended; it ends as before")]
     NotExtended(String),
     /// A lease was waited for in vain.
-    #[error("{lease} was not settled within {after}; it goes on")]
+    #[error("{lease} was not settled within {after}; it continues")]
     TimedOut {
         /// The lease.
         lease: LeaseName,
         /// How long it was waited for.
         after: Span,
     },
-    /// The user waits no longer; what was begun goes on.
+    /// The user waits no longer; what was started continues.
     #[error("interrupted; {}", .0.as_ref().map_or_else(
-        || "what was asked for may go on".to_owned(),
-        |lease| format!("{lease} goes on")
+        || "the operation may continue".to_owned(),
+        |lease| format!("{lease} continues")
     ))]
     Interrupted(Option<LeaseName>),
     /// A ticket or evidence does not hold.
@@ -172,7 +172,7 @@ fn of_run(swept: &str) -> String {
     if swept.is_empty() { String::new() } else { format!(" (in the run {swept})") }
 }
 
-/// Why a lease is over.
+/// Why a lease has ended.
 fn why(lease: &LeaseView) -> String {
     match (&lease.refusal, &lease.outcome) {
         (Some(refusal), _) => refusal.in_words(),
@@ -180,7 +180,7 @@ fn why(lease: &LeaseView) -> String {
             "it came back before it was active".to_owned()
         }
         (None, Some(outcome)) => outcome.clone(),
-        (None, None) => "it is over".to_owned(),
+        (None, None) => "it has ended".to_owned(),
     }
 }
 
@@ -287,12 +287,12 @@ impl Error {
             }
             Self::NotExtended(lease) => Some(format!("`tenure lease why {lease}` says why not")),
             Self::TimedOut { lease, .. } => {
-                Some(format!("`tenure lease why {lease}` tells what it waits for"))
+                Some(format!("`tenure lease why {lease}` shows what it waits for"))
             }
             Self::Interrupted(Some(lease)) => Some(format!(
                 "`tenure lease watch {lease}` follows it, `tenure lease close {lease}` gives it back"
             )),
-            Self::Interrupted(None) => Some("`tenure lease list` tells what there is".to_owned()),
+            Self::Interrupted(None) => Some("`tenure lease list` shows all leases".to_owned()),
             Self::Void { help, .. } => Some(help.clone()),
             Self::Run(error) => error.help(),
             Self::Client(_)

@@ -37,20 +37,20 @@ pub(crate) enum JournalCommand {
 /// Check that journals are whole and keep the laws of leasing.
 ///
 /// Every fact is read: its place, its checksum, and the hash that ties it to all facts before it. Then
-/// the laws of leasing (docs/INVARIANTS.md) are asked of all journals together; the more of a deployment
-/// are given, the more can be asked. Journals may be in use meanwhile.
+/// the laws of leasing (docs/INVARIANTS.md) are checked on all journals together; the more journals of a
+/// deployment are given, the more can be checked. Journals may be in use.
 #[derive(Args, Debug)]
 #[command(after_help = VERIFIED)]
 pub(crate) struct VerifyArgs {
-    /// The journals, or folders with all that are in them
+    /// Journals, or folders of journals
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 
-    /// The bound on the difference of two clocks [default: laws that rest on one are asked in part]
+    /// The bound on the difference of two clocks [default: laws that need it are checked in part]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     margin: Option<Span>,
 
-    /// How the result is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: SummaryFormat,
 }
@@ -64,11 +64,11 @@ Exit codes: 0 ok, 1 a journal is damaged or a law is broken, 2 usage";
 
 /// Show the facts of journals.
 ///
-/// Those of several journals are shown by their times.
+/// Facts of several journals are merged by time.
 #[derive(Args, Debug)]
 #[command(after_help = SHOWN)]
 pub(crate) struct ShowArgs {
-    /// The journals, or folders with all that are in them
+    /// Journals, or folders of journals
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 
@@ -80,7 +80,7 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "NAME")]
     slice: Option<Name>,
 
-    /// Only facts from this time on
+    /// Only facts at or after this time
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     from: Option<Time>,
 
@@ -88,11 +88,11 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     to: Option<Time>,
 
-    /// Only facts of this kind; a part of its name will do
+    /// Only facts of this kind, or of kinds with this text in their name
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
 
-    /// How the facts are printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
@@ -106,13 +106,13 @@ Examples:
 
 Exit codes: 0 ok, 1 error, 2 usage";
 
-/// Show how things stood at actors, now or at a moment of the past.
+/// Show the state of actors, now or at a moment of the past.
 ///
-/// The facts up to that moment are folded as an actor itself does when it comes back.
+/// The facts up to that moment are folded as an actor does when it recovers.
 #[derive(Args, Debug)]
 #[command(after_help = REPLAYED)]
 pub(crate) struct ReplayArgs {
-    /// The journals, or folders with all that are in them
+    /// Journals, or folders of journals
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 
@@ -120,11 +120,11 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     at: Option<Time>,
 
-    /// Also what is over and only remembered
+    /// Also leases that have ended and are only remembered
     #[arg(long)]
     all: bool,
 
-    /// How the state is printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: SummaryFormat,
 }
@@ -136,18 +136,18 @@ Examples:
 
 Exit codes: 0 ok, 1 error, 2 usage";
 
-/// Go on from a moment of the past under other mappers, and show what would have ended differently.
+/// Continue from a moment of the past under other mappers, and show what would have ended differently.
 ///
-/// Every actor's facts up to the moment are folded. From there the whole deployment goes on in virtual time,
-/// once with the mappers as they were and once with those that `--set` names. Both are told what the
-/// journals have from outside after that moment: the signals that were measured, and what users and operators
-/// wanted, at the same instants. What mappers ask for, brokers grant and sites assign is decided anew.
+/// Every actor's facts up to the moment are folded. From there the whole deployment continues in virtual
+/// time, once with the mappers as they were and once with those that `--set` names. Both receive what the
+/// journals recorded from outside after that moment: measured signals, and commands of users and operators,
+/// at the same instants. What mappers ask for, brokers grant and sites assign is decided again.
 ///
-/// What the journals do not hold is the time that messages and drivers take. Of an emulation it is drawn as
-/// the scenario says, which `tenure emulate --journals` keeps beside the journals; with nothing changed
-/// the run repeats itself, fact for fact. Of a live deployment each driver call that was recorded takes
-/// as long and ends as it did, and any other the middle of the times of its step at its actor; messages take
-/// the middle of the times from one journal to the other, or `--delay`. Crashes and restarts are left
+/// Journals do not hold the time that messages and drivers take. For an emulation it is drawn as
+/// in the scenario, which `tenure emulate --journals` keeps beside the journals; with nothing changed
+/// the run repeats itself, fact for fact. For a live deployment each recorded driver call takes
+/// as long and ends as it did, any other takes the median of its step at its actor; messages take
+/// the median between the two journals, or `--delay`. Crashes and restarts are left
 /// out.
 #[derive(Args, Debug)]
 #[command(after_help = FORKED)]

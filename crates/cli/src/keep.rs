@@ -31,8 +31,8 @@ pub(crate) struct Journals {
 }
 
 impl Journals {
-    /// Journals in `folder`, which is made. What is emulated is kept beside them, so that whoever goes on
-    /// from them has no other scenario.
+    /// Journals in `folder`, which is made. What is emulated is kept beside them, so that anyone who
+    /// continues from them has no other scenario.
     pub(crate) fn in_folder(folder: PathBuf, scenario: &str) -> Result<Self, Error> {
         fs::create_dir_all(&folder).map_err(|source| Error::writing(&folder, source))?;
         let path = folder.join(SCENARIO);

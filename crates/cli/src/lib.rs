@@ -65,7 +65,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(run_on(std::env::args_os(), &mut console))
 }
 
-/// An output whose reader may stop reading, as `head` does: that is no fault, and nobody is told.
+/// An output whose reader may stop reading, as `head` does: that is not an error, and is not reported.
 struct Pipe<W>(W);
 
 impl<W: Write> Write for Pipe<W> {
@@ -125,7 +125,7 @@ fn run_on(args: impl IntoIterator<Item = OsString>, console: &mut Console<'_>) -
     match result {
         Ok(()) => OK,
         Err(error) => {
-            // Nobody is left to tell when standard error is gone too.
+            // Nothing can be reported when standard error is gone too.
             let _ = render::error(&error, console);
             error.exit_code()
         }

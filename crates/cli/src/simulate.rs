@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn every_seed_that_failed_is_told_with_its_law_its_fault_and_its_command() {
+    fn every_seed_that_failed_is_reported_with_its_law_its_fault_and_its_command() {
         let (args, total) = half_broken();
         let options = Options::default();
         let failure = |(&seed, violation): (&u64, &Violation)| Failure {
@@ -182,8 +182,8 @@ mod tests {
             again: format!("shrunk {seed}"),
             trace: vec![format!("step of {seed}")],
         };
-        let told: Vec<Failure> = total.broken.iter().take(SHOWN).map(failure).collect();
-        let summary = Summary::new(&args, &options, &total, &told, 0.0);
+        let failures: Vec<Failure> = total.broken.iter().take(SHOWN).map(failure).collect();
+        let summary = Summary::new(&args, &options, &total, &failures, 0.0);
         let mut out = Vec::new();
         summary.print(&mut out).unwrap();
         let out = String::from_utf8(out).unwrap();

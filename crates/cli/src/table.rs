@@ -107,7 +107,7 @@ pub(crate) fn print(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::
     summary(points, runs, out)
 }
 
-/// The last part of each swept key, where that tells them apart.
+/// The last part of each swept key, where that distinguishes them.
 fn headings(swept: &[(String, String)]) -> Vec<String> {
     let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
     let short: Vec<String> = swept.iter().map(|(key, _)| last(key)).collect();
@@ -196,7 +196,7 @@ fn settings(scenario: &Scenario, swept: &[(String, String)]) -> String {
     fixed.join(", ")
 }
 
-/// What becomes of messages, if anything does.
+/// The settings of message delivery, if any are set.
 fn faults(network: &Network, swept: &[(String, String)]) -> Option<String> {
     let Network { delay, loss, duplicate, drop, .. } = network;
     let drop: Vec<&str> = drop.iter().map(String::as_str).collect();

@@ -17,7 +17,7 @@ term = ["15m", "30m", "1h"]
 [service-manager.web]
 "#;
 
-/// A folder that is gone when the test is over.
+/// A folder that is gone when the test has ended.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {

@@ -20,7 +20,7 @@ const PICTURE: usize = 60;
 /// The width of a value in the table: a line of a terminal without the label.
 const VALUE: usize = 69;
 
-/// Show what a log of demand holds, and the signal it gives.
+/// Summarize a log of demand and the signal derived from it.
 #[derive(Args, Clone, Debug)]
 pub struct ShowArgs {
     /// The log, plain or gzip
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_tells_what_the_log_holds() {
+    fn the_table_shows_what_the_log_holds() {
         let expected = "\
 log        toy.swf
 kind       swf-in-use: processors allocated to running jobs

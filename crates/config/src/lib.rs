@@ -1,6 +1,6 @@
 //! Configuration: TOML files, overrides of a command line, and errors that say where they are.
 //!
-//! A file is read into typed tables by serde. Every value keeps its place, so that whoever checks it
+//! A file is read into typed tables by serde. Every value keeps its place, so that anyone who checks it
 //! later can still point at it; an option of the command line is a place too.
 
 mod document;

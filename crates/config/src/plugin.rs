@@ -21,7 +21,7 @@ type RawSettings = BTreeMap<String, Spanned<toml::Value>>;
 #[derive(Debug)]
 pub struct RawPlugins(Spanned<OneOrMany>);
 
-/// An untagged enum of serde would lose the places, so it is told apart by hand.
+/// An untagged enum of serde would lose the places, so the variant is chosen by hand.
 #[derive(Debug)]
 enum OneOrMany {
     One(RawSettings),

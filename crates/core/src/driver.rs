@@ -1,9 +1,9 @@
 //! Drivers: what really happens to a unit, at the site and at the guest.
 //!
-//! The core never calls one. It owes a [`Call`]; a shell performs it and hands the [`Answer`] back as an
-//! input. A driver is told the unit's *epoch*, a number that grows with every tenancy and every end
-//! of one: it must refuse a call whose epoch is below one it has seen, so that a late teardown can
-//! never touch the successor.
+//! The core never calls one. A [`Call`] is pending work; a shell performs it and hands the [`Answer`] back as
+//! an input. A call carries the unit's *epoch*, a number that grows with every tenancy and every end of one:
+//! it must refuse a call whose epoch is below one it has seen, so that a late teardown can never touch the
+//! successor.
 
 use std::fmt;
 

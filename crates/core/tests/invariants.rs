@@ -1,4 +1,4 @@
-//! The laws of leasing: kept by honest actors, and broken by nobody unseen.
+//! The laws of leasing: honest actors keep them, and every violation is detected.
 
 #![allow(clippy::unwrap_used, reason = "the helpers of a test may panic as the test may")]
 #![allow(dead_code, reason = "the world is made for all tests of the protocol")]

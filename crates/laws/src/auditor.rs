@@ -65,7 +65,7 @@ impl Auditor {
         self.checkers.iter_mut().for_each(|checker| checker.burst(None));
     }
 
-    /// The burst is over at the true time `now`; within `bound` it must leave no trace (L5).
+    /// The burst has ended at the true time `now`; within `bound` it must leave no trace (L5).
     pub fn burst_ends(&mut self, now: Time, bound: Span) {
         self.checkers.iter_mut().for_each(|checker| checker.burst(Some(now.plus(bound))));
     }
@@ -78,7 +78,7 @@ impl Auditor {
         }
     }
 
-    /// The run is over: what must have come to its end by now?
+    /// The run has ended: what must have come to its end by now?
     pub fn settle(&mut self, now: Time) -> Result<(), Violation> {
         for ((checker, tally), law) in self.checkers.iter_mut().zip(&mut self.tallies).zip(LAWS) {
             let settled = checker.settled(&self.model, now, tally);

@@ -12,10 +12,10 @@ use tenure_core::model::time::{Span, Time};
 pub(super) const LAW: Law = Law {
     id: "L1",
     name: "every request ends",
-    statement: "Once the faults have stopped, every lease that was asked for of honest actors is active or \
-                over within the bound, counted from when its term may begin at the latest and its answer \
-                is due. A guest at rest has asked for whatever it waits for, and by its own clock it \
-                waits for tickets until its request's last word and no longer.",
+    statement: "Once the faults have stopped, every lease requested of honest actors is active \
+                or ended within the bound, counted from its latest start and the time its answer \
+                is due. A guest at rest has asked for whatever it waits for, and waits for \
+                tickets, by its own clock, until the request's deadline and no longer.",
     source: "termination after stabilisation; Shirako S49, AVE A09",
     on: "facts of guests, in true time; guests at rest and what they send",
 };
@@ -105,7 +105,7 @@ impl Checker {
     fn asks(&mut self, guest: ActorId, lease: LeaseId, change: &Change) {
         let unasked = self.unasked.entry(guest).or_default();
         match question(change.to) {
-            // A wish is given up after it was asked for, if only by the lease that was to be extended.
+            // A request is given up after it was asked for, if only by the lease that was to be extended.
             Some(_) if change.to == "GivenUp" => {}
             Some(question) if self::question(change.from) == Some(question) => {}
             Some(question) => {

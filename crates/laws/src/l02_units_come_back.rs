@@ -12,8 +12,9 @@ use tenure_core::model::time::{Span, Time};
 pub(super) const LAW: Law = Law {
     id: "L2",
     name: "units come back",
-    statement: "Once the faults have stopped, a unit whose lease is over is clean or quarantined within the \
-                bound, and no lease is open beyond its end and the bound.",
+    statement: "Once the faults have stopped, a unit whose lease has ended is clean or \
+                quarantined within the bound, and no lease stays open beyond its end and the \
+                bound.",
     source: "eventual reclamation; Shirako S15, S53",
     on: "facts of sites, in true time",
 };

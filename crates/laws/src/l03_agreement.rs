@@ -13,9 +13,10 @@ use tenure_core::model::time::Time;
 pub(super) const LAW: Law = Law {
     id: "L3",
     name: "agreement",
-    statement: "When nobody wants anything new and all has settled, guest, broker and site say the same of \
-                each lease: it is asked for and open; shown and held; running, with the same units until \
-                the same end; or over, and what was given back is credited.",
+    statement: "When there are no new requests and everything has settled, guest, broker and \
+                site agree on each lease: requested and open; granted and held; running, with \
+                the same units until the same end; or ended, with everything given back \
+                credited.",
     source: "convergence, quiescent consistency; Shirako S47",
     on: "the model, when the run has settled",
 };
@@ -44,7 +45,7 @@ impl Check for Checker {
     }
 }
 
-/// How the views of a lease differ, if they do; nobody is asked about dishonest actors.
+/// How the views of a lease differ, if they do; dishonest actors are left out.
 fn difference(
     model: &Model,
     now: Time,
@@ -62,7 +63,7 @@ fn difference(
     let state = match lease.standing() {
         Standing::Request(state) if state.is_open() => {
             let open = matches!(sold, Some(broker::State::Open { .. }));
-            return (!open).then_some("nobody decides on it");
+            return (!open).then_some("its mapper does not decide");
         }
         Standing::Request(_) => return None,
         Standing::Lease(state) => state,

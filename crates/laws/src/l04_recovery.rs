@@ -10,8 +10,8 @@ use tenure_core::model::time::{Span, Time};
 pub(super) const LAW: Law = Law {
     id: "L4",
     name: "recovery",
-    statement: "Once the faults have stopped, an actor that crashed has come back and made a fact again \
-                within the bound.",
+    statement: "Once the faults have stopped, an actor that crashed has recovered and made a \
+                fact within the bound.",
     source: "bounded recovery; Shirako S18, S56",
     on: "crashes and facts, in true time",
 };

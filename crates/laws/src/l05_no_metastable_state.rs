@@ -11,8 +11,8 @@ use tenure_core::model::time::{Span, Time};
 pub(super) const LAW: Law = Law {
     id: "L5",
     name: "no metastable state",
-    statement: "A while after a burst of requests, brokers decide at least nine tenths as large a share of \
-                the requests that come, and that cannot wait, within the bound as they did before it.",
+    statement: "Some time after a burst of requests, the share of urgent requests that brokers \
+                decide within the bound is at least nine tenths of that before it.",
     source: "metastable failures",
     on: "facts of brokers, in true time, once the faults have stopped, where a burst is announced",
 };
@@ -33,7 +33,7 @@ enum Phase {
     #[default]
     Before,
     During,
-    /// The burst is over, and forgotten from this instant on.
+    /// The burst has ended, and must leave no trace from this instant on.
     After(Time),
 }
 

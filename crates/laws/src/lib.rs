@@ -4,7 +4,7 @@
 //! them and `docs/INVARIANTS.md` is printed from it. An [`Auditor`] folds what it is shown, once and in
 //! order, into a model that all laws share, and answers the first violation. What the laws need to know
 //! is in the facts, so most of them hold over any set of journals ([`audit_journals`]); those on
-//! messages, driver calls, recoveries and rest need somebody who sees these, as a simulator does.
+//! messages, driver calls, recoveries and rest must be observed by a simulator.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
@@ -114,7 +114,7 @@ impl std::error::Error for Violation {}
 #[derive(Clone, Copy, Debug)]
 pub enum Observation<'a> {
     /// Facts became durable in an actor's journal. Facts that a recovery finds in a journal, because a
-    /// crash came between their becoming durable and the actor's being told, are shown then.
+    /// crash came after they were durable and before the actor knew, are shown then.
     Durable {
         /// Whose journal.
         actor: ActorId,
@@ -148,8 +148,8 @@ pub enum Observation<'a> {
         actor: ActorId,
         /// The number of facts it came back with.
         position: u64,
-        /// Whether it is the same as the one that crashed, as [`HostedActor::is_same_actor`] or [`digest`] tell;
-        /// `None` if not all facts of that one were durable, or nobody looked at it.
+        /// Whether it is the same as the one that crashed, as [`HostedActor::is_same_actor`] or [`digest`]
+        /// tell; `None` if not all facts of that one were durable, or no one looked at it.
         ///
         /// [`HostedActor::is_same_actor`]: tenure_core::runtime::hosted::HostedActor::is_same_actor
         same: Option<bool>,
@@ -173,7 +173,7 @@ pub enum Observation<'a> {
 /// Who takes part, and what may be assumed of them.
 #[derive(Clone, Debug)]
 pub struct Participants {
-    /// Everybody.
+    /// All actors.
     pub members: BTreeMap<ActorId, Participant>,
     /// Whether signatures are made and checked.
     pub scheme: Scheme,
@@ -190,7 +190,7 @@ pub struct Participant {
     pub name: Name,
     /// What it is for.
     pub role: Role,
-    /// Whether it runs this code. Whoever does not is held to no law, and no word of theirs counts; what
+    /// Whether it runs this code. Other actors are held to no law, and their statements do not count; what
     /// they do must still break none of the others.
     pub honest: bool,
 }
@@ -256,10 +256,10 @@ trait Check {
     /// The faults have stopped.
     fn healed(&mut self, _: Time, _: Bounds) {}
 
-    /// A burst of requests begins, or is over and must be forgotten from some instant on.
+    /// A burst of requests begins, or has ended and must be forgotten from some instant on.
     fn burst(&mut self, _forgotten: Option<Time>) {}
 
-    /// The run is over.
+    /// The run has ended.
     fn settled(&mut self, _: &Model, _: Time, _: &mut Tally) -> LawVerdict {
         Ok(())
     }
@@ -311,7 +311,7 @@ impl Participants {
         self.members.values().any(|participant| !participant.honest)
     }
 
-    /// Whether a name may come back once it is forgotten. A clock that fell back may bring it, and nobody
+    /// Whether a name may come back once it is forgotten. A clock that was set back may cause it, and no one
     /// promises anything then; and a dishonest guest may give the name of an old request to a new one, as
     /// its names are its own.
     fn may_return(&self, subject: Subject) -> bool {

@@ -9,9 +9,9 @@ use tenure_core::site_authority::machine::State;
 pub(super) const LAW: Law = Law {
     id: "S1",
     name: "exclusive allocation",
-    statement: "At no instant is a unit on two leases of its site. Only a lease whose term has begun and \
-                which is not over gets units, of its type, and no more than its ticket names; only a unit \
-                that is free or being cleaned is put on one.",
+    statement: "No unit is on two leases of its site at once. Only a lease whose term has begun \
+                and has not ended gets units, of its type and at most as many as its ticket \
+                names; only a free unit or one being cleaned is assigned.",
     source: "mutual exclusion; Shirako S14, Hedeby H02",
     on: "facts of sites",
 };

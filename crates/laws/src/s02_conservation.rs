@@ -1,4 +1,4 @@
-//! S2: nobody hands on more than it holds.
+//! S2: no actor hands on more than it holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,12 +18,11 @@ use tenure_core::model::time::{Term, Time};
 pub(super) const LAW: Law = Law {
     id: "S2",
     name: "conservation",
-    statement: "At every instant, as far back as a term may start, the children of a ticket that were not \
-                given back are together no more than the ticket: those an honest broker cuts, and those an \
-                honest site accepts, whoever cut them. A ticket that is used counts as its own child. What \
-                a site delegates is no more than its stock. A delegation ends when no ticket under it can \
-                run any more. What comes back early comes back whole: each \
-                ticket has one receipt, for what is left of it.",
+    statement: "At every instant, as far back as a term may start, the children of a ticket that \
+                were not given back do not exceed it: those an honest broker issues, and those \
+                an honest site accepts. A used ticket counts as its own child. A site delegates \
+                no more than its stock. A delegation ends only when no ticket under it can run \
+                any more. Each ticket has one receipt, for all that is left of it.",
     source: "linear resource, no over-subscription; Shirako S10, S14",
     on: "facts of brokers and sites",
 };
@@ -222,7 +221,7 @@ impl Checker {
             self.open(scene.actor, parent);
         }
         let Some(account) = self.left.get_mut(&key) else { return Ok(()) };
-        // What lies further back than a term may start is told apart by nobody.
+        // No ledger is exact further back than a term may start.
         let past = scene.at.minus(LEDGER_RETENTION);
         account.left.forget_until(past.minus(LEDGER_RETENTION));
         account.left.add(child.term, -i64::from(child.units.get()));

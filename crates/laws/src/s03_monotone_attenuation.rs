@@ -7,9 +7,9 @@ use tenure_core::ticket::link::SignedLink;
 pub(super) const LAW: Law = Law {
     id: "S3",
     name: "monotone attenuation",
-    statement: "Each link of a ticket is a part of the one above: cut by its holder, of the same type, with \
-                no more units, within its term, with all of its constraints. Only a site's own link is a \
-                delegation.",
+    statement: "Each link of a ticket is part of the one above: issued by its holder, of the \
+                same type, with no more units, within its term, with all of its constraints. \
+                Only a site's own link is a delegation.",
     source: "capability attenuation; Shirako S10, S11",
     on: "every ticket in a fact",
 };
@@ -25,7 +25,7 @@ impl Check for Checker {
         let fault = fault.or(faults.into_iter().next());
         tally.check(fault.is_none(), || {
             let (name, fault) = (scene.name(), fault.unwrap_or_default());
-            format!("{name} takes ticket {} for good, but {fault}", ticket.hash())
+            format!("{name} accepts ticket {}, but {fault}", ticket.hash())
         })
     }
 }

@@ -15,9 +15,9 @@ use tenure_core::model::time::{Term, Time};
 pub(super) const LAW: Law = Law {
     id: "S4",
     name: "term bound",
-    statement: "By its site's clock, a ticket is redeemed before its end, and a lease goes active within its \
-                term, whatever it waited for; an extension joins its lease exactly, with its units, its \
-                type and its holder; a site at rest has no lease that is past its end.",
+    statement: "By its site's clock, a ticket is redeemed before its end, and a lease goes \
+                active within its term; an extension joins its lease exactly, with its units, \
+                type and holder; a site at rest has no lease past its end.",
     source: "lease safety; Shirako S01, S15, S35",
     on: "facts of sites and guests; sites at rest",
 };
@@ -116,7 +116,7 @@ impl Check for Checker {
     }
 }
 
-/// Why a ticket does not go on from a lease, if it does not.
+/// Why a ticket does not continue from a lease, if it does not.
 fn does_not_join(lease: &SiteLease, ticket: &Ticket) -> Option<&'static str> {
     let (old, new) = (lease.tickets[0].bottom(), ticket.bottom());
     let of_lease = |hash| lease.tickets.iter().any(|ticket| ticket.hash() == hash);
@@ -126,7 +126,7 @@ fn does_not_join(lease: &SiteLease, ticket: &Ticket) -> Option<&'static str> {
         (new.term.start() == lease.term.end(), "by a term that does not begin at its end"),
         (new.units == old.units, "with another number of units"),
         (new.resource == old.resource, "with units of another type"),
-        (new.holder == old.holder, "for somebody else"),
+        (new.holder == old.holder, "for another holder"),
     ];
     rules.into_iter().find_map(|(holds, fault)| (!holds).then_some(fault))
 }

@@ -16,11 +16,12 @@ use tenure_core::model::time::Time;
 pub(super) const LAW: Law = Law {
     id: "S5",
     name: "clock-skew lease safety",
-    statement: "By its own clock a holder takes no units, and at rest believes in none, from one margin \
-                before the end of its lease on; by its own clock a site ends no lease of its own accord \
-                before its end, and none that runs for another cause. While the clocks keep to the margin, \
-                no two holders that are awake believe that they hold a unit, and a site ends no lease that \
-                its holder still believes in. Beyond the margin beliefs may overlap, and S1 still holds.",
+    statement: "By its own clock a holder takes no units, and at rest believes in none, from one \
+                margin before the end of its lease; by its own clock a site ends no lease of its \
+                own accord before its end, nor a running one for any other reason. While the \
+                clocks keep to the margin, no two running holders believe they hold one unit, \
+                and a site ends no lease its holder still believes in. Beyond the margin beliefs \
+                may overlap, and S1 still holds.",
     source: "Gray and Cheriton's leases, bounded drift; Shirako S15, S50, S51",
     on: "facts of sites and guests, each by its own clock; actors at rest; across actors, facts in the \
          order in which they happened",
@@ -33,7 +34,7 @@ pub(super) struct Checker {
     beliefs: BTreeMap<Holder, Belief>,
     by_unit: BTreeMap<(ActorId, UnitId), BTreeSet<Holder>>,
     by_end: BTreeSet<(ActorId, Time, LeaseId)>,
-    /// Counts what happens, to tell what came before what.
+    /// Counts events, to order them.
     step: u64,
     /// When each guest was last seen awake.
     awake: BTreeMap<ActorId, u64>,
@@ -41,7 +42,7 @@ pub(super) struct Checker {
     ended: BTreeMap<(ActorId, LinkHash), u64>,
 }
 
-/// What a guest believes to hold.
+/// What a guest believes it holds.
 struct Belief {
     site: ActorId,
     ticket: LinkHash,
@@ -62,7 +63,7 @@ impl Check for Checker {
         let (name, hash, end, at) = (|| scene.name(), fact.lease, lease.term.end(), scene.at);
         match fact.why {
             CloseReason::TermOver => tally.check(end <= at, || {
-                format!("{} ends lease {hash} at {at} because it is over, which it is at {end}", name())
+                format!("{} ends lease {hash} at {at} as ended, although it ends at {end}", name())
             }),
             CloseReason::Failed(_) => tally.check(!matches!(lease.state, State::Active { .. }), || {
                 format!("{} ends lease {hash}, which runs, because it could not be set up", name())
@@ -167,7 +168,7 @@ impl Checker {
         alone
     }
 
-    /// Nobody else who is awake believes to hold the same units.
+    /// No other running guest believes it holds the same units.
     fn alone(
         &self,
         scene: &Scene<'_>,
@@ -179,7 +180,7 @@ impl Checker {
         if !(model.in_order && model.participants.clocks_hold && model.participants.honest(belief.site)) {
             return Ok(());
         }
-        // Its disk was so slow that the lease was over before it knew that it had it.
+        // Its disk was so slow that the lease had ended before it knew that it had it.
         if !self.knows_better(holder.0, belief) {
             return Ok(());
         }

@@ -12,9 +12,9 @@ use tenure_core::model::slice::LeaseId;
 pub(super) const LAW: Law = Law {
     id: "S6",
     name: "fencing",
-    statement: "The epoch of a unit grows from each step at its site to the next, and from each tenancy to \
-                the next; no site's call is in an older epoch than one before it, and a call that is made \
-                again is the same call. So a node that refuses older epochs never serves a past tenant.",
+    statement: "The epoch of a unit grows with each step at its site and each tenancy; no call \
+                of a site is in an older epoch than an earlier one, and a repeated call is the \
+                same call. So a node that refuses older epochs never serves a past tenant.",
     source: "Chubby's sequencers, fencing tokens; Shirako S21",
     on: "facts of sites and guests; driver calls",
 };

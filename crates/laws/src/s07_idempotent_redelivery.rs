@@ -1,4 +1,4 @@
-//! S7: told once or ten times, it happens once.
+//! S7: an input delivered several times takes effect once.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use tenure_core::ticket::Ticket;
 pub(super) const LAW: Law = Law {
     id: "S7",
     name: "idempotent redelivery",
-    statement: "However often and in whatever order messages come, a ticket becomes one lease, a receipt is \
-                credited once, a grant is taken once; the same question gets the same answer, to the byte; \
-                and a step of a driver is called once for each unit and epoch, but for once more after a \
-                crash.",
+    statement: "However often and in whatever order messages arrive, a ticket becomes one lease, \
+                a receipt is credited once, a grant is accepted once; the same question gets the \
+                same answer, to the byte; a driver step is called once for each unit and epoch, \
+                and once more after a crash.",
     source: "at-most-once effects; Shirako S22, S48",
     on: "facts of all actors; messages; driver calls",
 };
@@ -63,7 +63,7 @@ impl Check for Checker {
         };
         let known = site.and_then(|site| site.leases.get(site.by_ticket.get(&ticket.hash())?));
         // A clock that fell back may bring a forgotten ticket back, and a lease without the extensions
-        // that it had; nobody promises anything then.
+        // that it had; nothing is promised then.
         let clocks_hold = scene.model.participants.clocks_hold;
         let remembered = known.is_some_and(|lease| {
             let names = |lease: &SiteLease| lease.tickets.iter().any(|t| t.hash() == ticket.hash());
@@ -172,7 +172,7 @@ impl Checker {
     }
 }
 
-/// What an answer of somebody's is about, if that can be forgotten.
+/// The subject of an answer, if it can be forgotten.
 fn subject(of: ActorId, message: &Message) -> Option<Subject> {
     match message {
         Message::Granted { request, .. } => Some(Subject::Request(of, *request)),

@@ -1,4 +1,4 @@
-//! S8: what is over stays over.
+//! S8: a closed lease never runs again.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use tenure_core::model::time::Time;
 pub(super) const LAW: Law = Law {
     id: "S8",
     name: "no resurrection",
-    statement: "Nothing happens to a lease, a ticket or a request that is over, but that it is forgotten, \
-                and that not before its end and one margin. A guest's numbers, a broker's serials and the \
-                generations of a delegation only grow.",
+    statement: "A lease, ticket or request that has ended changes no more, except that it is \
+                forgotten, at the earliest one margin after its end. A guest's numbers, a \
+                broker's serial numbers and the generations of a delegation only grow.",
     source: "monotonic state, tombstones; Shirako S51",
     on: "facts of all actors; what is forgotten, while the clocks keep to the margin; the names of requests \
          that are forgotten, where their guest is honest",
@@ -26,7 +26,7 @@ pub(super) const LAW: Law = Law {
 
 #[derive(Default)]
 pub(super) struct Checker {
-    /// What is over, with whether it is forgotten.
+    /// What has ended, with whether it is forgotten.
     over: BTreeMap<Subject, bool>,
     /// The last number of each guest, and the last serial of each broker.
     last: BTreeMap<ActorId, u64>,
@@ -88,7 +88,7 @@ impl Check for Checker {
                 let may_return = scene.model.participants.may_return(subject(id));
                 let gone = record(&id).is_none_or(|record| record.forgotten && may_return);
                 tally.check(gone, || {
-                    format!("{} takes request {id} once more", scene.name())
+                    format!("{} accepts request {id} again", scene.name())
                 })
             }
             Fact::TicketsCut(fact) => {
@@ -141,7 +141,7 @@ impl Check for Checker {
             return Ok(());
         }
         self.over.insert(change.subject, false);
-        // The extensions of a lease are over with it.
+        // The extensions of a lease have ended with it.
         if let Subject::Ticket(site, hash) = change.subject {
             let lease = scene.model.sites.get(&site).and_then(|site| site.leases.get(&hash));
             for ticket in lease.iter().flat_map(|lease| &lease.tickets) {
@@ -156,7 +156,7 @@ impl Checker {
     fn lives(&self, scene: &Scene<'_>, subject: Subject, tally: &mut Tally) -> LawVerdict {
         let over = self.over.get(&subject);
         let dead = over.is_some_and(|forgotten| !forgotten || !scene.model.participants.may_return(subject));
-        tally.check(!dead, || format!("{} goes on with {subject}, which is over", scene.name()))
+        tally.check(!dead, || format!("{} continues with {subject}, which has ended", scene.name()))
     }
 
     fn forgotten(

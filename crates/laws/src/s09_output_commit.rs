@@ -17,10 +17,10 @@ use tenure_core::model::time::Time;
 pub(super) const LAW: Law = Law {
     id: "S9",
     name: "output commit",
-    statement: "Every message and every driver call follows from facts that are durable when it leaves: the \
-                fact that its number names, and what it says; nobody asks for what it does not wait for. \
-                A message with the same sender and number \
-                never changes its bytes, whatever crashes; only an answer that binds nobody may.",
+    statement: "Every message and driver call follows from facts that are durable when it \
+                leaves, in number and content; no actor asks for what it does not wait for. A \
+                message with one sender and number never changes its bytes, whatever crashes, \
+                except an answer without commitment.",
     source: "pessimistic message logging, no orphan processes; Shirako S46",
     on: "messages; driver calls",
 };
@@ -108,7 +108,7 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
             Subject::Request(id) => {
                 let record = model.brokers.get(&from).and_then(|broker| broker.requests.get(id));
                 let state = record.map(|record| &record.state);
-                matches!(state, Some(AtBroker::Refused { refusal: said }) if said == refusal)
+                matches!(state, Some(AtBroker::Refused { refusal: recorded }) if recorded == refusal)
             }
             Subject::Delegation(_) => false,
         },
@@ -137,7 +137,7 @@ fn site_says(site: &SiteModel, to: ActorId, message: &Message, binding: bool) ->
         }
         Message::Closed { ticket, receipts, .. } => {
             let lease = site.by_ticket.get(ticket).and_then(|lease| site.leases.get(lease));
-            // Of what it never took, or has forgotten, it may say that it is over.
+            // Of what it never took, or has forgotten, it may say that it has ended.
             let over = lease.map_or(!binding, |lease| matches!(lease.state, AtSite::Closed { .. }));
             over && receipts.iter().all(|receipt| site.vouches(receipt))
         }
@@ -199,7 +199,7 @@ fn guest_says(guest: &GuestModel, (to, at): (ActorId, Time), message: &Message) 
         }
         Message::Close { tickets } => tickets.first().is_some_and(|first| {
             let Some(AtGuest::Closing { tickets: all }) = state(first.hash()) else { return false };
-            // Extensions that were over by then have nothing to give back.
+            // Extensions that had ended by then have nothing to give back.
             let mut ahead = all.iter().skip(1).filter(|t| at < t.bottom().term.end());
             let same = all.first() == Some(first) && tickets[1..].iter().all(|t| ahead.next() == Some(t));
             first.site() == to && same && ahead.next().is_none()

@@ -19,22 +19,22 @@ use tenure_core::model::time::Time;
 pub(super) const LAW: Law = Law {
     id: "S10",
     name: "durable acknowledgements",
-    statement: "Journals only grow, and an actor comes back with all that was durable. Whatever one actor has \
-                in its journal on the word of an honest other is in that one's journal too: tickets in \
-                their issuers', leased units, receipts and refusals in their site's, credits in their \
-                broker's, redeemed tickets in their holder's.",
+    statement: "Journals only grow, and an actor recovers with all durable facts. A statement of \
+                another honest actor in a journal is also in that actor's journal: tickets in \
+                their issuers', leased units, receipts and refusals in their site's, credits in \
+                their broker's, redeemed tickets in their holder's.",
     source: "recoverability; Shirako S46, S47",
     on: "facts of all actors, of each pair whose journals are there; recoveries",
 };
 
 #[derive(Default)]
 pub(super) struct Checker {
-    /// Words that nobody has been found to stand by; where facts come by clocks that differ, their
-    /// cause may follow.
+    /// Statements without a matching fact of their author so far; where facts carry times of differing
+    /// clocks, their cause may follow.
     open: Vec<(ActorId, Promise)>,
 }
 
-/// What somebody has in its journal on the word of somebody else.
+/// A statement of another actor that an actor has in its journal.
 #[derive(Debug)]
 enum Promise {
     /// A link that its issuer cut or issued.
@@ -161,7 +161,7 @@ impl Check for Checker {
 }
 
 impl Checker {
-    /// Somebody honest must stand by a word, now or, where the order is not known, in the end.
+    /// An honest author must have a matching fact, now or, where the order is not known, in the end.
     fn record(&mut self, scene: &Scene<'_>, promise: Promise, tally: &mut Tally) -> LawVerdict {
         let model = scene.model;
         if !model.participants.honest(promise.speaker()) {
@@ -210,7 +210,7 @@ impl Promise {
                 Some(Role::ServiceManager) => {
                     model.guests.get(holder).is_some_and(|guest| guest.tickets.contains_key(hash))
                 }
-                // Nobody else honest shows a ticket to a site.
+                // No other honest actor shows a ticket to a site.
                 Some(Role::Broker | Role::SiteAuthority) | None => false,
             },
             Self::Receipt(receipt) => {

@@ -5,9 +5,9 @@ use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 pub(super) const LAW: Law = Law {
     id: "S11",
     name: "replay determinism",
-    statement: "Every fact follows from the ones before it in its journal, by the machines of the lease. \
-                An actor that comes back from its journal is the one that went: it owes the same work in \
-                the same bytes, and has the same deadlines.",
+    statement: "Every fact follows from those before it in its journal, by the state machines. A \
+                recovered actor equals the one that crashed, with the same pending work in the \
+                same bytes, and the same deadlines.",
     source: "determinism of state-machine replication; Shirako S18, S56",
     on: "facts of all actors; recoveries",
 };

@@ -10,10 +10,10 @@ use tenure_core::model::slice::{LeaseId, RequestId};
 pub(super) const LAW: Law = Law {
     id: "S12",
     name: "joint legality",
-    statement: "The states of a lease at its guest, of the request at the broker that cut its first ticket, \
-                and of that ticket at its site are together one of the triples that the model check \
-                reaches. Where somebody is dishonest, a ticket that is over may be credited before its \
-                holder knows.",
+    statement: "The states of a lease at its guest, of its request at the broker, and of its \
+                ticket at the site form one of the triples that the model check reaches. With \
+                dishonest actors, a ticket that has ended may be credited before its holder \
+                knows.",
     source: "refinement, agreement; Shirako S44, S45",
     on: "facts of all three, in the order in which they happened, after each input, while the clocks keep \
          to the margin",
@@ -91,8 +91,8 @@ impl Checker {
         self.legal.contains(&triple) || model.participants.has_adversaries() && self.was_credited(triple)
     }
 
-    /// A receipt is its site's word, whoever shows it. A crook that reads others' messages can have it
-    /// credited before the holder has heard that the ticket came back.
+    /// A receipt is its site's statement, no matter who shows it. An adversary that reads others' messages
+    /// can have it credited before the holder has received it.
     fn was_credited(&self, [guest, broker, site]: Triple<'_>) -> bool {
         let over = [NOTHING, "Closed"].contains(&site);
         broker == "Returned" && over && self.legal.contains(&[guest, "Granted", site])

@@ -15,10 +15,10 @@ use tenure_core::ticket::Ticket;
 pub(super) const LAW: Law = Law {
     id: "S13",
     name: "provenance",
-    statement: "Every ticket that an honest actor takes for good is a chain of valid signatures: at a site \
-                from its own key, at a broker or a guest from a site's to its own; what a broker cuts, it \
-                signs. A guest takes only what it asked for, and a site acts on a ticket only if its \
-                holder showed it.",
+    statement: "Every ticket that an honest actor accepts is a chain of valid signatures: at a \
+                site from its own key, at a broker or guest from a site's key to its own; a \
+                broker signs what it issues. A guest accepts only what it requested, and a site \
+                acts on a ticket only for its holder.",
     source: "unforgeability, chain of custody; Shirako S11, S12, S13",
     on: "every ticket in a fact; facts of sites and guests; messages",
 };
@@ -108,13 +108,13 @@ impl Check for Checker {
         tally.check(mine, || {
             let (name, site) = (scene.name(), scene.model.name(ticket.site()));
             let holder = scene.model.name(bottom.holder);
-            format!("{name} takes ticket {hash} for good, from {site} to {holder}")
+            format!("{name} accepts ticket {hash}, from {site} to {holder}")
         })?;
         for link in ticket.links() {
             let good = self.is_good(scene, link);
             tally.check(good, || {
                 let (name, issuer) = (scene.name(), scene.model.name(link.issuer));
-                format!("{name} takes ticket {hash} for good, with a link that {issuer} never signed")
+                format!("{name} accepts ticket {hash}, with a link that {issuer} never signed")
             })?;
         }
         Ok(())

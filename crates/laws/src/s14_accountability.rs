@@ -1,4 +1,4 @@
-//! S14: who hands on too much is convicted, and nobody else.
+//! S14: an issuer that hands on too much can be convicted, and only such an issuer.
 
 use super::{Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::site_authority::facts::{Fact, TicketRefused};
@@ -7,9 +7,9 @@ use tenure_core::wire::refusal::Refusal;
 pub(super) const LAW: Law = Law {
     id: "S14",
     name: "accountability",
-    statement: "When a site refuses a ticket because others came first, its evidence convicts an issuer off \
-                line, and never an honest one. A ticket that only honest actors handed on is never refused \
-                for good.",
+    statement: "When a site refuses a ticket because its parent is used up, the evidence \
+                convicts an issuer offline, and never an honest one. A ticket that only honest \
+                actors handed on is never refused for good.",
     source: "PeerReview's completeness and accuracy; Shirako S07, S12",
     on: "facts of sites",
 };
@@ -45,7 +45,7 @@ fn evidence_convicts_the_guilty(
     let verdict = evidence.convicts(participants.scheme, &[]);
     tally.check(verdict.is_ok(), || {
         let fault = verdict.as_ref().err().map_or_else(String::new, ToString::to_string);
-        format!("{} refuses ticket {hash} with evidence that convicts nobody: {fault}", scene.name())
+        format!("{} refuses ticket {hash} with evidence that convicts no actor: {fault}", scene.name())
     })?;
     let Ok(guilty) = verdict else { return Ok(()) };
     tally.check(!participants.honest(guilty), || {

@@ -15,11 +15,11 @@ use tenure_core::ticket::link::LinkHash;
 pub(super) const LAW: Law = Law {
     id: "S15",
     name: "no orphan units",
-    statement: "Every unit is exactly one of free, on one lease, on its way back, or quarantined, and their \
-                counts are the stock. A unit that is withdrawn was free or quarantined. A unit that is on a lease is one that the lease has, and a lease that \
-                is over has none. A unit is set up for each lease that goes active with it, and cleaned \
-                before that if it was ever set up. When a site rests, its driver was called for every unit \
-                that is on its way anywhere.",
+    statement: "Every unit is exactly one of free, on one lease, being returned, or quarantined, \
+                and their counts are the stock. A withdrawn unit was free or quarantined. A unit \
+                on a lease is one that the lease has, and an ended lease has none. A unit is set \
+                up for each lease that goes active with it, and cleaned before if it was ever \
+                set up. When a site rests, its driver was called for every unit in transition.",
     source: "leak freedom, conservation of the inventory; Shirako S15, S53",
     on: "facts of sites; driver calls, when a site is at rest",
 };
@@ -30,15 +30,15 @@ pub(super) struct Checker {
     counts: BTreeMap<(ActorId, Name), BTreeMap<&'static str, u32>>,
     /// The units of each site for which a step began and no driver was called yet.
     uncalled: BTreeMap<ActorId, BTreeSet<UnitId>>,
-    /// What becomes of each unit, told from the facts alone and by no machine.
-    lives: BTreeMap<(ActorId, UnitId), Life>,
+    /// The state of each unit, derived from the facts alone, without a state machine.
+    lives: BTreeMap<(ActorId, UnitId), UnitHistory>,
     /// The units on each lease, in the same way.
     on: BTreeMap<(ActorId, LinkHash), BTreeSet<UnitId>>,
 }
 
-/// What becomes of a unit.
+/// The state of a unit.
 #[derive(Default)]
-struct Life {
+struct UnitHistory {
     /// The lease it is on, or that waits for it.
     tenant: Option<LinkHash>,
     /// The lease it is being set up for.
@@ -239,7 +239,7 @@ impl Checker {
     }
 }
 
-/// The step that a unit is in, whoever waits for it.
+/// The step that a unit is in, no matter which lease waits for it.
 fn step(word: &'static str) -> &'static str {
     word.split('+').next().unwrap_or(word)
 }
@@ -278,6 +278,6 @@ fn a_lease_that_is_over_has_no_units(
     let kept = units.iter().find(|&&unit| model.tenant(unit) == Some(hash));
     tally.check(kept.is_none(), || {
         let unit = kept.map_or_else(String::new, |&unit| scene.model.unit(scene.actor, unit));
-        format!("{unit} is still on lease {hash}, which is over")
+        format!("{unit} is still on lease {hash}, which has ended")
     })
 }

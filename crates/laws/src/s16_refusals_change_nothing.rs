@@ -14,8 +14,9 @@ use tenure_core::model::time::Time;
 pub(super) const LAW: Law = Law {
     id: "S16",
     name: "refusals change nothing",
-    statement: "An input that makes no fact leaves its actor as it was. Whoever is refused without a fact has \
-                nothing there that such a fact is known of. A refused extension leaves its lease as it was.",
+    statement: "An input without a fact leaves its actor unchanged. If an actor is refused \
+                without a fact, the refuser has no record of what it asked about. A refused \
+                extension leaves its lease unchanged.",
     source: "failure atomicity, non-interference; Shirako S35",
     on: "inputs without facts; messages; facts of guests",
 };

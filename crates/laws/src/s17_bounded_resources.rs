@@ -14,8 +14,8 @@ use tenure_core::ticket::{MAX_DEPTH, Ticket};
 pub(super) const LAW: Law = Law {
     id: "S17",
     name: "bounded resources",
-    statement: "What a journal takes in is within the limits of the protocol: links of a ticket, constraints \
-                of a link, items of a request, memos, requests that wait. So is every message.",
+    statement: "Journals and messages stay within the limits of the protocol: links of a ticket, \
+                constraints of a link, items of a request, memos, waiting requests.",
     source: "resource exhaustion, RUSTSEC-2023-0053",
     on: "facts of all actors; messages",
 };
@@ -97,5 +97,5 @@ fn within(
     (what, n, most): (&str, usize, usize),
     tally: &mut Tally,
 ) -> LawVerdict {
-    tally.check(n <= most, || format!("{} takes in {n} {what}, more than {most}", scene.name()))
+    tally.check(n <= most, || format!("{} records {n} {what}, more than {most}", scene.name()))
 }

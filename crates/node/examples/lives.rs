@@ -9,7 +9,7 @@
 //!
 //! In a life a guest asks for a unit, has it joined, and gives it back. Site, broker and guest sign and sync
 //! all of it; drivers do nothing. `full` keeps so many LIVES under way; `paced` begins one at fixed instants,
-//! however long the others take; `hold` begins leases that stay, and starts the deployment anew with them.
+//! however long the others take; `hold` begins leases that stay, and starts the deployment again with them.
 //! Each prints one line of JSON.
 
 #![allow(clippy::print_stdout, reason = "it is what the example is for")]
@@ -50,7 +50,7 @@ const UNITS: u32 = 4096;
 const ITEMS: usize = 10;
 
 /// How long the slowest life may take, and a deployment to begin or to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long it may take to begin leases that stay, and to come back with them.
 const PATIENCE_TO_HOLD: Duration = Duration::from_secs(1800);
 
@@ -66,14 +66,14 @@ enum Await {
 impl Awaited {
     /// Waits until the fact about a lease has happened.
     async fn of(&self, lease: LeaseId) {
-        let (tell, told) = oneshot::channel();
-        let before = self.0.borrow_mut().insert(lease, Await::Waits(tell));
+        let (sender, received) = oneshot::channel();
+        let before = self.0.borrow_mut().insert(lease, Await::Waits(sender));
         if let Some(Await::Happened) = before {
             self.0.borrow_mut().remove(&lease);
             return;
         }
-        let told = tokio::time::timeout(PATIENCE, told).await;
-        told.expect("the life goes on in time").expect("the facts go on");
+        let received = tokio::time::timeout(TIMEOUT, received).await;
+        received.expect("the life goes on in time").expect("the facts go on");
     }
 
     fn happens(&self, lease: LeaseId) {
@@ -84,7 +84,7 @@ impl Awaited {
         }
     }
 
-    /// No more facts come: whoever waits is told so.
+    /// No more facts come: all waiters are notified.
     fn end(&self) {
         self.0.borrow_mut().clear();
     }
@@ -127,7 +127,7 @@ fn main() {
 
 /// How long a measurement of so many seconds may take: to begin, to measure, to let lives end, to stop.
 fn lasting(seconds: u32) -> Duration {
-    Duration::from_secs(seconds.into()) + 3 * PATIENCE
+    Duration::from_secs(seconds.into()) + 3 * TIMEOUT
 }
 
 /// Measures; one that does not end in time has failed.
@@ -228,9 +228,9 @@ async fn hold(folder: &Path, leases: u32) {
 /// Asks for as many as the guest takes; asks again where it is busy.
 async fn ask_for_all(guest: &Handle, leases: u32) {
     for _ in 0..leases as usize / ITEMS {
-        let mut wish = ask(1, now(), Span::DAY);
-        wish.items = vec![wish.items[0].clone(); ITEMS];
-        while let Err(busy) = guest.command(GuestCommand::Ask(wish.clone())).await {
+        let mut request = ask(1, now(), Span::DAY);
+        request.items = vec![request.items[0].clone(); ITEMS];
+        while let Err(busy) = guest.command(GuestCommand::Ask(request.clone())).await {
             assert!(matches!(busy, HostError::Busy(_)), "{busy}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -333,10 +333,10 @@ mod tests {
         block_on(&actix::System::new(), async {
             awaited.happens(lease);
             awaited.of(lease).await;
-            let (waits, tells) = (awaited.clone(), awaited.clone());
+            let (waits, notifies) = (awaited.clone(), awaited.clone());
             let waiter = actix::spawn(async move { waits.of(lease).await });
             tokio::task::yield_now().await;
-            tells.happens(lease);
+            notifies.happens(lease);
             waiter.await.unwrap();
             assert!(awaited.0.borrow().is_empty());
         });

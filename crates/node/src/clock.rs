@@ -62,7 +62,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// Takes in what the clock shows so long after the other began.
+    /// Adds a reading of the clock, with the time since the other began.
     fn see(&mut self, now: Time, elapsed: Span) {
         let origin = now.minus(elapsed);
         let by = origin.since(self.origin.replace(origin).unwrap_or(origin));
@@ -149,7 +149,7 @@ impl Clock for FastClock {
         duration(span) / self.factor
     }
 
-    /// Goes on from `time`: after a restart it would else be behind its own journals for a long while.
+    /// Continues from `time`: after a restart it would else be behind its own journals for a long while.
     fn not_before(&self, time: Time) {
         let mut origin = self.origin.lock().unwrap_or_else(PoisonError::into_inner);
         let behind = time.since(self.since(*origin));
@@ -159,7 +159,7 @@ impl Clock for FastClock {
     }
 }
 
-/// A clock that stands until somebody moves it on: a [`Conductor`](crate::host::conductor::Conductor).
+/// A clock that stands until it is advanced: a [`Conductor`](crate::host::conductor::Conductor).
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     now: AtomicI64,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_is_told_from_one_that_goes_on() {
+    fn a_clock_that_is_set_is_distinguished_from_one_that_goes_on() {
         let mut steps = Steps::default();
         let began = Time::from_secs(1_000_000);
         for (elapsed, shown, last) in [

@@ -1,6 +1,6 @@
 //! Deployments: which actors this process runs, started, watched and stopped together.
 //!
-//! Where the settings come from is somebody else's business: a [`Deployment`] is made of what is already
+//! Where the settings come from is up to the caller: a [`Deployment`] is made of what is already
 //! built. Start one inside a running `actix::System`.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use crate::host::{Card, Conditions, Handle, Host, HostFailure, Limits, Part, Surroundings};
+use crate::host::{ActorInfo, Conditions, Handle, Host, HostFailure, Limits, Part, Surroundings};
 use crate::journal::{Disk, JournalError, SystemDisk};
 use crate::metrics::Metrics;
 use crate::transport::{Exchange, Line};
@@ -32,22 +32,22 @@ pub struct Deployment {
     pub limits: Limits,
 }
 
-/// Why a deployment did not start, or does not go on.
+/// Why a deployment did not start, or does not continue.
 #[derive(Debug, Error)]
-#[error("{} `{}`: {cause}", card.role, card.name)]
+#[error("{} `{}`: {cause}", info.role, info.name)]
 pub struct Down {
     /// Which actor it is.
-    pub card: Card,
+    pub info: ActorInfo,
     /// Why it cannot work.
     pub cause: HostFailure,
 }
 
-/// Why a deployment did not stop in good order. Nothing acknowledged is lost by that.
+/// Why a deployment did not stop in good order. Nothing acknowledged is lost.
 #[derive(Debug, Error)]
-#[error("{} `{}`: {cause}", card.role, card.name)]
+#[error("{} `{}`: {cause}", info.role, info.name)]
 pub struct BadStop {
     /// Which actor it is.
-    pub card: Card,
+    pub info: ActorInfo,
     /// What its journal says.
     pub cause: Arc<JournalError>,
 }
@@ -57,7 +57,7 @@ pub struct Running {
     handles: BTreeMap<(Role, Name), Handle>,
     threads: Vec<Arbiter>,
     metrics: Metrics,
-    given_up: mpsc::UnboundedReceiver<(Card, HostFailure)>,
+    given_up: mpsc::UnboundedReceiver<(ActorInfo, HostFailure)>,
 }
 
 impl Deployment {
@@ -75,7 +75,7 @@ impl Deployment {
     /// As [`start`](Self::start).
     pub async fn start_on(self, disk: Arc<dyn Disk + Sync>) -> Result<Running, Down> {
         let exchange = Exchange::new();
-        let (tell, given_up) = mpsc::unbounded_channel();
+        let (sender, given_up) = mpsc::unbounded_channel();
         let metrics = Metrics::new();
         let around = Surroundings {
             limits: self.limits,
@@ -83,28 +83,28 @@ impl Deployment {
             transport: Arc::new(exchange.clone()),
             metrics: metrics.clone(),
             disk,
-            given_up: tell,
+            given_up: sender,
         };
         let threads: Vec<Arbiter> =
             (0..self.threads.get().min(self.parts.len())).map(|_| Arbiter::new()).collect();
         let mut running = Running { handles: BTreeMap::new(), threads, metrics, given_up };
         let mut starting = Vec::new();
         for (index, part) in self.parts.into_iter().enumerate() {
-            let (card, conditions) = (part.card.clone(), Conditions::default());
+            let (info, conditions) = (part.info.clone(), Conditions::default());
             let thread = &running.threads[index % running.threads.len()];
             let (host, ready) =
                 Host::start_on(&thread.handle(), part, around.clone(), conditions.clone());
             let line =
-                Line { parcels: host.clone().recipient(), greetings: host.clone().recipient() };
-            exchange.connect(card.id, line);
-            let handle = Handle::new(card.clone(), host, conditions);
-            running.handles.insert((card.role, card.name.clone()), handle);
-            starting.push((card, ready));
+                Line { packets: host.clone().recipient(), greetings: host.clone().recipient() };
+            exchange.connect(info.id, line);
+            let handle = Handle::new(info.clone(), host, conditions);
+            running.handles.insert((info.role, info.name.clone()), handle);
+            starting.push((info, ready));
         }
-        for (card, ready) in starting {
+        for (info, ready) in starting {
             if let Ok(Err(cause)) = ready.await {
                 drop(running.stop().await);
-                return Err(Down { card, cause });
+                return Err(Down { info, cause });
             }
         }
         Ok(running)
@@ -127,10 +127,10 @@ impl Running {
         &self.metrics
     }
 
-    /// Waits until an actor has given up for good. The others go on.
+    /// Waits until an actor has given up for good. The others continue.
     pub async fn down(&mut self) -> Down {
         match self.given_up.recv().await {
-            Some((card, cause)) => Down { card, cause },
+            Some((info, cause)) => Down { info, cause },
             None => std::future::pending().await,
         }
     }
@@ -144,8 +144,8 @@ impl Running {
         let mut stopped = Ok(());
         for handle in self.handles.values() {
             if let Err(cause) = handle.stop().await {
-                let card = handle.card().clone();
-                stopped = stopped.and(Err(BadStop { card, cause }));
+                let info = handle.info().clone();
+                stopped = stopped.and(Err(BadStop { info, cause }));
             }
         }
         stopped

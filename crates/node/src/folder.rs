@@ -1,4 +1,4 @@
-//! The data folder, which nobody but its owner may enter: whoever can read a journal can lock it too.
+//! The data folder, which no one but its owner may enter: anyone who can read a journal can lock it too.
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io;
@@ -10,7 +10,7 @@ use tracing::warn;
 const PRIVATE: u32 = 0o700;
 const STICKY: u32 = 0o1000;
 
-/// What tells a data folder from others.
+/// Marks a folder as a data folder.
 const MARKS: [&str; 3] = ["lock", "keys", "journals"];
 
 /// Makes a data folder, whatever the umask, or closes one that is there to other users.

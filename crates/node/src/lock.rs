@@ -24,8 +24,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Held as long as what it locks is in use; the system gives it back when the process dies.
 ///
 /// The lock is on a file of its own: closing any other descriptor of a database file would drop the
-/// locks that SQLite has on it. The file stays when the lock is gone, since whoever removes it could
-/// remove the one that somebody has just locked.
+/// locks that SQLite has on it. The file stays when the lock is gone, since anyone who removes it could
+/// remove the one that someone has just locked.
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "held, not used")] File);
 
@@ -55,7 +55,7 @@ impl fmt::Display for Holder {
 /// Why a lock was not taken.
 #[derive(Debug)]
 pub(crate) enum LockError {
-    /// Somebody else holds it.
+    /// Another process holds it.
     Held(Holder),
     /// The system fails.
     System(io::Error),

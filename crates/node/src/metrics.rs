@@ -17,7 +17,7 @@ use tenure_core::runtime::{Entry, Fact, Input};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::machine::State;
 
-use crate::host::Card;
+use crate::host::ActorInfo;
 
 type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter>;
@@ -102,15 +102,15 @@ impl Metrics {
     }
 
     /// Whether an actor runs on its disk reserve because its disk is full.
-    pub(crate) fn disk_full(&self, card: &Card) -> bool {
-        let labels = vec![("actor", card.name.to_string()), ("role", card.role.to_string())];
+    pub(crate) fn disk_full(&self, info: &ActorInfo) -> bool {
+        let labels = vec![("actor", info.name.to_string()), ("role", info.role.to_string())];
         self.families.full.get_or_create(&labels).get() == 1
     }
 
     /// The figures of one host.
-    pub(crate) fn of(&self, card: &Card) -> HostMetrics {
+    pub(crate) fn of(&self, info: &ActorInfo) -> HostMetrics {
         let f = &self.families;
-        let labels = || vec![("actor", card.name.to_string()), ("role", card.role.to_string())];
+        let labels = || vec![("actor", info.name.to_string()), ("role", info.role.to_string())];
         let with = |key: &'static str, value: &str| {
             let mut labels = labels();
             labels.push((key, value.to_owned()));

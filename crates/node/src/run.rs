@@ -34,7 +34,7 @@ pub const SOCKET: &str = "tenure.sock";
 const LOOK: Duration = Duration::from_millis(20);
 const MOST_LOOKS: u32 = 250;
 
-/// Why a deployment did not run, or does not go on.
+/// Why a deployment did not run, or does not continue.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// It cannot be built.
@@ -80,8 +80,8 @@ pub enum RunError {
         /// What it says.
         cause: HostError,
     },
-    /// Signals cannot be heard.
-    #[error("signals cannot be heard: {0}")]
+    /// Signal handlers cannot be installed.
+    #[error("signal handlers cannot be installed: {0}")]
     Signals(io::Error),
 }
 
@@ -96,7 +96,7 @@ impl RunError {
             Self::Down(down) => match &down.cause {
                 HostFailure::Journal(error) => Some(error.help().to_owned()),
                 HostFailure::RolledBack { .. } => Some(
-                    "an actor must not go on from a part of its past; where the newest journal is \
+                    "an actor must not continue from a part of its past; where the newest journal is \
                      lost for good, give the actor a new key and so a new name to its peers"
                         .to_owned(),
                 ),
@@ -131,8 +131,8 @@ impl From<BadStop> for RunError {
     }
 }
 
-/// Runs a deployment that keeps its data in the folder `data`, until the process is told to stop by
-/// SIGTERM or SIGINT; leases live on, and the next start takes them up where they were. `ready` is called
+/// Runs a deployment that keeps its data in the folder `data`, until the process is stopped by
+/// SIGTERM or SIGINT; leases stay, and the next start takes them up where they were. `ready` is called
 /// once commands are taken.
 ///
 /// # Errors
@@ -164,7 +164,7 @@ async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), 
         }
     };
     for (name, manager) in &config.service_managers {
-        let handle = running.handles().find(|handle| handle.card().name == *name);
+        let handle = running.handles().find(|handle| handle.info().name == *name);
         if let (Some(demand), Some(handle)) = (manager.demand.clone(), handle) {
             actix::spawn(follow(handle.clone(), demand, Arc::clone(&clock)));
         }
@@ -219,7 +219,7 @@ async fn withdraw_surplus(config: &Config, running: &Running) -> Result<(), RunE
 }
 
 /// Waits a while until the brokers hold what the sites delegate: after the very first start, or one that
-/// brought units, a request could come before, and be told that there is nothing.
+/// brought units, a request could come before, and find no units.
 async fn delegated(running: &Running) {
     for _ in 0..MOST_LOOKS {
         let mut settled = true;
@@ -248,14 +248,14 @@ async fn serve(listener: UnixListener, app: Rc<AppState>) {
         let mut only = JoinSet::new();
         only.spawn_local(server);
         if let Some(Err(error)) = only.join_next().await {
-            error!("commands were not taken any more, and are again: {error}");
+            error!("the control API accepts connections again after: {error}");
         }
         tokio::time::sleep(LOOK).await;
     }
 }
 
 /// Opens the socket for its owner alone. One that a killed process left behind is removed: the data folder
-/// is locked by now, so nobody else can be listening.
+/// is locked by now, so no other process can be listening.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -266,11 +266,11 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Tells a service manager of a made-up demand.
+/// Feeds a synthetic demand to a service manager.
 async fn follow(handle: Handle, demand: Demand, clock: Arc<dyn Clock>) {
     for value in demand.values.iter().cycle() {
         if let Err(error) = handle.observe(demand.signal.clone(), *value).await {
-            warn!("the demand of {}: {error}", handle.card().name);
+            warn!("the demand of {}: {error}", handle.info().name);
         }
         tokio::time::sleep(clock.outside(demand.every)).await;
     }

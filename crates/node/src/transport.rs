@@ -11,7 +11,7 @@ use tracing::debug;
 /// A sealed message on its way, with what is written on the outside. Only what is sealed counts; the rest
 /// finds the way and an order.
 #[derive(Clone, Debug)]
-pub struct Parcel {
+pub struct Packet {
     /// Who sends it.
     pub from: ActorId,
     /// Who is to have it.
@@ -24,7 +24,7 @@ pub struct Parcel {
     pub sealed: Sealed,
 }
 
-impl actix::Message for Parcel {
+impl actix::Message for Packet {
     type Result = ();
 }
 
@@ -36,15 +36,15 @@ pub struct Greeting {
     /// To whom.
     pub to: ActorId,
     /// What.
-    pub says: Says,
+    pub says: GreetingKind,
 }
 
 /// The words of a [`Greeting`].
 #[derive(Clone, Debug)]
-pub enum Says {
-    /// "I am back: what is the last that you have heard of me?"
+pub enum GreetingKind {
+    /// Sent after a start: asks for the newest message received from the sender.
     Hello,
-    /// "This is." Signed by whoever asked, or nothing yet.
+    /// The reply: the newest message signed by the asker, if there is one.
     Watermarks(Option<Sealed>),
 }
 
@@ -54,8 +54,8 @@ impl actix::Message for Greeting {
 
 /// Carries messages. It may lose them: a sender that needs an answer repeats.
 pub trait Transport: Send + Sync {
-    /// Takes a parcel on its way, without waiting. Answers whether it got anywhere.
-    fn send(&self, parcel: Parcel) -> bool;
+    /// Sends a packet without waiting; returns whether a receiver accepted it.
+    fn send(&self, packet: Packet) -> bool;
 
     /// As [`send`](Self::send), for a greeting.
     fn greet(&self, greeting: Greeting) -> bool;
@@ -71,7 +71,7 @@ pub struct Exchange {
 #[derive(Clone)]
 pub struct Line {
     /// Takes its messages.
-    pub parcels: Recipient<Parcel>,
+    pub packets: Recipient<Packet>,
     /// Takes its greetings.
     pub greetings: Recipient<Greeting>,
 }
@@ -89,14 +89,14 @@ impl Exchange {
 }
 
 impl Transport for Exchange {
-    /// A receiver whose mailbox is full or gone does not get it, nor does one that nobody knows.
-    fn send(&self, parcel: Parcel) -> bool {
+    /// A receiver whose mailbox is full or gone does not get it, nor does an unknown receiver.
+    fn send(&self, packet: Packet) -> bool {
         let lines = self.lines.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(line) = lines.get(&parcel.to) else {
-            debug!(to = %parcel.to, kind = parcel.kind, "nobody has that id: dropped");
+        let Some(line) = lines.get(&packet.to) else {
+            debug!(to = %packet.to, kind = packet.kind, "dropped: no actor has this id");
             return false;
         };
-        line.parcels.try_send(parcel).is_ok()
+        line.packets.try_send(packet).is_ok()
     }
 
     fn greet(&self, greeting: Greeting) -> bool {

@@ -58,9 +58,9 @@ fn who_asks_nothing_or_half_of_something_is_hung_up_on() {
         for begun in ["", "{\"do\":", "{\"do\":\"status\"}\n"] {
             let mut connection = connect(socket).await;
             connection.get_mut().write_all(begun.as_bytes()).await.unwrap();
-            let mut told = String::new();
-            connection.read_to_string(&mut told).await.unwrap();
-            assert_eq!(told.lines().count(), begun.lines().filter(|l| l.ends_with('}')).count());
+            let mut answers = String::new();
+            connection.read_to_string(&mut answers).await.unwrap();
+            assert_eq!(answers.lines().count(), begun.lines().filter(|l| l.ends_with('}')).count());
         }
     });
 }

@@ -73,14 +73,14 @@ fn a_command_that_cannot_be_carried_out_says_why() {
 
 #[test]
 fn a_mapper_that_panics_costs_a_round_and_not_the_actor() {
-    struct Nervous;
-    impl ServiceManagerMapper for Nervous {
+    struct PanickingMapper;
+    impl ServiceManagerMapper for PanickingMapper {
         fn decide(&self, _: &View) -> Decision {
             panic!("too much to decide")
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    let plans = Plans { guest: || Box::new(Nervous), ..Plans::default() };
+    let plans = Plans { guest: || Box::new(PanickingMapper), ..Plans::default() };
     block_on(&actix::System::new(), async {
         let running = start(folder.path(), &plans).await;
         let guest = of(&running, Role::ServiceManager);
@@ -153,7 +153,7 @@ fn what_happens_is_counted() {
 async fn live(running: &Running) {
     let guest = of(running, Role::ServiceManager);
     let asked = guest.command(GuestCommand::Ask(ask(1, now(), Span::HOUR))).await;
-    let lease = asked.expect("it takes a wish").lease().expect("a lease is asked for");
+    let lease = asked.expect("it takes a request").lease().expect("a lease is asked for");
     until(&guest, lease, "Active").await;
     guest.command(GuestCommand::Close { lease }).await.expect("it takes a close");
     until(&guest, lease, "Closed").await;
@@ -171,22 +171,24 @@ fn an_actor_whose_journal_was_put_back_from_an_older_copy_is_stopped_by_its_own_
             live(&running).await;
             running.stop().await.unwrap();
             std::fs::copy(&journal, &copy).unwrap();
-            // With its newest journal an actor goes on.
+            // With its newest journal an actor continues.
             let running = start(folder.path(), &Plans::default()).await;
             live(&running).await;
             running.stop().await.unwrap();
             std::fs::copy(&copy, &journal).unwrap();
             let mut running = start_with_anything(folder.path(), &Plans::default()).await;
             let down = running.down().await;
-            assert_eq!(down.card.name.as_str(), name);
-            let HostFailure::RolledBack { said, holds, .. } = down.cause else { panic!("{down}") };
-            assert!(said > holds, "{said} {holds}");
+            assert_eq!(down.info.name.as_str(), name);
+            let HostFailure::RolledBack { witnessed, holds, .. } = down.cause else {
+                panic!("{down}")
+            };
+            assert!(witnessed > holds, "{witnessed} {holds}");
             running.stop().await.unwrap();
         });
     }
 }
 
-/// Starts the parts, whatever becomes of them.
+/// Starts the parts, whether or not that succeeds.
 async fn start_with_anything(folder: &std::path::Path, plans: &Plans) -> Running {
     let clock: Arc<dyn Clock> = Arc::new(WallClock::new());
     let threads = NonZeroUsize::new(plans.threads).expect("at least one thread");

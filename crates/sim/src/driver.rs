@@ -13,7 +13,7 @@ use crate::scenario::Delay;
 #[derive(Clone, Debug)]
 pub(crate) struct NullDriver {
     chance: Chance,
-    /// Tells the drivers of one run apart.
+    /// Distinguishes the drivers of one run.
     owner: u64,
     /// Setup at a site, join at a guest.
     begin: Delay,

@@ -28,7 +28,7 @@ use thiserror::Error;
 
 use self::agenda::Agenda;
 use crate::metrics::Metrics;
-use crate::network::{Network, Parcel};
+use crate::network::{Network, Packet};
 use crate::participants::{Member, Plugins, assemble};
 use crate::report::{Report, RunVerdict, Series};
 use crate::scenario::Scenario;
@@ -57,7 +57,7 @@ pub struct Kept<'a> {
     pub entries: &'a [Entry],
 }
 
-/// Whoever keeps the facts of a run; an error ends the run.
+/// Receives the facts of a run; an error ends the run.
 pub type Keeper<'k> = Box<dyn FnMut(Kept<'_>) -> Result<(), AppendError> + 'k>;
 
 /// How far a run is.
@@ -65,11 +65,11 @@ pub type Keeper<'k> = Box<dyn FnMut(Kept<'_>) -> Result<(), AppendError> + 'k>;
 pub enum Progress {
     /// Everything up to and at this instant is done.
     At(Time),
-    /// The run is over.
+    /// The run has ended.
     Done,
 }
 
-/// Why a run cannot go on.
+/// Why a run cannot continue.
 #[derive(Debug, Error)]
 pub enum EmulationError {
     /// A mapper that does not exist, or settings that it does not take.
@@ -121,7 +121,7 @@ pub struct Emulation<'k> {
     sent: u64,
     now: Time,
     next_step: usize,
-    /// Those that are told a demand, and how many values the longest has.
+    /// Those that are given a demand, and how many values the longest has.
     driven: (Vec<usize>, usize),
     window: Term,
     step: Span,
@@ -138,8 +138,8 @@ pub struct Emulation<'k> {
 
 /// What a run has beside its actors.
 #[derive(Clone, Debug)]
-pub struct Stage {
-    /// What becomes of messages.
+pub struct RunContext {
+    /// How messages are delivered.
     pub network: Network,
     /// From when to when guests want anything and figures are taken.
     pub window: Term,
@@ -153,7 +153,7 @@ pub struct Stage {
     pub term: Span,
 }
 
-impl Stage {
+impl RunContext {
     /// That of a scenario.
     ///
     /// # Errors
@@ -175,10 +175,10 @@ pub fn give_up_at(scenario: &Scenario) -> Time {
 
 struct Arrival {
     member: usize,
-    what: What,
+    what: EventInput,
 }
 
-enum What {
+enum EventInput {
     Answer(DriverResult),
     Message(ActorId, Sequence, Sealed),
     Decision(Decision),
@@ -191,7 +191,7 @@ impl<'k> Emulation<'k> {
         Self::kept_by(Box::new(|_| Ok(())), scenario, inputs)
     }
 
-    /// As [`new`](Self::new), with somebody who keeps the facts: they are handed over in the order in
+    /// As [`new`](Self::new), with a receiver of the facts: they are handed over in the order in
     /// which they become durable, before anything follows from them.
     pub fn kept_by(
         keeper: Keeper<'k>,
@@ -206,7 +206,7 @@ impl<'k> Emulation<'k> {
                 member.demand.clone_from(demand);
             }
         }
-        let mut emulation = Self::on(Stage::of(scenario)?, members, keeper);
+        let mut emulation = Self::on(RunContext::of(scenario)?, members, keeper);
         for member in 0..emulation.members.len() {
             emulation.hand_in(member, vec![Input::Start])?;
             emulation.plan(member);
@@ -214,9 +214,9 @@ impl<'k> Emulation<'k> {
         Ok(emulation)
     }
 
-    /// A run in which nobody has been handed anything.
-    pub(crate) fn on(stage: Stage, members: Vec<Member>, keeper: Keeper<'k>) -> Self {
-        let Stage { network, window, step, give_up_at, capacity, term } = stage;
+    /// A run without any input so far.
+    pub(crate) fn on(stage: RunContext, members: Vec<Member>, keeper: Keeper<'k>) -> Self {
+        let RunContext { network, window, step, give_up_at, capacity, term } = stage;
         Self {
             by_id: members.iter().enumerate().map(|(index, m)| (m.id, index)).collect(),
             agenda: Agenda::of(members.len()),
@@ -259,7 +259,7 @@ impl<'k> Emulation<'k> {
         }
     }
 
-    /// The figures so far; final once the run is over.
+    /// The figures so far; final once the run has ended.
     pub fn report(&self) -> Report {
         let mut report = self.report.clone();
         self.metrics.fill(&mut report, &self.series());
@@ -353,13 +353,15 @@ impl<'k> Emulation<'k> {
         }
     }
 
-    fn deliver(&mut self, member: usize, what: What) {
+    fn deliver(&mut self, member: usize, what: EventInput) {
         self.agenda.call(member);
         let inbox = &mut self.members[member].inbox;
         match what {
-            What::Answer(done) => inbox.answers.push(done),
-            What::Message(from, sequence, sealed) => inbox.messages.push((from, sequence, sealed)),
-            What::Decision(decision) => inbox.decision = Some(decision),
+            EventInput::Answer(done) => inbox.answers.push(done),
+            EventInput::Message(from, sequence, sealed) => {
+                inbox.messages.push((from, sequence, sealed))
+            }
+            EventInput::Decision(decision) => inbox.decision = Some(decision),
         }
     }
 
@@ -433,7 +435,7 @@ impl<'k> Emulation<'k> {
         self.departures = departures;
     }
 
-    /// The mapper's turn, at the end of the round. A guest whose time is over wants nothing more.
+    /// The mapper's turn, at the end of the round. A guest whose time has ended wants nothing more.
     fn consult(&mut self, index: usize) -> Result<bool, EmulationError> {
         let Member { host, mapper, mapper_delay, .. } = &mut self.members[index];
         let over = self.now >= self.window.end();
@@ -446,7 +448,7 @@ impl<'k> Emulation<'k> {
         if delay == Span::ZERO {
             return self.hand_in(index, vec![Input::Decision(decision)]).map(|()| true);
         }
-        self.arrive(index, delay, What::Decision(decision));
+        self.arrive(index, delay, EventInput::Decision(decision));
         Ok(false)
     }
 
@@ -466,10 +468,10 @@ impl<'k> Emulation<'k> {
     fn send(&mut self, index: usize, sequence: Sequence, outgoing: Outgoing) {
         self.report.messages += 1;
         let Some(&to) = self.by_id.get(&outgoing.to) else { return };
-        let parcel = Parcel { from: index, to, sequence, kind: outgoing.kind };
+        let packet = Packet { from: index, to, sequence, kind: outgoing.kind };
         let from = self.members[index].id;
-        for delay in self.network.fate(parcel, self.now) {
-            let what = What::Message(from, sequence, outgoing.sealed.clone());
+        for delay in self.network.fate(packet, self.now) {
+            let what = EventInput::Message(from, sequence, outgoing.sealed.clone());
             self.arrive(to, delay, what);
         }
     }
@@ -479,10 +481,10 @@ impl<'k> Emulation<'k> {
         let answer = driver.perform(&call);
         let Call { unit, epoch, step, lease, .. } = call;
         let done = DriverResult { unit, epoch, step, lease, outcome: answer.outcome };
-        self.arrive(index, answer.after, What::Answer(done));
+        self.arrive(index, answer.after, EventInput::Answer(done));
     }
 
-    fn arrive(&mut self, member: usize, delay: Span, what: What) {
+    fn arrive(&mut self, member: usize, delay: Span, what: EventInput) {
         if delay == Span::ZERO {
             return self.deliver(member, what);
         }

@@ -1,9 +1,9 @@
-//! Forks: a recorded deployment goes on in virtual time from a moment of its past, with other mappers.
+//! Forks: a recorded deployment continues in virtual time from a moment of its past, with other mappers.
 //!
 //! The facts up to that moment are folded as an actor does when it comes back. What came from outside after
 //! it (signals, what users and operators wanted) is taken from the journals as well, so that every
-//! branch is told the same. What the journals do not hold, the time that messages and drivers take,
-//! is up to whoever sets the stage.
+//! branch is given the same. What the journals do not hold, the time that messages and drivers take,
+//! is chosen by the caller.
 
 mod outcome;
 mod recorded;
@@ -22,7 +22,7 @@ use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as sm;
 use thiserror::Error;
 
-use crate::emulation::{Emulation, EmulationError, Progress, Stage};
+use crate::emulation::{Emulation, EmulationError, Progress, RunContext};
 use crate::participants::{Member, Part, Plugins, assemble};
 use crate::report::Report;
 use crate::scenario::Scenario;
@@ -32,7 +32,7 @@ pub use outcome::{
 };
 pub use recorded::{Recorded, Timings};
 use script::RecordedInput;
-pub(crate) use script::{Script, may_be_a_wish};
+pub(crate) use script::{Script, may_be_a_request};
 
 /// The journal of one actor.
 #[derive(Clone, Debug)]
@@ -54,14 +54,14 @@ impl Past {
     }
 }
 
-/// A deployment to go on with: its actors with nothing in their journals, and all the rest.
+/// A deployment to continue with: its actors with nothing in their journals, and all the rest.
 pub struct Setting {
     /// The actors in the order of their names.
     pub parts: Vec<Part>,
     /// The rest.
-    pub stage: Stage,
+    pub stage: RunContext,
     /// Whether the recorded deployment was an emulation on this very stage, so that what was on its way
-    /// is known to the instant. Else what is owed at the moment of the fork is sent anew, as after a
+    /// is known to the instant. Else what is pending at the moment of the fork is sent again, as after a
     /// crash.
     pub emulated: bool,
 }
@@ -74,11 +74,11 @@ impl Setting {
     pub fn of(scenario: &Scenario, plugins: &Plugins) -> Result<Self, EmulationError> {
         let parts = assemble(scenario, plugins)
             .map_err(|(role, name, cause)| EmulationError::Mapper { role, name, cause })?;
-        Ok(Self { parts, stage: Stage::of(scenario)?, emulated: true })
+        Ok(Self { parts, stage: RunContext::of(scenario)?, emulated: true })
     }
 }
 
-/// Why a deployment cannot go on from its journals.
+/// Why a deployment cannot continue from its journals.
 #[derive(Debug, Error)]
 pub enum ForkError {
     /// An actor without a journal.
@@ -89,7 +89,7 @@ pub enum ForkError {
         /// The actor.
         name: Name,
     },
-    /// A journal of nobody in the deployment.
+    /// A journal of no one in the deployment.
     #[error("the {role} `{name}` is not part of the deployment")]
     Stranger {
         /// Its role.
@@ -121,7 +121,7 @@ pub enum ForkError {
         /// The actor.
         name: Name,
     },
-    /// The branch cannot go on.
+    /// The branch cannot continue.
     #[error(transparent)]
     Emulation(#[from] EmulationError),
 }
@@ -177,7 +177,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Takes it from the journals. `setting` has the mappers as they were: a wish that they would not have
+    /// Takes it from the journals. `setting` has the mappers as they were: a request that they would not have
     /// had was a user's.
     ///
     /// # Errors
@@ -224,7 +224,7 @@ pub struct Branch {
     pub dropped: u64,
 }
 
-/// Goes on from the journals as they were at `at`, until everything has come to rest.
+/// Continues from the journals as they were at `at`, until everything has come to rest.
 ///
 /// # Errors
 /// See [`ForkError`].
@@ -307,8 +307,8 @@ fn last_number(facts: &[Entry]) -> u64 {
     asked.max().unwrap_or_default()
 }
 
-/// What a service manager needed at each step: the signal that it was told first.
-fn demand(past: &Past, stage: &Stage) -> Vec<u32> {
+/// What a service manager needed at each step: the signal that it received first.
+fn demand(past: &Past, stage: &RunContext) -> Vec<u32> {
     let window = stage.window;
     let observed = past.facts.iter().filter_map(|entry| match &entry.fact {
         Fact::ServiceManager(sm::Fact::SignalObserved(fact)) => Some((entry.at, fact)),

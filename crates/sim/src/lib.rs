@@ -1,6 +1,6 @@
 //! Emulation of a Tenure deployment in virtual time.
 //!
-//! Pure like the core it drives: a run is a step function over a scenario and its inputs. Whoever calls
+//! Pure like the core it drives: a run is a step function over a scenario and its inputs. Anyone who calls
 //! it owns files, threads and the wall clock.
 
 pub mod workload;

@@ -18,7 +18,7 @@ pub struct Network {
 
 /// One message on its way, as far as its fate depends on it. Actors are numbered by their names.
 #[derive(Clone, Copy, Debug)]
-pub struct Parcel {
+pub struct Packet {
     /// Who sends it.
     pub from: usize,
     /// Who is to have it.
@@ -51,13 +51,13 @@ impl Network {
     /// A message takes as long however often it is sent, and its copy comes later than itself. So copies and
     /// answers to copies change nothing that the first ones have not: a run with them has the
     /// same facts as one without.
-    pub fn fate(&self, parcel: Parcel, now: Time) -> Vec<Span> {
+    pub fn fate(&self, packet: Packet, now: Time) -> Vec<Span> {
         let scenario::Network { delay, loss, duplicate, drop, retry } = &self.faults;
-        if is_dropped(drop, parcel.kind) {
+        if is_dropped(drop, packet.kind) {
             return Vec::new();
         }
-        let Sequence { position, index } = parcel.sequence;
-        let message = [parcel.from as u64, parcel.to as u64, position, u64::from(index)];
+        let Sequence { position, index } = packet.sequence;
+        let message = [packet.from as u64, packet.to as u64, position, u64::from(index)];
         let sending = [message[0], message[1], position, u64::from(index), now.as_micros() as u64];
         if happens(*loss, || self.chance.of(Purpose::Loss, &sending)) {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! The participants of an emulation: the actors that a scenario names, with mappers and drivers. Public, so that
-//! another shell can play the same scenario.
+//! The participants of an emulation: the actors that a scenario names, with mappers and drivers. Public, so
+//! that another shell can play the same scenario.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -84,7 +84,7 @@ pub(crate) struct Member {
     pub(crate) driver: Option<Driver>,
     /// What a service manager needs, one value a step.
     pub(crate) demand: Vec<u32>,
-    /// What it is told from outside, as it was recorded.
+    /// Its recorded external inputs.
     pub(crate) script: Script,
     /// What arrives in the round to come.
     pub(crate) inbox: Inbox,
@@ -146,7 +146,7 @@ pub fn assemble(
     plugins: &Plugins,
 ) -> Result<Vec<Part>, (Role, Name, MapperError)> {
     let chance = Chance::new(scenario.seed);
-    let names = roll(scenario);
+    let names = roster(scenario);
     let signers: BTreeMap<_, _> = names
         .iter()
         .map(|(name, role)| {
@@ -196,7 +196,7 @@ pub fn assemble(
     Ok(parts)
 }
 
-fn roll(scenario: &Scenario) -> Vec<(Name, Role)> {
+fn roster(scenario: &Scenario) -> Vec<(Name, Role)> {
     let sites = scenario.sites.keys().map(|name| (name.clone(), Role::SiteAuthority));
     let brokers = scenario.brokers.keys().map(|name| (name.clone(), Role::Broker));
     let managers =

@@ -39,7 +39,7 @@ pub enum Condition {
     /// Nothing that takes more room.
     Full,
     /// Nothing by which all files together would take more than so many bytes.
-    Room(usize),
+    Space(usize),
     /// Nothing that changes it.
     ReadOnly,
 }
@@ -84,7 +84,7 @@ fn apply(content: &mut Vec<u8>, change: &Change) {
 /// The disk.
 pub(crate) struct Image {
     files: BTreeMap<String, File>,
-    /// Files that were removed, which nobody has synced: they may come back.
+    /// Files that were removed without a sync: they may come back.
     removed: BTreeMap<String, File>,
     /// How many have each file open.
     open: BTreeMap<String, u32>,
@@ -123,10 +123,10 @@ impl Image {
         match self.condition {
             Condition::ReadOnly => Err(Failure::ReadOnly),
             Condition::Full if grows => Err(Failure::Full),
-            Condition::Room(most) if grows && self.used_but(name) + end > most => {
+            Condition::Space(most) if grows && self.used_but(name) + end > most => {
                 Err(Failure::Full)
             }
-            Condition::Full | Condition::Room(_) | Condition::Sound => Ok(()),
+            Condition::Full | Condition::Space(_) | Condition::Sound => Ok(()),
         }
     }
 

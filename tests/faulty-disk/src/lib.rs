@@ -1,6 +1,6 @@
 //! A disk in memory, under the real SQLite, that does what disks do on their worst days.
 //!
-//! It keeps of each file what was written and what was synced. It fails the operation it is told to,
+//! It keeps of each file what was written and what was synced. It fails the configured operation,
 //! once or from then on: reads, writes that write a part, syncs after which the system believes the
 //! pages clean. When its power is cut, of all that was not synced it keeps some sectors and loses others,
 //! as the seed has it. The same seed and the same operations give the same outcome.
@@ -58,7 +58,7 @@ impl FaultyDisk {
     /// the seed has it. The disk is repaired.
     ///
     /// # Panics
-    /// If a file is open: whoever had it must be dead by now.
+    /// If a file is open: every process that had it must have ended.
     pub fn cut_power(&self) {
         self.image().cut_power();
     }

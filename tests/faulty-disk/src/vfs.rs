@@ -128,7 +128,7 @@ unsafe fn handle<'a>(file: *mut ffi::sqlite3_file) -> &'a mut Handle {
     unsafe { &mut *(*file.cast::<Opened>()).file }
 }
 
-/// What SQLite is told, `broken` where the disk failed.
+/// What SQLite is answered: `broken` where the disk failed.
 fn code(done: Result<(), Failure>, broken: c_int) -> c_int {
     match done {
         Ok(()) => ffi::SQLITE_OK,
@@ -291,7 +291,7 @@ unsafe extern "C" fn shm_lock(_: *mut ffi::sqlite3_file, _: c_int, _: c_int, _: 
 
 unsafe extern "C" fn shm_barrier(_: *mut ffi::sqlite3_file) {}
 
-/// The regions go with the file: nobody else shares them.
+/// The regions are freed with the file: no other process shares them.
 unsafe extern "C" fn shm_unmap(_: *mut ffi::sqlite3_file, _remove: c_int) -> c_int {
     ffi::SQLITE_OK
 }

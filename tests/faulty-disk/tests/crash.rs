@@ -22,19 +22,19 @@ use tenure_core::model::time::Span;
 use tenure_faulty_disk::{Condition, Fault, FaultyDisk};
 use tenure_laws::{Participant, Participants, audit_journals};
 use tenure_node::deployment::Running;
-use tenure_node::host::{Card, Committed, Facts, Handle, HostError, HostFailure, Part};
+use tenure_node::host::{ActorInfo, Committed, Facts, Handle, HostError, HostFailure, Part};
 use tenure_node::journal::{JournalFile, Owner};
 use tenure_wait::{DEADLINE, eventually_async, in_time};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 /// A driver that remembers who has each unit, beyond all crashes, and what went wrong.
 #[derive(Default)]
-struct Yard {
+struct UnitTable {
     units: Mutex<BTreeMap<UnitId, (Epoch, Option<LeaseId>)>>,
     wrongs: Mutex<Vec<String>>,
 }
 
-impl ResourceDriver for Yard {
+impl ResourceDriver for UnitTable {
     fn perform(&self, call: &Call) -> Answer {
         let mut units = self.units.lock().unwrap();
         let (epoch, tenant) = units.entry(call.unit).or_default();
@@ -57,9 +57,9 @@ impl ResourceDriver for Yard {
 }
 
 /// Numbers as good as random, the same for the same seed.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, most: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) % most
@@ -71,18 +71,18 @@ type Acknowledged = BTreeMap<LeaseId, Committed>;
 
 /// Guests ask, and close half of what they asked for before, until the deployment crashes after so many
 /// facts. Answers how often one of its actors fell before.
-async fn live_and_crash(running: Running, dice: &mut Dice, known: &mut Acknowledged) -> u64 {
+async fn live_and_crash(running: Running, random: &mut Random, known: &mut Acknowledged) -> u64 {
     let guest = of(&running, Role::ServiceManager);
     let (seen, mut facts) = unbounded_channel();
     for handle in running.handles() {
         actix::spawn(follow(handle.clone(), seen.clone()));
     }
     drop(seen);
-    let (told, mut heard) = unbounded_channel();
-    for _ in 0..1 + dice.below(3) {
-        actix::spawn(use_up(guest.clone(), Dice(dice.below(1000)), told.clone()));
+    let (sender, mut received) = unbounded_channel();
+    for _ in 0..1 + random.below(3) {
+        actix::spawn(use_up(guest.clone(), Random(random.below(1000)), sender.clone()));
     }
-    for _ in 0..dice.below(120) {
+    for _ in 0..random.below(120) {
         if in_time(DEADLINE, "a fact", facts.recv()).await.is_none() {
             break;
         }
@@ -91,8 +91,8 @@ async fn live_and_crash(running: Running, dice: &mut Dice, known: &mut Acknowled
     let falls = text.lines().filter(|line| line.starts_with("tenure_falls_total"));
     let falls = falls.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
     drop(running);
-    drop(told);
-    while let Some(committed) = in_time(DEADLINE, "the end of the guests", heard.recv()).await {
+    drop(sender);
+    while let Some(committed) = in_time(DEADLINE, "the end of the guests", received.recv()).await {
         known.insert(committed.lease().unwrap(), committed);
     }
     falls
@@ -115,11 +115,11 @@ async fn follow(handle: Handle, seen: UnboundedSender<Entry>) {
 }
 
 /// Asks and closes until the service manager is gone.
-async fn use_up(guest: Handle, mut dice: Dice, told: UnboundedSender<Committed>) {
+async fn use_up(guest: Handle, mut random: Random, sender: UnboundedSender<Committed>) {
     loop {
         let told_or_gone = async || {
-            let wish = ask(1 + dice.below(2) as u32, now(), Span::HOUR);
-            match guest.command(GuestCommand::Ask(wish)).await {
+            let request = ask(1 + random.below(2) as u32, now(), Span::HOUR);
+            match guest.command(GuestCommand::Ask(request)).await {
                 Ok(committed) => Some(Some(committed)),
                 Err(HostError::Stopped(_)) => Some(None),
                 Err(_) => None,
@@ -128,14 +128,14 @@ async fn use_up(guest: Handle, mut dice: Dice, told: UnboundedSender<Committed>)
         let what = "a guest that answers or is gone";
         let Some(committed) = eventually_async(DEADLINE, what, told_or_gone).await else { return };
         let lease = committed.lease().unwrap();
-        told.send(committed).unwrap();
-        if dice.below(2) == 0 {
+        sender.send(committed).unwrap();
+        if random.below(2) == 0 {
             drop(guest.command(GuestCommand::Close { lease }).await);
         }
     }
 }
 
-/// Closes every lease and waits until it is over.
+/// Closes every lease and waits until it has ended.
 async fn wind_up(guest: &Handle, known: &Acknowledged) {
     for &lease in known.keys() {
         give_back(guest, lease).await;
@@ -160,7 +160,7 @@ async fn give_back(guest: &Handle, lease: LeaseId) {
 
 fn journals(folder: &Path, plans: &Plans, disk: &FaultyDisk) -> BTreeMap<ActorId, Vec<Entry>> {
     let read = |part: Part| {
-        let Card { name, role, id } = part.card;
+        let ActorInfo { name, role, id } = part.info;
         let mut entries = Vec::new();
         let file =
             JournalFile::recover_on(disk, &part.journal, &Owner { name, role, id }, |entry| {
@@ -175,7 +175,7 @@ fn journals(folder: &Path, plans: &Plans, disk: &FaultyDisk) -> BTreeMap<ActorId
 
 fn participants(folder: &Path, plans: &Plans) -> Participants {
     let participant = |part: Part| {
-        let Card { name, role, id } = part.card;
+        let ActorInfo { name, role, id } = part.info;
         (id, Participant { name, role, honest: true })
     };
     Participants {
@@ -197,22 +197,22 @@ async fn start_anyhow(folder: &Path, plans: &Plans, disk: &FaultyDisk) -> Runnin
     }
 }
 
-/// Twelve lives, each ended by a power cut, and then everything is wound up and looked at. `faults` says after
-/// how many operations one fails. Answers how often actors fell.
+/// Twelve lives, each ended by a power cut, and then everything is wound up and looked at. `faults` says
+/// after how many operations one fails. Answers how often actors fell.
 fn survive(seed: u64, faults: Option<u64>) -> u64 {
     let folder = tempfile::tempdir().unwrap();
-    let (disk, yard) = (FaultyDisk::new(seed), Arc::new(Yard::default()));
+    let (disk, units) = (FaultyDisk::new(seed), Arc::new(UnitTable::default()));
     // Snapshots are under way whenever the power is cut.
-    let plans = Plans { units: 6, site: yard.clone(), snapshot: 10, ..Plans::default() };
-    let (mut dice, mut known) = (Dice(seed), Acknowledged::new());
+    let plans = Plans { units: 6, site: units.clone(), snapshot: 10, ..Plans::default() };
+    let (mut random, mut known) = (Random(seed), Acknowledged::new());
     let system = actix::System::new();
     let mut falls = 0;
     for _ in 0..12 {
-        let fault = faults.map(|most| Fault { after: dice.below(most), for_ever: false });
+        let fault = faults.map(|most| Fault { after: random.below(most), for_ever: false });
         disk.arrange(fault);
         falls += block_on(&system, async {
             let running = start_anyhow(folder.path(), &plans, &disk).await;
-            live_and_crash(running, &mut dice, &mut known).await
+            live_and_crash(running, &mut random, &mut known).await
         });
         disk.cut_power();
     }
@@ -231,7 +231,7 @@ fn survive(seed: u64, faults: Option<u64>) -> u64 {
     let slices = journals.iter().map(|(&id, facts)| (id, facts.as_slice())).collect();
     audit_journals(&participants(folder.path(), &plans), &slices)
         .unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
-    assert_eq!(*yard.wrongs.lock().unwrap(), Vec::<String>::new(), "seed {seed}");
+    assert_eq!(*units.wrongs.lock().unwrap(), Vec::<String>::new(), "seed {seed}");
     falls
 }
 
@@ -248,7 +248,7 @@ fn actors_whose_disk_fails_once_fall_and_come_back_with_all_they_have_acknowledg
     assert!(falls > 0, "no fault has struck a life");
 }
 
-/// Asks again and again until something else than `Unknown` or `Busy` comes of it.
+/// Repeats the request until the answer is neither `Unknown` nor `Busy`.
 async fn ask_until_told(guest: &Handle, duration: Span) -> Result<LeaseId, HostError> {
     eventually_async(DEADLINE, "an answer to a request", async || {
         match guest.command(GuestCommand::Ask(ask(1, now(), duration))).await {
@@ -271,7 +271,7 @@ fn on_a_full_disk_nothing_begins_and_what_has_begun_comes_to_its_end() {
         let expires = ask_until_told(&guest, Span::from_secs(4)).await.unwrap();
         until(&guest, kept, "Active").await;
         until(&guest, expires, "Active").await;
-        disk.set(Condition::Room(disk.used() + (64 << 10)));
+        disk.set(Condition::Space(disk.used() + (64 << 10)));
         let mut begun = Vec::new();
         let full = eventually_async(DEADLINE, "a full disk", async || {
             let asked = ask_until_told(&guest, Span::HOUR).await;
@@ -320,7 +320,7 @@ fn an_actor_whose_disk_is_broken_for_good_gives_up_and_says_why() {
         let ours = async {
             loop {
                 let down = running.down().await;
-                if down.card.role == Role::ServiceManager {
+                if down.info.role == Role::ServiceManager {
                     return down;
                 }
             }

@@ -22,7 +22,7 @@ use tenure_node::journal::{JournalError, JournalFile, Owner, Past, Reader};
 const APPENDS: [u64; 9] = [1, 1, 3, 1, 40, 2, 1, 9, 1];
 
 /// A journal on a faulty disk, and what its actor may rely on.
-struct Life {
+struct JournalRun {
     disk: FaultyDisk,
     /// Only the lock file is really there.
     folder: TempDir,
@@ -32,7 +32,7 @@ struct Life {
     ends: Vec<u64>,
 }
 
-impl Life {
+impl JournalRun {
     fn new() -> Self {
         Self {
             disk: FaultyDisk::new(0),
@@ -181,8 +181,8 @@ fn facts(from: u64, count: u64) -> Vec<Entry> {
 }
 
 /// Runs a life for each operation that can fail, until none is left to fail.
-fn for_each_operation(for_ever: bool, seeds: u64, mut then: impl FnMut(&mut Life, u64)) {
-    let mut life = Life::new();
+fn for_each_operation(for_ever: bool, seeds: u64, mut then: impl FnMut(&mut JournalRun, u64)) {
+    let mut life = JournalRun::new();
     for seed in 0..seeds {
         let mut after = 0;
         loop {
@@ -246,8 +246,8 @@ fn a_power_cut_while_the_journal_comes_back_from_a_fault_loses_nothing_that_was_
 }
 
 /// A journal that was closed, or dropped with facts in its log.
-fn lived(close: bool) -> Life {
-    let mut life = Life::new();
+fn lived(close: bool) -> JournalRun {
+    let mut life = JournalRun::new();
     life.live_once(close);
     life
 }
@@ -309,7 +309,7 @@ fn a_read_only_disk_is_read_and_not_written() {
 }
 
 /// The facts of a journal as whoever reads all of them finds them.
-fn read_all(life: &Life) -> Result<Vec<Entry>, JournalError> {
+fn read_all(life: &JournalRun) -> Result<Vec<Entry>, JournalError> {
     let mut read = Vec::new();
     let head = Reader::open_on(&life.disk, &life.path())?.read(|_, entry| {
         read.push(entry);
@@ -321,10 +321,10 @@ fn read_all(life: &Life) -> Result<Vec<Entry>, JournalError> {
     Ok(read)
 }
 
-/// A bit of a closed journal is flipped: whoever opens it finds that, or has all the facts as they were.
+/// A bit of a closed journal is flipped: anyone who opens it finds that, or has all the facts as they were.
 #[test]
 fn a_flipped_bit_is_found_or_does_not_matter() {
-    let (mut life, mut found, mut harmless) = (Life::new(), 0, 0);
+    let (mut life, mut found, mut harmless) = (JournalRun::new(), 0, 0);
     for seed in 0..800 {
         life.reset(seed);
         life.live_once(true);
@@ -334,7 +334,7 @@ fn a_flipped_bit_is_found_or_does_not_matter() {
             Err(_) => found += 1,
             Ok(read) => assert_eq!(read, lived, "seed {seed}"),
         }
-        // The actor comes back as it was, or not at all; what it goes on to write is there, or is refused.
+        // The actor comes back as it was, or not at all; what it then writes is stored, or is refused.
         if let Ok(mut file) = life.open() {
             assert_eq!(file.len(), life.known, "seed {seed}");
             harmless += 1;
@@ -351,11 +351,11 @@ fn a_flipped_bit_is_found_or_does_not_matter() {
     assert!(found > 200 && harmless > 0, "{found} found, {harmless} harmless");
 }
 
-/// The same of a journal with snapshots: a start may not look at the facts before one, but whoever reads
+/// The same of a journal with snapshots: a start may not look at the facts before one, but anyone who reads
 /// all of them does.
 #[test]
 fn a_flipped_bit_beside_snapshots_is_found_or_does_not_matter() {
-    let mut life = Life::new();
+    let mut life = JournalRun::new();
     for seed in 0..400 {
         life.reset(seed);
         life.live().unwrap();
@@ -372,12 +372,12 @@ fn a_flipped_bit_beside_snapshots_is_found_or_does_not_matter() {
 
 #[test]
 fn a_log_with_a_flipped_bit_leaves_whole_appends() {
-    let mut life = Life::new();
+    let mut life = JournalRun::new();
     for seed in 0..200 {
         life.reset(seed);
         life.live_once(false);
         assert!(life.disk.flip_a_bit(&life.log()));
-        // What is gone was acknowledged, which nobody but a peer can know.
+        // What is gone was acknowledged, which only a peer can know.
         (life.known, life.ends) = (0, ends_of_appends());
         life.goes_on();
     }

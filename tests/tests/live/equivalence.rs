@@ -10,10 +10,10 @@ use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::wire::message::Sequence;
-use tenure_node::host::conductor::{Conductor, Fate, Measured, Programme, Sending};
-use tenure_node::host::{ActorBuilder, Card, Driver, Part};
+use tenure_node::host::conductor::{Conductor, Fate, Measured, RunPlan, Sending};
+use tenure_node::host::{ActorBuilder, ActorInfo, Driver, Part};
 use tenure_sim::emulation::{Emulation, Inputs, Progress, give_up_at};
-use tenure_sim::network::{Network, Parcel};
+use tenure_sim::network::{Network, Packet};
 use tenure_sim::participants::{self, Plugins, assemble};
 use tenure_sim::scenario::{self, Scenario, Workload};
 use tenure_sim::workload::demand;
@@ -62,7 +62,7 @@ struct Emulated(Network);
 impl Fate for Emulated {
     fn fate(&mut self, Sending { from, to, sequence, kind }: Sending, now: Time) -> Vec<Span> {
         let sequence: Sequence = sequence;
-        self.0.fate(Parcel { from, to, sequence, kind }, now)
+        self.0.fate(Packet { from, to, sequence, kind }, now)
     }
 }
 
@@ -84,7 +84,7 @@ fn parts(scenario: &Scenario, folder: &Path) -> Vec<Part> {
         let (name, role) = (actor.name, actor.hosted.role());
         Part {
             journal: folder.join(format!("{role:?}-{name}.journal")),
-            card: Card { name, role, id: actor.id },
+            info: ActorInfo { name, role, id: actor.id },
             build,
             driver: driver.map(Arc::new),
             custody: None,
@@ -99,7 +99,7 @@ fn measured(scenario: &Scenario, parts: &[Part]) -> BTreeMap<Time, Measured> {
     let demands = demands(scenario);
     let mut measured: BTreeMap<Time, Measured> = BTreeMap::new();
     for (place, part) in parts.iter().enumerate() {
-        let of = demands.get(&part.card.name).filter(|_| part.card.role == Role::ServiceManager);
+        let of = demands.get(&part.info.name).filter(|_| part.info.role == Role::ServiceManager);
         for (k, &value) in of.into_iter().flatten().enumerate() {
             let at = Time::ZERO.plus(scenario.step.times(i64::try_from(k).unwrap()));
             let demand = (place, Name::literal("demand"), i64::from(value));
@@ -113,7 +113,7 @@ fn measured(scenario: &Scenario, parts: &[Part]) -> BTreeMap<Time, Measured> {
 fn conducted(scenario: &Scenario) -> String {
     let folder = tempfile::tempdir().unwrap();
     let parts = parts(scenario, folder.path());
-    let programme = Programme {
+    let programme = RunPlan {
         measured: measured(scenario, &parts),
         end: Time::ZERO.plus(scenario.horizon),
         give_up_at: give_up_at(scenario),

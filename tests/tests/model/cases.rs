@@ -10,7 +10,7 @@ use tenure_core::wire::message::Item;
 use tenure_tests::mutants::Mutant;
 
 use super::participants::{GUEST, RIVAL, kind, units};
-use super::world::What;
+use super::world::Step;
 
 /// A deployment with what may happen in it. Times are in steps of the model's clock.
 #[derive(Clone, Debug)]
@@ -32,15 +32,15 @@ pub(crate) struct Case {
     pub(crate) until: i64,
     /// Whether actors may sleep through their deadlines.
     pub(crate) sleepers: bool,
-    /// Until when everything is done at once and goes well, and what the actors are told meanwhile.
+    /// Until when everything is done at once and goes well, and the inputs of the actors until then.
     pub(crate) calm_until: i64,
-    pub(crate) script: Vec<(i64, usize, What)>,
+    pub(crate) script: Vec<(i64, usize, Step)>,
     /// What can happen how often, and until when.
     pub(crate) budget: Budget,
     pub(crate) trouble_until: i64,
     /// How much longer an extension is for.
     pub(crate) longer: i64,
-    pub(crate) seller: Seller,
+    pub(crate) seller: BrokerPolicy,
     pub(crate) shell: Shell,
     /// The bug that is planted in all actors, in a build that can.
     pub(crate) bug: Option<Mutant>,
@@ -79,10 +79,10 @@ impl Budget {
 
 /// The broker's mapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seller {
+pub(crate) enum BrokerPolicy {
     /// First come, first served.
     Fair,
-    /// Everything to everybody.
+    /// Grants everything to every request.
     Greedy,
 }
 
@@ -102,9 +102,9 @@ pub(crate) enum End {
     BothServed,
     /// A lease was extended and ran to its second end.
     Extended,
-    /// Units were given back, credited, and used by somebody else.
+    /// Units were given back, credited, and used by someone else.
     SoldAgain,
-    /// The broker said no.
+    /// The broker refused.
     Refused,
 }
 
@@ -153,7 +153,7 @@ impl Default for Case {
             budget: Budget::NONE,
             trouble_until: 99,
             longer: 3,
-            seller: Seller::Fair,
+            seller: BrokerPolicy::Fair,
             shell: Shell::Appends,
             bug: None,
             ends: vec![],
@@ -172,7 +172,7 @@ pub(crate) fn planned(who: usize, start: i64) -> PlannedRequest {
     }
 }
 
-/// One guest and nobody else.
+/// One guest alone.
 fn alone() -> Case {
     Case { requests: vec![planned(GUEST, 11)], until: 20, ..Case::default() }
 }
@@ -213,7 +213,7 @@ fn lives() -> Vec<Case> {
         },
         Case {
             name: "sold again",
-            text: "both guests want the same term; whoever has it may give it back",
+            text: "both guests request the same term; its holder may give it back",
             requests: vec![
                 planned(GUEST, 11),
                 PlannedRequest { window: (11, 12), ..planned(RIVAL, 11) },
@@ -227,12 +227,12 @@ fn lives() -> Vec<Case> {
     ]
 }
 
-/// What can go wrong meanwhile.
+/// The faults that can occur.
 fn troubles() -> Vec<Case> {
     vec![
         Case {
             name: "crashes",
-            text: "two crashes of anybody at any moment",
+            text: "two crashes of any actor at any moment",
             budget: Budget { crashes: 2, ..Budget::NONE },
             from: 10,
             until: 24,
@@ -256,8 +256,8 @@ fn troubles() -> Vec<Case> {
         },
         Case {
             name: "greedy mapper",
-            text: "a broker's mapper that sells everything to everybody",
-            seller: Seller::Greedy,
+            text: "a broker's mapper that grants every request",
+            seller: BrokerPolicy::Greedy,
             requests: vec![planned(GUEST, 11), planned(RIVAL, 12)],
             from: 10,
             ends: vec![End::Refused],
@@ -272,7 +272,7 @@ fn sleepers() -> Vec<Case> {
     vec![
         Case {
             name: "sleepers",
-            text: "anybody may sleep for any time; one extension",
+            text: "any actor may sleep for any time; one extension",
             sleepers: true,
             budget: Budget { extends: 1, ..Budget::NONE },
             trouble_until: 12,
@@ -293,7 +293,7 @@ fn sleepers() -> Vec<Case> {
             leave_before: 1,
             sleepers: true,
             calm_until: 19,
-            script: vec![(11, GUEST, What::Extend(first))],
+            script: vec![(11, GUEST, Step::Extend(first))],
             longer: 8,
             until: 26,
             budget: Budget { closes: 1, ..Budget::NONE },

@@ -1,4 +1,4 @@
-//! Exploring a case, and what is to be told about it.
+//! Explores a case, and reports on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,7 @@ pub(crate) fn breaks(case: Case, law: &'static str) -> bool {
     checker.discoveries().contains_key(law)
 }
 
-/// A path, told step by step.
+/// A path, described step by step.
 fn story(world: &World, path: Path<State, Action>) -> String {
     let steps = path.into_vec();
     let steps =

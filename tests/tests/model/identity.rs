@@ -4,11 +4,11 @@
 //! number messages and calls and decide nothing. So a field that is new counts from the first day on,
 //! and at worst makes the model larger. Where the places give an order, the order is kept.
 
-/// What decides how an actor goes on.
+/// What decides how an actor continues.
 pub(crate) fn of(actor: &impl std::fmt::Debug) -> String {
     let mut text = format!("{actor:?}");
     // Configuration and counters; when a fact was caused, and its place, which only headers show; and
-    // up to when the books of the past are closed, a day ago, where no term of a case lies.
+    // up to when ledgers drop the past, a day ago, where no term of a case lies.
     for field in ["base", "plan", "by_id", "count", "came_at", "since"] {
         text = edit(&text, &format!(" {field}: "), |_| String::new());
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::RwLock;
 
 use super::participants::{BROKER, SITE};
-use super::words::{Key, Words};
+use super::summary::{Key, LeaseStates};
 
 /// A word each of guest, broker and site; `-` for a lease that the actor does not know.
 pub(crate) type Triple = [&'static str; 3];
@@ -14,8 +14,8 @@ pub(crate) type Triple = [&'static str; 3];
 pub(crate) struct Joint(RwLock<BTreeSet<Triple>>);
 
 impl Joint {
-    /// Takes in the leases of one state, by the words of all actors.
-    pub(crate) fn see(&self, words: [&Words; 4]) {
+    /// Adds the leases of one state, by the state names of all actors.
+    pub(crate) fn see(&self, words: [&LeaseStates; 4]) {
         let all = words.iter().flat_map(|words| words.iter().map(|(key, _)| *key));
         for key in all {
             let triple = [key.0, BROKER, SITE].map(|who| find(words[who], key));
@@ -30,6 +30,6 @@ impl Joint {
     }
 }
 
-fn find(words: &Words, key: Key) -> &'static str {
+fn find(words: &LeaseStates, key: Key) -> &'static str {
     words.iter().find(|(k, _)| *k == key).map_or("-", |(_, word)| word)
 }

@@ -12,10 +12,10 @@ use tenure_core::model::time::Time;
 use tenure_core::runtime::journal::{Journal as _, MemoryJournal};
 use tenure_core::wire::message::Sealed;
 
-use super::books::Books;
 use super::cases::Case;
+use super::fact_index::FactIndex;
 use super::participants::Participant;
-use super::words::Summary;
+use super::summary::Summary;
 
 /// What is in the world beside the actors: messages and driver calls, each under a number.
 pub(crate) trait Registry {
@@ -32,11 +32,11 @@ pub(crate) struct Node {
     pub(crate) participant: Participant,
     pub(crate) journal: MemoryJournal,
     /// The messages it has sent. They never leave the network: a message that is lost is one that
-    /// nobody ever receives, one that is repeated or late is received again.
-    pub(crate) said: BTreeSet<u32>,
+    /// no actor ever receives, one that is repeated or late is received again.
+    pub(crate) sent: BTreeSet<u32>,
     /// The driver calls that were started for it. Each may be answered at any time, more than once.
     pub(crate) called: BTreeSet<u32>,
-    pub(crate) books: Books,
+    pub(crate) index: FactIndex,
     /// Whether it refused a fact of its own.
     pub(crate) panicked: bool,
     pub(crate) summary: Summary,
@@ -49,16 +49,16 @@ impl Node {
             who,
             participant: Participant::build(who, case),
             journal: MemoryJournal::new(),
-            said: BTreeSet::new(),
+            sent: BTreeSet::new(),
             called: BTreeSet::new(),
-            books: Books::default(),
+            index: FactIndex::default(),
             panicked: false,
             summary: Summary::default(),
         }
     }
 
     /// Hands in one input and does what a shell does with the output: facts to the journal first, then
-    /// replies and owed work. A guest's mapper answers at once, the others when the model says.
+    /// replies and pending work. A guest's mapper answers at once, the others when the model says.
     /// `None` if nothing came of it.
     pub(crate) fn step(
         &self,
@@ -74,7 +74,7 @@ impl Node {
                 next.hand(now, decision, registry);
             }
         }
-        let changed = next.journal.len() > self.journal.len() || next.said.len() > self.said.len();
+        let changed = next.journal.len() > self.journal.len() || next.sent.len() > self.sent.len();
         changed.then_some(next)
     }
 
@@ -82,7 +82,7 @@ impl Node {
         let mut host = self.participant.host();
         let Turn { before, facts, .. } = host.handle(now, [input]);
         self.journal.append(before, &facts).unwrap();
-        self.books.read(&facts);
+        self.index.read(&facts);
         host.durable(before + facts.len() as u64);
         self.release(host, now, registry);
     }
@@ -91,7 +91,7 @@ impl Node {
     fn release(&mut self, mut host: Host, now: Time, registry: &impl Registry) {
         host.release(now, |departure| match departure {
             Departure::Message(_, outgoing) => {
-                self.said.insert(registry.message(&outgoing.sealed));
+                self.sent.insert(registry.message(&outgoing.sealed));
             }
             Departure::Call(_, call) => {
                 self.called.insert(registry.call(self.who, &call));
@@ -129,8 +129,8 @@ impl Node {
     ) -> Option<Self> {
         let lost = self.step(now, input, case, registry)?;
         let mut next = self.clone();
-        next.books.read_sent(&lost.books);
-        next.said = lost.said;
+        next.index.read_sent(&lost.index);
+        next.sent = lost.sent;
         next.called = lost.called;
         next.crash(now, case, registry)
     }

@@ -21,7 +21,7 @@ use tenure_core::service_manager::mapper as service_manager;
 use tenure_core::site_authority::mapper::SiteAuthorityMapper as _;
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 
-use super::cases::{Case, Seller};
+use super::cases::{BrokerPolicy, Case};
 use super::identity;
 
 /// The places of the actors in a [`World`](super::world::World).
@@ -92,7 +92,7 @@ impl Participant {
         Host::new(self.0.clone(), RetryPolicy { first: Span::DAY, longest: Span::DAY })
     }
 
-    /// What decides how it goes on.
+    /// What decides how it continues.
     pub(crate) fn identity(&self) -> String {
         match &self.0 {
             AnyActor::ServiceManager(actor) => identity::of(actor),
@@ -111,7 +111,7 @@ impl Participant {
     }
 
     /// What its mapper decides. A guest's wants nothing: the case does.
-    pub(crate) fn consult(&self, now: Time, seller: Seller) -> Option<Input> {
+    pub(crate) fn consult(&self, now: Time, seller: BrokerPolicy) -> Option<Input> {
         let decision = match &self.0 {
             AnyActor::ServiceManager(actor) => {
                 let round = actor.view(now)?.round();
@@ -121,8 +121,8 @@ impl Participant {
             AnyActor::Broker(actor) => {
                 let view = actor.view(now)?;
                 Decision::Broker(match seller {
-                    Seller::Fair => Fcfs::default().decide(&view),
-                    Seller::Greedy => Greedy.decide(&view),
+                    BrokerPolicy::Fair => Fcfs::default().decide(&view),
+                    BrokerPolicy::Greedy => OversellingMapper.decide(&view),
                 })
             }
             AnyActor::SiteAuthority(actor) => {
@@ -153,10 +153,10 @@ fn plan(case: &Case) -> Plan {
     }
 }
 
-/// A broker's mapper that sells its first source to everybody.
-struct Greedy;
+/// A broker's mapper that sells its first source to every request.
+struct OversellingMapper;
 
-impl BrokerMapper for Greedy {
+impl BrokerMapper for OversellingMapper {
     fn decide(&self, view: &broker::View) -> broker::Decision {
         use tenure_core::broker::mapper::{Choice, Verdict};
         use tenure_core::model::time::Term;

@@ -30,7 +30,7 @@ use super::cases::{Budget, Case, End, Shell};
 use super::joint::Joint;
 use super::node::{Node, Registry};
 use super::participants::{self, BROKER, GUEST, NAMES, Participant, RIVAL, SITE};
-use super::words::{Key, Summary};
+use super::summary::{Key, Summary};
 
 /// A deployment at one instant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,14 +48,14 @@ pub(crate) struct State {
 pub(crate) enum Action {
     /// Time passes.
     Advance,
-    /// An actor is told something.
-    Move { who: usize, what: What, to: u32 },
+    /// An actor receives an input.
+    Move { who: usize, what: Step, to: u32 },
 }
 
-/// What an actor can be told.
+/// Inputs to an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum What {
-    Hear(u32),
+pub(crate) enum Step {
+    Receive(u32),
     Done(u32, bool),
     Tick,
     Decide,
@@ -63,30 +63,30 @@ pub(crate) enum What {
     Close(LeaseId),
     Reset,
     Crash,
-    HearAndCrash(u32),
+    ReceiveAndCrash(u32),
     DecideAndCrash,
 }
 
 pub(crate) struct World {
     pub(crate) case: Case,
-    book: RwLock<Book>,
-    mail: Mutex<Mail>,
+    table: RwLock<StateTable>,
+    sent: Mutex<SentTable>,
     pub(crate) joint: Joint,
 }
 
-/// What tells nodes apart: actor, state, messages and calls so far, and the laws it broke.
+/// What distinguishes nodes: actor, state, messages and calls so far, and the laws it broke.
 type Identity = (usize, String, BTreeSet<u32>, BTreeSet<u32>, BTreeSet<&'static str>);
 
 /// Every node that was reached, and what each leads to.
 #[derive(Default)]
-struct Book {
+struct StateTable {
     nodes: Vec<Arc<Node>>,
     numbers: HashMap<Identity, u32>,
-    steps: HashMap<(u32, i64, What), Option<u32>>,
+    steps: HashMap<(u32, i64, Step), Option<u32>>,
 }
 
 /// A message that was sent.
-struct Post {
+struct SentMessage {
     from: usize,
     to: usize,
     message: Message,
@@ -95,43 +95,43 @@ struct Post {
 
 /// Every message and driver call that was ever made.
 #[derive(Default)]
-struct Mail {
-    messages: Vec<Arc<Post>>,
+struct SentTable {
+    messages: Vec<Arc<SentMessage>>,
     message_numbers: HashMap<(ActorId, ActorId, Vec<u8>), u32>,
     calls: Vec<(usize, Call)>,
     keys: BTreeMap<LinkHash, Key>,
 }
 
-impl Registry for Mutex<Mail> {
+impl Registry for Mutex<SentTable> {
     fn message(&self, sealed: &Sealed) -> u32 {
         let envelope = sealed.peek().unwrap();
         let header = envelope.header;
         let key = (header.from, header.to, codec::encode(&envelope.message));
-        let mut mail = self.lock().unwrap();
-        if let Some(&number) = mail.message_numbers.get(&key) {
+        let mut sent = self.lock().unwrap();
+        if let Some(&number) = sent.message_numbers.get(&key) {
             return number;
         }
         if let Message::Granted { request, tickets } = &envelope.message {
             for (part, (_, ticket)) in (0u16..).zip(tickets) {
                 let key = (participants::who(request.origin), request.number, part);
-                let old = mail.keys.insert(ticket.hash(), key);
+                let old = sent.keys.insert(ticket.hash(), key);
                 assert!(old.is_none_or(|old| old == key), "one ticket for two leases");
             }
         }
-        let number = u32::try_from(mail.messages.len()).unwrap();
+        let number = u32::try_from(sent.messages.len()).unwrap();
         let (message, sealed) = (envelope.message, sealed.clone());
         let (from, to) = (participants::who(header.from), participants::who(header.to));
-        mail.messages.push(Arc::new(Post { from, to, message, sealed }));
-        mail.message_numbers.insert(key, number);
+        sent.messages.push(Arc::new(SentMessage { from, to, message, sealed }));
+        sent.message_numbers.insert(key, number);
         number
     }
 
     fn call(&self, who: usize, call: &Call) -> u32 {
-        let mut mail = self.lock().unwrap();
-        let known = mail.calls.iter().position(|(w, c)| *w == who && c == call);
+        let mut sent = self.lock().unwrap();
+        let known = sent.calls.iter().position(|(w, c)| *w == who && c == call);
         let number = known.unwrap_or_else(|| {
-            mail.calls.push((who, call.clone()));
-            mail.calls.len() - 1
+            sent.calls.push((who, call.clone()));
+            sent.calls.len() - 1
         });
         u32::try_from(number).unwrap()
     }
@@ -139,18 +139,18 @@ impl Registry for Mutex<Mail> {
 
 impl World {
     pub(crate) fn new(case: Case) -> Self {
-        let (book, mail) = (RwLock::default(), Mutex::default());
-        Self { case, book, mail, joint: Joint::default() }
+        let (table, sent) = (RwLock::default(), Mutex::default());
+        Self { case, table, sent, joint: Joint::default() }
     }
 
     fn node(&self, number: u32) -> Arc<Node> {
-        Arc::clone(&self.book.read().unwrap().nodes[number as usize])
+        Arc::clone(&self.table.read().unwrap().nodes[number as usize])
     }
 
     /// The nodes of a state.
     fn nodes(&self, state: &State) -> [Arc<Node>; 4] {
-        let book = self.book.read().unwrap();
-        state.nodes.map(|number| Arc::clone(&book.nodes[number as usize]))
+        let table = self.table.read().unwrap();
+        state.nodes.map(|number| Arc::clone(&table.nodes[number as usize]))
     }
 
     /// An actor's clock.
@@ -162,15 +162,15 @@ impl World {
     fn number(&self, mut node: Node) -> u32 {
         let text = node.participant.identity();
         let panic = node.panicked.then_some("no panic");
-        let broken = node.books.broken().iter().copied().chain(panic).collect();
-        let key = (node.who, text, node.said.clone(), node.called.clone(), broken);
-        if let Some(&number) = self.book.read().unwrap().numbers.get(&key) {
+        let broken = node.index.broken().iter().copied().chain(panic).collect();
+        let key = (node.who, text, node.sent.clone(), node.called.clone(), broken);
+        if let Some(&number) = self.table.read().unwrap().numbers.get(&key) {
             return number;
         }
         self.summarize(&mut node, &key.1);
-        let mut book = self.book.write().unwrap();
-        let number = u32::try_from(book.nodes.len()).unwrap();
-        let Book { nodes, numbers, .. } = &mut *book;
+        let mut table = self.table.write().unwrap();
+        let number = u32::try_from(table.nodes.len()).unwrap();
+        let StateTable { nodes, numbers, .. } = &mut *table;
         *numbers.entry(key).or_insert_with(|| {
             nodes.push(Arc::new(node));
             number
@@ -179,27 +179,27 @@ impl World {
 
     /// Reads what the properties ask for, and recovers the actor from its journal to compare (S11).
     fn summarize(&self, node: &mut Node, text: &str) {
-        let mail = self.mail.lock().unwrap();
-        let mut summary = Summary::of(node.who, &node.participant, &node.books, &mail.keys);
-        for &number in &node.said {
-            let post = &mail.messages[number as usize];
-            summary.mail[post.to].push(number);
-            if !node.books.imply(&post.message) {
+        let sent = self.sent.lock().unwrap();
+        let mut summary = Summary::of(node.who, &node.participant, &node.index, &sent.keys);
+        for &number in &node.sent {
+            let post = &sent.messages[number as usize];
+            summary.sent[post.to].push(number);
+            if !node.index.imply(&post.message) {
                 summary.broken.insert("S9");
             }
         }
-        drop(mail);
+        drop(sent);
         let recovered = node.recovered(&self.case);
-        let owed = |participant: &Participant| participant.actor().effects_after(0);
-        if recovered.identity() != text || owed(&recovered) != owed(&node.participant) {
+        let pending = |participant: &Participant| participant.actor().effects_after(0);
+        if recovered.identity() != text || pending(&recovered) != pending(&node.participant) {
             summary.broken.insert("S11");
         }
         summary.broken.extend(node.panicked.then_some("no panic"));
         node.summary = summary;
     }
 
-    /// What may be told to an actor in a state.
-    fn inputs(&self, state: &State, nodes: &[Arc<Node>; 4], who: usize, inputs: &mut Vec<What>) {
+    /// The inputs that an actor may receive in a state.
+    fn inputs(&self, state: &State, nodes: &[Arc<Node>; 4], who: usize, inputs: &mut Vec<Step>) {
         let node = &nodes[who];
         if node.panicked {
             return;
@@ -208,38 +208,38 @@ impl World {
         let left = if trouble { state.left } else { Budget::NONE };
         let clock = self.clock(state, who);
         for from in nodes {
-            inputs.extend(from.summary.mail[who].iter().map(|&message| What::Hear(message)));
+            inputs.extend(from.summary.sent[who].iter().map(|&message| Step::Receive(message)));
         }
         for &call in &node.called {
-            inputs.push(What::Done(call, true));
+            inputs.push(Step::Done(call, true));
             if left.failures > 0 {
-                inputs.push(What::Done(call, false));
+                inputs.push(Step::Done(call, false));
             }
         }
         if node.summary.due.is_some_and(|due| due <= clock) {
-            inputs.push(What::Tick);
+            inputs.push(Step::Tick);
         }
         if node.summary.has_a_round && who >= BROKER {
-            inputs.push(What::Decide);
+            inputs.push(Step::Decide);
         }
         let leases =
             node.summary.words.iter().map(|&((_, number, part), _)| LeaseId { number, part });
         if who < BROKER && left.extends > 0 {
-            inputs.extend(leases.clone().map(What::Extend));
+            inputs.extend(leases.clone().map(Step::Extend));
         }
         if who < BROKER && left.closes > 0 {
-            inputs.extend(leases.map(What::Close));
+            inputs.extend(leases.map(Step::Close));
         }
         if who == SITE && left.resets > 0 {
-            inputs.push(What::Reset);
+            inputs.push(Step::Reset);
         }
         if left.crashes > 0 {
-            inputs.push(What::Crash);
+            inputs.push(Step::Crash);
             if self.case.shell == Shell::Sends {
                 for place in 0..inputs.len() {
                     match inputs[place] {
-                        What::Hear(message) => inputs.push(What::HearAndCrash(message)),
-                        What::Decide => inputs.push(What::DecideAndCrash),
+                        Step::Receive(message) => inputs.push(Step::ReceiveAndCrash(message)),
+                        Step::Decide => inputs.push(Step::DecideAndCrash),
                         _ => {}
                     }
                 }
@@ -248,61 +248,63 @@ impl World {
     }
 
     /// What an input makes of a node; `None` if nothing.
-    fn step(&self, number: u32, clock: Time, what: What) -> Option<u32> {
+    fn step(&self, number: u32, clock: Time, what: Step) -> Option<u32> {
         let node = self.node(number);
-        let told = catch_unwind(AssertUnwindSafe(|| self.tell(&node, clock, what)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.apply(&node, clock, what)));
         // An actor that panics over a fact of its own is out of the game.
         let fallen = || Node { panicked: true, ..Node::clone(&node) };
-        let to = self.number(told.unwrap_or_else(|_| Some(fallen()))?);
+        let to = self.number(outcome.unwrap_or_else(|_| Some(fallen()))?);
         (to != number).then_some(to)
     }
 
-    /// Tells an actor something, and lets it work out what that leads to.
-    fn tell(&self, node: &Node, clock: Time, what: What) -> Option<Node> {
+    /// Hands an actor an input, and runs it until it has nothing more to do.
+    fn apply(&self, node: &Node, clock: Time, what: Step) -> Option<Node> {
         activate(self.case.bug);
-        let (case, mail) = (&self.case, &self.mail);
-        let hear = |message: u32| {
-            Input::Message(self.mail.lock().unwrap().messages[message as usize].sealed.clone())
+        let (case, sent) = (&self.case, &self.sent);
+        let receive = |message: u32| {
+            Input::Message(self.sent.lock().unwrap().messages[message as usize].sealed.clone())
         };
         match what {
-            What::Hear(message) => node.step(clock, hear(message), case, mail),
-            What::Done(call, well) => node.step(clock, self.done(call, well), case, mail),
-            What::Tick => node.step(clock, Input::Tick, case, mail),
-            What::Decide => {
-                node.step(clock, node.participant.consult(clock, case.seller)?, case, mail)
+            Step::Receive(message) => node.step(clock, receive(message), case, sent),
+            Step::Done(call, well) => node.step(clock, self.done(call, well), case, sent),
+            Step::Tick => node.step(clock, Input::Tick, case, sent),
+            Step::Decide => {
+                node.step(clock, node.participant.consult(clock, case.seller)?, case, sent)
             }
-            What::Extend(lease) => {
+            Step::Extend(lease) => {
                 let duration = Span::from_secs(case.longer);
                 let command = GuestCommand::Extend { lease, duration };
-                node.step(clock, Input::Command(command.into()), case, mail)
+                node.step(clock, Input::Command(command.into()), case, sent)
             }
-            What::Close(lease) => {
-                node.step(clock, Input::Command(GuestCommand::Close { lease }.into()), case, mail)
+            Step::Close(lease) => {
+                node.step(clock, Input::Command(GuestCommand::Close { lease }.into()), case, sent)
             }
-            What::Reset => {
+            Step::Reset => {
                 let AnyActor::SiteAuthority(site) = &node.participant.0 else { return None };
                 let broken = |s: &unit::State| matches!(s, unit::State::Quarantined);
                 let (unit, ..) = site.units().find(|(_, state, _)| broken(state))?;
-                node.step(clock, Input::Command(SiteCommand::Reset { unit }.into()), case, mail)
+                node.step(clock, Input::Command(SiteCommand::Reset { unit }.into()), case, sent)
             }
-            What::Crash => node.crash(clock, case, mail),
-            What::HearAndCrash(message) => node.send_then_crash(clock, hear(message), case, mail),
-            What::DecideAndCrash => {
+            Step::Crash => node.crash(clock, case, sent),
+            Step::ReceiveAndCrash(message) => {
+                node.send_then_crash(clock, receive(message), case, sent)
+            }
+            Step::DecideAndCrash => {
                 let decision = node.participant.consult(clock, case.seller)?;
-                node.send_then_crash(clock, decision, case, mail)
+                node.send_then_crash(clock, decision, case, sent)
             }
         }
     }
 
     fn done(&self, call: u32, well: bool) -> Input {
         let Call { unit, epoch, step, lease, .. } =
-            self.mail.lock().unwrap().calls[call as usize].1;
+            self.sent.lock().unwrap().calls[call as usize].1;
         let failed = || Err(DriverError("it failed".to_owned()));
         let outcome = if well { Ok(Properties::default()) } else { failed() };
         Input::Driver(DriverResult { unit, epoch, step, lease, outcome })
     }
 
-    /// Whether somebody has to be told the time before it may pass.
+    /// Whether an actor has something due before time may pass.
     fn is_anybody_due(&self, state: &State, nodes: &[Arc<Node>; 4]) -> bool {
         let due =
             |who: usize| nodes[who].summary.due.is_some_and(|due| due <= self.clock(state, who));
@@ -338,8 +340,8 @@ impl World {
     }
 
     fn keeps(&self, state: &State, law: &'static str) -> bool {
-        let book = self.book.read().unwrap();
-        state.nodes.iter().all(|&number| !book.nodes[number as usize].summary.broken.contains(law))
+        let table = self.table.read().unwrap();
+        state.nodes.iter().all(|&number| !table.nodes[number as usize].summary.broken.contains(law))
     }
 
     fn reaches(&self, state: &State, end: End) -> bool {
@@ -374,19 +376,19 @@ impl World {
         let Action::Move { who, what, .. } = *action else {
             return format!("{} time passes", state.now);
         };
-        let told = match what {
-            What::Hear(message) | What::HearAndCrash(message) => {
-                let message = Arc::clone(&self.mail.lock().unwrap().messages[message as usize]);
+        let outcome = match what {
+            Step::Receive(message) | Step::ReceiveAndCrash(message) => {
+                let message = Arc::clone(&self.sent.lock().unwrap().messages[message as usize]);
                 format!("hears `{}` from {}", message.message.kind(), NAMES[message.from])
             }
-            What::Done(call, well) => {
-                let mail = self.mail.lock().unwrap();
-                let Call { unit, epoch, step, .. } = &mail.calls[call as usize].1;
+            Step::Done(call, well) => {
+                let sent = self.sent.lock().unwrap();
+                let Call { unit, epoch, step, .. } = &sent.calls[call as usize].1;
                 format!("{} of {unit} in {epoch:?}: {well}", step.word())
             }
             _ => String::new(),
         };
-        format!("{} {} {what:?} {told}", state.now, NAMES[who])
+        format!("{} {} {what:?} {outcome}", state.now, NAMES[who])
     }
 }
 
@@ -394,34 +396,34 @@ impl Model for World {
     type State = State;
     type Action = Action;
 
-    /// Everybody has started, the broker has its delegations, and the guests have asked.
+    /// Everyone has started, the broker has its delegations, and the guests have asked.
     fn init_states(&self) -> Vec<State> {
         activate(self.case.bug);
         let mut nodes: Vec<Node> = (GUEST..=SITE).map(|who| Node::new(who, &self.case)).collect();
-        let mut tell = |who: usize, input: Input| {
-            if let Some(next) = nodes[who].step(Time::ZERO, input, &self.case, &self.mail) {
+        let mut apply = |who: usize, input: Input| {
+            if let Some(next) = nodes[who].step(Time::ZERO, input, &self.case, &self.sent) {
                 nodes[who] = next;
             }
         };
         for who in GUEST..=SITE {
-            tell(who, Input::Start);
+            apply(who, Input::Start);
         }
         for planned in &self.case.requests {
-            tell(planned.who, Input::Command(GuestCommand::Ask(planned.ask()).into()));
+            apply(planned.who, Input::Command(GuestCommand::Ask(planned.ask()).into()));
         }
-        let mut heard = 0;
-        while heard < self.mail.lock().unwrap().messages.len() {
-            let message = Arc::clone(&self.mail.lock().unwrap().messages[heard]);
+        let mut next = 0;
+        while next < self.sent.lock().unwrap().messages.len() {
+            let message = Arc::clone(&self.sent.lock().unwrap().messages[next]);
             if matches!(message.message.kind(), "delegate" | "delegated") {
-                tell(message.to, Input::Message(message.sealed.clone()));
+                apply(message.to, Input::Message(message.sealed.clone()));
             }
-            heard += 1;
+            next += 1;
         }
         for who in [BROKER, SITE] {
             while let Some(next) = nodes[who]
                 .participant
                 .consult(Time::ZERO, self.case.seller)
-                .and_then(|decision| nodes[who].step(Time::ZERO, decision, &self.case, &self.mail))
+                .and_then(|decision| nodes[who].step(Time::ZERO, decision, &self.case, &self.sent))
             {
                 nodes[who] = next;
             }
@@ -451,21 +453,21 @@ impl Model for World {
             let (number, at) = (state.nodes[who], clock.as_micros());
             let mut take = |what, to| actions.push(Action::Move { who, what, to });
             let mut unknown = Vec::new();
-            let book = self.book.read().unwrap();
+            let table = self.table.read().unwrap();
             for &what in &inputs {
-                match book.steps.get(&(number, at, what)) {
+                match table.steps.get(&(number, at, what)) {
                     Some(to) => to.iter().for_each(|&to| take(what, to)),
                     None => unknown.push(what),
                 }
             }
-            drop(book);
+            drop(table);
             for what in unknown {
                 let to = self.step(number, clock, what);
                 to.iter().for_each(|&to| take(what, to));
-                self.book.write().unwrap().steps.insert((number, at, what), to);
+                self.table.write().unwrap().steps.insert((number, at, what), to);
             }
         }
-        // The same order whatever was known before: paths are told by the places of actions.
+        // The same order whatever was known before: paths are identified by the places of actions.
         actions.sort_by_key(|action| match *action {
             Action::Advance => None,
             Action::Move { who, what, .. } => Some((who, what)),
@@ -481,12 +483,12 @@ impl Model for World {
         state.nodes[who] = to;
         let left = &mut state.left;
         match what {
-            What::Hear(_) | What::Done(_, true) | What::Tick | What::Decide => {}
-            What::Done(_, false) => left.failures -= 1,
-            What::Extend(_) => left.extends -= 1,
-            What::Close(_) => left.closes -= 1,
-            What::Reset => left.resets -= 1,
-            What::Crash | What::HearAndCrash(_) | What::DecideAndCrash => left.crashes -= 1,
+            Step::Receive(_) | Step::Done(_, true) | Step::Tick | Step::Decide => {}
+            Step::Done(_, false) => left.failures -= 1,
+            Step::Extend(_) => left.extends -= 1,
+            Step::Close(_) => left.closes -= 1,
+            Step::Reset => left.resets -= 1,
+            Step::Crash | Step::ReceiveAndCrash(_) | Step::DecideAndCrash => left.crashes -= 1,
         }
         Some(state)
     }

@@ -3,7 +3,7 @@
 
 use tenure_tests::mutants::Mutant;
 
-use crate::model::cases::{Budget, Case, Seller, planned};
+use crate::model::cases::{BrokerPolicy, Budget, Case, planned};
 use crate::model::explore::breaks;
 use crate::model::participants::{GUEST, RIVAL};
 
@@ -34,6 +34,6 @@ fn without_tombstones_a_closed_lease_comes_back() {
 #[test]
 fn without_the_split_check_a_greedy_mapper_sells_the_same_units_twice() {
     let requests = vec![planned(GUEST, 11), planned(RIVAL, 12)];
-    let case = Case { seller: Seller::Greedy, requests, until: 12, ..Case::default() };
+    let case = Case { seller: BrokerPolicy::Greedy, requests, until: 12, ..Case::default() };
     assert!(breaks_without(Mutant::NoSplitCheck, case, "S2"));
 }

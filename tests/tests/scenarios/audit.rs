@@ -37,7 +37,7 @@ impl Audit {
         self.auditor.healed(now, bounds);
     }
 
-    /// Everything is said to be over.
+    /// The end of the script is reached.
     pub fn settle(&mut self, now: Time) {
         if let (None, Err(violation)) = (&self.broken, self.auditor.settle(now)) {
             self.broken = Some(violation.to_string());
@@ -60,7 +60,7 @@ impl Audit {
 
 #[test]
 fn a_broken_law_stops_a_script() {
-    let world = super::deployment::deploy(super::script::Words::of_line("at=09:00"));
+    let world = super::deployment::deploy(super::script::Args::of_line("at=09:00"));
     let mut world = world.unwrap_or_else(|bad| panic!("{bad}"));
     assert_eq!(world.run(), Ok(()));
     let (actor, position) = (world.id(0), world.participants[0].actor().position());

@@ -9,10 +9,10 @@ use tenure_laws::LAWS;
 use tenure_tests::root;
 
 use super::language::COMMANDS;
-use super::script::{Part, Script, Words};
+use super::script::{Args, Part, Script};
 use super::{FOLDER, SCRIPTS, perform};
 
-/// What can happen to a lease and has to be told by at least one script, under these names.
+/// What can happen to a lease and must occur in at least one script, under these names.
 const POINTS: &[&str] = &[
     "happy life",
     "asking unanswered",
@@ -106,9 +106,9 @@ fn every_script_says_what_it_shows_and_sees_it_through() {
             Part::Verbatim(_) => None,
         });
         let mut finished = commands.flatten().map(|command| {
-            let mut words = Words::of(command);
-            words.has("quietly");
-            words.has("finish")
+            let mut args = Args::of(command);
+            args.has("quietly");
+            args.has("finish")
         });
         assert!(finished.any(|last| last), "{name}: `finish` shows that nothing is left over");
     }
@@ -153,7 +153,7 @@ fn every_state_of_the_machines_is_reached() {
     // The table has a line `  STATE  EVENT  -> STATE` for each transition.
     let machines = fs::read_to_string(root().join("tests/golden/machines.txt")).unwrap();
     let states = machines.lines().filter_map(|line| line.split_once(" -> ").map(|(_, to)| to));
-    // A request that is over without a lease is shown as a lease that is over.
+    // A request that has ended without a lease is shown as a lease that has ended.
     let shown = states.map(|state| if state == "Unanswered" { "Closed" } else { state });
     let missing: BTreeSet<&str> = shown.filter(|state| !reached.contains(state)).collect();
     assert_eq!(missing, BTreeSet::new(), "no script reaches these");
@@ -161,9 +161,9 @@ fn every_state_of_the_machines_is_reached() {
 
 #[test]
 fn every_law_is_asked() {
-    let played = scripts().into_values().map(|(text, _)| perform(&text));
+    let script_run = scripts().into_values().map(|(text, _)| perform(&text));
     let asked: BTreeSet<&str> =
-        played.flat_map(|played| played.map_or(vec![], |p| p.laws)).collect();
+        script_run.flat_map(|script_run| script_run.map_or(vec![], |p| p.laws)).collect();
     let missing =
         LAWS.iter().map(|law| law.id).filter(|id| !asked.contains(id) && !UNASKED.contains(id));
     assert_eq!(missing.collect::<Vec<_>>(), [""; 0], "no script asks these");

@@ -19,8 +19,8 @@ use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 
 use super::audit::Audit;
 use super::names::Names;
-use super::participant::{Build, Participant, Person};
-use super::script::{Bad, Words};
+use super::participant::{Build, Identity, Participant};
+use super::script::{Args, Bad};
 use super::world::World;
 
 /// Who is there unless the script says.
@@ -37,33 +37,33 @@ impl ServiceManagerMapper for Idle {
 
 /// An actor that is not built yet.
 struct Draft {
-    person: Person,
-    words: Words,
+    person: Identity,
+    args: Args,
 }
 
 /// Builds the actors and starts them.
-pub fn deploy(mut words: Words) -> Result<World, Bad> {
-    let now = words.time_option("at")?.unwrap_or(Time::ZERO.plus(Span::HOUR.times(9)));
-    let margin = words.span_option("margin")?.unwrap_or(Span::from_secs(10));
-    let first = words.span_option("retry")?.unwrap_or(Span::MINUTE.times(10));
+pub fn deploy(mut args: Args) -> Result<World, Bad> {
+    let now = args.time_option("at")?.unwrap_or(Time::ZERO.plus(Span::HOUR.times(9)));
+    let margin = args.span_option("margin")?.unwrap_or(Span::from_secs(10));
+    let first = args.span_option("retry")?.unwrap_or(Span::MINUTE.times(10));
     let retry_policy = RetryPolicy { first, longest: first.times(6) };
-    let clocks_hold = words.option("clocks").is_none_or(|clocks| clocks != "apart");
-    let mut below = std::mem::take(&mut words.below);
-    words.done()?;
+    let clocks_hold = args.option("clocks").is_none_or(|clocks| clocks != "apart");
+    let mut below = std::mem::take(&mut args.below);
+    args.done()?;
     if below.is_empty() {
-        below = ALL.iter().map(|line| Words::of_line(line)).collect();
+        below = ALL.iter().map(|line| Args::of_line(line)).collect();
     }
     let drafts = below.into_iter().map(draft).collect::<Result<Vec<_>, _>>()?;
-    let peer = |p: &Person| (p.signer.id(), Peer { name: p.name.clone(), role: p.role });
+    let peer = |p: &Identity| (p.signer.id(), Peer { name: p.name.clone(), role: p.role });
     let peers: Peers = drafts.iter().map(|draft| peer(&draft.person)).collect();
     let mut names = Names::default();
     let mut participants = Vec::new();
-    for Draft { person, mut words } in drafts {
+    for Draft { person, mut args } in drafts {
         names.add_actor(person.signer.id(), person.name.clone());
         let (name, signer) = (person.name.clone(), person.signer.clone());
         let setup = Setup { name, signer, margin, peers: peers.clone() };
-        let build = build(person.role, setup, &mut words)?;
-        words.done()?;
+        let build = build(person.role, setup, &mut args)?;
+        args.done()?;
         participants.push(Participant::new(person, retry_policy, build));
     }
     let audit = Audit::new(&participants, margin, clocks_hold);
@@ -75,29 +75,29 @@ pub fn deploy(mut words: Words) -> Result<World, Bad> {
     Ok(world)
 }
 
-fn draft(mut words: Words) -> Result<Draft, Bad> {
-    let role = match words.next("`site`, `broker` or `guest`")?.as_str() {
+fn draft(mut args: Args) -> Result<Draft, Bad> {
+    let role = match args.next("`site`, `broker` or `guest`")?.as_str() {
         "site" => Role::SiteAuthority,
         "broker" => Role::Broker,
         "guest" => Role::ServiceManager,
         other => return Err(format!("`{other}` is no role; known: site, broker, guest")),
     };
-    let name = words.next("the actor's name")?;
+    let name = args.next("the actor's name")?;
     let name = Name::new(&name).map_err(|bad| bad.to_string())?;
-    let honest = !words.has("dishonest");
-    let ahead = words.span_option("clock")?.unwrap_or(Span::ZERO);
+    let honest = !args.has("dishonest");
+    let ahead = args.span_option("clock")?.unwrap_or(Span::ZERO);
     let mut secret = [0; 32];
     for (place, byte) in secret.iter_mut().zip(name.as_str().bytes()) {
         *place = byte;
     }
     let signer = Signer::from_seed(Scheme::Ed25519, secret);
-    Ok(Draft { person: Person { name, signer, role, honest, ahead }, words })
+    Ok(Draft { person: Identity { name, signer, role, honest, ahead }, args })
 }
 
-fn build(role: Role, setup: Setup, words: &mut Words) -> Result<Build, Bad> {
+fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
     Ok(match role {
         Role::SiteAuthority => {
-            let plan = plan(&setup, words)?;
+            let plan = plan(&setup, args)?;
             Box::new(move || {
                 let actor = SiteAuthority::new(setup.clone(), plan.clone());
                 HostedActor::site_authority(actor, Box::new(FirstFit {}))
@@ -107,7 +107,7 @@ fn build(role: Role, setup: Setup, words: &mut Words) -> Result<Build, Bad> {
             HostedActor::broker(Broker::new(setup.clone()), Box::new(Fcfs::default()))
         }),
         Role::ServiceManager => {
-            let leave_before = words.span_option("leave-before")?.unwrap_or(Span::ZERO);
+            let leave_before = args.span_option("leave-before")?.unwrap_or(Span::ZERO);
             Box::new(move || {
                 let actor = ServiceManager::new(setup.clone(), leave_before);
                 HostedActor::service_manager(actor, Box::new(Idle))
@@ -117,17 +117,17 @@ fn build(role: Role, setup: Setup, words: &mut Words) -> Result<Build, Bad> {
 }
 
 /// `4 node 2 disk [cpus=8] [delegation=30d] [renew=1d] [to=broker:4,other:2]`.
-fn plan(setup: &Setup, words: &mut Words) -> Result<Plan, Bad> {
-    let length = words.span_option("delegation")?.unwrap_or(Span::DAY.times(30));
-    let renew_before = words.span_option("renew")?.unwrap_or(Span::DAY);
-    let cpus = words.number_option("cpus")?.unwrap_or(8);
-    let to = words.option("to");
+fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
+    let length = args.span_option("delegation")?.unwrap_or(Span::DAY.times(30));
+    let renew_before = args.span_option("renew")?.unwrap_or(Span::DAY);
+    let cpus = args.number_option("cpus")?.unwrap_or(8);
+    let to = args.option("to");
     let attributes = Attributes::from([(Name::literal("cpus"), Value::Number(cpus))]);
     let mut stock = Vec::new();
-    while let Some(units) = words.maybe() {
+    while let Some(units) = args.maybe() {
         let units = units.parse().map_err(|_| format!("`{units}` is no number of units"))?;
         let resource =
-            Name::new(&words.next("the type of the units")?).map_err(|b| b.to_string())?;
+            Name::new(&args.next("the type of the units")?).map_err(|b| b.to_string())?;
         stock.push(Stock { resource, attributes: attributes.clone(), units });
     }
     let shares = match to.as_deref() {

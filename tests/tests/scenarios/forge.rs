@@ -21,21 +21,21 @@ use tenure_core::wire::refusal::Refusal;
 
 use super::language::{guest, of_role};
 use super::names;
-use super::script::{self, Bad, Words};
+use super::script::{self, Args, Bad};
 use super::world::World;
 
 /// A guest sends its broker a request that no service manager would.
-pub fn ask(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let who = guest(world, words)?;
-    let units = words.number("the number of units")?;
-    let resource = Name::new(&words.next("the type")?).map_err(|bad| bad.to_string())?;
-    let extends = words.option("on").map(|label| world.names.find(&label).map(Ticket::hash));
+pub fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = guest(world, args)?;
+    let units = args.number("the number of units")?;
+    let resource = Name::new(&args.next("the type")?).map_err(|bad| bad.to_string())?;
+    let extends = args.option("on").map(|label| world.names.find(&label).map(Ticket::hash));
     let extends = extends.transpose()?;
-    let origin = words.option("as").map(|name| of_role(world, &name, Role::ServiceManager));
+    let origin = args.option("as").map(|name| of_role(world, &name, Role::ServiceManager));
     let origin = world.id(origin.transpose()?.unwrap_or(who));
-    let earliest = words.time_option("from")?.ok_or("from= is missing")?;
-    let duration = words.span_option("for")?.ok_or("for= is missing")?;
-    let latest = words.time_option("latest")?.unwrap_or(earliest);
+    let earliest = args.time_option("from")?.ok_or("from= is missing")?;
+    let duration = args.span_option("for")?.ok_or("for= is missing")?;
+    let latest = args.time_option("latest")?.unwrap_or(earliest);
     let item = Item { resource, units, least: units, requirements: Constraints::NONE, extends };
     let request = Request {
         id: RequestId { origin, number: world.next_forgery() },
@@ -51,15 +51,15 @@ pub fn ask(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     say(world, who, broker, Message::Request(request))
 }
 
-/// A broker grants a request that waits for its mapper, out of a delegation and past its own books.
-pub fn grant(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let broker = of_role(world, &words.next("the broker")?, Role::Broker)?;
-    let (name, number) = script::numbered(&words.next("GUEST/REQUEST")?)?;
+/// A broker grants a request that waits for its mapper, out of a delegation and past its own ledger.
+pub fn grant(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let broker = of_role(world, &args.next("the broker")?, Role::Broker)?;
+    let (name, number) = script::numbered(&args.next("GUEST/REQUEST")?)?;
     let asker = world.id(of_role(world, &name, Role::ServiceManager)?);
     let number = number.parse().map_err(|_| format!("`{number}` is no request"))?;
     let id = RequestId { origin: asker, number };
-    let units = words.number("the number of units")?;
-    let parent = world.names.find(&words.option("from").ok_or("from= is missing")?)?.clone();
+    let units = args.number("the number of units")?;
+    let parent = world.names.find(&args.option("from").ok_or("from= is missing")?)?.clone();
     let AnyActor::Broker(actor) = world.participants[broker].host.actor() else {
         return Err("it is no broker".to_owned());
     };
@@ -86,17 +86,17 @@ pub fn grant(world: &mut World, words: &mut Words) -> Result<(), Bad> {
 }
 
 /// A ticket with something in its bottom link changed and the signature left as it was.
-pub fn alter(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let ticket = world.names.find(&words.next("the ticket")?)?.clone();
+pub fn alter(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let ticket = world.names.find(&args.next("the ticket")?)?.clone();
     let bottom = ticket.bottom();
     let mut link = Link::clone(bottom);
-    if let Some(units) = words.number_option::<NonZeroU32>("units")? {
+    if let Some(units) = args.number_option::<NonZeroU32>("units")? {
         link.units = units;
     }
-    if let Some(end) = words.time_option("end")? {
+    if let Some(end) = args.time_option("end")? {
         link.term = Term::new(link.term.start(), end).map_err(|bad| bad.to_string())?;
     }
-    if let Some(holder) = words.option("holder") {
+    if let Some(holder) = args.option("holder") {
         link.holder = world.id(world.index(&holder)?);
     }
     let signed = bottom.as_bytes().len() - codec::encode(&Link::clone(bottom)).len();
@@ -113,8 +113,8 @@ pub fn alter(world: &mut World, words: &mut Words) -> Result<(), Bad> {
 }
 
 /// A guest shows a ticket that it may not show.
-pub fn redeem(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let (who, ticket, site) = shown(world, words)?;
+pub fn redeem(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, ticket, site) = shown(world, args)?;
     let message = Message::Redeem {
         lease: LeaseId { number: 99, part: 0 },
         slice: Name::literal("main"),
@@ -127,16 +127,16 @@ pub fn redeem(world: &mut World, words: &mut Words) -> Result<(), Bad> {
 }
 
 /// A guest gives back a ticket that it may not give back.
-pub fn close(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let (who, ticket, site) = shown(world, words)?;
+pub fn close(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, ticket, site) = shown(world, args)?;
     let site = world.id(site);
     say(world, who, site, Message::Close { tickets: vec![ticket] })
 }
 
 /// A guest signs a receipt in its site's name and has it credited.
-pub fn credit(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let who = guest(world, words)?;
-    let ticket = world.names.find(&words.next("the ticket")?)?.clone();
+pub fn credit(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = guest(world, args)?;
+    let ticket = world.names.find(&args.next("the ticket")?)?.clone();
     let link = ticket.bottom();
     let what = Return {
         site: ticket.site(),
@@ -150,10 +150,10 @@ pub fn credit(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     say(world, who, link.issuer, Message::Credit { receipts })
 }
 
-fn shown(world: &World, words: &mut Words) -> Result<(usize, Ticket, usize), Bad> {
-    let who = guest(world, words)?;
-    let ticket = world.names.find(&words.next("the ticket")?)?.clone();
-    let site = words.option("at").unwrap_or_else(|| world.names.actor(ticket.site()));
+fn shown(world: &World, args: &mut Args) -> Result<(usize, Ticket, usize), Bad> {
+    let who = guest(world, args)?;
+    let ticket = world.names.find(&args.next("the ticket")?)?.clone();
+    let site = args.option("at").unwrap_or_else(|| world.names.actor(ticket.site()));
     Ok((who, ticket, of_role(world, &site, Role::SiteAuthority)?))
 }
 
@@ -180,14 +180,14 @@ fn say(
 }
 
 /// Looks at evidence off line, as anybody could: at that in the refusal of a ticket or, of several tickets,
-/// at what somebody puts together.
-pub fn evidence(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let without = words.option("without").map(|label| world.names.find(&label).cloned());
+/// at evidence that a script assembles.
+pub fn evidence(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let without = args.option("without").map(|label| world.names.find(&label).cloned());
     let without = without.transpose()?.map(|ticket| ticket.hash());
-    let at = words.time_option("at")?;
-    let receipts = if words.option("excused").is_some() { receipts(world) } else { Vec::new() };
-    let mut tickets = vec![world.names.find(&words.next("the ticket")?)?.clone()];
-    while let Some(label) = words.maybe() {
+    let at = args.time_option("at")?;
+    let receipts = if args.option("excused").is_some() { receipts(world) } else { Vec::new() };
+    let mut tickets = vec![world.names.find(&args.next("the ticket")?)?.clone()];
+    while let Some(label) = args.maybe() {
         tickets.push(world.names.find(&label)?.clone());
     }
     let mut evidence = match &tickets[..] {
@@ -227,7 +227,7 @@ fn put_together(tickets: &[Ticket]) -> Result<Evidence, Bad> {
 }
 
 fn refused(world: &World, ticket: &Ticket) -> Option<Evidence> {
-    let opened = world.network.sent().iter().filter_map(|parcel| parcel.sealed.peek().ok());
+    let opened = world.network.sent().iter().filter_map(|packet| packet.sealed.peek().ok());
     let mut evidence = opened.filter_map(|envelope| match envelope.message {
         Message::Refused { subject, refusal: Refusal::Conflict(evidence) } => {
             (subject == Subject::Ticket(ticket.hash())).then_some(*evidence)
@@ -239,7 +239,7 @@ fn refused(world: &World, ticket: &Ticket) -> Option<Evidence> {
 
 /// Every receipt that was ever on the network.
 fn receipts(world: &World) -> Vec<Receipt> {
-    let opened = world.network.sent().iter().filter_map(|parcel| parcel.sealed.peek().ok());
+    let opened = world.network.sent().iter().filter_map(|packet| packet.sealed.peek().ok());
     let receipts = opened.filter_map(|envelope| match envelope.message {
         Message::Closed { receipts, .. } | Message::Credit { receipts } => Some(receipts),
         _ => None,

@@ -25,14 +25,14 @@ use super::deployment;
 use super::forge;
 use super::network::{Fate, Which};
 use super::participant::{CrashPoint, DriverBehavior, done};
-use super::script::{self, Bad, Words};
+use super::script::{self, Args, Bad};
 use super::show;
 use super::world::World;
 
 /// A command: how it is written, and what it does.
 pub struct Known {
     pub usage: &'static str,
-    act: fn(&mut World, &mut Words) -> Result<(), Bad>,
+    act: fn(&mut World, &mut Args) -> Result<(), Bad>,
 }
 
 /// Every command but `deployment` and `quietly`.
@@ -49,11 +49,11 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "advance SPAN | to TIME", act: advance },
     Known {
         usage: "drop FROM->TO KIND [times=N]",
-        act: |world, words| rule(world, words, Fate::Lost),
+        act: |world, args| rule(world, args, Fate::Lost),
     },
     Known {
         usage: "hold FROM->TO KIND [times=N]",
-        act: |world, words| rule(world, words, Fate::Held),
+        act: |world, args| rule(world, args, Fate::Held),
     },
     Known { usage: "deliver [FROM->TO [KIND]]", act: deliver },
     Known { usage: "cut NAME NAME [one-way]", act: cut },
@@ -83,15 +83,15 @@ pub const COMMANDS: &[Known] = &[
     },
     Known { usage: "show leases", act: show::leases },
     Known { usage: "show units", act: show::units },
-    Known { usage: "show books", act: show::books },
+    Known { usage: "show ledgers", act: show::ledgers },
     Known { usage: "finish", act: finish },
 ];
 
 /// The deployment of a script, once it has one.
 #[derive(Default)]
-pub struct Stage(Option<World>);
+pub struct ScriptContext(Option<World>);
 
-impl Stage {
+impl ScriptContext {
     /// The laws that its actors were held to.
     pub fn laws(&self) -> Vec<&'static str> {
         self.0.iter().flat_map(|world| world.audit.asked()).collect()
@@ -104,17 +104,17 @@ impl Stage {
     }
 
     /// Carries out a command and answers its trace.
-    pub fn perform(&mut self, mut words: Words) -> Result<Vec<String>, Bad> {
-        let quietly = words.has("quietly");
-        if words.has("deployment") {
-            self.0 = Some(deployment::deploy(words)?);
+    pub fn perform(&mut self, mut args: Args) -> Result<Vec<String>, Bad> {
+        let quietly = args.has("quietly");
+        if args.has("deployment") {
+            self.0 = Some(deployment::deploy(args)?);
         } else {
             let world = self.0.as_mut().ok_or("a script begins with `deployment`")?;
-            act(world, &mut words)?;
+            act(world, &mut args)?;
         }
         let mut trace = self.0.as_mut().map(World::take_trace).unwrap_or_default();
         if quietly {
-            // That all is over is always said.
+            // The end is always printed.
             let rest = trace.pop_if(|line| line.contains(show::REST));
             trace =
                 [Some(format!("({} lines)", trace.len())), rest].into_iter().flatten().collect();
@@ -128,36 +128,36 @@ fn verb(usage: &str) -> Vec<&str> {
     usage.split(' ').take_while(|word| word.chars().all(|c| c.is_ascii_lowercase())).collect()
 }
 
-fn act(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let fits = |known: &&Known, words: &Words| words.begin_with(&verb(known.usage));
-    let Some(known) = COMMANDS.iter().find(|known| fits(known, words)) else {
+fn act(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let fits = |known: &&Known, args: &Args| args.begin_with(&verb(known.usage));
+    let Some(known) = COMMANDS.iter().find(|known| fits(known, args)) else {
         let known: Vec<_> = COMMANDS.iter().map(|known| format!("  {}", known.usage)).collect();
-        let word = words.maybe().unwrap_or_default();
+        let word = args.maybe().unwrap_or_default();
         return Err(format!(
             "there is no command `{word}`; known:\n  deployment [at=TIME] [margin=SPAN] [retry=SPAN] [clocks=apart]\n  quietly COMMAND\n{}",
             known.join("\n")
         ));
     };
     for _ in verb(known.usage) {
-        words.maybe();
+        args.maybe();
     }
-    let told = |bad: Bad| format!("{bad}\n  write `{}`", known.usage);
-    (known.act)(world, words).map_err(told)?;
-    words.done().map_err(told)?;
+    let with_usage = |bad: Bad| format!("{bad}\n  write `{}`", known.usage);
+    (known.act)(world, args).map_err(with_usage)?;
+    args.done().map_err(with_usage)?;
     world.run()
 }
 
-fn ask(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let who = guest(world, words)?;
-    let needs = words.option("needs").map(|text| pair(&text)).transpose()?;
+fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = guest(world, args)?;
+    let needs = args.option("needs").map(|text| pair(&text)).transpose()?;
     let mut requirements = Constraints::NONE;
     if let Some((key, value)) = needs {
         requirements.add(Constraint { key, test: Test::Equals(Value::read(&value)) });
     }
     let mut items = Vec::new();
-    while let Some(units) = words.maybe() {
+    while let Some(units) = args.maybe() {
         let (least, units) = range(&units)?;
-        let resource = name(&words.next("the type of the units")?)?;
+        let resource = name(&args.next("the type of the units")?)?;
         items.push(Item {
             resource,
             units,
@@ -166,12 +166,12 @@ fn ask(world: &mut World, words: &mut Words) -> Result<(), Bad> {
             extends: None,
         });
     }
-    let earliest = words.time_option("from")?.unwrap_or(world.now);
-    let duration = words.span_option("for")?.ok_or("for= is missing")?;
-    let latest = words.time_option("latest")?.unwrap_or(earliest);
-    let answer_by = words.time_option("answer-by")?.unwrap_or(latest.plus(duration));
-    let broker = words.option("broker").map(|broker| world.index(&broker)).transpose()?;
-    let configuration = match words.option("with").map(|text| pair(&text)).transpose()? {
+    let earliest = args.time_option("from")?.unwrap_or(world.now);
+    let duration = args.span_option("for")?.ok_or("for= is missing")?;
+    let latest = args.time_option("latest")?.unwrap_or(earliest);
+    let answer_by = args.time_option("answer-by")?.unwrap_or(latest.plus(duration));
+    let broker = args.option("broker").map(|broker| world.index(&broker)).transpose()?;
+    let configuration = match args.option("with").map(|text| pair(&text)).transpose()? {
         Some(pair) => {
             Properties::try_from(BTreeMap::from([pair])).map_err(|bad| bad.to_string())?
         }
@@ -193,104 +193,104 @@ fn ask(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     Ok(())
 }
 
-fn extend(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let (who, lease) = lease(world, words)?;
-    let duration = words.span_option("for")?.ok_or("for= is missing")?;
+fn extend(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
+    let duration = args.span_option("for")?.ok_or("for= is missing")?;
     world.hand(who, Input::Command(GuestCommand::Extend { lease, duration }.into()));
     Ok(())
 }
 
-fn close(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let (who, lease) = lease(world, words)?;
+fn close(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
     world.hand(who, Input::Command(GuestCommand::Close { lease }.into()));
     Ok(())
 }
 
-fn stock(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let who = site(world, words)?;
-    let (units, resource) = (words.number("the number of units")?, words.next("the type")?);
+fn stock(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = site(world, args)?;
+    let (units, resource) = (args.number("the number of units")?, args.next("the type")?);
     let resource = name(&resource)?;
     world.hand(who, Input::Command(SiteCommand::Stock { resource, units }.into()));
     Ok(())
 }
 
-fn withdraw(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let who = site(world, words)?;
-    let (units, resource) = (words.number("the number of units")?, words.next("the type")?);
+fn withdraw(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = site(world, args)?;
+    let (units, resource) = (args.number("the number of units")?, args.next("the type")?);
     let resource = name(&resource)?;
     world.hand(who, Input::Command(SiteCommand::Withdraw { resource, units }.into()));
     Ok(())
 }
 
-fn reset(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let (who, unit) = (site(world, words)?, unit(&words.next("the unit")?)?);
+fn reset(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, unit) = (site(world, args)?, unit(&args.next("the unit")?)?);
     world.hand(who, Input::Command(SiteCommand::Reset { unit }.into()));
     Ok(())
 }
 
-fn advance(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let until = if words.has("to") {
-        script::time(&words.next("the time")?)?
+fn advance(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let until = if args.has("to") {
+        script::time(&args.next("the time")?)?
     } else {
-        world.now.plus(script::span(&words.next("for how long")?)?)
+        world.now.plus(script::span(&args.next("for how long")?)?)
     };
     world.advance_to(until)
 }
 
-fn rule(world: &mut World, words: &mut Words, fate: Fate) -> Result<(), Bad> {
-    let which = which(world, words)?.ok_or("FROM->TO is missing")?;
-    world.network.rule(which, fate, words.number_option("times")?);
+fn rule(world: &mut World, args: &mut Args, fate: Fate) -> Result<(), Bad> {
+    let which = which(world, args)?.ok_or("FROM->TO is missing")?;
+    world.network.rule(which, fate, args.number_option("times")?);
     Ok(())
 }
 
-fn deliver(world: &mut World, words: &mut Words) -> Result<(), Bad> {
+fn deliver(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let any = || "*".to_owned();
     let which =
-        which(world, words)?.unwrap_or_else(|| Which { from: any(), to: any(), kind: any() });
-    let parcels = world.network.release(&which);
-    if parcels.is_empty() {
+        which(world, args)?.unwrap_or_else(|| Which { from: any(), to: any(), kind: any() });
+    let packets = world.network.release(&which);
+    if packets.is_empty() {
         return Err("nothing of that is held".to_owned());
     }
-    for parcel in parcels {
-        world.arrive(parcel);
+    for packet in packets {
+        world.arrive(packet);
     }
     Ok(())
 }
 
-fn cut(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let (one, other) = (words.next("the one")?, words.next("the other")?);
+fn cut(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (one, other) = (args.next("the one")?, args.next("the other")?);
     world.index(&one)?;
     world.index(&other)?;
     world.network.cut(&one, &other);
-    if !words.has("one-way") {
+    if !args.has("one-way") {
         world.network.cut(&other, &one);
     }
     Ok(())
 }
 
-fn heal(world: &mut World, _: &mut Words) -> Result<(), Bad> {
+fn heal(world: &mut World, _: &mut Args) -> Result<(), Bad> {
     world.network.heal();
     Ok(())
 }
 
-fn repeat(world: &mut World, _: &mut Words) -> Result<(), Bad> {
+fn repeat(world: &mut World, _: &mut Args) -> Result<(), Bad> {
     world.repeat_all();
     Ok(())
 }
 
-fn replay(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let which = which(world, words)?.ok_or("FROM->TO is missing")?;
-    let mut parcel = world.network.old(&which, words.has("oldest"))?;
-    parcel.again = true;
-    world.arrive(parcel);
+fn replay(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let which = which(world, args)?.ok_or("FROM->TO is missing")?;
+    let mut packet = world.network.old(&which, args.has("oldest"))?;
+    packet.again = true;
+    world.arrive(packet);
     Ok(())
 }
 
-fn crash(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let who = anybody(world, words)?;
-    let before = words.has("before");
-    if before || words.has("after") {
-        let kind = words.next("the kind of fact")?;
+fn crash(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = anybody(world, args)?;
+    let before = args.has("before");
+    if before || args.has("after") {
+        let kind = args.next("the kind of fact")?;
         let known: Vec<_> =
             Fact::kinds().filter_map(|(kind, _)| Some(kind.split_once('.')?.1)).collect();
         if !known.contains(&kind.as_str()) {
@@ -305,22 +305,22 @@ fn crash(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     Ok(())
 }
 
-fn fragile(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let who = anybody(world, words)?;
+fn fragile(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = anybody(world, args)?;
     world.participants[who].fragile = true;
     Ok(())
 }
 
-fn stop(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let who = anybody(world, words)?;
+fn stop(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = anybody(world, args)?;
     let name = world.participants[who].name.to_string();
     world.say(&name, "is DOWN");
     world.stop(who, true);
     Ok(())
 }
 
-fn start(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let who = anybody(world, words)?;
+fn start(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = anybody(world, args)?;
     if world.participants[who].up {
         return Err("it is up already".to_owned());
     }
@@ -330,37 +330,37 @@ fn start(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     Ok(())
 }
 
-fn clock(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let who = anybody(world, words)?;
-    world.participants[who].ahead = script::span(&words.next("how far it is ahead")?)?;
+fn clock(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = anybody(world, args)?;
+    world.participants[who].ahead = script::span(&args.next("how far it is ahead")?)?;
     Ok(())
 }
 
-fn driver(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let who = anybody(world, words)?;
-    let step = step(&words.next("the step")?)?;
-    let behavior = match words.next("how it behaves")?.as_str() {
+fn driver(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = anybody(world, args)?;
+    let step = step(&args.next("the step")?)?;
+    let behavior = match args.next("how it behaves")?.as_str() {
         "works" => DriverBehavior::Works,
         "fails" => DriverBehavior::Fails,
         "hangs" => DriverBehavior::Hangs,
-        "takes" => DriverBehavior::Takes(script::span(&words.next("how long it takes")?)?),
+        "takes" => DriverBehavior::Takes(script::span(&args.next("how long it takes")?)?),
         other => return Err(format!("a driver cannot do `{other}`")),
     };
-    let unit = words.option("unit").map(|unit| self::unit(&unit)).transpose()?;
+    let unit = args.option("unit").map(|unit| self::unit(&unit)).transpose()?;
     world.participants[who].behave(step, unit, behavior);
     Ok(())
 }
 
 /// The driver answers a call that hangs; with an epoch, one that it was given at another time.
-fn answer(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let who = anybody(world, words)?;
-    let (step, unit) = (step(&words.next("the step")?)?, unit(&words.next("the unit")?)?);
-    let works = match words.next("how it went")?.as_str() {
+fn answer(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = anybody(world, args)?;
+    let (step, unit) = (step(&args.next("the step")?)?, unit(&args.next("the unit")?)?);
+    let works = match args.next("how it went")?.as_str() {
         "works" => true,
         "fails" => false,
         other => return Err(format!("a driver cannot answer `{other}`")),
     };
-    let epoch = words.number_option("epoch")?;
+    let epoch = args.number_option("epoch")?;
     let hanging = &mut world.participants[who].hanging;
     let found = hanging.iter().position(|call| call.step == step && call.unit == unit);
     let call = match (found, epoch) {
@@ -373,9 +373,9 @@ fn answer(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     Ok(())
 }
 
-fn mapper(world: &mut World, words: &mut Words) -> Result<(), Bad> {
-    let who = anybody(world, words)?;
-    world.participants[who].asleep = match words.next("`asleep` or `awake`")?.as_str() {
+fn mapper(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = anybody(world, args)?;
+    world.participants[who].asleep = match args.next("`asleep` or `awake`")?.as_str() {
         "asleep" => true,
         "awake" => false,
         other => return Err(format!("a mapper cannot be `{other}`")),
@@ -383,8 +383,8 @@ fn mapper(world: &mut World, words: &mut Words) -> Result<(), Bad> {
     Ok(())
 }
 
-/// Everything works again, and time passes until all is over.
-fn finish(world: &mut World, _: &mut Words) -> Result<(), Bad> {
+/// Everything works again, and time passes until everything has ended.
+fn finish(world: &mut World, _: &mut Args) -> Result<(), Bad> {
     let bounds = Bounds { request: Span::DAY, teardown: Span::HOUR, recovery: Span::HOUR };
     world.audit.healed(world.now, bounds);
     world.network.heal();
@@ -403,18 +403,18 @@ fn finish(world: &mut World, _: &mut Words) -> Result<(), Bad> {
     Ok(())
 }
 
-fn anybody(world: &World, words: &mut Words) -> Result<usize, Bad> {
-    world.index(&words.next("the actor")?)
+fn anybody(world: &World, args: &mut Args) -> Result<usize, Bad> {
+    world.index(&args.next("the actor")?)
 }
 
 /// The actor named next, which has to be a guest.
-pub fn guest(world: &World, words: &mut Words) -> Result<usize, Bad> {
-    of_role(world, &words.next("the guest")?, Role::ServiceManager)
+pub fn guest(world: &World, args: &mut Args) -> Result<usize, Bad> {
+    of_role(world, &args.next("the guest")?, Role::ServiceManager)
 }
 
 /// The actor named next, which has to be a site.
-pub fn site(world: &World, words: &mut Words) -> Result<usize, Bad> {
-    of_role(world, &words.next("the site")?, Role::SiteAuthority)
+pub fn site(world: &World, args: &mut Args) -> Result<usize, Bad> {
+    of_role(world, &args.next("the site")?, Role::SiteAuthority)
 }
 
 /// The actor of that name, which has to be of that role.
@@ -424,8 +424,8 @@ pub fn of_role(world: &World, name: &str, role: Role) -> Result<usize, Bad> {
     if is == role { Ok(who) } else { Err(format!("`{name}` is a {is}, not a {role}")) }
 }
 
-fn lease(world: &World, words: &mut Words) -> Result<(usize, LeaseId), Bad> {
-    let (name, number) = script::numbered(&words.next("GUEST/LEASE")?)?;
+fn lease(world: &World, args: &mut Args) -> Result<(usize, LeaseId), Bad> {
+    let (name, number) = script::numbered(&args.next("GUEST/LEASE")?)?;
     let who = of_role(world, &name, Role::ServiceManager)?;
     let (number, part) = number.split_once('.').unwrap_or((&number, "0"));
     let bad = |_| format!("`{number}` is no lease");
@@ -433,15 +433,15 @@ fn lease(world: &World, words: &mut Words) -> Result<(usize, LeaseId), Bad> {
     Ok((who, lease))
 }
 
-fn which(world: &World, words: &mut Words) -> Result<Option<Which>, Bad> {
-    let Some(way) = words.maybe() else { return Ok(None) };
+fn which(world: &World, args: &mut Args) -> Result<Option<Which>, Bad> {
+    let Some(way) = args.maybe() else { return Ok(None) };
     let (from, to) = script::way(&way)?;
     for name in [&from, &to] {
         if name != "*" {
             world.index(name)?;
         }
     }
-    let kind = words.kind()?;
+    let kind = args.kind()?;
     Ok(Some(Which { from, to, kind }))
 }
 

@@ -11,8 +11,8 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{DelegationId, LinkHash, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
 
-/// Who and what is who and what: actors by their names, delegations `d1`, `d2`, …, tickets `t1`, `t2`, … in the
-/// order in which they come up.
+/// Who and what is who and what: actors by their names, delegations `d1`, `d2`, …, tickets `t1`, `t2`, … in
+/// the order in which they come up.
 #[derive(Default)]
 pub struct Names {
     actors: BTreeMap<ActorId, Name>,
@@ -61,7 +61,7 @@ impl Names {
         }
     }
 
-    /// Gives a ticket that nobody honest made a label of its own: `x1`, `x2`, …
+    /// Labels a ticket that no honest actor made: `x1`, `x2`, …
     pub fn forged(&mut self, ticket: &Ticket) -> String {
         self.forged += 1;
         self.label(ticket, format!("x{}", self.forged))

@@ -1,4 +1,4 @@
-//! The network of a script: what it is told to lose, to hold back and to cut.
+//! The network of a script, with its rules for losing, delaying and cutting messages.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::script::Bad;
 
 /// A message on its way.
 #[derive(Clone)]
-pub struct Parcel {
+pub struct Packet {
     pub from: String,
     pub to: String,
     pub kind: &'static str,
@@ -26,7 +26,7 @@ pub struct Which {
     pub kind: String,
 }
 
-/// What becomes of a message.
+/// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Arrives,
@@ -34,14 +34,14 @@ pub enum Fate {
     Held,
 }
 
-/// A network that delivers at once, but for what it is told.
+/// A network that delivers at once, except where a rule applies.
 #[derive(Default)]
 pub struct Network {
     rules: Vec<Rule>,
     cuts: BTreeSet<(String, String)>,
-    held: Vec<Parcel>,
+    held: Vec<Packet>,
     /// Everything that was ever sent, once.
-    sent: Vec<Parcel>,
+    sent: Vec<Packet>,
 }
 
 struct Rule {
@@ -52,11 +52,11 @@ struct Rule {
 }
 
 impl Which {
-    fn fits(&self, parcel: &Parcel) -> bool {
+    fn fits(&self, packet: &Packet) -> bool {
         let fits = |wanted: &str, is: &str| wanted == "*" || wanted == is;
-        fits(&self.from, &parcel.from)
-            && fits(&self.to, &parcel.to)
-            && fits(&self.kind, parcel.kind)
+        fits(&self.from, &packet.from)
+            && fits(&self.to, &packet.to)
+            && fits(&self.kind, packet.kind)
     }
 }
 
@@ -75,25 +75,25 @@ impl Network {
         self.cuts.clear();
     }
 
-    /// Takes in a message and says what becomes of it.
-    pub fn send(&mut self, parcel: &mut Parcel) -> Fate {
-        parcel.again = self.sent.iter().any(|sent| sent.sealed == parcel.sealed);
-        if !parcel.again {
-            self.sent.push(parcel.clone());
+    /// Accepts a message and returns its fate.
+    pub fn send(&mut self, packet: &mut Packet) -> Fate {
+        packet.again = self.sent.iter().any(|sent| sent.sealed == packet.sealed);
+        if !packet.again {
+            self.sent.push(packet.clone());
         }
-        let fate = self.fate(parcel);
+        let fate = self.fate(packet);
         if fate == Fate::Held {
-            self.held.push(parcel.clone());
+            self.held.push(packet.clone());
         }
         fate
     }
 
-    fn fate(&mut self, parcel: &Parcel) -> Fate {
-        if self.cuts.contains(&(parcel.from.clone(), parcel.to.clone())) {
+    fn fate(&mut self, packet: &Packet) -> Fate {
+        if self.cuts.contains(&(packet.from.clone(), packet.to.clone())) {
             return Fate::Lost;
         }
         let mut rules = self.rules.iter_mut();
-        let Some(rule) = rules.find(|rule| rule.left != Some(0) && rule.which.fits(parcel)) else {
+        let Some(rule) = rules.find(|rule| rule.left != Some(0) && rule.which.fits(packet)) else {
             return Fate::Arrives;
         };
         rule.left = rule.left.map(|left| left - 1);
@@ -101,21 +101,21 @@ impl Network {
     }
 
     /// Lets go of what was held back, the first first.
-    pub fn release(&mut self, which: &Which) -> Vec<Parcel> {
+    pub fn release(&mut self, which: &Which) -> Vec<Packet> {
         let (out, kept) = std::mem::take(&mut self.held).into_iter().partition(|p| which.fits(p));
         self.held = kept;
         out
     }
 
     /// A message that was sent before: the newest that fits, or the oldest.
-    pub fn old(&self, which: &Which, oldest: bool) -> Result<Parcel, Bad> {
-        let mut fitting = self.sent.iter().filter(|parcel| which.fits(parcel));
+    pub fn old(&self, which: &Which, oldest: bool) -> Result<Packet, Bad> {
+        let mut fitting = self.sent.iter().filter(|packet| which.fits(packet));
         let found = if oldest { fitting.next() } else { fitting.next_back() };
         found.cloned().ok_or_else(|| "no such message was ever sent".to_owned())
     }
 
     /// All that was ever sent.
-    pub fn sent(&self) -> &[Parcel] {
+    pub fn sent(&self) -> &[Packet] {
         &self.sent
     }
 }

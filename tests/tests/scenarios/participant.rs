@@ -23,7 +23,7 @@ use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::link::LinkHash;
 
 use super::names::Names;
-use super::network::Parcel;
+use super::network::Packet;
 
 /// Builds an actor as it was before its first fact.
 pub type Build = Box<dyn Fn() -> HostedActor>;
@@ -73,8 +73,8 @@ pub struct Participant {
     manners: BTreeMap<(Step, Option<UnitId>), DriverBehavior>,
     pub hanging: Vec<Call>,
     pub answers: Vec<DriverResult>,
-    pub messages: Vec<Parcel>,
-    pub states: BTreeMap<(Thing, String), &'static str>,
+    pub messages: Vec<Packet>,
+    pub states: BTreeMap<(StatefulItem, String), &'static str>,
     known: Known,
 }
 
@@ -85,17 +85,17 @@ pub struct Known {
     pub leases: Vec<LinkHash>,
 }
 
-/// What has a state.
+/// A kind of object that has a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Thing {
+pub enum StatefulItem {
     Lease,
     Request,
     LeaseOn,
     Unit,
 }
 
-/// Whose an actor is, before it has done anything.
-pub struct Person {
+/// An actor's name, key, role and clock.
+pub struct Identity {
     pub name: Name,
     pub signer: Signer,
     pub role: Role,
@@ -104,8 +104,8 @@ pub struct Person {
 }
 
 impl Participant {
-    pub fn new(person: Person, retry_policy: RetryPolicy, build: Build) -> Self {
-        let Person { name, signer, role, honest, ahead } = person;
+    pub fn new(person: Identity, retry_policy: RetryPolicy, build: Build) -> Self {
+        let Identity { name, signer, role, honest, ahead } = person;
         let (actor, mapper) = build().into_parts();
         Self {
             name,
@@ -193,7 +193,11 @@ impl Participant {
     }
 
     /// Has the twin take in a fact; answers what changed its state, in the order of the things.
-    pub fn follow(&mut self, entry: &Entry, names: &mut Names) -> Vec<(Thing, String, String)> {
+    pub fn follow(
+        &mut self,
+        entry: &Entry,
+        names: &mut Names,
+    ) -> Vec<(StatefulItem, String, String)> {
         let applied = self.twin.replay(entry);
         assert!(applied.is_ok(), "{} cannot read its journal: {applied:?}", self.name);
         match &entry.fact {
@@ -210,19 +214,15 @@ impl Participant {
         }
         let states = states(&self.twin, &self.known, names);
         let mut changes = Vec::new();
-        for ((thing, name), word) in &states {
-            let old = self.states.get(&(*thing, name.clone()));
-            if old != Some(word) && (old.is_some() || *thing != Thing::Unit) {
-                changes.push((
-                    *thing,
-                    name.clone(),
-                    format!("{} -> {word}", old.unwrap_or(&"new")),
-                ));
+        for ((item, name), word) in &states {
+            let old = self.states.get(&(*item, name.clone()));
+            if old != Some(word) && (old.is_some() || *item != StatefulItem::Unit) {
+                changes.push((*item, name.clone(), format!("{} -> {word}", old.unwrap_or(&"new"))));
             }
         }
-        for ((thing, name), word) in &self.states {
-            if !states.contains_key(&(*thing, name.clone())) {
-                changes.push((*thing, name.clone(), format!("{word} -> forgotten")));
+        for ((item, name), word) in &self.states {
+            if !states.contains_key(&(*item, name.clone())) {
+                changes.push((*item, name.clone(), format!("{word} -> forgotten")));
             }
         }
         self.states = states;
@@ -239,7 +239,7 @@ impl Participant {
         bytes
     }
 
-    /// What is owed, due and unfinished follows from the journal alone.
+    /// What is pending, due and unfinished follows from the journal alone.
     pub fn compare_with_twin(&self) {
         let (live, twin) = (self.actor(), &self.twin);
         assert_eq!(live.position(), twin.position(), "{}", self.name);
@@ -253,26 +253,30 @@ fn states(
     actor: &AnyActor,
     known: &Known,
     names: &mut Names,
-) -> BTreeMap<(Thing, String), &'static str> {
+) -> BTreeMap<(StatefulItem, String), &'static str> {
     match actor {
         AnyActor::ServiceManager(actor) => {
             let leases = actor.survey();
             leases
-                .map(|lease| ((Thing::Lease, names.lease(lease.id)), lease.state.word()))
+                .map(|lease| ((StatefulItem::Lease, names.lease(lease.id)), lease.state.word()))
                 .collect()
         }
         AnyActor::Broker(actor) => {
             let requests = known.requests.iter();
             let states = requests.filter_map(|&id| Some((id, actor.request(id)?.word())));
-            states.map(|(id, word)| ((Thing::Request, names.request(id)), word)).collect()
+            states.map(|(id, word)| ((StatefulItem::Request, names.request(id)), word)).collect()
         }
         AnyActor::SiteAuthority(actor) => {
             let leases = known.leases.iter();
             let leases = leases.filter_map(|&hash| Some((hash, actor.lease(hash)?.word())));
-            let leases = leases.map(|(hash, word)| ((Thing::LeaseOn, names.hash(hash)), word));
+            let leases =
+                leases.map(|(hash, word)| ((StatefulItem::LeaseOn, names.hash(hash)), word));
             let units = actor.units();
             leases
-                .chain(units.map(|(id, state, _)| ((Thing::Unit, id.to_string()), state.word())))
+                .chain(
+                    units
+                        .map(|(id, state, _)| ((StatefulItem::Unit, id.to_string()), state.word())),
+                )
                 .collect()
         }
     }

@@ -105,14 +105,14 @@ fn commands<'a>(
 }
 
 /// The words of a line: plain ones in order, and `key=value` ones by key.
-pub struct Words {
+pub struct Args {
     plain: VecDeque<String>,
     options: BTreeMap<String, String>,
     /// The indented lines below.
     pub below: Vec<Self>,
 }
 
-impl Words {
+impl Args {
     pub fn of(command: &Command) -> Self {
         let mut lines = command.lines.iter().map(|line| Self::of_line(line));
         let first = lines.next().unwrap_or_else(|| Self::of_line(""));
@@ -195,7 +195,7 @@ impl Words {
         value.map(|value| read(&value)).transpose().map_err(|bad| format!("{key}: {bad}"))
     }
 
-    /// Complains about what nobody asked for.
+    /// Reports arguments that were not used.
     pub fn done(&self) -> Result<(), Bad> {
         let below = self.below.first().map(|_| "an indented line".to_owned());
         let option = self.options.keys().next().map(|key| format!("`{key}=`"));

@@ -5,21 +5,21 @@ use tenure_core::site_authority::unit;
 use tenure_core::ticket::link::AccountId;
 
 use super::names;
-use super::participant::Thing;
-use super::script::{Bad, Words};
+use super::participant::StatefulItem;
+use super::script::{Args, Bad};
 use super::world::World;
 
 /// Every lease, at its guest and at its site.
-pub fn leases(world: &mut World, _: &mut Words) -> Result<(), Bad> {
-    states(world, &[(Thing::Lease, "lease"), (Thing::LeaseOn, "lease on")]);
+pub fn leases(world: &mut World, _: &mut Args) -> Result<(), Bad> {
+    states(world, &[(StatefulItem::Lease, "lease"), (StatefulItem::LeaseOn, "lease on")]);
     Ok(())
 }
 
-fn states(world: &mut World, things: &[(Thing, &str)]) {
+fn states(world: &mut World, things: &[(StatefulItem, &str)]) {
     let mut lines = Vec::new();
     for participant in &world.participants {
-        for ((thing, name), word) in &participant.states {
-            if let Some((_, what)) = things.iter().find(|(of, _)| of == thing) {
+        for ((item, name), word) in &participant.states {
+            if let Some((_, what)) = things.iter().find(|(of, _)| of == item) {
                 lines.push((participant.name.to_string(), format!("{what} {name}: {word}")));
             }
         }
@@ -30,7 +30,7 @@ fn states(world: &mut World, things: &[(Thing, &str)]) {
 }
 
 /// Every unit of every site.
-pub fn units(world: &mut World, _: &mut Words) -> Result<(), Bad> {
+pub fn units(world: &mut World, _: &mut Args) -> Result<(), Bad> {
     let mut lines = Vec::new();
     for participant in &world.participants {
         let AnyActor::SiteAuthority(site) = participant.host.actor() else { continue };
@@ -57,8 +57,8 @@ pub fn units(world: &mut World, _: &mut Words) -> Result<(), Bad> {
 }
 
 /// What every broker has sold and can still sell.
-pub fn books(world: &mut World, _: &mut Words) -> Result<(), Bad> {
-    states(world, &[(Thing::Request, "request")]);
+pub fn ledgers(world: &mut World, _: &mut Args) -> Result<(), Bad> {
+    states(world, &[(StatefulItem::Request, "request")]);
     let mut lines = Vec::new();
     for participant in &world.participants {
         let AnyActor::Broker(broker) = participant.host.actor() else { continue };
@@ -82,7 +82,7 @@ pub fn books(world: &mut World, _: &mut Words) -> Result<(), Bad> {
     Ok(())
 }
 
-/// Everything is over.
+/// Everything has ended.
 pub const REST: &str = "is at rest: no lease, request or work is left over";
 
 pub fn rest(world: &mut World) {

@@ -1,5 +1,6 @@
 //! The stored form of states. A script whose traces are the same and whose states have another hash means
-//! that folding, or the layout of snapshots, has changed: `tenure_core::actor::snapshot::VERSION` is raised then.
+//! that folding, or the layout of snapshots, has changed: `tenure_core::actor::snapshot::VERSION` is raised
+//! then.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,8 +16,9 @@ fn the_states_of_all_scripts_are_stored_as_ever() {
     for script in SCRIPTS {
         let path = format!("{FOLDER}/{}.txt", script.replace('_', "-"));
         let text = fs::read_to_string(root().join(path)).unwrap();
-        let played = perform(&text).unwrap_or_else(|(line, bad)| panic!("{script}:{line}: {bad}"));
-        writeln!(lines, "{} {script}", played.states.to_hex()).unwrap();
+        let script_run =
+            perform(&text).unwrap_or_else(|(line, bad)| panic!("{script}:{line}: {bad}"));
+        writeln!(lines, "{} {script}", script_run.states.to_hex()).unwrap();
     }
     check_golden("tests/golden/states.txt", &lines);
 }

@@ -19,11 +19,11 @@ use tenure_core::wire::message::{Envelope, Sealed};
 use tenure_laws::{Observation, digest};
 
 use super::audit::Audit;
+use super::describe;
 use super::names::{self, Names};
-use super::network::{Fate, Network, Parcel};
-use super::participant::{DriverBehavior, Participant, Thing, done};
+use super::network::{Fate, Network, Packet};
+use super::participant::{DriverBehavior, Participant, StatefulItem, done};
 use super::script::Bad;
-use super::tell;
 
 /// The most rounds in an instant, and the most instants in one command.
 const MANY: usize = 2_000;
@@ -166,30 +166,30 @@ impl World {
 
     fn narrate(&mut self, who: usize, entry: &Entry) {
         let id = self.participants[who].id;
-        if let Some(said) = tell::fact(&mut self.names, id, &entry.fact) {
+        if let Some(text) = describe::fact(&mut self.names, id, &entry.fact) {
             let apart = entry.at != self.now;
             let own = if apart {
                 format!(" [its clock: {}]", names::clock(entry.at))
             } else {
                 String::new()
             };
-            self.say_of(who, &format!("* {said}{own}"));
+            self.say_of(who, &format!("* {text}{own}"));
         }
         let changes = self.participants[who].follow(entry, &mut self.names);
         let mut changes = changes.into_iter().peekable();
-        while let Some((thing, name, change)) = changes.next() {
+        while let Some((item, name, change)) = changes.next() {
             let mut alike = vec![name];
             while let Some((_, name, _)) =
-                changes.next_if(|next| next.0 == thing && next.2 == change)
+                changes.next_if(|next| next.0 == item && next.2 == change)
             {
                 alike.push(name);
             }
-            let what = match (thing, alike.len()) {
-                (Thing::Lease, _) => "lease",
-                (Thing::Request, _) => "request",
-                (Thing::LeaseOn, _) => "lease on",
-                (Thing::Unit, 1) => "unit",
-                (Thing::Unit, _) => "units",
+            let what = match (item, alike.len()) {
+                (StatefulItem::Lease, _) => "lease",
+                (StatefulItem::Request, _) => "request",
+                (StatefulItem::LeaseOn, _) => "lease on",
+                (StatefulItem::Unit, 1) => "unit",
+                (StatefulItem::Unit, _) => "units",
             };
             self.say_below(&format!("{what} {}: {change}", names::list(alike)));
         }
@@ -238,7 +238,7 @@ impl World {
     /// Sends a message.
     pub fn post(&mut self, who: usize, sealed: Sealed) {
         let Ok(envelope) = sealed.peek() else { return };
-        let parcel = Parcel {
+        let packet = Packet {
             from: self.participants[who].name.to_string(),
             to: self.names.actor(envelope.header.to),
             kind: envelope.message.kind(),
@@ -247,8 +247,8 @@ impl World {
             again: false,
         };
         self.audit
-            .see(self.now, &Observation::Sent { envelope: &envelope, sealed: &parcel.sealed });
-        self.send(parcel);
+            .see(self.now, &Observation::Sent { envelope: &envelope, sealed: &packet.sealed });
+        self.send(packet);
     }
 
     /// Seals a message in an actor's name and sends it.
@@ -257,40 +257,40 @@ impl World {
         self.post(who, sealed);
     }
 
-    fn send(&mut self, mut parcel: Parcel) {
-        match self.network.send(&mut parcel) {
-            Fate::Arrives => self.arrive(parcel),
-            Fate::Lost => self.say_parcel(&parcel, ": LOST"),
-            Fate::Held => self.say_parcel(&parcel, ": HELD"),
+    fn send(&mut self, mut packet: Packet) {
+        match self.network.send(&mut packet) {
+            Fate::Arrives => self.arrive(packet),
+            Fate::Lost => self.say_packet(&packet, ": LOST"),
+            Fate::Held => self.say_packet(&packet, ": HELD"),
         }
     }
 
-    /// Puts a message before its receiver, whatever the network is told.
-    pub fn arrive(&mut self, parcel: Parcel) {
-        match self.index(&parcel.to) {
-            Ok(to) if self.participants[to].up => self.participants[to].messages.push(parcel),
-            _ => self.say_parcel(&parcel, ": LOST, nobody is there"),
+    /// Delivers a message, regardless of the network's rules.
+    pub fn arrive(&mut self, packet: Packet) {
+        match self.index(&packet.to) {
+            Ok(to) if self.participants[to].up => self.participants[to].messages.push(packet),
+            _ => self.say_packet(&packet, ": LOST, nobody is there"),
         }
     }
 
-    fn say_parcel(&mut self, parcel: &Parcel, fate: &str) {
-        let who = format!("{} -> {}", parcel.from, parcel.to);
-        let said = match parcel.sealed.peek() {
-            Ok(envelope) => tell::message(&mut self.names, &envelope.message),
+    fn say_packet(&mut self, packet: &Packet, fate: &str) {
+        let who = format!("{} -> {}", packet.from, packet.to);
+        let text = match packet.sealed.peek() {
+            Ok(envelope) => describe::message(&mut self.names, &envelope.message),
             Err(_) => "bytes without sense".to_owned(),
         };
-        let again = if parcel.again { ", again" } else { "" };
-        self.say(&who, &format!("{said}{again}{fate}"));
+        let again = if packet.again { ", again" } else { "" };
+        self.say(&who, &format!("{text}{again}{fate}"));
     }
 
     fn perform(&mut self, who: usize, call: Call) {
         let actor = self.participants[who].id;
         self.audit.see(self.now, &Observation::Called { actor, call: &call });
         let behavior = self.participants[who].behavior(call.step, call.unit);
-        let said = tell::call(&self.names, &call);
+        let text = describe::call(&self.names, &call);
         self.say_of(
             who,
-            &format!("! {said}{}", if behavior == DriverBehavior::Hangs { ": HANGS" } else { "" }),
+            &format!("! {text}{}", if behavior == DriverBehavior::Hangs { ": HANGS" } else { "" }),
         );
         match behavior {
             DriverBehavior::Works => self.participants[who].answers.push(done(&call, true)),
@@ -345,8 +345,8 @@ impl World {
             for done in answers {
                 self.hand(who, Input::Driver(done));
             }
-            for parcel in messages {
-                self.deliver(who, parcel);
+            for packet in messages {
+                self.deliver(who, packet);
             }
             busy |= self.tick(who);
             self.repeat_due(who);
@@ -355,12 +355,12 @@ impl World {
         busy || self.participants.iter().any(|p| !p.answers.is_empty() || !p.messages.is_empty())
     }
 
-    fn deliver(&mut self, who: usize, parcel: Parcel) {
+    fn deliver(&mut self, who: usize, packet: Packet) {
         if !self.participants[who].up {
-            return self.say_parcel(&parcel, ": LOST, nobody is there");
+            return self.say_packet(&packet, ": LOST, nobody is there");
         }
-        self.say_parcel(&parcel, "");
-        if !self.hand(who, Input::Message(parcel.sealed)) {
+        self.say_packet(&packet, "");
+        if !self.hand(who, Input::Message(packet.sealed)) {
             self.say_more(": nothing new");
         }
     }
@@ -387,7 +387,7 @@ impl World {
         }
     }
 
-    /// Sends again whatever is still owed, by everybody.
+    /// Sends again all pending messages of all actors.
     pub fn repeat_all(&mut self) {
         for who in 0..self.participants.len() {
             if self.participants[who].up {
@@ -445,7 +445,7 @@ impl World {
         lines.collect()
     }
 
-    /// Lets time pass until everything is over; at most `limit`.
+    /// Lets time pass until everything has ended; at most `limit`.
     pub fn finish(&mut self, limit: Span) -> Result<(), Bad> {
         let until = self.now.plus(limit);
         for _ in 0..MANY {

@@ -167,6 +167,6 @@ fn a_wrong_configuration_is_pointed_at() {
     assert!(
         check(&[]).ends_with(" is good: 1 sites with 3 units, 1 brokers, 1 service managers\n")
     );
-    let told: Value = serde_json::from_str(&check(&["-o", "json"])).expect("JSON");
-    assert_eq!((&told["version"], &told["units"]), (&json!(1), &json!(3)));
+    let checked: Value = serde_json::from_str(&check(&["-o", "json"])).expect("JSON");
+    assert_eq!((&checked["version"], &checked["units"]), (&json!(1), &json!(3)));
 }

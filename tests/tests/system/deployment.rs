@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tenure_tests::tenure;
 use tenure_wait::{DEADLINE, done_in_time, eventually};
 
-/// `tenure dev` in a folder of its own. Stopped when the test is over.
+/// `tenure dev` in a folder of its own. Stopped when the test has ended.
 pub(crate) struct Deployment {
     pub(crate) data: TempDir,
     pub(crate) process: Child,
@@ -95,7 +95,7 @@ impl Deployment {
         self.process = run_config(&config, self.data.path());
     }
 
-    /// Starts it anew with a configuration.
+    /// Starts it again with a configuration.
     pub(crate) fn start_with(&mut self, config: &str) {
         self.process = run_config(config, self.data.path());
     }
@@ -163,7 +163,7 @@ pub(crate) fn up(config: &str, data: &Path) -> Command {
 pub(crate) fn ready(mut command: Command) -> Child {
     let mut process = command.stdout(Stdio::piped()).spawn().expect("a deployment");
     let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
-    let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases live on"));
+    let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases stay"));
     let ready = done_in_time(DEADLINE, "a start", is_ready);
     assert!(ready, "the deployment ended before it was ready");
     process

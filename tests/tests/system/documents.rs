@@ -7,7 +7,7 @@ use std::process::Command;
 use tenure_tests::{root, tenure};
 
 /// Commands that run the tests themselves, or build the release: they are the first thing a new user
-/// types, and are run as they stand by whoever releases.
+/// types, and are run unchanged before a release.
 const NOT_HERE: [&str; 4] = ["scripts/test", "scripts/demo", "scripts/bench", "scripts/soak"];
 
 fn documents() -> Vec<PathBuf> {

@@ -137,7 +137,7 @@ fn what_a_broker_that_knows_urgency_would_have_done() {
     assert_eq!(figure("refusals", "changed").as_f64(), again["refusals"].as_f64());
     assert_ne!(found["differences"].as_array().map(Vec::len), Some(0));
 
-    // What was over by then is not decided anew.
+    // What had ended by then is not decided again.
     let late = json(&[&fork[..], &["--at", "3h"]].concat());
     let all = found["differences"].as_array().expect("a list");
     let late = late["differences"].as_array().expect("a list");
@@ -183,7 +183,7 @@ fn mappers_of_guests_and_sites_can_be_changed_too() {
 }
 
 #[test]
-fn what_cannot_be_forked_is_told_with_what_to_do() {
+fn what_cannot_be_forked_is_reported_with_what_to_do() {
     let (folder, journals, _) = emulated(RIVALS);
     let fork = |args: &[&str]| bad(&[&["journal", "fork"], args].concat());
     let missing = folder.path().join("missing").display().to_string();
@@ -231,7 +231,7 @@ units = 2
 leave-before = "0s"
 "#;
 
-/// Stopped, whatever becomes of the test.
+/// Stopped, whether or not the test passes.
 struct Live(Child);
 
 impl Live {
@@ -245,7 +245,7 @@ impl Live {
             .spawn()
             .expect("tenure up");
         let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
-        let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases live on"));
+        let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases stay"));
         let ready = done_in_time(DEADLINE, "a start", is_ready);
         assert!(ready, "tenure up ended before it was ready");
         Self(process)
@@ -314,7 +314,7 @@ fn a_live_deployment_is_forked_while_it_runs_and_when_it_is_stopped() {
     check();
     assert!(data.join("config.toml").is_file());
     let error = bad(&["journal", "fork", &name, "--at", "2020-02-02T02:02:02Z"]);
-    assert!(error.contains("at 2020-02-02T02:02:02Z not every actor had begun"), "{error}");
+    assert!(error.contains("at 2020-02-02T02:02:02Z not every actor had started"), "{error}");
     let other = folder.path().join("other.toml");
     fs::write(&other, LIVE.replace("units = 2", "units = 3")).expect("written");
     let other = other.display().to_string();

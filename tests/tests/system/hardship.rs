@@ -43,7 +43,7 @@ fn connections_that_take_all_descriptors_do_not_keep_commands_away_for_ever() {
 }
 
 #[test]
-fn a_clock_that_is_hours_behind_its_journals_is_told() {
+fn a_clock_that_is_hours_behind_its_journals_is_reported() {
     let mut deployment = dev(":", "--set speed=3600");
     let now = || deployment.json("doctor")["now"].as_str().expect("a time").to_owned();
     // Two hours go by in two seconds.
@@ -57,9 +57,9 @@ fn a_clock_that_is_hours_behind_its_journals_is_told() {
     deployment.json("lease request 1 --for 10m");
     assert_eq!(deployment.end("-KILL"), None);
     deployment.restart();
-    let told = deployment.tenure("doctor");
-    assert_eq!(told.status.code(), Some(1));
-    let error = stderr(&told);
+    let output = deployment.tenure("doctor");
+    assert_eq!(output.status.code(), Some(1));
+    let error = stderr(&output);
     assert!(error.contains("clock is") && error.contains("behind the deployment's"), "{error}");
 }
 

@@ -64,8 +64,8 @@ fn killed_again_and_again_it_loses_nothing_that_it_has_acknowledged() {
     for kill in 0..kills {
         // Leases live and die: some are asked for under an id, one is given back again, one extended.
         let acknowledged: Vec<(String, String)> = (0..2)
-            .map(|wish| {
-                let id = format!("{kill}-{wish}");
+            .map(|request| {
+                let id = format!("{kill}-{request}");
                 let leases = deployment.json(&format!("lease request 1 --for 10m --id {id}"));
                 (id, leases[0]["lease"].as_str().expect("a name").to_owned())
             })
@@ -99,7 +99,7 @@ fn killed_again_and_again_it_loses_nothing_that_it_has_acknowledged() {
         assert!(on_its_way_out.iter().any(|state| lease["state"] == *state), "{kill}: {lease}");
         for (id, lease) in &acknowledged {
             let again = deployment.json(&format!("lease request 1 --for 10m --id {id}"));
-            assert_eq!(again[0]["lease"], lease.as_str(), "kill {kill}: wish {id}");
+            assert_eq!(again[0]["lease"], lease.as_str(), "kill {kill}: request {id}");
         }
         let held = deployment.held();
         let units: BTreeSet<&String> = held.iter().map(|(unit, _)| unit).collect();

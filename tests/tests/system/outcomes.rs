@@ -1,4 +1,4 @@
-//! What came of a request, as its user is told: by tables, exit codes and `lease why`.
+//! The outcome of a request as its user sees it: by tables, exit codes and `lease why`.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -84,7 +84,7 @@ fn whoever_waits_for_an_extension_hears_what_came_of_it() {
 }
 
 #[test]
-fn of_a_request_in_parts_each_is_told_by_its_own_facts() {
+fn of_a_request_in_parts_each_is_recognised_by_its_own_facts() {
     let deployment = of(SMALL);
     let parts = deployment.json("lease request 3 --for 10m --wait");
     assert_eq!(parts.as_array().map(Vec::len), Some(2), "{parts}");
@@ -98,7 +98,7 @@ fn of_a_request_in_parts_each_is_told_by_its_own_facts() {
 }
 
 #[test]
-fn whoever_is_in_the_way_is_told_with_the_extensions_that_he_has() {
+fn whoever_is_in_the_way_is_reported_with_the_extensions_that_he_has() {
     let deployment = of(SMALL);
     deployment.json("lease request 3 --for 10m --wait");
     deployment.json("lease extend 1 --for 20m --wait");
@@ -122,8 +122,8 @@ fn what_makes_no_sense_is_told_in_the_words_of_the_user() {
     deployment.json("lease close 1 --wait");
     assert_eq!(deployment.json("lease close 1 --wait")[0]["state"], json!("closed"));
     for (line, expected, says) in [
-        ("lease request 1 --for 0s", 2, "a lease lasts for some time"),
-        ("lease request 0 --for 1h", 2, "it takes a whole number from 1 on"),
+        ("lease request 1 --for 0s", 2, "the duration must be positive"),
+        ("lease request 0 --for 1h", 2, "expected a positive whole number"),
         (
             "lease extend 1 --for 5m",
             2,

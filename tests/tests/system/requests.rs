@@ -8,12 +8,12 @@ use crate::deployment::{Deployment, stderr};
 use crate::why::with_driver;
 
 /// Lends files of its folder, and says of each what would steer a terminal. While there is a file `broken` no
-/// unit can be set up; where there is a pipe `gate`, whoever sets one up waits there.
+/// unit can be set up; where there is a pipe `gate`, a setup waits there.
 const DRIVER: &str = r#"#!/bin/sh
-read -r told
-unit=${told#*\"unit\":}
+read -r input
+unit=${input#*\"unit\":}
 unit=${unit%%,*}
-case $told in
+case $input in
 *'"step":"setup"'*) [ ! -e broken ] || { echo "the cable is out" >&2; exit 1; }; [ ! -p gate ] || read -r open < gate; mkdir -p lent; : > "lent/$unit" ;;
 *'"step":"teardown"'*) rm -f "lent/$unit" ;;
 *) if [ -e "lent/$unit" ]; then printf '%s\n' '{"state":"up","properties":{"note":"\u001b[2J\u202ea\u200b\nfake/u9  free"}}'; else echo '{"state":"down"}'; fi ;;
@@ -23,7 +23,7 @@ esac
 /// What the driver says of a unit.
 const NOTE: &str = "\u{1b}[2J\u{202e}a\u{200b}\nfake/u9  free";
 
-/// A file that tells the driver something.
+/// A file that steers the driver.
 fn sign(deployment: &Deployment, name: &str) -> std::path::PathBuf {
     deployment.data.path().join("drivers/alpha").join(name)
 }
@@ -70,9 +70,9 @@ fn a_setup_that_failed_is_told_as_such_and_its_id_may_be_used_again() {
     let broken = sign(&deployment, "broken");
     std::fs::write(&broken, "").expect("a file");
     let first = deployment.tenure("lease request 1 --for 1h --as guest --id nightly --wait");
-    let told = stderr(&first);
-    assert_eq!(first.status.code(), Some(75), "{told}");
-    assert!(told.contains("alpha: only 0 of 1 units could be set up"), "{told}");
+    let error = stderr(&first);
+    assert_eq!(first.status.code(), Some(75), "{error}");
+    assert!(error.contains("alpha: only 0 of 1 units could be set up"), "{error}");
     let lease = deployment.json("lease show guest/1")[0].clone();
     assert_eq!((&lease["outcome"], &lease["site"]), (&"failed".into(), &"alpha".into()));
     let refusal = &lease["refusal"];
@@ -178,9 +178,12 @@ fn whoever_interrupts_a_wait_is_told_what_goes_on() {
     let pid = wait.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().is_ok_and(|kill| kill.success()));
     let output = wait.wait_with_output().expect("its end");
-    let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(130), "{told}");
-    assert!(told.contains("guest/1 goes on") && told.contains("lease watch guest/1"), "{told}");
+    let error = stderr(&output);
+    assert_eq!(output.status.code(), Some(130), "{error}");
+    assert!(
+        error.contains("guest/1 continues") && error.contains("lease watch guest/1"),
+        "{error}"
+    );
     assert!(output.stdout.is_empty());
     std::fs::write(&gate, "open\n").expect("the gate");
     std::fs::remove_file(&gate).expect("no gate");

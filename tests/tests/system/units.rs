@@ -43,9 +43,9 @@ fn probes(deployment: &Deployment) -> [Value; 2] {
     [site["units"][0]["probe"].clone(), lease[0]["in_hand"][0]["probe"].clone()]
 }
 
-/// Waits until everybody says that the unit is down, for a reason that contains `why`.
+/// Waits until all views report the unit as down, for a reason that contains `why`.
 #[track_caller]
-fn is_told_down(deployment: &Deployment, why: &str) {
+fn is_reported_down(deployment: &Deployment, why: &str) {
     let doctor = eventually(DEADLINE, "a doctor that finds something", || {
         let output = deployment.tenure("doctor");
         (output.status.code() == Some(1)).then(|| stderr(&output))
@@ -72,10 +72,10 @@ fn down(deployment: &Deployment) -> u32 {
 }
 
 #[test]
-fn a_process_that_exits_at_once_is_told_down() {
+fn a_process_that_exits_at_once_is_reported_down() {
     let deployment = Deployment::of(&script("exit 7", ", restart = false"), folder());
     lease_one(&deployment);
-    is_told_down(&deployment, "it ended with exit code 7");
+    is_reported_down(&deployment, "it ended with exit code 7");
     // Nothing follows for the lease.
     assert_eq!(deployment.json("lease show guest/1")[0]["state"], "active");
     deployment.json("lease close guest/1 --wait");
@@ -98,14 +98,14 @@ fn a_process_that_was_started_again_is_shown_with_its_new_number() {
 
 /// Each unit is a process in a session of its own.
 const SLEEPERS: &str = r#"#!/bin/sh
-read -r told
-unit=${told#*\"unit\":}
+read -r input
+unit=${input#*\"unit\":}
 pid=${unit%%,*}.pid
 start() {
     setsid sleep 3600 </dev/null >/dev/null 2>&1 &
     echo $! >"$pid"
 }
-case $told in
+case $input in
 *'"step":"setup"'*) start ;;
 *'"step":"teardown"'*) [ ! -e "$pid" ] || { kill -KILL "$(cat "$pid")"; rm "$pid"; } ;;
 *) if [ ! -e "$pid" ]; then echo '{"state":"down"}'
@@ -116,7 +116,7 @@ exit 0
 "#;
 
 #[test]
-fn a_unit_of_exec_that_is_killed_is_told_down_and_up_again() {
+fn a_unit_of_exec_that_is_killed_is_reported_down_and_up_again() {
     let data = folder();
     let program = data.path().join("sleepers");
     fs::write(&program, SLEEPERS).expect("a program");
@@ -136,7 +136,7 @@ fn a_unit_of_exec_that_is_killed_is_told_down_and_up_again() {
     let pid = written(&file);
     let killed = Command::new("kill").args(["-KILL", &pid]).status();
     assert!(killed.is_ok_and(|status| status.success()));
-    is_told_down(&deployment, "u0 is partial");
+    is_reported_down(&deployment, "u0 is partial");
 
     let mut other = Command::new("sleep").arg("3600").spawn().expect("another process");
     fs::write(&file, format!("{}\n", other.id())).expect("its number");
@@ -156,7 +156,7 @@ const INSIDE: &str = "TENURE_TEST_NETNS";
 
 #[test]
 #[ignore = "needs root, `ip` and `unshare`"]
-fn a_namespace_that_is_removed_is_told_down() {
+fn a_namespace_that_is_removed_is_reported_down() {
     if std::env::var_os(INSIDE).is_none() {
         let own = "mount -t tmpfs none /run && mount -t tmpfs none /etc && : >/etc/hosts >/etc/hostname && exec \"$@\"";
         let unshare = |program: &str| {
@@ -165,14 +165,14 @@ fn a_namespace_that_is_removed_is_told_down() {
             unshare
         };
         let this = std::env::current_exe().expect("this test");
-        let test = "units::a_namespace_that_is_removed_is_told_down";
+        let test = "units::a_namespace_that_is_removed_is_reported_down";
         let output = unshare(&this.display().to_string())
             .args([test, "--exact", "--nocapture", "--ignored"])
             .env(INSIDE, "1")
             .output()
             .expect("it runs");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{said}\n{}", stderr(&output));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}\n{}", stderr(&output));
         return;
     }
     let deployment = Deployment::of(&site("{ name = \"netns\" }"), folder());
@@ -180,15 +180,15 @@ fn a_namespace_that_is_removed_is_told_down() {
     let name = leases[0]["in_hand"][0]["properties"]["unit.netns"].as_str().expect("a name");
     let removed = Command::new("ip").args(["netns", "del", name]).status();
     assert!(removed.is_ok_and(|status| status.success()));
-    is_told_down(&deployment, "u0 has no interface at the bridge");
+    is_reported_down(&deployment, "u0 has no interface at the bridge");
 }
 
-/// Waits until it is told to, writes more than is kept, and goes on.
+/// Waits for its signal, writes more than is kept, and continues.
 const TALKER: &str = "
     while [ ! -e go ]; do sleep 0.02; done
     head -c 8000000 /dev/zero | tr '\\0' x
     echo; echo the last line
-    echo said >done.new; mv done.new done
+    echo done >done.new; mv done.new done
     while :; do sleep 3600; done";
 
 /// The bytes in a folder, and what they are.
@@ -196,15 +196,15 @@ fn content(folder: &Path) -> (u64, String) {
     let (mut bytes, mut text) = (0, String::new());
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
-        let (more, said) = match path.is_dir() {
+        let (more, found) = match path.is_dir() {
             true => content(&path),
             false => {
-                let said = fs::read(&path).unwrap_or_default();
-                (said.len() as u64, String::from_utf8_lossy(&said).into_owned())
+                let text = fs::read(&path).unwrap_or_default();
+                (text.len() as u64, String::from_utf8_lossy(&text).into_owned())
             }
         };
         bytes += more;
-        text += &said;
+        text += &found;
     }
     (bytes, text)
 }
@@ -219,7 +219,7 @@ fn what_a_unit_writes_is_bounded_also_while_no_deployment_runs() {
     let mut folders = fs::read_dir(driver.join("folders")).expect("folders");
     let unit = folders.next().expect("a unit").expect("its folder").path();
     fs::write(unit.join("go"), "").expect("a file");
-    assert_eq!(written(&unit.join("done")), "said");
+    assert_eq!(written(&unit.join("done")), "done");
     let logs = driver.join("logs");
     eventually(DEADLINE, "the last line", || content(&logs).1.contains("the last line\n"));
     let (bytes, _) = content(&logs);
@@ -239,7 +239,7 @@ fn refused(config: &str, data: &Path) -> String {
     let before = fs::read_to_string(data.join("log")).unwrap_or_default();
     let mut process = up(config, data).stdout(Stdio::piped()).spawn().expect("a deployment");
     let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
-    let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases live on"));
+    let is_ready = || lines.map_while(Result::ok).any(|line| line.contains("leases stay"));
     let ready = done_in_time(DEADLINE, "a start that is refused", is_ready);
     if ready {
         drop(process.kill());

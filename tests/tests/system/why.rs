@@ -8,12 +8,12 @@ use serde_json::Value;
 use crate::deployment::{Deployment, stderr};
 
 /// Lends files of its folder. While there is a file `stuck` none can be taken back; where there is a pipe
-/// `gate`, whoever takes one back waits there.
+/// `gate`, a teardown waits there.
 const LENDER: &str = r#"#!/bin/sh
-read -r told
-unit=${told#*\"unit\":}
+read -r input
+unit=${input#*\"unit\":}
 unit=${unit%%,*}
-case $told in
+case $input in
 *'"step":"setup"'*) mkdir -p lent; : > "lent/$unit" ;;
 *'"step":"teardown"'*) [ ! -p gate ] || read -r open < gate; [ ! -e stuck ] || { echo "the lid is stuck" >&2; exit 1; }; rm -f "lent/$unit" ;;
 *) if [ -e "lent/$unit" ]; then echo '{"state":"up"}'; else echo '{"state":"down"}'; fi ;;
@@ -124,7 +124,7 @@ fn an_active_lease_a_busy_one_and_one_that_can_never_be_name_what_is_behind_them
 }
 
 #[test]
-fn a_lease_that_waits_for_a_unit_names_it_and_what_is_owed() {
+fn a_lease_that_waits_for_a_unit_names_it_and_what_is_pending() {
     let deployment = lender(1);
     deployment.json("lease request 1 --for 1h --as guest --wait");
     let gate = deployment.data.path().join("drivers/alpha/gate");
@@ -139,9 +139,10 @@ fn a_lease_that_waits_for_a_unit_names_it_and_what_is_owed() {
     let fault = &found["faults"][0];
     assert_eq!((&fault["unit"], &fault["state"]), (&"alpha/u0".into(), &"tearing-down".into()));
     assert!(reason(&found).contains("alpha/u0 is tearing-down"), "{found}");
-    // It owes its redeem until the site answers, and the site is there.
-    let owed = found["owed"].as_array().expect("a list").iter();
-    let redeem = owed.into_iter().find(|owed| owed["what"] == "redeem").expect("a message");
+    // Its redeem is pending until the site answers, and the site is up.
+    let pending = found["pending"].as_array().expect("a list").iter();
+    let redeem =
+        pending.into_iter().find(|pending| pending["what"] == "redeem").expect("a message");
     assert_eq!((&redeem["to"], &redeem["down"]), (&"alpha".into(), &Value::Null));
     assert!(redeem["sent"].as_u64() >= Some(1), "{redeem}");
     std::fs::write(&gate, "open\n").expect("the gate");

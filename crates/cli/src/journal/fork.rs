@@ -1,4 +1,4 @@
-//! `tenure journal fork`: a recorded deployment goes on under other mappers.
+//! `tenure journal fork`: a recorded deployment continues under other mappers.
 
 mod home;
 mod print;
@@ -29,8 +29,8 @@ struct Forked {
     as_recorded: usize,
     /// How many the journals have.
     recorded: usize,
-    /// What came from outside after the fork: signals, wishes.
-    told: (usize, usize),
+    /// What came from outside after the fork: signals, requests.
+    inputs: (usize, usize),
     /// How long messages and drivers take, in some lines.
     times: Vec<String>,
     /// Which mappers are changed: whose, from what, to what.
@@ -56,7 +56,7 @@ pub(super) fn fork(args: &ForkArgs, console: &mut Console<'_>) -> Result<(), Err
     if other.dropped > 0 {
         let dropped = other.dropped;
         let message = format!(
-            "{dropped} wishes of users are left out: they are about leases that the changed mappers \
+            "{dropped} requests of users are left out: they are about leases that the changed mappers \
              did not ask for"
         );
         render::warning(&message, console)?;
@@ -70,7 +70,7 @@ pub(super) fn fork(args: &ForkArgs, console: &mut Console<'_>) -> Result<(), Err
         repeats: baseline.report.journal_hash == fork::hash(&pasts),
         as_recorded: fork::repeated(&recorded, &baseline.requests),
         recorded: recorded.len(),
-        told: recording.counts(),
+        inputs: recording.counts(),
         times: home.times(&pasts)?,
         changed: home.changed(),
         baseline,
@@ -90,13 +90,13 @@ fn moment_of(args: &ForkArgs, pasts: &[Past]) -> Result<(Time, Moments), Error> 
     let wrong = |message: String, help: &str| Error::Fork { message, help: help.to_owned() };
     let moments = fork::moments(pasts).ok_or_else(|| {
         let help = "fork a deployment that has run";
-        wrong("a journal is empty, so that there is nothing to go on from".to_owned(), help)
+        wrong("a journal is empty: there is nothing to continue from".to_owned(), help)
     })?;
     let Moments { first, delegated, last } = moments;
     let (from, to) = (moment::show(first), moment::show(last));
     match (args.at, delegated) {
         (Some(at), _) if at < first => Err(wrong(
-            format!("at {} not every actor had begun", moment::show(at)),
+            format!("at {} not every actor had started", moment::show(at)),
             &format!("choose a moment from {from} to {to}"),
         )),
         (Some(at), _) if at > last => Err(wrong(

@@ -103,10 +103,10 @@ fn state(path: &Path, args: &ReplayArgs) -> Result<(Map<String, Value>, Vec<List
         })
     })?;
     let mut about = Map::new();
-    let mut tell = |key: &str, value: Value| about.insert(key.to_owned(), value);
-    tell("actor", format!("{} {}", owner.role, owner.name).into());
-    tell("facts", facts.into());
-    tell("last", last.map(moment::show).into());
+    let mut insert = |key: &str, value: Value| about.insert(key.to_owned(), value);
+    insert("actor", format!("{} {}", owner.role, owner.name).into());
+    insert("facts", facts.into());
+    insert("last", last.map(moment::show).into());
     Ok((about, lists(&actor, args.all)))
 }
 

@@ -77,7 +77,7 @@ fn wanted(path: &Path, args: &ShowArgs, mut each: impl FnMut(Shown)) -> Result<(
     read.map(|_| ())
 }
 
-/// How facts are printed, and whether it has to be said whose they are.
+/// How facts are printed, and whether they need their actor's name.
 #[derive(Clone, Copy)]
 struct Form {
     format: Format,
@@ -284,10 +284,10 @@ fn shorten(value: &mut Value) {
 /// A body in a line: what is empty and what the line says already is left out.
 fn words(body: &Value) -> String {
     let Value::Object(fields) = body else { return String::new() };
-    let told = |key: &str| matches!(key, "lease" | "slice" | "memo");
+    let is_shown = |key: &str| matches!(key, "lease" | "slice" | "memo");
     let field = |(key, value): (&String, &Value)| {
         let text = phrase(value);
-        (!told(key) && !text.is_empty()).then(|| format!("{key} {text}"))
+        (!is_shown(key) && !text.is_empty()).then(|| format!("{key} {text}"))
     };
     fields.iter().filter_map(field).collect::<Vec<_>>().join(", ")
 }

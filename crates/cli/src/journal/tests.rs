@@ -125,7 +125,7 @@ fn the_past_of_an_actor_comes_back() {
 }
 
 #[test]
-fn a_damaged_journal_is_told_from_a_whole_one() {
+fn a_damaged_journal_is_distinguished_from_a_whole_one() {
     let (folder, _) = emulated("damage");
     let [broker, guest, site] = journals(&folder).try_into().unwrap();
     let mut bytes = fs::read(&guest).unwrap();

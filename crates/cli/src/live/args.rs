@@ -14,19 +14,19 @@ use tenure_node::api::LeaseName;
 use crate::args::counted;
 use crate::moment;
 
-/// Which deployment is meant, and how its answers are printed.
+/// The deployment to address, and the output format.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Endpoint {
     /// The data folder of the deployment
     #[arg(long, value_name = "DIR", env = "TENURE_DATA", default_value = "tenure-data")]
     pub(crate) data: PathBuf,
 
-    /// How results are printed
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
 
-/// How results are printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// A table
@@ -34,7 +34,7 @@ pub(crate) enum Output {
     Table,
     /// One JSON value
     Json,
-    /// One JSON value a line for each row
+    /// One JSON value per line
     Jsonl,
     /// A header row, then the rows
     Csv,
@@ -42,12 +42,12 @@ pub(crate) enum Output {
 
 /// Run two sites, a broker and two service managers in this process.
 ///
-/// Units are processes of this machine. One of the service managers is yours, the other's demand goes up
-/// and down by itself. Everything is kept in the data folder: stop it, or kill it, and start it again,
-/// and every lease is taken up where it was.
+/// Units are processes of this machine. One service manager is yours; the other follows a demand that rises
+/// and falls. All state is in the data folder: after a stop, or a kill, the next start resumes every
+/// lease.
 #[derive(Args, Debug)]
 pub(crate) struct DevArgs {
-    /// Where keys, journals and units are kept; made if it is not there
+    /// The folder for keys, journals and units; created if missing
     #[arg(long, value_name = "DIR", env = "TENURE_DATA", default_value = "tenure-data")]
     pub(crate) data: PathBuf,
 
@@ -63,7 +63,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
 
-    /// Where keys, journals and units are kept; made if it is not there
+    /// The folder for keys, journals and units; created if missing
     #[arg(long, value_name = "DIR", env = "TENURE_DATA", default_value = "tenure-data")]
     pub(crate) data: PathBuf,
 
@@ -82,10 +82,10 @@ pub(crate) enum ConfigCommand {
         /// Set a key of it [may be repeated]
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<Override>,
-        /// Check as well that the deployment with this data folder can go on with it
+        /// Also check that the deployment with this data folder can continue with it
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
-        /// How to print that it is good
+        /// Output format
         #[arg(short, long, value_name = "FORMAT", default_value_t, value_enum)]
         output: Output,
     },
@@ -93,19 +93,19 @@ pub(crate) enum ConfigCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeaseCommand {
-    /// Ask for units
+    /// Request a lease
     Request(RequestArgs),
     /// List leases
     List {
         #[command(flatten)]
         endpoint: Endpoint,
-        /// Those that are over too, as long as they are remembered
+        /// Include leases that have ended, while they are remembered
         #[arg(long)]
         all: bool,
-        /// Of this slice only
+        /// Only leases of this slice
         #[arg(long, value_name = "SLICE")]
         slice: Option<Name>,
-        /// Of this service manager only
+        /// Only leases of this service manager
         #[arg(long = "as", value_name = "NAME")]
         manager: Option<Name>,
     },
@@ -116,25 +116,25 @@ pub(crate) enum LeaseCommand {
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
     },
-    /// Keep a lease for longer
+    /// Extend a lease
     Extend {
         #[command(flatten)]
         endpoint: Endpoint,
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
-        /// How much longer
+        /// By how much
         #[arg(long = "for", value_name = "TIME", value_parser = Span::from_str)]
         duration: Span,
         #[command(flatten)]
         wait: WaitArgs,
     },
-    /// Give a lease back
+    /// Close a lease before its end
     Close {
         #[command(flatten)]
         endpoint: Endpoint,
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
-        /// Wait until it is over
+        /// Wait until it has ended
         #[command(flatten)]
         wait: WaitArgs,
     },
@@ -142,10 +142,10 @@ pub(crate) enum LeaseCommand {
     Watch {
         #[command(flatten)]
         endpoint: Endpoint,
-        /// The lease; all of them unless set
+        /// The lease [default: all]
         lease: Option<LeaseName>,
     },
-    /// Say why a lease is as it is: who holds the units, what has failed, who has yet to answer
+    /// Explain the state of a lease: who holds the units, what failed, which answers are outstanding
     Why {
         #[command(flatten)]
         endpoint: Endpoint,
@@ -154,28 +154,28 @@ pub(crate) enum LeaseCommand {
     },
 }
 
-/// Whether a command waits for what it began.
+/// Whether a command waits for its result.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct WaitArgs {
-    /// Wait until what was asked for is there, or is refused
+    /// Wait until the request has succeeded or was refused
     #[arg(long)]
     pub(crate) wait: bool,
-    /// How long to wait at most, by this machine's clock
+    /// The longest time to wait, by this machine's clock
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = Span::from_str)]
     pub(crate) timeout: Span,
 }
 
-/// Ask for units.
+/// Request a lease.
 ///
-/// The command ends when the wish is durable; with --wait when the units are there. A request that several
-/// sites meet together becomes a lease for each of them: 3.0, 3.1, and so on.
+/// The command ends when the request is durable; with --wait, when the units are in use. A request that
+/// several sites serve together becomes one lease per site: 3.0, 3.1, and so on.
 #[derive(Args, Debug)]
 #[command(after_help = REQUESTS)]
 pub(crate) struct RequestArgs {
     #[command(flatten)]
     pub(crate) endpoint: Endpoint,
 
-    /// How many units
+    /// The number of units
     #[arg(value_parser = counted::<NonZeroU32>)]
     pub(crate) units: NonZeroU32,
 
@@ -183,23 +183,23 @@ pub(crate) struct RequestArgs {
     #[arg(default_value = "node")]
     pub(crate) resource: Name,
 
-    /// For how long
+    /// The length of the lease
     #[arg(long = "for", value_name = "TIME", value_parser = Span::from_str)]
     pub(crate) duration: Span,
 
-    /// How few units would do [default: all of them]
+    /// The fewest units to accept [default: all of them]
     #[arg(long, value_name = "N", value_parser = counted::<NonZeroU32>)]
     pub(crate) least: Option<NonZeroU32>,
 
-    /// What a unit must be like: key=value, key=2..8, key=2.., key=a|b [may be repeated]
+    /// A constraint on units: key=value, key=2..8, key=2.., key=a|b [may be repeated]
     #[arg(long = "where", value_name = "KEY=VALUE")]
     pub(crate) requirements: Vec<String>,
 
-    /// When to start at the earliest, from now
+    /// The earliest start, counted from now
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = Span::from_str)]
     pub(crate) after: Span,
 
-    /// How much later than that it may start
+    /// How much later it may start
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = Span::from_str)]
     pub(crate) slack: Span,
 
@@ -211,7 +211,7 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "KEY=VALUE", value_parser = property)]
     pub(crate) property: Vec<(Name, String)>,
 
-    /// The service manager that asks
+    /// The service manager that makes the request
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) manager: Option<Name>,
 
@@ -219,12 +219,12 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) broker: Option<Name>,
 
-    /// An idempotency key: asking again under one id asks once, or anew if that was refused for now
+    /// An idempotency key: repetitions under one id make one request, or a new one after a temporary refusal
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
 
-    /// Why, for the journal
-    #[arg(long, value_name = "TEXT", default_value = "a user's wish")]
+    /// The reason to record in the journal
+    #[arg(long, value_name = "TEXT", default_value = "a user's request")]
     pub(crate) reason: String,
 
     #[command(flatten)]
@@ -247,7 +247,7 @@ fn property(text: &str) -> Result<(Name, String), String> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SliceCommand {
-    /// List the slices with what they hold
+    /// List slices and their leases
     List {
         #[command(flatten)]
         endpoint: Endpoint,
@@ -256,7 +256,7 @@ pub(crate) enum SliceCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SiteCommand {
-    /// List the sites with what they have
+    /// List sites and their units
     List {
         #[command(flatten)]
         endpoint: Endpoint,
@@ -268,7 +268,7 @@ pub(crate) enum SiteCommand {
         /// The site
         site: Name,
     },
-    /// Say that a quarantined unit was put right
+    /// Return a repaired unit from quarantine to service
     Reset {
         #[command(flatten)]
         endpoint: Endpoint,
@@ -287,7 +287,7 @@ fn unit(text: &str) -> Result<(Name, UnitId), String> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BrokerCommand {
-    /// List the brokers with what they can sell
+    /// List brokers and what they can sell
     List {
         #[command(flatten)]
         endpoint: Endpoint,
@@ -303,7 +303,7 @@ pub(crate) enum BrokerCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TicketCommand {
-    /// Show the links of a ticket in hand, each with whether its signature holds
+    /// Show the links of a held ticket, and whether their signatures are valid
     Show {
         #[command(flatten)]
         endpoint: Endpoint,
@@ -317,8 +317,8 @@ pub(crate) enum TicketCommand {
 /// Check a ticket link by link, or evidence of over-issue, without a deployment.
 ///
 /// Of a ticket each link must be signed by its issuer and lie inside the one above it, the root must be the
-/// site's, and the term must not be over. If nobody says which site is meant and a deployment runs, it must
-/// be one of its sites; what it calls its actors is shown, and its clock counts.
+/// site's, and the term must not have ended. If no site is named and a deployment runs, it must
+/// be one of its sites; its names of actors are shown, and its clock is used.
 #[derive(Args, Debug)]
 #[command(after_help = VERIFIED)]
 pub(crate) struct VerifyArgs {
@@ -333,16 +333,16 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "KEY", conflicts_with = "evidence")]
     pub(crate) site: Option<String>,
 
-    /// The moment that its term is held against [default: now]
+    /// The moment to check the term at [default: now]
     #[arg(long, value_name = "TIME", value_parser = moment::parse, conflicts_with = "evidence")]
     pub(crate) at: Option<Time>,
 
-    /// Evidence in the place of a ticket: what `tenure lease show` or `tenure journal show` prints of the
+    /// Evidence instead of a ticket: what `tenure lease show` or `tenure journal show` prints of the
     /// refusal with `-o json`, or its bytes; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "file")]
     pub(crate) evidence: Option<PathBuf>,
 
-    /// Receipts to be heard with the evidence: what `tenure journal show` prints of them with `-o json`
+    /// Receipts to check with the evidence: what `tenure journal show` prints of them with `-o json`
     /// [may be repeated]
     #[arg(long, value_name = "FILE", requires = "evidence", conflicts_with = "file")]
     pub(crate) receipts: Vec<PathBuf>,
@@ -356,4 +356,4 @@ Examples:
   tenure journal show exchange.db --kind receipt -o json > receipts.json
   tenure ticket verify --evidence evidence.json --receipts receipts.json
 
-Exit codes: 0 it holds, or the evidence convicts; 1 it does not, or convicts nobody; 2 usage";
+Exit codes: 0 it holds, or the evidence convicts; 1 it does not, or convicts no actor; 2 usage";

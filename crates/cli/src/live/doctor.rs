@@ -66,13 +66,13 @@ fn wrong(status: &StatusView, sites: &[SiteView], leases: &[LeaseView]) -> Vec<S
     for actor in &status.actors {
         if let Some(cause) = &actor.down {
             wrong.push(format!(
-                "{} is down: {cause}; put that right and start the deployment anew",
+                "{} is down: {cause}; repair the cause and restart the deployment",
                 actor.name
             ));
         }
         if actor.disk_full {
             wrong.push(format!(
-                "the disk of {} is full: what has begun goes on, nothing new begins; make room",
+                "the disk of {} is full: leases continue, no new work is accepted; free some space",
                 actor.name
             ));
         }
@@ -123,26 +123,26 @@ fn clock(status: &StatusView) -> Option<String> {
 fn down(sites: &[SiteView], leases: &[LeaseView]) -> Vec<String> {
     let units = sites.iter().flat_map(|site| &site.units);
     let at_sites = units.filter_map(|unit| Some((&unit.unit, &unit.lease, unit.probe.as_ref()?)));
-    let mut told: BTreeMap<&String, (Option<&String>, &ProbeView)> = BTreeMap::new();
+    let mut probed: BTreeMap<&String, (Option<&String>, &ProbeView)> = BTreeMap::new();
     for (unit, lease, probe) in at_sites {
-        told.insert(unit, (lease.as_ref(), probe));
+        probed.insert(unit, (lease.as_ref(), probe));
     }
     for lease in leases {
         for unit in &lease.in_hand {
             if let Some(probe) = &unit.probe {
-                let at_site = told.entry(&unit.unit).or_insert((Some(&lease.lease), probe));
+                let at_site = probed.entry(&unit.unit).or_insert((Some(&lease.lease), probe));
                 if at_site.1.state == "up" {
                     *at_site = (Some(&lease.lease), probe);
                 }
             }
         }
     }
-    let down = told.iter().filter(|(_, (_, probe))| probe.state == "down");
+    let down = probed.iter().filter(|(_, (_, probe))| probe.state == "down");
     down.map(|(unit, (lease, probe))| {
         let lease = lease.map_or("?", String::as_str);
         let (since, error) = (&probe.since, probe.error.as_deref().unwrap_or("unknown"));
         format!(
-            "unit {unit} of {lease} is down since {since}: {error}; the lease goes on: put the unit right, \
+            "unit {unit} of {lease} is down since {since}: {error}; the lease continues: repair the unit, \
              or give the lease back with `tenure lease close {lease}`"
         )
     })
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_stands_or_was_set_forward_is_told() {
+    fn a_clock_that_stands_or_was_set_forward_is_reported() {
         let status = |clock_behind_s, by_s: Option<f64>| StatusView {
             version: 1,
             program: String::new(),
@@ -193,7 +193,7 @@ mod tests {
             actors: Vec::new(),
             differences: Vec::new(),
         };
-        for (behind, step, told) in [
+        for (behind, step, probed) in [
             (0.0, None, None),
             (0.2, Some(-7200.0), None),
             (7200.0, Some(-7200.0), Some("is 2h0m behind")),
@@ -201,8 +201,8 @@ mod tests {
             (0.0, Some(7200.0), Some("set forward by 2h0m at noon")),
         ] {
             let wrong = wrong(&status(behind, step), &[], &[]);
-            assert_eq!(wrong.len(), usize::from(told.is_some()), "{wrong:?}");
-            assert!(told.is_none_or(|told| wrong[0].contains(told)), "{wrong:?}");
+            assert_eq!(wrong.len(), usize::from(probed.is_some()), "{wrong:?}");
+            assert!(probed.is_none_or(|probed| wrong[0].contains(probed)), "{wrong:?}");
         }
     }
 }

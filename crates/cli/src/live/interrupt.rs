@@ -1,4 +1,4 @@
-//! Ctrl-C while a command waits: it ends, and says what goes on.
+//! Ctrl-C while a command waits: it exits and reports what keeps running.
 
 use std::io;
 use std::sync::Arc;

@@ -99,7 +99,7 @@ fn extend(
     }
 }
 
-/// Closes a lease; one that is over is as it was to be.
+/// Closes a lease; one that has already ended is left as it is.
 fn close(
     endpoint: &Endpoint,
     lease: &LeaseName,
@@ -123,7 +123,7 @@ fn name_of(view: &LeaseView) -> Result<LeaseName, Error> {
     view.lease.parse().map_err(|_| Error::Wrong(format!("`{}` names no lease", view.lease)))
 }
 
-/// Whether its request has come to something: its units are in use, or it is over. What is on its way back
+/// Whether its request has an outcome: its units are in use, or it has ended. What is on its way back
 /// will be over.
 fn is_settled(lease: &LeaseView) -> bool {
     matches!(lease.state.as_str(), "active" | "closed")
@@ -152,7 +152,7 @@ fn until(
         let view: LeaseView = next?;
         leases.insert(view.lease.clone(), view);
         if leases.values().all(wanted) {
-            // Several tickets become several leases, and each is told of by itself.
+            // Several tickets become several leases, and each is printed by itself.
             let all: Vec<LeaseView> =
                 Client::connect(client.path())?.ask(&Request::Lease { lease: lease.clone() })?;
             if all.iter().all(wanted) {

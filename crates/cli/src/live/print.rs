@@ -36,7 +36,7 @@ impl<'a, T> Versioned<'a, T> {
     }
 }
 
-/// Prints rows in the way that was asked for. `empty` is said in the place of an empty table.
+/// Prints rows in the requested format; `empty` replaces an empty table.
 pub(crate) fn rows<R: Row>(
     rows: &[R],
     output: Output,

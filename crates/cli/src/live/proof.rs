@@ -24,7 +24,7 @@ const MOST: u64 = 64 << 20;
 /// What a file says of the links of a ticket beside their bytes, root first; nothing if it is bytes alone.
 pub(super) type Stated = Vec<serde_json::Map<String, Value>>;
 
-/// A ticket: its bytes, or JSON with `links` that have `bytes`; and what is said of them.
+/// A ticket: its bytes, or JSON with `links` that have `bytes`; and the names printed with them.
 pub(super) fn ticket(path: &Path) -> Result<(Ticket, Stated), Error> {
     let bytes = read(path)?;
     let values = match values(&bytes) {

@@ -46,7 +46,7 @@ fn verify(args: &VerifyArgs, console: &mut Console<'_>) -> Result<(), Error> {
             let evidence = proof::evidence(path)?;
             let receipts = args.receipts.iter().map(|path| proof::receipts(path));
             let receipts = receipts.collect::<Result<Vec<_>, _>>()?.concat();
-            hear(&evidence, &receipts, &known, args.endpoint.output, console)
+            check_evidence(&evidence, &receipts, &known, args.endpoint.output, console)
         }
         (None, Some(path)) => {
             let (ticket, stated) = proof::ticket(path)?;
@@ -110,7 +110,7 @@ impl Known {
 struct TicketVerdict {
     ticket: String,
     holds: bool,
-    /// The site that it is good at, and whether that is one that is meant; unknown if nobody says.
+    /// The site that it is good at, and whether that is an expected one; unknown if none is named.
     site: String,
     site_name: String,
     site_is_meant: Option<bool>,
@@ -149,7 +149,7 @@ fn link_view(link: &SignedLink, known: &Known) -> LinkView {
     LinkView::of(link, |id| known.name(id))
 }
 
-/// The fields of a file that must say of a link what its signed bytes say; whoever reads the file believes
+/// The fields of a file that must say of a link what its signed bytes say; anyone who reads the file believes
 /// them. Names of actors are not signed, and can be held against those of a running deployment only.
 const STATED: [&str; 7] = ["hash", "resource", "units", "start", "end", "constraints", "signed"];
 
@@ -208,7 +208,7 @@ fn verdicts(
             wrong.push("it is another site's".to_owned());
         }
         if place + 1 == ticket.links().len() && link.term.end() <= at {
-            wrong.push("its term is over".to_owned());
+            wrong.push("its term has ended".to_owned());
         }
         let verdict = if wrong.is_empty() { "holds".to_owned() } else { wrong.join("; ") };
         links.push(LinkVerdict { link: place, what: link_view(link, known), verdict });
@@ -225,8 +225,9 @@ fn check(
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let at = args.at.or(known.now).unwrap_or_else(|| WallClock::new().now());
-    let meant = known.sites_meant(args.site.as_deref())?;
-    let site_is_meant = meant.as_ref().map(|meant| meant.contains(&ticket.site().to_hex()));
+    let expected = known.sites_meant(args.site.as_deref())?;
+    let site_is_meant =
+        expected.as_ref().map(|expected| expected.contains(&ticket.site().to_hex()));
     let (links, unchecked) = verdicts(ticket, stated, known, (at, site_is_meant));
     let wrong = links.iter().filter(|link| link.verdict != "holds");
     let faults: Vec<String> =
@@ -257,11 +258,11 @@ fn check(
     print::one(&verdict, &verdict.links, args.endpoint.output, "no links", console)?;
     if site_is_meant.is_none() {
         let site = &verdict.site;
-        let message = format!("nobody has said which site is meant: compare {site}, or use --site");
+        let message = format!("no site was given to compare with: compare {site}, or use --site");
         crate::render::warning(&message, console)?;
     }
     if !verdict.unchecked.is_empty() {
-        let message = format!("nothing here tells whether {}", verdict.unchecked.join("; "));
+        let message = format!("it cannot be checked here whether {}", verdict.unchecked.join("; "));
         crate::render::warning(&message, console)?;
     }
     if verdict.holds {
@@ -287,9 +288,9 @@ fn head(
         _ => format!("was over {} before", apart(at, term.end())),
     };
     let site = match verdict.site_is_meant {
-        Some(true) => "the one meant",
-        Some(false) => "NOT the one meant",
-        None => "nobody says which is meant",
+        Some(true) => "as expected",
+        Some(false) => "NOT the expected one",
+        None => "not compared",
     };
     line(console.out, format_args!("ticket {}", verdict.ticket))?;
     line(console.out, format_args!("site   {} ({site}), {}", verdict.site_name, verdict.site))?;
@@ -306,7 +307,7 @@ struct EvidenceVerdict {
     convicts_name: Option<String>,
     /// Why, in a sentence.
     reason: String,
-    /// How many receipts were heard, and what that leaves open of a conviction.
+    /// How many receipts were checked, and what that leaves open.
     receipts: usize,
     caveat: Option<String>,
     at: String,
@@ -349,10 +350,10 @@ impl print::Row for Charge {
 }
 
 /// What is left open of a conviction without receipts.
-const UNHEARD: &str = "no receipts were heard: a broker may sell again what came back to its site by then; \
-                       hear its receipts with --receipts before it is held guilty";
+const NO_RECEIPTS: &str = "no receipts were given: a broker may sell again what came back to its site by then; \
+                       check its receipts with --receipts first";
 
-fn hear(
+fn check_evidence(
     evidence: &Evidence,
     receipts: &[Receipt],
     known: &Known,
@@ -393,12 +394,12 @@ fn hear(
         convicts_name: outcome.as_ref().ok().map(|id| known.name(*id)),
         reason,
         receipts: receipts.len(),
-        caveat: (outcome.is_ok() && receipts.is_empty()).then(|| UNHEARD.to_owned()),
+        caveat: (outcome.is_ok() && receipts.is_empty()).then(|| NO_RECEIPTS.to_owned()),
         at,
         links,
     };
     if output == Output::Table {
-        let whom = verdict.convicts.as_deref().unwrap_or("nobody");
+        let whom = verdict.convicts.as_deref().unwrap_or("no actor");
         line(console.out, format_args!("convicts {whom}: {}", verdict.reason))?;
         if let Some(caveat) = &verdict.caveat {
             line(console.out, format_args!("caveat: {caveat}"))?;
@@ -410,7 +411,7 @@ fn hear(
         return Ok(());
     }
     Err(Error::Void {
-        message: format!("the evidence convicts nobody: {}", verdict.reason),
+        message: format!("the evidence convicts no actor: {}", verdict.reason),
         help: "docs/PROTOCOL.md says what evidence must show".to_owned(),
     })
 }

@@ -105,7 +105,7 @@ fn an_honest_ticket_holds_from_its_json_and_from_its_bytes() {
     let found: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &found["holds"], &found["term"]), (0, &json!(true), &json!("running")));
     assert_eq!((&found["version"], &found["site"]), (&json!(1), &json!(site)));
-    assert!(err.contains("which site") && err.contains(&site), "nobody said which: {err}");
+    assert!(err.contains("no site was given") && err.contains(&site), "no site named: {err}");
 }
 
 #[test]
@@ -145,24 +145,24 @@ fn a_file_that_says_something_else_than_its_signed_bytes_is_found_out() {
         ("signed", json!(false)),
         ("hash", json!("c0ffee")),
     ] {
-        let mut told = shown(&sold_to(GUEST));
-        let truth = told["links"][1][field].clone();
-        told["links"][1][field] = lie.clone();
-        fs::write(&file, told.to_string()).unwrap();
+        let mut ticket = shown(&sold_to(GUEST));
+        let truth = ticket["links"][1][field].clone();
+        ticket["links"][1][field] = lie.clone();
+        fs::write(&file, ticket.to_string()).unwrap();
         let (code, out, err) = verify(&folder, &args);
         let found: Value = serde_json::from_str(&out).unwrap();
         let fault = format!("link 1: the file says `{field}` {lie}, its signed bytes {truth}");
         assert_eq!((code, &found["faults"]), (1, &json!([fault])), "{err}");
         assert_eq!(found["links"][1][field], truth, "what is shown is what is signed");
     }
-    // Names are not signed: without a deployment nothing tells whose they are.
+    // Names are not signed: without a deployment their owners are unknown.
     let mut named = shown(&sold_to(GUEST));
     named["links"][1]["holder"] = json!("guest");
     fs::write(&file, named.to_string()).unwrap();
     let (code, out, err) = verify(&folder, &args);
     let found: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &found["unchecked"]), (0, &json!([format!("{guest} is called guest")])));
-    assert!(err.contains("nothing here tells whether"), "{err}");
+    assert!(err.contains("it cannot be checked here whether"), "{err}");
 }
 
 #[test]
@@ -173,9 +173,9 @@ fn a_wrong_site_a_term_that_is_over_and_a_link_that_takes_too_much_are_named() {
     let (right, other) = (signer(SITE).id().to_hex(), signer(RIVAL).id().to_hex());
     let (code, out, err) = verify(&folder, &[&file, "--at", &at(60), "--site", &other]);
     assert!(code == 1 && err.contains("link 0: it is another site's"), "{err}");
-    assert!(out.contains("NOT the one meant"), "{out}");
+    assert!(out.contains("NOT the expected one"), "{out}");
     let (code, out, err) = verify(&folder, &[&file, "--at", &at(4000), "--site", &right]);
-    assert!(code == 1 && err.contains("link 1: its term is over"), "{err}");
+    assert!(code == 1 && err.contains("link 1: its term has ended"), "{err}");
     assert!(out.contains("was over 6m40s before"), "{out}");
     let (code, ..) = verify(&folder, &[&file, "--at", &at(-60), "--site", &right]);
     assert_eq!(code, 0, "a ticket may be shown before its term");
@@ -223,10 +223,10 @@ fn with_evidence(test: &str, evidence: &Evidence, receipt: &Receipt) -> Folder {
     let lease = json!([{ "lease": "guest/4.0", "refusal": {
         "code": "conflict", "evidence": EvidenceView::of(evidence)
     }}]);
-    let mut told = serde_json::to_value(receipt).unwrap();
+    let mut ticket = serde_json::to_value(receipt).unwrap();
     let (start, end) = (receipt.what.term.start(), receipt.what.term.end());
-    told["what"]["term"] = json!({ "start": moment::show(start), "end": moment::show(end) });
-    let fact = json!([{ "position": 9, "fact": { "receipt": told } }]);
+    ticket["what"]["term"] = json!({ "start": moment::show(start), "end": moment::show(end) });
+    let fact = json!([{ "position": 9, "fact": { "receipt": ticket } }]);
     let (lease, fact) = (lease.to_string(), fact.to_string());
     let folder = Folder::new(test, &[("evidence.json", &lease), ("receipts.json", &fact)]);
     fs::write(folder.path("evidence"), codec::encode(evidence)).unwrap();
@@ -265,10 +265,10 @@ fn nobody_honest_is_framed() {
     let files = [folder.path("evidence.json"), folder.path("receipts.json")];
     let (code, out, err) = verify(&folder, &["--evidence", &files[0], "--receipts", &files[1]]);
     assert!(code == 1 && err.contains("3 units do not exceed the parent's 4"), "{err}");
-    assert!(out.starts_with("convicts nobody"), "{out}");
+    assert!(out.starts_with("convicts no actor"), "{out}");
     let whole = evidence();
     let twice = [whole.links[0].clone(), whole.links[0].clone()].into();
-    // Signed by somebody else in the broker's name.
+    // Signed by another key in the broker's name.
     let forged = {
         let link = (*whole.links[1]).clone();
         [whole.links[0].clone(), SignedLink::sign(link, &signer(RIVAL))].into()
@@ -282,6 +282,9 @@ fn nobody_honest_is_framed() {
     for (why, evidence) in doctored {
         fs::write(&files[0], codec::encode(&evidence)).unwrap();
         let (code, _, err) = verify(&folder, &["--evidence", &files[0]]);
-        assert!(code == 1 && err.contains("convicts nobody") && err.contains(why), "{why}: {err}");
+        assert!(
+            code == 1 && err.contains("convicts no actor") && err.contains(why),
+            "{why}: {err}"
+        );
     }
 }

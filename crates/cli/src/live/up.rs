@@ -41,7 +41,7 @@ pub(crate) fn config(command: &ConfigCommand, console: &mut Console<'_>) -> Resu
         config.admit(data).map_err(|error| wrong(error.into(), &text))?;
     }
     if *output == Output::Table {
-        let good = format!("{} is good: {}", config.file, cast(&config));
+        let good = format!("{} is good: {}", config.file, describe(&config));
         return Ok(line(console.out, good)?);
     }
     let good = Good::of(&config);
@@ -107,16 +107,16 @@ fn start(
 ) -> Result<(), Error> {
     let mut config = checked(name, text, set)?;
     config.path = path;
-    let mut told = Ok(());
+    let mut written = Ok(());
     let ran = run(&config, data, || {
-        told = welcome(&config, data, console);
+        written = welcome(&config, data, console);
     });
-    told?;
+    written?;
     ran.map_err(|error| wrong(error, text))
 }
 
 /// Who takes part, in a sentence.
-fn cast(config: &Config) -> String {
+fn describe(config: &Config) -> String {
     let Good { sites, units, brokers, service_managers, .. } = Good::of(config);
     format!(
         "{sites} sites with {units} units, {brokers} brokers, {service_managers} service managers"
@@ -129,7 +129,10 @@ fn welcome(config: &Config, data: &Path, console: &mut Console<'_>) -> Result<()
         true => String::new(),
         false => format!(" --data {}", data.display()),
     };
-    line(console.out, format_args!("Tenure runs: {}; data in {}.", cast(config), data.display()))?;
+    line(
+        console.out,
+        format_args!("Tenure runs: {}; data in {}.", describe(config), data.display()),
+    )?;
     writeln!(console.out, "Try, in another terminal:\n")?;
     for command in [
         "lease request 2 --for 10m --wait",
@@ -141,9 +144,6 @@ fn welcome(config: &Config, data: &Path, console: &mut Console<'_>) -> Result<()
     ] {
         line(console.out, format_args!("  tenure {command}{folder}"))?;
     }
-    writeln!(
-        console.out,
-        "\nStop it with ctrl-c: leases live on, and the next start takes them up."
-    )?;
+    writeln!(console.out, "\nStop it with ctrl-c: leases stay, and the next start resumes them.")?;
     Ok(console.out.flush()?)
 }

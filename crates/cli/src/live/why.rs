@@ -1,6 +1,8 @@
 //! `tenure lease why`.
 
-use tenure_node::api::{BookingView, FactView, FaultView, LeaseName, OwedView, Request, WhyView};
+use tenure_node::api::{
+    BookingView, FactView, FaultView, LeaseName, PendingView, Request, WhyView,
+};
 
 use super::args::{Endpoint, Output};
 use super::lease::state;
@@ -46,7 +48,7 @@ fn lines(why: &WhyView) -> Vec<(&str, String)> {
     }
     lines.extend(why.room_at.iter().map(|at| ("room", format!("from {at} on, as things stand"))));
     lines.extend(why.faults.iter().map(|fault| ("fault", self::fault(fault))));
-    lines.extend(why.owed.iter().map(|owed| ("owed", self::owed(owed))));
+    lines.extend(why.pending.iter().map(|pending| ("pending", self::pending(pending))));
     lines.extend(why.facts.iter().map(|fact| ("fact", self::fact(fact))));
     lines
 }
@@ -67,8 +69,8 @@ fn fault(fault: &FaultView) -> String {
     }
 }
 
-fn owed(owed: &OwedView) -> String {
-    let OwedView { from, to, what, since, sent, down } = owed;
+fn pending(pending: &PendingView) -> String {
+    let PendingView { from, to, what, since, sent, down } = pending;
     let sent = sent.map_or_else(String::new, |sent| format!(", sent {sent} times"));
     let peer = match (down, to.as_str()) {
         (Some(cause), _) => format!("; {to} is DOWN: {cause}"),

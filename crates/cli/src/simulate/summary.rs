@@ -34,7 +34,7 @@ pub(super) struct Summary {
     checks: BTreeMap<String, u64>,
     /// The first seeds that failed, shrunk and with their traces.
     failures: Vec<Broken>,
-    /// How many seeds failed.
+    /// The number of seeds failed.
     broken: usize,
     /// The seeds that failed beside those in `failures`, as they ran.
     others: Vec<Other>,
@@ -61,7 +61,7 @@ struct Broken {
     trace: Vec<String>,
 }
 
-/// A seed that broke a law and is told in a line.
+/// A seed that broke a law, shown in a line.
 #[derive(Serialize)]
 struct Other {
     seed: u64,

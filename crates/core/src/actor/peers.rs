@@ -17,7 +17,7 @@ pub struct Peer {
     pub role: Role,
 }
 
-/// The actors that one deals with. A clone shares them: where everybody knows everybody, there is one
+/// The actors that one deals with. A clone shares them: where all actors know each other, there is one
 /// list and not one for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peers(Arc<Lists>);

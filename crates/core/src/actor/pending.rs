@@ -1,4 +1,4 @@
-//! Work owed: what the actor has decided and the outside has not yet done.
+//! Pending work: what the actor has decided and the outside has not yet done.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::model::time::Time;
 use crate::mutants::mutant;
 use crate::wire::message::Sequence;
 
-/// Owed work by key and by the fact that caused it. At most one piece is owed under a key.
+/// Pending work by key and by the fact that caused it. At most one piece is pending under a key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(bound(deserialize = "K: Ord + Deserialize<'de>"))]
 pub(crate) struct PendingEffects<K> {
@@ -24,7 +24,7 @@ impl<K> Default for PendingEffects<K> {
 }
 
 impl<K: Ord + Clone> PendingEffects<K> {
-    /// Owes `key` because of the fact at `position`, which happened `at`; what was owed under the key
+    /// Adds `key` because of the fact at `position`, which happened `at`; what was pending under the key
     /// before is not any more.
     pub(crate) fn require(&mut self, key: K, position: u64, at: Time) {
         self.settle(&key);
@@ -35,7 +35,7 @@ impl<K: Ord + Clone> PendingEffects<K> {
         self.by_id.insert(id, (key, at));
     }
 
-    /// `key` is owed no more.
+    /// `key` is no longer pending.
     pub(crate) fn settle(&mut self, key: &K) {
         if let Some(id) = self.by_key.remove(key)
             && !mutant!(SettledIsOwed)
@@ -44,7 +44,7 @@ impl<K: Ord + Clone> PendingEffects<K> {
         }
     }
 
-    /// Nothing under the keys from `first` to `last` is owed any more.
+    /// Nothing under the keys from `first` to `last` is pending any more.
     pub(crate) fn settle_range(&mut self, first: K, last: K) {
         let keys: Vec<K> = self.by_key.range(first..=last).map(|(key, _)| key.clone()).collect();
         for key in keys {
@@ -61,17 +61,17 @@ impl<K: Ord + Clone> PendingEffects<K> {
         }
     }
 
-    /// What is owed under the keys from `first` to `last`, in their order.
+    /// What is pending under the keys from `first` to `last`, in their order.
     pub(crate) fn between(&self, first: K, last: K) -> impl Iterator<Item = &K> {
         self.by_key.range(first..=last).map(|(key, _)| key)
     }
 
-    /// Whether something is owed under `key`.
+    /// Whether something is pending under `key`.
     pub(crate) fn requires(&self, key: &K) -> bool {
         self.by_key.contains_key(key)
     }
 
-    /// Whether `id` is still owed.
+    /// Whether `id` is still pending.
     pub(crate) fn is_pending(&self, id: EffectId) -> bool {
         self.by_id.contains_key(&id)
     }

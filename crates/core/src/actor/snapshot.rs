@@ -1,6 +1,6 @@
 //! Snapshots: an actor's whole state as bytes, so that not every fact of a long journal has to be folded.
 //!
-//! A snapshot is what folding the facts before its position gives, and is never needed: whoever cannot
+//! A snapshot is what folding the facts before its position gives, and is never needed: anyone who cannot
 //! read one folds the facts. It holds no configuration, but it names what of it the fold has used: a
 //! state that grew under other settings is not what these settings would give. `docs/FORMATS.md` has
 //! the layout.
@@ -16,7 +16,7 @@ use crate::model::name::Name;
 use crate::model::time::Span;
 
 /// The version of the layout, and of what folding means: it is raised whenever the same facts give other
-/// bytes, so that no build goes on from a state that it would not have come to.
+/// bytes, so that no build continues from a state that it would not have computed itself.
 pub const VERSION: u16 = 1;
 
 /// What folding facts takes from an actor's configuration.

@@ -44,7 +44,7 @@ pub(crate) fn witnessed_len(
 }
 
 impl Watermarks {
-    /// Takes in a word of a peer.
+    /// Records a statement of a peer.
     pub fn record(&mut self, peer: ActorId, watermark: PeerWatermark) {
         if self.0.get(&peer).is_none_or(|known| known.len < watermark.len) {
             self.0.insert(peer, watermark);

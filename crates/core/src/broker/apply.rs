@@ -55,7 +55,7 @@ impl Broker {
             total.add(term, units);
         }
         if let AccountId::Delegation(id) = account {
-            // As long as what it covers is told apart: a renewal that comes late begins in the past, and
+            // As long as ledgers are exact over its term: a renewal that comes late begins in the past, and
             // must not cover once more what was cut before.
             let end = link.term.end().plus(LEDGER_RETENTION).plus(self.base.margin());
             self.state.timers.set(Timer::DelegationEnd(id), Some(end));

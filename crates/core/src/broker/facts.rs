@@ -11,7 +11,7 @@ use crate::wire::message::Request;
 use crate::wire::refusal::Refusal;
 
 facts! {
-    /// A site's delegation, or its next generation, is in the books.
+    /// A site's delegation, or its next generation, was recorded.
     DelegationTaken = "broker.delegation-taken" 1 {
         /// The delegation.
         ticket: Ticket,
@@ -63,7 +63,7 @@ facts! {
         request: RequestId,
     }
 
-    /// The mapper's round is over; what it decided are the facts before this one.
+    /// The mapper's round has ended; what it decided are the facts before this one.
     MapperAnswered = "broker.mapper-answered" 1 {
         /// The round.
         round: u64,

@@ -1,4 +1,4 @@
-//! What a broker does with what it is told.
+//! How a broker handles its inputs.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -187,7 +187,7 @@ impl Broker {
         }
     }
 
-    /// Why the request does not go on from tickets that its asker holds of this broker, if it claims to.
+    /// Why the request does not continue from tickets that its asker holds of this broker, if it claims to.
     fn not_extendable(&self, request: &Request) -> Option<Refusal> {
         let wanted = Term::lasting(request.earliest, request.duration).ok()?;
         request.items.iter().find_map(|item| {
@@ -251,7 +251,7 @@ impl Broker {
         causes.sort_by_key(|cause| cause.position);
         let message = Message::Credited { tickets };
         out.replies.push(match causes[..] {
-            // Some of it is another's, or was forgotten: their terms are over.
+            // Some of it is another's, or was forgotten: their terms have ended.
             [] => self.base.volatile(from, now, message),
             [cause] => self.base.answer(from, cause, message),
             [.., cause] => self.base.joint_answer(from, cause, message),
@@ -349,7 +349,7 @@ impl Broker {
         Ok(tickets)
     }
 
-    /// Whether the grant of an extension keeps source, units and term of what it goes on from.
+    /// Whether the grant of an extension keeps source, units and term of what it continues from.
     fn check_extensions(
         &self,
         request: &Request,

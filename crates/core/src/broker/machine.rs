@@ -46,7 +46,7 @@ pub enum State {
 pub enum Event {
     /// The mapper met it, and these tickets were cut.
     Granted(Vec<(u16, Ticket)>),
-    /// The mapper or the clock said no.
+    /// The mapper refused, or the deadline passed.
     Refused(Refusal),
     /// A receipt for one of its tickets was credited.
     Credited(LinkHash),

@@ -139,7 +139,7 @@ impl Calendar {
     }
 
     /// Drops the steps up to and including `t`. Levels from `t` on stay as they are; those before are
-    /// no longer told apart.
+    /// are no longer kept apart.
     pub fn forget_until(&mut self, t: Time) {
         if self.first_step().is_some_and(|first| first <= t) {
             let (past, rest) = split(self.steps.take(), t.plus(Span::from_micros(1)));
@@ -148,7 +148,7 @@ impl Calendar {
         }
     }
 
-    /// How many instants it tells apart.
+    /// The number of its steps.
     pub(crate) fn steps(&self) -> usize {
         size(&self.steps)
     }
@@ -176,7 +176,7 @@ impl Calendar {
         out
     }
 
-    /// The first step after `t` whose level is `wanted`; `extreme` picks the bound that tells whether
+    /// The first step after `t` whose level is `wanted`; `extreme` picks the bound that decides whether
     /// a whole subtree can be skipped.
     fn next_where(
         &self,

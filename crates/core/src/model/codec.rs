@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-/// The largest value that is decoded from somebody else's bytes.
+/// The largest value that is decoded from received bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
 /// The largest fact. A fact holds what one message brought and what the actor has to say about it: with
@@ -203,7 +203,7 @@ impl<const N: usize> fmt::Debug for Blob<N> {
 pub struct Hash(Blob<32>);
 
 impl Hash {
-    /// The hash of `parts` under a label that tells what is hashed. Each part goes in with its length,
+    /// The hash of `parts` under a label for the kind of value. Each part goes in with its length,
     /// so no two lists of parts share a hash by running together.
     pub fn of(label: &str, parts: &[&[u8]]) -> Self {
         let mut hasher = Sha256::new();
@@ -231,7 +231,7 @@ impl Hash {
 }
 
 impl Ord for Hash {
-    /// By their bytes. The first eight tell nearly all hashes apart, as one number.
+    /// By their bytes. The first eight, as one number, decide nearly always.
     fn cmp(&self, other: &Self) -> Ordering {
         let head = |hash: &Self| hash.0.0.first_chunk().copied().map(u64::from_be_bytes);
         head(self).cmp(&head(other)).then_with(|| self.0.cmp(&other.0))
@@ -245,7 +245,7 @@ impl PartialOrd for Hash {
 }
 
 impl fmt::Display for Hash {
-    /// The first ten digits: enough to tell things apart on a screen.
+    /// The first ten digits: enough to distinguish things on a screen.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.0[..5].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }

@@ -1,7 +1,7 @@
 //! Identities and signatures.
 //!
-//! An actor's id is the hash of its first key (architecture: identity), so an id needs no directory: whoever
-//! shows a key that hashes to it, and signs with it, is that actor. Every signed input carries a label,
+//! An actor's id is the hash of its first key (architecture: identity), so an id needs no directory: anyone
+//! who shows a key that hashes to it, and signs with it, is that actor. Every signed input carries a label,
 //! so that bytes signed as one thing can never be shown as another.
 
 use std::collections::BTreeMap;
@@ -129,7 +129,7 @@ impl Label {
 pub enum Scheme {
     /// Ed25519, strictly verified.
     Ed25519,
-    /// No signature at all: for emulations that measure something else.
+    /// No signatures: for emulations that do not measure them.
     None,
 }
 

@@ -1,8 +1,8 @@
 //! Resource types, their typed attributes, and constraints on them.
 //!
-//! Units of one type at one site are interchangeable; what tells types apart is a name and
+//! Units of one type at one site are interchangeable; what distinguishes types is a name and
 //! attributes that say how fast, how large, how isolated. Constraints are the one kind of property the
-//! core itself compares: on a link of a ticket they can be added by whoever passes it on, never removed.
+//! core itself compares: on a link of a ticket they can be added by anyone who passes it on, never removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

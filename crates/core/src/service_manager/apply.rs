@@ -193,7 +193,7 @@ impl ServiceManager {
                 lease.tickets.push(ticket.hash());
                 self.drop_request(number);
             }
-            // Answered: the lease tells how.
+            // Answered: the lease records how.
             (
                 Extension::Requested(number) | Extension::Redeeming { number, .. },
                 Some(Extension::None),
@@ -239,7 +239,7 @@ impl ServiceManager {
         super::unbook(&mut self.state.holdings, &mut lease.booked, from);
     }
 
-    /// Sets what follows from a lease's state: what is owed for it, and when it is next due.
+    /// Sets what follows from a lease's state: what is pending for it, and when it is next due.
     pub(super) fn refresh(&mut self, id: LeaseId, at: Time) {
         let position = self.base.position;
         let Some(lease) = self.state.leases.get(&id) else { return };
@@ -291,7 +291,7 @@ impl ServiceManager {
                 Extension::Requested(_) if mutant!(HopeExtends) => end,
                 Extension::Requested(_) | Extension::Redeeming { .. } => stop,
             },
-            // Their units are the site's again at the end, whatever is heard; who is slow is still heard.
+            // Their units return to the site at the end in any case; late answers are still accepted.
             State::Closing { tickets } => {
                 let end = tickets.iter().map(|t| t.bottom().term.end()).max().unwrap_or(end);
                 end.plus(lease.term.duration())

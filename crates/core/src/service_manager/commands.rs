@@ -130,7 +130,7 @@ impl ServiceManager {
         Ok(())
     }
 
-    /// The request that goes on from a ticket at `end`, with its units.
+    /// The request that continues from a ticket at `end`, with its units.
     fn extension_request(&self, newest: &Ticket, end: Time, duration: Span) -> Request {
         let link = newest.bottom();
         let item = Item {

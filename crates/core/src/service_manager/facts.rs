@@ -22,7 +22,7 @@ facts! {
         value: i64,
     }
 
-    /// The mapper's round is over; what it decided are the facts before this one.
+    /// The mapper's round has ended; what it decided are the facts before this one.
     MapperAnswered = "service-manager.mapper-answered" 1 {
         /// The round.
         round: u64,
@@ -54,7 +54,7 @@ facts! {
         tickets: Vec<(u16, Ticket)>,
     }
 
-    /// The broker said no.
+    /// The broker refused.
     AskRefused = "service-manager.ask-refused" 1 {
         /// The number of the request.
         number: u64,
@@ -96,7 +96,7 @@ facts! {
         error: Option<String>,
     }
 
-    /// A broker is asked for a ticket that goes on.
+    /// A broker is asked for an extension.
     ExtensionAsked = "service-manager.extension-asked" 1 {
         /// The lease.
         lease: LeaseId,
@@ -108,7 +108,7 @@ facts! {
         reason: String,
     }
 
-    /// The broker cut the ticket that goes on.
+    /// The broker issued the extension.
     ExtensionGranted = "service-manager.extension-granted" 1 {
         /// The lease.
         lease: LeaseId,
@@ -120,7 +120,7 @@ facts! {
     ExtensionDenied = "service-manager.extension-denied" 1 {
         /// The lease.
         lease: LeaseId,
-        /// Why, if somebody said.
+        /// Why, if known.
         refusal: Option<Refusal>,
     }
 
@@ -130,7 +130,7 @@ facts! {
         lease: LeaseId,
     }
 
-    /// Tickets came that nobody wants any more; each becomes a lease that is given back.
+    /// Tickets arrived for a request that was given up; each becomes a lease that is given back.
     UnwantedGranted = "service-manager.unwanted-granted" 1 {
         /// The number of the request.
         number: u64,
@@ -138,7 +138,7 @@ facts! {
         tickets: Vec<(u16, Ticket)>,
     }
 
-    /// The guest's software is told to stop using the units.
+    /// The guest's software begins to leave the units.
     LeaveBegun = "service-manager.leave-begun" 1 {
         /// The lease.
         lease: LeaseId,
@@ -178,7 +178,8 @@ facts! {
         lease: LeaseId,
     }
 
-    /// The term is over, less the clock margin; or no answer to a request that was given up can come any more.
+    /// The term has ended, less the clock margin; or no answer to a request that was given up can come any
+    /// more.
     TermOver = "service-manager.term-over" 1 {
         /// The lease.
         lease: LeaseId,

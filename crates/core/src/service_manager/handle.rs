@@ -210,7 +210,7 @@ impl ServiceManager {
         let Some(&lease) = self.state.by_ticket.get(&ticket) else { return Ok(()) };
         let Some(record) = self.state.leases.get(&lease) else { return Ok(()) };
         match &record.state {
-            // Over, though nobody has looked at the clock since: the units are as good as the site's.
+            // Its term has ended, though the clock was not read since: the units are the site's.
             State::Redeeming { ticket }
                 if ticket.bottom().term.end().minus(self.base.margin()) <= now => {}
             State::Redeeming { ticket } => {

@@ -38,7 +38,7 @@ pub enum State {
         /// What comes then.
         then: AfterLeave,
     },
-    /// The site was told to take the tickets back.
+    /// The site was asked to take the tickets back.
     Closing {
         /// The lease's own ticket, then its extensions.
         tickets: Vec<Ticket>,
@@ -117,7 +117,7 @@ pub enum Outcome {
     Ended,
     /// It was given back before its end.
     GivenBack,
-    /// The broker or the site said no.
+    /// The broker or The site refused.
     Refused(Refusal),
     /// No answer came in time.
     Unanswered,
@@ -126,7 +126,7 @@ pub enum Outcome {
 /// What happens to a lease at its service manager.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The site said no.
+    /// The site refused.
     Refused(Refusal),
     /// The site handed over the units.
     Leased(Term, Vec<LeasedUnit>),
@@ -134,7 +134,7 @@ pub enum Event {
     Joined(UnitId, bool),
     /// A broker was asked to extend, by the request of this number.
     ExtensionAsked(u64),
-    /// The broker sent the ticket that goes on.
+    /// The broker sent the extension.
     ExtensionGranted(Ticket),
     /// Broker or site refused to extend, or no answer came in time.
     ExtensionDenied,
@@ -150,7 +150,7 @@ pub enum Event {
     SiteClosed(Vec<Receipt>),
     /// The broker took the receipts.
     Credited,
-    /// The term is over, less the clock margin.
+    /// The term has ended, less the clock margin.
     TermOver,
 }
 
@@ -420,8 +420,8 @@ fn after_site(receipts: Vec<Receipt>) -> State {
     }
 }
 
-/// At the end of its term a lease is over, unless an extension is on its way to the site: then the site
-/// may already run on, and has to be told to stop.
+/// A lease ends with its term, unless an extension is on its way to the site: then the site
+/// may already have extended it, and must be asked to close it.
 fn at_end(held: Held, outcome: Outcome) -> State {
     match held.extension {
         Extension::Redeeming { .. } => State::Closing { tickets: all_tickets(held) },

@@ -187,7 +187,7 @@ impl ServiceManager {
             Obligation::Close(id) => {
                 let State::Closing { tickets } = self.lease(id)? else { return None };
                 let (first, extensions) = tickets.split_first()?;
-                // Extensions that were over when this became owed have nothing to give back.
+                // Extensions that had ended when this became pending have nothing to give back.
                 let ahead = extensions.iter().filter(|ticket| cause.1 < ticket.bottom().term.end());
                 let tickets = std::iter::once(first).chain(ahead).cloned().collect();
                 send(first.site(), Message::Close { tickets })

@@ -35,7 +35,7 @@ pub enum Purpose {
 pub enum State {
     /// A broker was asked.
     Asked,
-    /// Nobody wants it any more, or the answer would come too late. The broker is asked on; a ticket that
+    /// It was withdrawn, or the answer would come too late. The broker is asked on; a ticket that
     /// still comes is given back.
     GivenUp,
     /// The broker sent tickets.
@@ -43,7 +43,7 @@ pub enum State {
         /// The leases they became.
         group: Group,
     },
-    /// The broker said no.
+    /// The broker refused.
     Refused {
         /// Why.
         refusal: Refusal,
@@ -57,9 +57,9 @@ pub enum State {
 pub enum Event {
     /// The broker sent tickets, which become these leases.
     Granted(Group),
-    /// The broker said no.
+    /// The broker refused.
     Refused(Refusal),
-    /// Nobody wants it any more, or no answer can be of use.
+    /// It was withdrawn, or no answer can be of use.
     GaveUp,
     /// No answer can come any more.
     Expired,
@@ -272,14 +272,14 @@ impl ServiceManager {
         Ok(())
     }
 
-    /// Forgets a request whose lease tells the rest.
+    /// Forgets a request whose lease has all further state.
     pub(super) fn drop_request(&mut self, number: u64) {
         self.state.requests.remove(&number);
         self.state.pending.settle(&Obligation::Ask(number));
         self.refresh_request(number);
     }
 
-    /// Each ticket becomes a lease: to be redeemed, or to be given back if nobody wants it any more.
+    /// Each ticket becomes a lease: to be redeemed, or to be given back if the request was withdrawn.
     pub(super) fn granted(
         &mut self,
         at: Time,
@@ -369,7 +369,7 @@ impl ServiceManager {
         }
     }
 
-    /// Forgets a request that is over without a lease.
+    /// Forgets a request that has ended without a lease.
     pub(super) fn forget_request(&mut self, number: u64) {
         let over = self.state.requests.get(&number).is_some_and(|request| {
             matches!(request.state, State::Refused { .. } | State::Unanswered)

@@ -406,7 +406,7 @@ impl SiteAuthority {
         Ok(())
     }
 
-    /// Drops what was told of a lease that is over, if no unit is left to be cleaned after it.
+    /// Drops the record of a lease that has ended, if no unit is left to be cleaned after it.
     fn end_tenancy(&mut self, tenant: LinkHash) {
         let over = self.lease(tenant).is_none_or(|state| matches!(state, State::Closed { .. }));
         if over && self.state.tenancies.get(&tenant).is_some_and(|tenancy| tenancy.units == 0) {

@@ -20,7 +20,7 @@ pub enum Command {
         /// How many more.
         units: NonZeroU32,
     },
-    /// Units of a type are withdrawn for good. Refused unless so many are idle and delegated to nobody.
+    /// Units of a type are withdrawn for good. Refused unless so many are idle and not delegated.
     Withdraw {
         /// The type.
         resource: Name,

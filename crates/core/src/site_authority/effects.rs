@@ -1,4 +1,4 @@
-//! What a site owes, spelt out: the messages and driver calls behind its duties.
+//! A site's pending work in full: the messages and driver calls behind its obligations.
 
 use super::{Delegation, Obligation, SiteAuthority, Tenancy, Unit};
 use crate::actor::effect::{Effect, EffectId};

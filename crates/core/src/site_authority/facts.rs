@@ -46,7 +46,7 @@ facts! {
         ticket: Ticket,
     }
 
-    /// The broker has the delegation in its books.
+    /// The broker has recorded the delegation.
     DelegationAcknowledged = "site.delegation-acknowledged" 1 {
         /// The number of the delegation.
         number: u64,
@@ -112,7 +112,7 @@ facts! {
         unit: UnitId,
         /// Its epoch.
         epoch: Epoch,
-        /// What the driver said about it.
+        /// The properties that the driver reported.
         properties: Properties,
     }
 
@@ -134,7 +134,7 @@ facts! {
         epoch: Epoch,
     }
 
-    /// The driver could not clean a unit: it is kept from everybody.
+    /// The driver could not clean a unit: it stays out of use.
     UnitTeardownFailed = "site.unit-teardown-failed" 1 {
         /// The unit.
         unit: UnitId,
@@ -156,7 +156,7 @@ facts! {
         lease: LinkHash,
     }
 
-    /// The lease is over; its units are released.
+    /// The lease has ended; its units are released.
     LeaseClosed = "site.lease-closed" 1 {
         /// The lease.
         lease: LinkHash,
@@ -182,7 +182,7 @@ facts! {
         lease: LinkHash,
     }
 
-    /// The mapper's round is over; what it decided are the facts before this one.
+    /// The mapper's round has ended; what it decided are the facts before this one.
     MapperAnswered = "site.mapper-answered" 1 {
         /// The round.
         round: u64,

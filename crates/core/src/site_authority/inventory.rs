@@ -101,7 +101,7 @@ impl SiteAuthority {
         of_type.fold(total, |left, link| left.saturating_sub(link.units.get()))
     }
 
-    /// Whether the units of a delegation are not what its broker was told.
+    /// Whether the properties of a delegation's units differ from what its broker received.
     pub(super) fn has_other_attributes(&self, number: u64) -> bool {
         self.state.delegations.get(&number).is_some_and(|delegation| {
             let pool = self.state.stocks.get(&delegation.ticket.bottom().resource);

@@ -36,7 +36,7 @@ pub enum State {
     },
 }
 
-/// Why a lease is over.
+/// Why a lease has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CloseReason {
     /// Its term ended.
@@ -62,7 +62,7 @@ pub enum Event {
     Activated,
     /// A ticket that continues its term was redeemed.
     Extended,
-    /// It is over.
+    /// It has ended.
     Closed(CloseReason),
 }
 

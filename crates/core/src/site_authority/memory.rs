@@ -1,6 +1,6 @@
 //! What a site remembers for others, and how much of it.
 //!
-//! Whoever holds a valid ticket can have a site remember something: a lease, a ticket that came back, a
+//! Every holder of a valid ticket can make a site remember something: a lease, a ticket that came back, a
 //! refusal. All of it is charged, in bytes, to those through whose hands the ticket went.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +81,7 @@ impl Charges {
     }
 }
 
-/// Everybody through whose hands a ticket went, its holder the last.
+/// All holders of a ticket in order, the present one last.
 fn holders(ticket: &Ticket) -> BTreeSet<ActorId> {
     ticket.links().iter().map(|link| link.holder).collect()
 }

@@ -50,7 +50,7 @@ use crate::ticket::ledger::Ledger;
 use crate::ticket::link::LinkHash;
 use crate::ticket::receipt::Receipt;
 
-/// What a site is told beside its [`Setup`].
+/// The settings of a site beside its [`Setup`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// What it has to lend. A start adds units that are missing and takes over changed attributes; surplus
@@ -120,7 +120,7 @@ struct Unit {
     served: Option<LinkHash>,
 }
 
-/// Whom a lease is for, as a driver is told: kept once for all its units.
+/// The tenant of a lease, as drivers see it: kept once for all its units.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Tenancy {
     guest: ActorId,
@@ -134,7 +134,7 @@ struct Tenancy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Delegation {
     ticket: Ticket,
-    /// What the units were like when it was issued, as its broker is told.
+    /// The properties of the units when it was issued, as sent to its broker.
     attributes: Attributes,
 }
 
@@ -146,7 +146,7 @@ struct Lease {
     term: Term,
     /// Its name at its guest; none, if all that is known of it is that its ticket came back unused.
     id: Option<LeaseId>,
-    /// What its configuration is charged for, until it is over.
+    /// What its configuration is charged for, until it has ended.
     configuration_bytes: usize,
     least: NonZeroU32,
     /// Units that failed it: they are not tried for it again.

@@ -33,7 +33,7 @@ impl SiteAuthority {
     pub(super) fn redeem(&mut self, now: Time, from: ActorId, shown: Shown, out: &mut Output) {
         let (ticket, lease, slice, least, configuration) = shown;
         let hash = ticket.hash();
-        // A ticket that is not the sender's own is never told apart from any other of somebody else's.
+        // A ticket that is not the sender's own is answered like any other that belongs to someone else.
         let holder = ticket.bottom().holder;
         if holder != from && !mutant!(HolderNotChecked) {
             return self.refuse(now, from, hash, TicketFault::NotHolder(holder).into(), out);
@@ -147,7 +147,7 @@ impl SiteAuthority {
         Ok(())
     }
 
-    /// Claims a ticket and takes it back in one fact: no lease comes of it.
+    /// Claims a ticket and takes it back in one fact, without a lease.
     fn surrender(&mut self, now: Time, ticket: &Ticket, why: CloseReason, out: &mut Output) {
         let receipts = self.receipts(std::slice::from_ref(ticket), now);
         self.emit(now, TicketSurrendered { ticket: ticket.clone(), why, receipts }, out);
@@ -184,7 +184,7 @@ impl SiteAuthority {
                 self.base.answer(from, cause, message)
             }
             [.., cause] if whole => self.base.joint_answer(from, cause, message),
-            // Some of it is over and forgotten: the answer is not what it was.
+            // Part of it has ended and is forgotten: the answer would differ.
             [..] => self.base.volatile(from, now, message),
         });
     }
@@ -278,7 +278,7 @@ impl SiteAuthority {
     }
 
     /// Remembers a refusal, so that the answer stays the same. Where there is no room for it, the ticket is
-    /// judged anew each time.
+    /// judged again each time.
     fn refuse_for_good(&mut self, now: Time, ticket: &Ticket, refusal: &Refusal, out: &mut Output) {
         if self.state.refused.has_room(&self.limits, ticket, refusal) {
             let (ticket, denial) = (ticket.clone(), Denial::of(refusal));
@@ -335,7 +335,7 @@ impl SiteAuthority {
         Some(Evidence { parents, links: found.links, at: found.at })
     }
 
-    /// The lease that a ticket goes on from.
+    /// The lease that a ticket continues from.
     fn extendable(&self, extends: LinkHash, link: &SignedLink) -> Result<LinkHash, Refusal> {
         let refused = Refusal::NotExtendable(link.term);
         let hash = *self.state.by_ticket.get(&extends).ok_or(refused.clone())?;

@@ -23,7 +23,7 @@ pub(crate) struct State {
     pub(super) units: BTreeMap<UnitId, Unit>,
     /// How many numbers of units have been used, those of withdrawn units included.
     pub(super) numbered: u32,
-    /// Whom units serve, by lease: from its redeem until it is over and its units are clean.
+    /// Whom units serve, by lease: from its redeem until it has ended and its units are clean.
     pub(super) tenancies: BTreeMap<LinkHash, Tenancy>,
     /// The delegations that have not ended, by their numbers.
     pub(super) delegations: BTreeMap<u64, Delegation>,

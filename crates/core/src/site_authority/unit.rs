@@ -1,8 +1,8 @@
 //! The life of a unit at its site: set up, ready, torn down, free again.
 //!
-//! A unit outlives its leases. Its teardown belongs to nobody's lease (the successor is charged
-//! for it), so the next lease may be put on it while it is still being cleaned. The epoch grows when a unit is assigned and when it
-//! is released, so a driver call of the past is always older than one of the present.
+//! A unit outlives its leases. Its teardown belongs to no lease (the successor is charged for it), so the
+//! next lease may be put on it while it is still being cleaned. The epoch grows when a unit is assigned and
+//! when it is released, so a driver call of the past is always older than one of the present.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub type Tenant = LinkHash;
 /// Where a unit is in its life.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
-    /// Clean, in nobody's hands.
+    /// Clean, held by no lease.
     Free,
     /// Being set up for a lease.
     SettingUp {
@@ -29,7 +29,7 @@ pub enum State {
     Ready {
         /// The lease.
         tenant: Tenant,
-        /// What the driver said about it.
+        /// The properties that the driver reported.
         properties: Properties,
     },
     /// Its lease ended while it was being set up; the driver has yet to say how that went.
@@ -42,7 +42,7 @@ pub enum State {
         /// The lease that waits for it, if one does.
         next: Option<Tenant>,
     },
-    /// Could not be cleaned: kept from everybody until an operator resets it.
+    /// Could not be cleaned: out of use until an operator resets it.
     Quarantined,
 }
 
@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// What the driver said about it, while a lease has it.
+    /// The properties that the driver reported, while a lease has it.
     pub fn properties(&self) -> Option<&Properties> {
         let Self::Ready { properties, .. } = self else { return None };
         Some(properties)

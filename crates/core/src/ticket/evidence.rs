@@ -1,8 +1,8 @@
 //! Evidence of over-issue: two or more links that together exceed the ticket they were cut from.
 //!
-//! Whoever holds the evidence can check it off line, years later (S14: accountability). It convicts the issuer unless
+//! Anyone can check it offline, years later (S14: accountability). It convicts the issuer unless
 //! the issuer shows a site's receipts for links among them that had come back by then; doctored
-//! evidence convicts nobody.
+//! evidence convicts no actor.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -24,7 +24,7 @@ pub struct Evidence {
     pub at: Time,
 }
 
-/// Evidence by the names of its links: whoever keeps the links can put it together again.
+/// Evidence by the names of its links: anyone who keeps the links can put it together again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvidenceOutline {
     /// The bottom links of the parents.
@@ -59,7 +59,7 @@ impl EvidenceOutline {
     }
 }
 
-/// Why evidence convicts nobody.
+/// Why evidence convicts no actor.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EvidenceFault {
     /// A parent or a link is missing, or the parents are not one ticket's generations.
@@ -99,7 +99,7 @@ impl Evidence {
         }
     }
 
-    /// The issuer that this evidence convicts, once `receipts` have been heard in its favour.
+    /// The issuer that this evidence convicts, once `receipts` have been considered in its favour.
     pub fn convicts(&self, scheme: Scheme, receipts: &[Receipt]) -> Result<ActorId, EvidenceFault> {
         let first = self.parents.first().ok_or(EvidenceFault::NotOneTicket)?;
         let mut verifier = Verifier::new(scheme);

@@ -16,8 +16,8 @@ use crate::model::calendar::Calendar;
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
 
-/// How long the past is told apart. A ticket may start in the past, but no further back than this, so
-/// that it can be checked against everything that ran beside it.
+/// How long ledgers keep instants of the past apart. A ticket may start in the past, but no further back than
+/// this, so that it can be checked against everything that ran beside it.
 pub const LEDGER_RETENTION: Span = Span::DAY;
 
 /// The most bytes of links that a site keeps beside those whose terms have not ended; see
@@ -113,7 +113,7 @@ pub struct Overdrawn {
     pub at: Time,
     /// The links, the new one among them, that together exceed the parent at that instant.
     pub links: Vec<SignedLink>,
-    /// Whether they do exceed it: links whose terms are over may have been forgotten.
+    /// Whether they do exceed it: links whose terms have ended may have been forgotten.
     pub shown: bool,
 }
 
@@ -290,7 +290,7 @@ impl Ledger {
         while self.bytes > MAX_HISTORY && self.drop_first(now) {}
     }
 
-    /// Lets go of the past of an account with too many steps to tell apart.
+    /// Drops the past of an account with too many steps.
     pub(crate) fn forget_steps(&mut self, id: AccountId, now: Time) {
         let Some(free) = self.levels.get_mut(&id).filter(|free| free.steps() > MAX_STEPS) else {
             return;

@@ -112,7 +112,7 @@ pub struct Link {
     pub constraints: Constraints,
     /// Set on a delegation.
     pub delegation: Option<Generation>,
-    /// On an extension: the ticket whose lease goes on, with the same units.
+    /// On an extension: the ticket whose lease continues, with the same units.
     pub extends: Option<LinkHash>,
     /// The issuer's running number, so that two links never have the same bytes.
     pub serial: u64,

@@ -54,7 +54,7 @@ pub enum TicketFault {
         /// What it broke.
         cause: LinkFault,
     },
-    /// The bottom holder is somebody else.
+    /// The last holder is another actor.
     #[error("the ticket is {0}'s")]
     NotHolder(ActorId),
 }
@@ -109,7 +109,7 @@ impl Ticket {
         Self(vec![link])
     }
 
-    /// This ticket with one more link: what a holder hands on. Nothing is checked here; whoever receives
+    /// This ticket with one more link: what a holder hands on. Nothing is checked here; anyone who receives
     /// the result does.
     pub fn with(&self, link: SignedLink) -> Self {
         let mut links = Vec::with_capacity(self.0.len() + 1);

@@ -3,7 +3,7 @@
 //! What leaves an actor together is signed together: the hashes of the messages are the leaves of a binary
 //! tree, and the signature is on its root (Merkle, *A Digital Signature Based on a Conventional Encryption
 //! Function*, CRYPTO 1987). Each message carries the signature with the hashes that lead from it to the
-//! root, so it stands alone as one that was signed alone does, and whoever gets several of them checks one
+//! root, so it stands alone as one that was signed alone does, and anyone who gets several of them checks one
 //! signature.
 
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,7 @@ pub fn tree(messages: &[Vec<u8>]) -> (Hash, Vec<Path>) {
     while level.len() > 1 {
         for (place, path) in paths.iter_mut().enumerate() {
             let place = place >> height;
-            // What has nobody on its right goes up as it is.
+            // A node without a right sibling moves up unchanged.
             if let Some(&sibling) = level.get(place ^ 1) {
                 let left = place & 1 == 1;
                 path.0.push(if left { Sibling::Left(sibling) } else { Sibling::Right(sibling) });

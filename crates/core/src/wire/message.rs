@@ -64,7 +64,7 @@ impl Request {
     }
 
     /// Until when both sides remember the request: as long again as the term. A slow answer is still
-    /// heard, and who asks again is told the same.
+    /// received, and a repetition gets the same answer.
     pub fn last_word(&self) -> Time {
         self.last_end().plus(self.duration)
     }
@@ -81,7 +81,7 @@ pub struct Item {
     pub least: NonZeroU32,
     /// What the type's attributes must be.
     pub requirements: Constraints,
-    /// The ticket whose lease is to go on, with the same units, from exactly its end.
+    /// The ticket whose lease is to continue, with the same units, from exactly its end.
     pub extends: Option<LinkHash>,
 }
 
@@ -92,7 +92,7 @@ pub struct LeasedUnit {
     pub unit: UnitId,
     /// The fencing number of this tenancy.
     pub epoch: Epoch,
-    /// What the site's driver said about it: names, addresses, keys.
+    /// The properties that the site's driver reported: names, addresses, keys.
     pub properties: Properties,
 }
 
@@ -106,14 +106,14 @@ pub enum Message {
         /// What the units are like.
         attributes: Attributes,
     },
-    /// Broker to site: the delegation is in the books.
+    /// Broker to site: the delegation is recorded.
     Delegated {
         /// Which delegation.
         delegation: DelegationId,
         /// Which generation of it.
         generation: u32,
     },
-    /// Service manager to broker: a wish.
+    /// Service manager to broker: a request for tickets.
     Request(Request),
     /// Broker to service manager: the tickets of a request, each with the item it is for.
     Granted {
@@ -150,7 +150,7 @@ pub enum Message {
         /// The tickets.
         tickets: Vec<Ticket>,
     },
-    /// Site to service manager: the lease is over, for this reason; what was left came back.
+    /// Site to service manager: the lease has ended, for this reason; what was left came back.
     Closed {
         /// The lease's own ticket.
         ticket: LinkHash,
@@ -164,12 +164,12 @@ pub enum Message {
         /// The site's word.
         receipts: Vec<Receipt>,
     },
-    /// Broker to service manager: the receipts are in the books.
+    /// Broker to service manager: the receipts are recorded.
     Credited {
         /// The tickets they were for.
         tickets: Vec<LinkHash>,
     },
-    /// To whoever asked: no, and why.
+    /// To the asker: a refusal, with its reason.
     Refused {
         /// What is refused.
         subject: Subject,
@@ -228,25 +228,25 @@ impl Message {
 pub struct Sequence {
     /// The place of the causing fact in the sender's journal.
     pub position: u64,
-    /// Tells apart what one fact caused.
+    /// Distinguishes the messages that one fact caused.
     pub index: u32,
 }
 
 impl Sequence {
-    /// The index of the answer that a fact caused; owed work counts from 0.
+    /// The index of the answer that a fact caused; pending work counts from 0.
     pub const ANSWER: u32 = u32::MAX;
     /// The index of an answer that no fact caused.
     pub const VOLATILE: u32 = u32::MAX - 1;
-    /// The least index of an answer that several facts caused together; owed work stays below.
+    /// The least index of an answer that several facts caused together; pending work stays below.
     const JOINT: u32 = 1 << 31;
 
-    /// Whether it numbers an answer, not owed work.
+    /// Whether it numbers an answer, not pending work.
     pub fn is_answer(self) -> bool {
         self.index >= Self::JOINT
     }
 
     /// The index of an answer that several facts caused together, the last of which it names. They may
-    /// be asked about in any company and order, so it is told apart by a digest of what it says.
+    /// be asked about in any company and order, so it is distinguished by a digest of what it says.
     pub fn joint(message: &Message) -> u32 {
         let [a, b, c, d, ..] =
             Hash::of("tenure joint answer v1", &[&codec::encode(message)]).to_bytes();
@@ -272,7 +272,7 @@ pub struct Header {
 pub struct Envelope {
     /// Who, to whom, because of what.
     pub header: Header,
-    /// What is said.
+    /// The message.
     pub message: Message,
 }
 
@@ -293,7 +293,7 @@ struct Contents {
     /// Whether the signature holds, once it was checked.
     #[serde(skip)]
     holds: OnceLock<bool>,
-    /// What is inside, once somebody has peeked.
+    /// The decoded content, once it was read.
     #[serde(skip)]
     content: OnceLock<Result<Envelope, DecodeError>>,
 }
@@ -322,10 +322,10 @@ pub enum OpenError {
     /// The signature does not hold; the content was not looked at.
     #[error("the signature does not hold")]
     BadSignature,
-    /// Validly signed by somebody else than the sender named inside.
+    /// Validly signed, but not by the sender named inside.
     #[error("signed by somebody else than the sender it names")]
     NotTheSender,
-    /// Meant for somebody else.
+    /// Addressed to another actor.
     #[error("meant for {0}")]
     NotForMe(ActorId),
     /// Not an envelope.

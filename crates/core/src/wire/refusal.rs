@@ -59,7 +59,7 @@ pub enum Refusal {
         /// Twice the clock margin.
         least: Span,
     },
-    /// What was asked for lies in the past.
+    /// The requested term lies in the past.
     #[error("too late: it had to be asked for before {0}")]
     TooLate(Time),
     /// Nothing was decided before the answer was due.
@@ -120,7 +120,7 @@ pub enum Refusal {
         /// The end of that term as it was asked for.
         end: Time,
     },
-    /// What a site remembers for somebody takes up all the room there is for it.
+    /// What a site remembers for a holder has reached its limit.
     #[error(
         "the tickets of {holder} that are remembered take up the {most} bytes there are for them; \
              ask again when some of them are over"

@@ -170,7 +170,7 @@ pub(crate) fn item(n: u32) -> Item {
     Item { resource, units: units(n), least: units(n), requirements, extends: None }
 }
 
-/// A wish for `n` units from exactly `start` on.
+/// A request for `n` units from exactly `start` on.
 pub(crate) fn wish(n: u32, start: i64, secs: i64) -> Ask {
     Ask {
         broker: None,
@@ -186,7 +186,7 @@ pub(crate) fn wish(n: u32, start: i64, secs: i64) -> Ask {
     }
 }
 
-/// The same wish as a broker reads it.
+/// The same request as a broker reads it.
 pub(crate) fn request(from: u8, number: u64, n: u32, start: i64, secs: i64) -> Request {
     let Ask { items, earliest, latest, duration, answer_by, properties, .. } = wish(n, start, secs);
     let id = RequestId { origin: id(from), number };

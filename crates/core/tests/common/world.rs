@@ -47,7 +47,7 @@ pub(crate) enum Reaction {
 pub(crate) struct Scene {
     /// Units at the site, all of them delegated.
     pub(crate) stock: u32,
-    /// Units of type `disk` at the site, delegated to nobody.
+    /// Units of type `disk` at the site that are not delegated.
     pub(crate) disks: u32,
     /// Units at the other site; none, no site.
     pub(crate) far_stock: u32,
@@ -60,7 +60,7 @@ pub(crate) struct Scene {
     pub(crate) broker_mapper: fn() -> Box<dyn BrokerMapper>,
     /// Whether every input is followed by a recovery that is compared with the actor.
     pub(crate) suspicious: bool,
-    /// Whether an auditor is shown everything. Nobody may then be made to do what it does not.
+    /// Whether an auditor observes everything. No test may then force behaviour on an actor.
     pub(crate) audited: bool,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct World {
     pub(crate) calls: Vec<Call>,
     /// The calls that wait for the test.
     pub(crate) waiting: Vec<(u8, Call)>,
-    /// The names of all work that was ever owed.
+    /// The names of all work that was ever pending.
     pub(crate) pending: Vec<(u8, EffectId)>,
     /// Everything that was ever sent.
     pub(crate) sent: Vec<(Envelope, Sealed)>,
@@ -181,7 +181,7 @@ fn setup(who: u8, name: &'static str) -> Setup {
     Setup { name: Name::literal(name), signer: signer(who), margin: MARGIN, peers }
 }
 
-/// Everybody in a world, all of them honest.
+/// All actors of a world, all honest.
 pub(crate) fn cast() -> Participants {
     let player = |who, name, role| {
         let name = Name::literal(name);
@@ -370,7 +370,7 @@ impl World {
             if let Some((to, sealed)) = self.mail.pop_front() {
                 self.hand(to, Input::Message(sealed));
             } else if self.consult() {
-                // What the mappers decided comes before what the drivers did meanwhile.
+                // What the mappers decided comes before the drivers' results.
             } else if let Some((who, done)) = self.answers.pop_front() {
                 self.hand(who, Input::Driver(done));
             } else {
@@ -439,7 +439,7 @@ impl World {
         panic!("the world has too many deadlines");
     }
 
-    /// Lets everybody who has something due look at the clock.
+    /// Delivers a tick to every actor that has something due.
     fn tick(&mut self) {
         let due = |who: &u8| self.due(*who).is_some_and(|due| due <= self.now);
         let due: Vec<u8> = self.players.keys().copied().filter(due).collect();
@@ -449,7 +449,7 @@ impl World {
         self.run();
     }
 
-    /// Sends again whatever is still owed, by everybody.
+    /// Sends again all pending messages of all actors.
     pub(crate) fn repeat(&mut self) {
         let pending = |(&who, player): (&u8, &Player)| {
             let effects = player.host.actor().effects_after(0).into_iter();
@@ -481,14 +481,14 @@ impl World {
         self.pending.clear();
     }
 
-    /// Puts a message into the hands of its receiver, whoever keeps messages back.
+    /// Delivers a message, even to a receiver whose messages are held back.
     pub(crate) fn hand_over(&mut self, sealed: &Sealed) {
         let to = sealed.peek().unwrap().header.to;
         let to = self.players.keys().copied().find(|&who| id(who) == to).unwrap();
         self.mail.push_back((to, sealed.clone()));
     }
 
-    /// Has a guest ask and lets everybody act on it; answers the lease.
+    /// Has a guest make a request and runs all actors; returns the lease.
     pub(crate) fn ask(&mut self, who: u8, ask: Ask) -> LeaseId {
         let out = self.hand(who, Input::Command(GuestCommand::Ask(ask).into()));
         let Some(Fact::ServiceManager(service_manager::Fact::Asked(asked))) =
@@ -542,7 +542,7 @@ impl World {
         actor
     }
 
-    /// What is owed, due and unfinished follows from the journal, and so do the answers.
+    /// What is pending, due and unfinished follows from the journal, and so do the answers.
     fn compare_with_a_recovery(&self, who: u8) {
         let (again, player) = (self.recovered(who), &self.players[&who]);
         let live = player.host.actor();

@@ -1,4 +1,4 @@
-//! Crimes: what is shown of an honest life is changed in one place, and the law that is broken by it is
+//! Violations: the recording of an honest run is changed in one place, and the law that this breaks is
 //! named, with what is wrong.
 
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ use crate::common::{
 };
 use crate::lives::{Tape, credit_at_once, honest};
 
-/// A change of an honest life, the law that it breaks, and words of what is said about it.
+/// A change of an honest life, the law that it breaks, and part of the expected report.
 struct Crime {
     law: &'static str,
     says: &'static str,
@@ -382,7 +382,7 @@ fn recut(tape: &mut Tape, change: impl FnOnce(&mut Link)) {
     cut(tape).tickets[0].1 = parent.with(SignedLink::sign(link, &signer(BROKER)));
 }
 
-/// The guest never hears that its lease is over, and believes that it is early.
+/// The guest never learns that its lease has ended, and believes that it is early.
 fn still_believes(tape: &mut Tape) {
     let lease = LeaseId { number: 1, part: 0 };
     for shown in &mut tape.shown {

@@ -73,7 +73,7 @@ fn whatever_the_dishonest_do_the_honest_keep_all_laws() {
     counts(&among_thieves());
 }
 
-/// A receipt is good whoever shows it, and a thief may be quicker than the holder.
+/// A receipt is valid no matter who shows it, and a thief may be quicker than the holder.
 #[test]
 fn a_thief_may_have_a_ticket_credited_before_its_holder_knows_that_it_is_over() {
     let mut tape = honest();
@@ -84,7 +84,7 @@ fn a_thief_may_have_a_ticket_credited_before_its_holder_knows_that_it_is_over() 
     counts(&tape);
 }
 
-/// The names of requests are their guest's: who gives one again when it is forgotten harms nobody else.
+/// The names of requests are their guest's: a guest that reuses a forgotten one harms only itself.
 #[test]
 fn a_dishonest_guest_may_ask_for_something_else_under_a_name_that_is_forgotten() {
     let mut world = Scene { audited: true, ..Scene::default() }.open();
@@ -133,7 +133,7 @@ fn wild() -> Participants {
     Participants { clocks_hold: false, ..cast() }
 }
 
-/// Somebody's clock is a month ahead for a moment, and then right again.
+/// A clock is a month ahead for a moment, and then correct again.
 fn forgets(world: &mut World, who: u8) {
     world.set_ahead(who, Span::DAY.times(30));
     let now = world.now;
@@ -254,7 +254,7 @@ fn a_word_that_no_journal_stands_by_is_found_in_the_journals() {
     let violation = audit_journals(&cast(), &slices(&journals)).unwrap_err();
     assert_eq!(violation.law.id, "S10");
     assert!(violation.to_string().contains("whose journal does not say so"), "{violation}");
-    // A journal that is not there at all is nobody's lie.
+    // A missing journal is not a false statement.
     journals.remove(&id(BROKER));
     assert!(audit_journals(&cast(), &slices(&journals)).is_ok());
     assert!(matches!(tape.entry(BROKER, "broker.tickets-cut", 0).fact, Fact::Broker(_)));

@@ -1,4 +1,4 @@
-//! Lives to audit: what an auditor is shown of them, to be played again, whole or with a crime in it.
+//! Recorded runs for the auditor, to be replayed, unchanged or with one violation.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ impl Tape {
         from + found.expect("it is in the tape")
     }
 
-    /// The place of the `n`th input of somebody's that made a fact of a kind.
+    /// The place of the `n`th input of an actor that made a fact of a kind.
     pub(crate) fn nth(&self, who: u8, kind: &str, n: usize) -> usize {
         let made = |what: &What| {
             let facts = facts_of(what, who).into_iter().flatten();
@@ -80,7 +80,7 @@ impl Tape {
         places.map(|(place, _)| place).nth(n).unwrap_or_else(|| panic!("no {kind} {n} of {who}"))
     }
 
-    /// The `n`th fact of a kind of somebody's.
+    /// The `n`th fact of a kind of an actor.
     pub(crate) fn entry(&mut self, who: u8, kind: &str, n: usize) -> &mut Entry {
         let all = self.shown.iter_mut().filter_map(|shown| {
             let What::Durable(of, _, entries) = &mut shown.what else { return None };
@@ -124,7 +124,7 @@ impl Tape {
         self.shown.insert(place + 1, Shown { at, what });
     }
 
-    /// The number of facts in somebody's journal after a place.
+    /// The number of facts in an actor's journal after a place.
     pub(crate) fn journal_length(&self, who: u8, place: usize) -> u64 {
         let facts = self.shown[..=place].iter().filter_map(|shown| facts_of(&shown.what, who));
         facts.map(|facts| facts.len() as u64).sum()
@@ -136,7 +136,7 @@ impl Tape {
     }
 }
 
-/// The facts that somebody made, if that is what was shown.
+/// The facts of an entry of the recording, if it has any.
 fn facts_of(what: &What, who: u8) -> Option<&[Entry]> {
     let What::Durable(of, _, entries) = what else { return None };
     (*of == who).then_some(entries)

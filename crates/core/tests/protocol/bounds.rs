@@ -1,4 +1,4 @@
-//! Bounds: whatever is written can be read again, and whatever is said fits into a message.
+//! Bounds: everything written can be read again, and every answer fits into a message.
 
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::effect::{DriverResult, Problem};
@@ -42,7 +42,7 @@ fn a_broker_survives_a_mapper_that_says_at_length_why() {
     assert_eq!(world.count(BROKER, "broker.request-refused"), 0, "the choice is lost");
     assert_eq!(world.broker().view(world.now).map(|view| view.round()), None, "the round is over");
     world.restart(BROKER);
-    // Nobody decides about the request any more: it ends by its deadline.
+    // No decision follows: the request ends by its deadline.
     world.advance(3 * HOUR);
     assert_eq!(world.state(GUEST, LeaseId { number: 1, part: 0 }), "forgotten");
     assert_eq!(world.broker().unfinished(100), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! A broker that is lied to: it hears known guests and sites, within bounds, and nobody else.
+//! A broker under attack: it accepts messages only from known guests and sites, within bounds.
 
 use std::collections::BTreeMap;
 

@@ -303,7 +303,7 @@ fn what_a_peer_can_make_others_remember_is_bounded() {
         let written = attacker.journal(victim) - before.1;
         assert!(most <= bound(victim), "{name}: {most} bytes are remembered");
         assert!(written <= bound(victim), "{name}: {written} bytes are in the journal");
-        // All tickets are over a margin later, and what they were told apart from a day later.
+        // All tickets have ended a margin later, and are forgotten a day later.
         let over = 8 * HOUR + MARGIN.as_micros() / 1_000_000;
         attacker.world.advance(over);
         let last = attacker.ticket(RIVAL, 1, HOUR);

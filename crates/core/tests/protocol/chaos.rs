@@ -200,7 +200,7 @@ impl Chaos {
         }
     }
 
-    /// The network heals, drivers work again, nobody wants anything any more.
+    /// The network heals, drivers work again, and no further requests are made.
     fn settle(&mut self) {
         self.world.undecided.clear();
         self.world.driver = |_| Reaction::Works;
@@ -219,7 +219,7 @@ impl Chaos {
         }
     }
 
-    /// With messages, mappers and drivers that work, a lease that is due runs or is over at once.
+    /// With messages, mappers and drivers that work, a lease that is due runs or ends at once.
     fn nobody_waits_for_nothing(&self) {
         for sealed in self.world.sent("redeem") {
             let Message::Redeem { ticket, .. } = sealed.peek().unwrap().message else { continue };

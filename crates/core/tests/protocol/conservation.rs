@@ -26,7 +26,7 @@ fn handed_on(bought: &Ticket, n: u32) -> Ticket {
     cut(bought, GUEST, RIVAL, n, term(0, HOUR), 1)
 }
 
-/// Whether somebody who bought the other 4 units still gets them.
+/// Whether the buyer of the other 4 units still gets them.
 fn an_honest_ticket_is_honoured(world: &mut World) -> bool {
     let honest = cut(&world.delegation(), BROKER, STRANGER, 4, term(0, HOUR), 902);
     refused(world, STRANGER, redeem(&honest));

@@ -1,4 +1,4 @@
-//! Deadlines: whoever waits for somebody else has a way back by the clock alone.
+//! Deadlines: every wait for another actor ends by the clock alone.
 
 use tenure_core::actor::Actor as _;
 use tenure_core::broker::machine::State;
@@ -20,7 +20,7 @@ fn nobody_unfinished(world: &World, who: u8) {
     assert_eq!(world.actor(who).effects_after(0), []);
 }
 
-/// A guest that asks for 2 units over [0, 1h) while somebody cannot be reached.
+/// A guest that asks for 2 units over [0, 1h) while an actor cannot be reached.
 fn asking_without(dead: u8) -> (World, LeaseId) {
     let mut world = Scene::default().open();
     world.cut_off.insert(dead);
@@ -98,7 +98,7 @@ fn a_lease_in_use_at_a_dead_site_is_over_one_margin_before_its_end() {
     nobody_unfinished(&world, GUEST);
 }
 
-/// A lease in use that is given back while somebody cannot be reached; nobody is waited for longer than
+/// A lease in use that is given back while an actor cannot be reached; no wait is longer than
 /// as long again as its term.
 fn given_back_without(dead: u8, waiting: &str) {
     let mut world = Scene::default().open();

@@ -228,7 +228,7 @@ fn a_delegation_that_is_over_is_not_taken() {
     assert_eq!(*refusal, Refusal::TooLate(at(HOUR)));
 }
 
-/// The ledger tells a day apart; a request for a long term is remembered for longer.
+/// The ledger keeps one day of the past; a request for a long term is remembered for longer.
 #[test]
 fn a_credit_is_answered_as_long_as_the_request_is_remembered() {
     let mut broker = broker(&[100 * HOUR]);

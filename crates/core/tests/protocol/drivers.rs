@@ -37,7 +37,7 @@ fn held(world: &World, lease: LeaseId) -> Vec<UnitId> {
     held.units.keys().copied().collect()
 }
 
-/// What the site said when it closed a lease.
+/// The reason that the site gave when it closed a lease.
 fn last_end(world: &World) -> (Option<Refusal>, usize) {
     let said = world.sent("closed").pop().unwrap().peek().unwrap().message;
     let Message::Closed { refusal, receipts, .. } = said else { panic!("{said:?}") };

@@ -1,4 +1,5 @@
-//! Evidence: who sells more than it holds is convicted by its own signatures, and nobody else is.
+//! Evidence: an issuer that sells more than it holds is convicted by its own signatures, and only such an
+//! issuer.
 
 use tenure_core::model::codec;
 use tenure_core::model::time::Span;
@@ -15,7 +16,7 @@ use crate::common::{
     letter, redeem, returned, signer, term, units,
 };
 
-/// Shows a ticket to the site and lets everything happen that follows; answers what the site said.
+/// Redeems a ticket at the site and runs until nothing is left to do; returns the site's answer.
 fn show(world: &mut World, who: u8, ticket: &Ticket) -> Vec<Message> {
     let out = world.deliver(SITE, &letter(who, SITE, redeem(ticket)));
     world.run();

@@ -1,4 +1,4 @@
-//! Extensions: a lease goes on with the same units, from exactly its end, or stays as it was.
+//! Extensions: a lease continues with the same units, from exactly its end, or stays as it was.
 
 use tenure_core::actor::effect::Problem;
 use tenure_core::driver::{Epoch, UnitId};
@@ -41,7 +41,7 @@ fn held_units(world: &World, lease: LeaseId) -> Vec<(UnitId, Epoch)> {
     held.units.iter().map(|(&unit, (leased, _))| (unit, leased.epoch)).collect()
 }
 
-/// The units at the site that are in somebody's hands, with their epochs.
+/// The units at the site that are held by a lease, with their epochs.
 fn lent_units(world: &World) -> Vec<(UnitId, Epoch)> {
     let lent = world.site().units().filter(|(_, state, _)| state.word() == "Ready");
     lent.map(|(unit, _, epoch)| (unit, epoch)).collect()

@@ -1,4 +1,5 @@
-//! A service manager that is lied to: only the broker it asked and the site it was sold to are heard.
+//! A service manager under attack: it accepts messages only from the broker it asked and the site of its
+//! ticket.
 
 use tenure_core::actor::effect::Problem;
 use tenure_core::driver::{Epoch, UnitId};

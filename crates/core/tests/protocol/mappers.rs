@@ -67,7 +67,7 @@ fn kinds(out: &Output) -> Vec<&'static str> {
     out.facts.iter().map(|entry| entry.fact.kind().0).collect()
 }
 
-/// A choice that must be refused: the round is over, the request stays open, and is served later.
+/// A choice that must be refused: the round has ended, the request stays open, and is served later.
 fn refused_choice(choice: Choice) {
     let mut world = at_broker();
     let (open, ledger) = (round(&world), world.broker().ledger().clone());

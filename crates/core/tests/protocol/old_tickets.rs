@@ -1,4 +1,4 @@
-//! Evidence that convicts nobody though somebody is guilty.
+//! Evidence that convicts no actor although one is guilty.
 
 use tenure_core::wire::message::Message;
 use tenure_core::wire::refusal::Refusal;

@@ -25,7 +25,7 @@ impl SiteAuthorityMapper for CleanOnly {
     }
 }
 
-/// The unit that the lease waits for is lost without ever having been put on it: nobody looks again.
+/// The unit that the lease waits for is lost without ever having been assigned to it: it is not retried.
 #[test]
 fn a_lease_that_waits_for_a_unit_that_cannot_be_cleaned_is_closed_when_it_is_the_last() {
     let site_mapper = || Box::new(CleanOnly) as Box<dyn SiteAuthorityMapper>;

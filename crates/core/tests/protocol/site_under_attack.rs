@@ -29,7 +29,7 @@ fn leased() -> (World, Ticket) {
     (world, ticket)
 }
 
-/// A world and a ticket for 2 units over [0, 1h) that nobody has shown yet.
+/// A world and a ticket for 2 units over [0, 1h) that was not redeemed yet.
 fn unshown() -> (World, Ticket) {
     let world = Scene::default().open();
     let ticket = cut(&world.delegation(), BROKER, GUEST, 2, term(0, HOUR), 901);

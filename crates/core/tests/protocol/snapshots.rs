@@ -1,4 +1,4 @@
-//! Snapshots: the state at any fact can be stored, and goes on from there as if every fact had been folded.
+//! Snapshots: the state at any fact can be stored, and continues from there as if every fact had been folded.
 
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;

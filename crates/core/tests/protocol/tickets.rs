@@ -1,4 +1,4 @@
-//! Tickets: a part never exceeds what it was cut from, and nobody passes for somebody else.
+//! Tickets: a part never exceeds what it was cut from, and no actor can impersonate another.
 
 use tenure_core::model::codec;
 use tenure_core::model::identity::Verifier;

@@ -64,75 +64,81 @@ impl GuestLease {
 
 impl GuestModel {
     pub(super) fn fold(&mut self, me: ActorId, fact: &Fact) -> Folded {
-        let mut news = News { guest: me, changes: Vec::new() };
+        let mut changes = GuestChanges { guest: me, changes: Vec::new() };
         match fact {
-            Fact::Asked(fact) => self.asked(fact, &mut news),
-            Fact::Granted(fact) => self.granted(fact.number, &fact.tickets, &mut news)?,
-            Fact::UnwantedGranted(fact) => self.granted(fact.number, &fact.tickets, &mut news)?,
+            Fact::Asked(fact) => self.asked(fact, &mut changes),
+            Fact::Granted(fact) => self.granted(fact.number, &fact.tickets, &mut changes)?,
+            Fact::UnwantedGranted(fact) => {
+                self.granted(fact.number, &fact.tickets, &mut changes)?
+            }
             Fact::AskRefused(fact) => {
                 let event = request::Event::Refused(fact.refusal.clone());
-                self.step_request(fact.number, event, &mut news)?;
+                self.step_request(fact.number, event, &mut changes)?;
             }
             Fact::GaveUp(fact) => {
-                self.step_request(fact.number, request::Event::GaveUp, &mut news)?;
+                self.step_request(fact.number, request::Event::GaveUp, &mut changes)?;
             }
             Fact::Leased(fact) => {
-                self.step(fact.lease, Event::Leased(fact.term, fact.units.clone()), &mut news)?;
+                self.step(fact.lease, Event::Leased(fact.term, fact.units.clone()), &mut changes)?;
             }
             Fact::RedeemRefused(fact) => {
-                self.step(fact.lease, Event::Refused(fact.refusal.clone()), &mut news)?;
+                self.step(fact.lease, Event::Refused(fact.refusal.clone()), &mut changes)?;
             }
             Fact::Joined(fact) => {
-                self.step(fact.lease, Event::Joined(fact.unit, fact.error.is_none()), &mut news)?;
+                self.step(
+                    fact.lease,
+                    Event::Joined(fact.unit, fact.error.is_none()),
+                    &mut changes,
+                )?;
             }
-            Fact::Left(fact) => self.step(fact.lease, Event::Left(fact.unit), &mut news)?,
+            Fact::Left(fact) => self.step(fact.lease, Event::Left(fact.unit), &mut changes)?,
             Fact::ExtensionAsked(fact) => {
                 let (number, request) = (fact.request.id.number, fact.request.clone());
                 self.requests.insert(number, (fact.broker, request, fact.lease));
                 let event = Event::ExtensionAsked(number);
-                self.step(fact.lease, event, &mut news)?;
+                self.step(fact.lease, event, &mut changes)?;
             }
             Fact::ExtensionGranted(fact) => {
                 self.tickets.insert(fact.ticket.hash(), fact.lease);
-                self.step(fact.lease, Event::ExtensionGranted(fact.ticket.clone()), &mut news)?;
+                self.step(fact.lease, Event::ExtensionGranted(fact.ticket.clone()), &mut changes)?;
             }
             Fact::ExtensionDenied(fact) => {
-                self.step(fact.lease, Event::ExtensionDenied, &mut news)?;
+                self.step(fact.lease, Event::ExtensionDenied, &mut changes)?;
             }
-            Fact::Extended(fact) => self.step(fact.lease, Event::Extended, &mut news)?,
+            Fact::Extended(fact) => self.step(fact.lease, Event::Extended, &mut changes)?,
             Fact::LeaveBegun(fact) => {
-                self.step(fact.lease, Event::LeaveBegun(fact.then), &mut news)?;
+                self.step(fact.lease, Event::LeaveBegun(fact.then), &mut changes)?;
             }
-            Fact::CloseBegun(fact) => self.step(fact.lease, Event::CloseBegun, &mut news)?,
+            Fact::CloseBegun(fact) => self.step(fact.lease, Event::CloseBegun, &mut changes)?,
             Fact::SiteClosed(fact) => {
-                self.step(fact.lease, Event::SiteClosed(fact.receipts.clone()), &mut news)?;
+                self.step(fact.lease, Event::SiteClosed(fact.receipts.clone()), &mut changes)?;
             }
-            Fact::Credited(fact) => self.step(fact.lease, Event::Credited, &mut news)?,
+            Fact::Credited(fact) => self.step(fact.lease, Event::Credited, &mut changes)?,
             Fact::TermOver(fact) => match self.leases.get(&fact.lease).map(|l| &l.stage) {
                 Some(Stage::Request(_)) => {
-                    self.step_request(fact.lease.number, request::Event::Expired, &mut news)?;
+                    self.step_request(fact.lease.number, request::Event::Expired, &mut changes)?;
                 }
                 Some(Stage::Lease(_)) | None => {
-                    self.step(fact.lease, Event::TermOver, &mut news)?;
+                    self.step(fact.lease, Event::TermOver, &mut changes)?;
                 }
             },
             Fact::LeaseForgotten(fact) => {
                 let lease =
                     self.leases.get_mut(&fact.lease).ok_or_else(|| unfounded(fact.lease))?;
-                news.moved(fact.lease, lease.word(), NOTHING);
+                changes.moved(fact.lease, lease.word(), NOTHING);
                 lease.forgotten = true;
             }
             Fact::SignalObserved(_) | Fact::MapperAnswered(_) | Fact::Woken(_) => {}
         }
-        Ok(news.changes)
+        Ok(changes.changes)
     }
 
-    fn asked(&mut self, fact: &Asked, news: &mut News) {
+    fn asked(&mut self, fact: &Asked, changes: &mut GuestChanges) {
         let (number, request) = (fact.request.id.number, fact.request.clone());
         let expires_at = request.last_end();
         self.requests.insert(number, (fact.broker, request, first(number)));
         let asked = Stage::Request(request::State::Asked);
-        self.born(first(number), asked, (number, expires_at), None, news);
+        self.born(first(number), asked, (number, expires_at), None, changes);
     }
 
     fn born(
@@ -141,14 +147,14 @@ impl GuestModel {
         stage: Stage,
         (number, expires_at): (u64, Time),
         first: Option<Ticket>,
-        news: &mut News,
+        changes: &mut GuestChanges,
     ) {
         let before = self.leases.get(&id).map_or(NOTHING, GuestLease::word);
         if let Some(ticket) = &first {
             self.tickets.insert(ticket.hash(), id);
         }
         let lease = GuestLease { stage, number, first, expires_at, forgotten: false };
-        news.moved(id, before, lease.word());
+        changes.moved(id, before, lease.word());
         self.leases.insert(id, lease);
     }
 
@@ -157,14 +163,14 @@ impl GuestModel {
         &mut self,
         number: u64,
         event: request::Event,
-        news: &mut News,
+        changes: &mut GuestChanges,
     ) -> Result<(), Unfounded> {
         let id = first(number);
         let record = self.leases.get_mut(&id).ok_or_else(|| unfounded(id))?;
         let from = record.word();
         let Stage::Request(state) = &mut record.stage else { return Err(unfounded(id)) };
         *state = std::mem::replace(state, request::State::Unanswered).next(event)?;
-        news.moved(id, from, record.word());
+        changes.moved(id, from, record.word());
         Ok(())
     }
 
@@ -173,7 +179,7 @@ impl GuestModel {
         &mut self,
         number: u64,
         tickets: &[(u16, Ticket)],
-        news: &mut News,
+        changes: &mut GuestChanges,
     ) -> Result<(), Unfounded> {
         let asked = self.leases.get(&first(number)).ok_or_else(|| unfounded(first(number)))?;
         let Stage::Request(asked) = asked.stage.clone() else {
@@ -189,13 +195,18 @@ impl GuestModel {
             } else {
                 State::Closing { tickets: vec![ticket.clone()] }
             };
-            self.born(id, Stage::Lease(state), over, Some(ticket.clone()), news);
+            self.born(id, Stage::Lease(state), over, Some(ticket.clone()), changes);
         }
         Ok(())
     }
 
-    /// Moves a lease on, with what becomes of its extension.
-    fn step(&mut self, id: LeaseId, event: Event, news: &mut News) -> Result<(), Unfounded> {
+    /// Applies an event to a lease and to its extension.
+    fn step(
+        &mut self,
+        id: LeaseId,
+        event: Event,
+        changes: &mut GuestChanges,
+    ) -> Result<(), Unfounded> {
         let lease = self.leases.get_mut(&id).ok_or_else(|| unfounded(id))?;
         let from = lease.standing().word();
         let Stage::Lease(state) = &mut lease.stage else { return Err(unfounded(id)) };
@@ -207,20 +218,20 @@ impl GuestModel {
             lease.expires_at = held.term.end();
         }
         let held = state.held().is_some();
-        news.moved(id, from, lease.standing().word());
+        changes.moved(id, from, lease.standing().word());
         match extension {
             // A request that outlives its lease is given up.
             Some(Extension::Requested(own)) if !held => {
                 let (_, request, _) = self.requests.get(&own).ok_or_else(|| unfounded(own))?;
                 let expires_at = request.last_end();
                 let given_up = request::State::Asked.next(request::Event::GaveUp)?;
-                self.born(first(own), Stage::Request(given_up), (own, expires_at), None, news);
+                self.born(first(own), Stage::Request(given_up), (own, expires_at), None, changes);
             }
             // A ticket that its site would not take is given back.
             Some(Extension::Redeeming { ticket, number: own }) if denied => {
                 let expires_at = ticket.bottom().term.end();
                 let state = Stage::Lease(State::Closing { tickets: vec![ticket.clone()] });
-                self.born(first(own), state, (own, expires_at), Some(ticket), news);
+                self.born(first(own), state, (own, expires_at), Some(ticket), changes);
             }
             Some(_) | None => {}
         }
@@ -247,13 +258,13 @@ fn first(number: u64) -> LeaseId {
     LeaseId { number, part: 0 }
 }
 
-/// What a fact moved at one guest.
-struct News {
+/// The state changes that a fact caused at one guest.
+struct GuestChanges {
     guest: ActorId,
     changes: Vec<Change>,
 }
 
-impl News {
+impl GuestChanges {
     fn moved(&mut self, lease: LeaseId, from: &'static str, to: &'static str) {
         self.changes.push(Change { subject: Subject::Lease(self.guest, lease), from, to });
     }

@@ -48,7 +48,7 @@ pub(super) struct Change {
     pub(super) to: &'static str,
 }
 
-/// What has a state.
+/// A kind of object that has a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     /// A lease at its guest.
@@ -126,5 +126,5 @@ impl Model {
 }
 
 fn unfounded(what: impl fmt::Display) -> Unfounded {
-    Unfounded(format!("it speaks of {what}, which is not there"))
+    Unfounded(format!("it refers to {what}, which does not exist"))
 }

@@ -88,10 +88,10 @@ impl SiteLease {
 
 impl SiteModel {
     pub(super) fn fold(&mut self, me: ActorId, at: Time, fact: &Fact) -> Folded {
-        let mut news = News { site: me, changes: Vec::new() };
+        let mut changes = SiteChanges { site: me, changes: Vec::new() };
         match fact {
-            Fact::Stocked(fact) => self.stocked(fact, &mut news),
-            Fact::InventoryChanged(fact) => self.withdrawn(fact, &mut news)?,
+            Fact::Stocked(fact) => self.stocked(fact, &mut changes),
+            Fact::InventoryChanged(fact) => self.withdrawn(fact, &mut changes)?,
             Fact::DelegationIssued(fact) => {
                 let link = fact.ticket.bottom();
                 let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
@@ -101,42 +101,42 @@ impl SiteModel {
                 self.offered.insert(generation.delegation, link.hash());
                 self.delegations.insert((id, generation.generation), fact.ticket.clone());
             }
-            Fact::Redeemed(fact) => self.redeemed(at, fact, &mut news),
-            Fact::LeaseExtended(fact) => self.extended(fact.lease, &fact.ticket, &mut news)?,
+            Fact::Redeemed(fact) => self.redeemed(at, fact, &mut changes),
+            Fact::LeaseExtended(fact) => self.extended(fact.lease, &fact.ticket, &mut changes)?,
             Fact::TicketRefused(fact) => {
                 let (ticket, refusal) = (fact.ticket.clone(), self.refusal(fact)?);
                 self.refused.insert(ticket.hash(), RefusedTicket { ticket, refusal });
             }
-            Fact::CameDue(fact) => self.step_lease(fact.lease, Event::CameDue, &mut news)?,
+            Fact::CameDue(fact) => self.step_lease(fact.lease, Event::CameDue, &mut changes)?,
             Fact::UnitsAssigned(fact) => {
                 for &unit in &fact.units {
-                    self.step_unit(unit, unit::Event::Assigned(fact.lease), &mut news)?;
+                    self.step_unit(unit, unit::Event::Assigned(fact.lease), &mut changes)?;
                 }
                 let units = fact.units.iter().copied().collect();
-                self.step_lease(fact.lease, Event::Assigned(units), &mut news)?;
+                self.step_lease(fact.lease, Event::Assigned(units), &mut changes)?;
             }
             Fact::UnitSetUp(fact) => {
                 let event = unit::Event::SetUp(fact.properties.clone());
-                self.step_unit(fact.unit, event, &mut news)?;
+                self.step_unit(fact.unit, event, &mut changes)?;
                 let state = self.units.get(&fact.unit).map(|unit| &unit.state);
                 if let Some(&unit::State::Ready { tenant, .. }) = state {
-                    self.step_lease(tenant, Event::UnitReady(fact.unit), &mut news)?;
+                    self.step_lease(tenant, Event::UnitReady(fact.unit), &mut changes)?;
                 }
             }
             Fact::UnitSetupFailed(fact) => {
-                self.lost(fact.unit, unit::Event::SetupFailed, &mut news)?;
+                self.lost(fact.unit, unit::Event::SetupFailed, &mut changes)?;
             }
             Fact::UnitTornDown(fact) => {
-                self.step_unit(fact.unit, unit::Event::TornDown, &mut news)?;
+                self.step_unit(fact.unit, unit::Event::TornDown, &mut changes)?;
             }
             Fact::UnitTeardownFailed(fact) => {
-                self.lost(fact.unit, unit::Event::TeardownFailed, &mut news)?;
+                self.lost(fact.unit, unit::Event::TeardownFailed, &mut changes)?;
             }
-            Fact::UnitReset(fact) => self.step_unit(fact.unit, unit::Event::Reset, &mut news)?,
-            Fact::LeaseActivated(fact) => self.activated(fact.lease, &mut news)?,
-            Fact::LeaseClosed(fact) => self.closed(fact, &mut news)?,
-            Fact::TicketSurrendered(fact) => self.surrendered(fact, &mut news),
-            Fact::LeaseForgotten(fact) => self.forgotten(fact.lease, &mut news),
+            Fact::UnitReset(fact) => self.step_unit(fact.unit, unit::Event::Reset, &mut changes)?,
+            Fact::LeaseActivated(fact) => self.activated(fact.lease, &mut changes)?,
+            Fact::LeaseClosed(fact) => self.closed(fact, &mut changes)?,
+            Fact::TicketSurrendered(fact) => self.surrendered(fact, &mut changes),
+            Fact::LeaseForgotten(fact) => self.forgotten(fact.lease, &mut changes),
             Fact::DelegationAcknowledged(fact) => {
                 self.offered.remove(&fact.number);
             }
@@ -148,7 +148,7 @@ impl SiteModel {
             }
             Fact::MapperAnswered(_) | Fact::Woken(_) => {}
         }
-        Ok(news.changes)
+        Ok(changes.changes)
     }
 
     fn know(&mut self, ticket: &Ticket) {
@@ -164,7 +164,7 @@ impl SiteModel {
         refusal.ok_or_else(|| unfounded("a link in evidence"))
     }
 
-    fn stocked(&mut self, fact: &Stocked, news: &mut News) {
+    fn stocked(&mut self, fact: &Stocked, changes: &mut SiteChanges) {
         let first = self.units.last_key_value().map_or(0, |(last, _)| last.0 + 1);
         *self.stock.entry(fact.resource.clone()).or_default() += fact.units;
         for number in first..first + fact.units {
@@ -175,16 +175,20 @@ impl SiteModel {
                 served: LeaseId { number: 0, part: 0 },
                 withdrawn: false,
             };
-            news.unit(UnitId(number), NOTHING, record.state.word());
+            changes.unit(UnitId(number), NOTHING, record.state.word());
             self.units.insert(UnitId(number), record);
         }
     }
 
-    fn withdrawn(&mut self, fact: &InventoryChanged, news: &mut News) -> Result<(), Unfounded> {
+    fn withdrawn(
+        &mut self,
+        fact: &InventoryChanged,
+        changes: &mut SiteChanges,
+    ) -> Result<(), Unfounded> {
         for &id in &fact.withdrawn {
             let unit = self.units.get_mut(&id).filter(|unit| !unit.withdrawn);
             let unit = unit.ok_or_else(|| unfounded(id))?;
-            news.unit(id, unit.word(), NOTHING);
+            changes.unit(id, unit.word(), NOTHING);
             unit.withdrawn = true;
             let stock = self.stock.entry(fact.resource.clone()).or_default();
             *stock = stock.saturating_sub(1);
@@ -192,16 +196,16 @@ impl SiteModel {
         Ok(())
     }
 
-    fn redeemed(&mut self, at: Time, fact: &Redeemed, news: &mut News) {
+    fn redeemed(&mut self, at: Time, fact: &Redeemed, changes: &mut SiteChanges) {
         let due = fact.ticket.bottom().term.start() <= at;
         let state = if due { State::Due } else { State::Early };
-        self.lease_born(&fact.ticket, state, fact.lease, Vec::new(), news);
+        self.lease_born(&fact.ticket, state, fact.lease, Vec::new(), changes);
     }
 
-    fn surrendered(&mut self, fact: &TicketSurrendered, news: &mut News) {
+    fn surrendered(&mut self, fact: &TicketSurrendered, changes: &mut SiteChanges) {
         let state = State::Closed { units: Default::default(), why: fact.why.clone() };
         let nameless = LeaseId { number: 0, part: 0 };
-        self.lease_born(&fact.ticket, state, nameless, fact.receipts.clone(), news);
+        self.lease_born(&fact.ticket, state, nameless, fact.receipts.clone(), changes);
     }
 
     fn lease_born(
@@ -210,11 +214,11 @@ impl SiteModel {
         state: State,
         id: LeaseId,
         receipts: Vec<Receipt>,
-        news: &mut News,
+        changes: &mut SiteChanges,
     ) {
         let hash = ticket.hash();
         self.know(ticket);
-        news.ticket(hash, NOTHING, state.word());
+        changes.ticket(hash, NOTHING, state.word());
         let lease = SiteLease {
             state,
             tickets: vec![ticket.clone()],
@@ -232,9 +236,9 @@ impl SiteModel {
         &mut self,
         hash: LinkHash,
         ticket: &Ticket,
-        news: &mut News,
+        changes: &mut SiteChanges,
     ) -> Result<(), Unfounded> {
-        self.step_lease(hash, Event::Extended, news)?;
+        self.step_lease(hash, Event::Extended, changes)?;
         self.by_ticket.insert(ticket.hash(), hash);
         self.know(ticket);
         if let Some(lease) = self.leases.get_mut(&hash) {
@@ -245,38 +249,43 @@ impl SiteModel {
         Ok(())
     }
 
-    fn activated(&mut self, hash: LinkHash, news: &mut News) -> Result<(), Unfounded> {
-        self.step_lease(hash, Event::Activated, news)?;
+    fn activated(&mut self, hash: LinkHash, changes: &mut SiteChanges) -> Result<(), Unfounded> {
+        self.step_lease(hash, Event::Activated, changes)?;
         let Some(lease) = self.leases.get_mut(&hash) else { return Ok(()) };
         let epoch = |unit| Some((unit, self.units.get(&unit)?.epoch));
         lease.active_with = lease.state.units().into_iter().filter_map(epoch).collect();
         Ok(())
     }
 
-    fn closed(&mut self, fact: &LeaseClosed, news: &mut News) -> Result<(), Unfounded> {
+    fn closed(&mut self, fact: &LeaseClosed, changes: &mut SiteChanges) -> Result<(), Unfounded> {
         let lease = self.leases.get_mut(&fact.lease).ok_or_else(|| unfounded(fact.lease))?;
         let units = lease.state.units();
         lease.receipts.clone_from(&fact.receipts);
-        self.step_lease(fact.lease, Event::Closed(fact.why.clone()), news)?;
+        self.step_lease(fact.lease, Event::Closed(fact.why.clone()), changes)?;
         for unit in units {
-            self.step_unit(unit, unit::Event::Released, news)?;
+            self.step_unit(unit, unit::Event::Released, changes)?;
         }
         Ok(())
     }
 
-    fn forgotten(&mut self, hash: LinkHash, news: &mut News) {
+    fn forgotten(&mut self, hash: LinkHash, changes: &mut SiteChanges) {
         if let Some(lease) = self.leases.get_mut(&hash) {
-            news.ticket(hash, lease.word(), NOTHING);
+            changes.ticket(hash, lease.word(), NOTHING);
             lease.forgotten = true;
         }
     }
 
     /// A unit will not serve the lease it was meant for.
-    fn lost(&mut self, id: UnitId, event: unit::Event, news: &mut News) -> Result<(), Unfounded> {
+    fn lost(
+        &mut self,
+        id: UnitId,
+        event: unit::Event,
+        changes: &mut SiteChanges,
+    ) -> Result<(), Unfounded> {
         let tenant = self.tenant(id);
-        self.step_unit(id, event, news)?;
+        self.step_unit(id, event, changes)?;
         match tenant.filter(|_| self.tenant(id).is_none()) {
-            Some(lease) => self.step_lease(lease, Event::UnitLost(id), news),
+            Some(lease) => self.step_lease(lease, Event::UnitLost(id), changes),
             None => Ok(()),
         }
     }
@@ -302,12 +311,12 @@ impl SiteModel {
         &mut self,
         hash: LinkHash,
         event: Event,
-        news: &mut News,
+        changes: &mut SiteChanges,
     ) -> Result<(), Unfounded> {
         let lease = self.leases.get_mut(&hash).ok_or_else(|| unfounded(hash))?;
         let from = lease.state.word();
         lease.state = std::mem::replace(&mut lease.state, State::Early).next(event)?;
-        news.ticket(hash, from, lease.state.word());
+        changes.ticket(hash, from, lease.state.word());
         Ok(())
     }
 
@@ -315,7 +324,7 @@ impl SiteModel {
         &mut self,
         id: UnitId,
         event: unit::Event,
-        news: &mut News,
+        changes: &mut SiteChanges,
     ) -> Result<(), Unfounded> {
         let unit = self.units.get_mut(&id).filter(|unit| !unit.withdrawn);
         let unit = unit.ok_or_else(|| unfounded(id))?;
@@ -325,18 +334,18 @@ impl SiteModel {
         if let unit::State::SettingUp { tenant } = &unit.state {
             unit.served = self.leases.get(tenant).ok_or_else(|| unfounded(tenant))?.id;
         }
-        news.unit(id, from.word(), unit.state.word());
+        changes.unit(id, from.word(), unit.state.word());
         Ok(())
     }
 }
 
-/// What a fact moved at one site.
-struct News {
+/// The state changes that a fact caused at one site.
+struct SiteChanges {
     site: ActorId,
     changes: Vec<Change>,
 }
 
-impl News {
+impl SiteChanges {
     fn unit(&mut self, unit: UnitId, from: &'static str, to: &'static str) {
         self.changes.push(Change { subject: Subject::Unit(self.site, unit), from, to });
     }

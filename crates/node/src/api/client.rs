@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::{Answer, ApiError, Request};
 
 /// How long an answer is waited for: longer than a deployment takes to say that it has none.
-const PATIENCE: Duration = Duration::from_secs(120);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A connection to a deployment.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Client {
 /// Why there is no answer.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// Nobody listens.
+    /// No deployment listens.
     #[error("no deployment listens at {}: {cause}", .path.display())]
     NobodyThere {
         /// The socket.
@@ -31,7 +31,7 @@ pub enum ClientError {
         /// What the system says.
         cause: io::Error,
     },
-    /// There is a deployment, and it is somebody else's.
+    /// A deployment runs, and belongs to another user.
     #[error("the deployment at {} is not yours to ask", .path.display())]
     Denied {
         /// The socket.
@@ -48,7 +48,7 @@ pub enum ClientError {
     /// No answer came in time; what was asked for may still happen.
     #[error("no answer came within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
-    /// The deployment said no.
+    /// The deployment refused.
     #[error(transparent)]
     Refused(#[from] ApiError),
     /// The answer is not one that this program knows: the deployment runs another version.
@@ -79,7 +79,7 @@ impl Client {
         &self.path
     }
 
-    /// What ends the connection from another thread: whoever reads an answer then finds it broken.
+    /// What ends the connection from another thread: anyone who reads an answer then finds it broken.
     ///
     /// # Errors
     /// What the system says.
@@ -97,7 +97,7 @@ impl Client {
         let mut line = serde_json::to_vec(request).map_err(ClientError::Strange)?;
         line.push(b'\n');
         let sent = self.stream.get_mut().write_all(&line).map_err(broken);
-        let timeout = (!matches!(request, Request::Watch { .. })).then_some(PATIENCE);
+        let timeout = (!matches!(request, Request::Watch { .. })).then_some(REPLY_TIMEOUT);
         match (self.next(timeout), sent) {
             // A rejected client receives the reason before it has sent a request.
             (Err(ClientError::Refused(why)), Err(_)) => Err(why.into()),

@@ -133,7 +133,7 @@ impl Server {
         Ok(())
     }
 
-    /// Works on a request. One that takes too long goes on without its asker, since what it changes must be
+    /// Works on a request. One that takes too long continues without its asker, since what it changes must be
     /// taken note of.
     async fn answer(&self, request: Request, place: Place) -> Result<serde_json::Value, ApiError> {
         let app = Rc::clone(&self.app);

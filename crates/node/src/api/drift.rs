@@ -22,7 +22,7 @@ pub(super) async fn differences(app: &AppState) -> Vec<String> {
             AnyActor::SiteAuthority(actor) => of_site(actor, (&name, &site), &names, now),
             AnyActor::Broker(_) | AnyActor::ServiceManager(_) => Vec::new(),
         });
-        // That an actor is down is told as such.
+        // An actor that is down is reported separately.
         differences.extend(of_site.await.unwrap_or_default());
     }
     differences

@@ -22,13 +22,13 @@ use super::{ApiError, Code, LeaseName, LeaseRequest};
 use crate::journal::{JournalError, REQUEST_KEY, Reader};
 
 /// The request property that carries how long after it was made the request wanted to start, if it has an id.
-const AFTER: &str = "wish.after";
+const AFTER: &str = "request.after";
 
 /// The longest id, in bytes.
 const MAX_ID: usize = 256;
 
 /// The longest that a broker may take to say something about a request that cannot wait.
-const PATIENCE: Span = Span::MINUTE;
+const RETRY_FOR: Span = Span::MINUTE;
 
 /// Asks for a lease. An id is an idempotency key: of the requests under one id at most one is open or
 /// granted, and a repetition returns that one, unless it was refused for now.
@@ -102,7 +102,7 @@ async fn withdraw(app: &AppState, manager: &Name, parts: &[LeaseView]) -> Result
 /// The service manager that asks.
 fn manager(app: &AppState, named: Option<&Name>) -> Result<Name, ApiError> {
     if let Some(name) = named {
-        return Ok(app.actor(Role::ServiceManager, name)?.card().name.clone());
+        return Ok(app.actor(Role::ServiceManager, name)?.info().name.clone());
     }
     let managers = &app.config().service_managers;
     let mut for_users = managers.iter().filter(|(_, manager)| manager.demand.is_none());
@@ -119,7 +119,7 @@ fn manager(app: &AppState, named: Option<&Name>) -> Result<Name, ApiError> {
 /// Converts a lease request into the core's command.
 fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, ApiError> {
     let broker = match &request.broker {
-        Some(name) => Some(app.actor(Role::Broker, name)?.card().id),
+        Some(name) => Some(app.actor(Role::Broker, name)?.info().id),
         None => {
             let brokers = app.config().service_managers.get(manager).map(|m| &m.brokers);
             brokers.and_then(|brokers| app.id(brokers.first()?))
@@ -132,7 +132,7 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         .map_err(|error| bad(format!("the configuration is too long: {error}")))?;
     let earliest = app.now().plus(request.after);
     let latest = earliest.plus(request.slack);
-    let retry_policy = PATIENCE.min(Span::from_micros(request.duration.as_micros() / 2));
+    let retry_policy = RETRY_FOR.min(Span::from_micros(request.duration.as_micros() / 2));
     let mut properties = BTreeMap::new();
     if let Some(id) = request.id {
         properties.insert(Name::literal(REQUEST_KEY), id);
@@ -213,9 +213,9 @@ impl Body {
     /// What is different now, in words. The broker counts only if it is named.
     fn differences(&self, now: &Self, broker: bool, name: impl Fn(ActorId) -> String) -> String {
         let changed = |what: &str, (was, is): (&str, &str)| {
-            let said =
+            let describe =
                 |text: &str| if text.is_empty() { "none".to_owned() } else { format!("`{text}`") };
-            format!("{what} was {} and is now {}", said(was), said(is))
+            format!("{what} was {} and is now {}", describe(was), describe(is))
         };
         let parts = self.parts.iter().zip(&now.parts);
         let differ = parts.filter(|(was, is)| was != is);

@@ -36,7 +36,7 @@ pub use view::{
     ActorView, BrokerView, ClockStepView, DelegationView, LeaseUnitView, LeaseView, RefusalView,
     RequestView, SiteView, SliceView, StatusView, UnitView,
 };
-pub use why::{BookingView, FactView, FaultView, Finding, OwedView, WhyView};
+pub use why::{BookingView, FactView, FaultView, Finding, PendingView, WhyView};
 
 /// The version of requests and answers.
 pub const VERSION: u32 = 1;
@@ -72,7 +72,7 @@ pub enum Request {
         manager: Option<Name>,
         /// Of this slice only.
         slice: Option<Name>,
-        /// Those that are over too, as long as they are remembered.
+        /// Those that have ended too, while they are remembered.
         all: bool,
     },
     /// One lease, or all parts of a request: a list of [`LeaseView`].
@@ -116,7 +116,7 @@ pub enum Request {
     },
 }
 
-/// What somebody wants to lease.
+/// A request for a lease.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct LeaseRequest {

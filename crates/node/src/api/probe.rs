@@ -36,9 +36,12 @@ impl ProbeView {
     }
 }
 
-/// What was said of a unit, with what its probe has said since.
-pub(super) fn current(said: &Properties, probed: Option<&Condition>) -> BTreeMap<String, String> {
-    let mut current = properties(said);
+/// The reported properties of a unit, updated with those of its newest probe.
+pub(super) fn current(
+    reported: &Properties,
+    probed: Option<&Condition>,
+) -> BTreeMap<String, String> {
+    let mut current = properties(reported);
     if let Some(Ok(probed)) = probed.map(|condition| &condition.found) {
         current.extend(properties(probed));
     }

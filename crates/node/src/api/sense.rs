@@ -5,12 +5,12 @@ use tenure_core::model::time::Span;
 use super::view::{LeaseView, SiteView};
 use super::{ApiError, Code};
 
-/// A lease lasts for some time.
+/// Checks that a duration is positive.
 pub(super) fn lasts(duration: Span) -> Result<(), ApiError> {
     if duration.is_positive() {
         return Ok(());
     }
-    let message = format!("a lease lasts for some time, and {duration} is none");
+    let message = format!("the duration must be positive, not {duration}");
     Err(ApiError::new(Code::Usage, message).help("say for how long: `--for 10m`"))
 }
 

@@ -57,9 +57,9 @@ type ApiResult<T> = Result<T, ApiError>;
 impl AppState {
     /// The state for a deployment that keeps its data in `data`.
     pub fn new(running: &Running, config: Config, data: PathBuf, clock: Arc<dyn Clock>) -> Self {
-        let handles = running.handles().map(|handle| (handle.card().name.clone(), handle.clone()));
+        let handles = running.handles().map(|handle| (handle.info().name.clone(), handle.clone()));
         let handles: BTreeMap<Name, Handle> = handles.collect();
-        let names = handles.values().map(|handle| (handle.card().id, handle.card().name.clone()));
+        let names = handles.values().map(|handle| (handle.info().id, handle.info().name.clone()));
         Self {
             config,
             data,
@@ -97,12 +97,12 @@ impl AppState {
     }
 
     pub(super) fn id(&self, name: &Name) -> Option<ActorId> {
-        self.handles.get(name).map(|handle| handle.card().id)
+        self.handles.get(name).map(|handle| handle.info().id)
     }
 
     /// What drivers have found, by actor.
     fn found(&self) -> probe::Found {
-        let found = |handle: &Handle| (handle.card().id, handle.conditions().clone());
+        let found = |handle: &Handle| (handle.info().id, handle.conditions().clone());
         self.handles.values().map(found).collect()
     }
 
@@ -112,15 +112,15 @@ impl AppState {
 
     /// The actor of that name and role.
     pub(super) fn actor(&self, role: Role, name: &Name) -> ApiResult<&Handle> {
-        let of_role = || self.of_role(role).map(|handle| handle.card().name.as_str());
-        self.handles.get(name).filter(|handle| handle.card().role == role).ok_or_else(|| {
+        let of_role = || self.of_role(role).map(|handle| handle.info().name.as_str());
+        self.handles.get(name).filter(|handle| handle.info().role == role).ok_or_else(|| {
             let help = tenure_config::suggestion(name.as_str(), of_role());
             ApiError::new(Code::NoSuch, format!("no {role} `{name}`")).help(help)
         })
     }
 
     fn of_role(&self, role: Role) -> impl Iterator<Item = &Handle> {
-        self.handles.values().filter(move |handle| handle.card().role == role)
+        self.handles.values().filter(move |handle| handle.info().role == role)
     }
 
     /// The actors of a role, or the one that is named.
@@ -183,7 +183,7 @@ impl AppState {
         wanted: impl Fn(LeaseId, &Name, bool) -> bool + Send + 'static,
     ) -> ApiResult<Vec<LeaseView>> {
         let (name, names, now) = (manager.clone(), self.names.clone(), self.now());
-        let (me, found) = (self.actor(Role::ServiceManager, manager)?.card().id, self.found());
+        let (me, found) = (self.actor(Role::ServiceManager, manager)?.info().id, self.found());
         let leases = self.guest(manager, move |guest| {
             let leases =
                 guest.survey().filter(|lease| wanted(lease.id, lease.slice, lease.state.is_over()));
@@ -206,13 +206,13 @@ impl AppState {
         if leases.is_empty() { Err(no_lease(&lease.to_string())) } else { Ok(leases) }
     }
 
-    /// The leases of a name, with their service manager; those that are over only if all are.
+    /// The leases of a name, with their service manager; those that have ended only if all are.
     async fn parts(&self, lease: &LeaseName) -> ApiResult<(Name, Vec<LeaseId>)> {
         let manager = self.manager_of(lease).await?;
         let name = lease.clone();
         let found = self.guest(&manager, move |guest| {
-            let meant = guest.survey().filter(|lease| name.means(lease.id));
-            let (over, open): (Vec<_>, Vec<_>) = meant.partition(|lease| lease.state.is_over());
+            let matching = guest.survey().filter(|lease| name.means(lease.id));
+            let (over, open): (Vec<_>, Vec<_>) = matching.partition(|lease| lease.state.is_over());
             let parts = if open.is_empty() { over } else { open };
             Some(parts.into_iter().map(|lease| lease.id).collect::<Vec<_>>())
         });
@@ -238,11 +238,11 @@ impl AppState {
     /// The service manager that a lease's name means: the one it says, or the only one with such a lease.
     async fn manager_of(&self, lease: &LeaseName) -> ApiResult<Name> {
         if let Some(name) = &lease.manager {
-            return Ok(self.actor(Role::ServiceManager, name)?.card().name.clone());
+            return Ok(self.actor(Role::ServiceManager, name)?.info().name.clone());
         }
         let mut having = Vec::new();
         for handle in self.of_role(Role::ServiceManager) {
-            let (name, wanted) = (&handle.card().name, lease.clone());
+            let (name, wanted) = (&handle.info().name, lease.clone());
             let has = self
                 .guest(name, move |guest| Some(guest.survey().any(|lease| wanted.means(lease.id))));
             if has.await?.unwrap_or_default() {
@@ -286,7 +286,7 @@ impl AppState {
                     let wanted = move |_: LeaseId, of: &Name, over: bool| {
                         (all || !over) && slice.as_ref().is_none_or(|slice| slice == of)
                     };
-                    leases.extend(self.leases_of(&handle.card().name, wanted).await?);
+                    leases.extend(self.leases_of(&handle.info().name, wanted).await?);
                 }
                 // Proofs are long, and a list is for looking over.
                 for refusal in leases.iter_mut().filter_map(|lease| lease.refusal.as_mut()) {
@@ -306,8 +306,8 @@ impl AppState {
             Request::Slices => {
                 let mut slices = Vec::new();
                 for handle in self.of_role(Role::ServiceManager) {
-                    let name = handle.card().name.clone();
-                    let of = self.guest(&handle.card().name, move |g| Some(view::slices(&name, g)));
+                    let name = handle.info().name.clone();
+                    let of = self.guest(&handle.info().name, move |g| Some(view::slices(&name, g)));
                     slices.extend(of.await?.unwrap_or_default());
                 }
                 json(&slices)
@@ -343,18 +343,18 @@ impl AppState {
     async fn status(&self) -> view::StatusView {
         let mut actors = Vec::new();
         for handle in self.handles.values() {
-            let card = handle.card();
+            let info = handle.info();
             let seen = handle.query(|actor| (actor.position(), actor.unfinished(100)));
             let (down, (facts, open)) = match seen.await {
                 Ok(seen) => (None, seen),
                 Err(error) => (Some(error.to_string()), (0, Vec::new())),
             };
             actors.push(view::ActorView {
-                name: card.name.to_string(),
-                role: view::role(card.role),
-                id: card.id.to_hex(),
+                name: info.name.to_string(),
+                role: view::role(info.role),
+                id: info.id.to_hex(),
                 down,
-                disk_full: self.metrics.disk_full(card),
+                disk_full: self.metrics.disk_full(info),
                 facts,
                 open,
             });
@@ -380,9 +380,9 @@ impl AppState {
     async fn sites(&self, site: Option<&Name>) -> ApiResult<Vec<view::SiteView>> {
         let mut sites = Vec::new();
         for handle in self.chosen(Role::SiteAuthority, site)? {
-            let (card, names, found) = (handle.card().clone(), self.names.clone(), self.found());
+            let (info, names, found) = (handle.info().clone(), self.names.clone(), self.found());
             let look =
-                move |site: &SiteAuthority| view::site((&card.name, card.id), site, &names, &found);
+                move |site: &SiteAuthority| view::site((&info.name, info.id), site, &names, &found);
             sites.extend(self.site(handle, look).await?);
         }
         Ok(sites)
@@ -391,8 +391,8 @@ impl AppState {
     async fn brokers(&self, broker: Option<&Name>) -> ApiResult<Vec<view::BrokerView>> {
         let mut brokers = Vec::new();
         for handle in self.chosen(Role::Broker, broker)? {
-            let (card, names, now) = (handle.card().clone(), self.names.clone(), self.now());
-            let look = move |b: &Broker| view::broker((&card.name, card.id), b, &names, now);
+            let (info, names, now) = (handle.info().clone(), self.names.clone(), self.now());
+            let look = move |b: &Broker| view::broker((&info.name, info.id), b, &names, now);
             brokers.extend(self.broker(handle, look).await?);
         }
         Ok(brokers)
@@ -402,8 +402,8 @@ impl AppState {
     async fn ticket(&self, hash: String) -> ApiResult<proof::TicketView> {
         for handle in self.of_role(Role::ServiceManager) {
             let (manager, names, hash) =
-                (handle.card().name.clone(), self.names.clone(), hash.clone());
-            let found = self.guest(&handle.card().name, move |guest| {
+                (handle.info().name.clone(), self.names.clone(), hash.clone());
+            let found = self.guest(&handle.info().name, move |guest| {
                 let tickets = guest.survey().flat_map(|lease| {
                     let held = lease.state.lease().into_iter().flat_map(tickets_of);
                     held.map(move |ticket| (lease.id, ticket)).collect::<Vec<_>>()
@@ -429,7 +429,7 @@ impl AppState {
     ) -> Result<(), Ended> {
         let managers = match &lease {
             Some(lease) => vec![self.manager_of(lease).await?],
-            None => self.of_role(Role::ServiceManager).map(|h| h.card().name.clone()).collect(),
+            None => self.of_role(Role::ServiceManager).map(|h| h.info().name.clone()).collect(),
         };
         let (sender, mut receiver) = mpsc::channel(1024);
         // Ends with the watch, also where nothing happens any more.
@@ -455,11 +455,11 @@ impl AppState {
         loop {
             for (manager, number) in due {
                 let wanted = lease.clone();
-                let meant = move |id: LeaseId, _: &Name, over: bool| {
+                let matching = move |id: LeaseId, _: &Name, over: bool| {
                     number.is_none_or(|number| id.number == number)
                         && wanted.as_ref().map_or(!over || number.is_some(), |name| name.means(id))
                 };
-                let views = self.leases_of(&manager, meant).await?;
+                let views = self.leases_of(&manager, matching).await?;
                 if let Some(number) = number {
                     forget(&mut shown, &format!("{manager}/{number}"), &views);
                 }

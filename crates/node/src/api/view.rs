@@ -93,7 +93,8 @@ pub struct LeaseView {
     pub lease: String,
     /// Its slice.
     pub slice: String,
-    /// Where it is in its life: asking, given-up, redeeming, joining, active, leaving, closing, crediting, closed.
+    /// Where it is in its life: asking, given-up, redeeming, joining, active, leaving, closing, crediting,
+    /// closed.
     pub state: String,
     /// The type of its units.
     pub resource: String,
@@ -111,9 +112,9 @@ pub struct LeaseView {
     pub site: Option<String>,
     /// How far an extension is, if one is under way: asking, redeeming.
     pub extension: Option<String>,
-    /// How it went, if it is over: ended, given-back, refused, failed (its setup, at the site), unanswered.
+    /// How it went, if it has ended: ended, given-back, refused, failed (its setup, at the site), unanswered.
     pub outcome: Option<String>,
-    /// Who said no, and why, if somebody did.
+    /// Who refused and why, if the lease was refused.
     pub refusal: Option<RefusalView>,
     /// The units in hand.
     pub in_hand: Vec<LeaseUnitView>,
@@ -149,7 +150,7 @@ pub struct RefusalView {
     pub message: String,
     /// Whether it can ever be had: never, later, denied.
     pub outlook: String,
-    /// The proof, where somebody sold more than it held; in answers about one lease only.
+    /// The proof, where someone sold more than it held; in answers about one lease only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<EvidenceView>,
 }
@@ -197,7 +198,7 @@ pub struct UnitView {
     pub epoch: u64,
     /// The lease it is on.
     pub lease: Option<String>,
-    /// What its driver said about it.
+    /// The properties that its driver reported.
     pub properties: BTreeMap<String, String>,
     /// How it was when it was probed last, if it is on a lease and has been.
     pub probe: Option<ProbeView>,
@@ -313,7 +314,7 @@ pub(super) fn properties(properties: &Properties) -> BTreeMap<String, String> {
 }
 
 impl RefusalView {
-    /// Who said no, where that is known, and why.
+    /// Who refused, where that is known, and why.
     pub fn in_words(&self) -> String {
         let by = self.by.as_ref().map_or_else(String::new, |by| format!("{by}: "));
         format!("{by}{}", self.message)
@@ -399,7 +400,7 @@ pub(super) fn use_word(usage: UnitUse) -> &'static str {
     }
 }
 
-/// How a lease went. One that its site closed comes back like any other, but nobody gave it back.
+/// How a lease went. One that its site closed comes back like any other, but no one gave it back.
 fn outcome_word(outcome: &Outcome, closed_by: Option<&(ActorId, Refusal)>) -> &'static str {
     match outcome {
         Outcome::GivenBack if closed_by.is_some() => "failed",
@@ -430,12 +431,12 @@ pub(super) fn slices(manager: &Name, actor: &ServiceManager) -> Vec<SliceView> {
 }
 
 pub(super) fn site(
-    card: (&Name, ActorId),
+    info: (&Name, ActorId),
     actor: &SiteAuthority,
     names: &Names,
     found: &Found,
 ) -> SiteView {
-    let (site, id) = card;
+    let (site, id) = info;
     let lease_of = |lease: &SiteLeaseSurvey<'_>| {
         let holder = name(names, lease.holder);
         lease.id.map_or_else(|| holder.clone(), |id| lease_name(&holder, id))
@@ -445,15 +446,17 @@ pub(super) fn site(
         Some(lease_of(&lease))
     };
     let units = actor.unit_survey().map(|unit| {
-        let said = unit.state.properties();
-        let probed = said.and_then(|_| found.get(&id)?.of(id, unit.id, unit.epoch));
+        let reported = unit.state.properties();
+        let probed = reported.and_then(|_| found.get(&id)?.of(id, unit.id, unit.epoch));
         UnitView {
             unit: format!("{site}/{}", unit.id),
             resource: unit.resource.to_string(),
             state: plain(unit.state.word()),
             epoch: unit.epoch.0,
             lease: tenant(unit.state),
-            properties: said.map(|said| current(said, probed.as_ref())).unwrap_or_default(),
+            properties: reported
+                .map(|reported| current(reported, probed.as_ref()))
+                .unwrap_or_default(),
             probe: probed.as_ref().map(|condition| ProbeView::of(condition, "")),
         }
     });
@@ -526,7 +529,7 @@ fn request(request: &RequestSurvey<'_>, names: &Names) -> RequestView {
 }
 
 pub(super) fn broker(
-    card: (&Name, ActorId),
+    info: (&Name, ActorId),
     actor: &Broker,
     names: &Names,
     now: Time,
@@ -535,8 +538,8 @@ pub(super) fn broker(
         actor.holdings().map(|held| holding(&held, names, now)).collect();
     delegations.sort_by(|a, b| (&a.site, &a.resource).cmp(&(&b.site, &b.resource)));
     BrokerView {
-        name: card.0.to_string(),
-        id: card.1.to_hex(),
+        name: info.0.to_string(),
+        id: info.1.to_hex(),
         delegations,
         requests: actor.request_survey().map(|asked| request(&asked, names)).collect(),
     }

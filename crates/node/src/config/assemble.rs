@@ -27,7 +27,7 @@ use super::{Config, Site, programs};
 use crate::clock::{Clock, FastClock, WallClock};
 use crate::deployment::Deployment;
 use crate::driver::{self, Custody, DriverSettingsError};
-use crate::host::{ActorBuilder, Card, Driver, Limits, Part};
+use crate::host::{ActorBuilder, ActorInfo, Driver, Limits, Part};
 use crate::journal::JournalError;
 
 /// The longest pause between two sendings of a message.
@@ -65,13 +65,13 @@ pub enum AssemblyError {
     },
 }
 
-/// Who takes part, with their secrets.
-pub(super) struct Roll {
+/// The participants, with their secret keys.
+pub(super) struct ParticipantKeys {
     signers: BTreeMap<Name, (Role, Signer)>,
     peers: Peers,
 }
 
-impl Roll {
+impl ParticipantKeys {
     fn id(&self, name: &Name) -> Option<ActorId> {
         self.signers.get(name).map(|(_, signer)| signer.id())
     }
@@ -126,18 +126,18 @@ impl Config {
         fs::create_dir_all(&journals)
             .map_err(|cause| AssemblyError::Folder { path: journals.clone(), cause })?;
         let journal = |name: &Name| journals.join(format!("{name}.db"));
-        let roll = self.roll(|name| keys::signer(&key_of(data, name), &journal(name)))?;
+        let keys = self.keys(|name| keys::signer(&key_of(data, name), &journal(name)))?;
         let mut parts = Vec::new();
-        for (name, (role, signer)) in &roll.signers {
-            let card = Card { name: name.clone(), role: *role, id: signer.id() };
-            let build = self.builder(name, &roll)?;
+        for (name, (role, signer)) in &keys.signers {
+            let info = ActorInfo { name: name.clone(), role: *role, id: signer.id() };
+            let build = self.builder(name, &keys)?;
             let retry_policy =
                 RetryPolicy { first: self.retry, longest: LONGEST_PAUSE.max(self.retry) };
             let journal = journal(name);
             let home = data.join("drivers").join(name.as_str());
             let (driver, custody) = self.driver(name, &home)?.unzip();
             let (driver, custody) = (driver.map(Arc::new), custody.flatten());
-            parts.push(Part { card, build, journal, driver, custody, retry_policy });
+            parts.push(Part { info, build, journal, driver, custody, retry_policy });
         }
         let clock: Arc<dyn Clock> = match self.speed.get() {
             1 => Arc::new(WallClock::new()),
@@ -153,21 +153,27 @@ impl Config {
     ///
     /// # Errors
     /// The first key that is missing, or mapper that is wrong.
-    pub fn hosted_actors(&self, data: &Path) -> Result<Vec<(Card, ActorBuilder)>, AssemblyError> {
-        let roll = self.roll(|name| keys::existing(&key_of(data, name)))?;
-        let hosted_actors = roll.signers.iter().map(|(name, (role, signer))| {
-            let card = Card { name: name.clone(), role: *role, id: signer.id() };
-            Ok((card, self.builder(name, &roll)?))
+    pub fn hosted_actors(
+        &self,
+        data: &Path,
+    ) -> Result<Vec<(ActorInfo, ActorBuilder)>, AssemblyError> {
+        let keys = self.keys(|name| keys::existing(&key_of(data, name)))?;
+        let hosted_actors = keys.signers.iter().map(|(name, (role, signer))| {
+            let info = ActorInfo { name: name.clone(), role: *role, id: signer.id() };
+            Ok((info, self.builder(name, &keys)?))
         });
         hosted_actors.collect()
     }
 
-    fn roll(&self, key: impl Fn(&Name) -> Result<Signer, KeyError>) -> Result<Roll, KeyError> {
+    fn keys(
+        &self,
+        key: impl Fn(&Name) -> Result<Signer, KeyError>,
+    ) -> Result<ParticipantKeys, KeyError> {
         self.roll_of(|name| key(name).map(Some))
     }
 
     /// Those who have a key already.
-    pub(super) fn known(&self, data: &Path) -> Result<Roll, KeyError> {
+    pub(super) fn known(&self, data: &Path) -> Result<ParticipantKeys, KeyError> {
         self.roll_of(|name| {
             let path = key_of(data, name);
             path.exists().then(|| keys::existing(&path)).transpose()
@@ -177,14 +183,14 @@ impl Config {
     fn roll_of(
         &self,
         key: impl Fn(&Name) -> Result<Option<Signer>, KeyError>,
-    ) -> Result<Roll, KeyError> {
+    ) -> Result<ParticipantKeys, KeyError> {
         let (mut signers, mut peers) = (BTreeMap::new(), BTreeMap::new());
         for (name, role) in self.actors() {
             let Some(signer) = key(name)? else { continue };
             peers.insert(signer.id(), Peer { name: name.clone(), role });
             signers.insert(name.clone(), (role, signer));
         }
-        Ok(Roll { signers, peers: peers.into() })
+        Ok(ParticipantKeys { signers, peers: peers.into() })
     }
 
     /// All actors with their roles.
@@ -195,19 +201,23 @@ impl Config {
         sites.chain(brokers).chain(managers)
     }
 
-    /// What builds an actor, tried once so that what is wrong with its mapper is told at its place.
-    pub(super) fn builder(&self, name: &Name, roll: &Roll) -> Result<ActorBuilder, AssemblyError> {
-        let (role, signer) = &roll.signers[name];
+    /// What builds an actor, tried once so that an error of its mapper names its place.
+    pub(super) fn builder(
+        &self,
+        name: &Name,
+        keys: &ParticipantKeys,
+    ) -> Result<ActorBuilder, AssemblyError> {
+        let (role, signer) = &keys.signers[name];
         let setup = Setup {
             name: name.clone(),
             signer: signer.clone(),
             margin: self.margin,
-            peers: self.peers_of(name, roll),
+            peers: self.peers_of(name, keys),
         };
         let (spec, maker): (_, ActorBuilder) = match role {
             Role::SiteAuthority => {
                 let site = self.sites[name].clone();
-                let (spec, plan) = (site.mapper.clone(), plan(&site, roll));
+                let (spec, plan) = (site.mapper.clone(), plan(&site, keys));
                 let maker = move || {
                     let mapper = build(&site.mapper, Registry::site_authority)?;
                     let actor = SiteAuthority::new(setup.clone(), plan.clone());
@@ -239,11 +249,11 @@ impl Config {
         Ok(maker)
     }
 
-    /// A service manager knows the brokers that it may ask; everybody else knows everybody.
-    fn peers_of(&self, name: &Name, roll: &Roll) -> Peers {
-        let Some(manager) = self.service_managers.get(name) else { return roll.peers.clone() };
+    /// A service manager knows the brokers that it may ask; all other actors know each other.
+    fn peers_of(&self, name: &Name, keys: &ParticipantKeys) -> Peers {
+        let Some(manager) = self.service_managers.get(name) else { return keys.peers.clone() };
         let asked = |peer: &Peer| manager.brokers.contains(&peer.name);
-        roll.peers.only(|_, peer| peer.role != Role::Broker || asked(peer))
+        keys.peers.only(|_, peer| peer.role != Role::Broker || asked(peer))
     }
 
     /// The driver of an actor that has one; a site's with what says whose its units are.
@@ -336,7 +346,7 @@ fn whose(driver: &PluginSpec, (role, actor): (Role, &Name)) -> String {
 }
 
 /// What a site has and delegates.
-fn plan(site: &Site, roll: &Roll) -> Plan {
+fn plan(site: &Site, keys: &ParticipantKeys) -> Plan {
     let stock = Stock {
         resource: site.resource.clone(),
         attributes: site.attributes.clone(),
@@ -344,7 +354,7 @@ fn plan(site: &Site, roll: &Roll) -> Plan {
     };
     let offers = site.brokers.iter().filter_map(|(broker, &units)| {
         Some(Offer {
-            broker: roll.id(broker)?,
+            broker: keys.id(broker)?,
             resource: site.resource.clone(),
             units,
             length: site.delegation,

@@ -1,4 +1,4 @@
-//! A changed configuration of a deployment that has journals already: what can go on, and what cannot.
+//! A changed configuration of a deployment that has journals already: what can continue, and what cannot.
 //!
 //! More units and other attributes are journaled by the site at its start, and surplus units are withdrawn
 //! after it. What the journals do not allow is refused here, before any actor starts.
@@ -24,10 +24,10 @@ pub const KEPT: &str = "config.toml";
 
 const HEADER: &str = "# What this deployment last ran with, with all that options have set.\n\n";
 
-/// The most differences between two configurations that are told.
+/// The most differences between two configurations that are reported.
 const MOST_DIFFERENCES: usize = 20;
 
-/// Why journals cannot go on under a configuration.
+/// Why journals cannot continue under a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Conflict {
     /// An actor was removed or renamed.
@@ -162,7 +162,7 @@ fn table(role: Role, name: &Name) -> String {
 }
 
 impl Config {
-    /// Whether the journals in the folder `data` can go on under this configuration. Nothing is made or
+    /// Whether the journals in the folder `data` can continue under this configuration. Nothing is made or
     /// changed there.
     ///
     /// # Errors
@@ -228,7 +228,7 @@ impl Config {
         name: &Name,
         site: &Site,
     ) -> Result<(), AssemblyError> {
-        // Tried before; a mapper that cannot be built is told by the start.
+        // Tried before; a mapper that cannot be built is reported by the start.
         let Ok(mut hosted) = self.builder(name, &self.known(data)?)?() else { return Ok(()) };
         Reader::open(journal)?.recall(&mut hosted)?;
         let AnyActor::SiteAuthority(actor) = hosted.actor() else { return Ok(()) };
@@ -246,7 +246,7 @@ impl Config {
         ConfigError::at(&self.file, place, conflict.to_string(), conflict.help()).into()
     }
 
-    /// Keeps what the deployment runs with beside its journals, for the next start and for whoever looks
+    /// Keeps what the deployment runs with beside its journals, for the next start and for anyone who looks
     /// at them later.
     ///
     /// # Errors
@@ -267,13 +267,13 @@ impl Config {
         let source = Source { name: &self.file, text: &text };
         let now = match parse(source, &self.overrides) {
             Ok(now) => now,
-            Err(error) => return vec![format!("the configuration has a mistake by now: {error}")],
+            Err(error) => return vec![format!("the configuration file now has an error: {error}")],
         };
         let tables = (self.text.parse::<toml::Table>(), now.text.parse::<toml::Table>());
         let (Ok(was), Ok(is)) = tables else { return Vec::new() };
         let mut differences = Vec::new();
         compare("", &toml::Value::Table(was), &toml::Value::Table(is), &mut differences);
-        let next = format!("{} says; start the deployment anew to use it", path.display());
+        let next = format!("{} has; restart the deployment to use it", path.display());
         let changes = differences.into_iter().take(MOST_DIFFERENCES);
         changes.map(|(key, was, is)| format!("`{key}` is {was} here, {is} in {next}")).collect()
     }

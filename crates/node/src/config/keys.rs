@@ -22,7 +22,7 @@ pub enum KeyError {
     /// The file is gone, though its actor has a past.
     #[error(
         "the key {} is gone, but its actor's journal {} is there: put the key back, from a copy; if there is \
-         none, move the journal away, and the actor begins anew, as another to its peers",
+         none, move the journal away: the actor then starts with a new identity",
         .path.display(), .journal.display()
     )]
     Gone {

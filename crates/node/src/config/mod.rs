@@ -221,7 +221,7 @@ impl Check<'_> {
         Ok(value)
     }
 
-    /// Names tell actors apart, whatever their roles: in journals, keys and commands.
+    /// Names identify actors, whatever their roles: in journals, keys and commands.
     fn names(&self, file: &file::File) -> Checked<()> {
         let mut seen = BTreeSet::new();
         let roles = [
@@ -319,7 +319,7 @@ impl Check<'_> {
         let durations = requests.into_iter().flatten().filter_map(|asked| asked.get("duration"));
         let durations = durations.map(|duration| ("requests", "duration", duration));
         for (place, key, value) in term.into_iter().chain(durations) {
-            // What is no length of time is told by the mapper.
+            // An invalid duration is reported by the mapper.
             let Ok(term) = value.clone().try_into::<Span>() else { continue };
             if let Err((message, help)) = Self::is_a_term(key, term, margin) {
                 let (file, place) = (self.sources.name(), mapper.place_of(place));

@@ -1,4 +1,4 @@
-//! Whether the programs that drivers are told to run are there.
+//! Checks that the programs configured for drivers exist.
 
 use std::fs;
 use std::path::Path;

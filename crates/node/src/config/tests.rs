@@ -1,4 +1,4 @@
-//! What is wrong with a configuration is told with its place.
+//! Errors in a configuration name their place.
 
 use tempfile::TempDir;
 use tenure_config::{ConfigError, Override, Source};
@@ -12,7 +12,7 @@ fn read(text: &str, set: &[&str]) -> Result<Config, ConfigError> {
     parse(Source { name: "live.toml", text }, &set)
 }
 
-/// What is wrong, with its place and its help line, be it told by the parser or by the drivers.
+/// What is wrong, with its place and its help line, whether the parser or a driver reports it.
 #[track_caller]
 fn wrong(text: &str, set: &[&str]) -> String {
     let data = TempDir::new().unwrap();
@@ -57,7 +57,7 @@ fn a_service_manager_has_one_driver_or_several() {
 }
 
 #[test]
-fn what_is_wrong_with_one_of_several_drivers_is_told_at_its_place() {
+fn what_is_wrong_with_one_of_several_drivers_is_reported_at_its_place() {
     let second = |lines: &str| {
         format!(
             "{REST}[[service-manager.g.driver]]\nname = \"null\"\n\n\
@@ -122,7 +122,7 @@ fn what_is_wrong_with_one_of_several_drivers_is_told_at_its_place() {
 }
 
 #[test]
-fn what_can_never_work_is_told_at_its_place() {
+fn what_can_never_work_is_reported_at_its_place() {
     for (text, error) in [
         (
             REST.replace("units = 1", "units = 99_999_999"),
@@ -153,7 +153,7 @@ fn what_can_never_work_is_told_at_its_place() {
 }
 
 #[test]
-fn a_program_that_cannot_be_run_is_told_at_its_place() {
+fn a_program_that_cannot_be_run_is_reported_at_its_place() {
     let folder = TempDir::new().unwrap();
     let plain = folder.path().join("plain");
     std::fs::write(&plain, "no program").unwrap();

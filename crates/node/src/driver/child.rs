@@ -159,7 +159,7 @@ impl Gated {
                 let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
                 let status = waitid(WaitId::PidFd(watch.as_fd()), look)?;
                 if !status.is_some_and(|status| matches!(status.exit_status(), Some(126 | 127))) {
-                    // It was quick. Whoever watches it will see how it ended.
+                    // It has already ended; its watcher will see how.
                     return Ok(self.process);
                 }
                 break;
@@ -203,7 +203,7 @@ impl Process {
         begun && self.is_alive()
     }
 
-    /// A descriptor that tells when it ends; none if it has.
+    /// A descriptor that becomes readable when it ends; none if it has ended.
     pub(crate) fn watch(&self) -> Option<OwnedFd> {
         let watch = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
         // Looked at after it was opened: the number may have gone to another in between.
@@ -272,7 +272,7 @@ pub(crate) fn end_all(members: &Finds<'_>, grace: Duration) -> io::Result<()> {
     }
 }
 
-/// Whoever is alive of those that are to be ended, each with its start.
+/// The live processes among those to be ended, each with its start time.
 fn members(mark: &str, first: Option<&Process>, reach: Reach) -> BTreeSet<(i32, u64)> {
     // A group's number is its leader's, and free for others once leader and group are gone.
     let leader = first.map_or(0, |first| first.pid);
@@ -308,14 +308,14 @@ pub(crate) fn reap(watch: BorrowedFd<'_>) -> Option<rustix::process::WaitIdStatu
     waitid(WaitId::PidFd(watch), WaitIdOptions::EXITED | WaitIdOptions::NOHANG).ok().flatten()
 }
 
-/// Waits until one of these can be read or the time is over, and says which can.
+/// Waits until one of these can be read or the timeout has passed; returns which can.
 pub(crate) fn wait(on: &[BorrowedFd<'_>], until: Option<Instant>) -> io::Result<Vec<bool>> {
     let mut fds: Vec<_> = on.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
     wait_for(&mut fds, until)?;
     Ok(fds.iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
-/// Waits until one of these is ready or the time is over.
+/// Waits until one of these is ready or the timeout has passed.
 pub(crate) fn wait_for(fds: &mut [PollFd<'_>], until: Option<Instant>) -> io::Result<()> {
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     let left = left.map(|left| Timespec {
@@ -328,7 +328,7 @@ pub(crate) fn wait_for(fds: &mut [PollFd<'_>], until: Option<Instant>) -> io::Re
     }
 }
 
-/// Waits until nobody is left, or the time is over; says whether nobody is.
+/// Waits until no process is left or the timeout has passed; returns whether none is left.
 fn gone(members: &Finds<'_>, until: Instant) -> bool {
     loop {
         let found = members();
@@ -347,7 +347,7 @@ fn gone(members: &Finds<'_>, until: Instant) -> bool {
 
 fn signal(members: &BTreeSet<(i32, u64)>, signal: Signal) {
     for watch in members.iter().filter_map(|member| watch(*member)) {
-        // Whoever cannot be reached is found again by the next count.
+        // A process that cannot be reached is found again by the next count.
         let _ = pidfd_send_signal(&watch, signal);
     }
 }

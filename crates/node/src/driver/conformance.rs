@@ -1,7 +1,7 @@
 //! Whether a driver keeps its promises: for those who write one.
 //!
-//! The driver is told every short story there is: its steps in every order, in epochs that rise and fall,
-//! each once or again, with the driver dropped and reopened between them. Each story has a unit of its
+//! The driver is given every short sequence of events: its steps in every order, in epochs that rise and
+//! fall, each once or again, with the driver dropped and reopened between them. Each story has a unit of its
 //! own.
 //!
 //! A driver must be opened on the same folder each time, and must be able to do what it is asked: a story
@@ -38,7 +38,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Call(epoch, step) => write!(f, "{} in epoch {epoch}", step.word()),
-            Self::Reopen => f.write_str("dropped and opened anew"),
+            Self::Reopen => f.write_str("dropped and reopened"),
         }
     }
 }
@@ -65,7 +65,7 @@ impl Either {
     }
 }
 
-/// Tells a site's driver all stories of up to `length` events, and answers how many they were.
+/// Runs all sequences of up to `length` events against a site's driver; returns their number.
 ///
 /// `sample` is a setup that the driver can do; its unit is the first of many that are used.
 ///
@@ -86,7 +86,7 @@ pub fn site(
     run_all(&|| Either::Site(open()), sample, &alphabet, length)
 }
 
-/// Tells a guest's driver all stories of up to `length` events, and calls join and leave at once.
+/// Runs all sequences of up to `length` events against a guest's driver, with concurrent join and leave.
 ///
 /// `sample` is a join that the driver can do; its unit is the first of many that are used.
 ///
@@ -137,7 +137,7 @@ fn run_all(
     Ok(checked)
 }
 
-/// What a driver has said of one unit so far.
+/// What a driver has answered for one unit so far.
 #[derive(Default)]
 struct Past {
     highest: Option<(u64, Step)>,
@@ -197,9 +197,7 @@ impl Past {
         }
         let after = driver.probe(call);
         if before != after {
-            return Err(format!(
-                "a call that is over changes nothing, not {before:?} to {after:?}"
-            ));
+            return Err(format!("a superseded call changes nothing, not {before:?} to {after:?}"));
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ pub enum CustodyError {
         /// Who is to take them over.
         driver: &'static str,
     },
-    /// Nobody knows who has.
+    /// It is unknown which driver has.
     #[error(
         "{units} of its units are not free, and the folder of the driver that has set them up is lost: {} is \
          not there. Put the folder back. If it is gone for good, end by hand what the units have left, write \

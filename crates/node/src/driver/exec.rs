@@ -56,7 +56,7 @@ pub(crate) struct GuestSettings {
     output: Output,
 }
 
-/// How long a program may run: ten minutes, if nothing else is said.
+/// How long a program may run: ten minutes by default.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "Span")]
 struct Timeout(Duration);
@@ -78,7 +78,7 @@ impl TryFrom<Span> for Timeout {
     }
 }
 
-/// How many bytes a program may write: 64 KiB, if nothing else is said.
+/// How many bytes a program may write: 64 KiB by default.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Output(usize);
 
@@ -123,7 +123,7 @@ pub(crate) fn guest(home: &Path, settings: GuestSettings) -> io::Result<Box<dyn 
 /// What a program answers: nothing, or this.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Said {
+struct ProgramOutput {
     properties: BTreeMap<Name, String>,
     state: Option<Standing>,
 }
@@ -174,7 +174,7 @@ impl DriverSteps for Exec {
         };
         if work.interrupted {
             match (probe()?, due) {
-                ((standing, said), _) if standing == due => return Ok(said),
+                ((standing, output), _) if standing == due => return Ok(output),
                 ((Standing::Partial, _), Standing::Up) => {
                     let word = step.word();
                     return Err(DriverError(format!(
@@ -184,15 +184,15 @@ impl DriverSteps for Exec {
                 _ => {}
             }
         }
-        let said = run(program, step.word())?;
+        let output = run(program, step.word())?;
         let (standing, probed) = probe()?;
         if standing != due {
             let (word, standing) = (step.word(), standing.word());
             return Err(DriverError(format!("{word} succeeded, but its probe says: {standing}")));
         }
         // The probe's properties are as good as those of the step, if the step has said none.
-        let said = if said.properties.is_empty() { probed } else { properties(said)? };
-        Ok(if due == Standing::Up { said } else { Properties::default() })
+        let output = if output.properties.is_empty() { probed } else { properties(output)? };
+        Ok(if due == Standing::Up { output } else { Properties::default() })
     }
 
     fn probe(&self, key: Key, record: Option<&Record>) -> Result<Properties, DriverError> {
@@ -200,8 +200,8 @@ impl DriverSteps for Exec {
         let Record { epoch, tenant, .. } = record.ok_or_else(never)?;
         let step_input = StepInput::about(key, *epoch, "probe", tenant);
         let stop = Stop::new().map_err(|error| DriverError(error.to_string()))?;
-        let said = self.run(&self.probe, (key, "probe"), &step_input, &stop, |_| Ok(()))?;
-        match self.standing(said)? {
+        let output = self.run(&self.probe, (key, "probe"), &step_input, &stop, |_| Ok(()))?;
+        match self.standing(output)? {
             (Standing::Up, properties) => Ok(properties),
             (standing, _) => Err(DriverError(format!("{} is {}", key.unit, standing.word()))),
         }
@@ -220,10 +220,10 @@ impl Exec {
         step_input: &StepInput,
         stop: &Stop,
         begun: impl FnOnce(&Process) -> Result<(), DriverError>,
-    ) -> Result<Said, DriverError> {
-        let said =
+    ) -> Result<ProgramOutput, DriverError> {
+        let unreadable =
             |error: serde_json::Error| DriverError(format!("the {step} program's answer: {error}"));
-        let input = serde_json::to_vec(step_input).map_err(said)?;
+        let input = serde_json::to_vec(step_input).map_err(unreadable)?;
         let checked = program.check(&self.allow)?;
         let run = Run {
             name: &format!("the {step} program"),
@@ -237,19 +237,19 @@ impl Exec {
         };
         let output = run.finish(stop, begun)?;
         if output.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Said::default());
+            return Ok(ProgramOutput::default());
         }
-        serde_json::from_slice(&output).map_err(said)
+        serde_json::from_slice(&output).map_err(unreadable)
     }
 
-    fn standing(&self, said: Said) -> Result<(Standing, Properties), DriverError> {
-        let Some(standing) = said.state else {
+    fn standing(&self, output: ProgramOutput) -> Result<(Standing, Properties), DriverError> {
+        let Some(standing) = output.state else {
             return Err(DriverError("the probe program does not say its `state`".to_owned()));
         };
-        Ok((standing, properties(said)?))
+        Ok((standing, properties(output)?))
     }
 }
 
-fn properties(said: Said) -> Result<Properties, DriverError> {
-    Properties::try_from(said.properties).map_err(|error| DriverError(error.to_string()))
+fn properties(output: ProgramOutput) -> Result<Properties, DriverError> {
+    Properties::try_from(output.properties).map_err(|error| DriverError(error.to_string()))
 }

@@ -3,7 +3,7 @@
 //! The calls of a unit have an order: by epoch, and within an epoch setup before teardown and join before
 //! leave. From that, everything follows.
 //!
-//! * A call below the highest seen is over. It is refused, or, if it is of the present epoch and has
+//! * A call below the highest seen has ended. It is refused, or, if it is of the present epoch and has
 //!   ended, answered as it was.
 //! * A call above it raises the fence, durably, before anything is done; whatever is still at work on the
 //!   unit is asked to stop, and the new call begins when it has. So a leave ends a join, and a late
@@ -47,7 +47,7 @@ pub(crate) trait DriverSteps: Send + Sync {
 pub(crate) struct Work<'a> {
     /// What is to be done.
     pub(crate) call: &'a Call,
-    /// Whether this very step was begun before and cut off, nobody knows where.
+    /// Whether this very step was begun before and cut off, no one knows where.
     pub(crate) interrupted: bool,
     /// Asked for by a later call of the unit.
     pub(crate) stop: &'a Stop,
@@ -218,7 +218,7 @@ impl State {
         let Rank(epoch, step) = rank;
         if epoch < record.epoch {
             let (old, new) = (epoch.0, record.epoch.0);
-            let why = format!("epoch {old} of {unit} is over: epoch {new} has begun");
+            let why = format!("epoch {old} of {unit} has ended: epoch {new} has begun");
             return Some(Err(DriverError(why)));
         }
         if epoch > record.epoch {
@@ -229,7 +229,8 @@ impl State {
             Some(Progress::Failed(error)) => Some(Err(error.clone())),
             Some(Progress::Begun) | None => {
                 let (later, _) = record.steps.range(step..).find(|(later, _)| **later > step)?;
-                let why = format!("{} of {unit} is over: {} has begun", step.word(), later.word());
+                let why =
+                    format!("{} of {unit} has ended: {} has begun", step.word(), later.word());
                 Some(Err(DriverError(why)))
             }
         }
@@ -342,7 +343,7 @@ fn in_words(error: impl ToString) -> DriverError {
     DriverError(error.to_string())
 }
 
-/// Locks, also after somebody panicked with the lock in hand: what it guards is whole at every step.
+/// Locks, also after a thread panicked while holding it: what it guards is whole at every step.
 pub(crate) fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

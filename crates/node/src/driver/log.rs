@@ -1,9 +1,9 @@
 //! What a unit's program writes: the end of it is kept, in two files of bounded size.
 //!
 //! The program writes into a pipe, and a *logger*, a small shell script, moves it to the files. The logger
-//! belongs neither to us nor to the unit: it goes on when we are killed, so the program never loses its
+//! belongs neither to us nor to the unit: it continues when we are killed, so the program never loses its
 //! reader; it carries a mark of its own, so it outlives the unit's processes until it has read their last
-//! words. It ends when nobody can write into the pipe any more.
+//! words. It ends when no one can write into the pipe any more.
 
 use std::io::{self, PipeWriter};
 use std::os::unix::process::CommandExt as _;
@@ -16,16 +16,16 @@ use serde::Deserialize;
 use super::child::{MARK, PATH, Reach, end, let_end, spawn};
 use super::record::create_folder;
 
-/// Reads until nobody writes any more. A file is put aside when it is half full; as one `dd` adds at most the
+/// Reads until no one writes any more. A file is put aside when it is half full; as one `dd` adds at most the
 /// other half, it is never more than full. `dd` counts reads and not bytes, so short lines make it return
 /// early. If a file cannot be written, what comes is dropped: the program must not be held up by that.
-/// The shell gives a job in the background no input unless it is told to.
+/// The shell gives a background job no input unless redirected.
 const SCRIPT: &str = r#"
 log=$1 size=$2
 keep() {
     while :; do
-        said=$(dd bs=4096 count=$((size / 8192)) 2>&1 >>"$log")
-        case $said in
+        counts=$(dd bs=4096 count=$((size / 8192)) 2>&1 >>"$log")
+        case $counts in
         "0+0 records in"*) exit ;;
         *"records in"*) ;;
         *) cat >/dev/null; exit ;;
@@ -40,7 +40,7 @@ keep <&3 3<&- &
 /// How long a logger may take to read what is left when its program has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How many bytes of what a program writes are kept: 2 MiB, if nothing else is said.
+/// How many bytes of what a program writes are kept: 2 MiB by default.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "u64")]
 pub(crate) struct LogSize(u64);
@@ -105,7 +105,8 @@ impl Logger {
         }
     }
 
-    /// Lets the logger of the unit with this mark read what the unit's processes, which have ended, have left.
+    /// Lets the logger of the unit with this mark read what the unit's processes, which have ended, have
+    /// left.
     pub(crate) fn let_end(mark: &str) -> io::Result<()> {
         let_end(&mark_of(mark), LAST_WORDS)
     }

@@ -1,7 +1,7 @@
 //! `membership`: a guest's driver that keeps a file of the units it has.
 //!
 //! An application that reads a list of its hosts, such as a batch system or a load balancer, needs no
-//! more. The file is replaced as a whole, so whoever reads it sees one state or the next.
+//! more. The file is replaced as a whole, so anyone who reads it sees one state or the next.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ struct Members {
     format: Format,
     file: PathBuf,
     /// The driver's own copy: the file is for others, and they may have lost it.
-    book: PathBuf,
+    record: PathBuf,
     members: Mutex<Vec<Member>>,
 }
 
@@ -73,10 +73,10 @@ struct Member {
 /// Opens the driver, and puts the file right.
 pub(crate) fn guest(home: &Path, settings: Settings) -> io::Result<Box<dyn GuestDriver>> {
     let fence = Arc::new(Fence::open(home)?);
-    let book = home.join("members.json");
-    let members = Mutex::new(read(&book)?.unwrap_or_default());
+    let record = home.join("members.json");
+    let members = Mutex::new(read(&record)?.unwrap_or_default());
     let file = settings.file.map_or_else(|| home.join("members"), |file| file.0);
-    let steps = Members { format: settings.format, file, book, members };
+    let steps = Members { format: settings.format, file, record, members };
     steps.publish(&hold(&steps.members))?;
     Ok(Box::new(Guest { fence, steps }))
 }
@@ -95,7 +95,7 @@ impl DriverSteps for Members {
             let properties = work.call.properties.clone();
             Member { key, properties, line }
         }));
-        let written = write(&self.book, &changed).and_then(|()| self.publish(&changed));
+        let written = write(&self.record, &changed).and_then(|()| self.publish(&changed));
         written.map_err(|error| DriverError(error.to_string()))?;
         *members = changed;
         Ok(Properties::default())

@@ -3,7 +3,7 @@
 //! It has a host name, and an address from the private subnet of its slice. What a guest runs on it, by
 //! `start` or `ip netns exec`, sees that network and no other. It needs root, and `ip` of iproute2.
 //!
-//! A bridge is one Ethernet: subnets keep slices apart as long as nobody who is root inside a
+//! A bridge is one Ethernet: subnets keep slices apart as long as no one who is root inside a
 //! namespace gives himself an address of another's.
 
 use std::collections::BTreeSet;
@@ -253,8 +253,8 @@ impl Namespaces {
             timeout: TIMEOUT,
             output: 1 << 20,
         };
-        let said = run.finish(stop, |_| Ok(()))?;
-        Ok(String::from_utf8_lossy(&said).into_owned())
+        let output = run.finish(stop, |_| Ok(()))?;
+        Ok(String::from_utf8_lossy(&output).into_owned())
     }
 
     /// Makes the namespace of a unit that has none.

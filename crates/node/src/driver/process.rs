@@ -1,7 +1,7 @@
 //! `process`: a unit is a supervised process in a folder of its own, with limits; no root is needed.
 //!
 //! The program is configured at the site, the guest chooses the names. It runs in the unit's folder, in
-//! a process group of its own, with a clean environment, and is started again when it ends. It goes on when
+//! a process group of its own, with a clean environment, and is started again when it ends. It continues when
 //! the site's process ends, also by `kill -9`, and the next one takes it up again.
 //! A teardown ends all that the unit has started and removes the folder.
 

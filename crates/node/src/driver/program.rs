@@ -1,6 +1,6 @@
 //! Programs of an operator's: checked by their content, and run as they were checked.
 //!
-//! A program is read once, into memory that nobody can write to any more. Its hash is taken of that
+//! A program is read once, into memory that no one can write to any more. Its hash is taken of that
 //! memory, and that memory is what is executed: neither a link that is swapped nor a file that is written
 //! over between the check and the start makes a difference.
 //!
@@ -43,21 +43,21 @@ impl TryFrom<PathBuf> for ProgramPath {
 /// A program that was checked, ready to be executed.
 pub(crate) struct Checked {
     pub(crate) file: OwnedFd,
-    /// The path by which whoever inherits the file executes it.
+    /// The path by which anyone who inherits the file executes it.
     pub(crate) path: String,
 }
 
 impl ProgramPath {
     /// Reads the program, and takes it if its hash is among those that may run.
     pub(crate) fn check(&self, allowed: &[Hash]) -> Result<Checked, DriverError> {
-        let said = |why: String| DriverError(format!("{}: {why}", self.0.display()));
-        let bytes = read(&self.0).map_err(said)?;
+        let failed = |why: String| DriverError(format!("{}: {why}", self.0.display()));
+        let bytes = read(&self.0).map_err(failed)?;
         let hash = Hash::from_bytes(Sha256::digest(&bytes).into());
         if !allowed.contains(&hash) {
             let why = format!("not on the list of what may run: its SHA-256 is {}", hash.to_hex());
-            return Err(said(why));
+            return Err(failed(why));
         }
-        let file = seal(&bytes).map_err(|error| said(format!("cannot be run: {error}")))?;
+        let file = seal(&bytes).map_err(|error| failed(format!("cannot be run: {error}")))?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         Ok(Checked { file, path })
     }

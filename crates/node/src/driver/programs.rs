@@ -35,7 +35,7 @@ impl TryFrom<Vec<String>> for Command {
     }
 }
 
-/// How long a program may take to end when it is asked to: two seconds, if nothing else is said.
+/// How long a program may take to end when it is asked to: two seconds by default.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "Span")]
 pub(crate) struct Grace(Duration);
@@ -97,7 +97,7 @@ impl Programs {
     }
 
     /// Begins a unit's program in a folder of its own. What ran for the unit before is ended, except that a
-    /// call which was cut off after it had begun this very program goes on with it.
+    /// call which was cut off after it had begun this very program continues with it.
     pub(crate) fn begin(
         &self,
         work: &Work<'_>,
@@ -119,7 +119,7 @@ impl Programs {
     pub(crate) fn end(&self, work: &Work<'_>) -> Result<(), DriverError> {
         let key = work.key();
         self.supervisor.let_go(key);
-        // Without a note nothing was begun, unless the driver's folder was lost: the mark tells.
+        // Without a record nothing was begun, unless the driver's folder was lost; the mark shows which.
         let process = work.note::<Note>()?.map(|note| note.process);
         let mark = self.mark(key);
         end(&mark, process.as_ref(), Reach::All, self.terms.grace.0).map_err(in_words)?;

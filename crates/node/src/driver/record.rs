@@ -28,7 +28,7 @@ impl Key {
         Self { site: call.site, unit: call.unit }
     }
 
-    /// A name for files and folders, told apart within one driver's folder.
+    /// A name for files and folders, distinguished within one driver's folder.
     pub(crate) fn file_name(self) -> String {
         format!("{:016x}-{}", u64::from_be_bytes(self.site.first_bytes()), self.unit)
     }
@@ -38,7 +38,7 @@ impl Key {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Progress {
-    /// It may have been begun, and nobody knows how it ended.
+    /// It may have been begun, and its outcome is unknown.
     Begun,
     /// It ended, and this is the answer, however often it is asked for.
     Done(Properties),
@@ -53,7 +53,7 @@ pub(crate) struct Record {
     pub(crate) key: Key,
     pub(crate) epoch: Epoch,
     pub(crate) steps: BTreeMap<Step, Progress>,
-    /// Whom the unit is for, as the last call said.
+    /// The tenant named by the last call.
     pub(crate) tenant: Tenant,
     /// What the driver itself notes, in its own form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,7 +159,7 @@ pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
     replace(path, &serde_json::to_vec(value)?)
 }
 
-/// Replaces a file; durable once this has returned, and whoever reads it sees the old or the new.
+/// Replaces a file; durable once this has returned, and anyone who reads it sees the old or the new.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let put = || {
         let new = path.with_extension("new");

@@ -54,7 +54,7 @@ pub enum DriverSettingsError {
     Custody(#[from] CustodyError),
     /// A driver that is not among those listed has joined units and not left them.
     #[error(
-        "{}: a driver that is not listed any more has joined units and not left them ({units}): \
+        "{}: a driver that is no longer listed has joined units and not left them ({units}): \
          list it as before until their leases are over, or remove the folder and clean up by hand",
         .folder.display()
     )]

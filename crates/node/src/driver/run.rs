@@ -41,14 +41,14 @@ enum Cut {
 }
 
 impl Run<'_> {
-    /// Runs it and answers its output. `begun` is told its name before the program itself begins.
+    /// Runs it and answers its output. `begun` is called with the process before the program itself begins.
     pub(crate) fn finish(
         self,
         stop: &Stop,
         begun: impl FnOnce(&Process) -> Result<(), DriverError>,
     ) -> Result<Vec<u8>, DriverError> {
         let Run { name, timeout, output: most, mark, .. } = self;
-        let said = |error: io::Error| DriverError(format!("{name} cannot be run: {error}"));
+        let failed = |error: io::Error| DriverError(format!("{name} cannot be run: {error}"));
         let launch = Launch {
             command: self.command,
             folder: self.folder,
@@ -56,60 +56,60 @@ impl Run<'_> {
             input: None,
             output: (Stdio::piped(), Stdio::piped()),
         };
-        let Gated { mut child, process } = launch.start(self.program).map_err(said)?;
+        let Gated { mut child, process } = launch.start(self.program).map_err(failed)?;
         let held = begun(&process).and_then(|()| {
-            let mut talk = Talk::new(&mut child, self.input, most).map_err(said)?;
-            let cut = talk.hold(&process, stop, timeout).map_err(said)?;
-            Ok((talk, cut))
+            let mut io = ProgramIo::new(&mut child, self.input, most).map_err(failed)?;
+            let cut = io.hold(&process, stop, timeout).map_err(failed)?;
+            Ok((io, cut))
         });
         // One that waits at the gate goes away as it closes, and need not be killed.
         drop(child.stdin.take());
-        end(mark, Some(&process), Reach::Group, Duration::ZERO).map_err(said)?;
-        let status = child.wait().map_err(said)?;
-        let (mut talk, cut) = held?;
-        // What was said before the end may still be in the pipe.
-        talk.read().map_err(said)?;
+        end(mark, Some(&process), Reach::Group, Duration::ZERO).map_err(failed)?;
+        let status = child.wait().map_err(failed)?;
+        let (mut io, cut) = held?;
+        // What was failed before the end may still be in the pipe.
+        io.read().map_err(failed)?;
         let why = match cut {
             Some(Cut::Stopped) => "was ended, since a later step of the unit came".to_owned(),
             Some(Cut::Timeout) => format!("took longer than {timeout:?}"),
-            _ if talk.said.len() > most => format!("wrote more than {most} bytes"),
-            _ if status.success() => return Ok(talk.said),
+            _ if io.collected.len() > most => format!("wrote more than {most} bytes"),
+            _ if status.success() => return Ok(io.collected),
             _ => format!("failed ({status})"),
         };
-        Err(DriverError(format!("{name} {why}{}", talk.complaint())))
+        Err(DriverError(format!("{name} {why}{}", io.complaint())))
     }
 }
 
 /// What goes in and comes out of a program, as much as is there at a time.
-struct Talk {
+struct ProgramIo {
     input: Option<ChildStdin>,
     left: Vec<u8>,
     output: Option<ChildStdout>,
-    said: Vec<u8>,
+    collected: Vec<u8>,
     errors: Option<ChildStderr>,
     complained: Vec<u8>,
     most: usize,
 }
 
-impl Talk {
+impl ProgramIo {
     fn new(child: &mut Child, input: &[u8], most: usize) -> io::Result<Self> {
-        let talk = Self {
+        let io = Self {
             input: child.stdin.take(),
             left: [b"go\n", input].concat(),
             output: child.stdout.take(),
-            said: Vec::new(),
+            collected: Vec::new(),
             errors: child.stderr.take(),
             complained: Vec::new(),
             most,
         };
         for fd in [
-            talk.input.as_ref().map(AsFd::as_fd),
-            talk.output.as_ref().map(AsFd::as_fd),
-            talk.errors.as_ref().map(AsFd::as_fd),
+            io.input.as_ref().map(AsFd::as_fd),
+            io.output.as_ref().map(AsFd::as_fd),
+            io.errors.as_ref().map(AsFd::as_fd),
         ] {
             fcntl_setfl(fd.ok_or(io::ErrorKind::BrokenPipe)?, OFlags::NONBLOCK)?;
         }
-        Ok(talk)
+        Ok(io)
     }
 
     /// Talks until the program ends or must be ended.
@@ -134,7 +134,7 @@ impl Talk {
             self.read()?;
             self.write()?;
             match () {
-                () if self.said.len() > self.most => return Ok(Some(Cut::TooMuch)),
+                () if self.collected.len() > self.most => return Ok(Some(Cut::TooMuch)),
                 () if ended => return Ok(None),
                 () if stop.is_asked() => return Ok(Some(Cut::Stopped)),
                 () if Instant::now() >= deadline => return Ok(Some(Cut::Timeout)),
@@ -146,8 +146,8 @@ impl Talk {
     fn read(&mut self) -> io::Result<()> {
         if let Some(pipe) = &mut self.output
             && !take(pipe, |bytes| {
-                self.said.extend_from_slice(bytes);
-                self.said.len() <= self.most
+                self.collected.extend_from_slice(bytes);
+                self.collected.len() <= self.most
             })?
         {
             self.output = None;
@@ -171,7 +171,7 @@ impl Talk {
                 Ok(count) => drop(self.left.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A program need not read what it is told.
+                // A program need not read its input.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.left.clear(),
                 Err(error) => return Err(error),
             }

@@ -1,7 +1,7 @@
 //! Several drivers of one guest: a program on each unit and a file of the units, say.
 //!
 //! Each is opened as if it were alone, in a folder of its own, behind its own fence. So nothing is
-//! remembered here: a step that comes again is told to each driver again, and what a driver has done
+//! remembered here: a repeated step is passed to each driver again, and what a driver has done
 //! already is answered by its fence. A join that a leave has overtaken is refused by the fence of the next
 //! driver, since leaves reach the drivers from the last to the first.
 
@@ -21,7 +21,7 @@ use tenure_core::model::time::Span;
 use super::record::{Progress, Record, RecordStore, about};
 use super::registry::{self, DriverSettingsError, guest};
 
-/// Drivers that are told the same steps.
+/// Drivers that receive the same calls.
 ///
 /// A unit is joined by each in order, up to the first that fails; what the ones before it did stays until
 /// the unit is left. It is left by each in the opposite order, whether or not one fails, and by those too
@@ -73,7 +73,7 @@ fn labels(names: &[&str]) -> Vec<String> {
     names.iter().enumerate().map(label).collect()
 }
 
-/// Refuses to go on while units are joined by a driver whose folder is not among those listed: nobody
+/// Refuses to continue while units are joined by a driver whose folder is not among those listed: no one
 /// would ever leave them.
 fn none_is_unlisted(home: &Path, listed: &[PathBuf]) -> Result<(), DriverSettingsError> {
     let unreadable = |cause| DriverSettingsError::Folder { cause: about(home, cause) };
@@ -113,11 +113,11 @@ impl Several {
 
 impl GuestDriver for Several {
     fn perform(&self, call: &Call) -> Answer {
-        let mut said = Said::default();
+        let mut combined = CombinedAnswer::default();
         match call.step {
             Step::Join | Step::Setup => {
                 for (name, driver) in &self.drivers {
-                    if !said.add(name, driver.perform(call)) {
+                    if !combined.add(name, driver.perform(call)) {
                         break;
                     }
                 }
@@ -128,31 +128,31 @@ impl GuestDriver for Several {
                     let left = catch_unwind(AssertUnwindSafe(|| driver.perform(call)));
                     let panicked = || DriverError("the driver panicked".to_owned());
                     let failed = |_| Answer { outcome: Err(panicked()), after: Span::ZERO };
-                    said.add(name, left.unwrap_or_else(failed));
+                    combined.add(name, left.unwrap_or_else(failed));
                 }
             }
         }
-        Answer { after: said.after, outcome: said.outcome() }
+        Answer { after: combined.after, outcome: combined.outcome() }
     }
 
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
-        let mut said = Said::default();
+        let mut combined = CombinedAnswer::default();
         for (name, driver) in &self.drivers {
-            said.add(name, Answer { outcome: driver.probe(site, unit), after: Span::ZERO });
+            combined.add(name, Answer { outcome: driver.probe(site, unit), after: Span::ZERO });
         }
-        said.outcome()
+        combined.outcome()
     }
 }
 
 /// What the drivers have answered, taken together.
 #[derive(Default)]
-struct Said {
+struct CombinedAnswer {
     properties: BTreeMap<Name, String>,
     failed: Option<DriverError>,
     after: Span,
 }
 
-impl Said {
+impl CombinedAnswer {
     /// Takes in an answer; whether it is a good one.
     fn add(&mut self, name: &str, answer: Answer) -> bool {
         self.after = self.after.max(answer.after);

@@ -1,6 +1,6 @@
 //! Keeps a program running for a unit: starts it, notes it, starts it again when it ends.
 //!
-//! A program outlives its supervisor. When a driver is dropped its programs go on, since their leases do;
+//! A program outlives its supervisor. When a driver is dropped its programs continue, since their leases do;
 //! the next driver on the same folder takes them up by the names that were noted.
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl Limits {
             (Resource::Nofile, self.files),
             (Resource::Fsize, self.file_size),
             (Resource::Nproc, self.processes),
-            // A unit's memory is nobody's to read.
+            // No other process may read a unit's memory.
             (Resource::Core, Some(0)),
         ];
         for (resource, most) in limits {
@@ -236,22 +236,22 @@ impl Watched {
 
 /// Starts a program: limits and note first, then the program itself.
 fn start(plan: &Plan, note: &Noting) -> Result<Process, DriverError> {
-    let said = |error: io::Error| DriverError(format!("cannot be started: {error}"));
-    let output = plan.log.start(&plan.mark).map_err(said)?;
+    let failed = |error: io::Error| DriverError(format!("cannot be started: {error}"));
+    let output = plan.log.start(&plan.mark).map_err(failed)?;
     let command: Vec<&OsStr> = plan.command.iter().map(OsStr::new).collect();
     let launch = Launch {
         command: &command,
         folder: &plan.folder,
         mark: &plan.mark,
         input: Some(&plan.input),
-        output: (Stdio::from(output.try_clone().map_err(said)?), Stdio::from(output)),
+        output: (Stdio::from(output.try_clone().map_err(failed)?), Stdio::from(output)),
     };
-    let gated = launch.start(None).map_err(said)?;
-    let ready = plan.limits.set(&gated).map_err(said).and_then(|()| note(&gated.process));
+    let gated = launch.start(None).map_err(failed)?;
+    let ready = plan.limits.set(&gated).map_err(failed).and_then(|()| note(&gated.process));
     match ready {
-        Ok(()) => gated.open().map_err(said),
+        Ok(()) => gated.open().map_err(failed),
         Err(error) => {
-            gated.turn_away().map_err(said)?;
+            gated.turn_away().map_err(failed)?;
             Err(error)
         }
     }

@@ -24,10 +24,10 @@ pub(super) struct Task {
     pub(super) asker: Option<oneshot::Sender<Outcome>>,
 }
 
-/// The outcome of an input, for whoever handed it in.
+/// The outcome of an input, for anyone who handed it in.
 pub(super) type Outcome = Result<Committed, HostError>;
 
-/// An answer to somebody outside, kept back until it is durable. Dropped if that never comes.
+/// An answer to an outside caller, withheld until it is durable; dropped if it never is.
 pub(super) type Held = Box<dyn FnOnce() + Send>;
 
 /// What a turn gives the shell at once; the rest leaves by [`ActorRun::release`].
@@ -45,7 +45,7 @@ pub(super) struct Turn {
     pub(super) inputs: [u64; KINDS],
 }
 
-/// What may be told once the facts before `end` are durable.
+/// Answers that may leave once the facts before `end` are durable.
 struct Waiting {
     end: u64,
     facts: Vec<Entry>,

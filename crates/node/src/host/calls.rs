@@ -86,7 +86,7 @@ impl Calls {
         }
     }
 
-    /// Starts what can be started and is still owed; `report` is called on another thread.
+    /// Starts what can be started and is still pending; `report` is called on another thread.
     pub(super) fn start(
         &mut self,
         is_pending: impl Fn(EffectId) -> bool,
@@ -113,7 +113,7 @@ impl Calls {
         self.lane(key.3).running.remove(key);
     }
 
-    /// Forgets what has not been started; it will be owed again.
+    /// Forgets what has not been started; it will be pending again.
     pub(super) fn clear(&mut self) {
         self.begin.waiting.clear();
         self.end.waiting.clear();

@@ -27,10 +27,10 @@ use tokio::sync::oneshot;
 
 use super::actor_run::{ActorRun, Task};
 use super::inbox::Inbox;
-use super::{Card, HostFailure, Part, Synced};
+use super::{ActorInfo, HostFailure, Part, Synced};
 use crate::clock::{Clock as _, VirtualClock};
 use crate::journal::{JournalError, JournalFile, Owner, Writer};
-use crate::transport::Parcel;
+use crate::transport::Packet;
 
 /// A message that is being sent, as far as its fate may depend on it. Actors are numbered by their names.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ pub struct Sending {
     pub kind: &'static str,
 }
 
-/// What becomes of messages.
+/// How messages are delivered.
 pub trait Fate {
     /// How long after `now` each copy arrives; none if the message is lost.
     fn fate(&mut self, sending: Sending, now: Time) -> Vec<Span>;
@@ -54,9 +54,9 @@ pub trait Fate {
 /// What is measured at an instant: by whom, which signal, which value.
 pub type Measured = Vec<(usize, Name, i64)>;
 
-/// What happens in a run, and for how long.
+/// The inputs of a run, and its length.
 #[derive(Clone, Debug)]
-pub struct Programme {
+pub struct RunPlan {
     /// What is measured, and when.
     pub measured: BTreeMap<Time, Measured>,
     /// From then on guests want nothing more, and the run ends when nothing is left to do.
@@ -65,20 +65,20 @@ pub struct Programme {
     pub give_up_at: Time,
 }
 
-/// Why a run cannot go on.
+/// Why a run cannot continue.
 #[derive(Debug, Error)]
 pub enum ConductorError {
     /// An actor cannot start.
-    #[error("{} `{}`: {cause}", card.role, card.name)]
+    #[error("{} `{}`: {cause}", info.role, info.name)]
     Start {
         /// Which one.
-        card: Card,
+        info: ActorInfo,
         /// Why.
         cause: HostFailure,
     },
     /// An actor, or its journal, has failed.
     #[error("{} `{}` has failed", .0.role, .0.name)]
-    Lost(Card),
+    Lost(ActorInfo),
     /// Actors keep each other busy without time passing.
     #[error("at {0} more than {MAX_ROUNDS} rounds passed without an end")]
     Livelock(Time),
@@ -94,28 +94,28 @@ const MAX_ROUNDS: usize = 10_000;
 pub struct Conductor {
     clock: Arc<VirtualClock>,
     fate: Box<dyn Fate>,
-    programme: Programme,
+    plan: RunPlan,
     participants: Vec<Participant>,
     by_id: BTreeMap<ActorId, usize>,
     /// What arrives later, in the order in which it was sent.
-    arrivals: BTreeMap<(Time, u64), (usize, What)>,
+    arrivals: BTreeMap<(Time, u64), (usize, ArrivalInput)>,
     sent: u64,
 }
 
 /// An actor as the conductor sees it.
 struct Participant {
-    card: Card,
+    info: ActorInfo,
     host: Addr<Paced>,
     /// What it is given in the round to come.
-    waiting: Vec<What>,
+    waiting: Vec<ArrivalInput>,
     next: Option<Time>,
     idle: bool,
 }
 
-/// What can arrive.
-enum What {
+/// An input that can arrive.
+enum ArrivalInput {
     Answer(DriverResult),
-    Message(Parcel),
+    Message(Packet),
 }
 
 impl Conductor {
@@ -126,21 +126,21 @@ impl Conductor {
     pub async fn start(
         mut parts: Vec<Part>,
         fate: Box<dyn Fate>,
-        programme: Programme,
+        plan: RunPlan,
     ) -> Result<Self, ConductorError> {
-        parts.sort_by(|a, b| (&a.card.name, a.card.role).cmp(&(&b.card.name, b.card.role)));
+        parts.sort_by(|a, b| (&a.info.name, a.info.role).cmp(&(&b.info.name, b.info.role)));
         let clock = Arc::new(VirtualClock::new());
         let mut participants = Vec::new();
         for part in parts {
-            let card = part.card.clone();
+            let info = part.info.clone();
             let host = Paced::open(part, clock.clone())
-                .map_err(|cause| ConductorError::Start { card: card.clone(), cause })?;
+                .map_err(|cause| ConductorError::Start { info: info.clone(), cause })?;
             let (waiting, host) = (Vec::new(), host.start());
-            participants.push(Participant { card, host, waiting, next: None, idle: true });
+            participants.push(Participant { info, host, waiting, next: None, idle: true });
         }
-        let by_id = participants.iter().enumerate().map(|(index, p)| (p.card.id, index)).collect();
+        let by_id = participants.iter().enumerate().map(|(index, p)| (p.info.id, index)).collect();
         let arrivals = BTreeMap::new();
-        let mut run = Self { clock, fate, programme, participants, by_id, arrivals, sent: 0 };
+        let mut run = Self { clock, fate, plan, participants, by_id, arrivals, sent: 0 };
         for index in 0..run.participants.len() {
             run.participants[index].host.do_send(Given(Input::Start));
             run.round(index, false).await?;
@@ -148,12 +148,12 @@ impl Conductor {
         Ok(run)
     }
 
-    /// Plays until everything has come to its end, or the patience is over.
+    /// Plays until everything has come to its end, or the time limit is reached.
     ///
     /// # Errors
     /// An actor or a journal that fails, or actors that never come to rest.
     pub async fn run(&mut self) -> Result<(), ConductorError> {
-        while let Some(next) = self.next_instant().filter(|next| *next <= self.programme.give_up_at)
+        while let Some(next) = self.next_instant().filter(|next| *next <= self.plan.give_up_at)
             && !self.is_at_rest()
         {
             self.clock.not_before(next);
@@ -171,20 +171,20 @@ impl Conductor {
         for participant in self.participants {
             let (reply, answer) = oneshot::channel();
             participant.host.do_send(Close(reply));
-            hashes.push(answer.await.map_err(|_| ConductorError::Lost(participant.card))??);
+            hashes.push(answer.await.map_err(|_| ConductorError::Lost(participant.info))??);
         }
         Ok(hash_of_run(hashes))
     }
 
     fn is_at_rest(&self) -> bool {
-        self.clock.now() >= self.programme.end
+        self.clock.now() >= self.plan.end
             && self.arrivals.is_empty()
             && self.participants.iter().all(|participant| participant.idle)
     }
 
     fn next_instant(&self) -> Option<Time> {
         let arrival = self.arrivals.first_key_value().map(|((time, _), _)| *time);
-        let measured = self.programme.measured.first_key_value().map(|(time, _)| *time);
+        let measured = self.plan.measured.first_key_value().map(|(time, _)| *time);
         let timers = self.participants.iter().filter_map(|participant| participant.next);
         timers.chain(arrival).chain(measured).min().map(|next| next.max(self.clock.now()))
     }
@@ -192,15 +192,17 @@ impl Conductor {
     /// One instant: rounds until nothing is due any more.
     async fn instant(&mut self) -> Result<(), ConductorError> {
         let now = self.clock.now();
-        let first = self.programme.measured.first_entry().filter(|entry| *entry.key() == now);
+        let first = self.plan.measured.first_entry().filter(|entry| *entry.key() == now);
         let mut measured = first.map(|entry| entry.remove()).unwrap_or_default();
         for _ in 0..MAX_ROUNDS {
             self.take_arrivals(now);
             for participant in &mut self.participants {
                 for what in participant.waiting.drain(..) {
                     match what {
-                        What::Answer(done) => participant.host.do_send(Given(Input::Driver(done))),
-                        What::Message(parcel) => participant.host.do_send(parcel),
+                        ArrivalInput::Answer(done) => {
+                            participant.host.do_send(Given(Input::Driver(done)))
+                        }
+                        ArrivalInput::Message(packet) => participant.host.do_send(packet),
                     }
                 }
             }
@@ -209,8 +211,8 @@ impl Conductor {
             }
             let mut busy = false;
             for index in 0..self.participants.len() {
-                let role = self.participants[index].card.role;
-                let wants_more = role != Role::ServiceManager || now < self.programme.end;
+                let role = self.participants[index].info.role;
+                let wants_more = role != Role::ServiceManager || now < self.plan.end;
                 busy |= self.round(index, wants_more).await?;
             }
             if !busy && self.participants.iter().all(|participant| participant.waiting.is_empty()) {
@@ -225,17 +227,19 @@ impl Conductor {
         let participant = &mut self.participants[index];
         let (reply, answer) = oneshot::channel();
         participant.host.do_send(Round { consult, reply });
-        let Ok(played) = answer.await else {
-            return Err(ConductorError::Lost(participant.card.clone()));
+        let Ok(outcome) = answer.await else {
+            return Err(ConductorError::Lost(participant.info.clone()));
         };
-        (participant.next, participant.idle) = (played.next, played.idle);
-        for left in played.left {
+        (participant.next, participant.idle) = (outcome.next, outcome.idle);
+        for left in outcome.left {
             match left {
                 Left::Message(sequence, outgoing) => self.send(index, sequence, outgoing),
-                Left::Performed(done, after) => self.arrive(index, after, What::Answer(done)),
+                Left::Performed(done, after) => {
+                    self.arrive(index, after, ArrivalInput::Answer(done))
+                }
             }
         }
-        Ok(played.busy)
+        Ok(outcome.busy)
     }
 
     /// Puts a message on its way. One without delay arrives in the next round.
@@ -243,15 +247,15 @@ impl Conductor {
         let Outgoing { to, kind, sealed } = outgoing;
         let Some(&receiver) = self.by_id.get(&to) else { return };
         let sending = Sending { from: index, to: receiver, sequence, kind };
-        let from = self.participants[index].card.id;
+        let from = self.participants[index].info.id;
         for delay in self.fate.fate(sending, self.clock.now()) {
             let sealed = sealed.clone();
-            let parcel = Parcel { from, to, sequence, kind, sealed };
-            self.arrive(receiver, delay, What::Message(parcel));
+            let packet = Packet { from, to, sequence, kind, sealed };
+            self.arrive(receiver, delay, ArrivalInput::Message(packet));
         }
     }
 
-    fn arrive(&mut self, participant: usize, delay: Span, what: What) {
+    fn arrive(&mut self, participant: usize, delay: Span, what: ArrivalInput) {
         if delay == Span::ZERO {
             return self.participants[participant].waiting.push(what);
         }
@@ -271,7 +275,7 @@ impl Conductor {
     }
 }
 
-/// A host without timers: it takes its turn when the conductor says so.
+/// A host without timers: the conductor starts its turns.
 struct Paced {
     part: Part,
     clock: Arc<VirtualClock>,
@@ -279,9 +283,9 @@ struct Paced {
     mapper: AnyMapper,
     writer: Option<Writer>,
     inbox: Inbox,
-    played: Played,
+    outcome: TurnOutcome,
     /// Who waits for the end of the turn.
-    reply: Option<oneshot::Sender<Played>>,
+    reply: Option<oneshot::Sender<TurnOutcome>>,
 }
 
 /// Something for the inbox that is no message.
@@ -290,22 +294,22 @@ struct Given(Input);
 /// The actor is to take its turn.
 struct Round {
     consult: bool,
-    reply: oneshot::Sender<Played>,
+    reply: oneshot::Sender<TurnOutcome>,
 }
 
-/// The run is over.
+/// The run has ended.
 struct Close(oneshot::Sender<Result<Hash, JournalError>>);
 
-/// What came of a turn, once all of it is durable.
+/// The outcome of a turn, once all of it is durable.
 #[derive(Default)]
-struct Played {
+struct TurnOutcome {
     left: Vec<Left>,
     busy: bool,
     next: Option<Time>,
     idle: bool,
 }
 
-/// What left.
+/// What left the actor.
 enum Left {
     Message(Sequence, Outgoing),
     Performed(DriverResult, Span),
@@ -313,39 +317,39 @@ enum Left {
 
 impl Paced {
     fn open(part: Part, clock: Arc<VirtualClock>) -> Result<Self, HostFailure> {
-        let Card { name, role, id } = part.card.clone();
+        let ActorInfo { name, role, id } = part.info.clone();
         let (actor, mapper) = (part.build)()?.into_parts();
         let mut run = ActorRun::new(actor, part.retry_policy);
         let owner = Owner { name, role, id };
         let journal = JournalFile::recover(&part.journal, &owner, |entry| run.replay(entry))?;
         run.recovered();
         let writer = Some(journal.into_writer()?);
-        let (inbox, played) = (Inbox::default(), Played::default());
-        Ok(Self { part, clock, run, mapper, writer, inbox, played, reply: None })
+        let (inbox, outcome) = (Inbox::default(), TurnOutcome::default());
+        Ok(Self { part, clock, run, mapper, writer, inbox, outcome, reply: None })
     }
 
-    /// Tells what left, if all of it may.
+    /// Reports what left the actor, if all of it is durable.
     fn release(&mut self) {
-        let Self { run, part, played, .. } = self;
+        let Self { run, part, outcome, .. } = self;
         run.release(
             self.clock.now(),
             |_, _, _| {},
             |departure| match (departure, &part.driver) {
                 (Departure::Message(sequence, outgoing), _) => {
-                    played.left.push(Left::Message(sequence, outgoing));
+                    outcome.left.push(Left::Message(sequence, outgoing));
                 }
                 (Departure::Call(_, call), Some(driver)) => {
                     let (done, after) = driver.perform(&call);
-                    played.left.push(Left::Performed(done, after));
+                    outcome.left.push(Left::Performed(done, after));
                 }
                 (Departure::Call(..), None) => {}
             },
         );
         let Some(reply) = self.reply.take() else { return };
-        let mut played = std::mem::take(played);
-        played.next = run.next_timeout();
-        played.idle = run.actor().unfinished(1).is_empty();
-        drop(reply.send(played));
+        let mut outcome = std::mem::take(outcome);
+        outcome.next = run.next_timeout();
+        outcome.idle = run.actor().unfinished(1).is_empty();
+        drop(reply.send(outcome));
     }
 }
 
@@ -353,11 +357,11 @@ impl Actor for Paced {
     type Context = Context<Self>;
 }
 
-impl Handler<Parcel> for Paced {
+impl Handler<Packet> for Paced {
     type Result = ();
 
-    fn handle(&mut self, parcel: Parcel, _: &mut Self::Context) {
-        self.inbox.message(parcel);
+    fn handle(&mut self, packet: Packet, _: &mut Self::Context) {
+        self.inbox.message(packet);
     }
 }
 
@@ -388,8 +392,8 @@ impl Handler<Round> for Paced {
             Departure::Message(sequence, outgoing) => Some(Left::Message(sequence, outgoing)),
             Departure::Call(..) => None,
         });
-        self.played.left.extend(repeated);
-        self.played.busy = turn.inputs.iter().any(|&of_kind| of_kind > 0);
+        self.outcome.left.extend(repeated);
+        self.outcome.busy = turn.inputs.iter().any(|&of_kind| of_kind > 0);
         self.reply = Some(reply);
         if turn.facts.is_empty() {
             return self.release();
@@ -411,7 +415,7 @@ impl Handler<Synced> for Paced {
                 self.run.durable(synced.end);
                 self.release();
             }
-            // The conductor hears of it by not being told anything else.
+            // The conductor notices by the missing reply.
             Err(_) => self.reply = None,
         }
     }

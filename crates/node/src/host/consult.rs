@@ -34,10 +34,10 @@ impl Host {
         let (host, mapper_number) = (ctx.address(), self.mappers);
         let decided =
             move |decided| host.do_send(MapperAnswered { mapper: mapper_number, decided });
-        let started = MapperThread::start(&self.part.card.name, mapper, decided);
+        let started = MapperThread::start(&self.part.info.name, mapper, decided);
         self.mapper = started
             .map_err(|cause: io::Error| {
-                error!(actor = %self.part.card.name, %cause, "no thread for the mapper");
+                error!(actor = %self.part.info.name, %cause, "no thread for the mapper");
             })
             .ok();
     }
@@ -60,11 +60,11 @@ impl Host {
         if since.is_none_or(|since| since.elapsed() < self.limits.mapper) {
             return;
         }
-        warn!(actor = %self.part.card.name, after = ?self.limits.mapper, "the mapper does not answer; another one is asked");
+        warn!(actor = %self.part.info.name, after = ?self.limits.mapper, "the mapper does not answer; another one is asked");
         match (self.part.build)() {
             Ok(hosted) => self.start_mapper(hosted.into_parts().1, ctx),
             Err(cause) => {
-                error!(actor = %self.part.card.name, %cause, "the mapper cannot be built")
+                error!(actor = %self.part.info.name, %cause, "the mapper cannot be built")
             }
         }
         if let Some((run, _)) = &mut self.run {
@@ -90,7 +90,7 @@ impl Handler<MapperAnswered> for Host {
                 self.stir(ctx);
             }
             Err(problem) => {
-                debug!(actor = %self.part.card.name, problem, "the mapper failed");
+                debug!(actor = %self.part.info.name, problem, "the mapper failed");
                 ctx.notify_later(MapperRested { mapper: self.mappers }, MAPPER_REST);
             }
         }

@@ -24,7 +24,7 @@ pub(super) enum DiskSpace {
 }
 
 /// Whether a message of this kind begins something new at its receiver. Told by what is written on the
-/// outside: whoever lies about that only has a message taken in that is refused or answered anyway.
+/// outside: anyone who lies about that only has a message taken in that is refused or answered anyway.
 pub(super) fn message_begins(kind: &str) -> bool {
     matches!(kind, "request" | "redeem" | "delegate")
 }
@@ -61,7 +61,7 @@ impl Host {
             Err(JournalError::DiskFull { .. }) => self.become_short(ctx),
             // A disk that does not do even this will say more when it is written to.
             Err(error) => {
-                warn!(actor = %self.part.card.name, %error, "no room is kept back for a full disk");
+                warn!(actor = %self.part.info.name, %error, "no room is kept back for a full disk");
             }
         }
     }
@@ -69,7 +69,7 @@ impl Host {
     /// Releases the reserve to a full disk. Returns whether there was one.
     pub(super) fn use_reserve(&mut self, ctx: &mut Context<Self>) -> bool {
         let given = self.reserve.give_back(&*self.disk).unwrap_or_else(|error| {
-            warn!(actor = %self.part.card.name, %error, "the room that was kept back cannot be used");
+            warn!(actor = %self.part.info.name, %error, "the room that was kept back cannot be used");
             false
         });
         if given {
@@ -79,7 +79,7 @@ impl Host {
     }
 
     fn become_short(&mut self, ctx: &mut Context<Self>) {
-        warn!(actor = %self.part.card.name, "the disk is full: nothing new begins until there is room");
+        warn!(actor = %self.part.info.name, "the disk is full: no new work is accepted until space is free");
         self.disk_space = DiskSpace::Short;
         self.metrics.full.set(1);
         ctx.run_later(LONGEST_SLEEP, Self::check_disk_space);
@@ -88,11 +88,11 @@ impl Host {
     /// Looks now and then whether the disk has room again.
     fn check_disk_space(&mut self, ctx: &mut Context<Self>) {
         if let Err(error) = self.reserve.regain(&*self.disk) {
-            debug!(actor = %self.part.card.name, %error, "still no room");
+            debug!(actor = %self.part.info.name, %error, "still no room");
             ctx.run_later(LONGEST_SLEEP, Self::check_disk_space);
             return;
         }
-        info!(actor = %self.part.card.name, "the disk has room again");
+        info!(actor = %self.part.info.name, "the disk has room again");
         self.disk_space = DiskSpace::Enough;
         self.metrics.full.set(0);
         self.stir(ctx);

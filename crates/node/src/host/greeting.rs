@@ -1,8 +1,8 @@
-//! What a host asks its peers before it does anything: whether they have heard more of its actor than its
-//! journal holds. Then the journal was put back from an older copy, and whatever the actor did from it would
-//! deny what it has said.
+//! What a host asks its peers before it does anything: whether they have received more from its actor than
+//! its journal holds. Then the journal was put back from an older copy, and whatever the actor did from it
+//! would deny what it has said.
 //!
-//! A peer answers with the latest message that the actor itself has signed, so that nobody is stopped by a
+//! A peer answers with the latest message that the actor itself has signed, so that no one is stopped by a
 //! lie. A peer that does not answer is not waited for long.
 
 use std::time::{Duration, Instant};
@@ -15,34 +15,35 @@ use tenure_core::wire::message::Sealed;
 use tracing::{debug, info};
 
 use super::{Host, HostFailure};
-use crate::transport::{Greeting, Says};
+use crate::transport::{Greeting, GreetingKind};
 
 /// How long a host waits for its peers to answer its greeting.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often what was heard of peers is kept.
+/// How often watermarks of peers are stored.
 const KEPT_EVERY: Duration = Duration::from_secs(1);
 
 impl Host {
-    /// Asks all peers within reach what they have heard; until they have answered nothing else is done.
+    /// Asks all reachable peers for their watermarks; nothing else happens until they have answered.
     pub(super) fn greet(&mut self, ctx: &mut Context<Self>) {
         let Some((run, _)) = &self.run else { return };
         let peers: Vec<ActorId> = run.actor().peers().keys().copied().collect();
-        self.awaited = peers.into_iter().filter(|&peer| self.say(peer, Says::Hello)).collect();
+        self.awaited =
+            peers.into_iter().filter(|&peer| self.say(peer, GreetingKind::Hello)).collect();
         if !self.awaited.is_empty() {
             let run = self.runs;
-            ctx.run_later(PATIENCE, move |host, ctx| host.greeting_timed_out(run, ctx));
+            ctx.run_later(TIMEOUT, move |host, ctx| host.greeting_timed_out(run, ctx));
         }
         for peer in std::mem::take(&mut self.greeted_early) {
             self.reply(peer);
         }
     }
 
-    fn say(&self, to: ActorId, says: Says) -> bool {
-        self.transport.greet(Greeting { from: self.part.card.id, to, says })
+    fn say(&self, to: ActorId, says: GreetingKind) -> bool {
+        self.transport.greet(Greeting { from: self.part.info.id, to, says })
     }
 
-    /// Tells a peer the last that was heard of it.
+    /// Sends a peer the newest message received from it.
     fn reply(&mut self, peer: ActorId) {
         let Some((run, _)) = &self.run else {
             self.greeted_early.insert(peer);
@@ -51,22 +52,22 @@ impl Host {
         let watermarks = run.actor().watermarks().of(peer);
         let kept = self.watermarks.of(peer);
         let longest = watermarks.into_iter().chain(kept).max_by_key(|word| word.len);
-        self.say(peer, Says::Watermarks(longest.map(|word| word.sealed.clone())));
+        self.say(peer, GreetingKind::Watermarks(longest.map(|word| word.sealed.clone())));
     }
 
-    /// Has the journal keep what was heard since the last time.
+    /// Stores the watermarks that changed since the last time.
     pub(super) fn save_watermarks(&mut self) {
         let Some((run, writer)) = &self.run else { return };
         let watermarks = run.actor().watermarks().iter();
-        let news = |&(peer, word): &(ActorId, &PeerWatermark)| {
+        let changed = |&(peer, word): &(ActorId, &PeerWatermark)| {
             self.watermarks.of(peer).is_none_or(|kept| kept.len < word.len)
         };
-        let news: Vec<_> =
-            watermarks.filter(news).map(|(peer, word)| (peer, word.clone())).collect();
-        for (peer, word) in &news {
+        let changed: Vec<_> =
+            watermarks.filter(changed).map(|(peer, word)| (peer, word.clone())).collect();
+        for (peer, word) in &changed {
             self.watermarks.record(*peer, word.clone());
         }
-        writer.save_watermarks(news);
+        writer.save_watermarks(changed);
         self.watermarks_saved_at = Instant::now();
     }
 
@@ -85,11 +86,11 @@ impl Host {
         }
         let holds = run.position();
         let actor = run.actor_mut();
-        let said = word.and_then(|word| actor.witnessed_len(word)).unwrap_or(0);
-        if said > holds {
+        let witnessed = word.and_then(|word| actor.witnessed_len(word)).unwrap_or(0);
+        if witnessed > holds {
             let peer =
                 actor.peers().get(&peer).map_or_else(|| peer.to_string(), |p| p.name.to_string());
-            return self.fail(ctx, HostFailure::RolledBack { peer, said, holds });
+            return self.fail(ctx, HostFailure::RolledBack { peer, witnessed, holds });
         }
         self.go_on(ctx);
     }
@@ -98,15 +99,15 @@ impl Host {
         if run != self.runs || self.awaited.is_empty() {
             return;
         }
-        let (actor, silent) = (&self.part.card.name, self.awaited.len());
-        info!(%actor, silent, "goes on without having heard from all peers");
+        let (actor, silent) = (&self.part.info.name, self.awaited.len());
+        info!(%actor, silent, "continues without answers from all peers");
         self.awaited.clear();
         self.go_on(ctx);
     }
 
     fn go_on(&mut self, ctx: &mut Context<Self>) {
         if self.awaited.is_empty() {
-            debug!(actor = %self.part.card.name, "nobody knows of more than the journal holds");
+            debug!(actor = %self.part.info.name, "no peer knows of more than the journal holds");
             self.release(ctx);
             self.stir(ctx);
         }
@@ -118,8 +119,10 @@ impl Handler<Greeting> for Host {
 
     fn handle(&mut self, greeting: Greeting, ctx: &mut Self::Context) {
         match greeting.says {
-            Says::Hello => self.reply(greeting.from),
-            Says::Watermarks(word) => self.receive_watermark(greeting.from, word.as_ref(), ctx),
+            GreetingKind::Hello => self.reply(greeting.from),
+            GreetingKind::Watermarks(word) => {
+                self.receive_watermark(greeting.from, word.as_ref(), ctx)
+            }
         }
     }
 }

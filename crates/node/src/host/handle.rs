@@ -20,19 +20,19 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::actor_run::Task;
 use super::probes::Conditions;
-use super::{Asked, Drain, Drained, Host, Look, Watch};
+use super::{Asked, Drain, Drained, Host, Inspect, Watch};
 
 /// Reaches one host, from any thread.
 #[derive(Clone)]
 pub struct Handle {
-    card: Arc<Card>,
+    info: Arc<ActorInfo>,
     host: Addr<Host>,
     conditions: Conditions,
 }
 
-/// Who an actor is.
+/// An actor's name, role and id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Card {
+pub struct ActorInfo {
     /// Its name.
     pub name: Name,
     /// Its role.
@@ -74,9 +74,9 @@ pub enum HostError {
     Busy(Name),
     /// Its disk is full: it begins nothing new until there is room. Nothing has changed, and it may be tried
     /// again then.
-    #[error("{0} has no room left on its disk: it begins nothing new until there is")]
+    #[error("the disk of {0} is full: no new work is accepted until space is free")]
     DiskFull(Name),
-    /// The actor went down before an answer was durable. Only a look at it tells whether it has changed
+    /// The actor went down before an answer was durable. Only reading it shows whether it has changed
     /// anything.
     #[error("{0} went down before it answered: look before you try again")]
     Unknown(Name),
@@ -95,13 +95,13 @@ pub struct Facts {
 }
 
 impl Handle {
-    pub(crate) fn new(card: Card, host: Addr<Host>, conditions: Conditions) -> Self {
-        Self { card: Arc::new(card), host, conditions }
+    pub(crate) fn new(info: ActorInfo, host: Addr<Host>, conditions: Conditions) -> Self {
+        Self { info: Arc::new(info), host, conditions }
     }
 
     /// Who the actor is.
-    pub fn card(&self) -> &Card {
-        &self.card
+    pub fn info(&self) -> &ActorInfo {
+        &self.info
     }
 
     /// How its live units are.
@@ -117,7 +117,7 @@ impl Handle {
         self.input(Input::Command(command.into())).await
     }
 
-    /// Tells the actor what was measured; answers when that is durable.
+    /// Hands the actor a measurement; returns when it is durable.
     ///
     /// # Errors
     /// As [`command`](Self::command).
@@ -152,7 +152,7 @@ impl Handle {
         look: impl FnOnce(&AnyActor, &Outbox) -> T + Send + 'static,
     ) -> Result<T, HostError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Look(Box::new(move |actor, outbox| {
+        self.send(Inspect(Box::new(move |actor, outbox| {
             let seen = look(actor, outbox);
             Box::new(move || drop(reply.send(seen)))
         })))?;
@@ -190,7 +190,7 @@ impl Handle {
         Host: Handler<M>,
         actix::Context<Host>: ToEnvelope<Host, M>,
     {
-        let name = || self.card.name.clone();
+        let name = || self.info.name.clone();
         self.host.try_send(message).map_err(|error| match error {
             SendError::Full(_) => HostError::Busy(name()),
             SendError::Closed(_) => HostError::Stopped(name()),
@@ -199,13 +199,13 @@ impl Handle {
 
     /// Why an answer did not come.
     fn lost(&self) -> HostError {
-        let name = self.card.name.clone();
+        let name = self.info.name.clone();
         if self.host.connected() { HostError::Unknown(name) } else { HostError::Stopped(name) }
     }
 }
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Handle({} `{}`)", self.card.role, self.card.name)
+        write!(f, "Handle({} `{}`)", self.info.role, self.info.name)
     }
 }

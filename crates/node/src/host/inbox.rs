@@ -9,13 +9,13 @@ use tenure_core::wire::message::{Sealed, Sequence};
 
 use super::actor_run::Task;
 use super::handle::HostError;
-use crate::transport::Parcel;
+use crate::transport::Packet;
 
-/// Inputs by kind. A turn takes drivers' answers by unit and epoch, then messages by sender and sequence, then
-/// what users want and what was measured, as it came.
+/// Inputs by kind. A turn takes drivers' answers by unit and epoch, then messages by sender and sequence,
+/// then what users want and what was measured, as it came.
 #[derive(Default)]
 pub(super) struct Inbox {
-    /// Whether the actor has yet to be told that a life begins.
+    /// Whether the start of a run is still to be delivered.
     begins: bool,
     answers: VecDeque<DriverResult>,
     messages: VecDeque<(ActorId, Sequence, Sealed)>,
@@ -25,7 +25,7 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// A life begins: the actor hears of that before anything else.
+    /// A run begins: the actor processes that before anything else.
     pub(super) fn begin(&mut self) {
         self.begins = true;
     }
@@ -34,8 +34,8 @@ impl Inbox {
         self.answers.push_back(done);
     }
 
-    pub(super) fn message(&mut self, parcel: Parcel) {
-        self.messages.push_back((parcel.from, parcel.sequence, parcel.sealed));
+    pub(super) fn message(&mut self, packet: Packet) {
+        self.messages.push_back((packet.from, packet.sequence, packet.sealed));
     }
 
     pub(super) fn decision(&mut self, decision: Decision) {
@@ -69,7 +69,7 @@ impl Inbox {
     }
 
     /// Throws everything away: messages and drivers' answers come again, and who else waits for an answer
-    /// is told `why` there is none.
+    /// is answered with `why`.
     pub(super) fn refuse(&mut self, why: &HostError) {
         for Task { asker, .. } in std::mem::take(self).others {
             if let Some(asker) = asker {

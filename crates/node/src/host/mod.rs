@@ -6,7 +6,8 @@
 //! 2. the turn's facts go to the journal's thread, and the next turn begins while they are being synced;
 //! 3. when they are durable, and not before, replies, messages, driver calls and answers to users leave.
 //!
-//! When an actor panics or its journal fails, its memory is dropped and it is recovered from the journal. actix would leave it dead.
+//! When an actor panics or its journal fails, its memory is dropped and it is recovered from the journal.
+//! actix would leave it dead.
 
 /// Makes types messages that are not answered: a sender that waits for a result passes a channel.
 macro_rules! messages {
@@ -54,7 +55,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
 pub use calls::Driver;
-pub use handle::{Card, Committed, Facts, Handle, HostError};
+pub use handle::{ActorInfo, Committed, Facts, Handle, HostError};
 pub use probes::{Condition, Conditions};
 
 use self::actor_run::{ActorRun, Held, Task};
@@ -78,7 +79,7 @@ pub type ActorBuilder = Arc<dyn Fn() -> Result<HostedActor, MapperError> + Send 
 #[derive(Clone)]
 pub struct Part {
     /// Who it is.
-    pub card: Card,
+    pub info: ActorInfo,
     /// Builds it.
     pub build: ActorBuilder,
     /// Where its journal is; made if it is not there.
@@ -95,7 +96,7 @@ pub struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The most inputs that wait. Beyond, messages are dropped, as they will be repeated, and users are
-    /// told that it is busy.
+    /// refused as busy.
     pub inbox: usize,
     /// The most inputs of each kind in one turn.
     pub turn: usize,
@@ -107,7 +108,7 @@ pub struct Limits {
     pub probe_every: Duration,
     /// The most probes at a time.
     pub probes: usize,
-    /// The most facts that wait for somebody who follows them.
+    /// The most facts that wait for one follower.
     pub behind: usize,
     /// After how many facts a snapshot is taken, so that a start folds about as many at most.
     pub snapshot: u64,
@@ -146,16 +147,16 @@ pub enum HostFailure {
     /// Its mapper cannot be built.
     #[error(transparent)]
     Mapper(#[from] MapperError),
-    /// Its journal was put back from an older copy: a peer holds its own word for more.
+    /// Its journal was put back from an older copy: a peer has a message that it signed later.
     #[error(
-        "its journal holds {holds} facts, but {peer} has its own signature on what it said when there were \
-         {said}: an older copy was put back. Put back the journal with all its facts"
+        "its journal holds {holds} facts, but {peer} has a message that it signed when there were \
+         {witnessed}: an older copy was put back. Put back the journal with all its facts"
     )]
     RolledBack {
-        /// Who holds its word.
+        /// The peer with that message.
         peer: String,
         /// How many facts there were when it gave its word.
-        said: u64,
+        witnessed: u64,
         /// How many there are.
         holds: u64,
     },
@@ -182,8 +183,8 @@ pub struct Host {
     request_trace: Option<RequestTrace>,
     /// Reports the result of the first opening of the journal.
     ready: Option<oneshot::Sender<Result<(), HostFailure>>>,
-    /// Told when it has given up.
-    given_up: mpsc::UnboundedSender<(Card, HostFailure)>,
+    /// Notified when it has given up.
+    given_up: mpsc::UnboundedSender<(ActorInfo, HostFailure)>,
     run: Option<(ActorRun, Writer)>,
     mapper: Option<MapperThread>,
     /// Numbers mappers, so that a replaced one is not heard any more.
@@ -203,11 +204,11 @@ pub struct Host {
     timer: Option<(Time, SpawnHandle)>,
     watchers: Vec<mpsc::Sender<(u64, Entry)>>,
     draining: Option<oneshot::Sender<Drained>>,
-    /// Peers that have yet to say what they have heard of this actor: nothing is done before.
+    /// Peers whose watermarks of this actor are still outstanding; nothing is done before they answer.
     awaited: BTreeSet<ActorId>,
     /// Peers that asked before the journal was read.
     greeted_early: BTreeSet<ActorId>,
-    /// What peers have said, as the journal keeps it.
+    /// The watermarks of peers, as the journal keeps them.
     watermarks: Watermarks,
     watermarks_saved_at: Instant,
 }
@@ -221,8 +222,8 @@ pub(crate) struct Surroundings {
     pub(crate) metrics: Metrics,
     /// Where the journals are.
     pub(crate) disk: Arc<dyn Disk + Sync>,
-    /// Told when a host has given up.
-    pub(crate) given_up: mpsc::UnboundedSender<(Card, HostFailure)>,
+    /// Notified when a host has given up.
+    pub(crate) given_up: mpsc::UnboundedSender<(ActorInfo, HostFailure)>,
 }
 
 impl Host {
@@ -236,7 +237,7 @@ impl Host {
         let (ready, answer) = oneshot::channel();
         let host = Self::start_in_arbiter(thread, move |_| {
             let Surroundings { limits, clock, transport, metrics, disk, given_up } = around;
-            let metrics = metrics.of(&part.card);
+            let metrics = metrics.of(&part.info);
             let calls = Calls::new(part.driver.clone(), limits.calls);
             let probes = Probes::new(part.driver.clone(), limits.probes, conditions);
             let reserve = Reserve::of(&part.journal);
@@ -292,12 +293,12 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// A user's command or a measurement.
 struct Asked(Task);
 
-/// Somebody wants to look at the actor; the answer is given when what was seen is durable.
-struct Look(Looking);
+/// A read of the actor; it is answered once the state it saw is durable.
+struct Inspect(Inspection);
 
-type Looking = Box<dyn FnOnce(&AnyActor, &Outbox) -> Held + Send>;
+type Inspection = Box<dyn FnOnce(&AnyActor, &Outbox) -> Held + Send>;
 
-/// Somebody wants to follow the facts.
+/// A subscription to the facts.
 struct Watch(oneshot::Sender<Facts>);
 
 /// The host is to stop in good order.
@@ -328,4 +329,4 @@ struct Probed {
     found: Result<Properties, DriverError>,
 }
 
-messages!(Asked, Look, Watch, Drain, TakeTurn, Synced, Performed, Probed);
+messages!(Asked, Inspect, Watch, Drain, TakeTurn, Synced, Performed, Probed);

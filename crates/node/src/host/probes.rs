@@ -1,7 +1,7 @@
 //! Whether live units are as their drivers have left them: each is probed again and again.
 //!
-//! What is found is logged, counted and shown to whoever looks. It changes no lease, and no fact tells of it.
-//! A round takes in the units that are live when it begins; the next one begins when none of them waits any
+//! What is found is logged, counted and shown to anyone who looks. It changes no lease, and no fact records
+//! it. A round covers the units that are live when it begins; the next one begins when none of them waits any
 //! more, so that all get their turn however slow their drivers are.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -35,7 +35,7 @@ pub struct Condition {
     pub found: Result<Properties, DriverError>,
 }
 
-/// How the live units of one actor are; shared with whoever looks.
+/// How the live units of one actor are; shared with anyone who looks.
 #[derive(Clone, Debug, Default)]
 pub struct Conditions(Arc<Mutex<BTreeMap<(ActorId, UnitId), Condition>>>);
 
@@ -152,7 +152,7 @@ impl Probes {
         }
     }
 
-    /// Takes in what was found; whether that is a change, and not the first sight of a unit that is up.
+    /// Records a result; returns whether it is a change, and not the first sight of a unit that is up.
     fn note(&self, subject: &Subject, found: Result<Properties, DriverError>, now: Time) -> bool {
         let mut conditions = self.conditions.all();
         let before = conditions.get(&subject.key()).filter(|old| old.epoch == subject.epoch);
@@ -170,7 +170,7 @@ impl Host {
         let Some((run, _)) = self.run.as_ref().filter(|_| self.draining.is_none()) else {
             return;
         };
-        self.probes.begin(|| Subject::all(run.actor(), self.part.card.id));
+        self.probes.begin(|| Subject::all(run.actor(), self.part.info.id));
         self.metrics.down.set(i64::try_from(self.probes.conditions.down()).unwrap_or(i64::MAX));
         self.probe_next(ctx);
     }
@@ -184,7 +184,7 @@ impl Host {
     fn probed(&mut self, subject: Subject, found: Result<Properties, DriverError>) {
         let Some((run, _)) = &self.run else { return };
         self.metrics.probed(found.is_ok());
-        // The probe of a unit that is being cleaned says nothing about the tenancy that is over.
+        // The probe of a unit that is being cleaned says nothing about the tenancy that has ended.
         if !subject.is_live(run.actor()) {
             return;
         }
@@ -196,7 +196,7 @@ impl Host {
         let Subject { site, unit, lease, .. } = subject;
         let peer = run.actor().peers().get(&site);
         let site: &dyn fmt::Display = peer.map_or(&site, |peer| &peer.name);
-        let (actor, lease) = (&self.part.card.name, lease.map(tracing::field::display));
+        let (actor, lease) = (&self.part.info.name, lease.map(tracing::field::display));
         match error {
             Some(error) => {
                 warn!(%actor, unit = %format!("{site}/{unit}"), lease, %error, "a unit is down")
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_change_is_told_and_its_time_is_kept() {
+    fn only_a_change_is_reported_and_its_time_is_kept() {
         let probes = Probes::new(None, 1, Conditions::default());
         let [subject] = live(1)[..] else { panic!("one") };
         let up = || Ok(Properties::default());

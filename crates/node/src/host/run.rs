@@ -20,14 +20,14 @@ use tracing::{Level, debug, enabled, error, info, warn};
 
 use super::actor_run::{ActorRun, catching};
 use super::disk_space::{DiskSpace, input_begins, message_begins};
-use super::handle::{Card, Facts, HostError};
+use super::handle::{ActorInfo, Facts, HostError};
 use super::request_trace::RequestTrace;
 use super::{
-    Asked, Drain, FIRST_PAUSE, Host, HostFailure, LONGEST_SLEEP, Look, MAX_FAILURES, Performed,
+    Asked, Drain, FIRST_PAUSE, Host, HostFailure, Inspect, LONGEST_SLEEP, MAX_FAILURES, Performed,
     STABLE_RUN, Synced, TakeTurn, Watch,
 };
 use crate::journal::{JournalError, JournalFile, Owner, Past, Snapshots};
-use crate::transport::Parcel;
+use crate::transport::Packet;
 
 impl Actor for Host {
     type Context = Context<Self>;
@@ -52,7 +52,8 @@ impl Actor for Host {
 }
 
 impl Host {
-    /// Reads the journal, takes up what is owed, and goes on; if the disk is full, on what was kept back.
+    /// Reads the journal, takes up what is pending, and continues; if the disk is full, on what was kept
+    /// back.
     fn recover(&mut self, ctx: &mut Context<Self>) -> Result<(), HostFailure> {
         let recovered = self.recover_once(ctx);
         match recovered {
@@ -64,12 +65,12 @@ impl Host {
     }
 
     fn recover_once(&mut self, ctx: &mut Context<Self>) -> Result<(), HostFailure> {
-        let Card { name, role, id } = self.part.card.clone();
+        let ActorInfo { name, role, id } = self.part.info.clone();
         let (actor, mapper) = (self.part.build)()?.into_parts();
         let mut run = ActorRun::new(actor, self.part.retry_policy);
         let owner = Owner { name, role, id };
         let mut request_trace = enabled!(Level::DEBUG).then(|| RequestTrace::new(id));
-        let mut past = Recall::of(&mut run, &mut request_trace);
+        let mut past = Recovery::of(&mut run, &mut request_trace);
         let journal = JournalFile::resume_on(&*self.disk, &self.part.journal, &owner, &mut past)?;
         let (from, latest) = (past.from, past.latest);
         if let Some(custody) = &mut self.part.custody {
@@ -81,7 +82,7 @@ impl Host {
         self.clock.not_before(latest);
         run.recovered();
         (self.runs, self.started_at) = (self.runs + 1, Instant::now());
-        info!(actor = %self.part.card.name, facts, from, "ready");
+        info!(actor = %self.part.info.name, facts, from, "ready");
         self.metrics.begins();
         (self.run, self.request_trace) = (Some((run, writer)), request_trace);
         self.start_mapper(mapper, ctx);
@@ -123,7 +124,7 @@ impl Host {
             Err(panic) => return self.fail(ctx, HostFailure::Panic(panic)),
         };
         for problem in &turn.problems {
-            debug!(actor = %self.part.card.name, %problem);
+            debug!(actor = %self.part.info.name, %problem);
         }
         self.metrics.handled(&turn.inputs);
         self.metrics.repeated.inc_by(turn.repeated.len() as u64);
@@ -160,7 +161,7 @@ impl Host {
                 if let Some(request_trace) = request_trace {
                     let (request, kind) = (request_trace.follow(&entry.fact), entry.fact.kind().0);
                     let request = request.map(tracing::field::display);
-                    debug!(actor = %part.card.name, request, position, kind, "fact");
+                    debug!(actor = %part.info.name, request, position, kind, "fact");
                 }
                 watchers.retain(|watcher| watcher.try_send((position, entry.clone())).is_ok());
             };
@@ -187,10 +188,10 @@ impl Host {
 
     fn send(&self, sequence: Sequence, outgoing: Outgoing) {
         let Outgoing { to, kind, sealed } = outgoing;
-        let from = self.part.card.id;
-        if !self.transport.send(Parcel { from, to, sequence, kind, sealed }) {
+        let from = self.part.info.id;
+        if !self.transport.send(Packet { from, to, sequence, kind, sealed }) {
             self.metrics.dropped.inc();
-            debug!(actor = %self.part.card.name, %to, kind, "a message was dropped");
+            debug!(actor = %self.part.info.name, %to, kind, "a message was dropped");
         }
     }
 
@@ -228,14 +229,14 @@ impl Host {
     pub(super) fn fail(&mut self, ctx: &mut Context<Self>, cause: HostFailure) {
         let Some((_, writer)) = self.run.take() else { return };
         if let Err(error) = writer.close() {
-            warn!(actor = %self.part.card.name, %error, "the journal was not closed in good order");
+            warn!(actor = %self.part.info.name, %error, "the journal was not closed in good order");
         }
         self.unsynced = 0;
         self.mapper = None;
         self.watchers.clear();
         self.awaited.clear();
         self.calls.clear();
-        self.inbox.refuse(&HostError::Busy(self.part.card.name.clone()));
+        self.inbox.refuse(&HostError::Busy(self.part.info.name.clone()));
         self.failures = if self.started_at.elapsed() < STABLE_RUN { self.failures } else { 0 };
         self.restart_later(ctx, cause);
     }
@@ -255,7 +256,7 @@ impl Host {
             return self.give_up(ctx, cause);
         }
         let pause = FIRST_PAUSE * 2_u32.pow(self.failures - 1);
-        warn!(actor = %self.part.card.name, %cause, ?pause, "down; comes back from its journal");
+        warn!(actor = %self.part.info.name, %cause, ?pause, "down; comes back from its journal");
         ctx.run_later(pause, |host, ctx| {
             if let Err(cause) = host.recover(ctx) {
                 host.restart_later(ctx, cause);
@@ -264,9 +265,9 @@ impl Host {
     }
 
     fn give_up(&mut self, ctx: &mut Context<Self>, cause: HostFailure) {
-        error!(actor = %self.part.card.name, %cause, "gives up");
-        self.inbox.refuse(&HostError::Stopped(self.part.card.name.clone()));
-        drop(self.given_up.send((self.part.card.clone(), cause)));
+        error!(actor = %self.part.info.name, %cause, "gives up");
+        self.inbox.refuse(&HostError::Stopped(self.part.info.name.clone()));
+        drop(self.given_up.send((self.part.info.clone(), cause)));
         if let Some(stop) = self.draining.take() {
             drop(stop.send(Ok(())));
         }
@@ -289,7 +290,7 @@ impl Host {
             DiskSpace::Enough => writer.close_with(|| run.actor().snapshot()),
             DiskSpace::Short => writer.close(),
         });
-        info!(actor = %self.part.card.name, "stopped");
+        info!(actor = %self.part.info.name, "stopped");
         drop(stop.send(closed.map_err(Arc::new)));
         ctx.stop();
     }
@@ -306,7 +307,7 @@ fn units_in_hand(hosted: &AnyActor) -> usize {
 }
 
 /// A life that is brought back from its journal.
-struct Recall<'a> {
+struct Recovery<'a> {
     run: &'a mut ActorRun,
     request_trace: &'a mut Option<RequestTrace>,
     /// Behind how many facts the snapshot was.
@@ -314,13 +315,13 @@ struct Recall<'a> {
     latest: Time,
 }
 
-impl<'a> Recall<'a> {
+impl<'a> Recovery<'a> {
     fn of(run: &'a mut ActorRun, request_trace: &'a mut Option<RequestTrace>) -> Self {
         Self { run, request_trace, from: 0, latest: Time::MIN }
     }
 }
 
-impl Past for Recall<'_> {
+impl Past for Recovery<'_> {
     fn restore(&mut self, state: &[u8], position: u64, at: Time) -> Result<(), RestoreError> {
         self.run.restore(state)?;
         (self.from, self.latest) = (position, at);
@@ -339,13 +340,13 @@ impl Past for Recall<'_> {
     }
 }
 
-impl Handler<Parcel> for Host {
+impl Handler<Packet> for Host {
     type Result = ();
 
-    fn handle(&mut self, parcel: Parcel, ctx: &mut Self::Context) {
-        let begins = message_begins(parcel.kind);
+    fn handle(&mut self, packet: Packet, ctx: &mut Self::Context) {
+        let begins = message_begins(packet.kind);
         if self.takes_more() && (self.disk_space == DiskSpace::Enough || !begins) {
-            self.inbox.message(parcel);
+            self.inbox.message(packet);
             self.stir(ctx);
         } else {
             self.metrics.refused.inc();
@@ -357,7 +358,7 @@ impl Handler<Asked> for Host {
     type Result = ();
 
     fn handle(&mut self, Asked(task): Asked, ctx: &mut Self::Context) {
-        let name = || self.part.card.name.clone();
+        let name = || self.part.info.name.clone();
         let begins = input_begins(&task.input) && self.disk_space == DiskSpace::Short;
         let why = match (&self.draining, self.takes_more()) {
             (Some(_), _) => HostError::Stopped(name()),
@@ -374,14 +375,14 @@ impl Handler<Asked> for Host {
     }
 }
 
-impl Handler<Look> for Host {
+impl Handler<Inspect> for Host {
     type Result = ();
 
-    fn handle(&mut self, Look(look): Look, ctx: &mut Self::Context) {
+    fn handle(&mut self, Inspect(look): Inspect, ctx: &mut Self::Context) {
         let Some((run, _)) = &mut self.run else { return };
         match catching(|| look(run.actor(), run.outbox())) {
             Ok(held) => run.after_all(held),
-            Err(panic) => error!(actor = %self.part.card.name, panic, "a question panicked"),
+            Err(panic) => error!(actor = %self.part.info.name, panic, "a question panicked"),
         }
         self.release(ctx);
     }
@@ -446,7 +447,7 @@ impl Handler<Performed> for Host {
         self.metrics.called(done.outcome.is_ok());
         self.calls.answered(&key);
         self.call(ctx);
-        // An answer that finds nobody is not lost: the step is owed still, and asked for again.
+        // An answer without a receiver is not lost: the step is still pending, and is requested again.
         if self.run.is_some() && self.draining.is_none() {
             self.inbox.answer(done);
             self.stir(ctx);
@@ -459,7 +460,7 @@ impl Handler<Drain> for Host {
 
     fn handle(&mut self, Drain(stop): Drain, ctx: &mut Self::Context) {
         self.draining = Some(stop);
-        self.inbox.refuse(&HostError::Stopped(self.part.card.name.clone()));
+        self.inbox.refuse(&HostError::Stopped(self.part.info.name.clone()));
         self.drained(ctx);
     }
 }

@@ -21,8 +21,8 @@ pub enum Damage {
     /// It is not what was written: its checksum is another.
     #[error("it was changed: its checksum does not fit")]
     Checksum,
-    /// It is whole, but it does not go on from the fact before: one of the two was replaced.
-    #[error("it does not go on from the one before: the hash does not fit")]
+    /// It is whole, but it does not continue from the fact before: one of the two was replaced.
+    #[error("it does not follow from the fact before it: the hashes differ")]
     Chain,
     /// A column of its row is not what it should be.
     #[error("its row is malformed: {0}")]
@@ -169,7 +169,7 @@ impl JournalError {
                  peers hold promises made in the rest"
             }
             Self::CutShort { .. } => {
-                "keep the file, look for a copy with all facts; an actor must not go on from a part \
+                "keep the file, look for a copy with all facts; an actor must not continue from a part \
                  of its past"
             }
             Self::LogGone { .. } => {

@@ -28,8 +28,8 @@ const COMMIT_OVERHEAD: u64 = 3 * 4096;
 /// One actor's journal, open for writing: one connection, one lock.
 ///
 /// After the first error of [`append`](Self::append) nothing can be appended any more, and nothing is
-/// tried again: a failed sync may have lost what it did not write, so that only reading the file anew
-/// tells what is in it.
+/// tried again: a failed sync may have lost what it did not write, so that only reopening the file
+/// shows what it holds.
 #[derive(Debug)]
 pub struct JournalFile {
     path: PathBuf,
@@ -183,7 +183,7 @@ impl JournalFile {
         opening.end(disk, path, tip, kept)
     }
 
-    /// Behind how many facts the snapshot is that an opening would go on from; 0 if there is none.
+    /// Position of the snapshot that an opening would start from; 0 if there is none.
     pub fn kept(&self) -> u64 {
         self.kept
     }
@@ -193,7 +193,7 @@ impl JournalFile {
         usize::try_from(self.log_room / 16).unwrap_or(usize::MAX).max(1)
     }
 
-    /// Keeps the state of the actor behind all facts, so that the next opening goes on from it.
+    /// Stores the actor's state after all facts, so that the next opening continues from it.
     ///
     /// # Errors
     /// If it cannot be written. Where the disk is full nothing else is lost by that; after any other error

@@ -58,7 +58,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// An actor that comes back: it is handed a state to go on from, if there is one, and the facts behind it.
+/// An actor that comes back: it is handed a state to continue from, if there is one, and the facts behind it.
 pub trait Past {
     /// Takes the state behind `position` facts, the last of which was made `at` a time.
     ///
@@ -85,8 +85,8 @@ impl Past for HostedActor {
 
 /// Where a journal ends. Two journals with the same head hold the same facts.
 ///
-/// A journal that was put back from an old copy looks sound on its own. Only somebody who remembers a
-/// later head can tell, which is what heads are for.
+/// A journal that was put back from an old copy looks sound on its own. Only a party that remembers a
+/// later head can detect it, which is what heads are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The number of facts.

@@ -22,16 +22,16 @@ const CHUNK: u64 = 10_000;
 
 /// How the file is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sight {
+enum OpenMode {
     /// There is no log: the file is all there is.
     File,
-    /// There is a log, and nobody has the two open: they are read without a file that others would share.
+    /// There is a log, and no process has the two open: they are read without a file that others would share.
     Pair,
     /// As any other process that has it open.
     Shared,
 }
 
-impl Sight {
+impl OpenMode {
     /// Chosen so that reading makes no new file: SQLite makes the log, and what its users share, if they
     /// are not there, and a connection that may not write never takes them away again.
     fn of(disk: &dyn Disk, path: &Path) -> Result<Self, JournalError> {
@@ -48,12 +48,12 @@ impl Sight {
 /// A snapshot as it is found in a file: behind how many facts it is, and what it holds if it is sound.
 pub type Found = (u64, Result<Snapshot, Unfit>);
 
-/// A journal that is open for reading alone. The actor may go on writing it. No file is made or changed,
+/// A journal that is open for reading alone. The actor may continue writing it. No file is made or changed,
 /// but for what those share who have the journal open.
 pub struct Reader<'d> {
     disk: &'d dyn Disk,
     path: PathBuf,
-    view: RefCell<(Sight, Connection)>,
+    view: RefCell<(OpenMode, Connection)>,
     owner: Owner,
 }
 
@@ -171,18 +171,18 @@ impl<'d> Reader<'d> {
                     snapshots::none_beyond(path, connection, &kept, tip.len)
                 })
             };
-            // Every fact so far went on from the one before, so that another look goes on from there.
+            // Every fact so far went on from the one before, so the next read continues from there.
             if stopped.get() || !self.look_again()? {
                 return read.map(|()| tip.head());
             }
         }
     }
 
-    /// Looks anew if somebody has opened the journal for writing since: what was seen may have been
-    /// changed meanwhile. Answers whether it did.
+    /// Rereads if another process has opened the journal for writing since: what was seen may have been
+    /// changed in the meantime. Answers whether it did.
     fn look_again(&self) -> Result<bool, JournalError> {
         let mut view = self.view.borrow_mut();
-        if view.0 == Sight::Shared || Sight::of(self.disk, &self.path)? == view.0 {
+        if view.0 == OpenMode::Shared || OpenMode::of(self.disk, &self.path)? == view.0 {
             return Ok(false);
         }
         *view = look(self.disk, &self.path)?;
@@ -190,7 +190,7 @@ impl<'d> Reader<'d> {
     }
 }
 
-/// All snapshots in one view of the file: its writer may let go of one of them meanwhile.
+/// All snapshots in one view of the file: its writer may let go of one of them in the meantime.
 fn snapshots_in(path: &Path, connection: &Connection) -> Result<Vec<Found>, JournalError> {
     let view = connection.unchecked_transaction();
     let view = view.map_err(|cause| JournalError::sqlite(path, "read", &cause))?;
@@ -198,12 +198,12 @@ fn snapshots_in(path: &Path, connection: &Connection) -> Result<Vec<Found>, Jour
     positions.map(|at| Ok((at, snapshots::load(path, &view, at)?))).collect()
 }
 
-fn look(disk: &dyn Disk, path: &Path) -> Result<(Sight, Connection), JournalError> {
-    let sight = Sight::of(disk, path)?;
+fn look(disk: &dyn Disk, path: &Path) -> Result<(OpenMode, Connection), JournalError> {
+    let sight = OpenMode::of(disk, path)?;
     let connection = match sight {
-        Sight::File => schema::connect_to_file_alone(path, disk.vfs()),
-        Sight::Pair => schema::connect_to_pair(path),
-        Sight::Shared => schema::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, disk.vfs()),
+        OpenMode::File => schema::connect_to_file_alone(path, disk.vfs()),
+        OpenMode::Pair => schema::connect_to_pair(path),
+        OpenMode::Shared => schema::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, disk.vfs()),
     };
     connection
         .map(|connection| (sight, connection))

@@ -11,7 +11,7 @@ use super::JournalError;
 use super::rows::entry_at;
 
 /// The request property that carries the key.
-pub(crate) const KEY: &str = "wish.id";
+pub(crate) const KEY: &str = "request.id";
 
 /// About how much a row adds to a log: the pages that it changes.
 const ROW_OVERHEAD: u64 = 2 * 4096;

@@ -156,7 +156,7 @@ fn row_at<T>(
 }
 
 /// Reads all rows from `tip` on as [`scan`] does, on a thread of its own, and hands their facts to `each`
-/// meanwhile. An error of either is that of the first fact that has one.
+/// in the meantime. An error of either is that of the first fact that has one.
 pub(super) fn scan_ahead(
     path: &Path,
     connection: &mut Connection,
@@ -195,7 +195,7 @@ fn read_ahead(
         batch.push((position, row.decode().map_err(damaged)?));
         if batch.len() == BATCH {
             let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
-            // Nobody takes it any more: a fact was refused, and that is what will be said.
+            // The reader is gone: a fact was refused, and that error is returned.
             let gone = |_| JournalError::damaged(path, position, Damage::Missing);
             batches.send(full).map_err(gone)?;
         }

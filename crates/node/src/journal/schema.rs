@@ -74,7 +74,7 @@ const MIGRATIONS: &[&str] = &[
 ];
 
 /// How long to wait for a reader that is in the way of a checkpoint.
-const PATIENCE: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The newest format.
 pub(super) fn newest() -> i64 {
@@ -92,7 +92,7 @@ pub(super) fn connect(
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
         None => Connection::open_with_flags(path, flags)?,
     };
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "mmap_size", 0)?;
@@ -141,7 +141,7 @@ pub(super) fn connect_to_file_alone(
     connect(Path::new(&uri), flags, vfs)
 }
 
-/// Connects to a file and its log that nobody has open: what would be in a file for all who share them is
+/// Connects to a file and its log that no process has open: what would be in a file for all who share them is
 /// kept in memory, and nothing is locked.
 pub(super) fn connect_to_pair(path: &Path) -> Result<Connection, rusqlite::Error> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, Some("unix-none"))?;
@@ -241,14 +241,14 @@ pub(super) fn owner_of(path: &Path, connection: &Connection) -> Result<Owner, Jo
 }
 
 /// What is known about the write-ahead log. The word in the log itself is a later one than that in the
-/// journal: so a log that somebody else has copied into the journal is told from one that is gone.
+/// journal: so a log that another process copied into the journal is distinguished from a lost one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Log {
     /// The journal was closed: everything is in it.
     Closed = 0,
     /// From here on facts go into the log. Where this is the last word, the log must be there.
     Begins = 1,
-    /// This is in the log: whoever reads it has read the log.
+    /// This is in the log: anyone who reads it has read the log.
     Read = 2,
 }
 

@@ -28,7 +28,7 @@ pub struct Snapshot {
     checksum: u32,
 }
 
-/// What is wrong with a snapshot. It is not used then; nothing is lost by that.
+/// What is wrong with a snapshot. Such a snapshot is skipped; nothing is lost.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unfit {
     /// A row of it is not what it should be, or a piece is missing.
@@ -249,7 +249,7 @@ fn read(
     Ok(if snapshot.state == named { Ok(snapshot) } else { Err(Unfit::State) })
 }
 
-/// Has `past` take the newest snapshot that fits, if one does; answers where to go on from. What is said
+/// Has `past` take the newest snapshot that fits, if one does; answers where to continue from. What is said
 /// against the others is logged.
 pub(super) fn resume(
     path: &Path,

@@ -44,7 +44,7 @@ impl Part {
             Some(number) => file.write_piece(&self.snapshot, number),
             None => file.seal(&self.snapshot),
         };
-        // Whoever waited may have been told to end.
+        // The waiting task may have been cancelled.
         drop(self.done.send(written));
     }
 }

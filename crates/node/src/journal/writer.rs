@@ -13,7 +13,7 @@ use tenure_core::runtime::journal::AppendError;
 use super::snapshotter::{Part, Snapshots, Snapshotter};
 use super::{Head, JournalError, JournalFile};
 
-/// The most appends that wait for the thread. Whoever brings one more waits until there is room.
+/// The most appends that wait for the thread. A further append blocks until there is room.
 const MAX_WAITING: usize = 4096;
 
 /// The most facts in one transaction, unless a single append has more.
@@ -45,13 +45,13 @@ struct Done {
     commits: u64,
 }
 
-/// A journal on its own thread. Whatever waits when a transaction is over goes into the next one, so
+/// A journal on its own thread. Whatever waits when a transaction has ended goes into the next one, so
 /// that the more there is to write the more share a sync; nothing waits for company.
 #[derive(Debug)]
 pub struct Writer {
     /// `None` once it is closed.
     queue: Option<Arc<SyncSender<Work>>>,
-    /// Told to the thread that takes snapshots.
+    /// Sent to the thread that takes snapshots.
     stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<JournalFile>>,
     done: Arc<Mutex<Done>>,
@@ -89,7 +89,7 @@ impl Writer {
 
     /// Queues facts to be appended at `expected`, all or none. `done` is called on the journal thread,
     /// in the order of the appends: with `Ok` once they are durable, else with why they may not be. After
-    /// the first error every later append fails too, until the file is opened anew.
+    /// the first error every later append fails too, until the file is opened again.
     ///
     /// Waits while 4,096 appends are queued; so `done` must not append, and must not wait for anything
     /// that does. If the thread is gone, `done` is called at once, on the thread of the caller.
@@ -188,7 +188,7 @@ fn run(
     file
 }
 
-/// Writes a group in one transaction, as far as its appends go on from each other.
+/// Writes a group in one transaction, as far as its appends continue from each other.
 fn write(file: &mut JournalFile, mut group: Vec<Append>, done: &Mutex<Done>) {
     let mut expected = file.len();
     let fits = |append: &Append| {

@@ -26,12 +26,12 @@ use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::wire::message::Item;
 use tenure_node::clock::{Clock, WallClock};
 use tenure_node::deployment::{Deployment, Down, Running};
-use tenure_node::host::{ActorBuilder, Card, Driver, Handle, HostError, Limits, Part};
+use tenure_node::host::{ActorBuilder, ActorInfo, Driver, Handle, HostError, Limits, Part};
 use tenure_node::journal::{Disk, SystemDisk};
 use tenure_wait::{DEADLINE, eventually_async, in_time};
 
 /// Mostly too long: what is lost in one process is lost by a crash.
-const PATIENCE: RetryPolicy =
+const TIMEOUT: RetryPolicy =
     RetryPolicy { first: Span::from_micros(200_000), longest: Span::from_secs(5) };
 
 /// What is built.
@@ -147,12 +147,12 @@ pub(crate) fn parts(folder: &Path, plans: &Plans) -> Vec<Part> {
             Role::ServiceManager => Some(Arc::new(Driver::Guest(Box::new(Nothing)))),
         };
         Part {
-            card: Card { name: Name::literal(name), role, id: ids[usize::from(index)] },
+            info: ActorInfo { name: Name::literal(name), role, id: ids[usize::from(index)] },
             build: builder(setup, role, plans.clone(), ids[0]),
             journal: folder.join(format!("{name}.journal")),
             driver,
             custody: None,
-            retry_policy: PATIENCE,
+            retry_policy: TIMEOUT,
         }
     };
     (0..3).map(part).collect()
@@ -222,13 +222,13 @@ pub(crate) fn block_on<T>(system: &actix::SystemRunner, test: impl Future<Output
 
 /// A handle by role.
 pub(crate) fn of(running: &Running, role: Role) -> Handle {
-    let mut all = running.handles().filter(|handle| handle.card().role == role);
+    let mut all = running.handles().filter(|handle| handle.info().role == role);
     all.next().expect("an actor of that role").clone()
 }
 
-/// The wish for `units` units for so long from now on.
+/// The request for `units` units for so long from now on.
 pub(crate) fn ask(units: u32, now: Time, duration: Span) -> Ask {
-    let units = NonZeroU32::new(units).expect("a wish for units");
+    let units = NonZeroU32::new(units).expect("a positive number of units");
     Ask {
         broker: None,
         slice: Name::literal("default"),
@@ -254,7 +254,7 @@ pub(crate) fn now() -> Time {
     WallClock::new().now()
 }
 
-/// The word for the state of a guest's lease: empty if it is not known, `down` if nobody is there to tell.
+/// The word for the state of a guest's lease: empty if it is not known, `down` if the actor does not answer.
 pub(crate) async fn state(guest: &Handle, lease: LeaseId) -> String {
     let word = guest.query(move |hosted| {
         let AnyActor::ServiceManager(actor) = hosted else { return String::new() };
@@ -266,7 +266,7 @@ pub(crate) async fn state(guest: &Handle, lease: LeaseId) -> String {
 /// Waits until a lease is in a state.
 ///
 /// # Panics
-/// If it is over instead.
+/// If it has ended instead.
 pub(crate) async fn until(guest: &Handle, lease: LeaseId, wanted: &str) {
     eventually_async(DEADLINE, &format!("lease {lease} to be {wanted}"), async || {
         let is = state(guest, lease).await;

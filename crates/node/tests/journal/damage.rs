@@ -1,4 +1,4 @@
-//! Journals that somebody or something has changed.
+//! Journals that were damaged or altered.
 
 use tenure_node::journal::{Damage, JournalError, Reader};
 

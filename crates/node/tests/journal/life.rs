@@ -203,7 +203,7 @@ fn a_second_opening_is_refused_and_told_who_has_it() {
     place.open().unwrap();
 }
 
-/// The other process of the next test: holds the journal that it is told of until it is killed.
+/// The other process of the next test: holds the given journal until it is killed.
 #[test]
 fn holder() {
     let Some(path) = env::var_os(HELD) else { return };
@@ -213,7 +213,7 @@ fn holder() {
     io::stdin().read_line(&mut String::new()).unwrap();
 }
 
-/// Tells `holder` which journal to hold.
+/// Passes the journal's path to `holder`.
 const HELD: &str = "TENURE_TEST_HELD";
 
 #[test]
@@ -273,12 +273,12 @@ fn heads_tell_an_old_copy_from_the_journal() {
     let old = fs::read(place.path()).unwrap();
     let mut file = place.open().unwrap();
     file.append(5, &facts(5..6)).unwrap();
-    let told: Head = file.head();
+    let head: Head = file.head();
     file.close().unwrap();
     fs::write(place.path(), old).unwrap();
-    // On its own the old copy is as good as any; who was told a later head knows better.
+    // On its own the old copy is as good as any; a party that remembers a later head knows better.
     let back = place.open().unwrap();
-    assert!(back.len() < told.len);
+    assert!(back.len() < head.len);
     let hash_of_then: Hash = in_memory(5).hash();
     assert_eq!(back.hash(), hash_of_then);
 }

@@ -1,4 +1,4 @@
-//! Journals as SQLite files: what is appended is read back, and whatever is wrong is said.
+//! Journals as SQLite files: what is appended is read back, and every defect is reported.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may panic as the test may")]
 

@@ -19,7 +19,7 @@ use crate::parts::{Place, fact, guest, owner};
 
 /// That a guest has asked, under a key.
 fn asked(number: u64, key: &str) -> Entry {
-    let properties = BTreeMap::from([(Name::literal("wish.id"), key.to_owned())]);
+    let properties = BTreeMap::from([(Name::literal("request.id"), key.to_owned())]);
     let item = Item {
         resource: Name::literal("node"),
         units: NonZeroU32::MIN,

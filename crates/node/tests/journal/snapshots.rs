@@ -1,4 +1,4 @@
-//! Snapshots: a start goes on from one if it fits, and from the facts if none does.
+//! Snapshots: a start continues from one if it fits, and from the facts if none does.
 
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
@@ -97,7 +97,7 @@ fn a_start_goes_on_from_the_newest_snapshot() {
     for positions in [&[][..], &[1], &[7], &[3, 7, 20], &[20]] {
         let place = kept(positions, 20);
         assert_eq!(resume(&place).unwrap(), positions.last().copied().unwrap_or(0));
-        // It goes on where it was.
+        // It continues where it was.
         let (mut file, _) = resume_with(&place, Span::SECOND).unwrap();
         file.append(20, &facts(20..23)).unwrap();
         file.close().unwrap();

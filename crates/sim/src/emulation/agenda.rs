@@ -1,4 +1,4 @@
-//! Which members of a run have something to do, so that nobody else is visited.
+//! Which members of a run have something to do, so that no other is visited.
 
 use std::collections::BTreeSet;
 
@@ -59,7 +59,7 @@ impl Agenda {
         due.into_iter()
     }
 
-    /// The same, for a round that begins: each of them is visited and [planned](Self::plan) anew.
+    /// The same, for a round that begins: each of them is visited and [planned](Self::plan) again.
     pub(super) fn take_due(&mut self, now: Time) -> Vec<usize> {
         let due = self.due(now).collect();
         self.called.clear();
@@ -97,7 +97,7 @@ mod tests {
         agenda.call(2);
         assert_eq!(agenda.next(), Some(at(5)));
         assert_eq!(agenda.take_due(at(5)), [0, 2, 3]);
-        // Whoever is not planned anew is still due.
+        // A member that is not planned again is still due.
         agenda.plan(0, None);
         agenda.plan(3, Some(at(9)));
         assert_eq!((agenda.take_due(at(5)), agenda.next()), (Vec::new(), Some(at(7))));

@@ -1,7 +1,7 @@
-//! A run that goes on from journals.
+//! A run that continues from journals.
 //!
 //! What is volatile in a run follows from its facts: a message was sent, and a driver called, when the fact
-//! that owes it was decided, and every draw of chance has a name. So what was on its way at an instant
+//! that caused it was decided, and every draw of chance has a name. So what was on its way at an instant
 //! is worked out from when it left.
 
 use std::collections::BTreeMap;
@@ -17,12 +17,12 @@ use tenure_core::runtime::outbox::{Outbox, Outgoing};
 use tenure_core::service_manager::facts as sm;
 use tenure_core::wire::message::{Envelope, Sequence};
 
-use super::{Emulation, EmulationError, What};
-use crate::fork::{ForkError, may_be_a_wish};
-use crate::network::Parcel;
+use super::{Emulation, EmulationError, EventInput};
+use crate::fork::{ForkError, may_be_a_request};
+use crate::network::Packet;
 use crate::participants::Member;
 
-/// How much of the past is kept at least before that which nobody waits for is dropped.
+/// How much of the past is kept at least before facts that nothing waits for are dropped.
 const MANY: usize = 4096;
 
 /// What a member has begun.
@@ -37,7 +37,7 @@ struct Begun {
     room: usize,
 }
 
-/// A message that is owed and has arrived before.
+/// A message that is pending and has arrived before.
 struct Asked {
     from: usize,
     to: usize,
@@ -46,8 +46,8 @@ struct Asked {
 }
 
 impl Emulation<'_> {
-    /// Goes on at `at` from the facts of each member. If they are of an `emulated` run on this very stage,
-    /// what was on its way then arrives to the instant; else everything owed is sent anew, as after a
+    /// Continues at `at` from the facts of each member. If they are of an `emulated` run on this very stage,
+    /// what was on its way then arrives to the instant; else everything pending is sent again, as after a
     /// crash.
     pub(crate) fn resume(
         &mut self,
@@ -56,7 +56,7 @@ impl Emulation<'_> {
         emulated: bool,
     ) -> Result<(), ForkError> {
         self.now = at;
-        // Needs are told by scripts.
+        // Scripts supply the demand.
         self.next_step = usize::MAX;
         let mut asked = Vec::new();
         for (index, past) in pasts.iter().enumerate() {
@@ -80,7 +80,7 @@ impl Emulation<'_> {
         Ok(self.instant()?)
     }
 
-    /// How many wishes of users there was no lease for.
+    /// How many requests of users there was no lease for.
     pub(crate) fn dropped(&self) -> u64 {
         self.members.iter().map(|member| member.script.dropped()).sum()
     }
@@ -96,7 +96,7 @@ impl Emulation<'_> {
         self.members.iter().flat_map(of).collect()
     }
 
-    /// Takes in the facts of a member, and answers what it has begun.
+    /// Adds the facts of a member, and returns what it has begun.
     fn recall(&mut self, index: usize, past: &[Entry]) -> Result<Begun, ForkError> {
         let outbox = self.members[index].host.outbox().alike();
         let (sent, called) = (BTreeMap::new(), Vec::new());
@@ -156,25 +156,25 @@ impl Emulation<'_> {
         }
     }
 
-    /// Drops what is owed no more and has arrived.
+    /// Drops what is pending no more and has arrived.
     fn forget(&self, index: usize, begun: &mut Begun) {
         let actor = self.members[index].host.actor();
         begun.called.retain(|(id, ..)| actor.is_pending(*id));
         begun.sent.retain(|id, (envelope, times)| {
             let to = self.by_id.get(&envelope.header.to);
-            let parcel = to.map(|&to| parcel(index, to, *id, envelope.message.kind()));
-            let flies = |parcel| {
-                let mut arrivals = times.iter().flat_map(|at| self.arrivals_of(parcel, *at));
+            let packet = to.map(|&to| packet(index, to, *id, envelope.message.kind()));
+            let flies = |packet| {
+                let mut arrivals = times.iter().flat_map(|at| self.arrivals_of(packet, *at));
                 arrivals.any(|at| at > self.now)
             };
-            actor.is_pending(*id) || parcel.is_some_and(flies)
+            actor.is_pending(*id) || packet.is_some_and(flies)
         });
         begun.room = MANY + 2 * (begun.sent.len() + begun.called.len());
     }
 
     /// When the copies arrive of what is sent at `sent`.
-    fn arrivals_of(&self, parcel: Parcel, sent: Time) -> impl Iterator<Item = Time> {
-        self.network.fate(parcel, sent).into_iter().map(move |takes| sent.plus(takes))
+    fn arrivals_of(&self, packet: Packet, sent: Time) -> impl Iterator<Item = Time> {
+        self.network.fate(packet, sent).into_iter().map(move |takes| sent.plus(takes))
     }
 
     /// A driver was called at `since`.
@@ -184,10 +184,10 @@ impl Emulation<'_> {
         let Call { unit, epoch, step, lease, .. } = call;
         let done = DriverResult { unit, epoch, step, lease, outcome: answer.outcome };
         let left = since.plus(answer.after).since(self.now).max(Span::ZERO);
-        self.arrive(index, left, What::Answer(done));
+        self.arrive(index, left, EventInput::Answer(done));
     }
 
-    /// Sends what is owed as if for the first time.
+    /// Sends what is pending as if for the first time.
     fn send_anew(&mut self, index: usize, sent: BTreeMap<EffectId, (Box<Envelope>, Vec<Time>)>) {
         for (id, (envelope, _)) in sent {
             if self.members[index].host.actor().is_pending(id) {
@@ -199,7 +199,7 @@ impl Emulation<'_> {
     }
 
     /// Brings messages where they are by now: repeated as often as they were, arrived or on their way.
-    /// Answers those that are owed and have arrived.
+    /// Answers those that are pending and have arrived.
     fn sent_since(
         &mut self,
         index: usize,
@@ -223,10 +223,11 @@ impl Emulation<'_> {
         for (id, outgoing, at) in sendings {
             let Some(&to) = self.by_id.get(&outgoing.to) else { continue };
             let arrivals: Vec<Time> =
-                self.arrivals_of(parcel(index, to, id, outgoing.kind), at).collect();
+                self.arrivals_of(packet(index, to, id, outgoing.kind), at).collect();
             for arrival in arrivals {
                 if arrival > now {
-                    let what = What::Message(self.members[index].id, id, outgoing.sealed.clone());
+                    let what =
+                        EventInput::Message(self.members[index].id, id, outgoing.sealed.clone());
                     self.arrive(to, arrival.since(now), what);
                 } else if self.members[index].host.actor().is_pending(id) {
                     let new = || {
@@ -240,7 +241,7 @@ impl Emulation<'_> {
         asked.into_values().collect()
     }
 
-    /// Has the answer to a message on its way, if it was given and has not arrived: whoever is asked again
+    /// Has the answer to a message on its way, if it was given and has not arrived: anyone who is asked again
     /// gives the same answer, and says with it when its cause became a fact.
     fn answers_since(&mut self, asked: &Asked) -> Result<(), ForkError> {
         let Asked { from, to, outgoing, arrived } = asked;
@@ -260,12 +261,13 @@ impl Emulation<'_> {
             let repeated = arrived.iter().copied().filter(|at| *at > reply.header.at);
             let sealed = self.seal(*to, reply);
             for at in caused.into_iter().chain(repeated) {
-                let parcel = parcel(*to, *from, reply.header.sequence, sealed.kind);
+                let packet = packet(*to, *from, reply.header.sequence, sealed.kind);
                 let flying: Vec<Time> =
-                    self.arrivals_of(parcel, at).filter(|at| *at > self.now).collect();
+                    self.arrivals_of(packet, at).filter(|at| *at > self.now).collect();
                 for arrival in flying {
                     let sender = self.members[*to].id;
-                    let what = What::Message(sender, reply.header.sequence, sealed.sealed.clone());
+                    let what =
+                        EventInput::Message(sender, reply.header.sequence, sealed.sealed.clone());
                     self.arrive(*from, arrival.since(self.now), what);
                 }
             }
@@ -274,8 +276,8 @@ impl Emulation<'_> {
     }
 }
 
-fn parcel(from: usize, to: usize, sequence: Sequence, kind: &'static str) -> Parcel {
-    Parcel { from, to, sequence, kind }
+fn packet(from: usize, to: usize, sequence: Sequence, kind: &'static str) -> Packet {
+    Packet { from, to, sequence, kind }
 }
 
 /// Where the facts end that were decided with the one at `start`, before anything left: those of one
@@ -287,7 +289,7 @@ fn end_of_call(past: &[Entry], start: usize) -> usize {
     let answered =
         |entry: &Entry| matches!(&entry.fact, Fact::ServiceManager(sm::Fact::MapperAnswered(_)));
     let Some(answer) = facts.iter().position(answered) else { return start + of_instant };
-    let wishes =
-        facts[..answer].iter().rev().take_while(|entry| may_be_a_wish(&entry.fact)).count();
-    if wishes < answer { start + answer - wishes } else { start + answer + 1 }
+    let requests =
+        facts[..answer].iter().rev().take_while(|entry| may_be_a_request(&entry.fact)).count();
+    if requests < answer { start + answer - requests } else { start + answer + 1 }
 }

@@ -40,13 +40,13 @@ pub struct Outcome {
     pub units: u64,
     /// Of which type; several are named one after another.
     pub resource: String,
-    /// What was said to it.
+    /// How it was answered.
     pub verdict: RequestVerdict,
     /// The leases that it became.
     pub leases: Vec<Lease>,
 }
 
-/// What was said to a request.
+/// How a request was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestVerdict {
     /// Nothing yet.

@@ -1,9 +1,6 @@
-//! How long drivers and messages of a live deployment took, as its journals tell it.
+//! How long drivers and messages of a live deployment took, according to its journals.
 
-#![allow(
-    clippy::wildcard_enum_match_arm,
-    reason = "most facts tell nothing about how long something took"
-)]
+#![allow(clippy::wildcard_enum_match_arm, reason = "most facts do not show how long anything took")]
 
 use std::collections::BTreeMap;
 
@@ -84,14 +81,14 @@ fn middle(mut times: Vec<Span>) -> Span {
     times.get(times.len() / 2).copied().unwrap_or(Span::ZERO)
 }
 
-type IsIt = Box<dyn Fn(&Call) -> bool>;
+type CallPredicate = Box<dyn Fn(&Call) -> bool>;
 
 /// Which step a fact is the end of, and how it went.
-fn done(fact: &Fact) -> Option<(IsIt, Outcome)> {
-    let at_site = |unit, epoch, step| -> IsIt {
+fn done(fact: &Fact) -> Option<(CallPredicate, Outcome)> {
+    let at_site = |unit, epoch, step| -> CallPredicate {
         Box::new(move |call| (call.unit, call.epoch, call.step) == (unit, epoch, step))
     };
-    let at_guest = |lease, unit, step| -> IsIt {
+    let at_guest = |lease, unit, step| -> CallPredicate {
         Box::new(move |call| (call.lease, call.unit, call.step) == (lease, unit, step))
     };
     let failed = |error: &String| Err(DriverError(error.clone()));

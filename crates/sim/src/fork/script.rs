@@ -1,9 +1,6 @@
 //! External inputs of actors, taken from their journals and replayed in a branch.
 
-#![allow(
-    clippy::wildcard_enum_match_arm,
-    reason = "facts that nobody outside has brought about are none of a script's"
-)]
+#![allow(clippy::wildcard_enum_match_arm, reason = "facts without an outside cause are not inputs")]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
@@ -144,13 +141,13 @@ impl Script {
         self.numbers.iter().map(|(&recorded, &here)| (here, recorded))
     }
 
-    /// How many wishes there was no lease for.
+    /// How many requests there was no lease for.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
 }
 
-/// How many leases a request has become, if this is the fact that says so.
+/// How many leases a request has become, if this is the fact that decides it.
 fn granted(fact: &Fact) -> Option<(u64, u16)> {
     match fact {
         Fact::ServiceManager(sm::Fact::Granted(fact)) => {
@@ -176,8 +173,8 @@ impl Known {
     }
 }
 
-/// What the actor was told after its first `cut` facts. With `users`, wishes are told apart from what its
-/// mapper decided; else there were none.
+/// The inputs of the actor after its first `cut` facts. With `users`, requests are distinguished from what
+/// its mapper decided; else there were none.
 pub(super) fn recorded_inputs(
     hosted: &mut HostedActor,
     facts: &[Entry],
@@ -188,7 +185,7 @@ pub(super) fn recorded_inputs(
     let mut known = Known::default();
     let mut position = 0;
     while position < facts.len() {
-        let run = if users { run_of_wishes(&facts[position..]) } else { 0 };
+        let run = if users { run_of_requests(&facts[position..]) } else { 0 };
         let of_mapper = match run {
             0 => 0,
             _ => decided(hosted, facts, position, run).map_err(|(at, bad)| (at as u64, bad))?,
@@ -218,14 +215,14 @@ pub(super) fn recorded_inputs(
     Ok(recorded_inputs)
 }
 
-/// How many facts from the first on may be wishes, of a user or the mapper, of one instant.
-fn run_of_wishes(facts: &[Entry]) -> usize {
+/// How many facts from the first on may be requests, of a user or the mapper, of one instant.
+fn run_of_requests(facts: &[Entry]) -> usize {
     let Some(first) = facts.first() else { return 0 };
-    facts.iter().take_while(|entry| entry.at == first.at && may_be_a_wish(&entry.fact)).count()
+    facts.iter().take_while(|entry| entry.at == first.at && may_be_a_request(&entry.fact)).count()
 }
 
 /// Whether a fact may be what a service manager's mapper or its user wanted.
-pub(crate) fn may_be_a_wish(fact: &Fact) -> bool {
+pub(crate) fn may_be_a_request(fact: &Fact) -> bool {
     let Fact::ServiceManager(fact) = fact else { return false };
     match fact {
         sm::Fact::Asked(_)
@@ -280,7 +277,7 @@ fn would_decide(hosted: &HostedActor, at: Time, facts: &[Entry]) -> bool {
         && facts.len() - asks - extensions == decision.closes.len()
 }
 
-/// A fact as a user's wish; what only time has brought is none.
+/// A fact as a user's request; what only time has brought is none.
 fn user_command(entry: &Entry, known: &Known) -> Option<RecordedInput> {
     let Fact::ServiceManager(fact) = &entry.fact else { return None };
     match fact {

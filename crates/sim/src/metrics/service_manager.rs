@@ -153,7 +153,8 @@ impl Guest {
         match lease.phase {
             Phase::Redeeming => self.never_had.push((id, lease.ticket)),
             Phase::Closing => {
-                self.unanswered.push(format!("lease {id} was given back, its site never said so"));
+                self.unanswered
+                    .push(format!("lease {id} was given back, its site never confirmed it"));
             }
             Phase::Crediting => {
                 self.unanswered.push(format!("the receipts of lease {id} were never taken"));

@@ -1,4 +1,4 @@
-//! How long something takes: always the same, or drawn anew each time.
+//! How long something takes: always the same, or drawn again each time.
 
 use std::fmt;
 
@@ -98,7 +98,7 @@ fn not_negative<E: de::Error>(span: Span) -> Result<Span, E> {
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Word {
+enum Family {
     Uniform,
     Normal,
     Measured,
@@ -106,7 +106,7 @@ enum Word {
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Bell {
+struct NormalDelay {
     mean: NotNegative,
     deviation: NotNegative,
 }
@@ -134,7 +134,7 @@ impl<'de> Visitor<'de> for Read {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Delay, A::Error> {
         let law = match map.next_key()? {
-            Some(Word::Uniform) => {
+            Some(Family::Uniform) => {
                 let (low, high): (NotNegative, NotNegative) = map.next_value()?;
                 if low.0 > high.0 {
                     let (low, high) = (low.0, high.0);
@@ -144,11 +144,11 @@ impl<'de> Visitor<'de> for Read {
                 }
                 Law::Uniform { low: low.0, high: high.0 }
             }
-            Some(Word::Normal) => {
-                let Bell { mean, deviation } = map.next_value()?;
+            Some(Family::Normal) => {
+                let NormalDelay { mean, deviation } = map.next_value()?;
                 Law::Normal { mean: mean.0, deviation: deviation.0 }
             }
-            Some(Word::Measured) => {
+            Some(Family::Measured) => {
                 let spans: Vec<NotNegative> = map.next_value()?;
                 if spans.is_empty() {
                     return Err(de::Error::custom("a table of measured delays must not be empty"));
@@ -157,7 +157,7 @@ impl<'de> Visitor<'de> for Read {
             }
             None => return Err(de::Error::invalid_length(0, &self)),
         };
-        if map.next_key::<Word>()?.is_some() {
+        if map.next_key::<Family>()?.is_some() {
             return Err(de::Error::custom("a delay is uniform, normal or measured, not several"));
         }
         Ok(Delay(law))

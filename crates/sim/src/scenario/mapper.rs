@@ -42,7 +42,7 @@ impl Scenario {
 }
 
 impl Scenario {
-    /// The first request of a `static` mapper that can never be met: nobody would want to learn that from
+    /// The first request of a `static` mapper that can never be met: no user should learn that from
     /// the refusals of a month.
     pub(super) fn impossible_request(&self) -> Result<(), ConfigError> {
         for manager in self.service_managers.values().filter(|m| m.mapper.name == "static") {

@@ -2,7 +2,7 @@
 //!
 //! [`parse`] reads a TOML file, applies the overrides of a command line, and gives one [`Scenario`]
 //! for each point of its sweep, with every default filled in and everything checked. What is wrong is
-//! told by a [`ConfigError`], with its place in the file.
+//! reported as a [`ConfigError`], with its place in the file.
 
 mod delay;
 mod file;
@@ -53,7 +53,7 @@ pub struct Scenario {
     pub signatures: Scheme,
     /// The bound on the skew between two clocks.
     pub margin: Span,
-    /// What becomes of messages.
+    /// How messages are delivered.
     pub network: Network,
     /// The sites; at least one.
     pub sites: BTreeMap<Name, Site>,
@@ -63,7 +63,7 @@ pub struct Scenario {
     pub service_managers: BTreeMap<Name, ServiceManager>,
 }
 
-/// What becomes of messages between actors.
+/// How messages are delivered between actors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     /// How long a message takes.
@@ -128,7 +128,7 @@ pub struct ServiceManager {
     pub join: Delay,
     /// How long a unit takes to leave the service.
     pub leave: Delay,
-    /// How long before the end of a lease its units are told to leave; zero drops them at the end.
+    /// How long before the end of a lease its units begin to leave; zero drops them at the end.
     pub leave_before: Span,
     /// How many units its demand asks for at its peak.
     pub peak: u32,

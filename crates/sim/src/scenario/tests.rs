@@ -233,7 +233,7 @@ fn a_sweep_reaches_any_key() {
 const ERRORS: &str = include_str!("errors.txt");
 
 #[test]
-fn errors_tell_where_they_are_and_what_to_do() {
+fn errors_show_where_they_are_and_what_to_do() {
     for case in ERRORS.split("\n\n") {
         let lines = || case.lines().filter(|line| !line.starts_with('#'));
         let marked = |mark| lines().filter_map(move |line| line.strip_prefix(mark));

@@ -26,7 +26,7 @@ pub(super) enum Act {
     Visit,
     /// A guest's user commands something.
     Command(usize, Command),
-    /// Somebody is stopped and started again in good order.
+    /// A participant is stopped and started again in good order.
     Restart,
     /// A site gets more units.
     Stock,
@@ -36,7 +36,7 @@ pub(super) enum Act {
     BurstEnds(Span),
     /// A family strikes.
     Strike(Family),
-    /// A dishonest guest closes a lease of its own, and does not tell its actor.
+    /// A dishonest guest closes a lease of its own, and bypasses its actor.
     Betray(usize, LeaseId),
 }
 
@@ -61,7 +61,7 @@ fn strikes(family: Family) -> u32 {
         Family::Crash => 50,
         Family::Pause => 12,
         Family::Twin => 8,
-        Family::BrokerCrime | Family::GuestCrime => 80,
+        Family::DishonestBroker | Family::DishonestGuest => 80,
         Family::Loss
         | Family::Duplication
         | Family::Delay
@@ -167,8 +167,8 @@ impl World {
             Family::Crash => self.set_trap(),
             Family::Pause => self.pause(),
             Family::Twin => self.second_instance(),
-            Family::BrokerCrime => self.broker_crime(),
-            Family::GuestCrime => self.guest_crime(),
+            Family::DishonestBroker => self.dishonest_broker(),
+            Family::DishonestGuest => self.dishonest_guest(),
             Family::Loss
             | Family::Duplication
             | Family::Delay
@@ -278,7 +278,7 @@ impl World {
         if self.participants[who].host.is_some() { self.hold(who, takes) } else { Ok(()) }
     }
 
-    /// Somebody starts an actor a second time: it reads the journal, writes to it, and is then stopped. The
+    /// An actor is started a second time: it reads the journal, writes to it, and is then stopped. The
     /// first one finds out when it appends next.
     fn second_instance(&mut self) -> Result<(), Violation> {
         let who = self.somebody(Family::Twin);
@@ -306,7 +306,7 @@ impl World {
             let participant = &mut self.participants[who];
             (participant.trap, participant.loops) = (None, 0);
             participant.clock.set(now, Span::ZERO, 0);
-            // Whoever was told a time that has yet to come starts anew, as its operator would have it.
+            // A participant that saw a time in the future is restarted, as its operator would do.
             let ahead = participant.time(now) > now;
             let halted = participant.busy.is_some() || participant.doubled;
             if participant.host.is_some() && (halted || ahead) {
@@ -324,7 +324,7 @@ impl World {
         (0..self.participants.len()).filter(|&who| self.participants[who].role == role).collect()
     }
 
-    /// A guest is told to do something later.
+    /// Schedules a command for a guest.
     pub(super) fn command(&mut self, at: Time, who: usize, command: impl Into<Command>) {
         self.later(at, Event::Act(Act::Command(who, command.into())));
     }

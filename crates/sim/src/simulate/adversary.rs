@@ -54,7 +54,7 @@ impl World {
 
     /// The dishonest see every message; tickets are not secret.
     pub(super) fn observe(&mut self, envelope: &Envelope) {
-        if !self.setting.has(Family::BrokerCrime) && !self.setting.has(Family::GuestCrime) {
+        if !self.setting.has(Family::DishonestBroker) && !self.setting.has(Family::DishonestGuest) {
             return;
         }
         let observed = &mut self.observed;
@@ -88,7 +88,7 @@ impl World {
         (sequence, Envelope { header, message }.seal(&mut credentials))
     }
 
-    /// Sends bytes of somebody's making.
+    /// Sends forged bytes.
     fn send_bytes(&mut self, who: usize, to: ActorId, bytes: Vec<u8>) {
         self.observed.serial += 1;
         let sequence = Sequence { position: (1 << 40) + self.observed.serial, index: 0 };
@@ -111,10 +111,10 @@ fn reworded(real: &SignedLink, words: &SignedLink) -> Option<SignedLink> {
 
 /// Whether the time has come when the dishonest are all that is wrong.
 pub(super) fn goes_on(family: Family, healed: bool) -> bool {
-    !healed || matches!(family, Family::BrokerCrime | Family::GuestCrime)
+    !healed || matches!(family, Family::DishonestBroker | Family::DishonestGuest)
 }
 
-/// Until when the dishonest go on after everything else is well.
+/// How long dishonest participants continue after all faults are healed.
 pub(super) fn last(heal: Time, term: Span) -> Time {
     heal.plus(term.times(3))
 }

@@ -119,7 +119,7 @@ faults! {
     Twin = "twin" {
         Fenced = "second instance fenced",
     }
-    /// Drivers do not do what they are told, or say what is not so.
+    /// Drivers fail to act, or report falsely.
     Driver = "driver" {
         Fails = "driver fails",
         Hangs = "driver hangs",
@@ -135,11 +135,11 @@ faults! {
         MapperLate = "mapper late",
         MapperDead = "mapper dead",
         Nonsense = "mapper talks nonsense",
-        Greedy = "mapper sells the same to everybody",
+        Greedy = "mapper sells the same units to every request",
         OldRound = "mapper answers an old round",
     }
     /// One broker breaks the rules.
-    BrokerCrime = "dishonest broker" {
+    DishonestBroker = "dishonest broker" {
         OverIssue = "broker over-issues",
         FromClosed = "broker cuts from an old delegation",
         Equivocates = "broker equivocates",
@@ -149,7 +149,7 @@ faults! {
         Conditions = "broker adds conditions",
     }
     /// One guest breaks the rules.
-    GuestCrime = "dishonest guest" {
+    DishonestGuest = "dishonest guest" {
         RedeemsTwice = "guest redeems twice",
         Stolen = "guest shows a stolen ticket",
         Intercepts = "guest shows a ticket before its holder",

@@ -57,7 +57,7 @@ impl World {
         self.later(now.plus(after), Event::Decision { to: who, decision });
     }
 
-    /// Everybody's mapper is asked once more about what is open.
+    /// Every mapper is asked once more about what is open.
     pub(super) fn ask_mappers(&mut self) {
         for who in 0..self.participants.len() {
             if let Some(host) = &mut self.participants[who].host {
@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// A broker's mapper that gives everybody the first units there are, whoever has them already.
+    /// A broker's mapper that grants every request the first units, whether or not they are sold.
     fn greedy(&self, who: usize) -> Option<Input> {
         let participant = &self.participants[who];
         let Some(AnyActor::Broker(actor)) = participant.actor() else {
@@ -170,7 +170,7 @@ fn odd_extension(sampler: &mut Sampler, term: Span) -> Extend {
     Extend { lease: odd_lease(sampler), duration, reason: String::new() }
 }
 
-/// A wish that no service manager may send: too many items, too short, or the wrong way round.
+/// A request that no service manager may send: too many items, too short, or the wrong way round.
 pub(super) fn odd_ask(sampler: &mut Sampler, now: Time, term: Span) -> Ask {
     let item = Item {
         resource: Name::literal("node"),

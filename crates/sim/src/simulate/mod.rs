@@ -98,7 +98,7 @@ impl Outcome {
 /// Runs one seed.
 pub fn run(seed: u64, options: &Options) -> Outcome {
     let mut world = begin(seed, options);
-    // Whoever panics is an actor that is wrong; the seed must still be told.
+    // A panic is a defect of an actor; the seed must still be reported.
     let lived = catch_unwind(AssertUnwindSafe(|| live(&mut world)));
     let violation = match lived {
         Ok(lived) => lived.err(),
@@ -169,7 +169,7 @@ fn audited(setting: &Setting, participants: &[participant::Participant]) -> Part
 }
 
 impl World {
-    /// Everybody who is well has nothing left to do. What began a moment ago, as the renewal of a
+    /// No healthy participant has anything left to do. What began a moment ago, as the renewal of a
     /// delegation may at any time, has as long as messages may take to come to its end.
     fn rest(&mut self) -> Result<(), Violation> {
         let mut left = self.left()?;
@@ -265,7 +265,7 @@ mod tests {
         let left = world.left().unwrap();
         assert!(left.iter().any(|line| line.ends_with("is not acknowledged")), "{left:?}");
         assert_eq!(world.rest(), Ok(()));
-        // What nobody hears of stays, and is told.
+        // What no participant processes stays, and is reported.
         let mut world = begin(1, &calm);
         let all = world.participants.len();
         for (one, other) in (0..all).flat_map(|one| (0..all).map(move |other| (one, other))) {

@@ -1,5 +1,5 @@
 //! What drivers really do: each unit is a node that knows the highest epoch it was called in, refuses
-//! older ones, and sometimes fails, hangs or lies.
+//! older ones, and sometimes fails, hangs or reports falsely.
 
 use std::collections::BTreeMap;
 
@@ -32,14 +32,14 @@ impl Nodes {
 }
 
 impl World {
-    /// Drivers that hang are stopped by their operators: all calls still owed are made anew.
+    /// Drivers that hang are stopped by their operators: all calls still pending are made again.
     pub(super) fn drivers_return(&mut self) {
-        let owed = |who: usize, world: &Self| {
+        let pending = |who: usize, world: &Self| {
             let effects = world.participants[who].actor().map(|actor| actor.effects_after(0));
             effects.unwrap_or_default()
         };
         for who in 0..self.participants.len() {
-            for (_, effect) in owed(who, self) {
+            for (_, effect) in pending(who, self) {
                 if let Effect::Call(call) = effect {
                     for (after, done) in self.perform(who, &call) {
                         self.later(self.now.plus(after), Event::Answer { to: who, done });
@@ -56,7 +56,7 @@ impl World {
         let outcome = if self.nodes.takes(who, call) {
             outcome
         } else {
-            Err(DriverError("an epoch that is over".to_owned()))
+            Err(DriverError("an epoch that has ended".to_owned()))
         };
         let answer = (after, done(call, outcome));
         if !self.strikes(Family::Driver, 25) {

@@ -40,23 +40,23 @@ pub(super) struct Participant {
     retry_policy: RetryPolicy,
     pub(super) driver: Option<NullDriver>,
     pub(super) clock: Clock,
-    /// The last time it was told; it is never told an earlier one while it runs.
-    told: Time,
+    /// The newest time it was given; times never go back while it runs.
+    last_time: Time,
     /// The number of this run.
     pub(super) life: u32,
     /// Until when it does nothing: it is paused, or waits for its disk.
     pub(super) busy: Option<Time>,
-    /// What came meanwhile.
+    /// Inputs that arrived during a pause.
     pub(super) inbox: VecDeque<Input>,
     /// Steps that were appended and are not yet durable.
     pub(super) unsynced: Vec<Step>,
     /// How late its timer for an instant goes off, as drawn last.
     pub(super) late: Option<(Time, Span)>,
-    /// Where it dies next.
+    /// Where it crashes next.
     pub(super) trap: Option<Fault>,
     /// Whether a second instance has written to its journal.
     pub(super) doubled: bool,
-    /// How often it dies again as soon as it is back.
+    /// How often it crashes again right after recovery.
     pub(super) loops: u32,
 }
 
@@ -93,7 +93,7 @@ impl Participant {
             journal: MemoryJournal::new(),
             kept: None,
             keep_at: None,
-            told: Time::MIN,
+            last_time: Time::MIN,
             life: 0,
             busy: None,
             inbox: VecDeque::new(),
@@ -124,7 +124,7 @@ impl Participant {
 
     /// The time on its own clock, which does not go back while it runs.
     pub(super) fn time(&self, now: Time) -> Time {
-        self.clock.read(now).max(self.told)
+        self.clock.read(now).max(self.last_time)
     }
 
     /// What it is, to be compared with later. Where no fact of this life waits for the disk it must be what
@@ -140,10 +140,10 @@ impl Participant {
         self.actor().is_none_or(|actor| actor == before)
     }
 
-    /// Hands one input in; what comes of it waits to be appended.
+    /// Hands in one input; its facts wait to be appended.
     pub(super) fn handle(&mut self, now: Time, input: Input) -> Turn {
         let time = self.time(now);
-        self.told = time;
+        self.last_time = time;
         self.host.as_mut().map(|host| host.handle(time, [input])).unwrap_or_default()
     }
 
@@ -155,7 +155,7 @@ impl Participant {
     /// When its next timer goes off, by the true time.
     pub(super) fn timeout(&self) -> Option<Time> {
         let deadline = self.actor()?.next_timeout()?;
-        if deadline <= self.told { Some(Time::MIN) } else { self.clock.when(deadline) }
+        if deadline <= self.last_time { Some(Time::MIN) } else { self.clock.when(deadline) }
     }
 
     /// When it next repeats a message.
@@ -173,7 +173,7 @@ impl Participant {
         self.host = None;
         self.life += 1;
         self.busy = None;
-        self.told = Time::MIN;
+        self.last_time = Time::MIN;
         self.inbox.clear();
         self.unsynced.clear();
         self.trap = None;
@@ -210,8 +210,8 @@ impl Participant {
         }
     }
 
-    /// Whether what was stored and the facts behind it give what all facts give; nothing if nothing was stored
-    /// since this was asked.
+    /// Whether what was stored and the facts behind it give what all facts give; nothing if nothing was
+    /// stored since this was asked.
     pub(super) fn resumes(&mut self) -> Result<Option<bool>, String> {
         let Some((from, state)) = self.kept.take() else { return Ok(None) };
         let mut actor = self.blank();

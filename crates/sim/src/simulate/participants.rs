@@ -36,66 +36,67 @@ fn mapper(name: &str, placement: &str) -> Box<dyn BrokerMapper> {
     Registry::default().broker(name, &mut settings).unwrap_or_else(|_| Box::new(Fcfs::default()))
 }
 
-/// Builds everybody: sites first, then brokers, then guests.
+/// Builds all participants: sites first, then brokers, then guests.
 pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Participant> {
-    let roll = roll(setting);
+    let roster = roster(setting);
     let signer = |name: &Name| Signer::from_seed(setting.scheme, chance.secret(name.as_str()));
-    let peers: Peers = roll
+    let peers: Peers = roster
         .iter()
         .map(|(name, role, _, _)| (signer(name).id(), Peer { name: name.clone(), role: *role }))
         .collect();
     let broker_id = |place: usize| signer(&name("broker", place)).id();
-    let participants = roll.into_iter().enumerate().map(|(index, (name, role, place, honest))| {
-        let signer = signer(&name);
-        let setup = Setup {
-            name: name.clone(),
-            signer: signer.clone(),
-            margin: setting.margin,
-            peers: peers.clone(),
-        };
-        let driver = |begin, end| Some(NullDriver::new(chance, index, begin, end, 0.0));
-        let (build, driver): (Box<dyn Fn() -> HostedActor>, _) = match role {
-            Role::SiteAuthority => {
-                let plan = plan(setting, place, &broker_id);
-                let build = move || {
-                    let actor = SiteAuthority::new(setup.clone(), plan.clone());
-                    HostedActor::site_authority(actor, Box::new(FirstFit {}))
-                };
-                (Box::new(build), driver(&setting.setup, &setting.teardown))
-            }
-            Role::Broker => {
-                let broker = setting.brokers[place].clone();
-                let build = move || {
-                    let actor = Broker::new(setup.clone());
-                    HostedActor::broker(actor, mapper(broker.mapper, broker.placement))
-                };
-                (Box::new(build), None)
-            }
-            Role::ServiceManager => {
-                let leave_before = setting.guests[place].leave_before;
-                let build = move || {
-                    let actor = ServiceManager::new(setup.clone(), leave_before);
-                    HostedActor::service_manager(actor, Box::new(Idle))
-                };
-                (Box::new(build), driver(&setting.join, &setting.leave))
-            }
-        };
-        let (retry_policy, clock) = (setting.retry_policy, Clock::new(Span::ZERO));
-        Participant::new(ParticipantSpec {
-            name,
-            honest,
-            signer,
-            retry_policy,
-            driver,
-            clock,
-            build,
-        })
-    });
+    let participants =
+        roster.into_iter().enumerate().map(|(index, (name, role, place, honest))| {
+            let signer = signer(&name);
+            let setup = Setup {
+                name: name.clone(),
+                signer: signer.clone(),
+                margin: setting.margin,
+                peers: peers.clone(),
+            };
+            let driver = |begin, end| Some(NullDriver::new(chance, index, begin, end, 0.0));
+            let (build, driver): (Box<dyn Fn() -> HostedActor>, _) = match role {
+                Role::SiteAuthority => {
+                    let plan = plan(setting, place, &broker_id);
+                    let build = move || {
+                        let actor = SiteAuthority::new(setup.clone(), plan.clone());
+                        HostedActor::site_authority(actor, Box::new(FirstFit {}))
+                    };
+                    (Box::new(build), driver(&setting.setup, &setting.teardown))
+                }
+                Role::Broker => {
+                    let broker = setting.brokers[place].clone();
+                    let build = move || {
+                        let actor = Broker::new(setup.clone());
+                        HostedActor::broker(actor, mapper(broker.mapper, broker.placement))
+                    };
+                    (Box::new(build), None)
+                }
+                Role::ServiceManager => {
+                    let leave_before = setting.guests[place].leave_before;
+                    let build = move || {
+                        let actor = ServiceManager::new(setup.clone(), leave_before);
+                        HostedActor::service_manager(actor, Box::new(Idle))
+                    };
+                    (Box::new(build), driver(&setting.join, &setting.leave))
+                }
+            };
+            let (retry_policy, clock) = (setting.retry_policy, Clock::new(Span::ZERO));
+            Participant::new(ParticipantSpec {
+                name,
+                honest,
+                signer,
+                retry_policy,
+                driver,
+                clock,
+                build,
+            })
+        });
     participants.collect()
 }
 
-/// Name, role, place among those of its role, and honesty of everybody.
-fn roll(setting: &Setting) -> Vec<(Name, Role, usize, bool)> {
+/// Name, role, place among those of its role, and honesty of each participant.
+fn roster(setting: &Setting) -> Vec<(Name, Role, usize, bool)> {
     let sites = (0..setting.sites.len())
         .map(|place| (name("site", place), Role::SiteAuthority, place, true));
     let brokers = setting.brokers.iter().enumerate();

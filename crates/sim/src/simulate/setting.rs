@@ -1,6 +1,6 @@
 //! The setting of one seed: who takes part, with what, and how much goes wrong.
 //!
-//! Every range is drawn anew for each seed (swarm testing): a seed with few families of faults goes deep
+//! Every range is drawn again for each seed (swarm testing): a seed with few families of faults goes deep
 //! where one with all of them is stopped by the first.
 
 use std::collections::BTreeSet;
@@ -122,8 +122,8 @@ impl Setting {
         let longest = if shrunk { Span::HOUR } else { Span::HOUR.times(12) };
         let term = sampler.scaled(Span::MINUTE.times(12), longest);
         let mut families = families(sampler);
-        // Signatures take time, and matter where somebody is dishonest.
-        let adversaries = [Family::BrokerCrime, Family::GuestCrime];
+        // Signatures take time, and matter where a participant is dishonest.
+        let adversaries = [Family::DishonestBroker, Family::DishonestGuest];
         let signed =
             if adversaries.iter().any(|adversary| families.contains(adversary)) { 12 } else { 2 };
         let scheme = if sampler.percent(signed) { Scheme::Ed25519 } else { Scheme::None };
@@ -180,7 +180,7 @@ fn families(sampler: &mut Sampler) -> BTreeSet<Family> {
     loop {
         let on = |family: &&Family| {
             sampler.percent(match family {
-                Family::BrokerCrime | Family::GuestCrime => 35,
+                Family::DishonestBroker | Family::DishonestGuest => 35,
                 Family::WildClock => 25,
                 Family::Loss
                 | Family::Duplication
@@ -252,7 +252,7 @@ fn network(sampler: &mut Sampler, families: &BTreeSet<Family>, retry: Span) -> N
 }
 
 fn brokers(sampler: &mut Sampler, families: &BTreeSet<Family>) -> Vec<Broker> {
-    let dishonest = families.contains(&Family::BrokerCrime);
+    let dishonest = families.contains(&Family::DishonestBroker);
     let count = if dishonest { 2 } else { sampler.count(1, 2) };
     let broker = |place| Broker {
         mapper: if sampler.percent(75) { "fcfs" } else { "priority" },
@@ -263,7 +263,7 @@ fn brokers(sampler: &mut Sampler, families: &BTreeSet<Family>) -> Vec<Broker> {
 }
 
 fn guests(sampler: &mut Sampler, families: &BTreeSet<Family>, term: Span) -> Vec<Guest> {
-    let dishonest = families.contains(&Family::GuestCrime);
+    let dishonest = families.contains(&Family::DishonestGuest);
     let count = sampler.count(if dishonest { 3 } else { 2 }, 4);
     let most = Span::from_micros(term.as_micros() / 8);
     let guest = |place| Guest {

@@ -26,7 +26,7 @@ fn until_kept(chance: Chance, who: usize, life: u32) -> Option<u64> {
 }
 
 impl World {
-    /// Whether somebody's trap for this point springs.
+    /// Whether a crash is armed for this point and occurs now.
     pub(super) fn springs(&mut self, who: usize, point: Fault) -> bool {
         let sprung = !self.healed && self.participants[who].trap == Some(point);
         if sprung {
@@ -48,7 +48,7 @@ impl World {
         self.commit(who)
     }
 
-    /// Nothing happens to somebody for a while.
+    /// A participant is paused.
     pub(super) fn hold(&mut self, who: usize, takes: Span) -> Result<(), Violation> {
         let until = self.now.plus(takes);
         let participant = &mut self.participants[who];
@@ -95,7 +95,7 @@ impl World {
                 host.durable(step.position + step.facts.len() as u64);
             }
             if !self.release(who)? {
-                // All of the rest is durable, whoever has heard of it.
+                // All the rest is durable, whether or not it was acknowledged.
                 self.participants[who].unsynced = steps.collect();
                 return self.take_down(who, usize::MAX, Span::MINUTE);
             }
@@ -152,7 +152,7 @@ impl World {
         Ok(all == 0 || !self.springs(who, Fault::AfterSends))
     }
 
-    /// Somebody dies. Of what was appended and not synced a part is kept, or none.
+    /// A participant crashes. Of the facts that were appended and not synced, a part or nothing survives.
     pub(super) fn crash(&mut self, who: usize) -> Result<(), Violation> {
         let all = self.participants[who].unsynced.len();
         let kept = self.shell.below(all + 1);
@@ -185,7 +185,7 @@ impl World {
         Ok(())
     }
 
-    /// Somebody comes back from the journal.
+    /// A participant recovers from its journal.
     pub(super) fn bring_up(&mut self, who: usize) -> Result<(), Violation> {
         if self.participants[who].host.is_some() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The trace of a run: always a hash, and the steps themselves when somebody wants to read them.
+//! The trace of a run: always a hash, and the steps themselves when requested.
 
 /// How many lines a shortened trace has at most.
 const SHOWN: usize = 60;
@@ -22,7 +22,7 @@ impl Trace {
         }
     }
 
-    /// Notes a step in words, if somebody wants to read it.
+    /// Records a step as text, if requested.
     pub(super) fn line(&mut self, text: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.lines {
             lines.push(text());

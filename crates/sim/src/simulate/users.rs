@@ -69,7 +69,7 @@ impl World {
         } else {
             Span::from_micros(duration.as_micros() / 2)
         };
-        let patience = sampler.span(short, duration.max(Span::SECOND));
+        let answer_within = sampler.span(short, duration.max(Span::SECOND));
         let items = if sampler.percent(85) { 1 } else { sampler.below(3) + 1 };
         let offers = self.offers();
         let (broker, ..) = offers[self.users.below(offers.len())].clone();
@@ -82,7 +82,7 @@ impl World {
             earliest,
             latest,
             duration,
-            answer_by: latest.plus(patience),
+            answer_by: latest.plus(answer_within),
             properties: Properties::default(),
             configuration: Properties::default(),
             reason: "a visit".to_owned(),
@@ -115,7 +115,7 @@ impl World {
         Item { resource, units: number(units), least: number(least), requirements, extends: None }
     }
 
-    /// What comes of facts outside: guests go on, operators repair.
+    /// Reactions of the outside to facts: guests make requests, operators repair.
     pub(super) fn follow_up(&mut self, who: usize, entry: &Entry) {
         self.tempt(who, &entry.fact);
         if let Fact::ServiceManager(service_manager::Fact::Leased(fact)) = &entry.fact {

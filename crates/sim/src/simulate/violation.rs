@@ -13,10 +13,10 @@ pub enum Violation {
     Panicked {
         /// When, by the true time.
         at: Time,
-        /// What it said.
+        /// What it reported.
         what: String,
     },
-    /// Something does not go on, or an actor refuses its own journal.
+    /// Something does not continue, or an actor refuses its own journal.
     Stuck {
         /// When it was seen, by the true time.
         at: Time,

@@ -191,7 +191,7 @@ impl Watch {
         self.trace.add(&[3, now.as_micros() as u64, sequence.position, sequence.index.into()]);
         let names = &self.names;
         self.trace.line(|| {
-            let to = names.get(&envelope.header.to).map_or("nobody", Name::as_str);
+            let to = names.get(&envelope.header.to).map_or("unknown", Name::as_str);
             format!("{now} {} > {to}: {}", participant.name, say(&envelope.message))
         });
         Ok(self.auditor.observe(now, &Observation::Sent { envelope, sealed })?)
@@ -238,7 +238,7 @@ impl Watch {
             for transition in moves.made(&participant.fold) {
                 self.count(participant, transition);
             }
-            self.trace.line(|| format!("{now} {} * {}", participant.name, tell(entry)));
+            self.trace.line(|| format!("{now} {} * {}", participant.name, describe_entry(entry)));
         }
         let seen = Observation::Durable { actor: participant.id, position, entries };
         Ok(self.auditor.observe(now, &seen)?)
@@ -253,7 +253,7 @@ impl Watch {
         *self.counts.transitions.entry(transition).or_default() += 1;
     }
 
-    /// Somebody dies. If all its facts are durable, it must come back as it was.
+    /// A participant crashes. If all its facts are durable, it must recover the same state.
     pub(super) fn dies(
         &mut self,
         now: Time,
@@ -357,7 +357,7 @@ fn say(message: &Message) -> String {
     }
 }
 
-fn tell(entry: &Entry) -> String {
+fn describe_entry(entry: &Entry) -> String {
     let body = match &entry.fact {
         Fact::ServiceManager(fact) => format!("{fact:?}"),
         Fact::Broker(fact) => format!("{fact:?}"),

@@ -9,13 +9,13 @@ use tenure_core::wire::message::{Message, Sealed, Sequence};
 use super::fault::{Family, Fault};
 use super::setting::Setting;
 use super::world::{Event, World};
-use crate::network::{Network, Parcel};
+use crate::network::{Network, Packet};
 use crate::random::Chance;
 
 /// How many messages of the past are kept to be replayed.
 const KEPT: usize = 128;
 
-/// What becomes of messages.
+/// How messages are delivered.
 pub(super) struct Wire {
     faulty: Network,
     sound: Network,
@@ -72,9 +72,9 @@ impl World {
         (sequence, kind): (Sequence, &'static str),
         sealed: &Sealed,
     ) -> Vec<(Time, bool)> {
-        let parcel = Parcel { from, to, sequence, kind };
+        let packet = Packet { from, to, sequence, kind };
         let network = if self.healed { &self.wire.sound } else { &self.wire.faulty };
-        let fates = network.fate(parcel, self.now);
+        let fates = network.fate(packet, self.now);
         if self.healed {
             return fates.into_iter().map(|takes| (self.now.plus(takes), false)).collect();
         }

@@ -28,7 +28,7 @@ use crate::random::Chance;
 /// The most that can happen at one instant before it is called a livelock.
 const MOST_AT_ONCE: u32 = 20_000;
 
-/// Everybody, and everything that is on its way.
+/// All participants, and everything in flight.
 pub(super) struct World {
     pub(super) setting: Setting,
     pub(super) chance: Chance,
@@ -65,7 +65,7 @@ pub(super) enum Event {
         to: usize,
         decision: Input,
     },
-    /// A disk has synced, or a pause is over.
+    /// A disk has synced, or a pause has ended.
     Free {
         who: usize,
         life: u32,
@@ -117,12 +117,12 @@ impl World {
         self.sampler.entry(family).or_insert_with(|| Stream::Family(family).sampler(chance))
     }
 
-    /// Whether a family strikes now, which it does `percent` times in a hundred while faults go on.
+    /// Whether a family strikes now, which it does `percent` times in a hundred while faults continue.
     pub(super) fn strikes(&mut self, family: Family, percent: u32) -> bool {
         !self.healed && self.setting.has(family) && self.sampler(family).percent(percent)
     }
 
-    /// Everybody starts.
+    /// Starts all participants.
     pub(super) fn open(&mut self) -> Result<(), Violation> {
         (0..self.participants.len()).try_for_each(|who| self.hand_in(who, Input::Start))
     }
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// What is due first: an event, or the timer of somebody.
+    /// What is due first: an event, or a participant's timer.
     fn next_due(&mut self) -> Option<(Time, Due)> {
         let event = self.queue.first_key_value().map(|((at, _), _)| (*at, Due::Event));
         let mut next = event;
@@ -163,7 +163,7 @@ impl World {
         next
     }
 
-    /// When somebody's timer goes off, late if it is one of those.
+    /// When a participant's timer fires, with its delay if it has one.
     fn timer(&mut self, who: usize) -> Option<Time> {
         let at = self.participants[who].timeout()?;
         if self.healed || at < self.now || !self.setting.has(Family::LateTimer) {
@@ -229,7 +229,7 @@ impl World {
         Ok(())
     }
 
-    /// Hands an input to somebody, now or when they have time for it. Who is down hears nothing.
+    /// Hands an input to a participant, now or when its pause ends. One that is down receives nothing.
     pub(super) fn hand_in(&mut self, who: usize, input: Input) -> Result<(), Violation> {
         let participant = &mut self.participants[who];
         if participant.host.is_none() {
@@ -239,7 +239,7 @@ impl World {
         if participant.busy.is_none() { self.work(who) } else { Ok(()) }
     }
 
-    /// Somebody works off what came, as far as their disk lets them.
+    /// A participant processes its inputs, as far as its disk allows.
     pub(super) fn work(&mut self, who: usize) -> Result<(), Violation> {
         while self.participants[who].listens() && !self.participants[who].inbox.is_empty() {
             let inputs = std::mem::take(&mut self.participants[who].inbox);
@@ -254,7 +254,7 @@ impl World {
         self.rests(who)
     }
 
-    /// Somebody who has done all that is due by its clock, and has nothing to wait for at its disk, rests.
+    /// A participant rests once nothing is due by its clock and its disk has nothing outstanding.
     pub(super) fn rests(&mut self, who: usize) -> Result<(), Violation> {
         let participant = &self.participants[who];
         let (actor, clock) = (participant.id, participant.time(self.now));
@@ -336,7 +336,7 @@ impl World {
         Ok(())
     }
 
-    /// That something does not go on.
+    /// Reports that something is stuck.
     pub(super) fn stuck(&self, what: impl Into<String>) -> Violation {
         Violation::stuck(self.now, what.into())
     }

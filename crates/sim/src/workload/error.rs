@@ -14,9 +14,9 @@ pub enum WorkloadError {
         /// The kind that was asked for.
         kind: String,
     },
-    /// A file whose name does not tell its kind, and no kind was set.
+    /// A file whose name does not show its kind, and no kind was set.
     #[error(
-        "the name `{file}` does not tell the kind of workload; known endings: .swf, .swf.gz, \
+        "the name `{file}` does not show the kind of workload; known endings: .swf, .swf.gz, \
          .csv, .csv.gz; or set the kind: {}",
         names(&FROM_FILE)
     )]

@@ -1,4 +1,4 @@
-//! The kinds of workload, and how the name of a file tells them.
+//! The kinds of workload, and how the name of a file determines them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -125,7 +125,7 @@ mod tests {
         let error = Kind::of_file_name("a.txt.gz").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the name `a.txt.gz` does not tell the kind of workload; known endings: .swf, .swf.gz, \
+            "the name `a.txt.gz` does not show the kind of workload; known endings: .swf, .swf.gz, \
              .csv, .csv.gz; or set the kind: swf-in-use, swf-offered, csv"
         );
     }

@@ -54,7 +54,7 @@ enum Entries {
 }
 
 impl Log {
-    /// Parses the content of a log, plain or gzip (told by its first bytes, not by its name).
+    /// Parses the content of a log, plain or gzip (recognised by its first bytes, not by its name).
     ///
     /// `file` only names the log in errors. `column` chooses the value of a CSV log, by the name in
     /// its header row or by its number from 1; without it the first numeric column after the time
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_told_by_its_first_bytes() {
+    fn gzip_is_recognised_by_its_first_bytes() {
         let plain = Log::parse("a.csv", SERIES.as_bytes(), Kind::Csv, None).unwrap();
         let packed = Log::parse("a.csv", &gzip(SERIES), Kind::Csv, None).unwrap();
         assert_eq!(plain, packed);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_without_anything_usable_is_an_error_that_tells_why() {
+    fn a_log_without_anything_usable_is_an_error_with_its_cause() {
         let error = |text: &str, kind| {
             Log::parse("a", text.as_bytes(), kind, None).unwrap_err().to_string()
         };

@@ -108,7 +108,7 @@ fn line_of(text: &[u8], row: &ByteRecord) -> u64 {
     1 + line_breaks(&text[..start_of(text, row)])
 }
 
-/// The layout of a log, as far as its rows have told it.
+/// The layout of a log, as far as its rows have shown it.
 struct Layout {
     /// The names in the header row, or the numbers from 1.
     columns: Vec<String>,
@@ -155,7 +155,7 @@ impl Layout {
 
     fn sample(&mut self, row: &ByteRecord, lines: u64) -> Result<Sample, Fault> {
         if lines > 1 {
-            return Err((None, format!("a quoted field goes on over {lines} lines")));
+            return Err((None, format!("a quoted field spans {lines} lines")));
         }
         let width = self.columns.len();
         if row.len() != width {
@@ -313,10 +313,7 @@ mod tests {
         assert_eq!((summary.lines, summary.damaged.count), (5, 4));
         assert_eq!(
             damage(&summary),
-            [
-                "line 2: a quoted field goes on over 2 lines",
-                "line 4: a quoted field goes on over 2 lines",
-            ]
+            ["line 2: a quoted field spans 2 lines", "line 4: a quoted field spans 2 lines",]
         );
     }
 

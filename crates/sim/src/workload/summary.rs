@@ -34,7 +34,7 @@ pub struct Summary {
     /// The end of the latest job, or the last sample, in the log's own seconds.
     #[serde(rename = "last_second", serialize_with = "in_seconds")]
     pub last: Span,
-    /// Second zero of the log in seconds since the Unix epoch, if the log tells. A CSV time without
+    /// Second zero of the log in seconds since the Unix epoch, if the log states it. A CSV time without
     /// a zone is taken as UTC.
     pub unix_start: Option<i64>,
     /// The machine of a log in Standard Workload Format.
@@ -46,7 +46,7 @@ pub struct Summary {
     pub column: Option<String>,
 }
 
-/// The machine of a log, as far as its header tells.
+/// The machine of a log, as far as its header states.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Machine {
     /// What kind of computer it was (`Computer`).

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_tells_the_machine_and_the_start() {
+    fn the_header_shows_the_machine_and_the_start() {
         let text = "; Computer: Linux cluster (Seth)\n;MaxProcs: 240 (120 nodes of 2)\n\
                     ; MaxNodes: many\n; UnixStartTime: 1027839845\n; MaxProcs: 7\n; Note: : x\n";
         let (summary, _) = read(text, Start::Allocated);

@@ -9,7 +9,7 @@ use tenure_core::driver::Step;
 use tenure_core::model::time::{Span, Term};
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_node::config::{AssemblyError, Config, KEPT, parse};
-use tenure_sim::emulation::{EmulationError, Stage};
+use tenure_sim::emulation::{EmulationError, RunContext};
 use tenure_sim::fork::{ForkError, Moments, Past, Recorded, Setting, Timings};
 use tenure_sim::network::Network;
 use tenure_sim::participants::{Driver, Part, Plugins};
@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::journal::ForkArgs;
 use crate::keep::SCENARIO;
 
-/// What a deployment ran with, and what it is to go on with.
+/// What a deployment ran with, and what it is to continue with.
 pub(super) enum Home {
     Emulated {
         was: Box<Scenario>,
@@ -182,19 +182,19 @@ impl Home {
             },
         })?;
         let mut parts = Vec::new();
-        for (card, hosted) in hosted_actors {
+        for (info, hosted) in hosted_actors {
             let build = || {
                 hosted().map_err(|error| Error::Fork {
                     message: error.to_string(),
                     help: "choose another mapper".to_owned(),
                 })
             };
-            let facts = pasts.iter().find(|past| past.id == card.id);
+            let facts = pasts.iter().find(|past| past.id == info.id);
             let facts = facts.map_or(&[][..], |past| &past.facts);
             let recorded = Recorded::of(&mut build()?, facts).map_err(|(position, cause)| {
-                self.failed(ForkError::BadFact { name: card.name.clone(), position, cause })
+                self.failed(ForkError::BadFact { name: info.name.clone(), position, cause })
             })?;
-            let driver = match card.role {
+            let driver = match info.role {
                 Role::SiteAuthority => Some(Driver::Site(Box::new(recorded))),
                 Role::ServiceManager => Some(Driver::Guest(Box::new(recorded))),
                 Role::Broker => None,
@@ -202,8 +202,8 @@ impl Home {
             let retry_policy =
                 RetryPolicy { first: config.retry, longest: LONGEST_PAUSE.max(config.retry) };
             parts.push(Part {
-                name: card.name,
-                id: card.id,
+                name: info.name,
+                id: info.id,
                 hosted: build()?,
                 driver,
                 mapper_delay: Span::ZERO,
@@ -213,7 +213,12 @@ impl Home {
         Ok(parts)
     }
 
-    fn stage(&self, config: &Config, pasts: &[Past], moments: Moments) -> Result<Stage, Error> {
+    fn stage(
+        &self,
+        config: &Config,
+        pasts: &[Past],
+        moments: Moments,
+    ) -> Result<RunContext, Error> {
         let timings = Timings::of(pasts);
         let begin = moments.delegated.unwrap_or(moments.first);
         let window = Term::new(begin, moments.last.plus(Span::from_micros(1)));
@@ -223,7 +228,7 @@ impl Home {
         })?;
         let seconds = window.duration().as_micros() / 1_000_000 / MOST_STEPS + 1;
         let term = timings.longest.max(Span::HOUR);
-        Ok(Stage {
+        Ok(RunContext {
             network: Network::steady(self.delay(&timings), config.retry),
             window,
             step: Span::from_secs(seconds),

@@ -52,24 +52,24 @@ pub(super) fn print(forked: &Forked, format: Format, out: &mut dyn Write) -> io:
 }
 
 fn table(forked: &Forked, found: &[Difference<'_>], out: &mut dyn Write) -> io::Result<()> {
-    let Forked { at, moments, facts, journals, told: (signals, wishes), .. } = forked;
-    let mut tell = |key: &str, value: &str| writeln!(out, "{key:<8}  {value}");
+    let Forked { at, moments, facts, journals, inputs: (signals, requests), .. } = forked;
+    let mut entry = |key: &str, value: &str| writeln!(out, "{key:<8}  {value}");
     let (at, last) = (moment::show(*at), moment::show(moments.last));
-    tell(
+    entry(
         "forked",
         &format!("at {at}; {journals} journals with {facts} facts, the last at {last}"),
     )?;
     if forked.changed.is_empty() {
-        tell("changed", "nothing")?;
+        entry("changed", "nothing")?;
     }
     for (who, was, now) in &forked.changed {
-        tell("changed", &format!("{who}: {was} -> {now}"))?;
+        entry("changed", &format!("{who}: {was} -> {now}"))?;
     }
-    tell("told", &format!("{signals} signals and {wishes} wishes that were recorded after it"))?;
+    entry("inputs", &format!("{signals} signals and {requests} requests recorded after it"))?;
     for (nth, line) in forked.times.iter().enumerate() {
-        tell(if nth == 0 { "times" } else { "" }, line)?;
+        entry(if nth == 0 { "times" } else { "" }, line)?;
     }
-    tell("as was", &baseline(forked))?;
+    entry("as was", &baseline(forked))?;
     writeln!(out)?;
     if found.is_empty() {
         writeln!(out, "nothing would have ended differently")?;
@@ -116,7 +116,7 @@ fn summary(forked: &Forked, found: &[Difference<'_>]) -> String {
     for Difference { one, other, .. } in found {
         let way = match (one, other) {
             (Some(_), None) => "not made".to_owned(),
-            (None, _) => "made anew".to_owned(),
+            (None, _) => "made again".to_owned(),
             (Some(one), Some(other)) if one.verdict == other.verdict => {
                 let sites =
                     |o: &Outcome| o.leases.iter().map(|l| l.site.clone()).collect::<Vec<_>>();
@@ -127,7 +127,9 @@ fn summary(forked: &Forked, found: &[Difference<'_>]) -> String {
                     () => "at other times".to_owned(),
                 }
             }
-            (Some(one), Some(other)) => format!("{} instead of {}", said(other), said(one)),
+            (Some(one), Some(other)) => {
+                format!("{} instead of {}", verdict_text(other), verdict_text(one))
+            }
         };
         *ways.entry(way).or_default() += 1;
     }
@@ -136,7 +138,7 @@ fn summary(forked: &Forked, found: &[Difference<'_>]) -> String {
     format!("{} of {all} requests would have ended differently: {}", found.len(), ways.join(", "))
 }
 
-fn said(outcome: &Outcome) -> &'static str {
+fn verdict_text(outcome: &Outcome) -> &'static str {
     match outcome.verdict {
         RequestVerdict::Open => "open",
         RequestVerdict::Granted => "granted",
@@ -148,24 +150,24 @@ fn said(outcome: &Outcome) -> &'static str {
 fn cells(difference: &Difference<'_>) -> [String; 6] {
     let Difference { name, one, other } = difference;
     let any = one.or(*other);
-    let told = |outcome: &Option<&Outcome>| {
-        outcome.map_or_else(|| "not asked".to_owned(), |outcome| tell(outcome, any))
+    let column = |outcome: &Option<&Outcome>| {
+        outcome.map_or_else(|| "not asked".to_owned(), |outcome| describe(outcome, any))
     };
     // A request that is made in one branch alone has a number of that branch.
     let number = any.map(|o| o.number.to_string()).unwrap_or_default();
-    let anew = if one.is_none() { "'" } else { "" };
+    let mark = if one.is_none() { "'" } else { "" };
     [
-        format!("{name}/{number}{anew}"),
+        format!("{name}/{number}{mark}"),
         any.map(|o| moment::show(o.asked)).unwrap_or_default(),
         any.map(|o| o.units.to_string()).unwrap_or_default(),
         any.map(|o| o.resource.clone()).unwrap_or_default(),
-        told(one),
-        told(other),
+        column(one),
+        column(other),
     ]
 }
 
 /// What became of a request, in a line; of what was wanted only where it is not what `like` wanted.
-fn tell(outcome: &Outcome, like: Option<&Outcome>) -> String {
+fn describe(outcome: &Outcome, like: Option<&Outcome>) -> String {
     let mut line = String::new();
     if like.is_some_and(|like| (like.units, like.duration) != (outcome.units, outcome.duration)) {
         line = format!("{} asked for {}: ", outcome.units, outcome.duration);
@@ -229,7 +231,7 @@ fn of_outcome(outcome: &Outcome) -> Value {
     json!({
         "number": outcome.number,
         "units": outcome.units,
-        "verdict": said(outcome),
+        "verdict": verdict_text(outcome),
         "refusal": refusal,
         "leases": outcome.leases.iter().map(lease).collect::<Value>(),
     })
@@ -268,7 +270,7 @@ impl Total {
     }
 }
 
-/// The figures of a run that facts tell, in the order of `tenure emulate`.
+/// The figures of a run that follow from facts, in the order of `tenure emulate`.
 fn totals(forked: &Forked) -> Vec<Total> {
     type Figure = (&'static str, Shape, fn(&Report) -> f64);
     let figures: [Figure; 9] = [

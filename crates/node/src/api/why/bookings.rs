@@ -13,10 +13,10 @@ use super::super::view::{self, Names};
 /// How many bookings are shown.
 const MOST: usize = 5;
 
-/// How many starts are tried to tell when there is room.
+/// How many starts are tried to find when there is room.
 const TRIES: usize = 64;
 
-/// Units that somebody holds over a part of the term that was asked for.
+/// Units held by another request over part of the requested term.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BookingView {
     /// The request that they were sold for first.
@@ -44,7 +44,7 @@ pub(super) struct Market {
     pub(super) more: usize,
     /// The first start from `from` on with room for it, as things stand.
     pub(super) room: Option<Time>,
-    /// What there is of the type at all, by site.
+    /// All units of the type, by site.
     pub(super) stock: Vec<(String, u32)>,
 }
 
@@ -113,7 +113,7 @@ impl Market {
     }
 }
 
-/// What somebody holds: a ticket, with the extensions that were sold for it.
+/// A sold ticket, with its extensions.
 struct Held<'a> {
     request: String,
     first: &'a Ticket,

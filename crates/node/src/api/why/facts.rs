@@ -26,7 +26,7 @@ use crate::journal::{JournalError, Reader};
 /// How many facts of an actor are shown.
 const LAST: usize = 3;
 
-/// A fact that bears out what is said of a lease.
+/// A fact that supports the explanation of a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FactView {
     /// Whose journal it is in.
@@ -66,7 +66,7 @@ pub(super) struct RequestHistory {
     pub(super) failures: BTreeMap<UnitId, Failure>,
     /// The same when the site closed the lease.
     pub(super) when_closed: BTreeMap<UnitId, Failure>,
-    /// When the facts were that somebody wanted to know of.
+    /// The times of the facts that were asked for.
     pub(super) times: BTreeMap<u64, Time>,
 }
 
@@ -79,9 +79,9 @@ pub(super) async fn history(
     positions: BTreeSet<u64>,
 ) -> Result<RequestHistory, ApiError> {
     let Some(handle) = app.handle_of(actor) else { return Ok(RequestHistory::default()) };
-    let (name, path) = (handle.card().name.to_string(), app.journal(&handle.card().name));
+    let (name, path) = (handle.info().name.to_string(), app.journal(&handle.info().name));
     let reader = name.clone();
-    // A long journal takes its time, and others ask meanwhile.
+    // Reading a long journal takes time, and others must be served in between.
     let read = tokio::task::spawn_blocking(move || {
         read(&path, &reader, actor, (origin, part), &positions)
     });

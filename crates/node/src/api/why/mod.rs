@@ -2,7 +2,7 @@
 
 mod bookings;
 mod facts;
-mod owed;
+mod pending;
 
 use std::collections::BTreeSet;
 
@@ -24,14 +24,14 @@ use tenure_core::wire::refusal::Refusal;
 
 use self::bookings::Market;
 use self::facts::{Failure, RequestHistory};
-use self::owed::{Meant, Owed};
+use self::pending::{LeaseRefs, PendingItem};
 use super::server::AppState;
 use super::view::{self, LeaseView, RefusalView};
 use super::{ApiError, Code};
 
 pub use bookings::BookingView;
 pub use facts::FactView;
-pub use owed::OwedView;
+pub use pending::PendingView;
 
 /// Why a lease is as it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,8 +52,8 @@ pub struct WhyView {
     pub room_at: Option<String>,
     /// The units that it waits for, or lost, with what is wrong with them.
     pub faults: Vec<FaultView>,
-    /// What is owed for it: messages that were not answered, steps of drivers.
-    pub owed: Vec<OwedView>,
+    /// What is pending for it: messages that were not answered, steps of drivers.
+    pub pending: Vec<PendingView>,
     /// The last facts about it in the journals of its actors.
     pub facts: Vec<FactView>,
     /// The commands that show all of them.
@@ -151,11 +151,11 @@ pub(super) async fn why(app: &AppState, manager: &Name, id: LeaseId) -> Result<W
         more_bookings: 0,
         room_at: None,
         faults: Vec::new(),
-        owed: Vec::new(),
+        pending: Vec::new(),
         facts: Vec::new(),
         look: Vec::new(),
     };
-    let mut inquiry = Inquiry { app, meant: Meant { origin, id, tickets }, why };
+    let mut inquiry = Inquiry { app, refs: LeaseRefs { origin, id, tickets }, why };
     let guest = inquiry.ask(origin).await?;
     let (broker, request) = guest.request.unzip();
     if let Some(broker) = broker {
@@ -185,7 +185,7 @@ pub(super) async fn why(app: &AppState, manager: &Name, id: LeaseId) -> Result<W
 /// The answer as far as it is known.
 struct Inquiry<'a> {
     app: &'a AppState,
-    meant: Meant,
+    refs: LeaseRefs,
     why: WhyView,
 }
 
@@ -198,28 +198,29 @@ impl Inquiry<'_> {
         self.why.findings.push(Finding { actor: actor.to_owned(), says });
     }
 
-    /// What the journal of an actor says, and what the actor owes for the lease.
+    /// The journal of an actor, and its pending work for the lease.
     async fn ask(&mut self, actor: ActorId) -> Result<RequestHistory, ApiError> {
-        let Meant { origin, id, .. } = self.meant;
-        let owed = match self.app.handle_of(actor) {
+        let LeaseRefs { origin, id, .. } = self.refs;
+        let pending = match self.app.handle_of(actor) {
             Some(handle) => {
-                let meant = self.meant.clone();
-                let owed = handle.query_with_outbox(move |actor, outbox| meant.owed(actor, outbox));
-                // An actor that is down owes what it owed; its journal can be read all the same.
-                owed.await.unwrap_or_default()
+                let refs = self.refs.clone();
+                let pending =
+                    handle.query_with_outbox(move |actor, outbox| refs.pending(actor, outbox));
+                // An actor that is down keeps its pending work; its journal can be read all the same.
+                pending.await.unwrap_or_default()
             }
             None => Vec::new(),
         };
-        let positions = owed.iter().filter_map(|owed| match owed {
-            Owed::Call { position, .. } => Some(*position),
-            Owed::Message { .. } => None,
+        let positions = pending.iter().filter_map(|pending| match pending {
+            PendingItem::Call { position, .. } => Some(*position),
+            PendingItem::Message { .. } => None,
         });
         let positions: BTreeSet<u64> = positions.collect();
         let history = facts::history(self.app, actor, (origin, id), positions).await?;
         let name = self.app.name(actor);
-        for owed in owed {
-            let view = self.owed_view(&name, owed, &history).await;
-            self.why.owed.push(view);
+        for pending in pending {
+            let view = self.pending_view(&name, pending, &history).await;
+            self.why.pending.push(view);
         }
         if !history.facts.is_empty() {
             self.why.facts.extend(history.facts.iter().cloned());
@@ -231,10 +232,15 @@ impl Inquiry<'_> {
         Ok(history)
     }
 
-    async fn owed_view(&self, from: &str, owed: Owed, history: &RequestHistory) -> OwedView {
+    async fn pending_view(
+        &self,
+        from: &str,
+        pending: PendingItem,
+        history: &RequestHistory,
+    ) -> PendingView {
         let from = from.to_owned();
-        match owed {
-            Owed::Message { to, kind, at, sent } => OwedView {
+        match pending {
+            PendingItem::Message { to, kind, at, sent } => PendingView {
                 from,
                 to: self.app.name(to),
                 what: kind.to_owned(),
@@ -245,7 +251,7 @@ impl Inquiry<'_> {
                     Some(peer) => peer.query(|_| ()).await.err().map(|error| error.to_string()),
                 },
             },
-            Owed::Call { what, position } => OwedView {
+            PendingItem::Call { what, position } => PendingView {
                 from,
                 to: "driver".to_owned(),
                 what,
@@ -256,7 +262,7 @@ impl Inquiry<'_> {
         }
     }
 
-    /// Takes in what is sold of the units that are asked for.
+    /// Adds the sold units of the requested type.
     fn market(&mut self, market: Market) {
         self.why.room_at = market.room.map(view::time);
         (self.why.bookings, self.why.more_bookings) = (market.bookings, market.more);
@@ -292,7 +298,7 @@ impl Inquiry<'_> {
                     None => says,
                 };
                 self.market(market);
-                (says, Some("`tenure broker show` tells what is sold".to_owned()))
+                (says, Some("`tenure broker show` lists what is sold".to_owned()))
             }
         };
         self.finding(&name, says.clone());
@@ -375,13 +381,13 @@ impl Inquiry<'_> {
             .into_iter()
             .map(|(unit, state)| FaultView::of(&name, unit, &state, history.failures.get(&unit)));
         self.why.faults = faults.collect();
-        // Those that need somebody's hand come first, then those that have failed before.
+        // Those that need an operator come first, then those that have failed before.
         self.why.faults.sort_by_key(|fault| (fault.state != "quarantined", fault.error.is_none()));
         let fault = self.why.faults.first();
         let reason = fault.map_or_else(String::new, |fault| format!("; {}", fault.in_words()));
         let help = match fault.filter(|fault| fault.state == "quarantined") {
             Some(fault) => reset(fault),
-            None => format!("`tenure site show {name}` tells how its units are"),
+            None => format!("`tenure site show {name}` lists its units"),
         };
         self.settle(format!("at the site {name}: {says}{reason}"), Some(help));
         Ok(())
@@ -439,7 +445,7 @@ fn waits(lease: &LeaseSurvey<'_>, origin: ActorId) -> (Waits, String) {
                 "{until}, but {unusable} of {} units could not be joined by the guest's driver",
                 held.units.len()
             );
-            let help = "the facts say what the driver said; put that right, and close the lease to ask anew";
+            let help = "the facts have the driver's error; repair the cause, then close the lease and request again";
             (Waits::Nothing(says.clone(), Some(help.to_owned())), says)
         }
         State::Leaving { held, .. } => nothing(&format!(
@@ -449,7 +455,7 @@ fn waits(lease: &LeaseSurvey<'_>, origin: ActorId) -> (Waits, String) {
         )),
         State::Closing { tickets } => {
             let Some(ticket) = tickets.first() else { return nothing("it is being given back") };
-            let says = "the site was told to take the units back".to_owned();
+            let says = "the site was asked to take the units back".to_owned();
             (Waits::Site(ticket.site(), ticket.hash()), says)
         }
         State::Crediting { .. } => {
@@ -478,7 +484,7 @@ fn reset(fault: &FaultView) -> String {
 /// How it went, and what to do about that.
 fn over(outcome: &Outcome) -> Waits {
     match outcome {
-        Outcome::Ended => Waits::Nothing("its term is over".to_owned(), None),
+        Outcome::Ended => Waits::Nothing("its term has ended".to_owned(), None),
         Outcome::GivenBack => Waits::Nothing("it was given back before its end".to_owned(), None),
         Outcome::Unanswered => {
             let help = "see `tenure doctor`: the broker may be down or out of reach";
@@ -511,14 +517,14 @@ fn site_says(site: &SiteAuthority, ticket: LinkHash) -> Option<(String, Vec<(Uni
             format!("its term has begun, but it lacks all of its {} units", lease.units)
         }
         SiteState::Priming { pending, ready } => format!(
-            "{} of {} units are ready, {} are being set up, {} are not there",
+            "{} of {} units are ready, {} are being set up, {} are missing",
             ready.len(),
             lease.units,
             pending.len(),
             lease.lacks
         ),
         SiteState::Active { .. } => "the units are ready; the answer is on its way".to_owned(),
-        SiteState::Closed { .. } => "it is over here; the answer is on its way".to_owned(),
+        SiteState::Closed { .. } => "it has ended here; the answer is on its way".to_owned(),
     };
     let waits = matches!(lease.state, SiteState::Due | SiteState::Priming { .. });
     let units = site.unit_survey().filter(|unit| waits && unit.resource == lease.resource);

@@ -22,15 +22,15 @@ use super::super::run::Run;
 use super::super::stop::Stop;
 use super::{call, guest, site, with};
 
-/// Reads what it is told, and has `unit` and `step` of it.
+/// Reads its input, and takes `unit` and `step` from it.
 const READ: &str = r#"#!/bin/sh
 set -eu
-told=$(cat)
-field() { printf %s "$told" | sed -n "s/.*\"$1\":\"\{0,1\}\([a-z0-9]*\).*/\1/p"; }
+input=$(cat)
+field() { printf %s "$input" | sed -n "s/.*\"$1\":\"\{0,1\}\([a-z0-9]*\).*/\1/p"; }
 unit=$(field unit) step=$(field step)
 mkdir -p made
 "#;
-const MAKE: &str = r#"echo "$told" >"made/$unit"; echo '{"properties":{"host.name":"cats01"}}'"#;
+const MAKE: &str = r#"echo "$input" >"made/$unit"; echo '{"properties":{"host.name":"cats01"}}'"#;
 const REMOVE: &str = r#"rm -f "made/$unit""#;
 const LOOK: &str = r#"
 if [ -e "made/$unit" ]; then echo '{"state":"up","properties":{"host.name":"cats01"}}'
@@ -130,7 +130,7 @@ fn the_program_that_comes_with_tenure_lends_folders() {
     for step in ["setup", "teardown", "probe"] {
         place.settings[step] = json!(program);
     }
-    // Names that a careless program would take for those that it was told.
+    // Names that a careless program would take for its input.
     let properties = with(&[("unit", "9"), ("step", "teardown"), ("a", "\",\"unit\":9,\"")]);
     let setup = Call { properties, ..call(1, Step::Setup) };
     let unit = place.open().perform(&setup).outcome.unwrap();
@@ -145,9 +145,9 @@ fn the_program_that_comes_with_tenure_lends_folders() {
 fn a_unit_has_the_properties_that_its_program_says() {
     let place = Place::site();
     let driver = place.open();
-    let said = with(&[("host.name", "cats01")]);
-    assert_eq!(set_up(&*driver), Ok(said.clone()));
-    assert_eq!(driver.probe(call(1, Step::Setup).site, call(1, Step::Setup).unit), Ok(said));
+    let expected = with(&[("host.name", "cats01")]);
+    assert_eq!(set_up(&*driver), Ok(expected.clone()));
+    assert_eq!(driver.probe(call(1, Step::Setup).site, call(1, Step::Setup).unit), Ok(expected));
     let teardown = driver.perform(&call(2, Step::Teardown)).outcome;
     assert_eq!(teardown, Ok(Properties::default()));
     let error = driver.probe(call(1, Step::Setup).site, call(1, Step::Setup).unit).unwrap_err();
@@ -184,19 +184,19 @@ fn what_a_guest_writes_reaches_the_program_as_text_and_nowhere_else() {
     let properties =
         Properties::try_from(map.collect::<std::collections::BTreeMap<_, _>>()).unwrap();
     let see = r#"#!/bin/sh
-cat >told; echo "$#" >arguments; env >environment; mkdir -p made; : >made/1"#;
+cat >input; echo "$#" >arguments; env >environment; mkdir -p made; : >made/1"#;
     place.program("setup", see);
     let driver = place.open();
     let setup = Call { properties: properties.clone(), ..call(1, Step::Setup) };
     driver.perform(&setup).outcome.unwrap();
 
     let see = |name: &str| fs::read_to_string(place.home.path().join(name)).unwrap();
-    let told: Value = serde_json::from_str(&see("told")).unwrap();
-    assert_eq!(told["properties"], serde_json::to_value(&properties).unwrap());
-    assert_eq!(told["step"], "setup");
-    assert_eq!((&told["unit"], &told["epoch"]), (&json!(1), &json!(1)));
-    assert_eq!((&told["slice"], &told["lease"]), (&json!("cats"), &json!("7.0")));
-    assert_eq!(told["guest"], json!(setup.guest.to_hex()));
+    let step_input: Value = serde_json::from_str(&see("input")).unwrap();
+    assert_eq!(step_input["properties"], serde_json::to_value(&properties).unwrap());
+    assert_eq!(step_input["step"], "setup");
+    assert_eq!((&step_input["unit"], &step_input["epoch"]), (&json!(1), &json!(1)));
+    assert_eq!((&step_input["slice"], &step_input["lease"]), (&json!("cats"), &json!("7.0")));
+    assert_eq!(step_input["guest"], json!(setup.guest.to_hex()));
     assert_eq!(see("arguments"), "0\n");
     let environment = see("environment");
     let mut names: Vec<&str> =
@@ -300,8 +300,8 @@ fn what_was_checked_is_what_runs_whatever_becomes_of_the_file() {
             timeout: Duration::from_secs(600),
             output: 100,
         };
-        let said = run.finish(&Stop::new().unwrap(), |_| Ok(())).unwrap();
-        assert_eq!(said, b"good\n");
+        let expected = run.finish(&Stop::new().unwrap(), |_| Ok(())).unwrap();
+        assert_eq!(expected, b"good\n");
     }
 }
 
@@ -393,18 +393,18 @@ fn a_program_that_says_it_worked_and_did_not_is_found_out_by_the_probe() {
 #[test]
 fn after_a_crash_the_probe_decides_and_nothing_is_repeated_blindly() {
     let counted = format!("{READ}{MAKE}\necho >>times");
-    let said = with(&[("host.name", "cats01")]);
+    let expected = with(&[("host.name", "cats01")]);
     let times = |place: &Place| fs::read_to_string(place.home.path().join("times")).unwrap().len();
-    // Done, but nobody heard of it.
+    // Done, but the answer was lost.
     let mut place = Place::site();
     place.program("setup", &counted);
     set_up(&*place.open()).unwrap();
     place.cut_off(Step::Setup);
-    assert_eq!((set_up(&*place.open()), times(&place)), (Ok(said.clone()), 1));
+    assert_eq!((set_up(&*place.open()), times(&place)), (Ok(expected.clone()), 1));
     // Not done.
     fs::remove_file(place.made(1)).unwrap();
     place.cut_off(Step::Setup);
-    assert_eq!((set_up(&*place.open()), times(&place)), (Ok(said), 2));
+    assert_eq!((set_up(&*place.open()), times(&place)), (Ok(expected), 2));
     // Neither: the unit goes to be cleaned.
     place.program("probe", &format!("{READ}echo '{{\"state\":\"partial\"}}'"));
     place.cut_off(Step::Setup);
@@ -453,7 +453,7 @@ fn a_teardown_slower_than_the_next_setup_does_not_touch_the_successor() {
     });
     assert!(place.made(1).exists());
     let again = driver.perform(&call(2, Step::Teardown)).outcome.unwrap_err();
-    assert_eq!(again.0, "epoch 2 of u1 is over: epoch 3 has begun");
+    assert_eq!(again.0, "epoch 2 of u1 has ended: epoch 3 has begun");
     assert!(place.made(1).exists());
 }
 

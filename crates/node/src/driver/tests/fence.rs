@@ -13,24 +13,24 @@ use super::super::fence::{DriverSteps, Fence, Work, hold};
 use super::super::record::{Key, Record};
 use super::call;
 
-/// Writes down what it does, and does it when it is told to.
+/// Records its steps, and performs each on command.
 struct ScriptedSteps {
     log: Mutex<Vec<String>>,
     begun: Sender<String>,
     go: Mutex<Receiver<Result<Properties, DriverError>>>,
 }
 
-/// The other end: hears what was begun, and ends it.
+/// The other end: receives the steps that were begun, and completes them.
 struct Controller {
     begun: Receiver<String>,
     go: Sender<Result<Properties, DriverError>>,
 }
 
 fn scripted() -> (ScriptedSteps, Controller) {
-    let (begun, heard) = channel();
+    let (begun, receiver) = channel();
     let (go, going) = channel();
     let scripted = ScriptedSteps { log: Mutex::default(), begun, go: Mutex::new(going) };
-    (scripted, Controller { begun: heard, go })
+    (scripted, Controller { begun: receiver, go })
 }
 
 impl Controller {
@@ -96,7 +96,7 @@ fn a_late_teardown_does_not_touch_the_successor() {
     let fence = fence(&home);
     assert_eq!(at_once(&fence, &call(3, Step::Setup), done()).0, done());
     let late = call(2, Step::Teardown);
-    let refused = failed("epoch 2 of u1 is over: epoch 3 has begun");
+    let refused = failed("epoch 2 of u1 has ended: epoch 3 has begun");
     assert_eq!(at_once(&fence, &late, done()), (refused.clone(), Vec::new()));
     drop(fence);
     let reopened = Fence::open(home.path()).unwrap();
@@ -172,13 +172,13 @@ fn the_same_call_twice_at_a_time_is_done_once() {
 }
 
 #[test]
-fn a_step_that_was_cut_off_is_done_again_and_told_so() {
+fn a_step_that_was_cut_off_is_done_again_and_marked() {
     for step in [Step::Setup, Step::Teardown] {
         let home = TempDir::new().unwrap();
         let first = Arc::new(fence(&home));
         let (scripted, controller) = scripted();
         drop(controller);
-        // Nobody ends it, so it panics: as far as the file is concerned, a crash.
+        // No one ends it, so it panics: as far as the file is concerned, a crash.
         let crashed = Arc::clone(&first);
         let result = thread::spawn(move || crashed.perform(&scripted, &call(1, step))).join();
         assert!(result.is_err());

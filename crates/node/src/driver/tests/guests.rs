@@ -94,7 +94,7 @@ fn a_site_cannot_write_lines_of_its_own_into_a_membership_file() {
     assert_eq!(relative, "driver `membership`: `members` is not the absolute path of a file");
 }
 
-const LISTEN: &str = "cat >told.new; pwd >where; mv told.new told; while :; do sleep 3600; done";
+const LISTEN: &str = "cat >input.new; pwd >where; mv input.new input; while :; do sleep 3600; done";
 
 fn starting(home: &Path) -> Box<dyn GuestDriver> {
     let settings = json!({ "command": ["/bin/sh", "-c", LISTEN], "grace": 0 });
@@ -120,11 +120,11 @@ fn a_program_runs_on_each_unit_until_it_is_left() {
     let driver = starting(at_guest.path());
     let join = Call { properties: unit.clone(), ..call(1, Step::Join) };
     let program = driver.perform(&join).outcome.unwrap();
-    let told = written_json(&only_folder(at_guest.path()).join("told"));
-    assert_eq!(told["properties"]["host.name"], json!("cats01"));
+    let step_input = written_json(&only_folder(at_guest.path()).join("input"));
+    assert_eq!(step_input["properties"]["host.name"], json!("cats01"));
     assert_ne!(pid(&program), pid(&unit));
 
-    // It goes on without its driver.
+    // It continues without its driver.
     drop(driver);
     assert!(runs(pid(&program)));
     let driver = starting(at_guest.path());
@@ -141,7 +141,7 @@ fn a_site_does_not_choose_where_on_the_guests_machine_a_program_writes() {
     let directory = elsewhere.path().display().to_string();
     done(&*driver, &join(1, &[("unit.directory", &directory)]));
     let own = only_folder(home.path());
-    written_json(&own.join("told"));
+    written_json(&own.join("input"));
     assert_eq!(Path::new(&written(&own.join("where"))), own);
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     done(&*driver, &leave(1));

@@ -31,9 +31,9 @@ fn outside(test: &str) -> bool {
         .env(INSIDE, "1")
         .output()
         .unwrap();
-    let said =
+    let output_of =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    assert!(output.status.success(), "{}\n{}", said[0], said[1]);
+    assert!(output.status.success(), "{}\n{}", output_of[0], output_of[1]);
     true
 }
 
@@ -52,7 +52,7 @@ fn tear_down(driver: &dyn ResourceDriver, unit: u32) {
     driver.perform(&Call { unit: UnitId(unit), ..call(2, Step::Teardown) }).outcome.unwrap();
 }
 
-fn said(program: &str, words: &[&str]) -> String {
+fn output_of(program: &str, words: &[&str]) -> String {
     let output = Command::new(program).args(words).output().unwrap();
     assert!(output.status.success(), "{program} {words:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -77,13 +77,13 @@ fn a_unit_has_a_network_of_its_own() {
     assert_eq!(get(&other, "host.privipaddr"), "10.7.1.1");
 
     let space = get(&first, "unit.netns");
-    let inside = |words: &[&str]| said("ip", &[&["netns", "exec", &space], words].concat());
+    let inside = |words: &[&str]| output_of("ip", &[&["netns", "exec", &space], words].concat());
     let links = inside(&["ip", "-o", "link"]);
     assert_eq!(links.lines().count(), 2, "{links}");
     assert_eq!(inside(&["cat", "/etc/hostname"]), "cats01.cats.cod.duke.edu\n");
     assert!(inside(&["cat", "/etc/hosts"]).ends_with("10.7.0.1 cats01.cats.cod.duke.edu cats01\n"));
     assert!(inside(&["ip", "route", "get", "10.7.0.2"]).contains("dev eth0 src 10.7.0.1"));
-    assert!(said("tc", &["qdisc", "show", "dev", &space]).contains("tbf"));
+    assert!(output_of("tc", &["qdisc", "show", "dev", &space]).contains("tbf"));
     // The other unit of the slice answers for its address; one of another slice is on no route.
     let neighbour = "exec 3<>/dev/tcp/10.7.0.2/9";
     let refused = Command::new("ip")
@@ -103,8 +103,8 @@ fn a_unit_has_a_network_of_its_own() {
         tear_down(&*driver, unit);
         assert!(driver.probe(call(1, Step::Setup).site, UnitId(unit)).is_err());
     }
-    assert_eq!(said("ip", &["netns", "list"]), "");
-    assert_eq!(said("ip", &["-o", "link", "show", "type", "veth"]), "");
+    assert_eq!(output_of("ip", &["netns", "list"]), "");
+    assert_eq!(output_of("ip", &["-o", "link", "show", "type", "veth"]), "");
     assert!(std::fs::read_dir("/etc/netns").unwrap().next().is_none());
 }
 
@@ -162,13 +162,13 @@ fn a_setup_that_was_cut_off_is_looked_at() {
         std::fs::write(&record, value.to_string()).unwrap();
     };
     let space = unit.get("unit.netns").unwrap();
-    let identity = || said("ip", &["-n", space, "-o", "link", "show", "dev", "eth0"]);
+    let identity = || output_of("ip", &["-n", space, "-o", "link", "show", "dev", "eth0"]);
     let made = identity();
     cut_off();
     assert_eq!(set_up(&*open(home.path(), &json!({})), 1, "cats"), unit);
     assert_eq!(identity(), made, "what is whole is left alone");
     cut_off();
-    said("ip", &["-n", space, "address", "flush", "dev", "eth0"]);
+    output_of("ip", &["-n", space, "address", "flush", "dev", "eth0"]);
     let driver = open(home.path(), &json!({}));
     assert_eq!(set_up(&*driver, 1, "cats"), unit);
     assert_ne!(identity(), made, "what is not is made anew");
@@ -233,8 +233,8 @@ fn a_killed_site_goes_on_where_it_was() {
         driver.perform(&over).outcome.unwrap();
         assert_eq!(driver.probe(site, UnitId(1)), Ok(unit));
         tear_down(&*driver, 1);
-        assert_eq!(said("ip", &["netns", "list"]), "");
-        assert_eq!(said("ip", &["-o", "link", "show", "type", "veth"]), "");
+        assert_eq!(output_of("ip", &["netns", "list"]), "");
+        assert_eq!(output_of("ip", &["-o", "link", "show", "type", "veth"]), "");
     }
 }
 

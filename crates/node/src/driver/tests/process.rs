@@ -286,7 +286,7 @@ fn the_end_of_what_a_program_writes_is_kept() {
     let script = "
         n=0; while [ $n -lt 3000 ]; do n=$((n + 1)); echo line $n; done
         head -c 200000 /dev/zero | tr '\\0' x; echo; echo an error >&2
-        echo said >done.new; mv done.new done; sleep 3600";
+        echo done >done.new; mv done.new done; sleep 3600";
     let mut settings = shell(script);
     settings["log"] = json!(1 << 15);
     let driver = site("process", home.path(), &settings).unwrap();
@@ -320,7 +320,7 @@ fn a_program_goes_on_when_its_words_cannot_be_kept() {
     let home = TempDir::new().unwrap();
     let script = "
         while [ ! -e go ]; do sleep 0.01; done
-        head -c 1000000 /dev/zero; echo said >done.new; mv done.new done; sleep 3600";
+        head -c 1000000 /dev/zero; echo done >done.new; mv done.new done; sleep 3600";
     let driver = running(home.path(), script);
     let properties = set_up(&*driver);
     fs::remove_dir_all(home.path().join("logs")).unwrap();

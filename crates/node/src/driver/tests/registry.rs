@@ -32,8 +32,8 @@ fn settings_that_a_driver_does_not_take_are_refused() {
             "a delay is never negative and goes from the shorter to the longer, not 1m to 10s",
         ),
     ] {
-        let said = site("null", home.path(), &settings).err().unwrap();
-        assert_eq!(said, format!("driver `null`: {error}"));
+        let expected = site("null", home.path(), &settings).err().unwrap();
+        assert_eq!(expected, format!("driver `null`: {error}"));
     }
 }
 
@@ -90,6 +90,6 @@ fn a_driver_that_forgets_is_found_out() {
     assert_eq!(
         broken.to_string(),
         "a call below the highest seen is refused; the story was: \
-         teardown in epoch 2, then dropped and opened anew, then setup in epoch 1"
+         teardown in epoch 2, then dropped and reopened, then setup in epoch 1"
     );
 }

@@ -17,7 +17,7 @@ use super::guests::only_folder;
 use super::process::{pid, runs, written};
 use super::{actor, call, site, with};
 
-/// Writes down what it is told, and answers as it is set to.
+/// Records its calls, and answers as configured.
 struct Recorder {
     name: &'static str,
     calls: Arc<Mutex<Vec<String>>>,
@@ -51,7 +51,7 @@ impl GuestDriver for Recorder {
 
 type CallLog = Arc<Mutex<Vec<String>>>;
 
-/// Drivers a, b and c, changed by `change` by their number, and what they are told.
+/// Drivers a, b and c, changed by `change` by their number, and the calls they receive.
 fn recorders(change: impl Fn(usize, &mut Recorder)) -> (Several, CallLog) {
     let calls = CallLog::default();
     let recorder = |(nth, name): (usize, &'static str)| {
@@ -183,7 +183,7 @@ fn what_the_first_driver_did_is_undone_when_the_second_cannot() {
     assert_eq!(driver.perform(&join).outcome, refused);
     let program = written(&only_folder(&home.path().join("start")).join("pid")).parse().unwrap();
     assert!(runs(program) && program != pid(&unit));
-    // The same call has the same answer, from whoever is asked.
+    // The same call has the same answer, whichever driver answers it.
     drop(driver);
     let driver = open(home.path(), &[start(), hosts()]).unwrap();
     assert_eq!(driver.perform(&join).outcome, refused);
@@ -201,7 +201,7 @@ fn what_the_first_driver_did_is_undone_when_the_second_cannot() {
 fn a_join_that_a_crash_cut_off_between_two_drivers_goes_on_with_the_second() {
     let home = TempDir::new().unwrap();
     let members = || fs::read_to_string(home.path().join("membership/members")).unwrap();
-    // Up to where the process died: the first has joined, the second was never told.
+    // Up to where the process died: the first has joined, the second was never called.
     let first = super::guest("start", &home.path().join("start"), &start().1).unwrap();
     let program = first.perform(&at(1, &[])).outcome.unwrap();
     drop(first);
@@ -258,8 +258,8 @@ fn a_driver_is_not_taken_off_the_list_while_units_are_joined() {
         driver.perform(&join).outcome.unwrap();
         drop(driver);
         let error = unlisted(&after);
-        let said = format!("{}: a driver that is not listed", folder.display());
-        assert!(error.starts_with(&said) && error.contains("not left them (1)"), "{error}");
+        let expected = format!("{}: a driver that is no longer listed", folder.display());
+        assert!(error.starts_with(&expected) && error.contains("not left them (1)"), "{error}");
         let driver = open(home.path(), &before).unwrap();
         driver.perform(&Call { step: Step::Leave, ..join }).outcome.unwrap();
         drop(driver);
@@ -269,7 +269,7 @@ fn a_driver_is_not_taken_off_the_list_while_units_are_joined() {
 }
 
 #[test]
-fn whose_settings_are_wrong_is_told_by_its_number() {
+fn whose_settings_are_wrong_is_recognised_by_its_number() {
     let home = TempDir::new().unwrap();
     let wrong = |drivers: &[(&str, Value)]| match open(home.path(), drivers) {
         Err((nth, error)) => (nth, error.to_string()),

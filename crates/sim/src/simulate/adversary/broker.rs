@@ -15,12 +15,12 @@ use crate::simulate::violation::Violation;
 use crate::simulate::world::World;
 
 impl World {
-    pub(in crate::simulate) fn broker_crime(&mut self) -> Result<(), Violation> {
+    pub(in crate::simulate) fn dishonest_broker(&mut self) -> Result<(), Violation> {
         let Some(who) = self.adversary(Role::Broker) else { return Ok(()) };
         let everybody: Vec<ActorId> =
             self.participants.iter().map(|participant| participant.id).collect();
-        let spell = self.spell(Family::BrokerCrime);
-        let sampler = self.sampler(Family::BrokerCrime);
+        let spell = self.spell(Family::DishonestBroker);
+        let sampler = self.sampler(Family::DishonestBroker);
         match sampler.below(12) {
             0 => {
                 let (size, to) = (sampler.below(300), sampler.below(everybody.len()));
@@ -53,7 +53,7 @@ impl World {
         Ok(())
     }
 
-    /// What the dishonest broker does with a message that reaches it; `true` if its actor never hears it.
+    /// What the dishonest broker does with an incoming message; `true` if its actor never receives it.
     pub(in crate::simulate) fn ambushed(&mut self, to: usize, sealed: &Sealed) -> bool {
         let Some((fault, left)) = self.observed.planned_fault else { return false };
         if self.participants[to].honest || self.participants[to].role != Role::Broker {
@@ -117,7 +117,7 @@ impl World {
         Some(tickets)
     }
 
-    /// A delegation to cut from: the newest that covers the term or, if asked for, one that is over.
+    /// A delegation to cut from: the newest that covers the term or, if asked for, one that has ended.
     fn parent(&self, item: &Item, term: Term, over: bool) -> Option<Ticket> {
         let of_type = |ticket: &&Ticket| ticket.bottom().resource == item.resource;
         let mut known = self.observed.delegations.iter().filter(of_type);
@@ -129,7 +129,7 @@ impl World {
 
     /// A delegation that its site never signed: more units, under a new number or the same.
     fn forged(&mut self, who: usize, real: &Ticket) -> Ticket {
-        let sampler = self.sampler(Family::BrokerCrime);
+        let sampler = self.sampler(Family::DishonestBroker);
         let mut link: Link = (**real.bottom()).clone();
         link.units = link.units.saturating_add(4);
         let number = if sampler.percent(50) { 77 } else { 1 };

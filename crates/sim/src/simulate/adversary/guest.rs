@@ -28,9 +28,9 @@ use crate::simulate::world::Event;
 use crate::simulate::world::World;
 
 impl World {
-    pub(in crate::simulate) fn guest_crime(&mut self) -> Result<(), Violation> {
+    pub(in crate::simulate) fn dishonest_guest(&mut self) -> Result<(), Violation> {
         let Some(who) = self.adversary(Role::ServiceManager) else { return Ok(()) };
-        match self.sampler(Family::GuestCrime).below(13) {
+        match self.sampler(Family::DishonestGuest).below(13) {
             0 => self.redeem_again(who),
             1 => self.redeem_stolen(who),
             2 => self.close_others(who),
@@ -50,7 +50,7 @@ impl World {
     fn ticket(&mut self, of: impl Fn(ActorId) -> bool) -> Option<Ticket> {
         let fits = |ticket: &&Ticket| of(ticket.bottom().holder);
         let known: Vec<Ticket> = self.observed.tickets.iter().filter(fits).cloned().collect();
-        self.sampler(Family::GuestCrime).pick(&known).cloned()
+        self.sampler(Family::DishonestGuest).pick(&known).cloned()
     }
 
     fn show(&mut self, who: usize, ticket: Ticket) {
@@ -70,7 +70,7 @@ impl World {
     }
 
     fn redeem(&mut self, ticket: Ticket) -> Message {
-        let sampler = self.sampler(Family::GuestCrime);
+        let sampler = self.sampler(Family::DishonestGuest);
         let lease = LeaseId { number: sampler.count(1, 300).into(), part: 0 };
         let least = if sampler.percent(20) {
             ticket.bottom().units.saturating_add(1)
@@ -100,7 +100,7 @@ impl World {
     pub(super) fn intercept(&mut self, ticket: Ticket) {
         let Some(who) = self.adversary(Role::ServiceManager) else { return };
         if ticket.bottom().holder != self.participants[who].id
-            && self.strikes(Family::GuestCrime, 10)
+            && self.strikes(Family::DishonestGuest, 10)
         {
             self.watch.fault(Fault::Intercepts);
             self.show(who, ticket);
@@ -108,11 +108,11 @@ impl World {
     }
 
     /// With the help of the dishonest broker, the dishonest guest extends the lease of another, or its own
-    /// with a gap between the terms or when it is over.
+    /// with a gap between the terms or when it has ended.
     fn poach(&mut self, who: usize) {
         let Some(broker) = self.adversary(Role::Broker) else { return };
         let (me, now) = (self.participants[who].id, self.now);
-        let sampler = self.sampler(Family::GuestCrime);
+        let sampler = self.sampler(Family::DishonestGuest);
         let (own, late) = (sampler.percent(50), sampler.percent(50));
         let tickets: Vec<Ticket> = self.observed.tickets.iter().cloned().collect();
         let runs = |ticket: &&Ticket| {
@@ -120,7 +120,9 @@ impl World {
             (link.holder == me) == own && link.term.contains(now)
         };
         let running: Vec<&Ticket> = tickets.iter().filter(runs).collect();
-        let Some(lease) = self.sampler(Family::GuestCrime).pick(&running).copied() else { return };
+        let Some(lease) = self.sampler(Family::DishonestGuest).pick(&running).copied() else {
+            return;
+        };
         let gap = if own && !late { self.setting.margin } else { Span::ZERO };
         let (link, extends) = (lease.bottom(), Some(lease.hash()));
         let from = link.term.end().plus(gap);
@@ -166,10 +168,10 @@ impl World {
         } else {
             return;
         };
-        if self.participants[who].honest || !self.strikes(Family::GuestCrime, 10) {
+        if self.participants[who].honest || !self.strikes(Family::DishonestGuest, 10) {
             return;
         }
-        let at_the_end = self.sampler(Family::GuestCrime).percent(50);
+        let at_the_end = self.sampler(Family::DishonestGuest).percent(50);
         let end = self.held_by(who, lease).iter().map(|ticket| ticket.bottom().term.end()).max();
         let at = end.filter(|_| at_the_end).unwrap_or(self.now);
         self.later(at, Event::Act(Act::Betray(who, lease)));
@@ -238,7 +240,7 @@ impl World {
         self.send_forged(who, to, Message::Close { tickets });
     }
 
-    /// A message that somebody sealed, with a bit flipped or its end cut off.
+    /// A message that someone sealed, with a bit flipped or its end cut off.
     fn alter(&mut self, who: usize) {
         let sealed = self.wire.past().back().cloned();
         let Some((to, sealed)) = sealed else { return };
@@ -248,7 +250,7 @@ impl World {
         if bytes.is_empty() {
             return;
         }
-        let sampler = self.sampler(Family::GuestCrime);
+        let sampler = self.sampler(Family::DishonestGuest);
         let (place, bit) = (sampler.below(bytes.len()), sampler.below(8));
         bytes[place] ^= 1 << bit;
         if sampler.percent(30) {
@@ -265,7 +267,7 @@ impl World {
 
     fn flood(&mut self, who: usize) {
         let brokers = self.of_role(Role::Broker);
-        let Some(&broker) = self.sampler(Family::GuestCrime).pick(&brokers) else { return };
+        let Some(&broker) = self.sampler(Family::DishonestGuest).pick(&brokers) else { return };
         let to = self.participants[broker].id;
         self.watch.fault(Fault::Floods);
         for _ in 0..20 {
@@ -308,7 +310,7 @@ impl World {
                 };
                 Some(Receipt::sign(what, &self.participants[who].signer))
             }
-            _ => self.sampler(Family::GuestCrime).pick(&known).cloned(),
+            _ => self.sampler(Family::DishonestGuest).pick(&known).cloned(),
         };
         let Some(receipt) = receipt else { return };
         self.watch.fault(Fault::FalseReceipt);
@@ -318,13 +320,13 @@ impl World {
 
     fn ask_oddly(&mut self, who: usize) {
         let brokers = self.of_role(Role::Broker);
-        let Some(&broker) = self.sampler(Family::GuestCrime).pick(&brokers) else { return };
+        let Some(&broker) = self.sampler(Family::DishonestGuest).pick(&brokers) else { return };
         let to = self.participants[broker].id;
         let other = self.participants[0].id;
         let held = self.ticket(|_| true);
         let (margin, term) = (self.setting.margin, self.setting.term);
         let mut request = self.odd_request(who, term);
-        match self.sampler(Family::GuestCrime).below(7) {
+        match self.sampler(Family::DishonestGuest).below(7) {
             0 => request.id.origin = other,
             1 => request.items.clear(),
             2 => request.items = vec![request.items[0].clone(); 17],
@@ -350,7 +352,7 @@ impl World {
             number: (1 << 40) + self.observed.serial,
         };
         let earliest = self.now.plus(self.setting.term);
-        let units = NonZeroU32::new(self.sampler(Family::GuestCrime).count(1, 3));
+        let units = NonZeroU32::new(self.sampler(Family::DishonestGuest).count(1, 3));
         let units = units.unwrap_or(NonZeroU32::MIN);
         let (resource, requirements) = (Name::literal("node"), Constraints::NONE);
         let item = Item { resource, units, least: units, requirements, extends: None };
@@ -374,7 +376,7 @@ mod tests {
     #[test]
     fn of_an_empty_message_nothing_is_altered() {
         let mut world = begin(0, &Options::default());
-        world.setting.families.extend([Family::Replay, Family::GuestCrime]);
+        world.setting.families.extend([Family::Replay, Family::DishonestGuest]);
         let to = world.participants[1].id;
         let empty = |world: &World| {
             let last = world.wire.past().back();

@@ -21,13 +21,13 @@ use super::names::{self, Names};
 
 /// What a fact says; `None` for one that says nothing but that a mapper was asked or has answered.
 pub fn fact(names: &mut Names, who: ActorId, fact: &Fact) -> Option<String> {
-    let said = match fact {
+    let text = match fact {
         Fact::ServiceManager(fact) => of_service_manager(names, fact)?,
         Fact::Broker(fact) => of_broker(names, fact)?,
         Fact::SiteAuthority(fact) => of_site(names, who, fact)?,
     };
     let kind = fact.kind().0;
-    Some(format!("{}: {said}", kind.split_once('.').map_or(kind, |(_, word)| word)))
+    Some(format!("{}: {text}", kind.split_once('.').map_or(kind, |(_, word)| word)))
 }
 
 fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option<String> {
@@ -36,8 +36,8 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         Fact::SignalObserved(fact) => format!("{} is {}", fact.signal, fact.value),
         Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
         Fact::Asked(fact) => {
-            let (wish, broker) = (request(names, &fact.request), names.actor(fact.broker));
-            format!("lease {}, {wish}, of {broker}", fact.request.id.number)
+            let (wanted, broker) = (request(names, &fact.request), names.actor(fact.broker));
+            format!("lease {}, {wanted}, of {broker}", fact.request.id.number)
         }
         Fact::Granted(fact) => tickets_for(names, fact.number, &fact.tickets),
         Fact::UnwantedGranted(fact) => tickets_for(names, fact.number, &fact.tickets),
@@ -58,9 +58,9 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
             format!("lease {}, {}{how}", names.lease(fact.lease), fact.unit)
         }
         Fact::ExtensionAsked(fact) => {
-            let (wish, broker) = (request(names, &fact.request), names.actor(fact.broker));
+            let (wanted, broker) = (request(names, &fact.request), names.actor(fact.broker));
             let number = fact.request.id.number;
-            format!("lease {}, request {number}: {wish}, of {broker}", names.lease(fact.lease))
+            format!("lease {}, request {number}: {wanted}, of {broker}", names.lease(fact.lease))
         }
         Fact::ExtensionGranted(fact) => {
             format!("lease {}, {}", names.lease(fact.lease), names.ticket_in_full(&fact.ticket))
@@ -178,7 +178,7 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
         Fact::LeaseActivated(fact) => format!("lease on {}", names.hash(fact.lease)),
         Fact::LeaseClosed(fact) => {
             let why = match &fact.why {
-                CloseReason::TermOver => "its term is over".to_owned(),
+                CloseReason::TermOver => "its term has ended".to_owned(),
                 CloseReason::GivenBack => "given back".to_owned(),
                 CloseReason::Failed(why) => refusal(names, why),
             };
@@ -197,10 +197,10 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
 /// What a message says.
 pub fn message(names: &mut Names, message: &Message) -> String {
     let kind = message.kind();
-    let said = match message {
+    let text = match message {
         Message::Delegate { ticket, .. } => names.ticket_in_full(ticket),
         Message::Delegated { delegation, generation } => names.delegation(*delegation, *generation),
-        Message::Request(wish) => format!("{}, {}", wish.id.number, request(names, wish)),
+        Message::Request(wanted) => format!("{}, {}", wanted.id.number, request(names, wanted)),
         Message::Granted { request, tickets: granted } => {
             format!("{}, {}", request.number, tickets(names, granted))
         }
@@ -232,7 +232,7 @@ pub fn message(names: &mut Names, message: &Message) -> String {
             format!("{subject}, {}", refusal(names, why))
         }
     };
-    format!("{kind} {said}")
+    format!("{kind} {text}")
 }
 
 /// A driver's call.

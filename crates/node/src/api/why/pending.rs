@@ -1,4 +1,4 @@
-//! What is owed for a lease: messages that wait to be answered, and steps of drivers.
+//! The pending work of a lease: messages that wait for an answer, and driver steps.
 
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Actor as _;
@@ -12,54 +12,59 @@ use tenure_core::runtime::outbox::Outbox;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::{Envelope, Message};
 
-/// Something that is owed for a lease.
+/// A message or driver step that is pending for a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OwedView {
-    /// Who owes it.
+pub struct PendingView {
+    /// The actor that waits.
     pub from: String,
     /// To whom: an actor, or `driver`.
     pub to: String,
     /// The kind of message, or the step and its unit.
     pub what: String,
-    /// Since when.
+    /// When it became pending.
     pub since: String,
     /// How often the message was sent, since its sender came up.
     pub sent: Option<u32>,
-    /// What is wrong with the receiver, if it is not up.
+    /// The receiver's failure, if it is down.
     pub down: Option<String>,
 }
 
-/// The same, as its actor knows it.
+/// The same, in the actor's terms.
 #[derive(Clone, Debug)]
-pub(super) enum Owed {
+pub(super) enum PendingItem {
     Message { to: ActorId, kind: &'static str, at: Time, sent: u32 },
     Call { what: String, position: u64 },
 }
 
-/// Which lease is meant, in all the ways in which it is spoken of.
+/// All the ids by which effects can refer to a lease.
 #[derive(Clone, Debug)]
-pub(super) struct Meant {
+pub(super) struct LeaseRefs {
     pub(super) origin: ActorId,
     pub(super) id: LeaseId,
     pub(super) tickets: Vec<LinkHash>,
 }
 
-impl Meant {
-    /// What an actor owes for the lease.
-    pub(super) fn owed(&self, actor: &AnyActor, outbox: &Outbox) -> Vec<Owed> {
+impl LeaseRefs {
+    /// The actor's pending work for the lease.
+    pub(super) fn pending(&self, actor: &AnyActor, outbox: &Outbox) -> Vec<PendingItem> {
         let effects = actor.effects_after(0).into_iter();
-        let owed = effects.filter_map(|(id, effect)| match effect {
+        let pending = effects.filter_map(|(id, effect)| match effect {
             Effect::Send(envelope) if self.is_in(&envelope) => {
                 let Envelope { header, message } = *envelope;
                 let sent = outbox.times_sent(id);
-                Some(Owed::Message { to: header.to, kind: message.kind(), at: header.at, sent })
+                Some(PendingItem::Message {
+                    to: header.to,
+                    kind: message.kind(),
+                    at: header.at,
+                    sent,
+                })
             }
             Effect::Call(call) if call.guest == self.origin && call.lease == self.id => {
-                Some(Owed::Call { what: in_words(&call), position: id.position })
+                Some(PendingItem::Call { what: in_words(&call), position: id.position })
             }
             Effect::Send(_) | Effect::Call(_) => None,
         });
-        owed.collect()
+        pending.collect()
     }
 
     fn is_in(&self, envelope: &Envelope) -> bool {

@@ -18,13 +18,13 @@ use tenure_core::wire::message::Message;
 /// A link, with the part of its term that did not come back.
 type Out = (AccountId, SignedLink, Option<Term>);
 
-/// What an actor's facts say about links and leases.
+/// The links and leases in an actor's facts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Books {
+pub(crate) struct FactIndex {
     delegated: BTreeMap<AccountId, Vec<SignedLink>>,
     /// Each link that was cut or claimed.
     links: BTreeMap<LinkHash, Out>,
-    /// Each link that was cut and sent, and of which these books know nothing.
+    /// Each link that was cut and sent, and of which this index knows nothing.
     lost: BTreeMap<LinkHash, Out>,
     /// The numbers of a guest's requests, and the tickets that came of them.
     asked: BTreeSet<u64>,
@@ -40,8 +40,8 @@ pub(crate) struct Books {
     broken: BTreeSet<&'static str>,
 }
 
-impl Books {
-    /// Takes in the next facts.
+impl FactIndex {
+    /// Adds the next facts.
     pub(crate) fn read(&mut self, facts: &[Entry]) {
         for Entry { at, fact } in facts {
             match fact {
@@ -53,7 +53,7 @@ impl Books {
         self.conservation();
     }
 
-    /// Takes in the tickets that were sent by somebody who then lost these books: they are out.
+    /// Adds the tickets that were sent by an actor that then lost its journal: they are issued.
     pub(crate) fn read_sent(&mut self, lost: &Self) {
         let unknown = |(hash, _): &(&LinkHash, &Out)| !self.links.contains_key(hash);
         let sent = lost.links.iter().chain(&lost.lost).filter(unknown);

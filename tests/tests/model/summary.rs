@@ -1,4 +1,4 @@
-//! What can be read off one actor: the word for each of its leases, who holds what, what it waits for.
+//! A summary of one actor: the state of each of its leases, who holds what, what it waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,14 @@ use tenure_core::site_authority::machine as site_authority;
 use tenure_core::site_authority::unit;
 use tenure_core::ticket::link::LinkHash;
 
-use super::books::Books;
+use super::fact_index::FactIndex;
 use super::participants::{self, GUEST, Participant, RIVAL};
 
-/// A lease for everybody: its guest, the number of its request, and which of the request's tickets.
+/// The global name of a lease: its guest, the number of its request, and which of the request's tickets.
 pub(crate) type Key = (usize, u64, u16);
 
-/// A word for each of some leases.
-pub(crate) type Words = Vec<(Key, &'static str)>;
+/// The state name of each lease.
+pub(crate) type LeaseStates = Vec<(Key, &'static str)>;
 
 /// The most requests a guest makes in any case.
 const MOST_REQUESTS: u64 = 4;
@@ -30,15 +30,15 @@ const MOST_REQUESTS: u64 = 4;
 /// What the properties ask of one actor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Summary {
-    /// When it has to be told the time.
+    /// When it next has something due.
     pub(crate) due: Option<Time>,
     /// Whether its mapper is asked something.
     pub(crate) has_a_round: bool,
     /// Whether nothing is going on.
     pub(crate) is_idle: bool,
     /// The messages it has sent, by receiver.
-    pub(crate) mail: [Vec<u32>; 4],
-    pub(crate) words: Words,
+    pub(crate) sent: [Vec<u32>; 4],
+    pub(crate) words: LeaseStates,
     /// A guest: the units it uses, each with the ticket that it holds it by.
     pub(crate) uses: Vec<(UnitId, LinkHash)>,
     /// A guest: how its leases went, and the most tickets that one of them is held by.
@@ -46,7 +46,7 @@ pub(crate) struct Summary {
     pub(crate) tickets_held: usize,
     /// A site: the units on leases.
     taken: BTreeSet<UnitId>,
-    /// A site: the units in the hands of a lease, each with the lease's ticket.
+    /// A site: the units held by a lease, each with the lease's ticket.
     pub(crate) tenants: Vec<(UnitId, LinkHash)>,
     /// A site: when its active leases end.
     pub(crate) active_until: Vec<Time>,
@@ -55,19 +55,19 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Reads an actor and its books. `keys` has the lease of every ticket that was ever cut.
+    /// Summarizes an actor and its index. `keys` has the lease of every ticket that was ever cut.
     pub(crate) fn of(
         who: usize,
         participant: &Participant,
-        books: &Books,
+        index: &FactIndex,
         keys: &BTreeMap<LinkHash, Key>,
     ) -> Self {
         let mut summary = Self {
             due: participant.actor().next_timeout(),
             has_a_round: participant.has_a_round(),
             is_idle: participant.actor().unfinished(1).is_empty(),
-            words: words(who, participant, books, keys),
-            broken: books.broken().clone(),
+            words: words(who, participant, index, keys),
+            broken: index.broken().clone(),
             ..Self::default()
         };
         match &participant.0 {
@@ -76,7 +76,7 @@ impl Summary {
             }
             AnyActor::Broker(_) => {}
             AnyActor::SiteAuthority(site) => {
-                for (hash, end) in books.leases() {
+                for (hash, end) in index.leases() {
                     let Some(state) = site.lease(hash) else { continue };
                     summary.read_site_lease(state, end);
                 }
@@ -117,9 +117,9 @@ impl Summary {
 fn words(
     who: usize,
     participant: &Participant,
-    books: &Books,
+    index: &FactIndex,
     keys: &BTreeMap<LinkHash, Key>,
-) -> Words {
+) -> LeaseStates {
     match &participant.0 {
         AnyActor::ServiceManager(actor) => actor
             .survey()
@@ -131,15 +131,15 @@ fn words(
         }
         AnyActor::SiteAuthority(actor) => keys
             .iter()
-            .filter_map(|(&hash, &key)| Some((key, actor.lease(books.lease_of(hash))?.word())))
+            .filter_map(|(&hash, &key)| Some((key, actor.lease(index.lease_of(hash))?.word())))
             .collect(),
     }
 }
 
 /// A request counts once for each ticket that was cut for it, and once before.
-fn of_request(broker: &Broker, guest: usize, number: u64) -> Words {
+fn of_request(broker: &Broker, guest: usize, number: u64) -> LeaseStates {
     let Some(state) = broker.request(RequestId { origin: participants::id(guest), number }) else {
-        return Words::new();
+        return LeaseStates::new();
     };
     let parts = match state {
         broker::State::Granted { tickets, .. } | broker::State::Returned { tickets } => {
