@@ -252,7 +252,7 @@ fn request(guest: ActorId, number: u64, term: Term) -> Request {
     let item = Item {
         resource: Name::literal("node"),
         units: NonZeroU32::MIN,
-        least: NonZeroU32::MIN,
+        min_units: NonZeroU32::MIN,
         requirements: Constraints::NONE,
         extends: None,
     };
@@ -341,8 +341,8 @@ fn snapshot_of_many(folder: &Path) {
                 start.elapsed().as_secs_f64()
             })
             .collect();
-        let (least, median, most) = spread(&mut seconds);
-        println!("{what:<35} {median:>6.2} s ({least:.2} {most:.2})");
+        let (min, median, most) = spread(&mut seconds);
+        println!("{what:<35} {median:>6.2} s ({min:.2} {most:.2})");
     };
     let state = actor.snapshot();
     println!("\na guest with {LEASES} leases in use: a snapshot of {} MiB", state.len() >> 20);
@@ -409,8 +409,8 @@ fn recover(folder: &Path, actors: &[Actors]) {
                 start.elapsed().as_secs_f64()
             })
             .collect();
-        let (least, median, most) = spread(&mut seconds);
-        println!("{what:<35} {median:>6.2} s ({least:.2} {most:.2})");
+        let (min, median, most) = spread(&mut seconds);
+        println!("{what:<35} {median:>6.2} s ({min:.2} {most:.2})");
     };
     timed("fold facts in memory", &|Actors { owner, facts }| {
         let mut actor = blank(owner.role);

@@ -128,9 +128,9 @@ impl Total {
 
 impl Failure {
     fn of(seed: u64, violation: &Violation, asked: &Options) -> Self {
-        let (least, outcome) = simulate::shrink(seed, violation, asked);
+        let (smallest, outcome) = simulate::shrink(seed, violation, asked);
         let violation = outcome.violation.unwrap_or_else(|| violation.clone());
-        Self { seed, violation, again: again(seed, &least), trace: outcome.trace }
+        Self { seed, violation, again: again(seed, &smallest), trace: outcome.trace }
     }
 }
 

@@ -149,7 +149,7 @@ fn fits(
     let fit = (0u16..).zip(&request.items).all(|(index, item)| {
         let of_item = tickets.iter().filter(|(of, _)| *of == index).map(|(_, t)| t.bottom());
         let units: u64 = of_item.clone().map(|link| u64::from(link.units.get())).sum();
-        (u64::from(item.least.get())..=u64::from(item.units.get())).contains(&units)
+        (u64::from(item.min_units.get())..=u64::from(item.units.get())).contains(&units)
             && of_item.clone().all(|link| {
                 link.resource == item.resource
                     && link.extends == item.extends

@@ -67,10 +67,8 @@ fn mappers_that_see_their_views_as_text_decide_alike() {
         "service-manager.guest.mapper.term=30m",
         "service-manager.guest.mapper.extend-before=1m",
     ];
-    let here = [
-        "service-manager.guest.mapper.term=30m",
-        "service-manager.guest.mapper.extend-before=1m",
-    ];
+    let here =
+        ["service-manager.guest.mapper.term=30m", "service-manager.guest.mapper.extend-before=1m"];
     let (remote, here) = (run(&remote), run(&here));
     assert_eq!(remote.notes, here.notes);
     assert_eq!(remote.journal_hash, here.journal_hash);

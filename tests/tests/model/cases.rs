@@ -110,11 +110,11 @@ pub(crate) enum End {
 
 impl PlannedRequest {
     pub(crate) fn ask(&self) -> Ask {
-        let item = |(place, &(wanted, least)): (usize, &(u32, u32))| {
+        let item = |(place, &(wanted, min_units)): (usize, &(u32, u32))| {
             (wanted > 0).then(|| Item {
                 resource: kind(place),
                 units: units(wanted),
-                least: units(least),
+                min_units: units(min_units),
                 requirements: Constraints::NONE,
                 extends: None,
             })

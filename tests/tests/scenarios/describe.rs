@@ -204,10 +204,10 @@ pub fn message(names: &mut Names, message: &Message) -> String {
         Message::Granted { request, tickets: granted } => {
             format!("{}, {}", request.number, tickets(names, granted))
         }
-        Message::Redeem { ticket, lease, least, .. } => {
-            let elastic = *least < ticket.bottom().units;
-            let least = if elastic { format!(", {least} would do") } else { String::new() };
-            format!("{} for lease {}{least}", names.ticket(ticket), names.lease(*lease))
+        Message::Redeem { ticket, lease, min_units, .. } => {
+            let elastic = *min_units < ticket.bottom().units;
+            let min_units = if elastic { format!(", {min_units} would do") } else { String::new() };
+            format!("{} for lease {}{min_units}", names.ticket(ticket), names.lease(*lease))
         }
         Message::Leased { ticket, term, units } => {
             let (term, units) = (names::term(*term), leased_units(units));
@@ -249,13 +249,16 @@ pub fn refusal(names: &Names, refusal: &Refusal) -> String {
 /// `2 node over 10:00-12:00`, or with a window of starts `2 node for 2h, from 10:00 to 11:00 at the latest`.
 fn request(names: &Names, request: &Request) -> String {
     let items = request.items.iter().map(|item| {
-        let least =
-            if item.least < item.units { format!("{}..", item.least) } else { String::new() };
+        let min_units = if item.min_units < item.units {
+            format!("{}..", item.min_units)
+        } else {
+            String::new()
+        };
         let on = item.extends.map(|ticket| format!(" that go on from {}", names.hash(ticket)));
         // An item of a script has at most one.
         let needs = item.requirements.first_broken(&Attributes::new(), &Properties::default());
         let needs = needs.map(|needs| format!(" with {needs}")).unwrap_or_default();
-        format!("{least}{} {}{}{needs}", item.units, item.resource, on.unwrap_or_default())
+        format!("{min_units}{} {}{}{needs}", item.units, item.resource, on.unwrap_or_default())
     });
     let items = items.collect::<Vec<_>>().join(" and ");
     let (from, to) = (request.earliest, request.latest);

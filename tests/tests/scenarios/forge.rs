@@ -36,7 +36,7 @@ pub fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let earliest = args.time_option("from")?.ok_or("from= is missing")?;
     let duration = args.span_option("for")?.ok_or("for= is missing")?;
     let latest = args.time_option("latest")?.unwrap_or(earliest);
-    let item = Item { resource, units, least: units, requirements: Constraints::NONE, extends };
+    let item = Item { resource, units, min_units: units, requirements: Constraints::NONE, extends };
     let request = Request {
         id: RequestId { origin, number: world.next_forgery() },
         items: vec![item],
@@ -118,7 +118,7 @@ pub fn redeem(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let message = Message::Redeem {
         lease: LeaseId { number: 99, part: 0 },
         slice: Name::literal("main"),
-        least: ticket.bottom().units,
+        min_units: ticket.bottom().units,
         configuration: Properties::default(),
         ticket,
     };

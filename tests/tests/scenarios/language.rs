@@ -156,12 +156,12 @@ fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     }
     let mut items = Vec::new();
     while let Some(units) = args.maybe() {
-        let (least, units) = range(&units)?;
+        let (min_units, units) = range(&units)?;
         let resource = name(&args.next("the type of the units")?)?;
         items.push(Item {
             resource,
             units,
-            least,
+            min_units,
             requirements: requirements.clone(),
             extends: None,
         });
@@ -448,8 +448,8 @@ fn which(world: &World, args: &mut Args) -> Result<Option<Which>, Bad> {
 /// `4`, or `2..4` where 2 would do.
 fn range(text: &str) -> Result<(NonZeroU32, NonZeroU32), Bad> {
     let number = |n: &str| n.parse().map_err(|_| format!("`{n}` is no number of units"));
-    let (least, most) = text.split_once("..").unwrap_or((text, text));
-    Ok((number(least)?, number(most)?))
+    let (min, most) = text.split_once("..").unwrap_or((text, text));
+    Ok((number(min)?, number(most)?))
 }
 
 fn pair(text: &str) -> Result<(Name, String), Bad> {

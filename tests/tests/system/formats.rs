@@ -95,7 +95,7 @@ fn parts() -> Parts {
     let item = Item {
         resource: Name::literal("node"),
         units: units(4),
-        least: units(2),
+        min_units: units(2),
         requirements: Constraints::NONE,
         extends: None,
     };
@@ -218,7 +218,7 @@ fn site_facts(p: &Parts) -> Vec<site::Fact> {
             ticket: p.ticket.clone(),
             lease: LEASE,
             slice: Name::literal("main"),
-            least: units(2),
+            min_units: units(2),
             configuration: p.properties.clone(),
         }
         .into(),

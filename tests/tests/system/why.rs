@@ -98,7 +98,7 @@ fn an_active_lease_a_busy_one_and_one_that_can_never_be_name_what_is_behind_them
     let never = why(&deployment, "rival/2");
     assert!(reason(&never).contains("7 units of `node` are more than the 2 that exist"), "{never}");
     assert_eq!(never["findings"][1]["says"], "it can sell 2 of alpha");
-    assert_eq!(never["lease"]["least"], 7, "what was asked for is not forgotten");
+    assert_eq!(never["lease"]["min_units"], 7, "what was asked for is not forgotten");
 
     // Nothing is delegated for that long yet: that is no shortage of units.
     let output = deployment.tenure("lease request 1 --for 90d --as rival --wait");

@@ -189,7 +189,7 @@ pub(crate) struct RequestArgs {
 
     /// The fewest units to accept [default: all of them]
     #[arg(long, value_name = "N", value_parser = counted::<NonZeroU32>)]
-    pub(crate) least: Option<NonZeroU32>,
+    pub(crate) min_units: Option<NonZeroU32>,
 
     /// A constraint on units: key=value, key=2..8, key=2.., key=a|b [may be repeated]
     #[arg(long = "where", value_name = "KEY=VALUE")]
@@ -234,7 +234,7 @@ pub(crate) struct RequestArgs {
 const REQUESTS: &str = "\
 Examples:
   tenure lease request 2 --for 10m --wait
-  tenure lease request 4 node --least 2 --for 2h --slack 1h --where speed=2..8
+  tenure lease request 4 node --min-units 2 --for 2h --slack 1h --where speed=2..8
   tenure lease request 1 --for 1h --id nightly-2026-11-21
 
 Exit codes: 0 ok, 1 error, 2 usage, 3 can never be met, 75 busy, 77 denied, 124 timed out,

@@ -46,7 +46,7 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         slice: args.slice.clone(),
         resource: args.resource.clone(),
         units: args.units,
-        least: args.least,
+        min_units: args.min_units,
         requirements: args.requirements.clone(),
         duration: args.duration,
         after: args.after,

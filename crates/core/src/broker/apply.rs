@@ -213,7 +213,7 @@ fn wanted(request: &Request) -> Wanted {
             .first()
             .map_or_else(|| Name::literal("none"), |i| i.resource.clone()),
         units: sum(|item| item.units),
-        least: sum(|item| item.least),
+        min_units: sum(|item| item.min_units),
         earliest: request.earliest,
         latest: request.latest,
         duration: request.duration,

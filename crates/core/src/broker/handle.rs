@@ -170,10 +170,10 @@ impl Broker {
         if self.state.open.len() >= Self::MAX_OPEN || !self.usage_of(from).has_room() {
             return self.refuse_volatile(now, from, id, Refusal::Overloaded, out);
         }
-        let least = self.base.two_margins();
-        let deadline = request.last_end().minus(least).min(request.answer_by);
-        let refusal = if request.duration <= least {
-            Some(Refusal::TermTooShort { term: request.duration, least })
+        let min = self.base.two_margins();
+        let deadline = request.last_end().minus(min).min(request.answer_by);
+        let refusal = if request.duration <= min {
+            Some(Refusal::TermTooShort { term: request.duration, min })
         } else if now >= deadline {
             Some(Refusal::TooLate(deadline))
         } else if request.latest < now.minus(LEDGER_RETENTION) {
@@ -202,7 +202,7 @@ impl Broker {
                 {
                     Some(Refusal::NotExtendable(wanted))
                 }
-                Some((_, link)) if link.units != item.units || link.units != item.least => {
+                Some((_, link)) if link.units != item.units || link.units != item.min_units => {
                     let (held, asked) = (link.units.get(), item.units.get());
                     Some(Refusal::UnitsDiffer { held, asked })
                 }
@@ -404,7 +404,7 @@ fn check_request(request: &Request) -> Result<(), String> {
     if request.latest < request.earliest {
         return Err("the latest start is before the earliest".to_owned());
     }
-    if request.items.iter().any(|item| item.least > item.units) {
+    if request.items.iter().any(|item| item.min_units > item.units) {
         return Err("an item would do with more units than it asks for".to_owned());
     }
     // No ticket is for more than its item, and of more its site would make no lease, nor take it back.
@@ -438,8 +438,8 @@ fn check_grant(
     }
     for (item, sources) in request.items.iter().zip(parts) {
         let sum: u64 = sources.iter().map(|&(_, units)| u64::from(units)).sum();
-        if sum < u64::from(item.least.get()) || sum > u64::from(item.units.get()) {
-            return Err(format!("{sum} units where {}..={} suit", item.least, item.units));
+        if sum < u64::from(item.min_units.get()) || sum > u64::from(item.units.get()) {
+            return Err(format!("{sum} units where {}..={} suit", item.min_units, item.units));
         }
     }
     Ok(())

@@ -102,7 +102,7 @@ pub struct Wanted {
     /// The units of all of its items.
     pub units: u32,
     /// How few of them would do.
-    pub least: u32,
+    pub min_units: u32,
     /// The earliest start.
     pub earliest: Time,
     /// The latest start.

@@ -74,7 +74,7 @@ impl Adaptive {
         let item = |units| Item {
             resource: self.resource.clone(),
             units,
-            least: if self.elastic { NonZeroU32::MIN } else { units },
+            min_units: if self.elastic { NonZeroU32::MIN } else { units },
             requirements: Constraints::NONE,
             extends: None,
         };

@@ -136,8 +136,8 @@ impl<'a> Draft<'a> {
         }
         let units = matching.iter().map(|&place| sources[place].units);
         let most = units.fold(0, u32::saturating_add);
-        if item.least.get() > most {
-            return Err(Refusal::TooMany { resource, asked: item.least.get(), most });
+        if item.min_units.get() > most {
+            return Err(Refusal::TooMany { resource, asked: item.min_units.get(), most });
         }
         let suits = |place: &usize| only.is_none_or(|account| sources[*place].account == account);
         let suiting = matching.into_iter().filter(suits).collect();
@@ -181,7 +181,7 @@ impl Search<'_> {
         let mut needs: BTreeMap<&Name, (&Calendar, i64)> = BTreeMap::new();
         for Wanted { item, of_type, .. } in &self.items {
             let need = needs.entry(&item.resource).or_insert((&of_type.total, 0));
-            need.1 += i64::from(item.least.get());
+            need.1 += i64::from(item.min_units.get());
         }
         let mut start = from;
         loop {
@@ -198,7 +198,7 @@ impl Search<'_> {
     /// The parts of every item, if all of them can be met beside each other.
     fn place_all(&self, windows: &[Window<'_>]) -> Option<Vec<Parts>> {
         let enough = |(wanted, window): (&Wanted<'_>, &Window<'_>)| {
-            window.free() >= i64::from(wanted.item.least.get())
+            window.free() >= i64::from(wanted.item.min_units.get())
         };
         let mut items = self.items.iter().zip(windows);
         if !items.clone().all(enough) {
@@ -222,7 +222,7 @@ impl Search<'_> {
             let mut units = 0;
             let enough = lasting.into_iter().find(|&(_, more)| {
                 units += u64::from(more);
-                units >= u64::from(wanted.item.least.get())
+                units >= u64::from(wanted.item.min_units.get())
             });
             let (until, _) = enough.filter(|&(until, _)| until < end)?;
             Some(Refusal::Beyond { resource: wanted.item.resource.clone(), until, end })
@@ -242,7 +242,7 @@ impl Search<'_> {
             let free = term.map_or(0, |term| wanted.window(term).free());
             u32::try_from(free).unwrap_or(u32::MAX)
         };
-        let short = |wanted: &&Wanted<'_>| free_of(wanted) < wanted.item.least.get();
+        let short = |wanted: &&Wanted<'_>| free_of(wanted) < wanted.item.min_units.get();
         match self.items.iter().find(short).or(self.items.first()) {
             Some(wanted) => Refusal::Busy {
                 resource: wanted.item.resource.clone(),
@@ -281,7 +281,7 @@ impl Wanted<'_> {
         let free: Vec<u32> = self.suiting().zip(window.each()).map(left).collect();
         let available = free.iter().copied().fold(0, u32::saturating_add);
         let units = self.item.units.get().min(available);
-        if units < self.item.least.get() {
+        if units < self.item.min_units.get() {
             return None;
         }
         let chosen = match placement {

@@ -53,7 +53,7 @@ struct Listed {
     /// How many units.
     units: NonZeroU32,
     /// How few would do; all of them unless set.
-    least: Option<NonZeroU32>,
+    min_units: Option<NonZeroU32>,
     #[serde(default = "node")]
     resource: Name,
     #[serde(default = "main")]
@@ -77,7 +77,7 @@ impl Listed {
         let item = Item {
             resource: self.resource.clone(),
             units: self.units,
-            least: self.least.unwrap_or(self.units),
+            min_units: self.min_units.unwrap_or(self.units),
             requirements: Constraints::NONE,
             extends: None,
         };

@@ -54,12 +54,12 @@ pub enum Test {
     Equals(Value),
     /// One of these values.
     OneOf(BTreeSet<Value>),
-    /// A number from `least` to `most`, both included.
+    /// A number from `min_units` to `most`, both included.
     Within {
         /// The smallest number that passes.
-        least: i64,
+        min: i64,
         /// The largest number that passes.
-        most: i64,
+        max: i64,
     },
 }
 
@@ -69,8 +69,8 @@ impl Test {
         match self {
             Self::Equals(wanted) => value == wanted,
             Self::OneOf(wanted) => wanted.contains(value),
-            Self::Within { least, most } => {
-                matches!(value, Value::Number(n) if least <= n && n <= most)
+            Self::Within { min, max } => {
+                matches!(value, Value::Number(n) if min <= n && n <= max)
             }
         }
     }
@@ -84,7 +84,7 @@ impl fmt::Display for Test {
                 let values: Vec<String> = values.iter().map(ToString::to_string).collect();
                 write!(f, "in {{{}}}", values.join(", "))
             }
-            Self::Within { least, most } => write!(f, "in {least}..={most}"),
+            Self::Within { min, max } => write!(f, "in {min}..={max}"),
         }
     }
 }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_constraint_on_an_unstated_key_is_broken() {
         let constraints: Constraints =
-            [constraint("cpus", Test::Within { least: 2, most: i64::MAX })].into_iter().collect();
+            [constraint("cpus", Test::Within { min: 2, max: i64::MAX })].into_iter().collect();
         let mut attributes = Attributes::new();
         assert!(constraints.first_broken(&attributes, &Properties::default()).is_some());
         attributes.insert(Name::new("cpus").unwrap(), Value::Number(2));
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_guest_cannot_talk_its_way_past_an_attribute() {
         let constraints: Constraints =
-            [constraint("cpus", Test::Within { least: 4, most: 64 })].into_iter().collect();
+            [constraint("cpus", Test::Within { min: 4, max: 64 })].into_iter().collect();
         let attributes = Attributes::from([(Name::new("cpus").unwrap(), Value::Number(1))]);
         let claimed = BTreeMap::from([(Name::new("cpus").unwrap(), "8".to_owned())]);
         let claimed = Properties::try_from(claimed).unwrap();

@@ -62,7 +62,7 @@ impl ServiceManager {
         if ask.items.is_empty() || ask.items.len() > MAX_ITEMS {
             return Err(format!("a request has 1 to {MAX_ITEMS} items, not {}", ask.items.len()));
         }
-        if ask.items.iter().any(|item| item.least > item.units) {
+        if ask.items.iter().any(|item| item.min_units > item.units) {
             return Err("an item would do with more units than it asks for".to_owned());
         }
         let fits = ask.configuration.check_bytes(MAX_CONFIGURATION);
@@ -136,7 +136,7 @@ impl ServiceManager {
         let item = Item {
             resource: link.resource.clone(),
             units: link.units,
-            least: link.units,
+            min_units: link.units,
             requirements: Constraints::NONE,
             extends: Some(link.hash()),
         };

@@ -172,7 +172,7 @@ impl ServiceManager {
             sums[index] += u64::from(link.units.get());
         }
         let enough = request.items.iter().zip(&sums).all(|(item, &sum)| {
-            u64::from(item.least.get()) <= sum && sum <= u64::from(item.units.get())
+            u64::from(item.min_units.get()) <= sum && sum <= u64::from(item.units.get())
         });
         if enough || mutant!(GrantNotChecked) {
             Ok(())
@@ -220,7 +220,7 @@ impl ServiceManager {
                 let good = ticket.site() == from
                     && term == link.term
                     && distinct.len() == units.len()
-                    && (record.least.get()..=link.units.get()).contains(&count);
+                    && (record.min_units.get()..=link.units.get()).contains(&count);
                 if !good {
                     return Err(format!("lease {lease} is not what the ticket says"));
                 }

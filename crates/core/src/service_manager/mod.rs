@@ -83,7 +83,7 @@ pub(crate) struct Lease {
     pub(crate) term: Term,
     slice: SliceName,
     /// The fewest units that will do.
-    least: NonZeroU32,
+    min_units: NonZeroU32,
     configuration: Properties,
     /// What it adds to the holdings.
     booked: Bookings,
@@ -206,7 +206,7 @@ impl ServiceManager {
             ticket: ticket.clone(),
             lease: id,
             slice: lease.slice.clone(),
-            least: lease.least.min(ticket.bottom().units),
+            min_units: lease.min_units.min(ticket.bottom().units),
             configuration: lease.configuration.clone(),
         })
     }

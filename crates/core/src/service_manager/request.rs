@@ -164,8 +164,8 @@ impl Request {
     }
 
     /// The fewest units that will do, of all items.
-    pub(super) fn least(&self) -> u32 {
-        self.total(|item| item.least)
+    pub(super) fn min_units(&self) -> u32 {
+        self.total(|item| item.min_units)
     }
 
     fn total(&self, units: impl Fn(&Item) -> NonZeroU32) -> u32 {
@@ -304,7 +304,7 @@ impl ServiceManager {
                 units: link.units.get(),
                 term: link.term,
                 slice: request.slice.clone(),
-                least: least_of(&request.wanted, *item, link, tickets),
+                min_units: min_units_of(&request.wanted, *item, link, tickets),
                 configuration: request.configuration.clone(),
                 booked: Bookings::default(),
                 tickets: vec![link.hash()],
@@ -335,7 +335,7 @@ impl ServiceManager {
             group.leases.insert(id);
         }
         let lease = Lease {
-            least: NonZeroU32::new(extended.units).unwrap_or(NonZeroU32::MIN),
+            min_units: NonZeroU32::new(extended.units).unwrap_or(NonZeroU32::MIN),
             expires_at: ticket.bottom().term.end(),
             tickets: vec![ticket.hash()],
             state: LeaseState::Closing { tickets: vec![ticket] },
@@ -408,12 +408,12 @@ impl ServiceManager {
 
 /// How few units of one ticket will do: each ticket of an elastic item may fall short by its share of
 /// what the whole item could do without.
-fn least_of(wanted: &Wanted, item: u16, link: &Link, tickets: &[(u16, Ticket)]) -> NonZeroU32 {
+fn min_units_of(wanted: &Wanted, item: u16, link: &Link, tickets: &[(u16, Ticket)]) -> NonZeroU32 {
     let units = link.units;
     let Some(wanted) = wanted.items.get(usize::from(item)) else { return units };
     let parts = tickets.iter().filter(|(of, _)| *of == item);
     let granted: u64 = parts.map(|(_, part)| u64::from(part.bottom().units.get())).sum();
-    let spare = granted.saturating_sub(u64::from(wanted.least.get()));
+    let spare = granted.saturating_sub(u64::from(wanted.min_units.get()));
     let share = spare * u64::from(units.get()) / granted.max(1);
     let share = u32::try_from(share).unwrap_or(u32::MAX);
     NonZeroU32::new(units.get().saturating_sub(share)).unwrap_or(NonZeroU32::MIN)

@@ -82,7 +82,7 @@ pub struct LeaseSurvey<'a> {
     /// How many it has or wants.
     pub units: u32,
     /// How few will do.
-    pub least: u32,
+    pub min_units: u32,
     /// The term held or, before it is granted, the first one asked for.
     pub term: Term,
     /// The request and its broker, of a request without a lease.
@@ -134,7 +134,7 @@ impl Request {
             state: Standing::Request(&self.state),
             resource: self.resource()?,
             units: self.units(),
-            least: self.least(),
+            min_units: self.min_units(),
             term: self.term()?,
             request: Some((self.broker, &self.wanted)),
             tickets: &[],
@@ -151,7 +151,7 @@ impl Lease {
             state: Standing::Lease(&self.state),
             resource: &self.resource,
             units: self.units,
-            least: self.least.get(),
+            min_units: self.min_units.get(),
             term: self.term,
             request: None,
             tickets: &self.tickets,

@@ -69,7 +69,7 @@ facts! {
         /// The guest's group of leases.
         slice: SliceName,
         /// How few units will do.
-        least: NonZeroU32,
+        min_units: NonZeroU32,
         /// For the driver.
         configuration: Properties,
     }

@@ -191,8 +191,8 @@ impl SiteAuthority {
             Message::Delegated { delegation, generation } => {
                 self.acknowledged(now, from, delegation, generation, out);
             }
-            Message::Redeem { ticket, lease, slice, least, configuration } => {
-                self.redeem(now, from, (ticket, lease, slice, least, configuration), out);
+            Message::Redeem { ticket, lease, slice, min_units, configuration } => {
+                self.redeem(now, from, (ticket, lease, slice, min_units, configuration), out);
             }
             Message::Close { tickets } => self.close(now, from, &tickets, out),
             Message::Refused { .. }
@@ -383,7 +383,7 @@ impl SiteAuthority {
         if left || lease.lacks() == 0 || lease.term.end() <= now {
             return;
         }
-        if ready >= lease.least.get() {
+        if ready >= lease.min_units.get() {
             self.activate(now, hash, out);
         } else {
             let refusal = Refusal::SetupFailed { ready, wanted: lease.wanted() };

@@ -148,7 +148,7 @@ struct Lease {
     id: Option<LeaseId>,
     /// What its configuration is charged for, until it has ended.
     configuration_bytes: usize,
-    least: NonZeroU32,
+    min_units: NonZeroU32,
     /// Units that failed it: they are not tried for it again.
     failed: BTreeSet<UnitId>,
     /// Where it stands among those that lack units.

@@ -31,7 +31,7 @@ type Shown = (Ticket, LeaseId, SliceName, NonZeroU32, Properties);
 
 impl SiteAuthority {
     pub(super) fn redeem(&mut self, now: Time, from: ActorId, shown: Shown, out: &mut Output) {
-        let (ticket, lease, slice, least, configuration) = shown;
+        let (ticket, lease, slice, min_units, configuration) = shown;
         let hash = ticket.hash();
         // A ticket that is not the sender's own is answered like any other that belongs to someone else.
         let holder = ticket.bottom().holder;
@@ -50,7 +50,7 @@ impl SiteAuthority {
             Err(unmet @ Refusal::Constraint(_)) if ticket.bottom().extends.is_none() => Some(unmet),
             Err(refusal) => return self.refuse(now, from, hash, refusal, out),
         };
-        if least > ticket.bottom().units {
+        if min_units > ticket.bottom().units {
             let refusal = Refusal::Malformed("the fewest units are more than all".to_owned());
             return self.refuse(now, from, hash, refusal, out);
         }
@@ -79,7 +79,7 @@ impl SiteAuthority {
                 self.repeat_answer(lease, hash, out);
             }
             None => {
-                self.emit(now, Redeemed { ticket, lease, slice, least, configuration }, out);
+                self.emit(now, Redeemed { ticket, lease, slice, min_units, configuration }, out);
             }
         }
     }
@@ -249,9 +249,9 @@ impl SiteAuthority {
             let cause = format!("{} units are more than the {MAX_UNITS} of one lease", link.units);
             return Err(Refusal::Malformed(cause));
         }
-        let least = self.base.two_margins();
-        if link.term.duration() <= least {
-            return Err(Refusal::TermTooShort { term: link.term.duration(), least });
+        let min = self.base.two_margins();
+        if link.term.duration() <= min {
+            return Err(Refusal::TermTooShort { term: link.term.duration(), min });
         }
         if link.term.end() <= now {
             return Err(Refusal::TooLate(link.term.end()));

@@ -161,6 +161,6 @@ impl Credentials {
 impl fmt::Debug for Credentials {
     /// Shows for whom it signs; what it remembers decides nothing.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Notary({})", self.id)
+        write!(f, "Credentials({})", self.id)
     }
 }

@@ -78,7 +78,7 @@ pub struct Item {
     /// How many units are wanted.
     pub units: NonZeroU32,
     /// How few would do; the same as `units` unless the request is elastic.
-    pub least: NonZeroU32,
+    pub min_units: NonZeroU32,
     /// What the type's attributes must be.
     pub requirements: Constraints,
     /// The ticket whose lease is to continue, with the same units, from exactly its end.
@@ -131,7 +131,7 @@ pub enum Message {
         /// The guest's group of leases.
         slice: SliceName,
         /// How few units will do.
-        least: NonZeroU32,
+        min_units: NonZeroU32,
         /// For the site's driver.
         configuration: Properties,
     },

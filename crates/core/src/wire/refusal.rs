@@ -52,12 +52,12 @@ pub enum Refusal {
         earliest: Option<Time>,
     },
     /// The term is too short for the clocks of two actors to agree that it happened.
-    #[error("a term of {term} is too short: it must be longer than {least}")]
+    #[error("a term of {term} is too short: it must be longer than {min}")]
     TermTooShort {
         /// The length asked for.
         term: Span,
         /// Twice the clock margin.
-        least: Span,
+        min: Span,
     },
     /// The requested term lies in the past.
     #[error("too late: it had to be asked for before {0}")]

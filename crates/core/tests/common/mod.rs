@@ -156,7 +156,7 @@ pub(crate) fn redeem(ticket: &Ticket) -> Message {
         ticket: ticket.clone(),
         lease: LeaseId { number: 1, part: 0 },
         slice: Name::literal("main"),
-        least: ticket.bottom().units,
+        min_units: ticket.bottom().units,
         configuration: Properties::default(),
     }
 }
@@ -167,7 +167,7 @@ pub(crate) fn close(ticket: &Ticket) -> Message {
 
 pub(crate) fn item(n: u32) -> Item {
     let (resource, requirements) = (node(), Constraints::NONE);
-    Item { resource, units: units(n), least: units(n), requirements, extends: None }
+    Item { resource, units: units(n), min_units: units(n), requirements, extends: None }
 }
 
 /// A request for `n` units from exactly `start` on.

@@ -174,7 +174,7 @@ pub(crate) fn honest() -> Tape {
     let begins = world.now;
     for k in 0..10 {
         let mut ask = wish(1, 4 * HOUR + 60 * k, HOUR);
-        ask.items[0].least = units(1);
+        ask.items[0].min_units = units(1);
         world.ask([GUEST, RIVAL][k as usize % 2], ask);
     }
     world.advance(5 * HOUR);

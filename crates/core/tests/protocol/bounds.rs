@@ -108,11 +108,11 @@ fn a_configuration_that_is_too_long_is_refused_by_the_guest_and_by_the_site() {
     assert_eq!(world.count(GUEST, "service-manager.asked"), 0);
     // A guest that does not keep to it.
     let ticket = cut(&world.delegation(), BROKER, GUEST, 1, term(0, HOUR), 900);
-    let Message::Redeem { ticket, lease, slice, least, .. } = redeem(&ticket) else {
+    let Message::Redeem { ticket, lease, slice, min_units, .. } = redeem(&ticket) else {
         unreachable!()
     };
     let configuration = long_configuration();
-    let shown = Message::Redeem { ticket: ticket.clone(), lease, slice, least, configuration };
+    let shown = Message::Redeem { ticket: ticket.clone(), lease, slice, min_units, configuration };
     let out = world.deliver(SITE, &letter(GUEST, SITE, shown));
     assert_eq!(out.facts, []);
     let [Envelope { message: Message::Refused { subject, refusal }, .. }] = &out.replies[..] else {

@@ -104,7 +104,7 @@ fn a_request_beyond_its_bounds_is_malformed() {
     malformed(refused(|request| request.items = vec![item(1); MAX_ITEMS + 1]));
     malformed(refused(|request| request.items.clear()));
     malformed(refused(|request| request.items = vec![item(MAX_UNITS + 1)]));
-    malformed(refused(|request| request.items[0].least = units(3)));
+    malformed(refused(|request| request.items[0].min_units = units(3)));
     malformed(refused(|request| request.latest = request.earliest.minus(micro())));
     malformed(refused(|request| request.duration = Span::ZERO));
     malformed(refused(|request| request.duration = Span::from_secs(-1)));
@@ -126,7 +126,7 @@ fn a_request_with_as_many_items_as_allowed_is_decided() {
 fn a_request_for_a_term_of_two_margins_is_too_short() {
     let two = MARGIN.times(2);
     let refusal = refused_for_good(|request| request.duration = two);
-    assert_eq!(refusal, Refusal::TermTooShort { term: two, least: two });
+    assert_eq!(refusal, Refusal::TermTooShort { term: two, min: two });
 }
 
 #[test]

@@ -36,8 +36,8 @@ impl Dice {
         (!from.is_empty()).then(|| from[self.roll(from.len())])
     }
 
-    fn secs(&mut self, least: i64, most: i64) -> i64 {
-        least + self.roll((most - least + 1) as usize) as i64
+    fn secs(&mut self, min: i64, most: i64) -> i64 {
+        min + self.roll((most - min + 1) as usize) as i64
     }
 }
 
@@ -170,7 +170,7 @@ impl Chaos {
         let now = self.world.clock(who).as_micros() / Span::SECOND.as_micros();
         let n = 1 + self.dice.roll(2) as u32;
         let mut ask = wish(n, now + self.dice.secs(-60, 600), self.dice.secs(21, HOUR));
-        ask.items[0].least = units(1 + self.dice.roll(n as usize) as u32);
+        ask.items[0].min_units = units(1 + self.dice.roll(n as usize) as u32);
         ask.latest = ask.earliest.plus(Span::from_secs(self.dice.secs(0, HOUR)));
         ask.answer_by = ask.latest.plus(Span::from_secs(self.dice.secs(1, HOUR)));
         self.world.hand(who, Input::Command(GuestCommand::Ask(ask).into()));

@@ -21,12 +21,12 @@ fn if_then(condition: bool, reaction: Reaction) -> Reaction {
 }
 
 /// A world of 4 units with this driver, and a guest that asks for `n` of them over [0, 1h), and would
-/// do with `least`.
-fn asked_with(driver: fn(&Call) -> Reaction, n: u32, least: u32) -> (World, LeaseId) {
+/// do with `min_units`.
+fn asked_with(driver: fn(&Call) -> Reaction, n: u32, min_units: u32) -> (World, LeaseId) {
     let mut world = Scene::default().open();
     world.driver = driver;
     let mut ask = wish(n, 0, HOUR);
-    ask.items[0].least = units(least);
+    ask.items[0].min_units = units(min_units);
     let lease = world.ask(GUEST, ask);
     (world, lease)
 }

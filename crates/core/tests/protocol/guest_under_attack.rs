@@ -278,7 +278,7 @@ fn a_service_manager_asks_for_nothing_that_a_broker_would_call_malformed() {
     let mut bad = vec![wish(2, 0, HOUR); 6];
     bad[0].items.clear();
     bad[1].items = vec![item(1); 17];
-    bad[2].items[0].least = units(3);
+    bad[2].items[0].min_units = units(3);
     bad[3].latest = bad[3].earliest.minus(micro());
     bad[4].duration = MARGIN.times(2);
     bad[5].broker = Some(id(SITE));

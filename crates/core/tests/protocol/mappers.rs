@@ -30,7 +30,7 @@ fn at_broker() -> World {
     for who in [GUEST, RIVAL] {
         let mut asked = request(who, 1, 2, 600, HOUR);
         if who == RIVAL {
-            asked.items[0].least = units(1);
+            asked.items[0].min_units = units(1);
         }
         world.deliver(BROKER, &letter(who, BROKER, Message::Request(asked)));
     }
@@ -155,7 +155,7 @@ fn a_grant_from_a_source_that_does_not_meet_a_requirement_is_refused() {
 fn grants_that_exceed_a_source_only_together_are_carried_out_until_it_is_used_up() {
     let mut world = at_broker();
     let mut big = request(GUEST, 2, 3, 600, HOUR);
-    big.items[0].least = units(1);
+    big.items[0].min_units = units(1);
     world.deliver(BROKER, &letter(GUEST, BROKER, Message::Request(big.clone())));
     let open = round(&world);
     let part = |n| vec![vec![(account(), n)]];

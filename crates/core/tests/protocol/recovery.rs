@@ -45,7 +45,7 @@ const LIFE: [Act; 27] = [
     |w| {
         w.driver = unit_5_burns;
         let mut elastic = wish(4, 0, HOUR);
-        elastic.items[0].least = units(3);
+        elastic.items[0].min_units = units(3);
         w.ask(RIVAL, elastic);
     },
     |w| _ = w.ask(GUEST, wish(1, HOUR, HOUR)),

@@ -52,7 +52,7 @@ fn an_elastic_lease_is_not_activated_after_its_term_by_a_late_mapper() {
         _ => Reaction::Works,
     };
     let mut ask = wish(4, 0, HOUR);
-    ask.items[0].least = units(3);
+    ask.items[0].min_units = units(3);
     world.ask(GUEST, ask);
     world.now = crate::common::at(HOUR);
     for call in std::mem::take(&mut world.waiting) {
@@ -73,7 +73,7 @@ fn a_unit_that_is_clean_but_never_comes_up_is_not_tried_for_ever() {
         }
     };
     let mut ask = wish(4, 0, HOUR);
-    ask.items[0].least = units(3);
+    ask.items[0].min_units = units(3);
     let lease = world.ask(GUEST, ask);
     assert_eq!(world.state(GUEST, lease), "Active");
 }

@@ -256,7 +256,7 @@ fn shown(change: impl FnOnce(&mut Link)) -> (World, Ticket) {
 fn a_ticket_for_a_term_of_two_margins_is_too_short() {
     let two = MARGIN.times(2);
     let (mut world, ticket) = shown(|link| link.term = Term::lasting(at(0), two).unwrap());
-    let too_short = Refusal::TermTooShort { term: two, least: two };
+    let too_short = Refusal::TermTooShort { term: two, min: two };
     assert_eq!(refused(&mut world, GUEST, redeem(&ticket)), too_short);
 }
 
@@ -297,8 +297,8 @@ fn a_guest_cannot_talk_its_way_past_what_the_site_says_of_its_units() {
 fn a_redeem_that_needs_more_units_than_the_ticket_has_is_refused() {
     let (mut world, ticket) = unshown();
     let mut message = redeem(&ticket);
-    if let Message::Redeem { least, .. } = &mut message {
-        *least = units(3);
+    if let Message::Redeem { min_units, .. } = &mut message {
+        *min_units = units(3);
     }
     assert!(matches!(refused(&mut world, GUEST, message), Refusal::Malformed(_)));
 }

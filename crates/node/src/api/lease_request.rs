@@ -144,7 +144,7 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         items: vec![Item {
             resource: request.resource,
             units: request.units,
-            least: request.least.unwrap_or(request.units),
+            min_units: request.min_units.unwrap_or(request.units),
             requirements: requirements(&request.requirements)?,
             extends: None,
         }],
@@ -203,7 +203,7 @@ impl Body {
             parts.extend([
                 ("resource", item.resource.to_string()),
                 ("units", item.units.to_string()),
-                ("least", item.least.to_string()),
+                ("min_units", item.min_units.to_string()),
                 ("requirements", list(item.requirements.iter().map(ToString::to_string))),
             ]);
         }
@@ -249,12 +249,12 @@ fn requirements(texts: &[String]) -> Result<Constraints, ApiError> {
 }
 
 fn test(text: &str) -> Result<Test, &'static str> {
-    if let Some((least, most)) = text.split_once("..") {
+    if let Some((min, max)) = text.split_once("..") {
         let bound = |text: &str, open: i64| if text.is_empty() { Ok(open) } else { text.parse() };
-        let numbers = (bound(least, i64::MIN), bound(most, i64::MAX));
+        let numbers = (bound(min, i64::MIN), bound(max, i64::MAX));
         return match numbers {
             _ if text == ".." => Err("a range needs a bound"),
-            (Ok(least), Ok(most)) if least <= most => Ok(Test::Within { least, most }),
+            (Ok(min), Ok(max)) if min <= max => Ok(Test::Within { min, max }),
             (Ok(_), Ok(_)) => Err("the range is empty"),
             _ => Err("the bounds of a range are whole numbers"),
         };
@@ -321,9 +321,9 @@ mod tests {
     #[test]
     fn requirements_are_equal_within_or_one_of() {
         assert_eq!(test("3"), Ok(Test::Equals(Value::Number(3))));
-        assert_eq!(test("2..8"), Ok(Test::Within { least: 2, most: 8 }));
-        assert_eq!(test("2.."), Ok(Test::Within { least: 2, most: i64::MAX }));
-        assert_eq!(test("..-1"), Ok(Test::Within { least: i64::MIN, most: -1 }));
+        assert_eq!(test("2..8"), Ok(Test::Within { min: 2, max: 8 }));
+        assert_eq!(test("2.."), Ok(Test::Within { min: 2, max: i64::MAX }));
+        assert_eq!(test("..-1"), Ok(Test::Within { min: i64::MIN, max: -1 }));
         assert_eq!(test("a|b").map(|test| test.to_string()), Ok("in {a, b}".to_owned()));
         assert!(requirements(&["speed".to_owned()]).is_err());
         assert!(requirements(&["SPEED=3".to_owned()]).is_err());

@@ -134,7 +134,7 @@ pub struct LeaseRequest {
     /// How many units.
     pub units: NonZeroU32,
     /// How few would do.
-    pub least: Option<NonZeroU32>,
+    pub min_units: Option<NonZeroU32>,
     /// What the type's attributes must be, each as `key=value`.
     #[serde(default)]
     pub requirements: Vec<String>,

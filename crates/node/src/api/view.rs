@@ -101,7 +101,7 @@ pub struct LeaseView {
     /// How many it has or wants.
     pub units: u32,
     /// How few will do.
-    pub least: u32,
+    pub min_units: u32,
     /// From when.
     pub start: String,
     /// Until when.
@@ -273,7 +273,7 @@ pub struct RequestView {
     /// How many units.
     pub units: u32,
     /// How few would do.
-    pub least: u32,
+    pub min_units: u32,
     /// The term: from the earliest start that suits, as long as it is to last.
     pub start: String,
     /// Its end, if it starts then.
@@ -371,7 +371,7 @@ pub(super) fn lease(
         state: plain(lease.state.word()),
         resource: lease.resource.to_string(),
         units: lease.units,
-        least: lease.least,
+        min_units: lease.min_units,
         start: time(lease.term.start()),
         end: time(lease.term.end()),
         left_s: lease.term.end().since(now).as_secs_f64(),
@@ -508,11 +508,11 @@ fn holding(holding: &HoldingSurvey<'_>, names: &Names, now: Time) -> DelegationV
 }
 
 fn request(request: &RequestSurvey<'_>, names: &Names) -> RequestView {
-    let Wanted { resource, units, least, earliest, latest, duration } = request.wanted;
+    let Wanted { resource, units, min_units, earliest, latest, duration } = request.wanted;
     RequestView {
         resource: resource.to_string(),
         units: *units,
-        least: *least,
+        min_units: *min_units,
         start: time(*earliest),
         end: time(earliest.plus(*duration)),
         latest: time(*latest),

@@ -235,7 +235,7 @@ pub(crate) fn ask(units: u32, now: Time, duration: Span) -> Ask {
         items: vec![Item {
             resource: node(),
             units,
-            least: units,
+            min_units: units,
             requirements: Constraints::NONE,
             extends: None,
         }],

@@ -23,7 +23,7 @@ fn asked(number: u64, key: &str) -> Entry {
     let item = Item {
         resource: Name::literal("node"),
         units: NonZeroU32::MIN,
-        least: NonZeroU32::MIN,
+        min_units: NonZeroU32::MIN,
         requirements: Constraints::NONE,
         extends: None,
     };

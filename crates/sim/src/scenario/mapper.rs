@@ -67,7 +67,8 @@ impl Scenario {
         let wanted = request.get("resource").and_then(toml::Value::as_str).unwrap_or("node");
         let of_type = lent().filter(|site| site.resource.as_str() == wanted);
         let most: u64 = of_type.map(|site| u64::from(site.brokers[&manager.broker])).sum();
-        let least = ["least", "units"].iter().find_map(|key| request.get(key)?.as_integer());
+        let min_units =
+            ["min_units", "units"].iter().find_map(|key| request.get(key)?.as_integer());
         let duration = request.get("duration").and_then(toml::Value::as_str);
         let duration: Option<Span> = duration.and_then(|text| text.parse().ok());
         let two_margins = self.margin.times(2);
@@ -75,9 +76,9 @@ impl Scenario {
             let known: BTreeSet<&str> = lent().map(|site| site.resource.as_str()).collect();
             let message = format!("no site lends `{wanted}` to `{}`", manager.broker);
             Some((message, suggestion(wanted, known)))
-        } else if least.and_then(|units| u64::try_from(units).ok()).is_some_and(|u| u > most) {
+        } else if min_units.and_then(|units| u64::try_from(units).ok()).is_some_and(|u| u > most) {
             let message = format!("it needs more than the {most} units of `{wanted}` there are");
-            Some((message, format!("ask for at most {most}, or set a smaller `least`")))
+            Some((message, format!("ask for at most {most}, or set a smaller `min_units`")))
         } else if duration.is_some_and(|duration| duration <= two_margins) {
             let message = format!("a term must be longer than two margins, {two_margins}");
             Some((message, "set a longer `duration`, or a smaller `margin`".to_owned()))

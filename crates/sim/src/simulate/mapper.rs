@@ -175,7 +175,7 @@ pub(super) fn odd_ask(sampler: &mut Sampler, now: Time, term: Span) -> Ask {
     let item = Item {
         resource: Name::literal("node"),
         units: NonZeroU32::new(sampler.count(1, 3)).unwrap_or(NonZeroU32::MIN),
-        least: NonZeroU32::new(sampler.count(2, 9)).unwrap_or(NonZeroU32::MIN),
+        min_units: NonZeroU32::new(sampler.count(2, 9)).unwrap_or(NonZeroU32::MIN),
         requirements: Constraints::NONE,
         extends: None,
     };

@@ -16,23 +16,23 @@ pub fn shrink(seed: u64, found: &Violation, asked: &Options) -> (Options, Outcom
         let violation = run(seed, options).violation;
         violation.filter(|violation| violation.law() == found.law())
     };
-    let (mut least, mut found) = (asked.clone(), found.clone());
+    let (mut smallest, mut found) = (asked.clone(), found.clone());
     let struck: BTreeSet<Family> =
         run(seed, asked).counts.faults.keys().map(|fault| fault.family()).collect();
     for &family in Family::ALL {
-        let mut without = least.without.clone();
+        let mut without = smallest.without.clone();
         without.insert(family);
-        let fewer = Options { without, ..least.clone() };
+        let fewer = Options { without, ..smallest.clone() };
         match fails(&fewer) {
             // One that never struck need not be named.
-            Some(violation) if struck.contains(&family) => (least, found) = (fewer, violation),
+            Some(violation) if struck.contains(&family) => (smallest, found) = (fewer, violation),
             Some(_) | None => {}
         }
     }
-    let sooner = Options { until: Some(found.at().plus(Span::SECOND)), ..least.clone() };
-    if least.until.is_none_or(|until| found.at() < until) && fails(&sooner).is_some() {
-        least = sooner;
+    let sooner = Options { until: Some(found.at().plus(Span::SECOND)), ..smallest.clone() };
+    if smallest.until.is_none_or(|until| found.at() < until) && fails(&sooner).is_some() {
+        smallest = sooner;
     }
-    let outcome = run(seed, &Options { traced: true, ..least.clone() });
-    (least, outcome)
+    let outcome = run(seed, &Options { traced: true, ..smallest.clone() });
+    (smallest, outcome)
 }

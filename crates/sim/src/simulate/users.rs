@@ -105,14 +105,20 @@ impl World {
         };
         let many = if sampler.percent(70) { 2 } else { 4 };
         let units = if sampler.percent(2) { 60 } else { sampler.count(1, most.min(many)) };
-        let least = if sampler.percent(30) { sampler.count(1, units) } else { units };
+        let min_units = if sampler.percent(30) { sampler.count(1, units) } else { units };
         let mut requirements = Constraints::NONE;
         if sampler.percent(8) {
             let speed = Value::Number(sampler.between(1, 3));
             requirements.add(Constraint { key: Name::literal("speed"), test: Test::Equals(speed) });
         }
         let number = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
-        Item { resource, units: number(units), least: number(least), requirements, extends: None }
+        Item {
+            resource,
+            units: number(units),
+            min_units: number(min_units),
+            requirements,
+            extends: None,
+        }
     }
 
     /// Reactions of the outside to facts: guests make requests, operators repair.

@@ -154,5 +154,5 @@ fn has_room(suiting: &[HoldingSurvey<'_>], item: &Item, start: Time, duration: S
         let whole = if link.term.encloses(term) { i64::from(link.units.get()) } else { 0 };
         holding.free.map_or(whole, |calendar| calendar.free_over(term)).max(0)
     });
-    free.sum::<i64>() >= i64::from(item.least.get())
+    free.sum::<i64>() >= i64::from(item.min_units.get())
 }

@@ -139,7 +139,7 @@ fn a_teardown_ends_what_runs_in_the_namespace() {
     let space = unit.get("unit.netns").unwrap();
     // `ip` becomes the program once it has entered the namespace.
     eventually(DEADLINE, "a program in its namespace", || {
-        said("ip", &["netns", "pids", space]).lines().any(|pid| pid == program.to_string())
+        output_of("ip", &["netns", "pids", space]).lines().any(|pid| pid == program.to_string())
     });
     tear_down(&*driver, 1);
     assert!(!runs(program));

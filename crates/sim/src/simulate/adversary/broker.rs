@@ -104,7 +104,7 @@ impl World {
                 issuer: self.participants[who].id,
                 holder: request.id.origin,
                 resource: item.resource.clone(),
-                units: item.units.min(parent.bottom().units).max(item.least),
+                units: item.units.min(parent.bottom().units).max(item.min_units),
                 term,
                 constraints,
                 delegation: None,

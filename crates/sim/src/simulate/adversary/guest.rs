@@ -72,14 +72,14 @@ impl World {
     fn redeem(&mut self, ticket: Ticket) -> Message {
         let sampler = self.sampler(Family::DishonestGuest);
         let lease = LeaseId { number: sampler.count(1, 300).into(), part: 0 };
-        let least = if sampler.percent(20) {
+        let min_units = if sampler.percent(20) {
             ticket.bottom().units.saturating_add(1)
         } else {
             NonZeroU32::MIN
         };
         let slice = Name::literal("other");
         let configuration = Properties::default();
-        Message::Redeem { ticket, lease, slice, least, configuration }
+        Message::Redeem { ticket, lease, slice, min_units, configuration }
     }
 
     fn redeem_again(&mut self, who: usize) {
@@ -355,7 +355,7 @@ impl World {
         let units = NonZeroU32::new(self.sampler(Family::DishonestGuest).count(1, 3));
         let units = units.unwrap_or(NonZeroU32::MIN);
         let (resource, requirements) = (Name::literal("node"), Constraints::NONE);
-        let item = Item { resource, units, least: units, requirements, extends: None };
+        let item = Item { resource, units, min_units: units, requirements, extends: None };
         Request {
             id,
             items: vec![item],
