@@ -29,7 +29,7 @@ use thiserror::Error;
 use self::agenda::Agenda;
 use crate::metrics::Metrics;
 use crate::network::{Network, Packet};
-use crate::participants::{Member, Plugins, assemble};
+use crate::participants::{Inbox, Member, Plugins, assemble};
 use crate::report::{Report, RunVerdict, Series};
 use crate::scenario::Scenario;
 
@@ -133,6 +133,8 @@ pub struct Emulation<'k> {
     notes: BTreeMap<String, u64>,
     /// Room for what leaves an actor at once.
     departures: Vec<Departure>,
+    /// The room of a round: who is visited, and with what.
+    visits: Visits,
     keeper: Keeper<'k>,
 }
 
@@ -166,6 +168,9 @@ impl RunContext {
         Ok(Self { network, window, step, give_up_at, capacity, term })
     }
 }
+
+/// Members to be visited, and what each is handed.
+type Visits = (Vec<usize>, Vec<(usize, Inbox)>);
 
 /// When the run of a scenario that does not come to rest is called stalled.
 pub fn give_up_at(scenario: &Scenario) -> Time {
@@ -233,6 +238,7 @@ impl<'k> Emulation<'k> {
             report: Report { term_s: term.as_secs_f64(), ..Report::default() },
             notes: BTreeMap::new(),
             departures: Vec::new(),
+            visits: Visits::default(),
             keeper,
             members,
         }
@@ -308,7 +314,7 @@ impl<'k> Emulation<'k> {
             }
         }
         let due = self.agenda.due(self.now);
-        let due = due.map(|index| self.members[index].name.to_string());
+        let due = due.into_iter().map(|index| self.members[index].name.to_string());
         let due = due.collect::<Vec<_>>().join(", ");
         Err(EmulationError::Livelock { at: self.now, due })
     }
@@ -316,13 +322,12 @@ impl<'k> Emulation<'k> {
     /// Answers whether there was anybody to visit.
     fn round(&mut self, measured: Option<usize>) -> Result<bool, EmulationError> {
         self.take_arrivals();
-        let due = self.agenda.take_due(self.now);
-        let inboxes: Vec<_> = due
-            .into_iter()
-            .map(|index| (index, std::mem::take(&mut self.members[index].inbox)))
-            .collect();
+        let (mut due, mut inboxes) = std::mem::take(&mut self.visits);
+        self.agenda.take_due(self.now, &mut due);
+        let take = |index: usize| (index, std::mem::take(&mut self.members[index].inbox));
+        inboxes.extend(due.drain(..).map(take));
         let visits = !inboxes.is_empty();
-        for (index, inbox) in inboxes {
+        for (index, inbox) in inboxes.drain(..) {
             let inputs = self.inputs(index, inbox, measured);
             self.repeat(index);
             self.hand_in(index, inputs)?;
@@ -332,6 +337,7 @@ impl<'k> Emulation<'k> {
             }
             self.plan(index);
         }
+        self.visits = (due, inboxes);
         Ok(visits)
     }
 
@@ -366,12 +372,7 @@ impl<'k> Emulation<'k> {
     }
 
     /// What an actor is handed in this round, in its order.
-    fn inputs(
-        &mut self,
-        index: usize,
-        mut inbox: crate::participants::Inbox,
-        measured: Option<usize>,
-    ) -> Vec<Input> {
+    fn inputs(&mut self, index: usize, mut inbox: Inbox, measured: Option<usize>) -> Vec<Input> {
         let member = &mut self.members[index];
         inbox.answers.sort_by_key(|done| (done.unit, done.epoch, done.step, done.lease));
         inbox.messages.sort_by_key(|(from, sequence, _)| (*from, *sequence));

@@ -115,6 +115,7 @@ impl World {
         let participant = &mut self.participants[who];
         let now = participant.clock(self.now);
         let before = digest(participant.host.actor_mut());
+        let round = participant.actor().open_round();
         let Turn { before: position, facts, problems, .. } = participant.host.handle(now, [input]);
         if facts.is_empty() {
             let (actor, same) = (participant.id, digest(participant.host.actor_mut()) == before);
@@ -147,6 +148,10 @@ impl World {
         }
         self.participants[who].host.durable(position + facts.len() as u64);
         self.release(who);
+        let Participant { asleep, host, .. } = &self.participants[who];
+        if *asleep && host.actor().open_round() > round {
+            self.say_of(who, "- its mapper sleeps");
+        }
         moved
     }
 

@@ -96,14 +96,17 @@ fn a_process_that_was_started_again_is_shown_with_its_new_number() {
     assert_eq!(site["units"][0]["properties"]["unit.pid"], after.as_str());
 }
 
-/// Each unit is a process in a session of its own.
+/// Each unit is a process in a session of its own. The setup waits for that session: what is still in the
+/// program's group when it ends is killed.
 const SLEEPERS: &str = r#"#!/bin/sh
 read -r input
 unit=${input#*\"unit\":}
 pid=${unit%%,*}.pid
 start() {
-    setsid sleep 3600 </dev/null >/dev/null 2>&1 &
-    echo $! >"$pid"
+    mkfifo "$pid.ready"
+    setsid /bin/sh -c 'echo $$ >"$1"; echo >"$1.ready"; exec sleep 3600' sh "$pid" </dev/null >/dev/null 2>&1 &
+    read -r started <"$pid.ready"
+    rm "$pid.ready"
 }
 case $input in
 *'"step":"setup"'*) start ;;

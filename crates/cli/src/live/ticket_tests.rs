@@ -243,7 +243,7 @@ fn evidence_convicts_the_broker_that_sold_too_much() {
         assert_eq!((code, err.as_str()), (0, ""), "{out}");
         assert!(out.starts_with(&format!("convicts {}", broker.to_hex())), "{out}");
         assert!(out.contains("has handed on 6 units") && out.contains("of 4"), "{out}");
-        assert!(out.contains("caveat: no receipts were heard"), "{out}");
+        assert!(out.contains("caveat: no receipts were given"), "{out}");
         let (_, out, _) = verify(&folder, &["--evidence", &folder.path(file), "-o", "json"]);
         let found: Value = serde_json::from_str(&out).unwrap();
         assert_eq!(found["receipts"], 0);

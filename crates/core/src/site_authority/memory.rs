@@ -3,7 +3,7 @@
 //! Every holder of a valid ticket can make a site remember something: a lease, a ticket that came back, a
 //! refusal. All of it is charged, in bytes, to those through whose hands the ticket went.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -81,9 +81,14 @@ impl Charges {
     }
 }
 
-/// All holders of a ticket in order, the present one last.
-fn holders(ticket: &Ticket) -> BTreeSet<ActorId> {
-    ticket.links().iter().map(|link| link.holder).collect()
+/// All holders of a ticket, each once.
+fn holders(ticket: &Ticket) -> impl Iterator<Item = ActorId> {
+    let links = ticket.links();
+    let holders = links.iter().map(|link| link.holder).enumerate();
+    holders.filter_map(|(n, holder)| {
+        let first = links.iter().position(|link| link.holder == holder);
+        (first == Some(n)).then_some(holder)
+    })
 }
 
 fn cost(ticket: &Ticket, configuration: usize) -> u64 {
@@ -96,7 +101,7 @@ fn parts(lease: &Lease) -> impl Iterator<Item = (ActorId, u64)> {
     let mut configuration = lease.configuration_bytes;
     lease.tickets.iter().flat_map(move |ticket| {
         let bytes = cost(ticket, std::mem::take(&mut configuration));
-        holders(ticket).into_iter().map(move |holder| (holder, bytes))
+        holders(ticket).map(move |holder| (holder, bytes))
     })
 }
 

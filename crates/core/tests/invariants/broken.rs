@@ -102,7 +102,7 @@ const CRIMES: &[Crime] = &[
         let rests = tape.find(place, |what| matches!(what, What::Rested(GUEST, _)));
         tape.shown[rests].what = What::Rested(GUEST, at(HOUR).minus(MARGIN));
     }),
-    crime("S5", "because it is over, which it is at 1h15m", |tape| {
+    crime("S5", "as ended, although it ends at 1h15m", |tape| {
         tape.entry(SITE, "site.lease-closed", 1).at = at(HOUR + 899);
     }),
     crime("S5", "in which guest still believes", |tape| {
@@ -138,7 +138,7 @@ const CRIMES: &[Crime] = &[
     crime("S7", "broker gives guest two different `granted`", |tape| {
         resend(tape, "granted", |envelope| envelope.header.at = at(1));
     }),
-    crime("S8", "goes on with the lease of ticket", |tape| {
+    crime("S8", "continues with the lease of ticket", |tape| {
         let site_authority::Fact::LeaseClosed(closed) = tape.site("site.lease-closed", 0) else {
             panic!()
         };
@@ -228,7 +228,7 @@ const CRIMES: &[Crime] = &[
         let forged = delegation(tape).with(SignedLink::sign(link, &signer(STRANGER)));
         cut(tape).tickets[0].1 = forged;
     }),
-    crime("S13", "for good, from site to guest", |tape| {
+    crime("S13", "from site to guest", |tape| {
         let ticket = first_ticket(tape);
         let granted = tape.guest(RIVAL, "service-manager.granted", 0);
         let service_manager::Fact::Granted(granted) = granted else { panic!() };
@@ -247,7 +247,7 @@ const CRIMES: &[Crime] = &[
         let refusal = Refusal::Malformed("a lie".to_owned());
         refuse_for_good(tape, 0, refusal);
     }),
-    crime("S14", "with evidence that convicts nobody", |tape| {
+    crime("S14", "with evidence that convicts no actor", |tape| {
         let links = vec![first_ticket(tape).bottom().clone()];
         let evidence = Evidence { parents: vec![delegation(tape)], links, at: at(1) };
         refuse_for_good(tape, 0, Refusal::Conflict(Box::new(evidence)));
@@ -288,7 +288,7 @@ const CRIMES: &[Crime] = &[
         let sealed = envelope.seal(&mut credentials(SITE));
         tape.insert_after(place, What::Sent(Box::new(envelope), sealed));
     }),
-    crime("S17", "takes in 17 items of a request, more than 16", |tape| {
+    crime("S17", "records 17 items of a request, more than 16", |tape| {
         let service_manager::Fact::Asked(fact) = tape.guest(GUEST, "service-manager.asked", 0)
         else {
             panic!()

@@ -10,8 +10,8 @@ pub(super) struct Agenda {
     /// When each has something to do by itself.
     planned: Vec<Option<Time>>,
     by_time: BTreeSet<(Time, usize)>,
-    /// Those that have something to do in the next round, whatever the time.
-    called: BTreeSet<usize>,
+    /// Those that have something to do in the next round, whatever the time; some more than once.
+    called: Vec<usize>,
     /// Those that were visited since they were last seen at rest.
     restless: BTreeSet<usize>,
 }
@@ -29,7 +29,7 @@ impl Agenda {
 
     /// A member has something to do in the next round.
     pub(super) fn call(&mut self, member: usize) {
-        self.called.insert(member);
+        self.called.push(member);
     }
 
     /// A member was visited, and has something to do by itself at `next`.
@@ -53,17 +53,24 @@ impl Agenda {
     }
 
     /// Those that have something to do in a round at `now`.
-    pub(super) fn due(&self, now: Time) -> impl Iterator<Item = usize> {
-        let planned = self.by_time.range(..=(now, usize::MAX)).map(|(_, member)| *member);
-        let due: BTreeSet<usize> = planned.chain(self.called.iter().copied()).collect();
-        due.into_iter()
+    pub(super) fn due(&self, now: Time) -> Vec<usize> {
+        let mut due = Vec::new();
+        self.add_due(now, &mut due);
+        due
     }
 
     /// The same, for a round that begins: each of them is visited and [planned](Self::plan) again.
-    pub(super) fn take_due(&mut self, now: Time) -> Vec<usize> {
-        let due = self.due(now).collect();
+    /// `due` is the room for them.
+    pub(super) fn take_due(&mut self, now: Time, due: &mut Vec<usize>) {
+        self.add_due(now, due);
         self.called.clear();
-        due
+    }
+
+    fn add_due(&self, now: Time, due: &mut Vec<usize>) {
+        let planned = self.by_time.range(..=(now, usize::MAX)).map(|(_, member)| *member);
+        due.extend(planned.chain(self.called.iter().copied()));
+        due.sort_unstable();
+        due.dedup();
     }
 
     /// Whether `rests` holds for every member. Asks only for those that were visited since it did.
@@ -86,22 +93,28 @@ mod tests {
         Time::from_secs(secs)
     }
 
+    fn taken(agenda: &mut Agenda, now: Time) -> Vec<usize> {
+        let mut due = Vec::new();
+        agenda.take_due(now, &mut due);
+        due
+    }
+
     #[test]
     fn only_members_that_are_called_or_due_are_visited_and_in_order() {
         let mut agenda = Agenda::of(4);
-        assert_eq!(agenda.take_due(at(0)), [0, 1, 2, 3]);
-        assert_eq!((agenda.take_due(at(0)), agenda.next()), (Vec::new(), None));
+        assert_eq!(taken(&mut agenda, at(0)), [0, 1, 2, 3]);
+        assert_eq!((taken(&mut agenda, at(0)), agenda.next()), (Vec::new(), None));
         agenda.plan(3, Some(at(5)));
         agenda.plan(1, Some(at(7)));
         agenda.plan(0, Some(at(5)));
         agenda.call(2);
         assert_eq!(agenda.next(), Some(at(5)));
-        assert_eq!(agenda.take_due(at(5)), [0, 2, 3]);
+        assert_eq!(taken(&mut agenda, at(5)), [0, 2, 3]);
         // A member that is not planned again is still due.
         agenda.plan(0, None);
         agenda.plan(3, Some(at(9)));
-        assert_eq!((agenda.take_due(at(5)), agenda.next()), (Vec::new(), Some(at(7))));
-        assert_eq!(agenda.take_due(at(9)), [1, 3]);
+        assert_eq!((taken(&mut agenda, at(5)), agenda.next()), (Vec::new(), Some(at(7))));
+        assert_eq!(taken(&mut agenda, at(9)), [1, 3]);
     }
 
     #[test]

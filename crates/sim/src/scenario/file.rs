@@ -52,7 +52,7 @@ pub(super) struct Message {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Site {
     pub(super) units: Option<Spanned<u32>>,
     pub(super) resource: Option<Name>,
