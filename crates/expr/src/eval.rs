@@ -47,7 +47,11 @@ pub(crate) fn evaluate<'a>(
         Kind::Negative(operand) => match &*evaluate(operand, attributes)? {
             Value::Quantity(quantity) => Ok(Cow::Owned(quantity.negated().into())),
             other @ (Value::Flag(_) | Value::Text(_) | Value::Version(_) | Value::Set(_)) => {
-                let error = TypeError::Operand { operator: "-", operand: other.type_of() };
+                let error = TypeError::Operand {
+                    operator: "-",
+                    wanted: "quantity",
+                    operand: other.type_of(),
+                };
                 Err(EvalError::new(&node.span, error))
             }
         },

@@ -135,6 +135,10 @@ impl<'a> Lexer<'a> {
         let found = escape(&self.source[start..self.at]);
         Err(match foreign {
             Some((_, help)) => self.error(start, format!("unexpected `{found}`; {help}")),
+            None if c.is_alphabetic() => {
+                let help = "a name with other than ASCII letters stands between backticks";
+                self.error(start, format!("unexpected `{found}`; {help}"))
+            }
             None => self.error(start, format!("unexpected `{found}`")),
         })
     }
@@ -276,8 +280,10 @@ impl<'a> Lexer<'a> {
         while dimension == Dimension::Duration
             && self.rest().starts_with(|c: char| c.is_ascii_digit())
         {
-            let digits = self.dotted();
-            let at = self.at;
+            let (before, digits, at) = (self.at, self.dotted(), self.at);
+            if digits.bytes().filter(|&c| c == b'.').count() > 1 {
+                return Err(self.error(before, "expected a number"));
+            }
             let symbol = self.take(|c| c.is_ascii_alphabetic());
             let (dimension, factor) = self.unit(at, symbol)?;
             if dimension != Dimension::Duration || factor >= last {

@@ -304,12 +304,12 @@ impl<'a> Parser<'a> {
         let TokenKind::Literal(value) = &self.token().kind else {
             return Err(self.unexpected("a value"));
         };
-        let value = match value {
-            Value::Quantity(quantity) if negative => quantity.negated().into(),
-            Value::Flag(_) | Value::Text(_) | Value::Version(_) | Value::Set(_) if negative => {
-                return Err(self.unexpected("a number"));
-            }
-            value => value.clone(),
+        let value = if !negative {
+            value.clone()
+        } else if let Value::Quantity(quantity) = value {
+            quantity.negated().into()
+        } else {
+            return Err(self.unexpected("a number"));
         };
         self.advance();
         Ok(value)

@@ -4,7 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::error::{EvalError, Fault};
+use crate::error::EvalError;
 use crate::tree::{Kind, Node, Operator};
 use crate::units::Dimension;
 
@@ -34,10 +34,12 @@ pub enum Scalar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TypeError {
     /// One operand is of the wrong type, whatever the other is.
-    #[error("`{operator}` does not take a {operand}")]
+    #[error("`{operator}` takes a {wanted} here, not a {operand}")]
     Operand {
         /// The operator.
         operator: &'static str,
+        /// What it takes.
+        wanted: &'static str,
         /// The operand.
         operand: Type,
     },
@@ -53,18 +55,19 @@ pub enum TypeError {
     },
 }
 
-/// A plain number beside a quantity is mostly a unit that was forgotten.
+/// A plain number beside something else is mostly a unit, or the `v` of a version, that was forgotten.
 fn hint(left: Type, right: Type) -> String {
-    let dimension = |operand| match operand {
-        Type::Scalar(Scalar::Quantity(dimension)) => Some(dimension),
-        Type::Scalar(Scalar::Flag | Scalar::Text | Scalar::Version) | Type::Set(_) => None,
+    let other = match (left, right) {
+        (Type::NUMBER, other) | (other, Type::NUMBER) => other,
+        (Type::Scalar(_) | Type::Set(_), _) => return String::new(),
     };
-    match (dimension(left), dimension(right)) {
-        (Some(Dimension::Number), Some(other)) | (Some(other), Some(Dimension::Number)) => other
+    match other {
+        Type::Scalar(Scalar::Quantity(dimension)) => dimension
             .usual_unit()
             .map(|unit| format!("; give the number a unit, such as `{unit}`"))
             .unwrap_or_default(),
-        (Some(_) | None, _) => String::new(),
+        Type::Scalar(Scalar::Version) => "; a version of two components is written `v1.2`".into(),
+        Type::Scalar(Scalar::Flag | Scalar::Text) | Type::Set(_) => String::new(),
     }
 }
 
@@ -73,18 +76,6 @@ impl Type {
     pub const FLAG: Self = Self::Scalar(Scalar::Flag);
     /// A plain number.
     pub const NUMBER: Self = Self::Scalar(Scalar::Quantity(Dimension::Number));
-
-    fn is_quantity(self) -> bool {
-        matches!(self, Self::Scalar(Scalar::Quantity(_)))
-    }
-
-    fn is_ordered(self) -> bool {
-        matches!(self, Self::Scalar(Scalar::Quantity(_) | Scalar::Version))
-    }
-
-    fn is_set(self) -> bool {
-        matches!(self, Self::Set(_))
-    }
 
     /// Whether values of both types can be equal.
     fn is_comparable_with(self, other: Self) -> bool {
@@ -127,6 +118,58 @@ impl fmt::Display for Type {
     }
 }
 
+/// What an operator takes on one side.
+#[derive(Clone, Copy)]
+enum Wanted {
+    Anything,
+    Condition,
+    Quantity,
+    Ordered,
+    Single,
+    Set,
+}
+
+impl Wanted {
+    fn admits(self, operand: Type) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::Condition => operand == Type::FLAG,
+            Self::Quantity => matches!(operand, Type::Scalar(Scalar::Quantity(_))),
+            Self::Ordered => {
+                matches!(operand, Type::Scalar(Scalar::Quantity(_) | Scalar::Version))
+            }
+            Self::Single => matches!(operand, Type::Scalar(_)),
+            Self::Set => matches!(operand, Type::Set(_)),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Anything => "value",
+            Self::Condition => "condition",
+            Self::Quantity => "number or quantity",
+            Self::Ordered => "number, quantity or version",
+            Self::Single => "single value",
+            Self::Set => "set",
+        }
+    }
+
+    /// What a binary operator takes on its left and on its right.
+    fn of(operator: Operator) -> (Self, Self) {
+        match operator {
+            Operator::Equal | Operator::Different => (Self::Anything, Self::Anything),
+            Operator::Less | Operator::AtMost | Operator::Greater | Operator::AtLeast => {
+                (Self::Ordered, Self::Ordered)
+            }
+            Operator::In => (Self::Single, Self::Set),
+            Operator::Has => (Self::Set, Self::Single),
+            Operator::Add | Operator::Subtract | Operator::Multiply | Operator::Divide => {
+                (Self::Quantity, Self::Quantity)
+            }
+        }
+    }
+}
+
 /// The type of `node`, as far as the types of its attributes are known: `type_of` answers `None` for one
 /// that is not.
 ///
@@ -136,110 +179,93 @@ pub(crate) fn infer(
     node: &Node,
     type_of: &dyn Fn(&str) -> Option<Type>,
 ) -> Result<Option<Type>, EvalError> {
-    let at = |error| EvalError::new(&node.span, Fault::Type(error));
+    let operand = |node: &Node, operator, wanted| check(node, operator, wanted, type_of);
+    let all = |operands: &[Node], operator| {
+        operands.iter().try_for_each(|node| operand(node, operator, Wanted::Condition).map(drop))
+    };
     match &node.kind {
         Kind::Literal(value) => Ok(Some(value.type_of())),
         Kind::Attribute(name) => Ok(type_of(name)),
-        Kind::Negative(operand) => {
-            let operand = infer(operand, type_of)?;
-            check("-", operand, Type::is_quantity).map_err(at)?;
-            Ok(operand)
-        }
-        Kind::Not(_) | Kind::All(_) | Kind::Any(_) => {
-            for operand in node.children() {
-                let found = infer(operand, type_of)?;
-                check(connective(&node.kind), found, |found| found == Type::FLAG)
-                    .map_err(|error| EvalError::new(&operand.span, error))?;
-            }
-            Ok(Some(Type::FLAG))
-        }
+        Kind::Negative(inner) => operand(inner, "-", Wanted::Quantity),
+        Kind::Not(inner) => all(std::slice::from_ref(inner), "not").map(|()| Some(Type::FLAG)),
+        Kind::All(nodes) => all(nodes, "and").map(|()| Some(Type::FLAG)),
+        Kind::Any(nodes) => all(nodes, "or").map(|()| Some(Type::FLAG)),
         Kind::Binary(operator, left, right) => {
-            let (left, right) = (infer(left, type_of)?, infer(right, type_of)?);
-            binary(*operator, left, right).map_err(at)
+            let (wanted_left, wanted_right) = Wanted::of(*operator);
+            let left = operand(left, operator.symbol(), wanted_left)?;
+            let right = operand(right, operator.symbol(), wanted_right)?;
+            together(*operator, left, right).map_err(|error| EvalError::new(&node.span, error))
         }
     }
 }
 
-fn connective(kind: &Kind) -> &'static str {
-    match kind {
-        Kind::All(_) => "and",
-        Kind::Any(_) => "or",
-        Kind::Not(_)
-        | Kind::Literal(_)
-        | Kind::Attribute(_)
-        | Kind::Negative(_)
-        | Kind::Binary(..) => "not",
-    }
-}
-
+/// The type of an operand, if the operator takes it.
 fn check(
+    node: &Node,
     operator: &'static str,
-    operand: Option<Type>,
-    takes: impl Fn(Type) -> bool,
-) -> Result<(), TypeError> {
-    match operand {
-        Some(operand) if !takes(operand) => Err(TypeError::Operand { operator, operand }),
-        Some(_) | None => Ok(()),
+    wanted: Wanted,
+    type_of: &dyn Fn(&str) -> Option<Type>,
+) -> Result<Option<Type>, EvalError> {
+    match infer(node, type_of)? {
+        Some(operand) if !wanted.admits(operand) => {
+            let error = TypeError::Operand { operator, wanted: wanted.name(), operand };
+            Err(EvalError::new(&node.span, error))
+        }
+        found => Ok(found),
     }
 }
 
-/// The type of the result of `operator`, as far as it is known.
-fn binary(
+/// The type of the result of `operator`, as far as it is known, if its operands go together.
+fn together(
     operator: Operator,
     left: Option<Type>,
     right: Option<Type>,
 ) -> Result<Option<Type>, TypeError> {
-    let each = |left_takes: fn(Type) -> bool, right_takes: fn(Type) -> bool| {
-        check(operator.symbol(), left, left_takes)?;
-        check(operator.symbol(), right, right_takes)
-    };
-    let both = |go_together: fn(Type, Type) -> bool| match (left, right) {
-        (Some(left), Some(right)) if !go_together(left, right) => {
-            Err(TypeError::Operands { operator, left, right })
+    if let (Some(left), Some(right)) = (left, right) {
+        let fit = match operator {
+            Operator::In => right.can_hold(left),
+            Operator::Has => left.can_hold(right),
+            Operator::Multiply => left == Type::NUMBER || right == Type::NUMBER,
+            Operator::Divide => right == Type::NUMBER || left == right,
+            Operator::Equal
+            | Operator::Different
+            | Operator::Less
+            | Operator::AtMost
+            | Operator::Greater
+            | Operator::AtLeast
+            | Operator::Add
+            | Operator::Subtract => left.is_comparable_with(right),
+        };
+        if !fit {
+            return Err(TypeError::Operands { operator, left, right });
         }
-        (Some(_) | None, _) => Ok(()),
-    };
-    match operator {
-        Operator::Equal | Operator::Different => {
-            both(Type::is_comparable_with)?;
-            Ok(Some(Type::FLAG))
-        }
-        Operator::Less | Operator::AtMost | Operator::Greater | Operator::AtLeast => {
-            each(Type::is_ordered, Type::is_ordered)?;
-            both(Type::is_comparable_with)?;
-            Ok(Some(Type::FLAG))
-        }
-        Operator::In => {
-            each(|value| !value.is_set(), Type::is_set)?;
-            both(|value, set| set.can_hold(value))?;
-            Ok(Some(Type::FLAG))
-        }
-        Operator::Has => {
-            each(Type::is_set, |value| !value.is_set())?;
-            both(Type::can_hold)?;
-            Ok(Some(Type::FLAG))
-        }
-        Operator::Add | Operator::Subtract => {
-            each(Type::is_quantity, Type::is_quantity)?;
-            both(|left, right| left == right)?;
-            Ok(left.or(right))
-        }
-        Operator::Multiply => {
-            each(Type::is_quantity, Type::is_quantity)?;
-            both(|left, right| left == Type::NUMBER || right == Type::NUMBER)?;
-            // What has a unit gives it to the product; a number leaves that to the other side.
-            let with_unit = |side: Option<Type>| side.filter(|side| *side != Type::NUMBER);
-            let number = left.and(right).map(|_| Type::NUMBER);
-            Ok(with_unit(left).or(with_unit(right)).or(number))
-        }
-        Operator::Divide => {
-            each(Type::is_quantity, Type::is_quantity)?;
-            both(|left, right| right == Type::NUMBER || left == right)?;
-            Ok(match (left, right) {
-                (_, Some(Type::NUMBER)) => left,
-                (Some(Type::NUMBER), _) | (_, Some(_)) => Some(Type::NUMBER),
-                (Some(_) | None, None) => None,
-            })
-        }
+    }
+    Ok(match operator {
+        Operator::Add | Operator::Subtract => left.or(right),
+        Operator::Multiply => product(left, right),
+        Operator::Divide => quotient(left, right),
+        Operator::Equal
+        | Operator::Different
+        | Operator::Less
+        | Operator::AtMost
+        | Operator::Greater
+        | Operator::AtLeast
+        | Operator::In
+        | Operator::Has => Some(Type::FLAG),
+    })
+}
+
+/// What has a unit gives it to the product; a number leaves that to the other side.
+fn product(left: Option<Type>, right: Option<Type>) -> Option<Type> {
+    let with_unit = |side: Option<Type>| side.filter(|side| *side != Type::NUMBER);
+    let number = left.and(right).map(|_| Type::NUMBER);
+    with_unit(left).or(with_unit(right)).or(number)
+}
+
+fn quotient(left: Option<Type>, right: Option<Type>) -> Option<Type> {
+    match (left, right) {
+        (_, Some(Type::NUMBER)) => left,
+        (Some(Type::NUMBER), _) | (_, Some(_)) => Some(Type::NUMBER),
+        (Some(_) | None, None) => None,
     }
 }

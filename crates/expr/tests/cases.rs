@@ -3,6 +3,8 @@
 //! In `cases.txt` and `demands.txt` a line that is not indented is an example; what is behind the last
 //! bar, and the indented lines, are what comes of it. `UPDATE_GOLDEN=1` rewrites them.
 
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may panic as the test may")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -27,6 +29,15 @@ fn demands() {
     });
 }
 
+#[test]
+fn examples_of_the_reference_can_be_read() {
+    let text = include_str!("../../../docs/EXPRESSIONS.md");
+    let examples: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+    assert_eq!(examples.len(), 2, "{examples:?}");
+    assert!(Expr::parse_condition(examples[0]).is_ok());
+    assert!(Demand::parse(examples[1]).is_ok());
+}
+
 /// Compares a table with what it should be, example by example.
 fn check(name: &str, golden: &str, outcome: impl Fn(&str) -> (String, String)) {
     let mut table = String::new();
@@ -45,9 +56,9 @@ fn check(name: &str, golden: &str, outcome: impl Fn(&str) -> (String, String)) {
     }
     rewrite(name, &table);
     if std::env::var_os("UPDATE_GOLDEN").is_none() {
-        let lines = golden.lines().zip(table.lines()).enumerate();
-        for (number, (old, new)) in lines.filter(|(_, (old, new))| old != new) {
-            panic!("{name}:{}\ngolden: {old}\nnow:    {new}", number + 1);
+        let mut lines = (1..).zip(golden.lines().zip(table.lines()));
+        if let Some((number, (old, new))) = lines.find(|(_, (old, new))| old != new) {
+            panic!("{name}:{number}\ngolden: {old}\nnow:    {new}");
         }
         assert_eq!(golden, table, "{name} differs in length; UPDATE_GOLDEN=1 rewrites it");
     }

@@ -212,7 +212,7 @@ impl Item {
 
     /// The offset as a quantity, if it is one.
     fn offset(&self) -> Option<Quantity> {
-        let whole = self.after.subsec_nanos() % 1_000 == 0;
+        let whole = self.after.subsec_nanos().is_multiple_of(1_000);
         let micros = i64::try_from(self.after.as_micros()).ok();
         micros.filter(|_| whole).map(Quantity::microseconds)
     }

@@ -22,16 +22,16 @@ pub(crate) enum Tree {
 pub(crate) enum Number {
     Literal(&'static str, i128),
     Attribute(usize),
-    Negative(Box<Number>),
-    Binary(char, Box<Number>, Box<Number>),
+    Negative(Box<Self>),
+    Binary(char, Box<Self>, Box<Self>),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Flag {
     Literal(bool),
-    Not(Box<Flag>),
-    Both(Box<Flag>, Box<Flag>),
-    Either(Box<Flag>, Box<Flag>),
+    Not(Box<Self>),
+    Both(Box<Self>, Box<Self>),
+    Either(Box<Self>, Box<Self>),
     Compare(&'static str, Number, Number),
 }
 
