@@ -1,6 +1,6 @@
 //! The expressions of Tenure: what is asked of resources, and what a ticket allows.
 //!
-//! One language serves requests, policies, settings of a site and constraints on tickets:
+//! One language for requests, policies, settings of a site and constraints on tickets:
 //!
 //! ```
 //! use std::collections::BTreeMap;

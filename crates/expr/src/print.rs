@@ -22,13 +22,14 @@ impl Rank {
             Kind::Any(_) => Self::Any,
             Kind::All(_) => Self::All,
             Kind::Not(_) => Self::Not,
-            Kind::Binary(operator, ..) => Self::of_operator(*operator),
+            Kind::Binary(operator, ..) => Self::around(*operator).0,
             Kind::Negative(_) => Self::Unary,
             Kind::Literal(_) | Kind::Attribute(_) => Self::Primary,
         }
     }
 
-    fn of_operator(operator: Operator) -> Self {
+    /// The rank of a binary operator, and what its left and its right operand must have at least.
+    fn around(operator: Operator) -> (Self, Self, Self) {
         match operator {
             Operator::Equal
             | Operator::Different
@@ -37,19 +38,9 @@ impl Rank {
             | Operator::Greater
             | Operator::AtLeast
             | Operator::In
-            | Operator::Has => Self::Comparison,
-            Operator::Add | Operator::Subtract => Self::Sum,
-            Operator::Multiply | Operator::Divide => Self::Product,
-        }
-    }
-
-    /// What the operands of a binary operator must be at least.
-    fn of_operands(self) -> (Self, Self) {
-        match self {
-            Self::Sum => (Self::Sum, Self::Product),
-            Self::Product => (Self::Product, Self::Unary),
-            Self::Any | Self::All | Self::Not | Self::Comparison => (Self::Sum, Self::Sum),
-            Self::Unary | Self::Primary => (Self::Primary, Self::Primary),
+            | Operator::Has => (Self::Comparison, Self::Sum, Self::Sum),
+            Operator::Add | Operator::Subtract => (Self::Sum, Self::Sum, Self::Product),
+            Operator::Multiply | Operator::Divide => (Self::Product, Self::Product, Self::Unary),
         }
     }
 }
@@ -93,7 +84,7 @@ fn print(node: &Node, least: Rank, out: &mut String) {
         Kind::All(nodes) => join(nodes, " and ", Rank::Not, out),
         Kind::Any(nodes) => join(nodes, " or ", Rank::All, out),
         Kind::Binary(operator, left, right) => {
-            let (least_left, least_right) = rank.of_operands();
+            let (_, least_left, least_right) = Rank::around(*operator);
             print(left, least_left, out);
             out.push(' ');
             out.push_str(operator.symbol());
