@@ -65,10 +65,43 @@ fn soup() -> impl Strategy<Value = String> {
         .prop_map(|words| words.join(" "))
 }
 
+/// Operands with operators between them: most are expressions but for their types.
+fn chains() -> impl Strategy<Value = String> {
+    let operands = [
+        "a",
+        "b.c",
+        "`x-y`",
+        "-1.5",
+        "16GiB",
+        "1h30m",
+        "true",
+        "\"t\"",
+        "v1.2",
+        "{1}",
+        "{\"t\"}",
+        "not a",
+        "(a or b.c)",
+        "(a - 1)",
+        "-`x-y`",
+        "not (a and true)",
+    ];
+    let operators =
+        ["and", "or", "in", "has", "=", "!=", "<", ">=", "+", "-", "*", "/", "and a =", "or b.c <"];
+    let (operands, operators) = (operands.to_vec(), operators.to_vec());
+    let pairs = (prop::sample::select(operands.clone()), prop::sample::select(operators));
+    (prop::collection::vec(pairs, 0..6), prop::sample::select(operands)).prop_map(
+        |(pairs, last)| {
+            let words =
+                pairs.into_iter().map(|(operand, operator)| format!("{operand} {operator} "));
+            words.collect::<String>() + last
+        },
+    )
+}
+
 fn anything() -> impl Strategy<Value = String> {
     let bytes = prop::collection::vec(any::<u8>(), 0..200)
         .prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    prop_oneof![soup(), bytes]
+    prop_oneof![soup(), chains(), bytes]
 }
 
 fn attributes() -> impl Strategy<Value = BTreeMap<String, Value>> {
