@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::{EvalError, escape};
+use crate::error::{EvalError, escape, nearest};
 use crate::eval;
 use crate::tree::{Kind, Node};
 use crate::types;
@@ -37,6 +37,33 @@ impl Explanation {
     /// The reasons, in the order of the expression. Of alternatives that all fail, each has its own.
     pub fn reasons(&self) -> &[Reason] {
         &self.0
+    }
+
+    /// The reasons in words. An attribute that is not among those `known` is unknown, and the nearest of
+    /// them, if one is near, is what was probably meant.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use tenure_expr::{Expr, Value};
+    ///
+    /// let attributes = BTreeMap::from([("memory", Value::parse("8GiB")?)]);
+    /// let explain = |source| Expr::parse(source).unwrap().explain(&attributes).in_words(["memory", "cpus"]);
+    /// assert_eq!(explain("memory >= 16GiB"), "memory >= 16GiB: memory is 8GiB");
+    /// assert_eq!(explain("memroy >= 16GiB"), "unknown attribute `memroy`; did you mean `memory`?");
+    /// assert_eq!(explain("cpus >= 4"), "`cpus` is not stated");
+    /// # Ok::<(), tenure_expr::ParseError>(())
+    /// ```
+    pub fn in_words<'a>(&self, known: impl IntoIterator<Item = &'a str>) -> String {
+        let known: Vec<&str> = known.into_iter().collect();
+        let in_words = |reason: &Reason| match reason {
+            Reason::NotStated(name) if !known.contains(&name.as_str()) => {
+                let near = nearest(name, known.iter().copied())
+                    .map(|near| format!("; did you mean `{}`?", escape(near)));
+                format!("unknown attribute `{}`{}", escape(name), near.unwrap_or_default())
+            }
+            Reason::NotStated(_) | Reason::Unmet { .. } | Reason::Error(_) => reason.to_string(),
+        };
+        self.0.iter().map(in_words).collect::<Vec<_>>().join("; ")
     }
 }
 

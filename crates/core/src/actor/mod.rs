@@ -227,8 +227,12 @@ impl Base {
 
     /// The name of a peer; of an actor without one, its own.
     pub(crate) fn name_of(&self, id: ActorId) -> Name {
-        let peer = self.setup.peers.get(&id);
-        peer.map_or_else(|| self.setup.name.clone(), |peer| peer.name.clone())
+        self.peer_name(id).unwrap_or(&self.setup.name).clone()
+    }
+
+    /// The name of a peer, if it has one.
+    pub(crate) fn peer_name(&self, id: ActorId) -> Option<&Name> {
+        self.setup.peers.get(&id).map(|peer| &peer.name)
     }
 
     pub(crate) fn is_known(&self, id: ActorId, role: Role) -> bool {

@@ -60,8 +60,7 @@ impl Broker {
             let end = link.term.end().plus(LEDGER_RETENTION).plus(self.base.margin());
             self.state.timers.set(Timer::DelegationEnd(id), Some(end));
         }
-        let name = self.base.name_of(fact.ticket.site());
-        self.index.list(name, account, &fact.ticket, &fact.attributes);
+        self.index.list(&self.base, account, &fact.ticket, &fact.attributes);
         let (ticket, attributes) = (fact.ticket.clone(), fact.attributes.clone());
         let taken = Cause { position: self.base.position, at };
         self.state.holdings.insert(account, Holding { ticket, attributes, taken });

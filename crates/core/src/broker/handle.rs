@@ -314,9 +314,10 @@ impl Broker {
         for (serial, (index, item, (account, units))) in (self.state.serial + 1..).zip(wanted) {
             let absent = || format!("there is no source {account}");
             let holding = self.state.holdings.get(&account).ok_or_else(absent)?;
-            let unmet = item.requirements.first_broken(&holding.attributes, &Properties::default());
-            if let Some(requirement) = unmet {
-                return Err(format!("source {account} does not meet `{requirement}`"));
+            let attributes = self.attributes_of(account, holding);
+            if let Some(unmet) = item.requirements.first_broken(attributes, &Properties::default())
+            {
+                return Err(format!("source {account} does not meet `{unmet}`"));
             }
             let parent = holding.ticket.clone();
             let units = NonZeroU32::new(units).ok_or("a part of no units")?;

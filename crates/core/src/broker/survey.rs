@@ -1,19 +1,20 @@
 //! What a broker shows of its books to whoever looks.
 
-use super::{Broker, Wanted};
+use super::{Broker, Holding, Wanted};
 use crate::broker::machine::State;
 use crate::model::calendar::Calendar;
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
 use crate::model::time::Time;
 use crate::ticket::Ticket;
+use crate::ticket::link::AccountId;
 
 /// A delegation that a broker holds.
 #[derive(Clone, Copy, Debug)]
 pub struct HoldingSurvey<'a> {
     /// The newest generation.
     pub ticket: &'a Ticket,
-    /// What its units are like.
+    /// What its units are like, the name of the site among it.
     pub attributes: &'a Attributes,
     /// How many of its units are not sold, over time; `None` before anything was sold.
     pub free: Option<&'a Calendar>,
@@ -37,9 +38,20 @@ impl Broker {
     pub fn holdings(&self) -> impl Iterator<Item = HoldingSurvey<'_>> {
         self.state.holdings.iter().map(|(&id, holding)| HoldingSurvey {
             ticket: &holding.ticket,
-            attributes: &holding.attributes,
+            attributes: self.attributes_of(id, holding),
             free: self.state.ledger.free(id),
         })
+    }
+
+    /// What the units of a holding are like, the name of the site among it.
+    pub(super) fn attributes_of<'a>(
+        &'a self,
+        id: AccountId,
+        holding: &'a Holding,
+    ) -> &'a Attributes {
+        // Every holding is listed.
+        let listed = self.index.attributes(&self.base, id, &holding.ticket);
+        listed.unwrap_or(&holding.attributes)
     }
 
     /// The requests it remembers.

@@ -13,7 +13,7 @@ use crate::actor::fact::Memo;
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
-use crate::model::resource::Attributes;
+use crate::model::resource::{Attributes, at_site};
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Term, Time};
 use crate::ticket::Ticket;
@@ -67,7 +67,7 @@ pub struct Source {
     pub site_name: Name,
     /// The type.
     pub resource: Name,
-    /// What the units are like.
+    /// What the units are like, the name of the site among it.
     pub attributes: Arc<Attributes>,
     /// The units of the ticket.
     pub units: u32,
@@ -206,8 +206,7 @@ impl Index {
     pub(super) fn of(state: &State, base: &Base) -> Self {
         let mut index = Self::default();
         for (&account, holding) in &state.holdings {
-            let name = base.name_of(holding.ticket.site());
-            index.list(name, account, &holding.ticket, &holding.attributes);
+            index.list(base, account, &holding.ticket, &holding.attributes);
         }
         for record in state.requests.values() {
             if let machine::State::Open { request } = &record.state {
@@ -240,20 +239,32 @@ impl Index {
     /// Enters the newest generation of a holding.
     pub(super) fn list(
         &mut self,
-        site_name: Name,
+        base: &Base,
         account: AccountId,
         ticket: &Ticket,
         attributes: &Attributes,
     ) {
-        let link = ticket.bottom();
+        let (link, site) = (ticket.bottom(), ticket.site());
         let listed = Listed {
-            site: ticket.site(),
-            attributes: Arc::new(attributes.clone()),
+            site,
+            attributes: Arc::new(at_site(attributes, base.peer_name(site))),
             units: link.units.get(),
             until: link.term.end(),
         };
         let of_type = self.sources.entry(link.resource.clone()).or_default();
-        of_type.insert((site_name, account), listed);
+        of_type.insert((base.name_of(site), account), listed);
+    }
+
+    /// What the units of a holding are like, the name of the site among it.
+    pub(super) fn attributes(
+        &self,
+        base: &Base,
+        account: AccountId,
+        ticket: &Ticket,
+    ) -> Option<&Attributes> {
+        let of_type = self.sources.get(&ticket.bottom().resource)?;
+        let listed = of_type.get(&(base.name_of(ticket.site()), account))?;
+        Some(&listed.attributes)
     }
 
     /// Strikes a holding off.

@@ -11,6 +11,7 @@ use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::property::Properties;
+use crate::model::resource::{Expr, Unmet};
 use crate::model::time::{Span, Term, Time};
 use crate::ticket::link::AccountId;
 use crate::wire::message::{Item, Request};
@@ -121,16 +122,15 @@ impl<'a> Draft<'a> {
             let known = self.view.types().cloned().collect();
             return Err(Refusal::NoSuchType { resource, known });
         };
-        let broken = |source: &Source| {
-            item.requirements.first_broken(&source.attributes, &Properties::default())
+        let meets = |source: &Source| {
+            item.requirements.first_broken(&source.attributes, &Properties::default()).is_none()
         };
         let sources = &of_type.sources;
         let matching: Vec<usize> =
-            (0..sources.len()).filter(|&place| broken(&sources[place]).is_none()).collect();
+            (0..sources.len()).filter(|&place| meets(&sources[place])).collect();
         if matching.is_empty() {
-            let requirement = sources.first().and_then(broken).cloned();
-            return Err(match requirement {
-                Some(requirement) => Refusal::NoMatch { resource, requirement },
+            return Err(match unmet(item, sources) {
+                Some(unmet) => Refusal::NoMatch { resource, unmet },
                 None => Refusal::NoSuchType { resource, known: Vec::new() },
             });
         }
@@ -295,6 +295,18 @@ impl Wanted<'_> {
         }
         Some(parts)
     }
+}
+
+/// Why no source meets an item: of those that state most of what it names, the first.
+fn unmet(item: &Item, sources: &[Source]) -> Option<Unmet> {
+    let missing = |source: &&Source| {
+        let names = item.requirements.iter().flat_map(Expr::attributes);
+        names.filter(|name| !source.attributes.contains_key(*name)).count()
+    };
+    let nearest = sources.iter().min_by_key(missing)?;
+    let known = sources.iter().flat_map(|source| source.attributes.keys());
+    let known: Vec<&str> = known.map(Name::as_str).collect();
+    item.requirements.first_unmet(&nearest.attributes, &Properties::default(), &known)
 }
 
 /// Unit by unit from the site with most free; sources come by site name, so the first of equals is the

@@ -1,5 +1,6 @@
 //! Names: what people call actors, resource types, slices, signals and property keys.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -53,6 +54,13 @@ impl Name {
 
     /// The name as text.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Name {
+    /// Names are ordered and hashed as their texts.
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

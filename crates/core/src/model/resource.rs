@@ -1,121 +1,53 @@
-//! Resource types, their typed attributes, and constraints on them.
+//! Resource types, their attributes, and conditions on them.
 //!
-//! Units of one type at one site are interchangeable; what distinguishes types is a name and
-//! attributes that say how fast, how large, how isolated. Constraints are the one kind of property the
-//! core itself compares: on a link of a ticket they can be added by anyone who passes it on, never removed.
+//! Units of one type at one site are interchangeable; what tells types apart is a name and
+//! attributes that say how fast, how large, how isolated. Conditions on attributes are expressions
+//! ([`tenure_expr`]), and the one kind of property the core itself compares: on a link of a ticket they
+//! can be added by whoever passes it on, never removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+pub use tenure_expr::{Expr, Value};
 
 use crate::model::name::Name;
 use crate::model::property::Properties;
 
-/// The value of an attribute.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Value {
-    /// Yes or no.
-    Flag(bool),
-    /// A whole number in the unit that the key implies.
-    Number(i64),
-    /// Text, compared byte by byte.
-    Text(String),
-}
-
-impl Value {
-    /// Reads a property's text: a number if it is one, `true` or `false` as a flag, else text.
-    pub fn read(text: &str) -> Self {
-        match (text.parse(), text.parse()) {
-            (Ok(number), _) => Self::Number(number),
-            (_, Ok(flag)) => Self::Flag(flag),
-            _ => Self::Text(text.to_owned()),
-        }
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Flag(flag) => flag.fmt(f),
-            Self::Number(number) => number.fmt(f),
-            Self::Text(text) => text.fmt(f),
-        }
-    }
-}
-
 /// The attributes of a resource type at one site.
 pub type Attributes = BTreeMap<Name, Value>;
 
-/// What a constraint asks of one value.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Test {
-    /// Exactly this value.
-    Equals(Value),
-    /// One of these values.
-    OneOf(BTreeSet<Value>),
-    /// A number from `min_units` to `most`, both included.
-    Within {
-        /// The smallest number that passes.
-        min: i64,
-        /// The largest number that passes.
-        max: i64,
-    },
-}
+/// The attribute that every site has: its name, as whoever evaluates an expression knows it. A site does
+/// not state it itself.
+pub const SITE: &str = "site";
 
-impl Test {
-    /// Whether `value` passes.
-    pub fn admits(&self, value: &Value) -> bool {
-        match self {
-            Self::Equals(wanted) => value == wanted,
-            Self::OneOf(wanted) => wanted.contains(value),
-            Self::Within { min, max } => {
-                matches!(value, Value::Number(n) if min <= n && n <= max)
-            }
-        }
+/// `attributes`, and [`SITE`] if the name of the site is known. What the site states under that name does
+/// not count.
+pub fn at_site(attributes: &Attributes, site: Option<&Name>) -> Attributes {
+    let mut attributes = attributes.clone();
+    attributes.remove(SITE);
+    if let Some(site) = site {
+        attributes.insert(Name::literal(SITE), Value::from(site.as_str()));
     }
+    attributes
 }
 
-impl fmt::Display for Test {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Equals(value) => write!(f, "= {value}"),
-            Self::OneOf(values) => {
-                let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-                write!(f, "in {{{}}}", values.join(", "))
-            }
-            Self::Within { min, max } => write!(f, "in {min}..={max}"),
-        }
-    }
-}
-
-/// A condition on one key.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Constraint {
-    /// The attribute or configuration property it speaks of.
-    pub key: Name,
-    /// What must hold of it.
-    pub test: Test,
-}
-
-impl fmt::Display for Constraint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.key, self.test)
-    }
-}
-
-/// A set of constraints: all must hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A set of expressions: all must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Constraints(BTreeSet<Constraint>);
+pub struct Constraints(BTreeSet<Expr>);
 
 impl Constraints {
     /// No constraint at all.
     pub const NONE: Self = Self(BTreeSet::new());
 
+    /// The most expressions on one link of a ticket and in one item of a request. More are not decoded.
+    pub const MAX_COUNT: usize = 16;
+
     /// Adds one; what is there stays.
-    pub fn add(&mut self, constraint: Constraint) {
-        self.0.insert(constraint);
+    pub fn add(&mut self, expr: Expr) {
+        self.0.insert(expr);
     }
 
     /// Whether every constraint of `parent` is still here.
@@ -124,7 +56,7 @@ impl Constraints {
     }
 
     /// All of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &Constraint> {
+    pub fn iter(&self) -> impl Iterator<Item = &Expr> {
         self.0.iter()
     }
 
@@ -138,64 +70,196 @@ impl Constraints {
         self.0.is_empty()
     }
 
-    /// The first constraint that does not hold of the site's `attributes` or, where they say nothing, of
-    /// the guest's `configuration`. A key that neither names fails: what is not stated is not promised.
+    /// The first expression that does not hold of the site's `attributes` and, where they say nothing, of
+    /// the guest's `configuration`, each property [read](Value::read) as a value. One with an attribute
+    /// that neither states does not hold, nor one that has no value: what is not stated is not promised.
     pub fn first_broken(
         &self,
         attributes: &Attributes,
         configuration: &Properties,
-    ) -> Option<&Constraint> {
-        self.0.iter().find(|constraint| {
-            let stated = attributes.get(&constraint.key).cloned();
-            let wished = || configuration.get(constraint.key.as_str()).map(Value::read);
-            !stated.or_else(wished).is_some_and(|value| constraint.test.admits(&value))
-        })
+    ) -> Option<&Expr> {
+        if self.is_empty() {
+            return None;
+        }
+        let wished = self.wished(attributes, configuration);
+        let stated = (attributes, &wished);
+        self.0.iter().find(|expr| expr.matches(&stated) != Ok(true))
+    }
+
+    /// As [`first_broken`](Self::first_broken), with the reason. Attributes of the names `known` exist
+    /// elsewhere: of a name that does not, the nearest one is suggested.
+    pub fn first_unmet(
+        &self,
+        attributes: &Attributes,
+        configuration: &Properties,
+        known: &[&str],
+    ) -> Option<Unmet> {
+        let broken = self.first_broken(attributes, configuration)?;
+        let wished = self.wished(attributes, configuration);
+        let explanation = broken.explain(&(attributes, &wished));
+        let names = attributes.keys().map(Name::as_str).chain(wished.keys().copied());
+        Some(Unmet::new(broken.clone(), explanation.in_words(names.chain(known.iter().copied()))))
+    }
+
+    /// What the guest's configuration says of what the site does not.
+    fn wished(&self, attributes: &Attributes, configuration: &Properties) -> BTreeMap<&str, Value> {
+        let names = self.0.iter().flat_map(Expr::attributes);
+        let open = names.filter(|name| !attributes.contains_key(*name));
+        open.filter_map(|name| Some((name, Value::read(configuration.get(name)?)))).collect()
     }
 }
 
-impl FromIterator<Constraint> for Constraints {
-    fn from_iter<I: IntoIterator<Item = Constraint>>(constraints: I) -> Self {
+impl FromIterator<Expr> for Constraints {
+    fn from_iter<I: IntoIterator<Item = Expr>>(constraints: I) -> Self {
         Self(constraints.into_iter().collect())
+    }
+}
+
+impl<'de> Deserialize<'de> for Constraints {
+    /// Stops at the first expression too many: reading one costs more than its bytes say.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bounded;
+
+        impl<'de> Visitor<'de> for Bounded {
+            type Value = Constraints;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "at most {} expressions", Constraints::MAX_COUNT)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Constraints, A::Error> {
+                let mut constraints = Constraints::NONE;
+                let mut count = 0;
+                while let Some(expr) = seq.next_element()? {
+                    count += 1;
+                    if count > Constraints::MAX_COUNT {
+                        return Err(de::Error::invalid_length(count, &self));
+                    }
+                    constraints.add(expr);
+                }
+                Ok(constraints)
+            }
+        }
+
+        deserializer.deserialize_seq(Bounded)
+    }
+}
+
+/// An expression that does not hold, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmet {
+    /// The expression.
+    pub requirement: Expr,
+    /// The reasons, in words.
+    pub why: String,
+}
+
+impl Unmet {
+    /// The longest explanation, in bytes; the end of a longer one is left out.
+    pub const MAX_WHY: usize = 1024;
+
+    /// An expression that does not hold, and why.
+    pub fn new(requirement: Expr, mut why: String) -> Self {
+        if why.len() > Self::MAX_WHY {
+            why.truncate(why.floor_char_boundary(Self::MAX_WHY - "...".len()));
+            why.push_str("...");
+        }
+        Self { requirement, why }
+    }
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.why.fmt(f)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::codec;
 
-    fn constraint(key: &str, test: Test) -> Constraint {
-        Constraint { key: Name::new(key).unwrap(), test }
+    fn constraints(sources: &[&str]) -> Constraints {
+        sources.iter().map(|source| Expr::parse(source).unwrap()).collect()
+    }
+
+    fn attributes(given: &[(&str, &str)]) -> Attributes {
+        let value = |(key, value): &(&str, &str)| (Name::new(key).unwrap(), Value::read(value));
+        given.iter().map(value).collect()
+    }
+
+    fn configuration(key: &str, value: &str) -> Properties {
+        Properties::try_from(BTreeMap::from([(Name::new(key).unwrap(), value.to_owned())])).unwrap()
+    }
+
+    fn unmet(source: &str, given: &[(&str, &str)]) -> String {
+        let attributes = attributes(given);
+        let unmet =
+            constraints(&[source]).first_unmet(&attributes, &Properties::default(), &["gpus"]);
+        unmet.map(|unmet| unmet.to_string()).unwrap_or_default()
     }
 
     #[test]
     fn a_constraint_on_an_unstated_key_is_broken() {
-        let constraints: Constraints =
-            [constraint("cpus", Test::Within { min: 2, max: i64::MAX })].into_iter().collect();
-        let mut attributes = Attributes::new();
-        assert!(constraints.first_broken(&attributes, &Properties::default()).is_some());
-        attributes.insert(Name::new("cpus").unwrap(), Value::Number(2));
-        assert!(constraints.first_broken(&attributes, &Properties::default()).is_none());
+        let constraints = constraints(&["cpus >= 2"]);
+        let broken = |given| constraints.first_broken(&attributes(given), &Properties::default());
+        assert_eq!(broken(&[]), constraints.iter().next());
+        assert_eq!(broken(&[("cpus", "2")]), None);
     }
 
     #[test]
     fn a_guest_cannot_talk_its_way_past_an_attribute() {
-        let constraints: Constraints =
-            [constraint("cpus", Test::Within { min: 4, max: 64 })].into_iter().collect();
-        let attributes = Attributes::from([(Name::new("cpus").unwrap(), Value::Number(1))]);
-        let claimed = BTreeMap::from([(Name::new("cpus").unwrap(), "8".to_owned())]);
-        let claimed = Properties::try_from(claimed).unwrap();
-        assert!(constraints.first_broken(&attributes, &claimed).is_some());
+        let constraints = constraints(&["cpus >= 4"]);
+        let stated = attributes(&[("cpus", "1")]);
+        assert!(constraints.first_broken(&stated, &configuration("cpus", "8")).is_some());
     }
 
     #[test]
     fn what_a_site_does_not_fix_the_guest_may_choose_within_the_constraint() {
-        let constraints: Constraints =
-            [constraint("image", Test::Equals(Value::Text("debian".into())))].into_iter().collect();
-        let image = |name: &str| {
-            Properties::try_from(BTreeMap::from([(Name::new("image").unwrap(), name.to_owned())]))
-                .unwrap()
-        };
-        assert!(constraints.first_broken(&Attributes::new(), &image("debian")).is_none());
-        assert!(constraints.first_broken(&Attributes::new(), &image("other")).is_some());
+        let constraints = constraints(&[r#"image = "debian""#, "disk <= 10GB"]);
+        let stated = attributes(&[("disk", "8GB")]);
+        let broken = |image| constraints.first_broken(&stated, &configuration("image", image));
+        assert_eq!(broken("debian"), None);
+        assert!(broken("other").is_some());
+        // A value of another type is no match either.
+        assert!(broken("8").is_some());
+    }
+
+    #[test]
+    fn the_name_of_a_site_is_not_its_own_to_state() {
+        let stated = attributes(&[("site", "a"), ("cpus", "8")]);
+        let b = Name::literal("b");
+        assert_eq!(at_site(&stated, Some(&b)), attributes(&[("site", "b"), ("cpus", "8")]));
+        assert_eq!(at_site(&stated, None), attributes(&[("cpus", "8")]));
+    }
+
+    #[test]
+    fn what_does_not_hold_is_explained_within_bounds() {
+        let memory = [("memory", "8GiB")];
+        assert_eq!(unmet("memory >= 16GiB", &memory), "memory >= 16GiB: memory is 8GiB");
+        let near = "unknown attribute `memroy`; did you mean `memory`?";
+        assert_eq!(unmet("memroy >= 16GiB", &memory), near);
+        assert_eq!(unmet("gpus >= 1", &memory), "`gpus` is not stated");
+        assert_eq!(unmet("memory < 9GiB", &memory), "");
+        let long = "ä".repeat(3000);
+        let why = unmet(r#"image = "x""#, &[("image", &long)]);
+        assert!(why.len() <= Unmet::MAX_WHY && why.ends_with("ä..."), "{why}");
+    }
+
+    #[test]
+    fn no_more_than_so_many_are_decoded() {
+        let many = |count| -> Vec<String> { (0..count).map(|n| format!("n{n:02} = 1")).collect() };
+        let decode = |count| codec::decode::<Constraints>(&codec::encode(&many(count)));
+        assert_eq!(decode(Constraints::MAX_COUNT).unwrap().len(), Constraints::MAX_COUNT);
+        assert!(decode(Constraints::MAX_COUNT + 1).is_err());
+    }
+
+    #[test]
+    fn only_the_canonical_text_of_an_expression_is_decoded() {
+        let decode = |text: &str| codec::decode::<Constraints>(&codec::encode(&vec![text]));
+        assert!(decode("cpus = 8").is_ok());
+        assert!(decode("cpus == 8").is_err());
+        assert!(decode("(cpus = 8)").is_err());
+        assert!(decode("cpus =").is_err());
     }
 }

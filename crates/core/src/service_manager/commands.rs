@@ -65,6 +65,11 @@ impl ServiceManager {
         if ask.items.iter().any(|item| item.min_units > item.units) {
             return Err("an item would do with more units than it asks for".to_owned());
         }
+        if let Some(item) = ask.items.iter().find(|i| i.requirements.len() > Constraints::MAX_COUNT)
+        {
+            let (count, most) = (item.requirements.len(), Constraints::MAX_COUNT);
+            return Err(format!("{count} requirements in one item are more than {most}"));
+        }
         let fits = ask.configuration.check_bytes(MAX_CONFIGURATION);
         fits.map_err(|error| format!("the configuration is too long: {error}"))?;
         if let Some(item) = ask.items.iter().find(|item| item.units.get() > MAX_UNITS) {

@@ -8,6 +8,7 @@ use crate::actor::Emit as _;
 use crate::model::codec;
 use crate::model::identity::ActorId;
 use crate::model::property::Properties;
+use crate::model::resource::at_site;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
@@ -260,8 +261,12 @@ impl SiteAuthority {
             let known = self.state.stocks.keys().cloned().collect();
             return Err(Refusal::NoSuchType { resource: link.resource.clone(), known });
         };
-        match link.constraints.first_broken(&stock.attributes, configuration) {
-            Some(constraint) => Err(Refusal::Constraint(constraint.clone())),
+        if link.constraints.is_empty() {
+            return Ok(());
+        }
+        let attributes = at_site(&stock.attributes, Some(&self.base.setup.name));
+        match link.constraints.first_unmet(&attributes, configuration, &[]) {
+            Some(unmet) => Err(Refusal::Constraint(unmet)),
             None => Ok(()),
         }
     }

@@ -358,7 +358,7 @@ mod tests {
     use super::*;
     use crate::model::identity::{Scheme, Signer};
     use crate::model::name::Name;
-    use crate::model::resource::{Constraint, Constraints, Test, Value};
+    use crate::model::resource::{Constraints, Expr};
     use crate::ticket::link::{Generation, Link};
 
     fn hours(start: i64, end: i64) -> Term {
@@ -366,11 +366,15 @@ mod tests {
         Term::new(hour(start), hour(end)).unwrap()
     }
 
-    fn link(units: u32, term: Term, serial: u64, padding: usize) -> SignedLink {
+    /// Constraints of about so many thousand bytes, more than a link may have.
+    fn padding(kilobytes: usize) -> Constraints {
+        let padding = |n| Expr::parse(&format!("p{n} = \"{}\"", "x".repeat(990))).unwrap();
+        (0..kilobytes).map(padding).collect()
+    }
+
+    fn link(units: u32, term: Term, serial: u64, constraints: &Constraints) -> SignedLink {
         let signer = Signer::from_seed(Scheme::None, [7; 32]);
-        let mut constraints = Constraints::NONE;
-        let test = Test::Equals(Value::Text("x".repeat(padding)));
-        constraints.add(Constraint { key: Name::literal("padding"), test });
+        let constraints = constraints.clone();
         let (issuer, units) = (signer.id(), units.try_into().unwrap());
         let link = Link {
             parent: None,
@@ -390,10 +394,11 @@ mod tests {
     /// A ledger with 100 children of a unit each, which fill their parent for an hour and are too long to be
     /// kept all.
     fn long_children() -> (Ledger, SignedLink) {
-        let (parent, mut ledger) = (link(100, hours(0, 20), 0, 1), Ledger::default());
+        let parent = link(100, hours(0, 20), 0, &Constraints::NONE);
+        let (mut ledger, padding) = (Ledger::default(), padding(200));
         ledger.open(&parent);
         for serial in 1..=100 {
-            ledger.enter(&parent, &link(1, hours(0, 1), serial, 200_000), Time::ZERO);
+            ledger.enter(&parent, &link(1, hours(0, 1), serial, &padding), Time::ZERO);
         }
         (ledger, parent)
     }
@@ -414,7 +419,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_beside_forgotten_links_is_refused_without_evidence() {
         let (mut ledger, parent) = long_children();
-        let more = link(1, hours(0, 3), 200, 1);
+        let more = link(1, hours(0, 3), 200, &Constraints::NONE);
         assert!(ledger.check(&parent, &more).unwrap_err().shown);
         ledger.forget_history(hours(0, 1).end());
         assert!(!ledger.check(&parent, &more).unwrap_err().shown);
@@ -422,7 +427,8 @@ mod tests {
 
     #[test]
     fn an_account_with_too_many_steps_lets_go_of_the_past() {
-        let (parent, mut ledger) = (link(1, hours(0, 20), 0, 1), Ledger::default());
+        let parent = link(1, hours(0, 20), 0, &Constraints::NONE);
+        let mut ledger = Ledger::default();
         ledger.open(&parent);
         let free = ledger.levels.get_mut(&parent.account()).unwrap();
         for n in 0..60_000 {

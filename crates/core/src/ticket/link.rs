@@ -119,7 +119,7 @@ pub struct Link {
 }
 
 /// The most constraints on one link.
-pub const MAX_CONSTRAINTS: usize = 32;
+pub const MAX_CONSTRAINTS: usize = Constraints::MAX_COUNT;
 
 impl Link {
     /// Whether this link is a part of `parent`, or, without one, may stand at the root.

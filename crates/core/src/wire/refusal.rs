@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
-use crate::model::resource::Constraint;
+use crate::model::resource::Unmet;
 use crate::model::time::{Span, Term, Time};
 use crate::ticket::TicketFault;
 use crate::ticket::evidence::Evidence;
@@ -22,12 +22,12 @@ pub enum Refusal {
         known: Vec<Name>,
     },
     /// The type exists, but none of its kinds meets the requirements.
-    #[error("no `{resource}` meets `{requirement}`")]
+    #[error("no `{resource}` meets the requirements: {unmet}")]
     NoMatch {
         /// The type asked for.
         resource: Name,
-        /// A requirement that no site meets.
-        requirement: Constraint,
+        /// What one of them does not meet, and why.
+        unmet: Unmet,
     },
     /// More units than all sites together offer.
     #[error("{asked} units of `{resource}` are more than the {most} that exist")]
@@ -72,8 +72,8 @@ pub enum Refusal {
     #[error("{} links were cut from a ticket that does not cover them at {}", .0.links.len(), .0.at)]
     Conflict(Box<Evidence>),
     /// The ticket's constraints do not hold of what was asked.
-    #[error("the ticket requires `{0}`")]
-    Constraint(Constraint),
+    #[error("the constraints of the ticket do not hold: {0}")]
+    Constraint(Unmet),
     /// The lease to be extended is not here, not the asker's, not live, or not continued by this term.
     #[error("no lease of yours here ends at {start} and could go on until {end}", start = .0.start(), end = .0.end())]
     NotExtendable(Term),

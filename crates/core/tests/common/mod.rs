@@ -10,7 +10,7 @@ use tenure_core::model::codec;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::{Attributes, Constraint, Constraints, Test, Value};
+use tenure_core::model::resource::{Attributes, Constraints, Expr, Unmet};
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::mapper::Ask;
@@ -75,8 +75,16 @@ pub(crate) fn properties(key: &'static str, value: &str) -> Properties {
     Properties::try_from(map).unwrap()
 }
 
-pub(crate) fn equals(key: &'static str, value: i64) -> Constraint {
-    Constraint { key: Name::literal(key), test: Test::Equals(Value::Number(value)) }
+pub(crate) fn equals(key: &'static str, value: i64) -> Expr {
+    expr(&format!("{key} = {value}"))
+}
+
+pub(crate) fn expr(source: &str) -> Expr {
+    Expr::parse_condition(source).unwrap()
+}
+
+pub(crate) fn unmet(requirement: &str, why: &str) -> Unmet {
+    Unmet::new(expr(requirement), why.to_owned())
 }
 
 /// A delegation as a site signs it.

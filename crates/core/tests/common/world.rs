@@ -198,7 +198,7 @@ pub(crate) fn cast() -> Participants {
 }
 
 fn plan(stock: u32, disks: u32, (length, renew_before): (Span, Span)) -> Plan {
-    let attributes = Attributes::from([(Name::literal("cpus"), Value::Number(8))]);
+    let attributes = Attributes::from([(Name::literal("cpus"), Value::from(8))]);
     let offer =
         Offer { broker: id(BROKER), resource: node(), units: units(stock), length, renew_before };
     let disk = Name::literal("disk");

@@ -9,7 +9,7 @@ use tenure_core::actor::Actor as _;
 use tenure_core::model::identity::Signer;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::{Constraint, Test, Value};
+use tenure_core::model::resource::Expr;
 use tenure_core::model::time::Span;
 use tenure_core::runtime::journal::MemoryJournal;
 use tenure_core::site_authority::Limits;
@@ -187,8 +187,8 @@ const ATTACKS: [Attack; 13] = [
                 part(&attacker.held, GUEST, 1, term(HOUR, HOUR + LONG), attacker.serial + 1);
             attacker.serial += 1;
             for n in 0..MAX_CONSTRAINTS {
-                let test = Test::Equals(Value::Text("x".repeat(1000)));
-                link.constraints.add(Constraint { key: format!("k{n}").parse().unwrap(), test });
+                let expr = format!("k{n} = \"{}\"", "x".repeat(1000));
+                link.constraints.add(Expr::parse(&expr).unwrap());
             }
             let link = SignedLink::sign(link, &crate::common::signer(BROKER));
             let ticket = attacker.held.with(link);

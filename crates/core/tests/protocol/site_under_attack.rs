@@ -279,7 +279,7 @@ fn a_ticket_whose_constraint_does_not_hold_here_is_refused() {
 fn given_back_at_once(world: &mut World, redeem: Message) {
     let out = world.deliver(SITE, &letter(GUEST, SITE, redeem));
     let Message::Closed { refusal, receipts, .. } = &out.replies[0].message else { panic!() };
-    assert_eq!(*refusal, Some(Refusal::Constraint(equals("cpus", 16))));
+    assert_eq!(*refusal, Some(Refusal::Constraint(unmet("cpus = 16", "cpus = 16: cpus is 8"))));
     assert_eq!((receipts.len(), world.calls.len()), (1, 0));
 }
 
