@@ -6,6 +6,7 @@
 mod document;
 mod error;
 mod plugin;
+mod value;
 
 use std::str::FromStr;
 
@@ -14,6 +15,7 @@ use thiserror::Error;
 pub use document::{RawPoint, Sources, points, text_of_first};
 pub use error::{ConfigError, Place, in_plain_words, suggestion};
 pub use plugin::{PluginSpec, RawPlugin, RawPlugins};
+pub use value::{ATTRIBUTES, attribute};
 
 /// The text of a file.
 #[derive(Clone, Copy, Debug)]

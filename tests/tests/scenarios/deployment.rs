@@ -122,7 +122,7 @@ fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
     let renew_before = args.span_option("renew")?.unwrap_or(Span::DAY);
     let cpus = args.number_option("cpus")?.unwrap_or(8);
     let to = args.option("to");
-    let attributes = Attributes::from([(Name::literal("cpus"), Value::Number(cpus))]);
+    let attributes = Attributes::from([(Name::literal("cpus"), Value::from(cpus))]);
     let mut stock = Vec::new();
     while let Some(units) = args.maybe() {
         let units = units.parse().map_err(|_| format!("`{units}` is no number of units"))?;

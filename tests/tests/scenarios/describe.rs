@@ -1,10 +1,8 @@
-//! Facts, messages and refusals in plain words.
+//! Facts, messages and refusals in plain args.
 
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::Call;
 use tenure_core::model::identity::ActorId;
-use tenure_core::model::property::Properties;
-use tenure_core::model::resource::Attributes;
 use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::machine::AfterLeave;
@@ -255,9 +253,8 @@ fn request(names: &Names, request: &Request) -> String {
             String::new()
         };
         let on = item.extends.map(|ticket| format!(" that go on from {}", names.hash(ticket)));
-        // An item of a script has at most one.
-        let needs = item.requirements.first_broken(&Attributes::new(), &Properties::default());
-        let needs = needs.map(|needs| format!(" with {needs}")).unwrap_or_default();
+        let needs = item.requirements.iter().map(|needs| format!(" where '{needs}'"));
+        let needs: String = needs.collect();
         format!("{min_units}{} {}{}{needs}", item.units, item.resource, on.unwrap_or_default())
     });
     let items = items.collect::<Vec<_>>().join(" and ");

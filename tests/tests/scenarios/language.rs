@@ -14,7 +14,6 @@ use tenure_core::driver::{Epoch, Step, UnitId};
 use tenure_core::model::codec::Hash;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::{Constraint, Constraints, Test, Value};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::mapper::Ask;
@@ -38,7 +37,7 @@ pub struct Known {
 /// Every command but `deployment` and `quietly`.
 pub const COMMANDS: &[Known] = &[
     Known {
-        usage: "ask GUEST UNITS TYPE.. from=TIME for=SPAN [latest=TIME] [answer-by=TIME] [broker=NAME] [needs=KEY:VALUE] [with=KEY:TEXT]",
+        usage: "ask GUEST UNITS TYPE [where 'EXPR'].. from=TIME for=SPAN [latest=TIME] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT]",
         act: ask,
     },
     Known { usage: "extend GUEST/LEASE for=SPAN", act: extend },
@@ -149,22 +148,13 @@ fn act(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 
 fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let who = guest(world, args)?;
-    let needs = args.option("needs").map(|text| pair(&text)).transpose()?;
-    let mut requirements = Constraints::NONE;
-    if let Some((key, value)) = needs {
-        requirements.add(Constraint { key, test: Test::Equals(Value::read(&value)) });
-    }
     let mut items = Vec::new();
     while let Some(units) = args.maybe() {
         let (min_units, units) = range(&units)?;
         let resource = name(&args.next("the type of the units")?)?;
-        items.push(Item {
-            resource,
-            units,
-            min_units,
-            requirements: requirements.clone(),
-            extends: None,
-        });
+        let condition = if args.has("where") { Some(args.condition()?) } else { None };
+        let requirements = condition.into_iter().collect();
+        items.push(Item { resource, units, min_units, requirements, extends: None });
     }
     let earliest = args.time_option("from")?.unwrap_or(world.now);
     let duration = args.span_option("for")?.ok_or("for= is missing")?;

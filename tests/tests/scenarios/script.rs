@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use tenure_core::model::resource::Expr;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::wire::message::Message;
 
@@ -121,15 +122,31 @@ impl Args {
 
     pub fn of_line(line: &str) -> Self {
         let (mut plain, mut options) = (VecDeque::new(), BTreeMap::new());
-        for word in line.split_whitespace() {
-            match word.split_once('=') {
+        let mut rest = line.trim_start();
+        while !rest.is_empty() {
+            // What stands between single quotes is one plain word, and keeps the first of them.
+            let quoted = rest.starts_with('\'').then(|| rest[1..].find('\'')).flatten();
+            let end = quoted.map_or_else(
+                || rest.find(char::is_whitespace).unwrap_or(rest.len()),
+                |end| end + "'".len(),
+            );
+            let word = &rest[..end];
+            match word.split_once('=').filter(|_| quoted.is_none()) {
                 Some((key, value)) => {
                     options.insert(key.to_owned(), value.to_owned()).map_or((), drop)
                 }
                 None => plain.push_back(word.to_owned()),
             }
+            rest = rest[end..].trim_start_matches('\'').trim_start();
         }
         Self { plain, options, below: Vec::new() }
+    }
+
+    /// The next word as a condition, which stands between single quotes.
+    pub fn condition(&mut self) -> Result<Expr, Bad> {
+        let word = self.next("a condition")?;
+        let source = word.strip_prefix('\'').ok_or("a condition stands between single quotes")?;
+        Expr::parse_condition(source).map_err(|error| format!("\n{}", error.render(source)))
     }
 
     /// The next plain word.

@@ -11,7 +11,7 @@ use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::{Attributes, Constraint, Constraints, Test, Value};
+use tenure_core::model::resource::{Attributes, Constraints, Expr, Value};
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::Fact;
@@ -54,10 +54,7 @@ fn parts() -> Parts {
     let broker = Signer::from_seed(Scheme::Ed25519, [2; 32]);
     let guest = Signer::from_seed(Scheme::Ed25519, [3; 32]).id();
     let term = Term::lasting(Time::from_secs(60), Span::HOUR).unwrap();
-    let image = Constraint {
-        key: Name::literal("image"),
-        test: Test::OneOf([Value::Text("debian".to_owned())].into()),
-    };
+    let image = Expr::parse(r#"image in {"debian"}"#).unwrap();
     let link = Link {
         parent: None,
         issuer: site.id(),
@@ -109,8 +106,9 @@ fn parts() -> Parts {
         properties: properties.clone(),
     };
     let attributes = Attributes::from([
-        (Name::literal("cpus"), Value::Number(-1)),
-        (Name::literal("fast"), Value::Flag(true)),
+        (Name::literal("cpus"), Value::from(-1)),
+        (Name::literal("fast"), Value::from(true)),
+        (Name::literal("memory"), Value::read("16GiB")),
     ]);
     let receipt = Receipt::sign(what, &site);
     Parts { broker: broker.id(), root, ticket, request, receipt, term, properties, attributes }

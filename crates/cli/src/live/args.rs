@@ -1,6 +1,5 @@
 //! The words of the commands on a live deployment.
 
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -11,7 +10,6 @@ use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_node::api::LeaseName;
 
-use crate::args::counted;
 use crate::moment;
 
 /// The deployment to address, and the output format.
@@ -175,25 +173,18 @@ pub(crate) struct RequestArgs {
     #[command(flatten)]
     pub(crate) endpoint: Endpoint,
 
-    /// The number of units
-    #[arg(value_parser = counted::<NonZeroU32>)]
-    pub(crate) units: NonZeroU32,
-
-    /// The type of the units
-    #[arg(default_value = "node")]
-    pub(crate) resource: Name,
+    /// How many units of which types: `4 node`, `2..4 node, 1 gpu`, `4 node where 'cpus >= 8'`;
+    /// a number alone means nodes
+    #[arg(required = true, value_name = "DEMAND")]
+    pub(crate) demand: Vec<String>,
 
     /// The length of the lease
     #[arg(long = "for", value_name = "TIME", value_parser = Span::from_str)]
     pub(crate) duration: Span,
 
-    /// The fewest units to accept [default: all of them]
-    #[arg(long, value_name = "N", value_parser = counted::<NonZeroU32>)]
-    pub(crate) min_units: Option<NonZeroU32>,
-
-    /// A constraint on units: key=value, key=2..8, key=2.., key=a|b [may be repeated]
-    #[arg(long = "where", value_name = "KEY=VALUE")]
-    pub(crate) requirements: Vec<String>,
+    /// What must hold of the units, in a demand of one item: `cpus >= 8 and site != "b"`
+    #[arg(long = "where", value_name = "EXPR")]
+    pub(crate) condition: Option<String>,
 
     /// The earliest start, counted from now
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = Span::from_str)]
@@ -231,14 +222,14 @@ pub(crate) struct RequestArgs {
     pub(crate) wait: WaitArgs,
 }
 
-const REQUESTS: &str = "\
-Examples:
+const REQUESTS: &str = r#"Examples:
   tenure lease request 2 --for 10m --wait
-  tenure lease request 4 node --min-units 2 --for 2h --slack 1h --where speed=2..8
+  tenure lease request 2..4 node --where 'speed >= 2 and site != "b"' --for 2h --slack 1h
+  tenure lease request "2 node where 'cpus >= 8', 1 gpu" --for 1h
   tenure lease request 1 --for 1h --id nightly-2026-11-21
 
 Exit codes: 0 ok, 1 error, 2 usage, 3 can never be met, 75 busy, 77 denied, 124 timed out,
-130 interrupted";
+130 interrupted"#;
 
 fn property(text: &str) -> Result<(Name, String), String> {
     let (key, value) = text.split_once('=').ok_or("write key=value")?;

@@ -10,6 +10,7 @@ use tenure_node::api::{LeaseName, LeaseRequest, LeaseUnitView, LeaseView, Reques
 
 use super::actors::with_probe;
 use super::args::{Endpoint, LeaseCommand, Output, RequestArgs, WaitArgs};
+use super::demand::demand;
 use super::interrupt::Interrupt;
 use super::{ask, connect, print, roughly, why};
 use crate::Console;
@@ -44,10 +45,7 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         broker: args.broker.clone(),
         id: args.id.clone(),
         slice: args.slice.clone(),
-        resource: args.resource.clone(),
-        units: args.units,
-        min_units: args.min_units,
-        requirements: args.requirements.clone(),
+        demand: demand(&args.demand, args.condition.as_deref())?.to_string(),
         duration: args.duration,
         after: args.after,
         slack: args.slack,

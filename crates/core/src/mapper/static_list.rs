@@ -1,14 +1,16 @@
 //! `static`: a list of requests, each made at its time.
 
+use std::fmt;
 use std::num::NonZeroU32;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::actor::fact::Memo;
 use crate::model::codec;
 use crate::model::name::Name;
 use crate::model::property::Properties;
-use crate::model::resource::Constraints;
+use crate::model::resource::Expr;
 use crate::model::time::{Span, Time};
 use crate::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
 use crate::wire::message::Item;
@@ -50,12 +52,13 @@ struct Listed {
     slack: Span,
     /// For how long.
     duration: Span,
-    /// How many units.
-    units: NonZeroU32,
-    /// How few would do; all of them unless set.
-    min_units: Option<NonZeroU32>,
+    /// How many units; as a range also how few would do.
+    units: Units,
     #[serde(default = "node")]
     resource: Name,
+    /// What must hold of the attributes of the type.
+    #[serde(default, rename = "where", deserialize_with = "condition")]
+    condition: Option<Expr>,
     #[serde(default = "main")]
     slice: Name,
     /// For the broker's mapper.
@@ -64,6 +67,59 @@ struct Listed {
     /// For the site's driver.
     #[serde(default, deserialize_with = "super::configuration")]
     configuration: Properties,
+}
+
+/// How many units are wanted: `4`, or `"2..4"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Units {
+    min: NonZeroU32,
+    max: NonZeroU32,
+}
+
+impl Units {
+    fn read(text: &str) -> Option<Self> {
+        let (min, max) = text.split_once("..").unwrap_or((text, text));
+        let units = Self { min: min.parse().ok()?, max: max.parse().ok()? };
+        (units.min <= units.max).then_some(units)
+    }
+}
+
+impl<'de> Deserialize<'de> for Units {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NumberOrRange;
+
+        impl Visitor<'_> for NumberOrRange {
+            type Value = Units;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of units of at least 1, or a range such as \"2..4\"")
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Units, E> {
+                let wrong = || E::invalid_value(Unexpected::Signed(number), &self);
+                Units::read(&number.to_string()).ok_or_else(wrong)
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Units, E> {
+                let wrong = || E::invalid_value(Unexpected::Unsigned(number), &self);
+                Units::read(&number.to_string()).ok_or_else(wrong)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Units, E> {
+                let wrong = || E::invalid_value(Unexpected::Str(text), &self);
+                Units::read(text).ok_or_else(wrong)
+            }
+        }
+
+        deserializer.deserialize_any(NumberOrRange)
+    }
+}
+
+/// Reads the condition of a request.
+fn condition<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Expr>, D::Error> {
+    let source = String::deserialize(deserializer)?;
+    let bad = |error| de::Error::custom(format!("in the expression '{source}': {error}"));
+    Expr::parse_condition(&source).map(Some).map_err(bad)
 }
 
 /// How many of the requests were made.
@@ -76,9 +132,9 @@ impl Listed {
         let latest = earliest.plus(self.slack);
         let item = Item {
             resource: self.resource.clone(),
-            units: self.units,
-            min_units: self.min_units.unwrap_or(self.units),
-            requirements: Constraints::NONE,
+            units: self.units.max,
+            min_units: self.units.min,
+            requirements: self.condition.iter().cloned().collect(),
             extends: None,
         };
         Ask {

@@ -115,6 +115,12 @@ impl FromIterator<Expr> for Constraints {
     }
 }
 
+impl Extend<Expr> for Constraints {
+    fn extend<I: IntoIterator<Item = Expr>>(&mut self, constraints: I) {
+        self.0.extend(constraints);
+    }
+}
+
 impl<'de> Deserialize<'de> for Constraints {
     /// Stops at the first expression too many: reading one costs more than its bytes say.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -17,7 +17,7 @@ use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
     BROKER, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, close, credentials, cut,
     delegation, envelope, equals, id, letter, micro, one_of_each, part, properties, redeem, signer,
-    term, units, wish,
+    term, units, unmet, wish,
 };
 
 /// A guest's lease of 2 units over [0, 1h), in use, with its ticket.

@@ -6,7 +6,6 @@ use tenure_core::actor::Role;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::{Constraint, Constraints, Test, Value};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::{Entry, Fact};
@@ -15,10 +14,11 @@ use tenure_core::service_manager::facts::{Asked, Fact as F};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::{Item, MAX_CONFIGURATION, Request};
 use tenure_core::wire::refusal::Outlook;
+use tenure_expr::Demand;
 
 use super::server::AppState;
 use super::view::LeaseView;
-use super::{ApiError, Code, LeaseName, LeaseRequest};
+use super::{ApiError, Code, LeaseName, LeaseRequest, demand};
 use crate::journal::{JournalError, REQUEST_KEY, Reader};
 
 /// The request property that carries how long after it was made the request wanted to start, if it has an id.
@@ -141,13 +141,7 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
     Ok(Ask {
         broker,
         slice: request.slice,
-        items: vec![Item {
-            resource: request.resource,
-            units: request.units,
-            min_units: request.min_units.unwrap_or(request.units),
-            requirements: requirements(&request.requirements)?,
-            extends: None,
-        }],
+        items: items(&request.demand)?,
         earliest,
         latest,
         duration: request.duration,
@@ -192,21 +186,14 @@ impl Body {
         (duration, slack): (Span, Span),
         [properties, configuration]: [&Properties; 2],
     ) -> Self {
-        let mut parts = vec![
+        let parts = vec![
+            ("demand", demand::text(items)),
             ("slice", slice.to_string()),
             ("duration", duration.to_string()),
             ("slack", slack.to_string()),
             ("after", properties.get(AFTER).unwrap_or("0s").to_owned()),
             ("configuration", list(configuration.iter().map(|(k, v)| format!("{k}={v}")))),
         ];
-        for item in items {
-            parts.extend([
-                ("resource", item.resource.to_string()),
-                ("units", item.units.to_string()),
-                ("min_units", item.min_units.to_string()),
-                ("requirements", list(item.requirements.iter().map(ToString::to_string))),
-            ]);
-        }
         Self { broker, parts }
     }
 
@@ -233,36 +220,14 @@ fn list(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(", ")
 }
 
-/// What is required of a type's attributes: `key=value`, `key=a|b`, `key=2..8`.
-fn requirements(texts: &[String]) -> Result<Constraints, ApiError> {
-    let mut constraints = Constraints::NONE;
-    for text in texts {
-        let bad = |why: &str| {
-            ApiError::new(Code::Usage, format!("`{text}` is no requirement: {why}"))
-                .help("write `speed=3`, `speed=2..8`, `speed=2..` or `zone=a|b`")
-        };
-        let (key, value) = text.split_once('=').ok_or_else(|| bad("there is no `=`"))?;
-        let key = Name::new(key).map_err(|error| bad(&error.to_string()))?;
-        constraints.add(Constraint { key, test: test(value).map_err(bad)? });
-    }
-    Ok(constraints)
-}
-
-fn test(text: &str) -> Result<Test, &'static str> {
-    if let Some((min, max)) = text.split_once("..") {
-        let bound = |text: &str, open: i64| if text.is_empty() { Ok(open) } else { text.parse() };
-        let numbers = (bound(min, i64::MIN), bound(max, i64::MAX));
-        return match numbers {
-            _ if text == ".." => Err("a range needs a bound"),
-            (Ok(min), Ok(max)) if min <= max => Ok(Test::Within { min, max }),
-            (Ok(_), Ok(_)) => Err("the range is empty"),
-            _ => Err("the bounds of a range are whole numbers"),
-        };
-    }
-    if text.contains('|') {
-        return Ok(Test::OneOf(text.split('|').map(Value::read).collect()));
-    }
-    Ok(Test::Equals(Value::read(text)))
+/// The items of a demand in the words of its user.
+fn items(source: &str) -> Result<Vec<Item>, ApiError> {
+    let bad = |message| ApiError::new(Code::Usage, message);
+    let read = Demand::parse(source).map_err(|error| {
+        bad(format!("the demand cannot be read: {error}"))
+            .help("write, for example, `4..8 node where 'cpus >= 8'`")
+    })?;
+    demand::items(&read).map_err(bad)
 }
 
 /// The newest request under an id, as the journal has it.
@@ -319,28 +284,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requirements_are_equal_within_or_one_of() {
-        assert_eq!(test("3"), Ok(Test::Equals(Value::Number(3))));
-        assert_eq!(test("2..8"), Ok(Test::Within { min: 2, max: 8 }));
-        assert_eq!(test("2.."), Ok(Test::Within { min: 2, max: i64::MAX }));
-        assert_eq!(test("..-1"), Ok(Test::Within { min: i64::MIN, max: -1 }));
-        assert_eq!(test("a|b").map(|test| test.to_string()), Ok("in {a, b}".to_owned()));
-        assert!(requirements(&["speed".to_owned()]).is_err());
-        assert!(requirements(&["SPEED=3".to_owned()]).is_err());
-        assert_eq!(requirements(&["speed=3".to_owned()]).unwrap().len(), 1);
-    }
-
-    #[test]
-    fn what_looks_like_a_range_and_is_none_is_no_text() {
-        for (text, why) in [
-            ("zone=west..east", "the bounds of a range are whole numbers"),
-            ("speed=1.5..2", "the bounds of a range are whole numbers"),
-            ("speed=2..=8", "the bounds of a range are whole numbers"),
-            ("speed=8..2", "the range is empty"),
-            ("speed=..", "a range needs a bound"),
+    fn a_demand_that_cannot_be_asked_for_is_wrong_usage() {
+        assert_eq!(items("2..4 node where 'speed = 3', 1 gpu").unwrap().len(), 2);
+        for (demand, why) in [
+            ("4 node where 'speed ='", "found the end (column 21)"),
+            ("4 node where 'speed = 3", "expected `'`"),
+            ("4 Node", "`Node` is not a type"),
+            ("4 node where '3'", "not a condition"),
+            ("4 node | 8 gpu", "not supported yet"),
         ] {
-            let error = requirements(&[text.to_owned()]).unwrap_err();
-            assert_eq!(error.message, format!("`{text}` is no requirement: {why}"));
+            let error = items(demand).unwrap_err();
+            assert!(error.message.contains(why), "{demand}: {}", error.message);
             assert_eq!(error.code, Code::Usage);
         }
     }

@@ -6,6 +6,7 @@
 
 pub mod client;
 mod connection;
+pub mod demand;
 mod probe;
 mod proof;
 mod sense;
@@ -16,7 +17,6 @@ mod lease_request;
 mod why;
 
 use std::fmt;
-use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -129,15 +129,8 @@ pub struct LeaseRequest {
     pub id: Option<String>,
     /// The slice.
     pub slice: Name,
-    /// The type.
-    pub resource: Name,
-    /// How many units.
-    pub units: NonZeroU32,
-    /// How few would do.
-    pub min_units: Option<NonZeroU32>,
-    /// What the type's attributes must be, each as `key=value`.
-    #[serde(default)]
-    pub requirements: Vec<String>,
+    /// What is wanted: a [demand](tenure_expr::demand), of what the protocol can say.
+    pub demand: String,
     /// For how long.
     pub duration: Span,
     /// When it starts at the earliest, from now on.

@@ -10,6 +10,7 @@ use tenure_core::broker::{Broker, HoldingSurvey, RequestSurvey, Wanted};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
+use tenure_core::model::resource::SITE;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
 use tenure_core::service_manager::machine::{Extension, Outcome, State, UnitUse};
@@ -499,7 +500,8 @@ fn delegation(ticket: &Ticket, names: &Names) -> DelegationView {
 fn holding(holding: &HoldingSurvey<'_>, names: &Names, now: Time) -> DelegationView {
     let link = holding.ticket.bottom();
     let whole = if link.term.contains(now) { i64::from(link.units.get()) } else { 0 };
-    let attributes = holding.attributes.iter();
+    // The site stands beside them.
+    let attributes = holding.attributes.iter().filter(|(key, _)| key.as_str() != SITE);
     DelegationView {
         free: Some(holding.free.map_or(whole, |calendar| calendar.free_at(now))),
         attributes: attributes.map(|(k, v)| (k.to_string(), v.to_string())).collect(),

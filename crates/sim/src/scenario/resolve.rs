@@ -7,7 +7,7 @@ use tenure_config::{ConfigError, PluginSpec, RawPlugin, Sources, suggestion};
 use tenure_core::actor::Role;
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
-use tenure_core::model::resource::{Attributes, Value};
+use tenure_core::model::resource::{Attributes, SITE};
 use tenure_core::model::time::Span;
 use tenure_core::wire::message::Message;
 use toml::Spanned;
@@ -287,20 +287,18 @@ impl Check<'_> {
     fn attributes(&self, given: BTreeMap<Name, Spanned<toml::Value>>) -> Checked<Attributes> {
         let mut attributes = Attributes::new();
         for (key, value) in given {
-            let span = value.span();
-            let value = match value.into_inner() {
-                toml::Value::Boolean(flag) => Value::Flag(flag),
-                toml::Value::Integer(number) => Value::Number(number),
-                toml::Value::String(text) => Value::Text(text),
-                toml::Value::Float(_)
-                | toml::Value::Datetime(_)
-                | toml::Value::Array(_)
-                | toml::Value::Table(_) => {
-                    let help = "write a whole number, true or false, or text";
-                    return self.refuse(span, format!("`{key}` has no such values"), help);
+            if key.as_str() == SITE {
+                let help = "leave it out, or choose another key";
+                let message = format!("the attribute `{SITE}` is always the name of the site");
+                return self.refuse(value.span(), message, help);
+            }
+            match tenure_config::attribute(value.get_ref()) {
+                Ok(value) => attributes.insert(key, value),
+                Err(bad) => {
+                    let message = format!("`{key}` has no such values: {bad}");
+                    return self.refuse(value.span(), message, tenure_config::ATTRIBUTES);
                 }
             };
-            attributes.insert(key, value);
         }
         Ok(attributes)
     }

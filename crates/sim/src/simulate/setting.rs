@@ -278,7 +278,7 @@ fn site(sampler: &mut Sampler, brokers: usize) -> Site {
     let kinds = if sampler.percent(50) { 1 } else { 2 };
     for resource in Setting::types().into_iter().take(kinds) {
         let units = sampler.count(3, 9);
-        let speed = Value::Number(sampler.between(1, 3));
+        let speed = Value::from(sampler.between(1, 3));
         let attributes = Attributes::from([(Name::literal("speed"), speed)]);
         let mut left = units;
         for broker in 0..brokers {

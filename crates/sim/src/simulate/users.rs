@@ -10,7 +10,7 @@ use tenure_core::site_authority::Command as SiteCommand;
 
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::{Constraint, Constraints, Test, Value};
+use tenure_core::model::resource::{Constraints, Expr};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::facts as service_manager;
@@ -108,8 +108,8 @@ impl World {
         let min_units = if sampler.percent(30) { sampler.count(1, units) } else { units };
         let mut requirements = Constraints::NONE;
         if sampler.percent(8) {
-            let speed = Value::Number(sampler.between(1, 3));
-            requirements.add(Constraint { key: Name::literal("speed"), test: Test::Equals(speed) });
+            let speed = sampler.between(1, 3);
+            requirements.extend(Expr::parse(&format!("speed = {speed}")).ok());
         }
         let number = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
         Item {

@@ -2,8 +2,7 @@
 
 use tenure_core::actor::Role;
 use tenure_core::model::identity::{ActorId, Scheme};
-use tenure_core::model::name::Name;
-use tenure_core::model::resource::{Constraint, Test, Value};
+use tenure_core::model::resource::Expr;
 use tenure_core::model::time::Term;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
@@ -96,8 +95,7 @@ impl World {
             self.observed.serial += 1;
             let mut constraints = parent.bottom().constraints.clone();
             if fault == Fault::Conditions {
-                let test = Test::Equals(Value::Number(99));
-                constraints.add(Constraint { key: Name::literal("speed"), test });
+                constraints.add(Expr::parse("speed = 99").ok()?);
             }
             let link = Link {
                 parent: Some(parent.hash()),
