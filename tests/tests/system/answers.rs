@@ -14,7 +14,21 @@ fn a_no_has_a_code_a_reason_and_a_way_on() {
         ("lease request 99 --for 1h --wait", 3, "more than the 6 that exist", "tenure lease why"),
         ("lease request 1 gpu --for 1h --wait", 3, "no site offers `gpu`", "tenure lease why"),
         ("lease request 1 --for 1h --after 1h --wait --timeout 1s", 124, "not settled", "why"),
-        ("lease request 1 --for 1h --where speed", 2, "no requirement", "speed=2..8"),
+        ("lease request 1 --for 1h --where speed>=", 2, "found the end (column 8)", "speed>=\n"),
+        ("lease request 1 --for 1h --where 3", 2, "not a condition", "^"),
+        ("lease request 1 node|2 gpu --for 1h", 2, "alternatives (`|`)", "not supported yet"),
+        (
+            "lease request 1..2 --for 1h --where speed>=9 --wait",
+            3,
+            "no `node` meets the requirements: speed >= 9: speed is 2",
+            "tenure lease why",
+        ),
+        (
+            "lease request 1 node where sped>=2 --for 1h --wait",
+            3,
+            "unknown attribute `sped`; did you mean `speed`?",
+            "tenure lease why",
+        ),
         ("lease request 1 --for 1h --broker exchang", 3, "no broker", "did you mean `exchange`"),
         ("lease show guest/77", 3, "no lease", "tenure lease list --all"),
         ("site show gamma", 3, "no site", "known: alpha, beta"),
@@ -34,6 +48,23 @@ fn a_no_has_a_code_a_reason_and_a_way_on() {
     assert_eq!(error["error"]["message"], "no lease guest/77");
     assert_eq!(error["error"]["code"], "no-such");
     assert!(error["error"]["help"].as_str().is_some_and(|help| help.contains("--all")), "{error}");
+}
+
+#[test]
+fn a_range_and_an_expression_choose_units_and_how_many() {
+    let deployment = Deployment::start();
+    // Two of the six are at beta.
+    let leases = deployment.json("lease request 1..4 node --for 1h --where speed>=3 --wait");
+    assert_eq!((&leases[0]["site"], &leases[0]["units"]), (&json!("beta"), &json!(2)));
+    // The name of a site is an attribute.
+    let leases = deployment.json(r#"lease request 1 node where site!="beta" --for 1h --wait"#);
+    assert_eq!(leases[0]["site"], "alpha");
+    // Two items are one request, all or nothing.
+    let line = r#"lease request 1 node where site="alpha" , 1 node where speed<3 --for 1h --wait"#;
+    let leases = deployment.json(line);
+    assert_eq!(leases.as_array().map(Vec::len), Some(2), "{leases}");
+    let both = deployment.tenure("lease request 1 node, 1 gpu --for 1h --wait");
+    assert_eq!(both.status.code(), Some(3), "{}", stderr(&both));
 }
 
 #[test]
@@ -83,7 +114,8 @@ fn every_command_that_reads_prints_what_was_asked_for() {
 #[test]
 fn a_ticket_that_was_shown_can_be_checked_by_anybody() {
     let deployment = Deployment::start();
-    let lease = deployment.json("lease request 2 --for 1h --where zone=west --wait")[0].clone();
+    let lease =
+        deployment.json(r#"lease request 2 --for 1h --where zone="west" --wait"#)[0].clone();
     let hash = lease["tickets"][0].as_str().expect("a ticket");
     let shown = deployment.tenure(&format!("ticket show {hash} -o json"));
     let file = deployment.data.path().join("ticket.json");

@@ -123,7 +123,7 @@ fn what_makes_no_sense_is_told_in_the_words_of_the_user() {
     assert_eq!(deployment.json("lease close 1 --wait")[0]["state"], json!("closed"));
     for (line, expected, says) in [
         ("lease request 1 --for 0s", 2, "the duration must be positive"),
-        ("lease request 0 --for 1h", 2, "expected a positive whole number"),
+        ("lease request 0 --for 1h", 2, "an item has at least 1 unit"),
         (
             "lease extend 1 --for 5m",
             2,

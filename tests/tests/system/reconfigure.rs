@@ -137,7 +137,7 @@ fn other_attributes_are_what_the_broker_sells_by_from_the_next_start_on() {
     assert_eq!(deployment.end("-TERM"), Some(0));
     deployment.start_with(&with("zone = \"east\"", "zone = \"west\""));
     assert_eq!(held(&deployment, "alpha")["attributes"]["zone"], "west");
-    let lease = deployment.json("lease request 4 --for 10m --where zone=west --wait");
+    let lease = deployment.json(r#"lease request 4 --for 10m --where zone="west" --wait"#);
     assert_eq!(lease[0]["state"], "active");
     let before = kinds(&deployment, "alpha");
     assert_eq!(deployment.end("-TERM"), Some(0));

@@ -182,6 +182,8 @@ impl fmt::Display for Unmet {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::model::codec;
 
@@ -267,5 +269,47 @@ mod tests {
         assert!(decode("cpus == 8").is_err());
         assert!(decode("(cpus = 8)").is_err());
         assert!(decode("cpus =").is_err());
+    }
+
+    fn any_expr() -> impl Strategy<Value = Expr> {
+        let key = prop::sample::select(vec!["a", "b", "c", "site"]);
+        let comparison = (key, prop::sample::select(vec!["=", "!=", "<", ">="]), 0..3i64);
+        let comparison = comparison.prop_map(|(key, sign, n)| format!("{key} {sign} {n}"));
+        let joined = prop::sample::select(vec!["and", "or", "and not"]);
+        (comparison.clone(), joined, comparison)
+            .prop_map(|(a, joined, b)| Expr::parse(&format!("{a} {joined} {b}")).unwrap())
+    }
+
+    fn any_value() -> impl Strategy<Value = String> {
+        prop::sample::select(vec!["0", "1", "2", "true", "text"]).prop_map(str::to_owned)
+    }
+
+    fn any_map() -> impl Strategy<Value = BTreeMap<Name, String>> {
+        let key = prop::sample::select(["a", "b", "c"].map(Name::literal).to_vec());
+        prop::collection::btree_map(key, any_value(), 0..4)
+    }
+
+    proptest! {
+        /// Along a chain of links, each with expressions of its own added, nothing is admitted that a
+        /// link above refuses.
+        #[test]
+        fn a_chain_never_admits_what_a_link_above_refuses(
+            added in prop::collection::vec(prop::collection::vec(any_expr(), 0..3), 1..6),
+            stated in any_map(),
+            wished in any_map(),
+        ) {
+            let stated = stated.iter().map(|(key, value)| (key.clone(), Value::read(value)));
+            let stated = at_site(&stated.collect(), Some(&Name::literal("alpha")));
+            let wished = Properties::try_from(wished).unwrap();
+            let (mut above, mut refused) = (Constraints::NONE, false);
+            for added in added {
+                let mut link = above.clone();
+                link.extend(added);
+                prop_assert!(link.keep_all_of(&above));
+                let refuses = link.first_broken(&stated, &wished).is_some();
+                prop_assert!(refuses || !refused, "{link:?} admits what {above:?} refuses");
+                (above, refused) = (link, refuses);
+            }
+        }
     }
 }
