@@ -67,8 +67,7 @@ impl Scenario {
         let wanted = request.get("resource").and_then(toml::Value::as_str).unwrap_or("node");
         let of_type = lent().filter(|site| site.resource.as_str() == wanted);
         let most: u64 = of_type.map(|site| u64::from(site.brokers[&manager.broker])).sum();
-        let min_units =
-            ["min_units", "units"].iter().find_map(|key| request.get(key)?.as_integer());
+        let min_units = request.get("units").and_then(fewest);
         let duration = request.get("duration").and_then(toml::Value::as_str);
         let duration: Option<Span> = duration.and_then(|text| text.parse().ok());
         let two_margins = self.margin.times(2);
@@ -76,14 +75,25 @@ impl Scenario {
             let known: BTreeSet<&str> = lent().map(|site| site.resource.as_str()).collect();
             let message = format!("no site lends `{wanted}` to `{}`", manager.broker);
             Some((message, suggestion(wanted, known)))
-        } else if min_units.and_then(|units| u64::try_from(units).ok()).is_some_and(|u| u > most) {
+        } else if min_units.is_some_and(|units| units > most) {
             let message = format!("it needs more than the {most} units of `{wanted}` there are");
-            Some((message, format!("ask for at most {most}, or set a smaller `min_units`")))
+            Some((
+                message,
+                format!("ask for at most {most}, or for a range such as `\"1..{most}\"`"),
+            ))
         } else if duration.is_some_and(|duration| duration <= two_margins) {
             let message = format!("a term must be longer than two margins, {two_margins}");
             Some((message, "set a longer `duration`, or a smaller `margin`".to_owned()))
         } else {
             None
         }
+    }
+}
+
+/// The fewest units that a number or a range accepts.
+fn fewest(units: &toml::Value) -> Option<u64> {
+    match units.as_str() {
+        Some(range) => range.split("..").next()?.parse().ok(),
+        None => u64::try_from(units.as_integer()?).ok(),
     }
 }
