@@ -21,6 +21,7 @@ mod save;
 mod simulate;
 mod table;
 mod text;
+mod when;
 #[cfg(test)]
 mod tests;
 pub mod workload;

@@ -13,7 +13,7 @@ fn a_no_has_a_code_a_reason_and_a_way_on() {
     for (line, code, reason, help) in [
         ("lease request 99 --for 1h --wait", 3, "more than the 6 that exist", "tenure lease why"),
         ("lease request 1 gpu --for 1h --wait", 3, "no site offers `gpu`", "tenure lease why"),
-        ("lease request 1 --for 1h --after 1h --wait --timeout 1s", 124, "not settled", "why"),
+        ("lease request 1 --for 1h --at now+1h --wait --timeout 1s", 124, "not settled", "why"),
         ("lease request 1 --for 1h --where speed>=", 2, "found the end (column 8)", "speed>=\n"),
         ("lease request 1 --for 1h --where 3", 2, "not a condition", "^"),
         ("lease request 1 node|2 gpu --for 1h", 2, "alternatives (`|`)", "not supported yet"),

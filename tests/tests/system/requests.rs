@@ -100,7 +100,7 @@ fn a_setup_that_failed_is_told_as_such_and_its_id_may_be_used_again() {
     for (line, differs) in [
         ("1 --for 2h --as guest --id nightly", "duration was `1h` and is now `2h`"),
         ("2 --for 1h --as guest --id nightly", "demand was `1 node` and is now `2 node`"),
-        ("1 --for 1h --as guest --id nightly --after 5m", "after was `0s` and is now `5m`"),
+        ("1 --for 1h --as guest --id nightly --at now+5m", "start was `now` and is now `now+5m`"),
         ("1 --for 1h --as guest --id nightly --where speed=2", "is now `1 node where 'speed = 2'`"),
         ("1 --for 1h --as guest --id nightly --property a=b", "configuration was none and is now"),
         ("1 --for 1h --as guest --id=", "an id has 1 to 256 bytes"),

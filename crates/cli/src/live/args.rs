@@ -9,8 +9,9 @@ use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_node::api::LeaseName;
+use tenure_node::api::moment::Moment;
 
-use crate::moment;
+use crate::{moment, when};
 
 /// The deployment to address, and the output format.
 #[derive(Args, Clone, Debug)]
@@ -186,13 +187,13 @@ pub(crate) struct RequestArgs {
     #[arg(long = "where", value_name = "EXPR")]
     pub(crate) condition: Option<String>,
 
-    /// The earliest start, counted from now
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = Span::from_str)]
-    pub(crate) after: Span,
+    /// The earliest start: `now`, `now+10m`, `18:00`, `tomorrow 9:00 Europe/Rome`, or RFC 3339
+    #[arg(long, value_name = "WHEN", default_value = "now", value_parser = when::read)]
+    pub(crate) at: Moment,
 
-    /// How much later it may start
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = Span::from_str)]
-    pub(crate) slack: Span,
+    /// The latest start, in the same words; the earliest unless given
+    #[arg(long, value_name = "WHEN", value_parser = when::read)]
+    pub(crate) by: Option<Moment>,
 
     /// The slice that the lease belongs to
     #[arg(long, value_name = "SLICE", default_value = "main")]
@@ -224,7 +225,8 @@ pub(crate) struct RequestArgs {
 
 const REQUESTS: &str = r#"Examples:
   tenure lease request 2 --for 10m --wait
-  tenure lease request 2..4 node --where 'speed >= 2 and site != "b"' --for 2h --slack 1h
+  tenure lease request 2..4 node --where 'speed >= 2 and site != "b"' --for 2h --by now+1h
+  tenure lease request 4 --for 8h --at 'tomorrow 9:00 Europe/Rome' --by 'tomorrow 12:00 Europe/Rome'
   tenure lease request "2 node where 'cpus >= 8', 1 gpu" --for 1h
   tenure lease request 1 --for 1h --id nightly-2026-11-21
 

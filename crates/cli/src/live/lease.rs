@@ -47,8 +47,8 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         slice: args.slice.clone(),
         demand: demand(&args.demand, args.condition.as_deref())?.to_string(),
         duration: args.duration,
-        after: args.after,
-        slack: args.slack,
+        start: args.at,
+        latest: args.by,
         configuration,
         reason: args.reason.clone(),
     };

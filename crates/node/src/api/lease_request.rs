@@ -21,8 +21,10 @@ use super::view::LeaseView;
 use super::{ApiError, Code, LeaseName, LeaseRequest, demand};
 use crate::journal::{JournalError, REQUEST_KEY, Reader};
 
-/// The request property that carries how long after it was made the request wanted to start, if it has an id.
-const AFTER: &str = "request.after";
+/// The request properties that carry the earliest and the latest start as they were named, of a request with
+/// an id.
+const START: &str = "request.start";
+const LATEST: &str = "request.latest";
 
 /// The longest id, in bytes.
 const MAX_ID: usize = 256;
@@ -130,13 +132,21 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         .configuration
         .check_bytes(MAX_CONFIGURATION)
         .map_err(|error| bad(format!("the configuration is too long: {error}")))?;
-    let earliest = app.now().plus(request.after);
-    let latest = earliest.plus(request.slack);
+    let (start, last) = (request.start, request.latest.unwrap_or(request.start));
+    let now = app.now();
+    let (earliest, latest) = (start.on(now), last.on(now));
+    if latest < earliest {
+        return Err(bad(format!("the latest start, {last}, is before the earliest, {start}")));
+    }
+    if latest < now {
+        return Err(bad(format!("the latest start, {last}, is over")));
+    }
     let retry_policy = RETRY_FOR.min(Span::from_micros(request.duration.as_micros() / 2));
     let mut properties = BTreeMap::new();
     if let Some(id) = request.id {
         properties.insert(Name::literal(REQUEST_KEY), id);
-        properties.insert(Name::literal(AFTER), request.after.to_string());
+        properties.insert(Name::literal(START), start.to_string());
+        properties.insert(Name::literal(LATEST), last.to_string());
     }
     Ok(Ask {
         broker,
@@ -168,30 +178,29 @@ struct Body {
 
 impl Body {
     fn of_ask(ask: &Ask) -> Self {
-        let Ask { broker, slice, items, earliest, latest, duration, .. } = ask;
-        let slack = latest.since(*earliest);
-        Self::of(*broker, slice, items, (*duration, slack), [&ask.properties, &ask.configuration])
+        let Ask { broker, slice, items, duration, .. } = ask;
+        Self::of(*broker, slice, items, *duration, [&ask.properties, &ask.configuration])
     }
 
     fn of_fact(fact: &Asked) -> Self {
-        let Request { items, earliest, latest, duration, properties, .. } = &fact.request;
-        let (spans, broker) = ((*duration, latest.since(*earliest)), Some(fact.broker));
-        Self::of(broker, &fact.slice, items, spans, [properties, &fact.configuration])
+        let Request { items, duration, properties, .. } = &fact.request;
+        let properties = [properties, &fact.configuration];
+        Self::of(Some(fact.broker), &fact.slice, items, *duration, properties)
     }
 
     fn of(
         broker: Option<ActorId>,
         slice: &Name,
         items: &[Item],
-        (duration, slack): (Span, Span),
+        duration: Span,
         [properties, configuration]: [&Properties; 2],
     ) -> Self {
         let parts = vec![
             ("demand", demand::text(items)),
             ("slice", slice.to_string()),
             ("duration", duration.to_string()),
-            ("slack", slack.to_string()),
-            ("after", properties.get(AFTER).unwrap_or("0s").to_owned()),
+            ("start", properties.get(START).unwrap_or("now").to_owned()),
+            ("latest", properties.get(LATEST).unwrap_or("now").to_owned()),
             ("configuration", list(configuration.iter().map(|(k, v)| format!("{k}={v}")))),
         ];
         Self { broker, parts }

@@ -12,6 +12,7 @@ mod proof;
 mod sense;
 mod server;
 mod drift;
+pub mod moment;
 mod view;
 mod lease_request;
 mod why;
@@ -26,6 +27,8 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use thiserror::Error;
+
+use self::moment::Moment;
 
 pub use connection::{Limits, serve};
 pub use probe::ProbeView;
@@ -133,12 +136,12 @@ pub struct LeaseRequest {
     pub demand: String,
     /// For how long.
     pub duration: Span,
-    /// When it starts at the earliest, from now on.
+    /// The earliest start.
     #[serde(default)]
-    pub after: Span,
-    /// How much later than that it may start.
+    pub start: Moment,
+    /// The latest start; the earliest unless set.
     #[serde(default)]
-    pub slack: Span,
+    pub latest: Option<Moment>,
     /// For the site's driver.
     #[serde(default)]
     pub configuration: Properties,

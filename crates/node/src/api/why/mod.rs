@@ -500,7 +500,7 @@ fn way_on(refusal: &Refusal, outlook: &str) -> &'static str {
         return "delegations are renewed: ask for less time, or again later";
     }
     match outlook {
-        "later" => "ask again later, for fewer units, or with `--slack` so that it may wait",
+        "later" => "ask again later, for fewer units, or with `--by` so that it may wait",
         "denied" => "the ticket did not entitle to it; `tenure ticket verify` checks its links",
         _ => "the same request can never be met: ask for something else",
     }
