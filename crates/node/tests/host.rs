@@ -4,10 +4,12 @@ mod common;
 mod exposition;
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use common::{Plans, ask, block_on, now, of, parts, start, state, until};
-use tenure_core::actor::Role;
+use tenure_core::actor::{Actor as _, Role};
 use tenure_core::service_manager::Command as GuestCommand;
 
 use tenure_core::model::slice::LeaseId;
@@ -15,9 +17,9 @@ use tenure_core::model::time::Span;
 use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
 use tenure_node::clock::{Clock, WallClock};
 use tenure_node::deployment::{Deployment, Running};
-use tenure_node::host::{Facts, HostError, HostFailure, Limits};
+use tenure_node::host::{Facts, Handle, HostError, HostFailure, Limits};
 use tenure_node::journal::JournalError;
-use tenure_wait::{DEADLINE, in_time};
+use tenure_wait::{DEADLINE, eventually_async, in_time};
 
 #[test]
 fn a_lease_that_is_asked_for_becomes_active_and_closes() {
@@ -86,6 +88,67 @@ fn a_mapper_that_panics_costs_a_round_and_not_the_actor() {
         let guest = of(&running, Role::ServiceManager);
         let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
         until(&guest, asked.lease().unwrap(), "Active").await;
+        running.stop().await.unwrap();
+    });
+}
+
+/// The round of the guest's mapper that is open.
+async fn open_round(guest: &Handle) -> Option<u64> {
+    guest.query(|actor| actor.open_round()).await.unwrap()
+}
+
+#[test]
+fn a_mapper_that_takes_its_time_holds_nothing_up() {
+    static DECIDES: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+    struct SlowMapper;
+    impl ServiceManagerMapper for SlowMapper {
+        fn decide(&self, view: &View) -> Decision {
+            let (may_decide, changed) = &DECIDES;
+            let waited = changed.wait_while(may_decide.lock().unwrap(), |may| !*may);
+            drop(waited.unwrap());
+            Decision { round: view.round(), ..Decision::default() }
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let plans = Plans { guest: || Box::new(SlowMapper), ..Plans::default() };
+    block_on(&actix::System::new(), async {
+        let running = start(folder.path(), &plans).await;
+        let guest = of(&running, Role::ServiceManager);
+        assert_eq!(open_round(&guest).await, Some(1));
+        let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
+        until(&guest, asked.lease().unwrap(), "Active").await;
+        assert_eq!(open_round(&guest).await, Some(1));
+        *DECIDES.0.lock().unwrap() = true;
+        DECIDES.1.notify_all();
+        eventually_async(DEADLINE, "a decision", async || open_round(&guest).await.is_none()).await;
+        running.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_mapper_that_never_answers_is_replaced() {
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    struct SilentAtFirst;
+    impl ServiceManagerMapper for SilentAtFirst {
+        fn decide(&self, view: &View) -> Decision {
+            if ASKED.fetch_add(1, Ordering::SeqCst) == 0 {
+                // Until the end of the process.
+                loop {
+                    std::thread::park();
+                }
+            }
+            Decision { round: view.round(), ..Decision::default() }
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let short = Duration::from_millis(10);
+    let limits = Limits { mapper: short, probe_every: short, ..Limits::default() };
+    let plans = Plans { guest: || Box::new(SilentAtFirst), limits, ..Plans::default() };
+    block_on(&actix::System::new(), async {
+        let running = start(folder.path(), &plans).await;
+        let guest = of(&running, Role::ServiceManager);
+        eventually_async(DEADLINE, "a decision", async || open_round(&guest).await.is_none()).await;
+        assert!(ASKED.load(Ordering::SeqCst) >= 2);
         running.stop().await.unwrap();
     });
 }

@@ -366,7 +366,7 @@ mod tests {
         Term::new(hour(start), hour(end)).unwrap()
     }
 
-    /// Constraints of about so many thousand bytes, more than a link may have.
+    /// Constraints of about so many thousand bytes.
     fn padding(kilobytes: usize) -> Constraints {
         let padding = |n| Expr::parse(&format!("p{n} = \"{}\"", "x".repeat(990))).unwrap();
         (0..kilobytes).map(padding).collect()
@@ -391,13 +391,13 @@ mod tests {
         SignedLink::sign(link, &signer)
     }
 
-    /// A ledger with 100 children of a unit each, which fill their parent for an hour and are too long to be
+    /// A ledger with 1,100 children of a unit each, which fill their parent for an hour and are too long to be
     /// kept all.
     fn long_children() -> (Ledger, SignedLink) {
-        let parent = link(100, hours(0, 20), 0, &Constraints::NONE);
-        let (mut ledger, padding) = (Ledger::default(), padding(200));
+        let parent = link(1100, hours(0, 20), 0, &Constraints::NONE);
+        let (mut ledger, padding) = (Ledger::default(), padding(16));
         ledger.open(&parent);
-        for serial in 1..=100 {
+        for serial in 1..=1100 {
             ledger.enter(&parent, &link(1, hours(0, 1), serial, &padding), Time::ZERO);
         }
         (ledger, parent)
@@ -408,9 +408,9 @@ mod tests {
         let (mut ledger, _) = long_children();
         assert!(ledger.bytes > MAX_HISTORY);
         ledger.forget_history(hours(0, 1).start());
-        assert_eq!(ledger.entries.len(), 100, "what is not over stays");
+        assert_eq!(ledger.entries.len(), 1100, "what is not over stays");
         ledger.forget_history(hours(0, 1).end());
-        assert!(ledger.bytes <= MAX_HISTORY && ledger.entries.len() > 50);
+        assert!(ledger.bytes <= MAX_HISTORY && ledger.entries.len() > 500);
         let copy: Ledger =
             crate::model::codec::decode_state(&crate::model::codec::encode(&ledger)).unwrap();
         assert_eq!(copy, ledger);
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_beside_forgotten_links_is_refused_without_evidence() {
         let (mut ledger, parent) = long_children();
-        let more = link(1, hours(0, 3), 200, &Constraints::NONE);
+        let more = link(1, hours(0, 3), 2000, &Constraints::NONE);
         assert!(ledger.check(&parent, &more).unwrap_err().shown);
         ledger.forget_history(hours(0, 1).end());
         assert!(!ledger.check(&parent, &more).unwrap_err().shown);

@@ -28,99 +28,99 @@ use crate::common::{
 use crate::lives::{Tape, credit_at_once, honest};
 
 /// A change of an honest life, the law that it breaks, and part of the expected report.
-struct Crime {
+struct Breach {
     law: &'static str,
     says: &'static str,
     commit: fn(&mut Tape),
 }
 
-const fn crime(law: &'static str, says: &'static str, commit: fn(&mut Tape)) -> Crime {
-    Crime { law, says, commit }
+const fn breach(law: &'static str, says: &'static str, commit: fn(&mut Tape)) -> Breach {
+    Breach { law, says, commit }
 }
 
-const CRIMES: &[Crime] = &[
-    crime("S1", "unit u0 of site is Ready on lease", |tape| {
+const BREACHES: &[Breach] = &[
+    breach("S1", "unit u0 of site is Ready on lease", |tape| {
         assigned(tape, 1).units = vec![UnitId(0), UnitId(3)];
     }),
-    crime("S1", "unit u2 of site is Free and is put on lease", |tape| {
+    breach("S1", "unit u2 of site is Free and is put on lease", |tape| {
         assigned(tape, 1).units = vec![UnitId(2), UnitId(2)];
     }),
-    crime("S1", "which has 0 of 2", |tape| {
+    breach("S1", "which has 0 of 2", |tape| {
         assigned(tape, 1).units = vec![UnitId(1), UnitId(2), UnitId(3)];
     }),
-    crime("S1", "unit u99 of site does not exist", |tape| assigned(tape, 0).units[0] = UnitId(99)),
-    crime("S1", "which is unknown", |tape| assigned(tape, 0).lease = delegation(tape).hash()),
-    crime("S2", "by 1 at 0s", |tape| recut(tape, |link| link.units = units(3))),
-    crime("S2", "which are not out", |tape| {
+    breach("S1", "unit u99 of site does not exist", |tape| assigned(tape, 0).units[0] = UnitId(99)),
+    breach("S1", "which is unknown", |tape| assigned(tape, 0).lease = delegation(tape).hash()),
+    breach("S2", "by 1 at 0s", |tape| recut(tape, |link| link.units = units(3))),
+    breach("S2", "which are not out", |tape| {
         let again = tape.broker("broker.receipt-taken", 0).clone();
         *tape.entry(BROKER, "broker.mapper-answered", 6) = entry(tape.end, again);
     }),
-    crime("S2", "more than it has", |tape| {
+    breach("S2", "more than it has", |tape| {
         let site_authority::Fact::Stocked(fact) = tape.site("site.stocked", 0) else { panic!() };
         fact.units = 3;
     }),
-    crime("S2", "[2 from [10m, 1h), 2 from [10m, 1h)] came back", |tape| {
+    breach("S2", "[2 from [10m, 1h), 2 from [10m, 1h)] came back", |tape| {
         let closed = closed(tape, 0);
         closed.receipts.push(closed.receipts[0].clone());
         closed.receipts[0].what.term = term(600, HOUR);
         closed.receipts[1].what.link = closed.lease;
     }),
-    crime("S2", "[2 from [0s, 1h)] came back, which is not what is left", |tape| {
+    breach("S2", "[2 from [0s, 1h)] came back, which is not what is left", |tape| {
         closed(tape, 0).receipts[0].what.term = term(0, HOUR);
     }),
-    crime("S3", "a link is of another type", |tape| {
+    breach("S3", "a link is of another type", |tape| {
         recut(tape, |link| link.resource = Name::literal("disk"));
     }),
-    crime("S3", "a link that no site issued is a delegation", |tape| {
+    breach("S3", "a link that no site issued is a delegation", |tape| {
         let generation = Generation { delegation: 7, generation: 0 };
         recut(tape, |link| link.delegation = Some(generation));
     }),
-    crime("S4", "lets lease", |tape| tape.entry(SITE, "site.lease-activated", 0).at = at(HOUR)),
-    crime("S4", "redeems a ticket for [0s, 1h)", |tape| {
+    breach("S4", "lets lease", |tape| tape.entry(SITE, "site.lease-activated", 0).at = at(HOUR)),
+    breach("S4", "redeems a ticket for [0s, 1h)", |tape| {
         tape.entry(SITE, "site.redeemed", 0).at = at(HOUR);
     }),
-    crime("S4", "rests at 1d with lease", |tape| {
+    breach("S4", "rests at 1d with lease", |tape| {
         let place = tape.nth(SITE, "site.lease-activated", 0);
         let rests = tape.find(place, |what| matches!(what, What::Rested(SITE, _)));
         tape.shown[rests].what = What::Rested(SITE, at(24 * HOUR));
     }),
-    crime("S4", "not its ticket's term", |tape| leased(tape, GUEST, 0).term = term(0, 2 * HOUR)),
-    crime("S4", "by a ticket that extends another", |tape| {
+    breach("S4", "not its ticket's term", |tape| leased(tape, GUEST, 0).term = term(0, 2 * HOUR)),
+    breach("S4", "by a ticket that extends another", |tape| {
         extended(tape).ticket = first_ticket(tape);
     }),
-    crime("S4", "by a term that does not begin at its end", |tape| {
+    breach("S4", "by a term that does not begin at its end", |tape| {
         let parent = delegation(tape);
         let mut link: Link = (**extended(tape).ticket.bottom()).clone();
         link.term = term(HOUR + 1, 2 * HOUR);
         extended(tape).ticket = parent.with(SignedLink::sign(link, &signer(BROKER)));
     }),
-    crime("S5", "its margin begins at 59m50s", |tape| {
+    breach("S5", "its margin begins at 59m50s", |tape| {
         tape.entry(GUEST, "service-manager.leased", 0).at = at(HOUR).minus(MARGIN);
     }),
-    crime("S5", "believes in lease 1.0; its margin began at 59m50s", |tape| {
+    breach("S5", "believes in lease 1.0; its margin began at 59m50s", |tape| {
         let place = tape.nth(GUEST, "service-manager.leased", 0);
         let rests = tape.find(place, |what| matches!(what, What::Rested(GUEST, _)));
         tape.shown[rests].what = What::Rested(GUEST, at(HOUR).minus(MARGIN));
     }),
-    crime("S5", "as ended, although it ends at 1h15m", |tape| {
+    breach("S5", "as ended, although it ends at 1h15m", |tape| {
         tape.entry(SITE, "site.lease-closed", 1).at = at(HOUR + 899);
     }),
-    crime("S5", "in which guest still believes", |tape| {
+    breach("S5", "in which guest still believes", |tape| {
         closed(tape, 2).why = CloseReason::GivenBack;
         still_believes(tape);
     }),
-    crime("S5", "is held by rival as lease 5.0 and by guest as lease 1.0", still_believes),
-    crime("S6", "ended in epoch e1, after one in Some(e1)", |tape| {
+    breach("S5", "is held by rival as lease 5.0 and by guest as lease 1.0", still_believes),
+    breach("S6", "ended in epoch e1, after one in Some(e1)", |tape| {
         let site_authority::Fact::UnitTornDown(fact) = tape.site("site.unit-torn-down", 0) else {
             panic!()
         };
         fact.epoch = Epoch(1);
     }),
-    crime("S6", "teardown of unit u2 of site is called in epoch e0", |tape| {
+    breach("S6", "teardown of unit u2 of site is called in epoch e0", |tape| {
         call(tape, Step::Teardown).epoch = Epoch(0);
     }),
-    crime("S6", "names two calls", |tape| call(tape, Step::Teardown).epoch = Epoch(1)),
-    crime("S7", "twice", |tape| {
+    breach("S6", "names two calls", |tape| call(tape, Step::Teardown).epoch = Epoch(1)),
+    breach("S7", "twice", |tape| {
         let service_manager::Fact::Granted(first) = tape.guest(RIVAL, "service-manager.granted", 0)
         else {
             panic!()
@@ -130,15 +130,15 @@ const CRIMES: &[Crime] = &[
         let service_manager::Fact::Granted(second) = second else { panic!() };
         second.tickets = tickets;
     }),
-    crime("S7", "setup of unit u0 of site called twice in epoch e1", |tape| {
+    breach("S7", "setup of unit u0 of site called twice in epoch e1", |tape| {
         let first = tape.find(0, |what| matches!(what, What::Called(SITE, _)));
         let again = tape.shown[first].clone();
         tape.shown.insert(first + 1, again);
     }),
-    crime("S7", "broker gives guest two different `granted`", |tape| {
+    breach("S7", "broker gives guest two different `granted`", |tape| {
         resend(tape, "granted", |envelope| envelope.header.at = at(1));
     }),
-    crime("S8", "continues with the lease of ticket", |tape| {
+    breach("S8", "continues with the lease of ticket", |tape| {
         let site_authority::Fact::LeaseClosed(closed) = tape.site("site.lease-closed", 0) else {
             panic!()
         };
@@ -147,68 +147,68 @@ const CRIMES: &[Crime] = &[
         *tape.entry(SITE, "site.unit-torn-down", 0) =
             entry(at(600), site_authority::Fact::LeaseActivated(fact));
     }),
-    crime("S8", "before 1h10s", |tape| {
+    breach("S8", "before 1h10s", |tape| {
         tape.entry(SITE, "site.lease-forgotten", 0).at = at(HOUR);
     }),
-    crime("S8", "gives the number 1 after 1", |tape| {
+    breach("S8", "gives the number 1 after 1", |tape| {
         let asked = tape.guest(RIVAL, "service-manager.asked", 1);
         let service_manager::Fact::Asked(asked) = asked else { panic!() };
         asked.request.id.number = 1;
     }),
-    crime("S8", "forgets request", |tape| {
+    breach("S8", "forgets request", |tape| {
         let request = RequestId { origin: id(GUEST), number: 1 };
         let fact = broker::RequestForgotten { request };
         *tape.entry(BROKER, "broker.mapper-answered", 1) =
             entry(at(1), broker::Fact::RequestForgotten(fact));
     }),
-    crime("S9", "facts are durable", |tape| {
+    breach("S9", "facts are durable", |tape| {
         let asked = tape.nth(GUEST, "service-manager.asked", 0);
         tape.shown.swap(asked, asked + 1);
     }),
-    crime("S9", "was sent before with other bytes", |tape| {
+    breach("S9", "was sent before with other bytes", |tape| {
         resend(tape, "request", |envelope| envelope.message = Message::Close { tickets: vec![] });
     }),
-    crime("S9", "dates a `request` at 1s", |tape| {
+    breach("S9", "dates a `request` at 1s", |tape| {
         sent(tape, "request").header.at = at(1);
     }),
-    crime("S9", "sends guest a `leased` that its durable facts do not say", |tape| {
+    breach("S9", "sends guest a `leased` that its durable facts do not say", |tape| {
         let Message::Leased { units, .. } = &mut sent(tape, "leased").message else { panic!() };
         units.pop();
     }),
-    crime("S9", "which no durable fact began", |tape| {
+    breach("S9", "which no durable fact began", |tape| {
         let joins = tape.find(0, |what| matches!(what, What::Called(GUEST, _)));
         let What::Called(_, call) = &mut tape.shown[joins].what else { panic!() };
         call.epoch = Epoch(7);
     }),
-    crime("S9", "sends site a `redeem` that its durable facts do not say", |tape| {
+    breach("S9", "sends site a `redeem` that its durable facts do not say", |tape| {
         let redeem = tape.shown[sent_at(tape, "redeem")].clone();
         let place = tape.nth(GUEST, "service-manager.joined", 0);
         tape.insert_after(place, redeem.what);
     }),
-    crime("S10", "comes back with 1 facts", |tape| {
+    breach("S10", "comes back with 1 facts", |tape| {
         let back = tape.find(0, |what| matches!(what, What::Recovered(..)));
         let What::Recovered(_, position, _) = &mut tape.shown[back].what else { panic!() };
         *position = 1;
     }),
-    crime("S10", "of its journal, which has", |tape| {
+    breach("S10", "of its journal, which has", |tape| {
         let asked = tape.nth(GUEST, "service-manager.asked", 0);
         let What::Durable(_, position, _) = &mut tape.shown[asked].what else { panic!() };
         *position = 0;
     }),
-    crime("S10", "leased by site, whose journal does not say so", |tape| {
+    breach("S10", "leased by site, whose journal does not say so", |tape| {
         leased(tape, GUEST, 0).units.swap_remove(0);
     }),
-    crime("S10", "credited by broker, whose journal does not say so", |tape| {
+    breach("S10", "credited by broker, whose journal does not say so", |tape| {
         let taken = tape.nth(BROKER, "broker.receipt-taken", 0);
         let credited = tape.nth(RIVAL, "service-manager.credited", 0);
         tape.shown.drain(taken..credited);
     }),
-    crime("S11", "came back from its journal as another", |tape| {
+    breach("S11", "came back from its journal as another", |tape| {
         let back = tape.find(0, |what| matches!(what, What::Recovered(..)));
         let What::Recovered(_, _, same) = &mut tape.shown[back].what else { panic!() };
         *same = false;
     }),
-    crime(
+    breach(
         "S11",
         "does not follow: service manager: `Extended` has no place in `Joining`",
         |tape| {
@@ -218,67 +218,67 @@ const CRIMES: &[Crime] = &[
                 entry(at(0), service_manager::Fact::Extended(fact));
         },
     ),
-    crime(
+    breach(
         "S12",
         "lease 1.0 of rival is Closing, its request Returned, its ticket Closed",
         credit_at_once,
     ),
-    crime("S13", "with a link that broker never signed", |tape| {
+    breach("S13", "with a link that broker never signed", |tape| {
         let link: Link = (**cut(tape).tickets[0].1.bottom()).clone();
         let forged = delegation(tape).with(SignedLink::sign(link, &signer(STRANGER)));
         cut(tape).tickets[0].1 = forged;
     }),
-    crime("S13", "from site to guest", |tape| {
+    breach("S13", "from site to guest", |tape| {
         let ticket = first_ticket(tape);
         let granted = tape.guest(RIVAL, "service-manager.granted", 0);
         let service_manager::Fact::Granted(granted) = granted else { panic!() };
         granted.tickets[0].1 = ticket;
     }),
-    crime("S13", "which guest never showed it", |tape| {
+    breach("S13", "which guest never showed it", |tape| {
         let redeem = sent_at(tape, "redeem");
         tape.shown.remove(redeem);
     }),
-    crime("S13", "takes tickets for request 1 that are not what it asked for", |tape| {
+    breach("S13", "takes tickets for request 1 that are not what it asked for", |tape| {
         let granted = tape.guest(RIVAL, "service-manager.granted", 0);
         let service_manager::Fact::Granted(granted) = granted else { panic!() };
         granted.tickets.clear();
     }),
-    crime("S14", "which only honest actors had", |tape| {
+    breach("S14", "which only honest actors had", |tape| {
         let refusal = Refusal::Malformed("a lie".to_owned());
         refuse_for_good(tape, 0, refusal);
     }),
-    crime("S14", "with evidence that convicts no actor", |tape| {
+    breach("S14", "with evidence that convicts no actor", |tape| {
         let links = vec![first_ticket(tape).bottom().clone()];
         let evidence = Evidence { parents: vec![delegation(tape)], links, at: at(1) };
         refuse_for_good(tape, 0, Refusal::Conflict(Box::new(evidence)));
     }),
-    crime("S14", "with evidence against broker, who is honest", |tape| {
+    breach("S14", "with evidence against broker, who is honest", |tape| {
         // One of these tickets had come back before the last two were cut.
         let tickets: Vec<_> = (0..4).map(|n| redeemed(tape, n)).collect();
         let links = tickets.iter().map(|ticket| ticket.bottom().clone()).collect();
         let evidence = Evidence { parents: vec![delegation(tape)], links, at: at(901) };
         refuse_for_good(tape, 3, Refusal::Conflict(Box::new(evidence)));
     }),
-    crime("S15", "ended a step, but no driver was called for it", |tape| {
+    breach("S15", "ended a step, but no driver was called for it", |tape| {
         let teardown = tape.find(0, |what| is_call(what, Step::Teardown));
         tape.shown.remove(teardown);
     }),
-    crime("S15", "unit u2 of site is set up, but was never cleaned", |tape| {
+    breach("S15", "unit u2 of site is set up, but was never cleaned", |tape| {
         let unit = UnitId(2);
         let (epoch, properties) = (Epoch(9), Properties::default());
         let fact = site_authority::UnitSetUp { unit, epoch, properties };
         *tape.site("site.unit-torn-down", 0) = site_authority::Fact::UnitSetUp(fact);
     }),
-    crime("S15", "is on its way, but no driver was called for it", |tape| {
+    breach("S15", "is on its way, but no driver was called for it", |tape| {
         let teardown = tape.find(0, |what| is_call(what, Step::Teardown));
         tape.shown[teardown].what = What::Rested(SITE, at(600));
     }),
-    crime("S16", "made no fact of an input and is another", |tape| {
+    breach("S16", "made no fact of an input and is another", |tape| {
         let unmoved = tape.find(0, |what| matches!(what, What::Unmoved(..)));
         let What::Unmoved(_, same) = &mut tape.shown[unmoved].what else { panic!() };
         *same = false;
     }),
-    crime("S16", "refuses guest without a fact what it has a fact of", |tape| {
+    breach("S16", "refuses guest without a fact what it has a fact of", |tape| {
         let (subject, refusal) = (Subject::Ticket(first_ticket(tape).hash()), Refusal::Forbidden);
         let place = tape.nth(SITE, "site.redeemed", 0);
         let position = tape.journal_length(SITE, place);
@@ -288,7 +288,7 @@ const CRIMES: &[Crime] = &[
         let sealed = envelope.seal(&mut credentials(SITE));
         tape.insert_after(place, What::Sent(Box::new(envelope), sealed));
     }),
-    crime("S17", "records 17 items of a request, more than 16", |tape| {
+    breach("S17", "records 17 items of a request, more than 16", |tape| {
         let service_manager::Fact::Asked(fact) = tape.guest(GUEST, "service-manager.asked", 0)
         else {
             panic!()
@@ -296,30 +296,30 @@ const CRIMES: &[Crime] = &[
         let item = fact.request.items[0].clone();
         fact.request.items = vec![item; 17];
     }),
-    crime("L1", "lease 1.0 of guest waits since 0s, was due by 31m, and is Asking", |tape| {
+    breach("L1", "lease 1.0 of guest waits since 0s, was due by 31m, and is Asking", |tape| {
         let asked = tape.nth(GUEST, "service-manager.asked", 0);
         tape.stop_after(asked);
     }),
-    crime("L2", "unit u2 of site is on its way back since 10m, was due by 11m", |tape| {
+    breach("L2", "unit u2 of site is on its way back since 10m, was due by 11m", |tape| {
         let closed = tape.nth(SITE, "site.lease-closed", 0);
         tape.stop_after(closed);
         tape.end = at(660).plus(Span::SECOND);
     }),
-    crime("L2", "ended at 1h and is Active at 1d", |tape| {
+    breach("L2", "ended at 1h and is Active at 1d", |tape| {
         let activated = tape.nth(SITE, "site.lease-extended", 0);
         tape.stop_after(activated);
     }),
-    crime("L3", "it is still being given back", |tape| {
+    breach("L3", "it is still being given back", |tape| {
         let closed = tape.nth(RIVAL, "service-manager.site-closed", 0);
         tape.stop_after(closed);
         tape.end = at(600);
     }),
-    crime("L4", "is down since 10m and was due by 11m", |tape| {
+    breach("L4", "is down since 10m and was due by 11m", |tape| {
         let crashed = tape.find(0, |what| matches!(what, What::Crashed(SITE)));
         tape.stop_after(crashed);
         tape.end = at(660).plus(Span::SECOND);
     }),
-    crime("L5", "after it 0 of 1", |tape| {
+    breach("L5", "after it 0 of 1", |tape| {
         // The broker does not decide on the last request.
         let requested = tape.nth(BROKER, "broker.requested", 19);
         tape.stop_after(requested);
@@ -445,9 +445,9 @@ fn refuse_for_good(tape: &mut Tape, n: usize, refusal: Refusal) {
 }
 
 #[test]
-fn every_crime_is_caught_by_the_law_that_it_breaks() {
+fn every_breach_is_found_by_its_law() {
     let life = honest();
-    let missed = CRIMES.iter().filter_map(|Crime { law, says, commit }| {
+    let missed = BREACHES.iter().filter_map(|Breach { law, says, commit }| {
         let mut tape = life.clone();
         commit(&mut tape);
         let sentence = tape.play().err().map_or("nobody".to_owned(), |v| v.to_string());
@@ -459,7 +459,7 @@ fn every_crime_is_caught_by_the_law_that_it_breaks() {
 
 #[test]
 fn every_law_can_be_broken() {
-    let broken: BTreeSet<_> = CRIMES.iter().map(|crime| crime.law).collect();
+    let broken: BTreeSet<_> = BREACHES.iter().map(|breach| breach.law).collect();
     let whole: Vec<_> = LAWS.iter().map(|law| law.id).filter(|id| !broken.contains(id)).collect();
     assert_eq!(whole, Vec::<&str>::new());
 }

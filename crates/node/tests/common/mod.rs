@@ -49,8 +49,8 @@ pub(crate) struct Plans {
     pub(crate) guest: fn() -> Box<dyn ServiceManagerMapper>,
     /// On how many threads.
     pub(crate) threads: usize,
-    /// After how many facts a snapshot is taken.
-    pub(crate) snapshot: u64,
+    /// The resource limits of its hosts.
+    pub(crate) limits: Limits,
 }
 
 impl Default for Plans {
@@ -62,7 +62,7 @@ impl Default for Plans {
             site: Arc::new(Nothing),
             guest: || Box::new(Idle),
             threads: 2,
-            snapshot: Limits::default().snapshot,
+            limits: Limits::default(),
         }
     }
 }
@@ -200,8 +200,7 @@ pub(crate) async fn start_on(
 ) -> Result<Running, Down> {
     let clock: Arc<dyn Clock> = Arc::new(WallClock::new());
     let threads = NonZeroUsize::new(plans.threads).expect("at least one thread");
-    let limits = Limits { snapshot: plans.snapshot, ..Limits::default() };
-    let parts = parts(folder, plans);
+    let (parts, limits) = (parts(folder, plans), plans.limits);
     let running = Deployment { parts, clock, threads, limits }.start_on(disk).await?;
     let broker = of(&running, Role::Broker);
     let stocked = |hosted: &AnyActor| match hosted {
