@@ -132,6 +132,9 @@ pub(crate) enum Error {
     /// What is asked makes no sense.
     #[error("{0}")]
     Wrong(String),
+    /// A demand that cannot be read, with the place marked on a line below.
+    #[error("{0}")]
+    Demand(String),
     /// A lease was waited for and did not come.
     #[error("{} was not granted: {}", .0.lease, why(.0))]
     NotGranted(Box<LeaseView>),
@@ -188,7 +191,7 @@ impl Error {
     /// What the process ends with.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Wrong(_) => USAGE,
+            Self::Usage(_) | Self::Wrong(_) | Self::Demand(_) => USAGE,
             Self::TimedOut { .. } | Self::Client(ClientError::TimedOut(_)) => TIMED_OUT,
             Self::Interrupted(_) => INTERRUPTED,
             Self::NotGranted(lease) => match lease.refusal.as_ref().map(|r| r.outlook.as_str()) {
@@ -292,6 +295,10 @@ impl Error {
             Self::Interrupted(Some(lease)) => Some(format!(
                 "`tenure lease watch {lease}` follows it, `tenure lease close {lease}` gives it back"
             )),
+            Self::Demand(_) => Some(
+                "`tenure lease request --help` has examples, docs/EXPRESSIONS.md the grammar"
+                    .to_owned(),
+            ),
             Self::Interrupted(None) => Some("`tenure lease list` shows all leases".to_owned()),
             Self::Void { help, .. } => Some(help.clone()),
             Self::Run(error) => error.help(),

@@ -171,8 +171,21 @@ pub(crate) fn ready(mut command: Command) -> Child {
 
 pub(crate) fn tenure_on(data: &Path, line: &str) -> Output {
     let mut command = Command::new(tenure());
-    command.args(line.split(' ')).arg("--data").arg(data);
+    command.args(words(line)).arg("--data").arg(data);
     done_in_time(DEADLINE, line, move || command.output().expect("the command runs"))
+}
+
+/// The words of a command line: between spaces, but for those between single quotes.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut quoted) = (vec![String::new()], false);
+    for c in line.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            c => words.last_mut().expect("a word").push(c),
+        }
+    }
+    words
 }
 
 /// Waits for the end of a process; its exit code, if it was not killed.

@@ -61,7 +61,7 @@ fn narrowed(demand: &Demand, source: &str) -> Result<Demand, Error> {
 fn wrong(what: &str, error: &ParseError, source: &str) -> Error {
     let shown = error.render(source);
     let marked: Vec<String> = shown.lines().take(2).map(|line| format!("  {line}")).collect();
-    Error::Wrong(format!("{what}: {error}\n{}", marked.join("\n")))
+    Error::Demand(format!("{what}: {error}\n{}", marked.join("\n")))
 }
 
 #[cfg(test)]

@@ -296,7 +296,7 @@ mod tests {
     fn a_demand_that_cannot_be_asked_for_is_wrong_usage() {
         assert_eq!(items("2..4 node where 'speed = 3', 1 gpu").unwrap().len(), 2);
         for (demand, why) in [
-            ("4 node where 'speed ='", "found the end (column 21)"),
+            ("4 node where 'speed ='", "found the end (column 22)"),
             ("4 node where 'speed = 3", "expected `'`"),
             ("4 Node", "`Node` is not a type"),
             ("4 node where '3'", "not a condition"),

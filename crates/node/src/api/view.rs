@@ -20,6 +20,8 @@ use tenure_core::site_authority::{SiteAuthority, SiteLeaseSurvey};
 use tenure_core::ticket::Ticket;
 use tenure_core::wire::refusal::{Outlook, Refusal};
 
+use tenure_expr::Value;
+
 use super::probe::{Found, ProbeView, current, lease_unit};
 use super::proof::EvidenceView;
 use crate::clock::ClockStep;
@@ -504,8 +506,18 @@ fn holding(holding: &HoldingSurvey<'_>, names: &Names, now: Time) -> DelegationV
     let attributes = holding.attributes.iter().filter(|(key, _)| key.as_str() != SITE);
     DelegationView {
         free: Some(holding.free.map_or(whole, |calendar| calendar.free_at(now))),
-        attributes: attributes.map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+        attributes: attributes.map(|(key, value)| (key.to_string(), setting(value))).collect(),
         ..delegation(holding.ticket, names)
+    }
+}
+
+/// A value as people write it in a configuration: a text without quotes, anything else as its literal.
+fn setting(value: &Value) -> String {
+    match value {
+        Value::Text(text) => text.clone(),
+        Value::Flag(_) | Value::Quantity(_) | Value::Version(_) | Value::Set(_) => {
+            value.to_string()
+        }
     }
 }
 
