@@ -22,7 +22,7 @@ use tenure_core::model::time::Span;
 use tenure_faulty_disk::{Condition, Fault, FaultyDisk};
 use tenure_laws::{Participant, Participants, audit_journals};
 use tenure_node::deployment::Running;
-use tenure_node::host::{ActorInfo, Committed, Facts, Handle, HostError, HostFailure, Part};
+use tenure_node::host::{ActorInfo, Committed, Facts, Handle, HostError, HostFailure, Limits, Part};
 use tenure_node::journal::{JournalFile, Owner};
 use tenure_wait::{DEADLINE, eventually_async, in_time};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -203,7 +203,8 @@ fn survive(seed: u64, faults: Option<u64>) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let (disk, units) = (FaultyDisk::new(seed), Arc::new(UnitTable::default()));
     // Snapshots are under way whenever the power is cut.
-    let plans = Plans { units: 6, site: units.clone(), snapshot: 10, ..Plans::default() };
+    let limits = Limits { snapshot: 10, ..Limits::default() };
+    let plans = Plans { units: 6, site: units.clone(), limits, ..Plans::default() };
     let (mut random, mut known) = (Random(seed), Acknowledged::new());
     let system = actix::System::new();
     let mut falls = 0;
