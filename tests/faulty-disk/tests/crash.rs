@@ -22,7 +22,9 @@ use tenure_core::model::time::Span;
 use tenure_faulty_disk::{Condition, Fault, FaultyDisk};
 use tenure_laws::{Participant, Participants, audit_journals};
 use tenure_node::deployment::Running;
-use tenure_node::host::{ActorInfo, Committed, Facts, Handle, HostError, HostFailure, Limits, Part};
+use tenure_node::host::{
+    ActorInfo, Committed, Facts, Handle, HostError, HostFailure, Limits, Part,
+};
 use tenure_node::journal::{JournalFile, Owner};
 use tenure_wait::{DEADLINE, eventually_async, in_time};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
