@@ -57,12 +57,12 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::Void { .. }
         | Error::Ill(_)
         | Error::Write(_) => {
-            let message = match error {
-                Error::Ill(wrong) => {
-                    wrong.iter().map(|wrong| printable(wrong)).collect::<Vec<_>>().join("\n")
-                }
-                Error::Demand(wrong) => printable_lines(wrong).into_owned(),
-                other => printable(&other.to_string()).into_owned(),
+            let message = if let Error::Ill(wrong) = error {
+                wrong.iter().map(|wrong| printable(wrong)).collect::<Vec<_>>().join("\n")
+            } else if let Error::Demand(wrong) = error {
+                printable_lines(wrong).into_owned()
+            } else {
+                printable(&error.to_string()).into_owned()
             };
             let title = Level::ERROR.primary_title(message);
             let text = report(Group::with_title(title), error.help(), console.color);
