@@ -94,7 +94,7 @@ fn a_mapper_that_panics_costs_a_round_and_not_the_actor() {
 
 /// The round of the guest's mapper that is open.
 async fn open_round(guest: &Handle) -> Option<u64> {
-    guest.query(|actor| actor.open_round()).await.unwrap()
+    guest.query(|actor| actor.open_round()).await.expect("the actor is up")
 }
 
 #[test]
