@@ -15,7 +15,7 @@ use thiserror::Error;
 pub use document::{RawPoint, Sources, points, text_of_first};
 pub use error::{ConfigError, Place, in_plain_words, suggestion};
 pub use plugin::{PluginSpec, RawPlugin, RawPlugins};
-pub use value::{ATTRIBUTES, attribute};
+pub use value::{BadAttribute, attributes};
 
 /// The text of a file.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,18 @@
 //! Attributes as a file has them.
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::Range;
+
 use tenure_expr::{Set, Value};
+use toml::Spanned;
 
 /// The value of an attribute: numbers, flags, texts and arrays of these. A text is
 /// [read](Value::read), so `"16GiB"` is a size.
 ///
 /// # Errors
 /// If there is no such value; in words.
-pub fn attribute(given: &toml::Value) -> Result<Value, String> {
+fn attribute(given: &toml::Value) -> Result<Value, String> {
     let value = match given {
         toml::Value::Boolean(flag) => Value::from(*flag),
         toml::Value::Integer(number) => Value::from(*number),
@@ -23,13 +28,47 @@ pub fn attribute(given: &toml::Value) -> Result<Value, String> {
             return Err("an attribute is no date and no table".to_owned());
         }
     };
-    // What is stated must be readable for those who are told of it.
+    // A value travels as its literal, so it must be readable from that.
     let literal = Value::parse(&value.to_string());
     literal.map_err(|error| error.message().to_owned())
 }
 
+/// An attribute that a file may not state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadAttribute {
+    /// Where its value is.
+    pub span: Range<usize>,
+    /// What is wrong with it.
+    pub message: String,
+    /// What to do about it.
+    pub help: &'static str,
+}
+
+/// The attributes of a site. `reserved` is the key of the site's own name, which no file states.
+///
+/// # Errors
+/// The first one that is not a number, flag, text (`"16GiB"` is a size) or array of these, or reserved.
+pub fn attributes<K: Ord + Display>(
+    given: BTreeMap<K, Spanned<toml::Value>>,
+    reserved: &str,
+) -> Result<BTreeMap<K, Value>, BadAttribute> {
+    let read = |(key, value): (K, Spanned<toml::Value>)| {
+        let bad = |message, help| BadAttribute { span: value.span(), message, help };
+        let name = key.to_string();
+        if name == reserved {
+            let message = format!("the attribute `{name}` is always the name of the site");
+            return Err(bad(message, "leave it out, or choose another key"));
+        }
+        match attribute(value.get_ref()) {
+            Ok(read) => Ok((key, read)),
+            Err(cause) => Err(bad(format!("`{name}` has no such values: {cause}"), VALUES)),
+        }
+    };
+    given.into_iter().map(read).collect()
+}
+
 /// What may be written for an attribute.
-pub const ATTRIBUTES: &str =
+const VALUES: &str =
     "write a number, true or false, text such as \"west\" or \"16GiB\", or an array of these";
 
 #[cfg(test)]
@@ -58,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_told() {
+    fn what_is_no_value_is_an_error() {
         for toml in ["nan", "1e300", "{ a = 1 }", "2026-11-22", "[1, true]", "[[1]]"] {
             assert!(read(toml).is_err(), "{toml} is {:?}", read(toml));
         }

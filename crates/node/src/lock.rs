@@ -69,7 +69,7 @@ impl From<io::Error> for LockError {
 
 impl Lock {
     /// Takes the lock in the file at `path`, which is made if it is not there. Waits a few seconds for
-    /// whoever holds it.
+    /// its holder.
     pub(crate) fn take(path: &Path) -> Result<Self, LockError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);

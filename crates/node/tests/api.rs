@@ -66,7 +66,7 @@ fn who_asks_nothing_or_half_of_something_is_hung_up_on() {
 }
 
 #[test]
-fn there_are_only_so_many_connections_and_one_more_is_told_so() {
+fn connections_are_limited_and_one_more_gets_an_error() {
     let limits = Limits { connections: 2, ..Limits::default() };
     with(limits, async |socket| {
         let mut first = connect(socket).await;

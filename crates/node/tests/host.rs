@@ -154,7 +154,7 @@ fn a_mapper_that_never_answers_is_replaced() {
 }
 
 #[test]
-fn whoever_follows_the_facts_sees_each_durable_one_in_order() {
+fn a_watcher_sees_each_durable_fact_in_order() {
     let folder = tempfile::tempdir().unwrap();
     block_on(&actix::System::new(), async {
         let running = start(folder.path(), &Plans::default()).await;

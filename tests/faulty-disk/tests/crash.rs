@@ -252,7 +252,7 @@ fn actors_whose_disk_fails_once_fall_and_come_back_with_all_they_have_acknowledg
 }
 
 /// Repeats the request until the answer is neither `Unknown` nor `Busy`.
-async fn ask_until_told(guest: &Handle, duration: Span) -> Result<LeaseId, HostError> {
+async fn ask_until_answered(guest: &Handle, duration: Span) -> Result<LeaseId, HostError> {
     eventually_async(DEADLINE, "an answer to a request", async || {
         match guest.command(GuestCommand::Ask(ask(1, now(), duration))).await {
             Ok(committed) => Some(Ok(committed.lease().unwrap())),
@@ -270,14 +270,14 @@ fn on_a_full_disk_nothing_begins_and_what_has_begun_comes_to_its_end() {
     block_on(&actix::System::new(), async {
         let running = start_anyhow(folder.path(), &plans, &disk).await;
         let guest = of(&running, Role::ServiceManager);
-        let kept = ask_until_told(&guest, Span::HOUR).await.unwrap();
-        let expires = ask_until_told(&guest, Span::from_secs(4)).await.unwrap();
+        let kept = ask_until_answered(&guest, Span::HOUR).await.unwrap();
+        let expires = ask_until_answered(&guest, Span::from_secs(4)).await.unwrap();
         until(&guest, kept, "Active").await;
         until(&guest, expires, "Active").await;
         disk.set(Condition::Space(disk.used() + (64 << 10)));
         let mut begun = Vec::new();
         let full = eventually_async(DEADLINE, "a full disk", async || {
-            let asked = ask_until_told(&guest, Span::HOUR).await;
+            let asked = ask_until_answered(&guest, Span::HOUR).await;
             asked.map(|lease| begun.push(lease)).err()
         })
         .await;
@@ -298,7 +298,7 @@ fn on_a_full_disk_nothing_begins_and_what_has_begun_comes_to_its_end() {
             give_back(&guest, lease).await;
         }
         let after = eventually_async(DEADLINE, "a lease after the disk is sound", async || {
-            ask_until_told(&guest, Span::HOUR).await.ok()
+            ask_until_answered(&guest, Span::HOUR).await.ok()
         })
         .await;
         until(&guest, after, "Active").await;

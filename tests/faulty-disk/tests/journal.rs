@@ -308,7 +308,7 @@ fn a_read_only_disk_is_read_and_not_written() {
     }
 }
 
-/// The facts of a journal as whoever reads all of them finds them.
+/// The facts of a journal as a reader of all of them finds them.
 fn read_all(life: &JournalRun) -> Result<Vec<Entry>, JournalError> {
     let mut read = Vec::new();
     let head = Reader::open_on(&life.disk, &life.path())?.read(|_, entry| {

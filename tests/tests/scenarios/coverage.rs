@@ -170,7 +170,7 @@ fn every_law_is_asked() {
 }
 
 #[test]
-fn a_bad_script_is_told_where_and_what_is_wrong() {
+fn a_bad_script_is_an_error_with_its_place() {
     let cases = [
         ("deployment\n", "1: these commands have no `----` below them"),
         ("  site site 2 node\n----\n", "1: an indented line belongs to a command above it"),

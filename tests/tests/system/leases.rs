@@ -33,7 +33,7 @@ fn a_lease_is_asked_for_kept_for_longer_and_given_back() {
 }
 
 #[test]
-fn whoever_is_killed_takes_up_its_leases_where_they_were() {
+fn a_killed_deployment_takes_up_its_leases_where_they_were() {
     let mut deployment = Deployment::start();
     let before = deployment.json("lease request 3 --for 1h --id once --wait");
     let unanswered = deployment.json("lease request 1 --for 1h --id twice");
@@ -41,7 +41,7 @@ fn whoever_is_killed_takes_up_its_leases_where_they_were() {
     deployment.restart();
     let again = deployment.json("lease request 3 --for 1h --id once --wait");
     assert_eq!(again[0]["lease"], before[0]["lease"]);
-    assert_eq!(units(&again[0]), units(&before[0]), "the same units, not set up anew");
+    assert_eq!(units(&again[0]), units(&before[0]), "the same units, not set up again");
     let again = deployment.json("lease request 1 --for 1h --id twice --wait");
     assert_eq!(again[0]["lease"], unanswered[0]["lease"]);
     assert_eq!(again[0]["state"], "active");

@@ -45,7 +45,7 @@ driver = { name = "process", command = ["/no/such/program"] }
 }
 
 #[test]
-fn units_that_cannot_be_joined_are_told_wherever_one_looks() {
+fn units_that_cannot_be_joined_are_reported_everywhere() {
     let broken = r#"
 [site.alpha]
 units = 1
@@ -68,7 +68,7 @@ driver = { name = "start", command = ["/no/such/program"] }
 }
 
 #[test]
-fn whoever_waits_for_an_extension_hears_what_came_of_it() {
+fn a_wait_for_an_extension_ends_with_its_outcome() {
     let deployment = of(SMALL);
     deployment.json("lease request 1 --for 10m --wait");
     let longer = deployment.json("lease extend 1 --for 5m --wait");
@@ -98,7 +98,7 @@ fn of_a_request_in_parts_each_is_recognised_by_its_own_facts() {
 }
 
 #[test]
-fn whoever_is_in_the_way_is_reported_with_the_extensions_that_he_has() {
+fn a_holder_in_the_way_is_reported_with_its_extensions() {
     let deployment = of(SMALL);
     deployment.json("lease request 3 --for 10m --wait");
     deployment.json("lease extend 1 --for 20m --wait");
@@ -116,7 +116,7 @@ fn whoever_is_in_the_way_is_reported_with_the_extensions_that_he_has() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_in_the_words_of_the_user() {
+fn commands_that_make_no_sense_are_errors_in_terms_of_the_command_line() {
     let deployment = of(SMALL);
     deployment.json("lease request 1 --for 10m --wait");
     deployment.json("lease close 1 --wait");

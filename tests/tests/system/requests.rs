@@ -65,7 +65,7 @@ fn what_a_driver_says_steers_no_terminal_and_json_has_it_as_it_is() {
 }
 
 #[test]
-fn a_setup_that_failed_is_told_as_such_and_its_id_may_be_used_again() {
+fn a_failed_setup_is_reported_as_such_and_its_id_may_be_used_again() {
     let mut deployment = with_driver(DRIVER, 1);
     let broken = sign(&deployment, "broken");
     std::fs::write(&broken, "").expect("a file");
@@ -149,7 +149,7 @@ fn an_id_is_answered_without_a_look_at_facts_that_do_not_concern_it() {
     let (_, lease, code) = ask(&deployment);
     assert_eq!((lease.as_str(), code), ("guest/1.0", Some(0)));
     assert_eq!(deployment.end("-TERM"), Some(0));
-    // The start goes on from a snapshot behind it, and whoever reads it finds the damage.
+    // The start goes on from a snapshot behind it, and a reader of it finds the damage.
     let journal = deployment.data.path().join("journals/guest.db");
     let connection = rusqlite::Connection::open(&journal).expect("a journal");
     let damage = "UPDATE fact SET checksum = checksum + 1 WHERE position = 0";
@@ -161,7 +161,7 @@ fn an_id_is_answered_without_a_look_at_facts_that_do_not_concern_it() {
 }
 
 #[test]
-fn whoever_interrupts_a_wait_is_told_what_goes_on() {
+fn an_interrupted_wait_says_what_continues() {
     let deployment = with_driver(DRIVER, 1);
     let gate = sign(&deployment, "gate");
     assert!(Command::new("mkfifo").arg(&gate).status().is_ok_and(|made| made.success()));

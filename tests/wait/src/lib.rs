@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "in vain: what never comes")]
-    fn in_vain_is_told_by_name() {
+    fn a_wait_in_vain_is_named() {
         eventually(Duration::ZERO, "what never comes", || false);
     }
 
     #[test]
     #[should_panic(expected = "a word: timed out")]
-    fn a_silent_channel_is_told_by_name() {
+    fn a_silent_channel_is_named() {
         let (_sender, channel) = mpsc::channel::<()>();
         receive(Duration::ZERO, "a word", &channel);
     }

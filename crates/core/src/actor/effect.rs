@@ -88,7 +88,7 @@ pub enum Effect {
 pub struct Output<F> {
     /// Facts, in order, already applied: to be made durable before anything else leaves.
     pub facts: Vec<Entry<F>>,
-    /// Answers, to be sent once the facts are durable. They are not repeated: whoever misses one asks
+    /// Answers, to be sent once the facts are durable. They are not repeated: an actor that misses one asks
     /// again.
     pub replies: Vec<Envelope>,
     /// What was wrong with the input; it changed nothing.

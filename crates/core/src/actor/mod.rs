@@ -199,7 +199,7 @@ pub struct Base {
 }
 
 impl PartialEq for Base {
-    /// What a credentials remembers and what peers have said decides nothing, and is not in the journal.
+    /// What credentials cache and what peers have said decides nothing, and is not in the journal.
     fn eq(&self, other: &Self) -> bool {
         let Self { setup, credentials: _, position, watermarks: _ } = self;
         (setup, position) == (&other.setup, &other.position)

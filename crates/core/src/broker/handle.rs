@@ -432,7 +432,7 @@ fn check_grant(
         return Err(format!("term {term} is not what {} asks for", request.id));
     }
     if term.end() <= now.plus(two_margins) {
-        return Err(format!("term {term} is as good as over"));
+        return Err(format!("term {term} ends within two clock margins"));
     }
     if parts.len() != request.items.len() {
         return Err(format!("{} items, {} answers", request.items.len(), parts.len()));

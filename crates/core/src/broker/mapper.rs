@@ -39,7 +39,7 @@ pub struct Choice {
     pub request: RequestId,
     /// What becomes of it.
     pub verdict: Verdict,
-    /// Why, for whoever asks later.
+    /// Why, for the journal.
     pub reason: String,
 }
 

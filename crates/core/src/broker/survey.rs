@@ -1,4 +1,4 @@
-//! What a broker shows of its books to whoever looks.
+//! The state of a broker, for display.
 
 use super::{Broker, Holding, Wanted};
 use crate::broker::machine::State;

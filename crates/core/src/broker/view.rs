@@ -189,7 +189,7 @@ impl View {
     }
 
     /// The earliest start of a term that the core would still cut for a request: the earliest that it
-    /// names, or now where the term from there is as good as over or begins too far back.
+    /// names, or now where the term from there ends within two clock margins or begins too far back.
     pub fn first_start(&self, request: &Request) -> Time {
         let end = request.earliest.plus(request.duration);
         let over = end <= self.now.plus(self.two_margins);

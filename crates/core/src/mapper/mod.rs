@@ -1,9 +1,9 @@
 //! Mappers: the policies of the three roles.
 //!
-//! An actor never calls its mapper. It owes a consultation; a shell hands the mapper a read-only view and
-//! the decision back as an input, which the core checks again before it becomes facts. So a mapper may
-//! be slow, remote, wrong or dead: that costs a round, not the actor. What a mapper wants to remember
-//! it hands over as a memo, which is a fact.
+//! An actor never calls its mapper. It opens a round; a shell hands the mapper a view, an owned value, and
+//! hands the decision back as an input, which the core checks again before it becomes facts. So a mapper
+//! may be slow, remote, wrong or dead: that costs a round, not the actor. What a mapper has to remember is
+//! in its memo, which is a fact.
 
 pub mod adaptive;
 pub mod fcfs;

@@ -3,7 +3,7 @@
 //! Units of one type at one site are interchangeable; what tells types apart is a name and
 //! attributes that say how fast, how large, how isolated. Conditions on attributes are expressions
 //! ([`tenure_expr`]), and the one kind of property the core itself compares: on a link of a ticket they
-//! can be added by whoever passes it on, never removed.
+//! can be added by each holder that passes it on, never removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::model::property::Properties;
 /// The attributes of a resource type at one site.
 pub type Attributes = BTreeMap<Name, Value>;
 
-/// The attribute that every site has: its name, as whoever evaluates an expression knows it. A site does
+/// The attribute that every site has: its name, as known where the expression is evaluated. A site does
 /// not state it itself.
 pub const SITE: &str = "site";
 

@@ -235,16 +235,12 @@ impl Host {
     /// far. The answer is an [`Input::Decision`]. One that never comes costs the round, until
     /// [`ask_again`](Self::ask_again).
     pub fn consultation(&mut self, now: Time) -> Option<AnyView> {
-        if !self.awaits_mapper() {
+        let round = self.actor.open_round();
+        if round == self.asked {
             return None;
         }
-        self.asked = self.actor.open_round();
+        self.asked = round;
         self.actor.view(now)
-    }
-
-    /// Whether a round is open about which the mapper has not been asked.
-    pub fn awaits_mapper(&self) -> bool {
-        self.actor.open_round().is_some_and(|round| self.asked != Some(round))
     }
 
     /// The mapper did not answer: it is to be asked about the open round again.

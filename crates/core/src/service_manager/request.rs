@@ -61,7 +61,7 @@ pub enum Event {
     Refused(Refusal),
     /// It was withdrawn, or no answer can be of use.
     GaveUp,
-    /// No answer can come any more.
+    /// It is too late for an answer.
     Expired,
 }
 

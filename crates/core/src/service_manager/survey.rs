@@ -1,4 +1,4 @@
-//! What a service manager shows of its leases to whoever looks.
+//! The state of a service manager, for display.
 
 use super::request::{self, Request};
 use super::{Lease, ServiceManager};

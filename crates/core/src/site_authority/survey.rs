@@ -1,4 +1,4 @@
-//! What a site shows of its units and leases to whoever looks.
+//! The state of a site authority, for display.
 
 use super::{SiteAuthority, Unit};
 use crate::driver::{Epoch, UnitId};

@@ -179,7 +179,7 @@ pub(crate) fn item(n: u32) -> Item {
 }
 
 /// A request for `n` units from exactly `start` on.
-pub(crate) fn wish(n: u32, start: i64, secs: i64) -> Ask {
+pub(crate) fn ask_for(n: u32, start: i64, secs: i64) -> Ask {
     Ask {
         broker: None,
         slice: Name::literal("main"),
@@ -196,7 +196,8 @@ pub(crate) fn wish(n: u32, start: i64, secs: i64) -> Ask {
 
 /// The same request as a broker reads it.
 pub(crate) fn request(from: u8, number: u64, n: u32, start: i64, secs: i64) -> Request {
-    let Ask { items, earliest, latest, duration, answer_by, properties, .. } = wish(n, start, secs);
+    let Ask { items, earliest, latest, duration, answer_by, properties, .. } =
+        ask_for(n, start, secs);
     let id = RequestId { origin: id(from), number };
     Request { id, items, earliest, latest, duration, answer_by, properties }
 }

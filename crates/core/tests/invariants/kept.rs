@@ -13,7 +13,7 @@ use tenure_laws::{Auditor, LAWS, Participants, audit_journals};
 
 use crate::common::world::{Scene, Shown, What, World, cast};
 use crate::common::{
-    BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, at, cut, id, letter, redeem, request, term, wish,
+    BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, ask_for, at, cut, id, letter, redeem, request, term,
 };
 use crate::lives::{Tape, credit_at_once, honest};
 
@@ -22,7 +22,7 @@ use crate::lives::{Tape, credit_at_once, honest};
 fn among_thieves() -> Tape {
     let mut world = Scene { audited: true, ..Scene::default() }.open();
     nothing_is_expected_of(&mut world, &[BROKER, RIVAL]);
-    world.ask(GUEST, wish(2, 0, HOUR));
+    world.ask(GUEST, ask_for(2, 0, HOUR));
     let held = world.delegation();
     for (serial, who, n) in [(901, RIVAL, 2), (902, STRANGER, 2)] {
         let forged = cut(&held, BROKER, who, n, term(0, HOUR), serial);
@@ -104,9 +104,9 @@ fn a_dishonest_guest_may_ask_for_something_else_under_a_name_that_is_forgotten()
 #[test]
 fn a_holder_may_hear_from_its_disk_that_it_has_a_lease_when_the_lease_is_over() {
     let mut world = Scene { audited: true, ..Scene::default() }.open();
-    world.ask(RIVAL, wish(4, HOUR, HOUR));
+    world.ask(RIVAL, ask_for(4, HOUR, HOUR));
     world.keep.insert("leased");
-    world.ask(GUEST, wish(4, 0, HOUR));
+    world.ask(GUEST, ask_for(4, 0, HOUR));
     world.advance(HOUR - 20);
     world.release();
     world.advance(HOUR + 60);
@@ -146,7 +146,7 @@ fn forgets(world: &mut World, who: u8) {
 #[test]
 fn a_site_whose_clock_was_ahead_may_take_what_it_has_forgotten_with_all_extensions() {
     let mut world = Scene { audited: true, ..Scene::default() }.open();
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     world.command(GUEST, GuestCommand::Extend { lease, duration: Span::HOUR });
     assert_eq!(world.count(SITE, "site.lease-extended"), 1);
     audit(&mut world, wild());
@@ -161,9 +161,9 @@ fn a_site_whose_clock_was_ahead_may_take_what_it_has_forgotten_with_all_extensio
 }
 
 #[test]
-fn a_broker_whose_clock_was_ahead_may_answer_anew_what_it_has_forgotten() {
+fn a_broker_whose_clock_was_ahead_may_answer_again_what_it_has_forgotten() {
     let mut world = Scene { audited: true, ..Scene::default() }.open();
-    world.ask(GUEST, wish(2, 0, HOUR));
+    world.ask(GUEST, ask_for(2, 0, HOUR));
     audit(&mut world, wild());
     forgets(&mut world, BROKER);
     assert_eq!(world.count(BROKER, "broker.request-forgotten"), 1);
@@ -225,8 +225,8 @@ fn any_of_the_journals_can_be_audited_alone() {
 fn apart(who: u8, secs: i64) -> World {
     let mut world = Scene { audited: true, ..Scene::default() }.open();
     world.set_ahead(who, Span::from_secs(secs));
-    world.ask(GUEST, wish(2, 10, HOUR));
-    world.ask(RIVAL, wish(2, 10, HOUR));
+    world.ask(GUEST, ask_for(2, 10, HOUR));
+    world.ask(RIVAL, ask_for(2, 10, HOUR));
     world.advance(600);
     let lease = tenure_core::model::slice::LeaseId { number: 1, part: 0 };
     world.command(RIVAL, GuestCommand::Close { lease });

@@ -13,7 +13,7 @@ use tenure_core::ticket::link::{LinkHash, SignedLink};
 use tenure_laws::{Auditor, Bounds, Law, Participants, Violation};
 
 use crate::common::world::{Scene, Shown, What, World, cast};
-use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, at, id, units, wish};
+use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, ask_for, at, id, units};
 
 pub(crate) const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
 pub(crate) const BOUNDS: Bounds =
@@ -148,9 +148,9 @@ pub(crate) fn honest() -> Tape {
     let leave_before = Span::MINUTE;
     let mut world =
         Scene { audited: true, suspicious: true, leave_before, ..Scene::default() }.open();
-    let kept = world.ask(GUEST, wish(2, 0, HOUR));
-    let back = world.ask(RIVAL, wish(2, 0, HOUR));
-    world.ask(RIVAL, wish(9, 0, HOUR));
+    let kept = world.ask(GUEST, ask_for(2, 0, HOUR));
+    let back = world.ask(RIVAL, ask_for(2, 0, HOUR));
+    world.ask(RIVAL, ask_for(9, 0, HOUR));
     let again = world.sent("redeem").remove(0);
     world.deliver(SITE, &again);
     world.advance(300);
@@ -164,23 +164,23 @@ pub(crate) fn honest() -> Tape {
         world.run();
     }
     world.advance(900);
-    let denied = world.ask(RIVAL, wish(1, 900, HOUR));
-    world.ask(GUEST, wish(1, 900, 2 * HOUR));
-    world.ask(GUEST, wish(1, HOUR + 900, HOUR));
+    let denied = world.ask(RIVAL, ask_for(1, 900, HOUR));
+    world.ask(GUEST, ask_for(1, 900, 2 * HOUR));
+    world.ask(GUEST, ask_for(1, HOUR + 900, HOUR));
     world.command(RIVAL, GuestCommand::Extend { lease: denied, duration: Span::HOUR });
     world.advance(2 * HOUR);
-    world.ask(RIVAL, wish(2, 2 * HOUR, HOUR));
+    world.ask(RIVAL, ask_for(2, 2 * HOUR, HOUR));
     world.advance(4 * HOUR);
     let begins = world.now;
     for k in 0..10 {
-        let mut ask = wish(1, 4 * HOUR + 60 * k, HOUR);
+        let mut ask = ask_for(1, 4 * HOUR + 60 * k, HOUR);
         ask.items[0].min_units = units(1);
         world.ask([GUEST, RIVAL][k as usize % 2], ask);
     }
     world.advance(5 * HOUR);
     let ends = world.now;
     world.advance(6 * HOUR);
-    world.ask(GUEST, wish(1, 6 * HOUR, HOUR));
+    world.ask(GUEST, ask_for(1, 6 * HOUR, HOUR));
     world.advance(24 * HOUR);
     assert_eq!(world.now, at(24 * HOUR));
     Tape { burst: Some((begins, ends)), ..Tape::of(world) }

@@ -20,7 +20,7 @@ use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
-    BROKER, GUEST, HOUR, RIVAL, SITE, cut, id, letter, properties, redeem, term, wish,
+    BROKER, GUEST, HOUR, RIVAL, SITE, ask_for, cut, id, letter, properties, redeem, term,
 };
 
 fn long() -> String {
@@ -31,7 +31,7 @@ fn long() -> String {
 fn a_broker_survives_a_mapper_that_says_at_length_why() {
     let mut world = Scene::default().open();
     world.undecided.insert(BROKER);
-    world.ask(GUEST, wish(2, 0, HOUR));
+    world.ask(GUEST, ask_for(2, 0, HOUR));
     let round = world.broker().view(world.now).unwrap().round();
     let request = RequestId { origin: id(GUEST), number: 1 };
     let verdict = Verdict::Refuse(Refusal::Malformed(long()));
@@ -53,7 +53,7 @@ fn a_broker_survives_a_mapper_that_says_at_length_why() {
 fn a_site_survives_a_mapper_that_says_at_length_why() {
     let mut world = Scene::default().open();
     world.undecided.insert(SITE);
-    let lease = world.ask(GUEST, wish(1, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(1, 0, HOUR));
     let lease = world.ticket(GUEST, lease).hash();
     let round = world.site().view(world.now).unwrap().round();
     let assignments = vec![Assignment { lease, units: vec![UnitId(0)], reason: long() }];
@@ -80,7 +80,7 @@ fn assigned(entry: &Entry) -> Option<usize> {
 #[test]
 fn a_guest_survives_a_mapper_that_says_at_length_why() {
     let mut world = Scene::default().open();
-    let ask = Ask { reason: long(), ..wish(1, 0, HOUR) };
+    let ask = Ask { reason: long(), ..ask_for(1, 0, HOUR) };
     world.command(GUEST, GuestCommand::Ask(ask));
     let asked = world.facts(GUEST).into_iter().find_map(|entry| match entry.fact {
         Fact::ServiceManager(guest_facts::Fact::Asked(fact)) => Some(fact.reason.len()),
@@ -101,7 +101,7 @@ fn long_configuration() -> Properties {
 #[test]
 fn a_configuration_that_is_too_long_is_refused_by_the_guest_and_by_the_site() {
     let mut world = Scene::default().open();
-    let ask = Ask { configuration: long_configuration(), ..wish(1, 0, HOUR) };
+    let ask = Ask { configuration: long_configuration(), ..ask_for(1, 0, HOUR) };
     world.command(GUEST, GuestCommand::Ask(ask));
     let refused = |problem: &Problem| problem.to_string().contains("configuration");
     assert!(world.problems.last().is_some_and(refused), "{:?}", world.problems);
@@ -133,7 +133,8 @@ fn a_site_keeps_a_configuration_once_and_no_longer_than_its_units_are_in_use() {
         |call| if call.step == Step::Teardown { Reaction::Waits } else { Reaction::Works };
     let script = "what the driver is told about every unit";
     let configuration = properties("script", script);
-    let lease = world.ask(GUEST, Ask { configuration: configuration.clone(), ..wish(64, 0, HOUR) });
+    let lease =
+        world.ask(GUEST, Ask { configuration: configuration.clone(), ..ask_for(64, 0, HOUR) });
     let copies = |world: &World| {
         let state = world.actor(SITE).snapshot();
         state.windows(script.len()).filter(|bytes| *bytes == script.as_bytes()).count()
@@ -178,7 +179,7 @@ fn a_site_survives_long_evidence() {
 fn a_guest_hears_that_the_properties_of_its_units_are_too_long() {
     let mut world = Scene::default().open();
     world.driver = |call| if call.step == Step::Setup { Reaction::Waits } else { Reaction::Works };
-    let lease = world.ask(GUEST, wish(4, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(4, 0, HOUR));
     let long: std::collections::BTreeMap<_, _> = (0..Properties::MAX_COUNT)
         .map(|n| (format!("k{n}").parse().unwrap(), "x".repeat(Properties::MAX_VALUE)))
         .collect();

@@ -22,8 +22,8 @@ use tenure_core::wire::refusal::{Outlook, Refusal};
 
 use crate::common::world::{Scene, World};
 use crate::common::{
-    BROKER, ED25519, FAR_OFF, GUEST, HOUR, MARGIN, RIVAL, SITE, close, cut, envelope, id, item,
-    letter, part, receipt, redeem, request, term, wish,
+    BROKER, ED25519, FAR_OFF, GUEST, HOUR, MARGIN, RIVAL, SITE, ask_for, close, cut, envelope, id,
+    item, letter, part, receipt, redeem, request, term,
 };
 
 const LIMITS: Limits =
@@ -346,7 +346,7 @@ fn a_ticket_beyond_the_quota_is_refused_until_others_are_over() {
 #[test]
 fn a_guest_that_used_up_its_room_takes_none_from_another() {
     let mut attacker = full();
-    let lease = attacker.world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = attacker.world.ask(GUEST, ask_for(2, 0, HOUR));
     assert_eq!(attacker.world.state(GUEST, lease), "Active");
 }
 
@@ -366,7 +366,7 @@ fn a_lease_is_given_back_however_little_room_there_is() {
 #[test]
 fn an_honest_guest_asks_on_while_there_is_no_room_for_its_ticket() {
     let mut attacker = full();
-    let lease = attacker.world.ask(RIVAL, wish(2, 0, 4 * HOUR));
+    let lease = attacker.world.ask(RIVAL, ask_for(2, 0, 4 * HOUR));
     assert_eq!(attacker.world.state(RIVAL, lease), "Redeeming");
     attacker.world.advance(LONG + 11);
     attacker.world.repeat();
@@ -377,7 +377,7 @@ fn an_honest_guest_asks_on_while_there_is_no_room_for_its_ticket() {
 fn a_closing_ticket_stays_closing_while_there_is_no_room_for_it() {
     let mut attacker = full();
     attacker.world.keep.insert("redeem");
-    let lease = attacker.world.ask(RIVAL, wish(2, 0, HOUR));
+    let lease = attacker.world.ask(RIVAL, ask_for(2, 0, HOUR));
     attacker.world.command(RIVAL, tenure_core::service_manager::Command::Close { lease });
     attacker.world.repeat();
     assert_eq!(attacker.world.state(RIVAL, lease), "Closing");

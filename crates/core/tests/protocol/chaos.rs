@@ -17,7 +17,7 @@ use tenure_core::wire::message::Message;
 use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Reaction, Scene, World};
-use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, units, wish};
+use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, ask_for, units};
 
 const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
 
@@ -169,7 +169,7 @@ impl Chaos {
         let who = self.guest();
         let now = self.world.clock(who).as_micros() / Span::SECOND.as_micros();
         let n = 1 + self.dice.roll(2) as u32;
-        let mut ask = wish(n, now + self.dice.secs(-60, 600), self.dice.secs(21, HOUR));
+        let mut ask = ask_for(n, now + self.dice.secs(-60, 600), self.dice.secs(21, HOUR));
         ask.items[0].min_units = units(1 + self.dice.roll(n as usize) as u32);
         ask.latest = ask.earliest.plus(Span::from_secs(self.dice.secs(0, HOUR)));
         ask.answer_by = ask.latest.plus(Span::from_secs(self.dice.secs(1, HOUR)));

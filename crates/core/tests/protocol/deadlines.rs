@@ -12,7 +12,7 @@ use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
-    BROKER, FAR_OFF, GUEST, HOUR, MARGIN, RIVAL, SITE, at, id, letter, request, wish,
+    BROKER, FAR_OFF, GUEST, HOUR, MARGIN, RIVAL, SITE, ask_for, at, id, letter, request,
 };
 
 fn nobody_unfinished(world: &World, who: u8) {
@@ -24,7 +24,7 @@ fn nobody_unfinished(world: &World, who: u8) {
 fn asking_without(dead: u8) -> (World, LeaseId) {
     let mut world = Scene::default().open();
     world.cut_off.insert(dead);
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     (world, lease)
 }
 
@@ -77,7 +77,7 @@ fn units_that_come_at_the_end_less_the_margin_are_not_taken_though_nobody_looked
     for (secs, state) in [(HOUR - 11, "Active"), (HOUR - 10, "Redeeming")] {
         let mut world = Scene::default().open();
         world.keep.insert("leased");
-        let lease = world.ask(GUEST, wish(2, 0, HOUR));
+        let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
         world.now = at(secs);
         world.release();
         assert_eq!(world.state(GUEST, lease), state, "at {secs}s");
@@ -89,7 +89,7 @@ fn units_that_come_at_the_end_less_the_margin_are_not_taken_though_nobody_looked
 #[test]
 fn a_lease_in_use_at_a_dead_site_is_over_one_margin_before_its_end() {
     let mut world = Scene::default().open();
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     world.cut_off.insert(SITE);
     world.advance(HOUR - 11);
     assert_eq!(world.state(GUEST, lease), "Active");
@@ -102,7 +102,7 @@ fn a_lease_in_use_at_a_dead_site_is_over_one_margin_before_its_end() {
 /// as long again as its term.
 fn given_back_without(dead: u8, waiting: &str) {
     let mut world = Scene::default().open();
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     world.cut_off.insert(dead);
     world.command(GUEST, GuestCommand::Close { lease });
     world.advance(HOUR - 1);
@@ -125,7 +125,7 @@ fn a_credit_at_a_dead_broker_is_given_up_after_the_end() {
 #[test]
 fn a_site_closes_the_lease_of_a_dead_guest_at_its_end_and_cleans_the_units() {
     let mut world = Scene::default().open();
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     let hash = world.ticket(GUEST, lease).hash();
     world.cut_off.insert(GUEST);
     for (secs, state, free) in [
@@ -151,7 +151,7 @@ fn a_guest_that_never_joins_or_leaves_holds_a_lease_no_longer_than_its_term() {
     for driver in stuck {
         let mut world = Scene::default().open();
         world.driver = driver;
-        let lease = world.ask(GUEST, wish(2, 0, HOUR));
+        let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
         world.command(GUEST, GuestCommand::Close { lease });
         world.advance(HOUR);
         assert_eq!(world.state(GUEST, lease), "Closed");
@@ -161,11 +161,11 @@ fn a_guest_that_never_joins_or_leaves_holds_a_lease_no_longer_than_its_term() {
 }
 
 #[test]
-fn a_guest_starts_to_leave_before_the_end_if_it_is_told_to() {
+fn a_guest_starts_to_leave_before_the_end_if_configured() {
     let leave_before = Span::MINUTE;
     let mut world = Scene { leave_before, ..Scene::default() }.open();
     world.driver = |call| waits_at(call, Step::Leave);
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     for (secs, state) in [(HOUR - 71, "Active"), (HOUR - 70, "Leaving(end)"), (HOUR - 10, "Closed")]
     {
         world.advance(secs);
@@ -177,7 +177,7 @@ fn a_guest_starts_to_leave_before_the_end_if_it_is_told_to() {
 fn a_request_that_no_mapper_answers_is_refused_when_its_answer_is_due() {
     let mut world = Scene::default().open();
     world.undecided.insert(BROKER);
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     world.advance(HOUR / 2 - 1);
     assert_eq!(world.state(GUEST, lease), "Asking");
     world.advance(HOUR / 2);
@@ -218,7 +218,7 @@ fn a_refused_request_is_remembered_as_long_again_as_its_term_and_a_margin() {
 #[test]
 fn a_granted_request_is_remembered_as_long_again_as_its_term_and_a_margin() {
     let mut world = Scene::default().open();
-    world.ask(GUEST, wish(2, 0, HOUR));
+    world.ask(GUEST, ask_for(2, 0, HOUR));
     let id = RequestId { origin: id(GUEST), number: 1 };
     world.advance(2 * HOUR + 9);
     assert!(world.broker().request(id).is_some());
@@ -230,7 +230,7 @@ fn a_granted_request_is_remembered_as_long_again_as_its_term_and_a_margin() {
 fn a_lease_that_no_mapper_gives_units_ends_with_its_term() {
     let mut world = Scene::default().open();
     world.undecided.insert(SITE);
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     let hash = world.ticket(GUEST, lease).hash();
     world.advance(HOUR - 1);
     assert_eq!(world.at_site(hash), "Due");
@@ -245,7 +245,7 @@ fn a_lease_that_no_mapper_gives_units_ends_with_its_term() {
 fn a_setup_that_ends_after_the_term_activates_nothing() {
     let mut world = Scene::default().open();
     world.driver = |call| waits_at(call, Step::Setup);
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     let hash = world.ticket(GUEST, lease).hash();
     world.advance(HOUR);
     assert_eq!((world.at_site(hash), world.units_in("Abandoned")), ("Closed", 2));
@@ -263,7 +263,7 @@ fn a_setup_that_ends_after_the_term_activates_nothing() {
 fn a_setup_that_ends_with_the_term_activates_nothing_though_nobody_has_looked_at_the_clock() {
     let mut world = Scene::default().open();
     world.driver = |call| waits_at(call, Step::Setup);
-    world.ask(GUEST, wish(2, 0, HOUR));
+    world.ask(GUEST, ask_for(2, 0, HOUR));
     world.now = at(HOUR);
     for call in std::mem::take(&mut world.waiting) {
         world.answer(call, true);
@@ -276,9 +276,9 @@ fn a_setup_that_ends_with_the_term_activates_nothing_though_nobody_has_looked_at
 fn a_unit_whose_setup_never_ends_is_lent_to_nobody_else() {
     let mut world = Scene { stock: 2, ..Scene::default() }.open();
     world.driver = |call| waits_at(call, Step::Setup);
-    world.ask(GUEST, wish(2, 0, HOUR));
+    world.ask(GUEST, ask_for(2, 0, HOUR));
     world.advance(HOUR);
-    let next = world.ask(RIVAL, wish(2, HOUR, HOUR));
+    let next = world.ask(RIVAL, ask_for(2, HOUR, HOUR));
     let hash = world.ticket(RIVAL, next).hash();
     world.advance(2 * HOUR);
     assert_eq!((world.at_site(hash), world.calls.len()), ("Closed", 2));

@@ -109,7 +109,7 @@ fn a_delegation_that_is_not_renewed_ends_at_its_site_and_leaves_nothing() {
 }
 
 #[test]
-fn the_units_of_an_ended_delegation_are_delegated_anew_under_a_new_number() {
+fn the_units_of_an_ended_delegation_are_delegated_again_under_a_new_number() {
     let (mut site, mut facts) = retired();
     facts.extend(tick_until(&mut site, at(2 * HOUR)));
     let mut site = resumed(true, &facts);

@@ -14,7 +14,7 @@ use tenure_core::wire::message::Message;
 use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Reaction, Scene, World};
-use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, node, units, wish};
+use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, ask_for, node, units};
 
 fn if_then(condition: bool, reaction: Reaction) -> Reaction {
     if condition { reaction } else { Reaction::Works }
@@ -25,7 +25,7 @@ fn if_then(condition: bool, reaction: Reaction) -> Reaction {
 fn asked_with(driver: fn(&Call) -> Reaction, n: u32, min_units: u32) -> (World, LeaseId) {
     let mut world = Scene::default().open();
     world.driver = driver;
-    let mut ask = wish(n, 0, HOUR);
+    let mut ask = ask_for(n, 0, HOUR);
     ask.items[0].min_units = units(min_units);
     let lease = world.ask(GUEST, ask);
     (world, lease)
@@ -63,7 +63,7 @@ fn a_unit_that_could_not_be_cleaned_is_quarantined_and_not_lent_again() {
     let (mut world, _) = asked_with(fails, 2, 2);
     world.advance(HOUR);
     assert_eq!((world.units_in("Quarantined"), world.units_in("Free")), (1, 3));
-    let next = world.ask(GUEST, wish(3, HOUR, HOUR));
+    let next = world.ask(GUEST, ask_for(3, HOUR, HOUR));
     assert_eq!(held(&world, next), [UnitId(1), UnitId(2), UnitId(3)]);
 }
 
@@ -78,7 +78,7 @@ fn a_quarantined_unit_is_cleaned_once_more_before_it_is_lent_again() {
     world.command(SITE, SiteCommand::Reset { unit: UnitId(2) });
     let steps: Vec<_> = world.calls[before..].iter().map(|call| (call.unit, call.step)).collect();
     assert_eq!(steps, [(UnitId(2), Step::Teardown)]);
-    let next = world.ask(GUEST, wish(1, HOUR, HOUR));
+    let next = world.ask(GUEST, ask_for(1, HOUR, HOUR));
     assert_eq!(held(&world, next), [UnitId(2)]);
 }
 
@@ -122,7 +122,7 @@ fn a_lease_with_fewer_units_than_will_do_is_closed_and_credited() {
 fn a_lease_that_gets_no_unit_at_all_is_closed_and_credited() {
     let mut world = Scene { stock: 1, ..Scene::default() }.open();
     world.driver = |_| Reaction::Fails;
-    let lease = world.ask(GUEST, wish(1, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(1, 0, HOUR));
     assert_eq!(world.state(GUEST, lease), "Closed");
     assert_eq!(last_end(&world), (Some(Refusal::SetupFailed { ready: 0, wanted: 1 }), 1));
     assert_eq!((world.units_in("Quarantined"), world.free_at(0)), (1, 1));
@@ -162,7 +162,7 @@ fn a_lease_for_more_units_than_are_in_order_is_closed_once_the_rest_is_ready() {
     };
     let (mut world, _) = asked_with(broken, 4, 4);
     world.advance(HOUR);
-    let next = world.ask(RIVAL, wish(4, HOUR, HOUR));
+    let next = world.ask(RIVAL, ask_for(4, HOUR, HOUR));
     assert_eq!(world.state(RIVAL, next), "Closed");
     assert_eq!(last_end(&world), (Some(Refusal::SetupFailed { ready: 3, wanted: 4 }), 1));
     assert_eq!((world.units_in("Free"), world.free_at(HOUR)), (3, 4));
@@ -188,10 +188,10 @@ impl SiteAuthorityMapper for CleanOnly {
 fn a_mapper_that_waits_for_clean_units_is_asked_again_when_they_are() {
     let mut world =
         Scene { stock: 1, site_mapper: || Box::new(CleanOnly), ..Scene::default() }.open();
-    world.ask(GUEST, wish(1, 0, HOUR));
+    world.ask(GUEST, ask_for(1, 0, HOUR));
     world.driver = |call| if_then(call.step == Step::Teardown, Reaction::Waits);
     world.advance(HOUR);
-    let next = world.ask(RIVAL, wish(1, HOUR, HOUR));
+    let next = world.ask(RIVAL, ask_for(1, HOUR, HOUR));
     assert_eq!((world.state(RIVAL, next), world.units_in("TearingDown")), ("Redeeming", 1));
     let call = world.waiting.remove(0);
     world.answer(call, true);
@@ -230,10 +230,10 @@ fn a_guest_that_cannot_leave_gives_its_units_back_all_the_same() {
 #[test]
 fn a_unit_is_cleaned_before_its_next_tenant_gets_it() {
     let mut world = Scene { stock: 1, ..Scene::default() }.open();
-    world.ask(GUEST, wish(1, 0, HOUR));
+    world.ask(GUEST, ask_for(1, 0, HOUR));
     world.driver = |call| if_then(call.step == Step::Teardown, Reaction::Waits);
     world.advance(HOUR);
-    let next = world.ask(RIVAL, wish(1, HOUR, HOUR));
+    let next = world.ask(RIVAL, ask_for(1, HOUR, HOUR));
     let hash = world.ticket(RIVAL, next).hash();
     assert_eq!((world.at_site(hash), world.units_in("TearingDown+next")), ("Priming", 1));
     let call = world.waiting.remove(0);
@@ -245,10 +245,10 @@ fn a_unit_is_cleaned_before_its_next_tenant_gets_it() {
 #[test]
 fn a_unit_that_cannot_be_cleaned_for_its_next_tenant_is_lost_to_it() {
     let mut world = Scene { stock: 1, ..Scene::default() }.open();
-    world.ask(GUEST, wish(1, 0, HOUR));
+    world.ask(GUEST, ask_for(1, 0, HOUR));
     world.driver = |call| if_then(call.step == Step::Teardown, Reaction::Waits);
     world.advance(HOUR);
-    let next = world.ask(RIVAL, wish(1, HOUR, HOUR));
+    let next = world.ask(RIVAL, ask_for(1, HOUR, HOUR));
     let call = world.waiting.remove(0);
     world.answer(call, false);
     world.run();
@@ -260,9 +260,9 @@ fn a_unit_that_cannot_be_cleaned_for_its_next_tenant_is_lost_to_it() {
 fn a_unit_abandoned_during_its_setup_is_cleaned_before_its_next_tenant_gets_it() {
     let mut world = Scene { stock: 1, ..Scene::default() }.open();
     world.driver = |_| Reaction::Waits;
-    let lease = world.ask(GUEST, wish(1, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(1, 0, HOUR));
     world.command(GUEST, GuestCommand::Close { lease });
-    let next = world.ask(RIVAL, wish(1, 0, HOUR));
+    let next = world.ask(RIVAL, ask_for(1, 0, HOUR));
     assert_eq!(world.units_in("Abandoned+next"), 1);
     world.driver = |_| Reaction::Works;
     let call = world.waiting.remove(0);
@@ -277,7 +277,7 @@ fn a_unit_abandoned_during_its_setup_is_cleaned_before_its_next_tenant_gets_it()
 fn the_epoch_of_a_unit_grows_with_every_tenancy_and_every_end_of_one() {
     let mut world = Scene { stock: 1, ..Scene::default() }.open();
     for n in 0..3 {
-        world.ask(GUEST, wish(1, n * HOUR, HOUR));
+        world.ask(GUEST, ask_for(1, n * HOUR, HOUR));
         world.advance((n + 1) * HOUR);
     }
     let at_site = world.calls.iter().filter(|c| matches!(c.step, Step::Setup | Step::Teardown));
@@ -305,7 +305,7 @@ fn no_call_is_made_twice() {
 fn an_answer_that_is_late_early_or_repeated_changes_nothing() {
     let mut world = Scene { stock: 1, ..Scene::default() }.open();
     world.driver = |_| Reaction::Waits;
-    let lease = world.ask(GUEST, wish(1, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(1, 0, HOUR));
     let setup = world.waiting.remove(0);
     let teardown = (SITE, Call { step: Step::Teardown, ..setup.1.clone() });
     let early = (SITE, Call { epoch: Epoch(2), ..setup.1.clone() });
@@ -329,7 +329,7 @@ fn units_that_are_added_to_the_stock_get_numbers_of_their_own_and_serve_who_wait
     let mut world = Scene { stock: 3, ..Scene::default() }.open();
     world.driver = fails;
     world.command(SITE, SiteCommand::Stock { resource: node(), units: units(2) });
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     assert_eq!(world.state(GUEST, lease), "Active");
     assert_eq!(held(&world, lease), [UnitId(3), UnitId(4)]);
 }

@@ -11,13 +11,13 @@ use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
-    BROKER, ED25519, GUEST, HOUR, RIVAL, SITE, cut, id, letter, redeem, term, wish,
+    BROKER, ED25519, GUEST, HOUR, RIVAL, SITE, ask_for, cut, id, letter, redeem, term,
 };
 
 /// A guest's lease of 2 of 4 units over [0, 1h), in use.
 fn leased() -> (World, LeaseId) {
     let mut world = Scene::default().open();
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     world.advance(600);
     (world, lease)
 }
@@ -102,7 +102,7 @@ fn a_lease_can_be_extended_again_and_again() {
 #[test]
 fn an_extension_refused_by_the_broker_leaves_the_lease_as_it_was() {
     let (mut world, lease) = leased();
-    world.ask(RIVAL, wish(3, HOUR, HOUR));
+    world.ask(RIVAL, ask_for(3, HOUR, HOUR));
     let before = world.guest(GUEST).lease(lease).cloned();
     extend(&mut world, lease);
     assert_eq!(world.count(GUEST, "service-manager.extension-denied"), 1);
@@ -307,7 +307,7 @@ fn an_extended_lease_given_back_in_its_second_term_is_credited_for_that_alone() 
 #[test]
 fn a_lease_that_is_leaving_or_over_is_not_extended() {
     let mut world = Scene { leave_before: Span::MINUTE, ..Scene::default() }.open();
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     for (secs, word) in [(HOUR - 70, "Leaving(end)"), (HOUR - 10, "Closed")] {
         world.advance(secs);
         assert_eq!(world.state(GUEST, lease), word);

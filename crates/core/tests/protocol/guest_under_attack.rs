@@ -16,8 +16,8 @@ use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Scene, World};
 use crate::common::{
-    BROKER, FAR_OFF, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, cut, delegation, id,
-    item, letter, micro, one_of_each, part, receipt, returned, signer, term, units, wish,
+    BROKER, FAR_OFF, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, ask_for, at, cut,
+    delegation, id, item, letter, micro, one_of_each, part, receipt, returned, signer, term, units,
 };
 
 fn without_effect(world: &mut World, sealed: &Sealed) -> Output {
@@ -32,7 +32,7 @@ fn without_effect(world: &mut World, sealed: &Sealed) -> Output {
 fn waiting_for(kind: &'static str) -> (World, LeaseId) {
     let mut world = Scene::default().open();
     world.keep.insert(kind);
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     (world, lease)
 }
 
@@ -98,7 +98,7 @@ fn tickets_that_are_not_what_was_asked_for_are_not_taken() {
 #[test]
 fn an_extension_at_another_site_is_not_taken() {
     let mut world = Scene { far_stock: 4, ..Scene::default() }.open();
-    let lease = world.ask(GUEST, wish(1, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(1, 0, HOUR));
     let ticket = world.ticket(GUEST, lease);
     world.keep.insert("granted");
     world.command(GUEST, GuestCommand::Extend { lease, duration: Span::from_secs(HOUR) });
@@ -197,7 +197,7 @@ fn a_refusal_or_an_end_by_somebody_else_than_the_site_leaves_the_lease_as_it_was
 #[test]
 fn units_handed_over_twice_are_joined_once() {
     let mut world = Scene::default().open();
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     let (leased, calls) = (world.sent("leased").remove(0), world.calls.len());
     without_effect(&mut world, &leased);
     assert_eq!(world.calls.len(), calls);
@@ -207,7 +207,7 @@ fn units_handed_over_twice_are_joined_once() {
 #[test]
 fn an_end_with_a_forged_receipt_is_not_believed() {
     let mut world = Scene::default().open();
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     let ticket = world.ticket(GUEST, lease);
     world.keep.insert("closed");
     world.command(GUEST, GuestCommand::Close { lease });
@@ -230,7 +230,7 @@ fn an_end_with_a_forged_receipt_is_not_believed() {
 #[test]
 fn a_credit_is_not_over_until_its_own_broker_says_so() {
     let mut world = Scene::default().open();
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     let hash = world.ticket(GUEST, lease).hash();
     world.keep.insert("credited");
     world.command(GUEST, GuestCommand::Close { lease });
@@ -275,7 +275,7 @@ fn what_is_said_about_unknown_tickets_is_ignored() {
 fn a_service_manager_asks_for_nothing_that_a_broker_would_call_malformed() {
     let mut world = Scene::default().open();
     let position = world.position(GUEST);
-    let mut bad = vec![wish(2, 0, HOUR); 6];
+    let mut bad = vec![ask_for(2, 0, HOUR); 6];
     bad[0].items.clear();
     bad[1].items = vec![item(1); 17];
     bad[2].items[0].min_units = units(3);

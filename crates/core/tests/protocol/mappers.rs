@@ -19,8 +19,8 @@ use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Scene, World};
 use crate::common::{
-    BROKER, FAR_OFF, FAR_SITE, GUEST, HOUR, RIVAL, SITE, at, equals, id, letter, micro, request,
-    term, units, wish,
+    BROKER, FAR_OFF, FAR_SITE, GUEST, HOUR, RIVAL, SITE, ask_for, at, equals, id, letter, micro,
+    request, term, units,
 };
 
 /// Two requests at a broker whose mapper is the test: 2 units over [600s, 600s + 1h), and 1 or 2.
@@ -227,9 +227,9 @@ fn a_grant_that_is_as_good_as_over_is_refused() {
 /// A lease that lacks 2 units at a site whose mapper is the test; unit 4 is a disk, unit 0 is lent.
 fn at_site() -> (World, Ticket) {
     let mut world = Scene { disks: 1, ..Scene::default() }.open();
-    world.ask(RIVAL, wish(1, 0, HOUR));
+    world.ask(RIVAL, ask_for(1, 0, HOUR));
     world.undecided.insert(SITE);
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     let ticket = world.ticket(GUEST, lease);
     (world, ticket)
 }
@@ -296,13 +296,13 @@ fn a_guests_mapper_that_wants_what_cannot_be_had_gets_the_rest() {
     world.undecided.insert(GUEST);
     world.restart(GUEST);
     let unknown = LeaseId { number: 77, part: 0 };
-    let mut huge = wish(1, 0, HOUR);
+    let mut huge = ask_for(1, 0, HOUR);
     huge.items = vec![huge.items[0].clone(); 17];
     let extend =
         service_manager::Extend { lease: unknown, duration: Span::HOUR, reason: String::new() };
     let decision = service_manager::Decision {
         round: world.guest(GUEST).view(world.now).unwrap().round(),
-        asks: vec![huge, wish(2, 0, HOUR)],
+        asks: vec![huge, ask_for(2, 0, HOUR)],
         extensions: vec![extend],
         closes: vec![unknown],
         memo: None,

@@ -12,14 +12,14 @@ use tenure_core::wire::message::{Message, Sequence};
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
-    BROKER, FAR_SITE, GUEST, HOUR, RIVAL, SITE, at, close, cut, id, letter, receipt, redeem,
-    returned, signer, term, units, wish,
+    BROKER, FAR_SITE, GUEST, HOUR, RIVAL, SITE, ask_for, at, close, cut, id, letter, receipt,
+    redeem, returned, signer, term, units,
 };
 
 /// A guest's lease of 3 of 4 units over [0, 1h), with its ticket; ten minutes have passed.
 fn leased() -> (World, LeaseId, Ticket) {
     let mut world = Scene::default().open();
-    let lease = world.ask(GUEST, wish(3, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(3, 0, HOUR));
     let ticket = world.ticket(GUEST, lease);
     world.advance(600);
     (world, lease, ticket)
@@ -51,7 +51,7 @@ fn a_lease_given_back_early_is_credited_from_that_instant() {
 #[test]
 fn units_given_back_are_sold_again_from_that_instant() {
     let (mut world, _) = given_back();
-    let lease = world.ask(RIVAL, wish(4, 600, HOUR));
+    let lease = world.ask(RIVAL, ask_for(4, 600, HOUR));
     assert_eq!(world.state(RIVAL, lease), "Active");
     assert_eq!(world.units_in("Ready"), 4);
 }
@@ -59,7 +59,7 @@ fn units_given_back_are_sold_again_from_that_instant() {
 #[test]
 fn units_given_back_are_not_sold_for_the_time_they_were_used() {
     let (mut world, _) = given_back();
-    let lease = world.ask(RIVAL, wish(4, 599, HOUR));
+    let lease = world.ask(RIVAL, ask_for(4, 599, HOUR));
     assert_eq!(world.state(RIVAL, lease), "Closed");
     assert_eq!(world.count(RIVAL, "service-manager.ask-refused"), 1);
 }
@@ -177,7 +177,7 @@ fn a_receipt_for_a_forgotten_ticket_is_answered_and_credits_nothing() {
 #[test]
 fn a_lease_given_back_before_it_began_is_credited_whole() {
     let mut world = Scene::default().open();
-    let lease = world.ask(GUEST, wish(3, 600, HOUR));
+    let lease = world.ask(GUEST, ask_for(3, 600, HOUR));
     let ticket = world.ticket(GUEST, lease);
     assert_eq!(world.at_site(ticket.hash()), "Early");
     world.command(GUEST, GuestCommand::Close { lease });
@@ -189,7 +189,7 @@ fn a_lease_given_back_before_it_began_is_credited_whole() {
 fn a_ticket_given_back_without_having_been_shown_is_credited_whole() {
     let mut world = Scene::default().open();
     world.cut_off.insert(SITE);
-    let lease = world.ask(GUEST, wish(3, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(3, 0, HOUR));
     world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!(world.state(GUEST, lease), "Closing");
     world.cut_off.clear();
@@ -203,7 +203,7 @@ fn a_ticket_given_back_without_having_been_shown_is_credited_whole() {
 fn a_ticket_given_back_without_having_been_shown_can_not_be_redeemed_any_more() {
     let mut world = Scene::default().open();
     world.keep.insert("redeem");
-    let lease = world.ask(GUEST, wish(3, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(3, 0, HOUR));
     let ticket = world.ticket(GUEST, lease);
     world.command(GUEST, GuestCommand::Close { lease });
     world.release();
@@ -215,7 +215,7 @@ fn a_ticket_given_back_without_having_been_shown_can_not_be_redeemed_any_more() 
 fn a_lease_given_back_while_it_is_set_up_is_credited_and_its_units_are_cleaned() {
     let mut world = Scene::default().open();
     world.driver = |_| Reaction::Waits;
-    let lease = world.ask(GUEST, wish(3, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(3, 0, HOUR));
     world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!((world.state(GUEST, lease), world.free_at(0)), ("Closed", 4));
     assert_eq!(world.units_in("Abandoned"), 3);
@@ -272,7 +272,7 @@ fn lost_closes_and_credits_are_made_up_for_by_repeating_them() {
 #[test]
 fn a_request_met_by_two_sites_is_returned_once_both_tickets_are() {
     let mut world = Scene { stock: 2, far_stock: 2, ..Scene::default() }.open();
-    let first = world.ask(GUEST, wish(4, 0, HOUR));
+    let first = world.ask(GUEST, ask_for(4, 0, HOUR));
     let second = LeaseId { part: 1, ..first };
     assert_eq!((world.state(GUEST, first), world.state(GUEST, second)), ("Active", "Active"));
     world.command(GUEST, GuestCommand::Close { lease: second });

@@ -16,7 +16,7 @@ use tenure_core::wire::message::Sealed;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
-    BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, cut, letter, redeem, term, units, wish,
+    BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, ask_for, cut, letter, redeem, term, units,
 };
 
 const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
@@ -41,15 +41,15 @@ type Act = fn(&mut World);
 /// A life with everything in it: leases early, elastic, refused, extended, closed, credited; messages
 /// lost, drivers slow, mappers slow, a unit quarantined and reset.
 const LIFE: [Act; 27] = [
-    |w| _ = w.ask(GUEST, wish(2, 0, HOUR)),
+    |w| _ = w.ask(GUEST, ask_for(2, 0, HOUR)),
     |w| {
         w.driver = unit_5_burns;
-        let mut elastic = wish(4, 0, HOUR);
+        let mut elastic = ask_for(4, 0, HOUR);
         elastic.items[0].min_units = units(3);
         w.ask(RIVAL, elastic);
     },
-    |w| _ = w.ask(GUEST, wish(1, HOUR, HOUR)),
-    |w| _ = w.ask(GUEST, wish(9, 0, HOUR)),
+    |w| _ = w.ask(GUEST, ask_for(1, HOUR, HOUR)),
+    |w| _ = w.ask(GUEST, ask_for(9, 0, HOUR)),
     |w| w.advance(300),
     |w| drop(w.hand(GUEST, Input::Observe { signal: Name::literal("demand"), value: 3 })),
     |w| w.command(GUEST, GuestCommand::Extend { lease: lease(1), duration: Span::HOUR }),
@@ -76,8 +76,8 @@ const LIFE: [Act; 27] = [
     |w| w.command(SITE, SiteCommand::Reset { unit: UnitId(5) }),
     |w| {
         w.undecided.extend([SITE, BROKER]);
-        w.ask(RIVAL, wish(2, 600, HOUR));
-        w.ask(RIVAL, wish(1, 600, HOUR));
+        w.ask(RIVAL, ask_for(2, 600, HOUR));
+        w.ask(RIVAL, ask_for(1, 600, HOUR));
     },
     |w| {
         w.undecided.clear();
@@ -91,7 +91,7 @@ const LIFE: [Act; 27] = [
     |w| w.release(),
     |w| {
         w.driver = |call| if call.step == Step::Setup { Reaction::Waits } else { Reaction::Works };
-        w.ask(RIVAL, wish(1, HOUR, HOUR));
+        w.ask(RIVAL, ask_for(1, HOUR, HOUR));
         w.command(RIVAL, GuestCommand::Close { lease: lease(4) });
     },
     |w| {
@@ -102,18 +102,18 @@ const LIFE: [Act; 27] = [
         w.run();
     },
     |w| {
-        w.ask(RIVAL, wish(5, 3 * HOUR, HOUR));
+        w.ask(RIVAL, ask_for(5, 3 * HOUR, HOUR));
         w.command(GUEST, GuestCommand::Extend { lease: lease(1), duration: Span::HOUR });
     },
     |w| {
         w.cut_off.insert(BROKER);
-        let asked = w.ask(GUEST, wish(1, 2 * HOUR, HOUR));
+        let asked = w.ask(GUEST, ask_for(1, 2 * HOUR, HOUR));
         w.command(GUEST, GuestCommand::Close { lease: asked });
     },
     |w| {
         w.cut_off.clear();
         w.cut_off.insert(SITE);
-        let granted = w.ask(GUEST, wish(1, 2 * HOUR, HOUR));
+        let granted = w.ask(GUEST, ask_for(1, 2 * HOUR, HOUR));
         w.command(GUEST, GuestCommand::Close { lease: granted });
     },
     |w| {
@@ -123,7 +123,7 @@ const LIFE: [Act; 27] = [
     |w| {
         let oversold = cut(&w.delegation(), BROKER, STRANGER, 6, term(4 * HOUR, 5 * HOUR), 901);
         w.deliver(SITE, &letter(STRANGER, SITE, redeem(&oversold)));
-        w.ask(GUEST, wish(1, 4 * HOUR, HOUR));
+        w.ask(GUEST, ask_for(1, 4 * HOUR, HOUR));
     },
     |w| w.advance(2 * HOUR),
     |w| w.advance(6 * HOUR),
@@ -206,7 +206,7 @@ fn at_every_fact_of_a_journal_what_is_owed_is_named_by_facts_before_it() {
 fn what_is_owed_keeps_its_name_and_its_bytes_through_crashes() {
     let mut world = Scene::default().open();
     world.keep.extend(["request", "delegate"]);
-    world.ask(GUEST, wish(2, 0, HOUR));
+    world.ask(GUEST, ask_for(2, 0, HOUR));
     let pending = |world: &mut World| -> Vec<Sealed> {
         let sends = world.actor(GUEST).effects_after(0).into_iter();
         let envelopes = sends.filter_map(|(_, effect)| match effect {
@@ -229,7 +229,7 @@ fn what_is_owed_keeps_its_name_and_its_bytes_through_crashes() {
 fn a_call_that_was_under_way_at_a_crash_is_made_once_more_in_the_same_epoch() {
     let mut world = Scene::default().open();
     world.driver = |_| Reaction::Waits;
-    world.ask(GUEST, wish(1, 0, HOUR));
+    world.ask(GUEST, ask_for(1, 0, HOUR));
     world.restart(SITE);
     let [first, second] = &world.calls[..] else { panic!("{:?}", world.calls) };
     assert_eq!(first, second);

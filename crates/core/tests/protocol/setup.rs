@@ -4,7 +4,7 @@ use tenure_core::driver::{Call, Step, UnitId};
 use tenure_core::site_authority::mapper::{Assignment, Decision, SiteAuthorityMapper, View};
 
 use crate::common::world::{Reaction, Scene};
-use crate::common::{GUEST, HOUR, RIVAL, SITE, units, wish};
+use crate::common::{GUEST, HOUR, RIVAL, SITE, ask_for, units};
 
 /// Puts leases on clean units alone, as a mapper may.
 struct CleanOnly;
@@ -30,11 +30,11 @@ impl SiteAuthorityMapper for CleanOnly {
 fn a_lease_that_waits_for_a_unit_that_cannot_be_cleaned_is_closed_when_it_is_the_last() {
     let site_mapper = || Box::new(CleanOnly) as Box<dyn SiteAuthorityMapper>;
     let mut world = Scene { stock: 1, site_mapper, ..Scene::default() }.open();
-    world.ask(GUEST, wish(1, 0, HOUR));
+    world.ask(GUEST, ask_for(1, 0, HOUR));
     world.driver =
         |call| if call.step == Step::Teardown { Reaction::Waits } else { Reaction::Works };
     world.advance(HOUR);
-    let next = world.ask(RIVAL, wish(1, HOUR, HOUR));
+    let next = world.ask(RIVAL, ask_for(1, HOUR, HOUR));
     let call = world.waiting.remove(0);
     world.answer(call, false);
     world.run();
@@ -51,7 +51,7 @@ fn an_elastic_lease_is_not_activated_after_its_term_by_a_late_mapper() {
         (_, Step::Setup) => Reaction::Waits,
         _ => Reaction::Works,
     };
-    let mut ask = wish(4, 0, HOUR);
+    let mut ask = ask_for(4, 0, HOUR);
     ask.items[0].min_units = units(3);
     world.ask(GUEST, ask);
     world.now = crate::common::at(HOUR);
@@ -72,7 +72,7 @@ fn a_unit_that_is_clean_but_never_comes_up_is_not_tried_for_ever() {
             Reaction::Works
         }
     };
-    let mut ask = wish(4, 0, HOUR);
+    let mut ask = ask_for(4, 0, HOUR);
     ask.items[0].min_units = units(3);
     let lease = world.ask(GUEST, ask);
     assert_eq!(world.state(GUEST, lease), "Active");
@@ -86,7 +86,7 @@ fn a_unit_that_never_comes_up_is_replaced_by_a_good_one_also_by_a_slow_mapper() 
         (UnitId(0), Step::Setup) => Reaction::Waits,
         _ => Reaction::Works,
     };
-    let lease = world.ask(GUEST, wish(1, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(1, 0, HOUR));
     for _ in 0..20 {
         let Some(call) = world.waiting.pop() else { break };
         world.undecided.insert(SITE);

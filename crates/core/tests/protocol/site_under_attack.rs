@@ -15,15 +15,15 @@ use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
-    BROKER, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, close, credentials, cut,
-    delegation, envelope, equals, id, letter, micro, one_of_each, part, properties, redeem, signer,
-    term, units, unmet, wish,
+    BROKER, FAR_SITE, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, ask_for, at, close, credentials,
+    cut, delegation, envelope, equals, id, letter, micro, one_of_each, part, properties, redeem,
+    signer, term, units, unmet,
 };
 
 /// A guest's lease of 2 units over [0, 1h), in use, with its ticket.
 fn leased() -> (World, Ticket) {
     let mut world = Scene::default().open();
-    let lease = world.ask(GUEST, wish(2, 0, HOUR));
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     assert_eq!(world.state(GUEST, lease), "Active");
     let ticket = world.ticket(GUEST, lease);
     (world, ticket)
@@ -91,7 +91,7 @@ fn an_envelope_meant_for_another_site_is_dropped() {
 fn a_redeem_repeated_while_units_are_set_up_changes_nothing() {
     let mut world = Scene::default().open();
     world.driver = |call| if call.step == Step::Setup { Reaction::Waits } else { Reaction::Works };
-    world.ask(GUEST, wish(2, 0, HOUR));
+    world.ask(GUEST, ask_for(2, 0, HOUR));
     let redeem = world.sent("redeem").remove(0);
     for _ in 0..3 {
         let out = without_effect(&mut world, &redeem);

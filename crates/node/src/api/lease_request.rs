@@ -165,7 +165,7 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
 /// Asks, and answers the lease.
 async fn make(app: &AppState, manager: &Name, ask: Ask) -> Result<LeaseView, ApiError> {
     let lease = app.command(manager, GuestCommand::Ask(ask)).await?;
-    let lease = lease.ok_or_else(|| ApiError::new(Code::Failed, "the wish made no lease"))?;
+    let lease = lease.ok_or_else(|| ApiError::new(Code::Failed, "the request made no lease"))?;
     app.lease(manager, lease).await
 }
 

@@ -48,7 +48,7 @@ pub struct AppState {
     handles: BTreeMap<Name, Handle>,
     names: Names,
     metrics: Metrics,
-    /// Held by whoever asks under an id, so that no lease is asked for twice.
+    /// Held while a request with an id is made, so that none is made twice.
     asking: Mutex<()>,
 }
 

@@ -279,7 +279,7 @@ mod tests {
             assert_eq!(play(&mut probes, 2, 8), (1..9).collect(), "the one that hangs, once");
             assert_eq!(probes.running.len(), 1);
         }
-        // A round that is under way is not begun anew.
+        // A round that is under way is not begun again.
         probes.begin(|| live(4));
         probes.begin(|| live(9));
         assert_eq!(probes.waiting.len(), 3);

@@ -190,7 +190,7 @@ fn an_append_elsewhere_than_at_the_end_is_fenced_and_ends_all_appending() {
 }
 
 #[test]
-fn a_second_opening_is_refused_and_told_who_has_it() {
+fn a_second_opening_is_refused_and_names_the_holder() {
     let place = Place::new();
     let file = place.open().unwrap();
     let error = place.open().unwrap_err();

@@ -70,7 +70,7 @@ impl Emulation<'_> {
             if emulated {
                 asked.extend(self.sent_since(index, sent));
             } else {
-                self.send_anew(index, sent);
+                self.send_again(index, sent);
             }
         }
         for asked in asked {
@@ -188,7 +188,7 @@ impl Emulation<'_> {
     }
 
     /// Sends what is pending as if for the first time.
-    fn send_anew(&mut self, index: usize, sent: BTreeMap<EffectId, (Box<Envelope>, Vec<Time>)>) {
+    fn send_again(&mut self, index: usize, sent: BTreeMap<EffectId, (Box<Envelope>, Vec<Time>)>) {
         for (id, (envelope, _)) in sent {
             if self.members[index].host.actor().is_pending(id) {
                 let outgoing = self.seal(index, &envelope);

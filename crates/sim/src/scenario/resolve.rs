@@ -285,22 +285,8 @@ impl Check<'_> {
     }
 
     fn attributes(&self, given: BTreeMap<Name, Spanned<toml::Value>>) -> Checked<Attributes> {
-        let mut attributes = Attributes::new();
-        for (key, value) in given {
-            if key.as_str() == SITE {
-                let help = "leave it out, or choose another key";
-                let message = format!("the attribute `{SITE}` is always the name of the site");
-                return self.refuse(value.span(), message, help);
-            }
-            match tenure_config::attribute(value.get_ref()) {
-                Ok(value) => attributes.insert(key, value),
-                Err(bad) => {
-                    let message = format!("`{key}` has no such values: {bad}");
-                    return self.refuse(value.span(), message, tenure_config::ATTRIBUTES);
-                }
-            };
-        }
-        Ok(attributes)
+        tenure_config::attributes(given, SITE)
+            .or_else(|bad| self.refuse(bad.span, bad.message, bad.help))
     }
 
     fn service_manager(

@@ -105,7 +105,7 @@ mod tests {
         })
     }
 
-    /// The next start at which more may be free, by looking at every calendar anew.
+    /// The next start at which more may be free, by looking at every calendar again.
     fn next_rise(calendars: &[Calendar], term: Term) -> Option<Time> {
         let after_lowest = calendars.iter().filter_map(|calendar| {
             let more = calendar.free_over(term) + 1;
