@@ -52,6 +52,16 @@ within() {
     }
 }
 
+# until_true SECONDS COMMAND...: runs COMMAND until it succeeds; fails after so many seconds.
+until_true() {
+    local deadline=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        ((SECONDS < deadline)) || return 1
+        sleep 0.1
+    done
+}
+
 # Notes a part of the Rust toolchain: `need_component rustfmt fmt` for `cargo fmt`.
 need_component() {
     cargo "$2" --version >/dev/null 2>&1 || components+=("$1")
