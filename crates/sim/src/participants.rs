@@ -217,9 +217,8 @@ fn participants(
         Role::SiteAuthority => {
             let site = &scenario.sites[name];
             let failed = |error| (Role::SiteAuthority, name.clone(), error);
-            let mapper = build(&site.mapper, toml::Table::new(), |name, settings| {
-                plugins.mappers.site_authority(name, settings)
-            });
+            let mapper =
+                build(&plugins.mappers, &site.mapper, toml::Table::new(), Registry::site_authority);
             let mapper = mapper.map_err(failed)?;
             let actor = SiteAuthority::new(setup, plan(scenario, site, id_of));
             let driver = plugins.driver(name, role).unwrap_or_else(|| {
@@ -232,9 +231,7 @@ fn participants(
         Role::Broker => {
             let failed = |error| (Role::Broker, name.clone(), error);
             let spec = &scenario.brokers[name].mapper;
-            let mapper = build(spec, toml::Table::new(), |name, settings| {
-                plugins.mappers.broker(name, settings)
-            });
+            let mapper = build(&plugins.mappers, spec, toml::Table::new(), Registry::broker);
             let mapper = mapper.map_err(failed)?;
             (HostedActor::broker(Broker::new(setup), mapper), None)
         }
@@ -242,9 +239,8 @@ fn participants(
             let manager = &scenario.service_managers[name];
             let failed = |error| (Role::ServiceManager, name.clone(), error);
             let defaults = mapper_defaults(scenario, manager);
-            let mapper = build(&manager.mapper, defaults, |name, settings| {
-                plugins.mappers.service_manager(name, settings)
-            });
+            let mapper =
+                build(&plugins.mappers, &manager.mapper, defaults, Registry::service_manager);
             let mapper = mapper.map_err(failed)?;
             let actor = ServiceManager::new(setup, manager.leave_before);
             let driver = plugins.driver(name, role).unwrap_or_else(|| {
@@ -291,12 +287,15 @@ fn mapper_defaults(scenario: &Scenario, manager: &scenario::ServiceManager) -> t
     defaults
 }
 
+type Build<M> = fn(&Registry, &str, registry::Settings<'_, '_>) -> Result<Box<M>, MapperError>;
+
 fn build<M: ?Sized>(
+    mappers: &Registry,
     spec: &PluginSpec,
     mut settings: toml::Table,
-    build: impl FnOnce(&str, registry::Settings<'_, '_>) -> Result<Box<M>, MapperError>,
+    build: Build<M>,
 ) -> Result<Box<M>, MapperError> {
     settings.extend(spec.settings.clone());
     let mut settings = <dyn erased_serde::Deserializer<'_>>::erase(toml::Value::Table(settings));
-    build(&spec.name, &mut settings)
+    build(mappers, &spec.name, &mut settings)
 }

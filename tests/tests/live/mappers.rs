@@ -1,15 +1,25 @@
-//! Mappers that are given to a run, that see their views as text, and that take their time.
+//! Mappers and drivers that are given to a run: mappers that see their views as text, and that take their
+//! time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tenure_core::actor::Role;
 use tenure_core::broker::mapper::{self as broker, BrokerMapper};
+use tenure_core::driver::{Answer, Call, DriverError, ResourceDriver, UnitId};
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::mapper::registry::Registry;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::Span;
 use tenure_core::service_manager::mapper::{self as service_manager, ServiceManagerMapper};
 use tenure_core::site_authority::mapper::{self as site_authority, SiteAuthorityMapper};
 use tenure_sim::emulation::{Emulation, Inputs, Progress};
-use tenure_sim::participants::Plugins;
+use tenure_sim::participants::{Driver, Plugins};
 use tenure_sim::report::Report;
 
 use crate::equivalence::{demands, quick};
@@ -45,12 +55,15 @@ impl ServiceManagerMapper for Remote<Adaptive> {
 }
 
 fn run(sets: &[&str]) -> Report {
-    let scenario = quick(sets);
     let mappers = Registry::default()
         .with_broker::<Remote<Fcfs>>("remote")
         .with_site_authority::<Remote<FirstFit>>("remote")
         .with_service_manager::<Remote<Adaptive>>("remote");
-    let plugins = Plugins { mappers, ..Plugins::default() };
+    run_with(Plugins { mappers, ..Plugins::default() }, sets)
+}
+
+fn run_with(plugins: Plugins, sets: &[&str]) -> Report {
+    let scenario = quick(sets);
     let inputs = Inputs { demand: demands(&scenario), plugins };
     let mut emulation = Emulation::new(&scenario, &inputs).unwrap();
     while emulation.step().unwrap() != Progress::Done {}
@@ -81,4 +94,31 @@ fn a_mapper_that_takes_its_time_delays_what_it_decides_and_nothing_else() {
     assert_ne!(quick.journal_hash, slow.journal_hash);
     assert!(slow.setups > 0 && slow.setups <= quick.setups);
     assert!(slow.rmse > quick.rmse, "units come later: {} and {}", slow.rmse, quick.rmse);
+}
+
+/// A site's driver that counts its calls.
+struct Counting(Arc<AtomicU64>);
+
+impl ResourceDriver for Counting {
+    fn perform(&self, _: &Call) -> Answer {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Answer { outcome: Ok(Properties::default()), after: Span::SECOND }
+    }
+
+    fn probe(&self, _: ActorId, _: UnitId) -> Result<Properties, DriverError> {
+        Ok(Properties::default())
+    }
+}
+
+#[test]
+fn a_driver_that_is_given_to_a_run_performs_its_steps() {
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&calls);
+    let at_alpha = move |name: &Name, role: Role| {
+        let chosen = role == Role::SiteAuthority && name.as_str() == "alpha";
+        chosen.then(|| Driver::Site(Box::new(Counting(Arc::clone(&counted)))))
+    };
+    let plugins = Plugins { drivers: Some(Arc::new(at_alpha)), ..Plugins::default() };
+    let (report, calls) = (run_with(plugins, &[]), calls.load(Ordering::SeqCst));
+    assert!(calls > 0 && calls < report.setups + report.teardowns, "{calls} calls");
 }

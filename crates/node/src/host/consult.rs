@@ -54,10 +54,14 @@ impl Host {
         }
     }
 
-    /// Replaces a mapper that has not answered for too long; its thread is left to itself.
+    /// Replaces a mapper that has not answered for too long, whose thread is left to itself, and one that
+    /// could not be given a thread.
     pub(super) fn check_mapper(&mut self, ctx: &Context<Self>) {
-        let since = self.mapper.as_ref().and_then(MapperThread::since);
-        if since.is_none_or(|since| since.elapsed() < self.limits.mapper) {
+        let is_lost = match &self.mapper {
+            Some(mapper) => mapper.since().is_some_and(|at| at.elapsed() >= self.limits.mapper),
+            None => self.run.is_some(),
+        };
+        if !is_lost {
             return;
         }
         warn!(actor = %self.part.info.name, after = ?self.limits.mapper, "the mapper does not answer; another one is asked");

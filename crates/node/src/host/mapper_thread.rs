@@ -44,11 +44,10 @@ impl MapperThread {
         Ok(Self { questions, since: None })
     }
 
-    /// Asks the mapper.
+    /// Asks the mapper. If its thread is gone, that counts as no answer.
     pub(super) fn ask(&mut self, view: AnyView) {
-        if self.questions.send(view).is_ok() {
-            self.since = Some(Instant::now());
-        }
+        self.since = Some(Instant::now());
+        drop(self.questions.send(view));
     }
 
     /// The mapper has answered.
