@@ -81,8 +81,8 @@ impl Constraints {
         if self.is_empty() {
             return None;
         }
-        let wished = self.wished(attributes, configuration);
-        let stated = (attributes, &wished);
+        let configured = self.configured(attributes, configuration);
+        let stated = (attributes, &configured);
         self.0.iter().find(|expr| expr.matches(&stated) != Ok(true))
     }
 
@@ -95,14 +95,14 @@ impl Constraints {
         known: &[&str],
     ) -> Option<Unmet> {
         let broken = self.first_broken(attributes, configuration)?;
-        let wished = self.wished(attributes, configuration);
-        let explanation = broken.explain(&(attributes, &wished));
-        let names = attributes.keys().map(Name::as_str).chain(wished.keys().copied());
+        let configured = self.configured(attributes, configuration);
+        let explanation = broken.explain(&(attributes, &configured));
+        let names = attributes.keys().map(Name::as_str).chain(configured.keys().copied());
         Some(Unmet::new(broken.clone(), explanation.in_words(names.chain(known.iter().copied()))))
     }
 
     /// What the guest's configuration says of what the site does not.
-    fn wished(&self, attributes: &Attributes, configuration: &Properties) -> BTreeMap<&str, Value> {
+    fn configured(&self, attributes: &Attributes, configuration: &Properties) -> BTreeMap<&str, Value> {
         let names = self.0.iter().flat_map(Expr::attributes);
         let open = names.filter(|name| !attributes.contains_key(*name));
         open.filter_map(|name| Some((name, Value::read(configuration.get(name)?)))).collect()
@@ -296,17 +296,17 @@ mod tests {
         fn a_chain_never_admits_what_a_link_above_refuses(
             added in prop::collection::vec(prop::collection::vec(any_expr(), 0..3), 1..6),
             stated in any_map(),
-            wished in any_map(),
+            configured in any_map(),
         ) {
             let stated = stated.iter().map(|(key, value)| (key.clone(), Value::read(value)));
             let stated = at_site(&stated.collect(), Some(&Name::literal("alpha")));
-            let wished = Properties::try_from(wished).unwrap();
+            let configured = Properties::try_from(configured).unwrap();
             let (mut above, mut refused) = (Constraints::NONE, false);
             for added in added {
                 let mut link = above.clone();
                 link.extend(added);
                 prop_assert!(link.keep_all_of(&above));
-                let refuses = link.first_broken(&stated, &wished).is_some();
+                let refuses = link.first_broken(&stated, &configured).is_some();
                 prop_assert!(refuses || !refused, "{link:?} admits what {above:?} refuses");
                 (above, refused) = (link, refuses);
             }
