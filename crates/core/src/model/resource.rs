@@ -102,7 +102,11 @@ impl Constraints {
     }
 
     /// What the guest's configuration says of what the site does not.
-    fn configured(&self, attributes: &Attributes, configuration: &Properties) -> BTreeMap<&str, Value> {
+    fn configured(
+        &self,
+        attributes: &Attributes,
+        configuration: &Properties,
+    ) -> BTreeMap<&str, Value> {
         let names = self.0.iter().flat_map(Expr::attributes);
         let open = names.filter(|name| !attributes.contains_key(*name));
         open.filter_map(|name| Some((name, Value::read(configuration.get(name)?)))).collect()
