@@ -113,6 +113,10 @@ mutants! {
     SignatureNotChecked,
     /// A part of a ticket may run longer than the whole.
     TermMayLeaveParent,
+    /// A broker grants whatever its mapper decides, whatever the guest's quota of units.
+    NoUnitQuota,
+    /// What comes back still counts towards the quota of who had it.
+    ReturnsStillCount,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

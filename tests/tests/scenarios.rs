@@ -111,6 +111,7 @@ scripts! {
     over_issue
     over_issue_excused
     pause_longer_than_a_term
+    quota_of_a_guest
     redeeming_never_answered
     refusals
     setup_outlasts_the_term

@@ -4,6 +4,7 @@
 //! later can still point at it; an option of the command line is a place too.
 
 mod document;
+mod each;
 mod error;
 mod plugin;
 mod value;
@@ -13,6 +14,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 pub use document::{RawPoint, Sources, points, text_of_first};
+pub use each::{EACH, by_actor};
 pub use error::{ConfigError, Place, in_plain_words, suggestion};
 pub use plugin::{PluginSpec, RawPlugin, RawPlugins};
 pub use value::{BadAttribute, attributes};

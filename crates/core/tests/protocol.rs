@@ -46,5 +46,7 @@ mod setup;
 mod old_tickets;
 #[path = "protocol/delegations.rs"]
 mod delegations;
+#[path = "protocol/quotas.rs"]
+mod quotas;
 #[path = "protocol/grants.rs"]
 mod grants;

@@ -107,6 +107,7 @@ impl Check for Checker {
             }
             Fact::DelegationTaken(fact) => self.generation_grows(scene, &fact.ticket, tally),
             Fact::DelegationEnded(_)
+            | Fact::QuotaSet(_)
             | Fact::ReceiptTaken(_)
             | Fact::MapperAnswered(_)
             | Fact::Woken(_) => Ok(()),

@@ -1,13 +1,19 @@
 //! S17: nothing grows without bound.
 
+use std::collections::BTreeMap;
+
 use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::broker::Broker;
+use tenure_core::broker::quota::{Source, Whose};
 use tenure_core::model::codec;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::time::Term;
 use tenure_core::actor::fact::Memo;
 use tenure_core::broker::facts as broker;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::wire::message::{MAX_ITEMS, Message, Request};
+use tenure_core::ticket::receipt::Receipt;
 use tenure_core::ticket::link::MAX_CONSTRAINTS;
 use tenure_core::ticket::{MAX_DEPTH, Ticket};
 
@@ -15,13 +21,51 @@ pub(super) const LAW: Law = Law {
     id: "S17",
     name: "bounded resources",
     statement: "Journals and messages stay within the limits of the protocol: links of a ticket, \
-                constraints of a link, items of a request, memos, waiting requests.",
+                constraints of a link, items of a request, memos, waiting requests. A broker grants \
+                no guest more units at a time than the guest's quota.",
     source: "resource exhaustion, RUSTSEC-2023-0053",
     on: "facts of all actors; messages",
 };
 
 #[derive(Default)]
-pub(super) struct Checker;
+pub(super) struct Checker {
+    /// The quotas of units of each broker: the configured ones and those of its operators.
+    quotas: BTreeMap<ActorId, BTreeMap<(Whose, bool), Option<u32>>>,
+    /// What each broker has granted whom: when, and how many units; below zero what came back.
+    granted: BTreeMap<(ActorId, ActorId), Vec<(Term, i64)>>,
+}
+
+impl Checker {
+    fn quota(&self, broker: ActorId, guest: ActorId) -> Option<u32> {
+        let rules = self.quotas.get(&broker)?;
+        let rule = |whose| rules.get(&(whose, true)).or_else(|| rules.get(&(whose, false)));
+        rule(Some(guest)).copied().flatten().or_else(|| rule(None).copied().flatten())
+    }
+
+    fn grants(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
+        let link = ticket.bottom();
+        let granted = self.granted.entry((scene.actor, link.holder)).or_default();
+        granted.push((link.term, i64::from(link.units.get())));
+        let granted = &self.granted[&(scene.actor, link.holder)];
+        let Some(most) = self.quota(scene.actor, link.holder) else { return Ok(()) };
+        let starts = granted.iter().map(|(term, _)| term.start());
+        let held = |t| granted.iter().filter(|(term, _)| term.contains(t)).map(|(_, n)| n).sum();
+        let inside = starts.filter(|start| link.term.contains(*start));
+        let held: i64 = inside.map(held).max().unwrap_or(0);
+        tally.check(held <= i64::from(most), || {
+            format!("{} grants {held} units to a guest with a quota of {most}", scene.name())
+        })
+    }
+
+    fn returned(&mut self, scene: &Scene<'_>, receipt: &Receipt) {
+        let what = &receipt.what;
+        let broker = scene.model.brokers.get(&scene.actor);
+        let cut = broker.and_then(|broker| broker.cut.get(&what.link));
+        let (Some(cut), Some(term)) = (cut, what.term.from(scene.at)) else { return };
+        let granted = self.granted.entry((scene.actor, cut.request.origin)).or_default();
+        granted.push((term, -i64::from(what.units.get())));
+    }
+}
 
 impl Check for Checker {
     fn ticket(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
@@ -46,6 +90,22 @@ impl Check for Checker {
     fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> LawVerdict {
         match fact {
             broker::Fact::MapperAnswered(fact) => memo(scene, fact.memo.as_ref(), tally),
+            broker::Fact::QuotaSet(fact) => {
+                let rules = self.quotas.entry(scene.actor).or_default();
+                let key = (fact.whose, fact.by == Source::Operator);
+                match fact.quota {
+                    Some(quota) => rules.insert(key, quota.units),
+                    None => rules.remove(&key),
+                };
+                Ok(())
+            }
+            broker::Fact::TicketsCut(fact) => {
+                fact.tickets.iter().try_for_each(|(_, ticket)| self.grants(scene, ticket, tally))
+            }
+            broker::Fact::ReceiptTaken(fact) => {
+                self.returned(scene, &fact.receipt);
+                Ok(())
+            }
             broker::Fact::Requested(fact) => {
                 items(scene, &fact.request, tally)?;
                 let open = scene.model.brokers.get(&scene.actor).map_or(0, |broker| broker.open);

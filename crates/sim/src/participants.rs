@@ -233,7 +233,11 @@ fn participants(
             let spec = &scenario.brokers[name].mapper;
             let mapper = build(&plugins.mappers, spec, toml::Table::new(), Registry::broker);
             let mapper = mapper.map_err(failed)?;
-            (HostedActor::broker(Broker::new(setup), mapper), None)
+            let quotas = scenario.brokers[name].quotas.iter();
+            let guest = |name: &Name| id_of(Role::ServiceManager, name);
+            let quotas = quotas.map(|(name, &quota)| (name.as_ref().and_then(guest), quota));
+            let actor = Broker::new(setup).with_quotas(quotas.collect());
+            (HostedActor::broker(actor, mapper), None)
         }
         Role::ServiceManager => {
             let manager = &scenario.service_managers[name];

@@ -63,6 +63,7 @@ const POINTS: &[&str] = &[
     "epoch after re-use",
     "stock added",
     "stock withdrawn",
+    "quota of a guest",
     "out of order",
     "contiguous leases",
     "pause longer than a term",

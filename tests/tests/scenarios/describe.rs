@@ -117,8 +117,22 @@ fn of_broker(names: &mut Names, fact: &broker::Fact) -> Option<String> {
         }
         Fact::ReceiptTaken(fact) => names.receipt(&fact.receipt),
         Fact::RequestForgotten(fact) => names.request(fact.request),
+        Fact::QuotaSet(fact) => quota(names, fact),
         Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
     })
+}
+
+fn quota(names: &mut Names, fact: &broker::QuotaSet) -> String {
+    let whose = fact.whose.map_or_else(|| "each guest".to_owned(), |guest| names.actor(guest));
+    let Some(quota) = fact.quota else { return format!("{whose}, no limits of its own") };
+    let limits = [
+        quota.units.map(|n| format!("{n} units")),
+        quota.unit_hours.map(|n| format!("{n} unit-hours")),
+        quota.period.map(|period| format!("in {period}")),
+        quota.open_requests.map(|n| format!("{n} open requests")),
+        quota.requests_per_second.map(|n| format!("{n} requests a second")),
+    ];
+    format!("{whose}, {}", limits.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Option<String> {

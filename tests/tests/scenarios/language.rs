@@ -5,6 +5,8 @@ use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
 use tenure_core::actor::effect::DriverResult;
+use tenure_core::broker::Command as BrokerCommand;
+use tenure_core::broker::quota::Quota;
 use tenure_core::runtime::{Fact, Input};
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::site_authority::Command as SiteCommand;
@@ -45,6 +47,10 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "stock SITE UNITS TYPE", act: stock },
     Known { usage: "withdraw SITE UNITS TYPE", act: withdraw },
     Known { usage: "reset SITE UNIT", act: reset },
+    Known {
+        usage: "quota BROKER GUEST|each [units=N] [unit-hours=N] [period=SPAN] [open=N] [rate=N]",
+        act: quota,
+    },
     Known { usage: "advance SPAN | to TIME", act: advance },
     Known {
         usage: "drop FROM->TO KIND [times=N]",
@@ -215,6 +221,24 @@ fn withdraw(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 fn reset(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, unit) = (site(world, args)?, unit(&args.next("the unit")?)?);
     world.hand(who, Input::Command(SiteCommand::Reset { unit }.into()));
+    Ok(())
+}
+
+fn quota(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = of_role(world, &args.next("the broker")?, Role::Broker)?;
+    let guest = args.next("the guest")?;
+    let whose =
+        if guest == "each" { None } else { Some(of_role(world, &guest, Role::ServiceManager)?) };
+    let quota = Quota {
+        units: args.number_option("units")?,
+        unit_hours: args.number_option("unit-hours")?,
+        period: args.span_option("period")?,
+        open_requests: args.number_option("open")?,
+        requests_per_second: args.number_option("rate")?,
+    };
+    let whose = whose.map(|guest| world.participants[guest].id);
+    let quota = (quota != Quota::default()).then_some(quota);
+    world.hand(who, Input::Command(BrokerCommand::SetQuota { whose, quota }.into()));
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::num::NonZeroU32;
 
 use tenure_core::actor::fact::Memo;
 use tenure_core::broker::facts as broker;
+use tenure_core::broker::quota::{Quota, Source};
 use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
@@ -181,6 +182,12 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
         broker::RequestRefused { request, refusal, reason: "never".to_owned() }.into(),
         broker::ReceiptTaken { receipt: p.receipt.clone() }.into(),
         broker::RequestForgotten { request }.into(),
+        broker::QuotaSet {
+            whose: Some(p.ticket.bottom().holder),
+            quota: Some(Quota { units: Some(8), ..Quota::default() }),
+            by: Source::Operator,
+        }
+        .into(),
         broker::MapperAnswered { round: 1, memo: None, wake: None }.into(),
         broker::Woken {}.into(),
     ]

@@ -46,7 +46,8 @@ fn keys_are_on(page: &str, sections: &[&str], command: &[&str]) {
 #[test]
 fn every_key_of_a_configuration_is_documented() {
     let demand = "service-manager.load.demand.";
-    let sections = ["", "site.alpha.", "broker.exchange.", "service-manager.guest.", demand];
+    let broker = ["broker.exchange.", "broker.exchange.quota.each."];
+    let sections = ["", "site.alpha.", broker[0], broker[1], "service-manager.guest.", demand];
     let command = ["config", "check", "config/dev.toml"];
     keys_are_on("docs/CONFIGURATION.md", &sections, &command);
 }

@@ -1,11 +1,15 @@
 //! `tenure slice`, `tenure site`, `tenure broker`.
 
 use serde::Serialize;
+use tenure_config::EACH;
+use tenure_core::broker::quota::Quota;
+use tenure_core::model::name::Name;
 use tenure_node::api::{
-    BrokerView, DelegationView, ProbeView, Request, RequestView, SiteView, SliceView, UnitView,
+    BrokerView, DelegationView, ProbeView, QuotaView, Request, RequestView, SiteView, SliceView,
+    UnitView,
 };
 
-use super::args::{BrokerCommand, Output, SiteCommand, SliceCommand};
+use super::args::{BrokerCommand, Output, QuotaCommand, SiteCommand, SliceCommand};
 use super::{ask, print};
 use crate::Console;
 use crate::error::Error;
@@ -62,7 +66,44 @@ pub(crate) fn broker(command: &BrokerCommand, console: &mut Console<'_>) -> Resu
                 Ok(())
             })
         }
+        BrokerCommand::Quota(command) => quota(command, console),
     }
+}
+
+/// `tenure broker quota ...`
+fn quota(command: &QuotaCommand, console: &mut Console<'_>) -> Result<(), Error> {
+    let whose = |manager: &Name| (manager.as_str() != EACH).then(|| manager.clone());
+    let (endpoint, request) = match command {
+        QuotaCommand::List { endpoint, broker } => {
+            (endpoint, Request::Quotas { broker: broker.clone() })
+        }
+        QuotaCommand::Set {
+            endpoint,
+            broker,
+            manager,
+            units,
+            unit_hours,
+            period,
+            open_requests,
+            requests_per_second,
+        } => {
+            let quota = Quota {
+                units: *units,
+                unit_hours: *unit_hours,
+                period: *period,
+                open_requests: *open_requests,
+                requests_per_second: *requests_per_second,
+            };
+            let (broker, manager) = (broker.clone(), whose(manager));
+            (endpoint, Request::SetQuota { broker, manager, quota: Some(quota) })
+        }
+        QuotaCommand::Clear { endpoint, broker, manager } => {
+            let (broker, manager) = (broker.clone(), whose(manager));
+            (endpoint, Request::SetQuota { broker, manager, quota: None })
+        }
+    };
+    let quotas: Vec<QuotaView> = ask(&endpoint.data, &request)?;
+    print::rows(&quotas, endpoint.output, "no quotas", console)
 }
 
 /// A site in a line.
@@ -168,5 +209,29 @@ impl print::Row for RequestView {
         let units = units.to_string();
         let cells = [request, state, &units, resource, start, end, answer_by, &refusal];
         cells.into_iter().cloned().collect()
+    }
+}
+
+/// What is used of what there may be.
+fn of(used: impl ToString, most: Option<u32>) -> String {
+    most.map_or_else(|| used.to_string(), |most| format!("{}/{most}", used.to_string()))
+}
+
+impl print::Row for QuotaView {
+    const COLUMNS: &'static [&'static str] =
+        &["broker", "manager", "units", "unit-hours", "period", "open", "per second", "set by"];
+
+    fn cells(&self) -> Vec<String> {
+        let none = || "-".to_owned();
+        vec![
+            self.broker.clone(),
+            self.manager.clone(),
+            of(self.units, self.most_units),
+            of(self.unit_hours, self.most_unit_hours),
+            self.period.map_or_else(none, |period| period.to_string()),
+            of(self.open_requests, self.most_open_requests),
+            self.most_requests_per_second.map_or_else(none, |most| most.to_string()),
+            self.by.clone().unwrap_or_else(none),
+        ]
     }
 }

@@ -292,7 +292,63 @@ pub(crate) enum BrokerCommand {
         /// The broker
         broker: Name,
     },
+    /// Show and set what each service manager may have
+    #[command(subcommand)]
+    Quota(QuotaCommand),
 }
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QuotaCommand {
+    /// List the quotas of service managers, with what they use
+    List {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The broker [default: all]
+        broker: Option<Name>,
+    },
+    /// Set the quota of a service manager; it prevails over the configuration until it is cleared
+    #[command(after_help = QUOTAS)]
+    Set {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The broker
+        broker: Name,
+        /// The service manager; `each` for those without a quota of their own
+        manager: Name,
+        /// The units that it may hold at a time
+        #[arg(long, value_name = "N")]
+        units: Option<u32>,
+        /// The unit-hours that it may be granted in one period
+        #[arg(long, value_name = "N")]
+        unit_hours: Option<u32>,
+        /// The length of a period [default: 7d]
+        #[arg(long, value_name = "TIME", value_parser = Span::from_str, requires = "unit_hours")]
+        period: Option<Span>,
+        /// Its requests that may wait for a decision at a time
+        #[arg(long, value_name = "N")]
+        open_requests: Option<u32>,
+        /// Its requests that are taken in a second
+        #[arg(long, value_name = "N")]
+        requests_per_second: Option<u32>,
+    },
+    /// Put the configured quota of a service manager in force again
+    Clear {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The broker
+        broker: Name,
+        /// The service manager; `each` for those without a quota of their own
+        manager: Name,
+    },
+}
+
+const QUOTAS: &str = "\
+What is not given is not limited, unless it is for `each`.
+
+Examples:
+  tenure broker quota set exchange guest --units 8 --unit-hours 200 --period 1d
+  tenure broker quota set exchange each --open-requests 20
+  tenure broker quota clear exchange guest";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TicketCommand {

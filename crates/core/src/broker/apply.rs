@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Broker, Cause, Holding, IssuedTicket, Record, Timer, Wanted};
 use crate::actor::fact::BadFact;
-use crate::broker::facts::{DelegationTaken, Fact};
+use crate::broker::facts::{DelegationTaken, Fact, QuotaSet};
 use crate::broker::machine::{Event, State};
 use crate::model::codec::encode;
 use crate::model::name::Name;
@@ -23,7 +23,11 @@ impl Broker {
         match fact {
             Fact::DelegationTaken(fact) => self.delegation_taken(at, fact),
             Fact::DelegationEnded(fact) => self.delegation_ended(at, fact.delegation),
-            Fact::Requested(fact) => self.requested(&fact.request),
+            Fact::Requested(fact) => {
+                self.state.quotas.asked(fact.request.id.origin, at);
+                self.requested(&fact.request);
+            }
+            Fact::QuotaSet(fact) => self.quota_set(fact),
             Fact::TicketsCut(fact) => {
                 for (place, (_, ticket)) in fact.tickets.iter().enumerate() {
                     self.enter(ticket, (fact.request, place), at);
@@ -84,6 +88,18 @@ impl Broker {
         }
     }
 
+    /// What is held already counts from the first quota on.
+    fn quota_set(&mut self, fact: &QuotaSet) {
+        let counted = self.state.quotas.any();
+        self.state.quotas.set(fact.whose, fact.quota, fact.by);
+        if counted != self.state.quotas.any() {
+            let held = self.state.ledger.charged();
+            self.state
+                .quotas
+                .recount(held.map(|(link, term)| (link.holder, term, link.units.get())));
+        }
+    }
+
     fn requested(&mut self, request: &Request) {
         let came_at = self.base.position;
         let shared = Arc::new(request.clone());
@@ -116,6 +132,7 @@ impl Broker {
                 total.add(child.term, -i64::from(child.units.get()));
             }
             self.state.ledger.enter(parent, child, at);
+            self.state.quotas.granted(request.origin, child.term, child.units.get(), at);
             self.state.serial =
                 if mutant!(SerialStays) { 0 } else { self.state.serial.max(child.serial) };
         }
@@ -146,10 +163,11 @@ impl Broker {
         let from = receipt.what.term.start().max(at);
         let from = if mutant!(CreditsTheWhole) { Time::MIN } else { from };
         let returned = self.state.ledger.give_back(hash, from);
-        if let (Some((_, link)), Some(term)) = (self.state.ledger.entered(hash), returned)
-            && let Some(total) = self.state.totals.get_mut(&link.resource)
-        {
-            total.add(term, i64::from(link.units.get()));
+        if let (Some((_, link)), Some(term)) = (self.state.ledger.entered(hash), returned) {
+            self.state.quotas.returned(link.holder, term, link.units.get(), at);
+            if let Some(total) = self.state.totals.get_mut(&link.resource) {
+                total.add(term, i64::from(link.units.get()));
+            }
         }
         let issued = self.state.issued.get_mut(&hash).ok_or_else(|| missing("receipt", hash))?;
         issued.credited = Some(Cause { position: self.base.position, at });

@@ -1,6 +1,7 @@
 //! The facts of a broker.
 
 use crate::actor::fact::{Memo, facts};
+use crate::broker::quota::{Quota, Source, Whose};
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
 use crate::model::time::Time;
@@ -55,6 +56,16 @@ facts! {
     ReceiptTaken = "broker.receipt-taken" 1 {
         /// The receipt.
         receipt: Receipt,
+    }
+
+    /// A quota was set, or, without one, what was set before is taken back.
+    QuotaSet = "broker.quota-set" 1 {
+        /// Whom it is for; each service manager without one of its own unless set.
+        whose: Whose,
+        /// The quota.
+        quota: Option<Quota>,
+        /// Who says so.
+        by: Source,
     }
 
     /// Nothing about the request can come any more.

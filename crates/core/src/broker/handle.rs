@@ -11,11 +11,12 @@ use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, Role};
 use crate::broker::Output;
 use crate::broker::facts::{
-    DelegationEnded, DelegationTaken, MapperAnswered, ReceiptTaken, RequestForgotten,
+    DelegationEnded, DelegationTaken, MapperAnswered, QuotaSet, ReceiptTaken, RequestForgotten,
     RequestRefused, Requested, TicketsCut, Woken,
 };
 use crate::broker::machine::State;
 use crate::broker::mapper::{Choice, Decision, Verdict};
+use crate::broker::quota::{Quota, Source, Whose};
 use crate::model::codec::encode;
 use crate::model::identity::ActorId;
 use crate::model::property::Properties;
@@ -35,7 +36,20 @@ const MAX_REFUSAL: usize = 1 << 13;
 
 impl Broker {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
+        for (whose, quota) in self.state.quotas.outdated(&self.quotas) {
+            self.emit(now, QuotaSet { whose, quota, by: Source::Configuration }, out);
+        }
         self.emit(now, Woken {}, out);
+    }
+
+    pub(super) fn set_quota(
+        &mut self,
+        now: Time,
+        whose: Whose,
+        quota: Option<Quota>,
+        out: &mut Output,
+    ) {
+        self.emit(now, QuotaSet { whose, quota, by: Source::Operator }, out);
     }
 
     pub(super) fn tick(&mut self, now: Time, out: &mut Output) {
@@ -167,7 +181,8 @@ impl Broker {
             let refusal = Refusal::TooLate(request.last_end());
             return self.refuse_volatile(now, from, id, refusal, out);
         }
-        if self.state.open.len() >= Self::MAX_OPEN || !self.usage_of(from).has_room() {
+        let crowded = self.state.open.len() >= Self::MAX_OPEN || !self.usage_of(from).has_room();
+        if crowded || self.state.quotas.asks_too_fast(from, now) {
             return self.refuse_volatile(now, from, id, Refusal::Overloaded, out);
         }
         let min = self.base.two_margins();
@@ -179,7 +194,9 @@ impl Broker {
         } else if request.latest < now.minus(LEDGER_RETENTION) {
             Some(Refusal::TooLate(request.latest.plus(LEDGER_RETENTION)))
         } else {
-            self.not_extendable(&request)
+            let open = self.usage_of(from).open;
+            let crowded = self.state.quotas.no_more_open(from, open);
+            crowded.or_else(|| self.not_extendable(&request))
         };
         self.emit(now, Requested { request }, out);
         if let Some(refusal) = refusal {
@@ -290,6 +307,12 @@ impl Broker {
             Verdict::Grant { term, parts } => {
                 check_grant(&request, term, &parts, now, self.base.two_margins())?;
                 self.check_extensions(&request, &parts)?;
+                let units = parts.iter().flatten().map(|&(_, units)| (term, units));
+                let units: Vec<_> = units.collect();
+                if let Some(quota) = self.state.quotas.exceeded(id.origin, &units, now) {
+                    self.refuse(now, id, quota, choice.reason, out);
+                    return Ok(());
+                }
                 let tickets = self.cut_tickets(&request, term, &parts)?;
                 let reason = truncate_text(&choice.reason);
                 self.emit(now, TicketsCut { request: id, tickets, reason }, out);

@@ -1,17 +1,20 @@
 //! The broker: takes delegations from sites, and cuts tickets from them for those who ask.
 
 mod apply;
+mod command;
 pub mod facts;
 mod handle;
 pub mod machine;
 pub mod mapper;
+pub mod quota;
 mod state;
 mod survey;
 mod view;
 
-pub use survey::{HoldingSurvey, RequestSurvey};
+pub use self::command::Command;
+pub use survey::{HoldingSurvey, QuotaSurvey, RequestSurvey};
 
-use std::convert::Infallible;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +25,7 @@ use crate::actor::{Actor, Base, Cause, Role, Setup, at_most};
 use crate::broker::facts::Fact;
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
+use crate::broker::quota::{Quota, Whose};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::resource::Attributes;
@@ -38,6 +42,8 @@ pub type Output = crate::actor::effect::Output<Fact>;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broker {
     pub(crate) base: Base,
+    /// The configured quotas.
+    quotas: BTreeMap<Whose, Quota>,
     state: state::State,
     /// What views show beside the state. Follows from it.
     index: view::Index,
@@ -138,9 +144,15 @@ impl Broker {
     pub fn new(setup: Setup) -> Self {
         Self {
             base: Base::new(setup),
+            quotas: BTreeMap::new(),
             state: state::State::default(),
             index: view::Index::default(),
         }
+    }
+
+    /// The same with these quotas. A start puts those in force that have changed.
+    pub fn with_quotas(self, quotas: BTreeMap<Whose, Quota>) -> Self {
+        Self { quotas, ..self }
     }
 
     /// What was cut from the tickets it holds.
@@ -170,10 +182,10 @@ impl Broker {
 
 impl Actor for Broker {
     type Fact = Fact;
-    type Command = Infallible;
+    type Command = Command;
     type Decision = Decision;
 
-    fn handle(&mut self, now: Time, input: Input<Infallible, Decision>, out: &mut Output) {
+    fn handle(&mut self, now: Time, input: Input<Command, Decision>, out: &mut Output) {
         match input {
             Input::Start => self.start(now, out),
             Input::Message(sealed) => self.message(now, &sealed, out),
@@ -181,7 +193,9 @@ impl Actor for Broker {
             Input::Decision(decision) => self.decide(now, decision, out),
             Input::Driver(_) => out.problems.push(wrong("driver's answer")),
             Input::Observe { .. } => out.problems.push(wrong("observation")),
-            Input::Command(command) => match command {},
+            Input::Command(Command::SetQuota { whose, quota }) => {
+                self.set_quota(now, whose, quota, out);
+            }
         }
     }
 

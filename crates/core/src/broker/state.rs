@@ -6,6 +6,7 @@ use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::machine;
+use super::quota::Quotas;
 use super::{Holding, IssuedTicket, Record, Timer, Usage};
 use crate::actor::rounds::MapperRounds;
 use crate::actor::timers::Timers;
@@ -30,6 +31,7 @@ pub(crate) struct State {
     pub(super) requests: BTreeMap<RequestId, Record>,
     /// What each service manager takes up of them.
     pub(super) of_each: OrdMap<ActorId, Usage>,
+    pub(super) quotas: Quotas,
     /// Open requests by the position at which they came.
     pub(super) open: BTreeMap<u64, RequestId>,
     /// The tickets it has cut.

@@ -1,7 +1,9 @@
 //! The state of a broker, for display.
 
 use super::{Broker, Holding, Wanted};
+use crate::actor::Role;
 use crate::broker::machine::State;
+use crate::broker::quota::{Quota, Source, Whose};
 use crate::model::calendar::Calendar;
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
@@ -33,7 +35,36 @@ pub struct RequestSurvey<'a> {
     pub answer_by: Time,
 }
 
+/// The quota of a service manager, or of each without one of its own, with what is used of it.
+#[derive(Clone, Copy, Debug)]
+pub struct QuotaSurvey {
+    /// Whom it is for; each service manager without one of its own unless set.
+    pub whose: Whose,
+    /// The limits in force.
+    pub quota: Quota,
+    /// Who has set a quota of its own, if there is one.
+    pub by: Option<Source>,
+    /// The units that the service manager holds now.
+    pub units: u64,
+    /// The unit-hours granted to it in this period.
+    pub unit_hours: u64,
+    /// Its requests that wait for a decision.
+    pub open_requests: u32,
+}
+
 impl Broker {
+    /// The quota of each service manager that it knows, after that of all others.
+    pub fn quotas(&self, now: Time) -> impl Iterator<Item = QuotaSurvey> {
+        let guests = self.base.peers_of(Role::ServiceManager).map(|(_, guest)| Some(guest));
+        std::iter::once(None).chain(guests).map(move |whose| {
+            let quotas = &self.state.quotas;
+            let (units, unit_hours) = whose.map_or((0, 0), |guest| quotas.used(guest, now));
+            let open_requests = whose.map_or(0, |guest| self.usage_of(guest).open);
+            let (quota, by) = (quotas.limits(whose), quotas.source(whose));
+            QuotaSurvey { whose, quota, by, units, unit_hours, open_requests }
+        })
+    }
+
     /// The delegations it holds.
     pub fn holdings(&self) -> impl Iterator<Item = HoldingSurvey<'_>> {
         self.state.holdings.iter().map(|(&id, holding)| HoldingSurvey {

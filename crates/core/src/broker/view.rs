@@ -6,6 +6,7 @@ use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::machine;
+use super::quota::Quotas;
 use super::state::State;
 use super::{Broker, IssuedTicket, Usage};
 use crate::actor::Base;
@@ -32,6 +33,7 @@ pub struct View {
     memo: Arc<Memo>,
     two_margins: Span,
     holders: OrdMap<ActorId, Usage>,
+    quotas: Quotas,
     totals: OrdMap<Name, Calendar>,
     free: OrdMap<AccountId, Calendar>,
     index: Index,
@@ -108,6 +110,7 @@ impl Broker {
             memo: self.state.rounds.memo(),
             two_margins: self.base.two_margins(),
             holders: self.state.of_each.clone(),
+            quotas: self.state.quotas.clone(),
             totals: self.state.totals.clone(),
             free: self.state.ledger.levels().clone(),
             index: self.index.clone(),
@@ -186,6 +189,12 @@ impl View {
     /// What each service manager's requests take up.
     pub fn holders(&self) -> impl Iterator<Item = (ActorId, &Usage)> {
         self.holders.iter().map(|(&id, usage)| (id, usage))
+    }
+
+    /// The units that a service manager may have over a term beside what it has; `None` if there is no
+    /// limit. The core refuses a grant of more.
+    pub fn units_left(&self, holder: ActorId, term: Term) -> Option<u32> {
+        self.quotas.units_left(holder, term)
     }
 
     /// The earliest start of a term that the core would still cut for a request: the earliest that it
@@ -318,6 +327,7 @@ struct Plain {
     totals: OrdMap<Name, Calendar>,
     grants: Vec<Grant>,
     holders: Vec<(ActorId, Usage)>,
+    quotas: Quotas,
 }
 
 impl From<View> for Plain {
@@ -330,6 +340,7 @@ impl From<View> for Plain {
             sources: view.sources(),
             grants: view.grants().cloned().collect(),
             holders: view.holders.iter().map(|(&id, usage)| (id, *usage)).collect(),
+            quotas: view.quotas,
             memo: view.memo,
             totals: view.totals,
         }
@@ -357,6 +368,7 @@ impl From<Plain> for View {
             memo: plain.memo,
             two_margins: plain.two_margins,
             holders: plain.holders.into_iter().collect(),
+            quotas: plain.quotas,
             totals: plain.totals,
             free,
             index,

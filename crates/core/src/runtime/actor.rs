@@ -23,6 +23,8 @@ pub type Output = effect::Output<Fact>;
 pub enum Command {
     /// To a service manager.
     ServiceManager(service_manager::Command),
+    /// To a broker.
+    Broker(broker::Command),
     /// To a site authority.
     SiteAuthority(site_authority::Command),
 }
@@ -31,14 +33,21 @@ impl Command {
     fn of_service_manager(self) -> Option<service_manager::Command> {
         match self {
             Self::ServiceManager(command) => Some(command),
-            Self::SiteAuthority(_) => None,
+            Self::Broker(_) | Self::SiteAuthority(_) => None,
+        }
+    }
+
+    fn of_broker(self) -> Option<broker::Command> {
+        match self {
+            Self::Broker(command) => Some(command),
+            Self::ServiceManager(_) | Self::SiteAuthority(_) => None,
         }
     }
 
     fn of_site_authority(self) -> Option<site_authority::Command> {
         match self {
             Self::SiteAuthority(command) => Some(command),
-            Self::ServiceManager(_) => None,
+            Self::ServiceManager(_) | Self::Broker(_) => None,
         }
     }
 }
@@ -46,6 +55,12 @@ impl Command {
 impl From<service_manager::Command> for Command {
     fn from(command: service_manager::Command) -> Self {
         Self::ServiceManager(command)
+    }
+}
+
+impl From<broker::Command> for Command {
+    fn from(command: broker::Command) -> Self {
+        Self::Broker(command)
     }
 }
 
@@ -184,7 +199,7 @@ impl Actor for AnyActor {
                 .narrow(Command::of_service_manager, Decision::of_service_manager)
                 .map(|input| handle_as(&mut **actor, now, input, out)),
             Self::Broker(actor) => input
-                .narrow(|_| None, Decision::of_broker)
+                .narrow(Command::of_broker, Decision::of_broker)
                 .map(|input| handle_as(&mut **actor, now, input, out)),
             Self::SiteAuthority(actor) => input
                 .narrow(Command::of_site_authority, Decision::of_site_authority)

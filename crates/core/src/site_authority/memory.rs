@@ -13,7 +13,7 @@ use crate::model::property::Properties;
 use crate::site_authority::facts::Denial;
 use crate::ticket::Ticket;
 use crate::ticket::link::{LinkHash, SignedLink};
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Allowance, Refusal};
 
 /// How many bytes a site remembers for others at most. It only decides what is taken in: a site whose limits
 /// were changed comes back from the same journal.
@@ -55,8 +55,9 @@ impl Charges {
         for holder in holders(ticket) {
             let most =
                 if holder == broker { limits.tickets_of_broker } else { limits.tickets_of_holder };
-            if self.0.get(&holder).copied().unwrap_or(0) + more > most {
-                return Err(Refusal::Quota { holder, most });
+            let would = self.0.get(&holder).copied().unwrap_or(0) + more;
+            if would > most {
+                return Err(Refusal::Quota { holder, of: Allowance::Bytes, most, would });
             }
         }
         Ok(())

@@ -219,6 +219,11 @@ impl Ledger {
         self.entries.get(&hash).map(|entry| (entry.account, &entry.link))
     }
 
+    /// The entered links that are charged, each with the term it is charged for.
+    pub(crate) fn charged(&self) -> impl Iterator<Item = (&SignedLink, Term)> {
+        self.entries.values().filter_map(|entry| Some((&entry.link, entry.charged?)))
+    }
+
     /// Whether `child` can be entered under `parent`'s account; a link entered before always can.
     pub fn check(&self, parent: &SignedLink, child: &SignedLink) -> Result<(), Overdrawn> {
         if self.entries.contains_key(&child.hash()) {

@@ -120,17 +120,51 @@ pub enum Refusal {
         /// The end of that term as it was asked for.
         end: Time,
     },
-    /// What a site remembers for a holder has reached its limit.
-    #[error(
-        "the tickets of {holder} that are remembered take up the {most} bytes there are for them; \
-             ask again when some of them are over"
-    )]
+    /// The holder has what it may have.
+    #[error("{}", of.sentence(*.holder, *.most, *.would))]
     Quota {
-        /// Whose tickets, or parts of them, they are.
+        /// Whose quota.
         holder: ActorId,
-        /// How many bytes of them are remembered at most.
+        /// What is limited.
+        of: Allowance,
+        /// The most there may be of it.
         most: u64,
+        /// How much there would be of it.
+        would: u64,
     },
+}
+
+/// What a quota limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Allowance {
+    /// The bytes that a site remembers for a holder.
+    Bytes,
+    /// The units held at any one time.
+    Units,
+    /// The unit-hours granted in one period.
+    UnitHours,
+    /// The requests that wait for a decision.
+    OpenRequests,
+}
+
+impl Allowance {
+    fn sentence(self, holder: ActorId, most: u64, would: u64) -> String {
+        match self {
+            Self::Bytes => format!(
+                "the tickets of {holder} that are remembered take up the {most} bytes there are for \
+                 them; ask again when some of them are over"
+            ),
+            Self::Units => {
+                format!("a quota of {most} units: {holder} would hold {would} at a time")
+            }
+            Self::UnitHours => format!(
+                "a quota of {most} unit-hours: {holder} would have been granted {would} in this period"
+            ),
+            Self::OpenRequests => {
+                format!("a quota of {most} open requests: {holder} would have {would}")
+            }
+        }
+    }
 }
 
 /// What the asker can do about a refusal.

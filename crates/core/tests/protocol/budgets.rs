@@ -18,7 +18,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{MAX_CONSTRAINTS, SignedLink};
 use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::message::{MAX_ITEMS, MAX_TICKETS, Message, Sealed, Sequence, Subject};
-use tenure_core::wire::refusal::{Outlook, Refusal};
+use tenure_core::wire::refusal::{Allowance, Outlook, Refusal};
 
 use crate::common::world::{Scene, World};
 use crate::common::{
@@ -334,8 +334,12 @@ fn a_ticket_beyond_the_quota_is_refused_until_others_are_over() {
     for message in [close(&ticket), redeem(&ticket)] {
         let out = attacker.world.deliver(SITE, &letter(RIVAL, SITE, message));
         let Message::Refused { refusal, .. } = &out.replies[0].message else { panic!() };
-        let quota = Refusal::Quota { holder: id(RIVAL), most: LIMITS.tickets_of_holder };
-        assert_eq!((refusal, refusal.outlook()), (&quota, Outlook::Later));
+        let Refusal::Quota { holder, of: Allowance::Bytes, most, would } = refusal else {
+            panic!()
+        };
+        assert_eq!((*holder, *most), (id(RIVAL), LIMITS.tickets_of_holder));
+        assert!(would > most);
+        assert_eq!(refusal.outlook(), Outlook::Later);
         assert_eq!(out.replies[0].header.sequence.index, Sequence::VOLATILE);
     }
     attacker.world.advance(LONG + 11);

@@ -92,7 +92,7 @@ impl BrokerModel {
                 self.open -= usize::from(matches!(record.state, State::Open { .. }));
                 Ok(vec![change(me, id, from, NOTHING)])
             }
-            Fact::MapperAnswered(_) | Fact::Woken(_) => Ok(Vec::new()),
+            Fact::QuotaSet(_) | Fact::MapperAnswered(_) | Fact::Woken(_) => Ok(Vec::new()),
         }
     }
 

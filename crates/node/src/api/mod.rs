@@ -21,6 +21,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use tenure_core::broker::quota::Quota;
 use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
@@ -36,8 +37,8 @@ pub use proof::{EvidenceView, LinkView, TicketView};
 pub use server::AppState;
 pub(crate) use view::time;
 pub use view::{
-    ActorView, BrokerView, ClockStepView, DelegationView, LeaseUnitView, LeaseView, RefusalView,
-    RequestView, SiteView, SliceView, StatusView, UnitView,
+    ActorView, BrokerView, ClockStepView, DelegationView, LeaseUnitView, LeaseView, QuotaView,
+    RefusalView, RequestView, SiteView, SliceView, StatusView, UnitView,
 };
 pub use why::{BookingView, FactView, FaultView, Finding, PendingView, WhyView};
 
@@ -104,6 +105,20 @@ pub enum Request {
     Brokers {
         /// This one only.
         broker: Option<Name>,
+    },
+    /// The quotas of all brokers, or of one: a list of [`QuotaView`].
+    Quotas {
+        /// Of this broker only.
+        broker: Option<Name>,
+    },
+    /// A quota is set, or, without one, the configured one is in force again: a list of [`QuotaView`].
+    SetQuota {
+        /// The broker.
+        broker: Name,
+        /// The service manager; each without a quota of its own unless set.
+        manager: Option<Name>,
+        /// All that is limited.
+        quota: Option<Quota>,
     },
     /// A quarantined unit was put right: its [`SiteView`].
     Reset {

@@ -12,7 +12,7 @@ use tenure_core::runtime::AnyActor;
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::site_authority::Command as SiteCommand;
 
-use tenure_core::broker::Broker;
+use tenure_core::broker::{Broker, Command as BrokerCommand};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
@@ -314,6 +314,15 @@ impl AppState {
             }
             Request::Sites { site } => json(&self.sites(site.as_ref()).await?),
             Request::Brokers { broker } => json(&self.brokers(broker.as_ref()).await?),
+            Request::Quotas { broker } => json(&self.quotas(broker.as_ref()).await?),
+            Request::SetQuota { broker, manager, quota } => {
+                let handle = self.actor(Role::Broker, &broker)?;
+                let manager = manager.map(|name| self.actor(Role::ServiceManager, &name));
+                let whose = manager.transpose()?.map(|manager| manager.info().id);
+                let set = handle.command(BrokerCommand::SetQuota { whose, quota }).await;
+                set.map_err(|error| refused(&error))?;
+                json(&self.quotas(Some(&broker)).await?)
+            }
             Request::Reset { site, unit } => {
                 let handle = self.actor(Role::SiteAuthority, &site)?;
                 if let Some(view) = self.sites(Some(&site)).await?.first() {
@@ -396,6 +405,16 @@ impl AppState {
             brokers.extend(self.broker(handle, look).await?);
         }
         Ok(brokers)
+    }
+
+    async fn quotas(&self, broker: Option<&Name>) -> ApiResult<Vec<view::QuotaView>> {
+        let mut quotas = Vec::new();
+        for handle in self.chosen(Role::Broker, broker)? {
+            let (name, names, now) = (handle.info().name.clone(), self.names.clone(), self.now());
+            let look = move |broker: &Broker| view::quotas(&name, broker, &names, now);
+            quotas.extend(self.broker(handle, look).await?.unwrap_or_default());
+        }
+        Ok(quotas)
     }
 
     /// The ticket in a service manager's hands whose hash begins so.

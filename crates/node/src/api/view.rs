@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize};
+use tenure_config::EACH;
 use tenure_core::actor::Role;
 use tenure_core::broker::machine as broker;
-use tenure_core::broker::{Broker, HoldingSurvey, RequestSurvey, Wanted};
+use tenure_core::broker::quota::{Source, WEEK};
+use tenure_core::broker::{Broker, HoldingSurvey, QuotaSurvey, RequestSurvey, Wanted};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::SITE;
 use tenure_core::model::slice::LeaseId;
-use tenure_core::model::time::Time;
+use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::machine::{Extension, Outcome, State, UnitUse};
 use tenure_core::service_manager::{LeaseSurvey, ServiceManager};
 use tenure_core::site_authority::unit;
@@ -262,6 +264,34 @@ pub struct BrokerView {
     pub delegations: Vec<DelegationView>,
     /// The requests it remembers.
     pub requests: Vec<RequestView>,
+}
+
+/// The quota of a service manager at a broker, with what is used of it. What is not limited is not set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct QuotaView {
+    /// The broker.
+    pub broker: String,
+    /// The service manager; `each` stands for those without a quota of their own.
+    pub manager: String,
+    /// Who has set a quota for just this: `configuration` or `operator`.
+    pub by: Option<String>,
+    /// The units that it holds now.
+    pub units: u64,
+    /// The most that it may hold at a time.
+    pub most_units: Option<u32>,
+    /// The unit-hours granted to it in this period.
+    pub unit_hours: u64,
+    /// The most in one period.
+    pub most_unit_hours: Option<u32>,
+    /// How long a period is.
+    pub period: Option<Span>,
+    /// Its requests that wait for a decision.
+    pub open_requests: u32,
+    /// The most at a time.
+    pub most_open_requests: Option<u32>,
+    /// The most requests that are taken in a second.
+    pub most_requests_per_second: Option<u32>,
 }
 
 /// A request at a broker.
@@ -557,6 +587,27 @@ pub(super) fn broker(
         delegations,
         requests: actor.request_survey().map(|asked| request(&asked, names)).collect(),
     }
+}
+
+/// The quotas at a broker.
+pub(super) fn quotas(broker: &Name, actor: &Broker, names: &Names, now: Time) -> Vec<QuotaView> {
+    let view = |survey: QuotaSurvey| QuotaView {
+        broker: broker.to_string(),
+        manager: survey.whose.map_or_else(|| EACH.to_owned(), |guest| name(names, guest)),
+        by: survey.by.map(|by| match by {
+            Source::Configuration => "configuration".to_owned(),
+            Source::Operator => "operator".to_owned(),
+        }),
+        units: survey.units,
+        most_units: survey.quota.units,
+        unit_hours: survey.unit_hours,
+        most_unit_hours: survey.quota.unit_hours,
+        period: survey.quota.unit_hours.map(|_| survey.quota.period.unwrap_or(WEEK)),
+        open_requests: survey.open_requests,
+        most_open_requests: survey.quota.open_requests,
+        most_requests_per_second: survey.quota.requests_per_second,
+    };
+    actor.quotas(now).map(view).collect()
 }
 
 /// What an actor is for, in a word.

@@ -12,6 +12,7 @@ use erased_serde::Deserializer;
 use tenure_config::{ConfigError, PluginSpec};
 use tenure_core::actor::{Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
+use tenure_core::broker::quota::{Quota, Whose};
 use tenure_core::mapper::registry::{self, MapperError, Registry};
 use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::name::Name;
@@ -227,10 +228,12 @@ impl Config {
             }
             Role::Broker => {
                 let spec = self.brokers[name].mapper.clone();
+                let quotas = quotas(&self.brokers[name], keys);
                 let mapper = spec.clone();
                 let maker = move || {
                     let mapper = build(&mapper, Registry::broker)?;
-                    Ok(HostedActor::broker(Broker::new(setup.clone()), mapper))
+                    let actor = Broker::new(setup.clone()).with_quotas(quotas.clone());
+                    Ok(HostedActor::broker(actor, mapper))
                 };
                 (spec, Arc::new(maker))
             }
@@ -343,6 +346,15 @@ impl From<ConfigError> for AssemblyError {
 /// Which driver of whom.
 fn whose(driver: &PluginSpec, (role, actor): (Role, &Name)) -> String {
     format!("driver `{}` of the {role} `{actor}`", driver.name)
+}
+
+/// The configured quotas.
+fn quotas(broker: &super::Broker, keys: &ParticipantKeys) -> BTreeMap<Whose, Quota> {
+    let quota = |(name, &quota): (&Option<Name>, &Quota)| match name {
+        Some(name) => Some((Some(keys.id(name)?), quota)),
+        None => Some((None, quota)),
+    };
+    broker.quotas.iter().filter_map(quota).collect()
 }
 
 /// What a site has and delegates.

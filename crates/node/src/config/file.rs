@@ -5,6 +5,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use serde::Deserialize;
 use tenure_config::{RawPlugin, RawPlugins};
+use tenure_core::broker::quota::Quota;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use toml::Spanned;
@@ -45,6 +46,8 @@ pub(super) struct Site {
 #[serde(deny_unknown_fields)]
 pub(super) struct Broker {
     pub(super) mapper: Option<RawPlugin>,
+    #[serde(default)]
+    pub(super) quota: BTreeMap<Spanned<Name>, Quota>,
 }
 
 #[derive(Deserialize)]

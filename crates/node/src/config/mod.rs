@@ -13,8 +13,10 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use tenure_config::{
-    ConfigError, Override, Place, PluginSpec, RawPlugin, RawPlugins, Source, Sources, suggestion,
+    ConfigError, Override, Place, PluginSpec, RawPlugin, RawPlugins, Source, Sources, by_actor,
+    suggestion,
 };
+use tenure_core::broker::quota::Quota;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Attributes, SITE};
 use tenure_core::model::time::Span;
@@ -79,6 +81,8 @@ pub struct Site {
 pub struct Broker {
     /// Chooses which requests are met, and from which site.
     pub mapper: PluginSpec,
+    /// The quota of each service manager that has one of its own, and (`None`) of the others.
+    pub quotas: BTreeMap<Option<Name>, Quota>,
 }
 
 /// A service manager.
@@ -169,7 +173,9 @@ impl Check<'_> {
         };
         for (name, broker) in file.broker {
             let mapper = self.plugin(broker.mapper, PluginSpec::new("fcfs", &[]), "mapper")?;
-            config.brokers.insert(name.into_inner(), Broker { mapper });
+            let managers = file.service_manager.keys().map(Spanned::get_ref);
+            let quotas = by_actor(broker.quota, "service manager", managers, self.sources)?;
+            config.brokers.insert(name.into_inner(), Broker { mapper, quotas });
         }
         for (name, site) in file.site {
             let site = self.site(site, &config.brokers, margin)?;

@@ -5,6 +5,7 @@
 //! redeemed and measurements wait until the disk has room for a reserve again.
 
 use actix::{AsyncContext as _, Context};
+use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::runtime::{Command, Input};
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::site_authority::Command as SiteCommand;
@@ -37,6 +38,7 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 GuestCommand::Ask(_) | GuestCommand::Extend { .. } => true,
                 GuestCommand::Close { .. } => false,
             },
+            Command::Broker(BrokerCommand::SetQuota { .. }) => false,
             Command::SiteAuthority(command) => match command {
                 SiteCommand::Reset { .. }
                 | SiteCommand::Stock { .. }

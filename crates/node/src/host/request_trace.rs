@@ -98,6 +98,7 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         F::RequestForgotten(fact) => Some(fact.request),
         F::DelegationTaken(_)
         | F::DelegationEnded(_)
+        | F::QuotaSet(_)
         | F::ReceiptTaken(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => None,

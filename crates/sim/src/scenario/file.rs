@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tenure_config::RawPlugin;
+use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
@@ -72,6 +73,8 @@ pub(super) struct Site {
 pub(super) struct Broker {
     pub(super) mapper: Option<RawPlugin>,
     pub(super) mapper_delay: Option<Spanned<Span>>,
+    #[serde(default)]
+    pub(super) quota: BTreeMap<Spanned<Name>, Quota>,
 }
 
 #[derive(Deserialize)]

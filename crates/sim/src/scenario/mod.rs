@@ -14,6 +14,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_config::{ConfigError, Override, PluginSpec, Source};
+use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::Attributes;
@@ -111,6 +112,8 @@ pub struct Broker {
     pub mapper: PluginSpec,
     /// How long the mapper takes to decide.
     pub mapper_delay: Span,
+    /// The quota of each service manager that has one of its own, and (`None`) of the others.
+    pub quotas: BTreeMap<Option<Name>, Quota>,
 }
 
 /// A service manager: asks for units as its workload goes up and down.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use tenure_config::{ConfigError, PluginSpec, RawPlugin, Sources, suggestion};
+use tenure_config::{ConfigError, PluginSpec, RawPlugin, Sources, by_actor, suggestion};
 use tenure_core::actor::Role;
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
@@ -39,7 +39,7 @@ pub(super) fn resolve(file: file::File, sources: &Sources<'_>) -> Checked<Scenar
     }
     let margin = check.margin(file.margin, &file.term)?;
     check.names(&file.site, &file.broker, &file.service_manager)?;
-    let brokers = check.brokers(file.broker)?;
+    let brokers = check.brokers(file.broker, &file.service_manager)?;
     let units = check.units(&file.capacity, &file.site)?;
     let delegation = horizon.plus(term.times(2)).plus(Span::DAY);
     let mut sites = BTreeMap::new();
@@ -210,13 +210,19 @@ impl Check<'_> {
         Ok(units.map(Option::unwrap_or_default).collect())
     }
 
-    fn brokers(&self, brokers: file::Actors<file::Broker>) -> Checked<BTreeMap<Name, Broker>> {
+    fn brokers(
+        &self,
+        brokers: file::Actors<file::Broker>,
+        managers: &file::Actors<file::ServiceManager>,
+    ) -> Checked<BTreeMap<Name, Broker>> {
         let default = || PluginSpec::new("fcfs", &[("placement", "even")]);
         let mut resolved = BTreeMap::new();
         for (name, broker) in brokers {
             let mapper = self.mapper(broker.mapper, default())?;
             let mapper_delay = self.mapper_delay(broker.mapper_delay.as_ref())?;
-            resolved.insert(name.into_inner(), Broker { mapper, mapper_delay });
+            let managers = managers.keys().map(Spanned::get_ref);
+            let quotas = by_actor(broker.quota, "service manager", managers, self.sources)?;
+            resolved.insert(name.into_inner(), Broker { mapper, mapper_delay, quotas });
         }
         Ok(resolved)
     }

@@ -30,6 +30,8 @@ pub(super) enum Act {
     Restart,
     /// A site gets more units.
     Stock,
+    /// An operator sets a guest's quota at a broker, or takes it back.
+    Quota,
     /// A burst of visits begins.
     BurstBegins,
     /// It ends, and is to be forgotten within the bound.
@@ -94,7 +96,11 @@ impl World {
                 plan.extend((0..12).map(|_| (sampler.time(heal, until), Act::Strike(family))));
             }
         }
-        let others = [(Act::Restart, sampler.count(2, 12)), (Act::Stock, sampler.count(0, 2))];
+        let others = [
+            (Act::Restart, sampler.count(2, 12)),
+            (Act::Stock, sampler.count(0, 2)),
+            (Act::Quota, if self.setting.burst.is_some() { 0 } else { sampler.count(0, 4) }),
+        ];
         for (act, count) in others {
             for _ in 0..count {
                 plan.push((sampler.time(Time::ZERO, heal), act.clone()));
@@ -129,6 +135,7 @@ impl World {
                 let command = SiteCommand::Stock { resource, units: NonZeroU32::MIN };
                 self.hand_in(who, Input::Command(command.into()))
             }
+            Act::Quota => self.set_quota(),
             Act::BurstBegins => {
                 self.watch.auditor.burst_begins();
                 Ok(())

@@ -121,6 +121,7 @@ fn broker(fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'static str)>
         }
         F::DelegationTaken(_)
         | F::DelegationEnded(_)
+        | F::QuotaSet(_)
         | F::RequestForgotten(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => return Vec::new(),

@@ -3,6 +3,8 @@
 use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
+use tenure_core::broker::Command as BrokerCommand;
+use tenure_core::broker::quota::Quota;
 use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::{Entry, Fact, Input};
 use tenure_core::service_manager::Command as GuestCommand;
@@ -119,6 +121,27 @@ impl World {
             requirements,
             extends: None,
         }
+    }
+
+    /// An operator limits what one guest, or each, may have of a broker; or takes that back.
+    pub(super) fn set_quota(&mut self) -> Result<(), Violation> {
+        let (brokers, guests) = (self.of_role(Role::Broker), self.of_role(Role::ServiceManager));
+        let sampler = &mut self.users;
+        let (Some(&broker), guest) = (sampler.pick(&brokers), sampler.pick(&guests).copied())
+        else {
+            return Ok(());
+        };
+        let guest = guest.filter(|_| sampler.percent(80));
+        let quota = sampler.percent(75).then(|| Quota {
+            units: sampler.percent(60).then(|| sampler.count(1, 6)),
+            unit_hours: sampler.percent(30).then(|| sampler.count(1, 20)),
+            period: sampler.percent(50).then(|| self.setting.term.times(4)),
+            open_requests: sampler.percent(30).then(|| sampler.count(1, 3)),
+            requests_per_second: sampler.percent(30).then(|| sampler.count(1, 3)),
+        });
+        let whose = guest.map(|guest| self.participants[guest].id);
+        let command = BrokerCommand::SetQuota { whose, quota };
+        self.hand_in(broker, Input::Command(command.into()))
     }
 
     /// Reactions of the outside to facts: guests make requests, operators repair.
