@@ -2,6 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use tenure_core::broker::Command as BrokerCommand;
+use tenure_core::broker::quota::Quota;
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::effect::{Effect, EffectId};
 use tenure_core::actor::fact::BadFact;
@@ -16,7 +18,7 @@ use tenure_core::wire::message::Sealed;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
-    BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, ask_for, cut, letter, redeem, term, units,
+    BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, ask_for, cut, id, letter, redeem, term, units,
 };
 
 const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
@@ -40,7 +42,7 @@ type Act = fn(&mut World);
 
 /// A life with everything in it: leases early, elastic, refused, extended, closed, credited; messages
 /// lost, drivers slow, mappers slow, a unit quarantined and reset.
-const LIFE: [Act; 27] = [
+const LIFE: [Act; 28] = [
     |w| _ = w.ask(GUEST, ask_for(2, 0, HOUR)),
     |w| {
         w.driver = unit_5_burns;
@@ -74,6 +76,10 @@ const LIFE: [Act; 27] = [
         w.run();
     },
     |w| w.command(SITE, SiteCommand::Reset { unit: UnitId(5) }),
+    |w| {
+        let quota = Some(Quota { units: Some(6), ..Quota::default() });
+        w.command(BROKER, BrokerCommand::SetQuota { whose: Some(id(RIVAL)), quota });
+    },
     |w| {
         w.undecided.extend([SITE, BROKER]);
         w.ask(RIVAL, ask_for(2, 600, HOUR));
