@@ -28,6 +28,7 @@ use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::{AnyActor, Entry};
 use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::facts as sm;
+use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
 use tenure_core::site_authority::{Plan, SiteAuthority};
 use tenure_core::ticket::Ticket;
@@ -313,6 +314,8 @@ fn leases(count: u64) -> Vec<Entry> {
             slice: Name::literal("main"),
             request,
             configuration: Properties::default(),
+            handling: Handling::default(),
+            grows: None,
             reason: "a request".to_owned(),
         };
         let joined = sm::Joined { lease, unit: unit.unit, error: None };

@@ -159,6 +159,7 @@ fn tickets_in(fact: &Fact) -> Vec<&Ticket> {
         Fact::Broker(broker::Fact::TicketsCut(fact)) => all(&fact.tickets),
         Fact::ServiceManager(service_manager::Fact::Granted(fact)) => all(&fact.tickets),
         Fact::ServiceManager(service_manager::Fact::UnwantedGranted(fact)) => all(&fact.tickets),
+        Fact::ServiceManager(service_manager::Fact::TicketTaken(fact)) => vec![&fact.ticket],
         Fact::ServiceManager(service_manager::Fact::ExtensionGranted(fact)) => vec![&fact.ticket],
         Fact::SiteAuthority(_) | Fact::Broker(_) | Fact::ServiceManager(_) => Vec::new(),
     }

@@ -52,12 +52,16 @@ fn difference(
     guest: ActorId,
     lease: &GuestLease,
 ) -> Option<&'static str> {
-    let (broker, request, _) = model.guests.get(&guest)?.requests.get(&lease.number)?;
+    let asked = model.guests.get(&guest)?.requests.get(&lease.number);
     let site = lease.first.as_ref().map(|ticket| ticket.site());
-    if !model.participants.honest(*broker) || site.is_some_and(|site| !model.participants.honest(site)) {
+    let dishonest = |actor| !model.participants.honest(actor);
+    let asked_of = asked.map(|(broker, ..)| *broker);
+    if asked_of.is_some_and(dishonest) || site.is_some_and(dishonest) {
         return None;
     }
-    let record = model.brokers.get(broker).and_then(|broker| broker.requests.get(&request.id));
+    let record = asked.and_then(|(broker, request, _)| {
+        model.brokers.get(broker)?.requests.get(&request.id)
+    });
     let sold = record.map(|record| &record.state);
     let at_site = at_site(model, lease);
     let state = match lease.standing() {
@@ -69,6 +73,7 @@ fn difference(
         Standing::Lease(state) => state,
     };
     match state {
+        AtGuest::Ticketed { .. } => None,
         AtGuest::Redeeming { .. } => {
             let held = at_site.is_some_and(|l| !matches!(l.state, AtSite::Closed { .. }));
             (!held).then_some("its site does not hold it")
@@ -103,6 +108,9 @@ fn difference(
 fn is_credited(model: &Model, lease: &GuestLease) -> bool {
     let receipts = at_site(model, lease).map_or(&[][..], |lease| &lease.receipts);
     receipts.iter().all(|receipt| {
+        if let Some(guest) = model.guests.get(&receipt.what.issuer) {
+            return guest.has_credited(receipt.what.link);
+        }
         let broker = model.brokers.get(&receipt.what.issuer);
         broker.is_none_or(|broker| {
             let cut = broker.cut.get(&receipt.what.link);

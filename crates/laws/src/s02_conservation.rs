@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::model::calendar::Calendar;
 use tenure_core::broker::facts as broker;
+use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::model::identity::ActorId;
 use tenure_core::site_authority::machine::CloseReason;
@@ -19,12 +20,12 @@ pub(super) const LAW: Law = Law {
     id: "S2",
     name: "conservation",
     statement: "At every instant, as far back as a term may start, the children of a ticket that \
-                were not given back do not exceed it: those an honest broker issues, and those \
-                an honest site accepts. A used ticket counts as its own child. A site delegates \
+                were not given back do not exceed it: those an honest broker issues or an honest \
+                holder hands on, and those an honest site accepts. A used ticket counts as its own child. A site delegates \
                 no more than its stock. A delegation ends only when no ticket under it can run \
                 any more. Each ticket has one receipt, for all that is left of it.",
     source: "linear resource, no over-subscription; Shirako S10, S14",
-    on: "facts of brokers and sites",
+    on: "facts",
 };
 
 #[derive(Default)]
@@ -106,6 +107,25 @@ impl Check for Checker {
                     }
                 }
             }
+            _ => Ok(()),
+        }
+    }
+
+    fn guest(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &service_manager::Fact,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        use service_manager::Fact;
+        match fact {
+            Fact::TicketsSplit(fact) => {
+                let guest = scene.model.guests.get(&scene.actor);
+                let lease = guest.and_then(|guest| guest.leases.get(&fact.lease));
+                let Some(ticket) = lease.and_then(|lease| lease.first.clone()) else { return Ok(()) };
+                fact.links.iter().try_for_each(|link| self.take(scene, ticket.bottom(), link, tally))
+            }
+            Fact::ReceiptTaken(fact) => self.credited(scene, &fact.receipt, tally),
             _ => Ok(()),
         }
     }

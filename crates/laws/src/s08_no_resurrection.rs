@@ -202,6 +202,8 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
     let first = |number| LeaseId { number, part: 0 };
     Some(match fact {
         Fact::ExtensionAsked(fact) => fact.lease,
+        Fact::RedeemBegun(fact) => fact.lease,
+        Fact::TicketsSplit(fact) => fact.lease,
         Fact::Granted(fact) => first(fact.number),
         Fact::UnwantedGranted(fact) => first(fact.number),
         Fact::AskRefused(fact) => first(fact.number),
@@ -219,8 +221,13 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::Credited(fact) => fact.lease,
         Fact::TermOver(fact) => fact.lease,
         Fact::LeaseForgotten(fact) => fact.lease,
-        Fact::Asked(_) | Fact::SignalObserved(_) | Fact::MapperAnswered(_) | Fact::Woken(_) => {
-            return None;
-        }
+        Fact::Asked(_)
+        | Fact::TicketTaken(_)
+        | Fact::ReceiptTaken(_)
+        | Fact::GroupWhole(_)
+        | Fact::GroupBroken(_)
+        | Fact::SignalObserved(_)
+        | Fact::MapperAnswered(_)
+        | Fact::Woken(_) => return None,
     })
 }

@@ -91,6 +91,11 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         Message::Delegate { .. } | Message::Leased { .. } | Message::Closed { .. } => {
             model.sites.get(&from).is_some_and(|site| site_says(site, to, message, binding))
         }
+        Message::Credited { tickets } if model.guests.contains_key(&from) => {
+            let guest = model.guests.get(&from);
+            let credited = |part: &LinkHash| guest.is_some_and(|guest| guest.has_credited(*part));
+            !binding || tickets.iter().all(credited)
+        }
         Message::Delegated { .. } | Message::Granted { .. } | Message::Credited { .. } => {
             model.brokers.get(&from).is_some_and(|broker| broker_says(broker, to, message, binding))
         }

@@ -5,6 +5,7 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
+use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::Item;
 use tenure_tests::mutants::Mutant;
@@ -58,6 +59,8 @@ pub(crate) struct PlannedRequest {
     pub(crate) window: (i64, i64),
     pub(crate) length: i64,
     pub(crate) answer_by: i64,
+    /// Whether the ticket is kept.
+    pub(crate) keep: bool,
 }
 
 /// How often the rare things happen in one run.
@@ -65,6 +68,8 @@ pub(crate) struct PlannedRequest {
 pub(crate) struct Budget {
     pub(crate) extends: u8,
     pub(crate) closes: u8,
+    /// Tickets that were kept and are redeemed.
+    pub(crate) redeems: u8,
     pub(crate) crashes: u8,
     /// Drivers' failures.
     pub(crate) failures: u8,
@@ -74,7 +79,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) const NONE: Self =
-        Self { extends: 0, closes: 0, crashes: 0, failures: 0, resets: 0 };
+        Self { extends: 0, closes: 0, redeems: 0, crashes: 0, failures: 0, resets: 0 };
 }
 
 /// The broker's mapper.
@@ -130,6 +135,7 @@ impl PlannedRequest {
             properties: Properties::default(),
             configuration: Properties::default(),
             reason: String::new(),
+            handling: Handling { keep_tickets: self.keep, ..Handling::default() },
         }
     }
 }
@@ -169,6 +175,7 @@ pub(crate) fn planned(who: usize, start: i64) -> PlannedRequest {
         window: (start, start),
         length: 3,
         answer_by: start + 1,
+        keep: false,
     }
 }
 
@@ -224,6 +231,14 @@ fn lives() -> Vec<Case> {
             ends: vec![End::SoldAgain],
             ..Case::default()
         },
+        Case {
+            name: "kept ticket",
+            text: "a ticket that is kept, redeemed or given back at any moment",
+            requests: vec![PlannedRequest { keep: true, ..planned(GUEST, 11) }],
+            budget: Budget { closes: 1, redeems: 1, ..Budget::NONE },
+            from: 10,
+            ..alone()
+        },
     ]
 }
 
@@ -252,6 +267,15 @@ fn troubles() -> Vec<Case> {
             text: "a request for units of two types: two leases of one guest",
             stock: vec![(1, 1), (1, 1)],
             requests: vec![PlannedRequest { items: vec![(1, 1), (1, 1)], ..planned(GUEST, 11) }],
+            ..alone()
+        },
+        Case {
+            name: "group",
+            text: "the same with a failure of a driver, which costs both leases",
+            stock: vec![(1, 1), (1, 1)],
+            requests: vec![PlannedRequest { items: vec![(1, 1), (1, 1)], ..planned(GUEST, 11) }],
+            until: 13,
+            budget: Budget { failures: 1, ..Budget::NONE },
             ..alone()
         },
         Case {

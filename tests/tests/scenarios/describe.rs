@@ -5,6 +5,7 @@ use tenure_core::driver::Call;
 use tenure_core::model::identity::ActorId;
 use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::group::Why;
 use tenure_core::service_manager::machine::AfterLeave;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::facts::Denial;
@@ -43,6 +44,28 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
             format!("lease {}, {}", fact.number, refusal(names, &fact.refusal))
         }
         Fact::GaveUp(fact) => format!("lease {}", fact.number),
+        Fact::TicketTaken(fact) => {
+            let (lease, ticket) = (names.lease(fact.lease), names.ticket_in_full(&fact.ticket));
+            format!("lease {lease} on {ticket}{}", if fact.keep { ", to be kept" } else { "" })
+        }
+        Fact::RedeemBegun(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::TicketsSplit(fact) => {
+            let parts = fact
+                .links
+                .iter()
+                .map(|link| format!("{} to {}", names.part(link), names.actor(link.holder)));
+            let parts: Vec<_> = parts.collect();
+            format!("lease {}, {}", names.lease(fact.lease), parts.join(", "))
+        }
+        Fact::ReceiptTaken(fact) => names.receipt(&fact.receipt),
+        Fact::GroupWhole(fact) => format!("group {}", fact.group),
+        Fact::GroupBroken(fact) => {
+            let why = match fact.why {
+                Why::Lost(lease) => format!("lease {} is lost", names.lease(lease)),
+                Why::Late(lease) => format!("lease {} has no units in time", names.lease(lease)),
+            };
+            format!("group {}, {why}", fact.group)
+        }
         Fact::Leased(fact) => {
             let (term, units) = (names::term(fact.term), leased_units(&fact.units));
             format!("lease {} over {term}, {units}", names.lease(fact.lease))

@@ -112,6 +112,34 @@ pub fn alter(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     Ok(())
 }
 
+/// A guest hands on a part of a ticket, past its own ledger.
+pub fn split(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = guest(world, args)?;
+    let parent = world.names.find(&args.next("the ticket")?)?.clone();
+    let units = args.number("the number of units")?;
+    let holder = world.id(guest(world, args)?);
+    let start = args.time_option("from")?.unwrap_or(world.now);
+    let duration = args.span_option("for")?.ok_or("for= is missing")?;
+    let above = parent.bottom();
+    let link = Link {
+        parent: Some(above.hash()),
+        issuer: world.id(who),
+        holder,
+        resource: above.resource.clone(),
+        units,
+        term: Term::lasting(start, duration).map_err(|bad| bad.to_string())?,
+        constraints: above.constraints.clone(),
+        delegation: None,
+        extends: None,
+        serial: world.next_forgery(),
+    };
+    let ticket = parent.with(SignedLink::sign(link, &world.participants[who].signer));
+    let (label, right) = (world.names.forged(&ticket), names::right(ticket.bottom()));
+    let (from, holder) = (world.names.ticket(&parent), world.names.actor(holder));
+    world.say("somebody", &format!("hands {label} on out of {from}, to {holder}: {right}"));
+    Ok(())
+}
+
 /// A guest shows a ticket that it may not show.
 pub fn redeem(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, ticket, site) = shown(world, args)?;

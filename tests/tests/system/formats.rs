@@ -17,6 +17,7 @@ use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as sm;
+use tenure_core::service_manager::group::{Handling, Why};
 use tenure_core::service_manager::machine::AfterLeave;
 use tenure_core::site_authority::facts as site;
 use tenure_core::site_authority::machine::CloseReason;
@@ -134,12 +135,27 @@ fn service_manager_facts(p: &Parts) -> Vec<sm::Fact> {
             slice: Name::literal("main"),
             request: p.request.clone(),
             configuration: p.properties.clone(),
+            handling: Handling { bundle: true, ..Handling::default() },
+            grows: Some(LEASE),
             reason: reason(),
         }
         .into(),
         sm::Granted { number: 7, tickets: tickets() }.into(),
         sm::AskRefused { number: 7, refusal: refusal.clone() }.into(),
         sm::GaveUp { number: 7 }.into(),
+        sm::TicketTaken {
+            lease: LEASE,
+            ticket: p.ticket.clone(),
+            slice: Name::literal("main"),
+            configuration: p.properties.clone(),
+            keep: true,
+        }
+        .into(),
+        sm::RedeemBegun { lease: LEASE }.into(),
+        sm::TicketsSplit { lease: LEASE, links: vec![p.ticket.bottom().clone()] }.into(),
+        sm::ReceiptTaken { receipt: p.receipt.clone() }.into(),
+        sm::GroupWhole { group: 7 }.into(),
+        sm::GroupBroken { group: 7, why: Why::Late(LEASE) }.into(),
         sm::Leased { lease: LEASE, term: p.term, units: vec![unit] }.into(),
         sm::RedeemRefused { lease: LEASE, refusal: Refusal::Forbidden }.into(),
         sm::Joined { lease: LEASE, unit: UNIT, error: None }.into(),

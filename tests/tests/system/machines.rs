@@ -11,7 +11,7 @@ use tenure_core::model::identity::{Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
-use tenure_core::model::slice::RequestId;
+use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::machine as service_manager;
 use tenure_core::service_manager::request as service_manager_request;
@@ -181,7 +181,10 @@ fn service_manager_table() -> Table {
     let leave = |state: State, then| step(state, Event::LeaveBegun(then));
     let closing = step(redeeming.clone(), Event::CloseBegun);
     let crediting = step(closing.clone(), Event::SiteClosed(vec![s.receipt.clone()]));
+    let kept = State::Ticketed { ticket: s.ticket.clone(), split: false };
     let states: Vec<State> = vec![
+        kept.clone(),
+        step(kept, Event::Split),
         redeeming,
         two.clone(),
         one.clone(),
@@ -201,6 +204,8 @@ fn service_manager_table() -> Table {
         step(crediting, Event::Credited),
     ];
     let events = vec![
+        Event::RedeemBegun,
+        Event::Split,
         Event::Refused(Refusal::Forbidden),
         Event::Leased(s.term, vec![unit(0)]),
         Event::Joined(UnitId(0), true),
@@ -218,11 +223,28 @@ fn service_manager_table() -> Table {
         Event::Credited,
         Event::TermOver,
     ];
-    let births = &["Redeeming", "Closing"];
+    let births = &["Ticketed", "Redeeming", "Closing"];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
     let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
     Table::of("service manager", births, &states, &events, |s, e| {
         s.clone().next(e.clone()).ok().map(|next| next.word())
+    })
+}
+
+fn group_table() -> Table {
+    use tenure_core::service_manager::group::{Event, State, Why};
+    let broke = || Event::Broke(Why::Lost(LeaseId { number: 1, part: 0 }));
+    let states = vec![
+        State::Assembling,
+        State::Whole,
+        State::Assembling.next(broke()).unwrap(),
+        State::Over,
+    ];
+    let events = vec![Event::Complete, broke(), Event::Ended];
+    let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
+    let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
+    Table::of("service manager group", &["Assembling", "Whole"], &states, &events, |s, e| {
+        s.next(*e).ok().map(|next| next.word())
     })
 }
 
@@ -330,8 +352,15 @@ fn unit_table() -> Table {
     })
 }
 
-fn tables() -> [Table; 5] {
-    [service_manager_table(), request_table(), broker_table(), site_authority_table(), unit_table()]
+fn tables() -> [Table; 6] {
+    [
+        service_manager_table(),
+        request_table(),
+        group_table(),
+        broker_table(),
+        site_authority_table(),
+        unit_table(),
+    ]
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn leases_of_guest(actor: &ServiceManager, all: bool) -> Listing {
                     ([Value::Null, Value::Null], None)
                 }
             },
-            Some(guest::State::Redeeming { ticket }) => {
+            Some(guest::State::Ticketed { ticket, .. } | guest::State::Redeeming { ticket }) => {
                 (of_ticket(ticket), Some(ticket.bottom().term))
             }
             Some(

@@ -65,6 +65,14 @@ impl Subjects {
             Fact::AskRefused(fact) => self.request(fact.number),
             Fact::GaveUp(fact) => self.request(fact.number),
             Fact::UnwantedGranted(fact) => self.request(fact.number),
+            Fact::TicketTaken(fact) => {
+                self.slices.insert(fact.lease.number, fact.slice.clone());
+                self.lease(fact.lease)
+            }
+            Fact::RedeemBegun(fact) => self.lease(fact.lease),
+            Fact::TicketsSplit(fact) => self.lease(fact.lease),
+            Fact::GroupWhole(fact) => self.request(fact.group),
+            Fact::GroupBroken(fact) => self.request(fact.group),
             Fact::Leased(fact) => self.lease(fact.lease),
             Fact::RedeemRefused(fact) => self.lease(fact.lease),
             Fact::Joined(fact) => self.lease(fact.lease),

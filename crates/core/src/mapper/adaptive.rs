@@ -11,6 +11,7 @@ use crate::model::property::Properties;
 use crate::model::resource::Constraints;
 use crate::model::slice::LeaseId;
 use crate::model::time::{Span, Term, Time};
+use crate::service_manager::group::Handling;
 use crate::service_manager::mapper::{Ask, Decision, Extend, ServiceManagerMapper, View};
 use crate::wire::message::{Item, MAX_ITEMS, MAX_UNITS};
 
@@ -93,6 +94,7 @@ impl Adaptive {
             properties: self.properties.clone(),
             configuration: self.configuration.clone(),
             reason: format!("{needed} needed, {held} held"),
+            handling: Handling::default(),
         })
     }
 

@@ -12,6 +12,7 @@ use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::resource::Expr;
 use crate::model::time::{Span, Time};
+use crate::service_manager::group::Handling;
 use crate::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
 use crate::wire::message::Item;
 
@@ -148,6 +149,7 @@ impl Listed {
             properties: self.properties.clone(),
             configuration: self.configuration.clone(),
             reason: "listed".to_owned(),
+            handling: Handling::default(),
         }
     }
 }

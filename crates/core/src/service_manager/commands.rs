@@ -1,18 +1,21 @@
 //! What a service manager does for its user and its mapper: ask, extend, close.
 
+use std::num::NonZeroU32;
+
 use super::{ServiceManager, Standing, request};
 use crate::actor::effect::Problem;
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, Role};
 use crate::model::identity::ActorId;
 use crate::model::property::Properties;
-use crate::model::resource::Constraints;
+use crate::model::resource::{Constraints, Expr};
 use crate::model::slice::{LeaseId, RequestId};
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{
     Asked, CloseBegun, ExtensionAsked, GaveUp, LeaveBegun, MapperAnswered,
 };
+use crate::service_manager::group::Handling;
 use crate::service_manager::machine::{AfterLeave, Extension, State};
 use crate::service_manager::mapper::{Ask, Decision, Extend};
 use crate::service_manager::{Command, Output};
@@ -23,10 +26,18 @@ use crate::wire::message::{Item, MAX_CONFIGURATION, MAX_ITEMS, MAX_TICKETS, MAX_
 impl ServiceManager {
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
         let done = match command {
-            Command::Ask(ask) => self.ask(now, ask, out),
+            Command::Ask(ask) => self.ask(now, ask, None, out),
             Command::Extend { lease, duration } => {
                 let reason = "the user asked for it".to_owned();
                 self.extend(now, Extend { lease, duration, reason }, out)
+            }
+            Command::Grow { lease, units, requirements } => {
+                self.grow(now, lease, (units, requirements), out)
+            }
+            Command::Redeem { lease } => self.redeem_kept(now, lease, out),
+            Command::Split { lease, parts } => self.split(now, lease, parts, out),
+            Command::Take { ticket, slice, configuration, keep } => {
+                self.take(now, ticket, (slice, configuration, keep), out)
             }
             Command::Close { lease } => self.close(now, lease, out),
         };
@@ -47,7 +58,7 @@ impl ServiceManager {
             done.push(self.close(now, lease, out));
         }
         for ask in decision.asks {
-            done.push(self.ask(now, ask, out));
+            done.push(self.ask(now, ask, None, out));
         }
         let bad = done.into_iter().filter_map(Result::err);
         out.problems.extend(bad.map(Problem::BadChoice));
@@ -56,7 +67,13 @@ impl ServiceManager {
         self.emit(now, MapperAnswered { round: decision.round, memo, wake }, out);
     }
 
-    fn ask(&mut self, now: Time, ask: Ask, out: &mut Output) -> Result<(), String> {
+    fn ask(
+        &mut self,
+        now: Time,
+        ask: Ask,
+        grows: Option<LeaseId>,
+        out: &mut Output,
+    ) -> Result<(), String> {
         self.state.last_number += u64::from(mutant!(NumberOutsideJournal));
         let broker = self.broker(ask.broker)?;
         if ask.items.is_empty() || ask.items.len() > MAX_ITEMS {
@@ -95,10 +112,55 @@ impl ServiceManager {
             answer_by: ask.answer_by,
             properties: ask.properties,
         };
-        let (slice, configuration) = (ask.slice, ask.configuration);
+        let Ask { slice, configuration, handling, .. } = ask;
         let reason = truncate_text(&ask.reason);
-        self.emit(now, Asked { broker, slice, request, configuration, reason }, out);
+        let asked = Asked { broker, slice, request, configuration, handling, grows, reason };
+        self.emit(now, asked, out);
         Ok(())
+    }
+
+    /// Asks for further units of the same type at the same site, from now to the end of the lease.
+    fn grow(
+        &mut self,
+        now: Time,
+        lease: LeaseId,
+        (units, mut requirements): (NonZeroU32, Constraints),
+        out: &mut Output,
+    ) -> Result<(), String> {
+        let standing = self.standing(lease).ok_or_else(|| format!("there is no lease {lease}"))?;
+        let Standing::Lease(State::Joining { held } | State::Active { held }) = standing else {
+            return Err(format!("lease {lease} is {}, it cannot grow", standing.word()));
+        };
+        let newest = held.tickets.last().ok_or("a lease without a ticket")?;
+        let site = newest.site();
+        let site =
+            self.base.peer_name(site).ok_or_else(|| format!("site {site} has no name here"))?;
+        let at_site = Expr::parse_condition(&format!("site = \"{site}\""));
+        requirements.extend(Some(at_site.map_err(|error| error.to_string())?));
+        let (broker, end) = (newest.bottom().issuer, held.term.end());
+        let duration = end.since(now);
+        let record = self.state.leases.get(&lease).ok_or("a lease without a record")?;
+        let item = Item {
+            resource: record.resource.clone(),
+            units,
+            min_units: units,
+            requirements,
+            extends: None,
+        };
+        let ask = Ask {
+            broker: Some(broker),
+            slice: record.slice.clone(),
+            items: vec![item],
+            earliest: now,
+            latest: now,
+            duration,
+            answer_by: end.minus(self.base.two_margins()),
+            properties: Properties::default(),
+            configuration: record.configuration.clone(),
+            handling: Handling::default(),
+            reason: format!("lease {lease} grows"),
+        };
+        self.ask(now, ask, Some(lease), out)
     }
 
     fn broker(&self, named: Option<ActorId>) -> Result<ActorId, String> {
@@ -157,7 +219,12 @@ impl ServiceManager {
     }
 
     /// Gives a lease back, or a request up, from wherever it is in its life.
-    fn close(&mut self, now: Time, lease: LeaseId, out: &mut Output) -> Result<(), String> {
+    pub(super) fn close(
+        &mut self,
+        now: Time,
+        lease: LeaseId,
+        out: &mut Output,
+    ) -> Result<(), String> {
         let standing = self.standing(lease).ok_or_else(|| format!("there is no lease {lease}"))?;
         if standing.is_over() {
             return Err(format!("lease {lease} is over"));
@@ -171,7 +238,12 @@ impl ServiceManager {
             Standing::Lease(state) => state,
         };
         match state {
-            State::Redeeming { .. } => self.emit(now, CloseBegun { lease }, out),
+            State::Ticketed { split: true, .. } => {
+                return Err(format!("parts of the ticket of lease {lease} were handed on"));
+            }
+            State::Ticketed { .. } | State::Redeeming { .. } => {
+                self.emit(now, CloseBegun { lease }, out);
+            }
             State::Leaving { held, then: AfterLeave::End } if held.awaited == 0 => {
                 self.emit(now, CloseBegun { lease }, out);
             }

@@ -41,6 +41,7 @@ impl ServiceManager {
                 Timer::Wake => self.emit(now, Woken {}, out),
                 Timer::Request(number) => self.request_due(now, number, out),
                 Timer::Lease(id) => self.lease_due(now, id, out),
+                Timer::Group(number) => self.group_due(now, number, out),
             }
         }
     }
@@ -68,7 +69,8 @@ impl ServiceManager {
             State::Joining { .. } | State::Active { .. } if now < end => {
                 self.emit(now, LeaveBegun { lease, then: AfterLeave::End }, out);
             }
-            State::Redeeming { .. }
+            State::Ticketed { .. }
+            | State::Redeeming { .. }
             | State::Joining { .. }
             | State::Active { .. }
             | State::Leaving { .. }
@@ -92,14 +94,14 @@ impl ServiceManager {
             Message::Closed { ticket, refusal, receipts } => {
                 self.site_closed(now, from, ticket, refusal, receipts, out)
             }
+            Message::Credit { receipts } => self.credit(now, from, receipts, out),
             Message::Credited { tickets } => self.credited(now, from, &tickets, out),
             Message::Refused { subject, refusal } => self.refused(now, from, subject, refusal, out),
             Message::Delegate { .. }
             | Message::Delegated { .. }
             | Message::Request(_)
             | Message::Redeem { .. }
-            | Message::Close { .. }
-            | Message::Credit { .. } => Err("a service manager does not take it".to_owned()),
+            | Message::Close { .. } => Err("a service manager does not take it".to_owned()),
         };
         if let Err(cause) = taken {
             out.problems.push(dropped(kind, cause));
@@ -120,8 +122,9 @@ impl ServiceManager {
             return Err(format!("request {id} was not put to its sender"));
         }
         let (wanted, purpose) = (request.wanted.clone(), request.purpose);
+        let beside = self.site_beside(purpose);
         let is_asked = matches!(request.state, request::State::Asked);
-        if let Err(refusal) = self.check_grant(&wanted, &tickets) {
+        if let Err(refusal) = self.check_grant(&wanted, &tickets, beside) {
             self.not_granted(now, number, refusal, out);
             return Ok(());
         }
@@ -132,7 +135,11 @@ impl ServiceManager {
                 self.emit(now, UnwantedGranted { number, tickets }, out);
                 return Ok(());
             }
-            (true, Purpose::New) => {
+            (true, Purpose::Grow(lease)) if !self.counts(lease) => {
+                self.emit(now, UnwantedGranted { number, tickets }, out);
+                return Ok(());
+            }
+            (true, Purpose::New | Purpose::Grow(_)) => {
                 self.emit(now, Granted { number, tickets }, out);
                 return Ok(());
             }
@@ -149,7 +156,12 @@ impl ServiceManager {
     }
 
     /// Whether the tickets are what was asked for, validly signed, and this guest's.
-    fn check_grant(&mut self, request: &Request, tickets: &[(u16, Ticket)]) -> Result<(), Refusal> {
+    fn check_grant(
+        &mut self,
+        request: &Request,
+        tickets: &[(u16, Ticket)],
+        beside: Option<ActorId>,
+    ) -> Result<(), Refusal> {
         let me = self.base.id();
         let mut sums = vec![0u64; request.items.len()];
         let mut seen = BTreeSet::new();
@@ -164,6 +176,7 @@ impl ServiceManager {
                 && link.term.start() <= request.latest
                 && link.term.duration() == request.duration
                 && self.goes_on_at(link.extends, ticket.site())
+                && beside.is_none_or(|site| site == ticket.site())
                 && !self.state.by_ticket.contains_key(&ticket.hash())
                 && seen.insert(ticket.hash());
             if !good {
@@ -186,6 +199,14 @@ impl ServiceManager {
         let lease = extends.and_then(|ticket| self.state.by_ticket.get(&ticket));
         let held = lease.and_then(|&lease| self.lease(lease)?.held());
         held.is_none_or(|held| held.tickets.iter().all(|ticket| ticket.site() == site))
+    }
+
+    /// The site of the lease that is to grow.
+    fn site_beside(&self, purpose: Purpose) -> Option<ActorId> {
+        match purpose {
+            Purpose::Grow(lease) => self.lease(lease)?.ticket().map(Ticket::site),
+            Purpose::New | Purpose::Extend(_) => None,
+        }
     }
 
     fn not_granted(&mut self, now: Time, number: u64, refusal: Refusal, out: &mut Output) {
@@ -231,7 +252,8 @@ impl ServiceManager {
                     self.emit(now, Extended { lease }, out);
                 }
             }
-            State::Leaving { .. }
+            State::Ticketed { .. }
+            | State::Leaving { .. }
             | State::Closing { .. }
             | State::Crediting { .. }
             | State::Closed { .. } => {}
@@ -256,7 +278,9 @@ impl ServiceManager {
                 held.tickets.clone()
             }
             State::Closing { tickets } => tickets.clone(),
-            State::Crediting { .. } | State::Closed { .. } => return Ok(()),
+            State::Ticketed { .. } | State::Crediting { .. } | State::Closed { .. } => {
+                return Ok(());
+            }
         };
         if tickets.first().is_none_or(|first| first.site() != from) {
             return Err(format!("lease {lease} is not at its sender's site"));
@@ -361,7 +385,8 @@ impl ServiceManager {
                 self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out);
             }
             Some(
-                State::Redeeming { .. }
+                State::Ticketed { .. }
+                | State::Redeeming { .. }
                 | State::Joining { .. }
                 | State::Active { .. }
                 | State::Leaving { .. }

@@ -7,6 +7,7 @@ use crate::model::identity::ActorId;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Time};
+use crate::service_manager::group::Handling;
 use crate::wire::message::Item;
 
 pub use super::view::{LeaseView, Stage, View};
@@ -38,6 +39,8 @@ pub struct Ask {
     pub properties: Properties,
     /// For the site's driver.
     pub configuration: Properties,
+    /// What becomes of its tickets.
+    pub handling: Handling,
     /// Why.
     pub reason: String,
 }

@@ -4,15 +4,17 @@ mod apply;
 mod command;
 mod commands;
 pub mod facts;
+pub mod group;
 mod handle;
 pub mod machine;
 pub mod mapper;
 pub mod request;
+mod split;
 mod state;
 mod survey;
 mod view;
 
-pub use self::command::Command;
+pub use self::command::{Command, Part};
 pub use survey::{LeaseSurvey, Standing};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,6 +93,8 @@ pub(crate) struct Lease {
     tickets: Vec<LinkHash>,
     /// The site that closed it of its own accord, and why.
     closed_by: Option<(ActorId, Refusal)>,
+    /// The group that it belongs to, if there is one.
+    group: Option<u64>,
     /// Where it stands among those that end.
     ends_at: Option<Time>,
     /// When nothing about it can come any more, less the clock margin.
@@ -114,6 +118,7 @@ enum Timer {
     Wake,
     Request(u64),
     Lease(LeaseId),
+    Group(u64),
 }
 
 impl ServiceManager {

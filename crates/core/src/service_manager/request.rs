@@ -15,6 +15,7 @@ use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{Asked, ExtensionAsked};
+use crate::service_manager::group::Handling;
 use crate::service_manager::machine::State as LeaseState;
 use crate::ticket::Ticket;
 use crate::ticket::link::Link;
@@ -28,6 +29,8 @@ pub enum Purpose {
     New,
     /// A ticket that extends a lease.
     Extend(LeaseId),
+    /// Further units for a lease, which last as long as it does.
+    Grow(LeaseId),
 }
 
 /// Where a request is in its life at the service manager.
@@ -148,6 +151,7 @@ pub(crate) struct Request {
     pub(super) wanted: Box<Wanted>,
     pub(super) slice: SliceName,
     pub(super) configuration: Properties,
+    pub(super) handling: Handling,
     /// What it adds to the holdings.
     booked: Bookings,
 }
@@ -181,7 +185,7 @@ impl Request {
     pub(super) fn stands_alone(&self) -> bool {
         match (&self.state, self.purpose) {
             (State::Granted { .. }, _) | (State::Asked, Purpose::Extend(_)) => false,
-            (State::Asked, Purpose::New)
+            (State::Asked, Purpose::New | Purpose::Grow(_))
             | (State::GivenUp | State::Refused { .. } | State::Unanswered, _) => true,
         }
     }
@@ -199,15 +203,16 @@ impl ServiceManager {
     }
 
     pub(super) fn asked_for(&mut self, at: Time, fact: &Asked) {
-        let Asked { broker, slice, request: wanted, configuration, .. } = fact;
+        let Asked { broker, slice, request: wanted, configuration, handling, grows, .. } = fact;
         let number = wanted.id.number;
         let mut request = Request {
             state: State::Asked,
-            purpose: Purpose::New,
+            purpose: grows.map_or(Purpose::New, Purpose::Grow),
             broker: *broker,
             wanted: Box::new(wanted.clone()),
             slice: slice.clone(),
             configuration: configuration.clone(),
+            handling: *handling,
             booked: Bookings::default(),
         };
         let (Some(_), Some(term)) = (request.resource(), request.term()) else { return };
@@ -238,6 +243,7 @@ impl ServiceManager {
             wanted: Box::new(fact.request.clone()),
             slice: lease.slice.clone(),
             configuration: lease.configuration.clone(),
+            handling: Handling::default(),
             booked: Bookings::default(),
         };
         self.put(at, fact.request.id.number, request);
@@ -279,26 +285,24 @@ impl ServiceManager {
         self.refresh_request(number);
     }
 
-    /// Each ticket becomes a lease: to be redeemed, or to be given back if the request was withdrawn.
+    /// Each ticket becomes a lease: to be redeemed or kept, or to be given back if it is not wanted any more.
     pub(super) fn granted(
         &mut self,
         at: Time,
         number: u64,
         tickets: &[(u16, Ticket)],
+        wanted: bool,
     ) -> Result<(), BadFact> {
-        let wanted =
-            self.state.requests.get(&number).is_some_and(|r| matches!(r.state, State::Asked));
         let group = Group::of(number, tickets.len());
         self.step_request(at, number, Event::Granted(group.clone()))?;
         for (id, (item, ticket)) in group.leases().zip(tickets) {
             let Some(request) = self.state.requests.get(&number) else { continue };
-            let link = ticket.bottom();
-            let ticket = ticket.clone();
+            let (link, ticket) = (ticket.bottom(), ticket.clone());
             let lease = Lease {
-                state: if wanted {
-                    LeaseState::Redeeming { ticket }
-                } else {
-                    LeaseState::Closing { tickets: vec![ticket] }
+                state: match (wanted, request.handling.keep_tickets) {
+                    (true, true) => LeaseState::Ticketed { ticket, split: false },
+                    (true, false) => LeaseState::Redeeming { ticket },
+                    (false, _) => LeaseState::Closing { tickets: vec![ticket] },
                 },
                 resource: link.resource.clone(),
                 units: link.units.get(),
@@ -309,6 +313,7 @@ impl ServiceManager {
                 booked: Bookings::default(),
                 tickets: vec![link.hash()],
                 closed_by: None,
+                group: None,
                 ends_at: None,
                 expires_at: link.term.end(),
             };
@@ -316,6 +321,11 @@ impl ServiceManager {
             if wanted {
                 self.book(id, &link.resource, link.term, link.units.get(), at);
             }
+        }
+        if wanted {
+            let leases = group.leases().zip(tickets);
+            let leases: Vec<_> = leases.map(|(id, (item, t))| (id, *item, t.clone())).collect();
+            self.keep_together(at, number, &leases);
         }
         Ok(())
     }
@@ -341,13 +351,14 @@ impl ServiceManager {
             state: LeaseState::Closing { tickets: vec![ticket] },
             booked: Bookings::default(),
             closed_by: None,
+            group: None,
             ends_at: None,
             ..extended
         };
         self.born(at, id, lease);
     }
 
-    fn born(&mut self, at: Time, id: LeaseId, lease: Lease) {
+    pub(super) fn born(&mut self, at: Time, id: LeaseId, lease: Lease) {
         for ticket in &lease.tickets {
             self.state.by_ticket.insert(*ticket, id);
         }
@@ -386,7 +397,7 @@ impl ServiceManager {
         let due = request.and_then(|request| {
             let end = request.wanted.last_end();
             match (&request.state, request.purpose) {
-                (State::Asked, Purpose::New) => Some(end.minus(two)),
+                (State::Asked, Purpose::New | Purpose::Grow(_)) => Some(end.minus(two)),
                 // Its lease has the deadline.
                 (State::Asked, Purpose::Extend(_)) | (State::Granted { .. }, _) => None,
                 (State::GivenUp, _) if mutant!(WaitsForAYear) => {

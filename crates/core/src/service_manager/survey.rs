@@ -89,6 +89,8 @@ pub struct LeaseSurvey<'a> {
     pub request: Option<(ActorId, &'a Wanted)>,
     /// Its tickets: its own, then those of its extensions.
     pub tickets: &'a [LinkHash],
+    /// The number of the group that it belongs to, if there is one.
+    pub group: Option<u64>,
     /// The site that closed it of its own accord, and why.
     pub closed_by: Option<&'a (ActorId, Refusal)>,
 }
@@ -96,13 +98,14 @@ pub struct LeaseSurvey<'a> {
 impl ServiceManager {
     /// All leases that are remembered and requests without one, in the order in which they were asked for.
     pub fn survey(&self) -> impl Iterator<Item = LeaseSurvey<'_>> {
-        self.state.requests.iter().flat_map(|(&number, request)| {
-            let leases = if let request::State::Granted { group } = &request.state {
-                Some(group.leases().filter_map(|id| Some(self.state.leases.get(&id)?.survey(id))))
-            } else {
-                None
-            };
-            request.survey(number).into_iter().chain(leases.into_iter().flatten())
+        let requests = self.state.requests.iter();
+        let alone = requests.filter_map(|(&number, request)| request.survey(number));
+        let mut leases = self.state.leases.iter().map(|(&id, lease)| lease.survey(id)).peekable();
+        let mut alone = alone.peekable();
+        std::iter::from_fn(move || match (alone.peek(), leases.peek()) {
+            (Some(request), Some(lease)) if request.id < lease.id => alone.next(),
+            (Some(_), None) => alone.next(),
+            (Some(_) | None, _) => leases.next(),
         })
     }
 
@@ -138,6 +141,7 @@ impl Request {
             term: self.term()?,
             request: Some((self.broker, &self.wanted)),
             tickets: &[],
+            group: None,
             closed_by: None,
         })
     }
@@ -155,6 +159,7 @@ impl Lease {
             term: self.term,
             request: None,
             tickets: &self.tickets,
+            group: self.group,
             closed_by: self.closed_by.as_ref(),
         }
     }

@@ -224,6 +224,13 @@ impl Ledger {
         self.entries.values().filter_map(|entry| Some((&entry.link, entry.charged?)))
     }
 
+    /// The links entered under an account, each with the part of its term that is still charged.
+    pub fn children(&self, id: AccountId) -> impl Iterator<Item = (&SignedLink, Option<Term>)> {
+        let children = self.accounts.get(&id).into_iter().flat_map(|account| &account.children);
+        let entries = children.filter_map(|hash| self.entries.get(hash));
+        entries.map(|entry| (&entry.link, entry.charged))
+    }
+
     /// Whether `child` can be entered under `parent`'s account; a link entered before always can.
     pub fn check(&self, parent: &SignedLink, child: &SignedLink) -> Result<(), Overdrawn> {
         if self.entries.contains_key(&child.hash()) {

@@ -13,6 +13,7 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::{Attributes, Constraints, Expr, Unmet};
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{DelegationId, Generation, Link, SignedLink};
@@ -191,6 +192,7 @@ pub(crate) fn ask_for(n: u32, start: i64, secs: i64) -> Ask {
         properties: Properties::default(),
         configuration: Properties::default(),
         reason: "a test".to_owned(),
+        handling: Handling::default(),
     }
 }
 

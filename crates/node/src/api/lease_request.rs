@@ -11,6 +11,7 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::facts::{Asked, Fact as F};
+use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::{Item, MAX_CONFIGURATION, Request};
 use tenure_core::wire::refusal::Outlook;
@@ -159,6 +160,7 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         properties: Properties::try_from(properties).map_err(|error| bad(error.to_string()))?,
         configuration: request.configuration,
         reason: request.reason,
+        handling: Handling::default(),
     })
 }
 

@@ -35,7 +35,12 @@ pub(super) fn input_begins(input: &Input) -> bool {
     match input {
         Input::Command(command) => match command {
             Command::ServiceManager(command) => match command {
-                GuestCommand::Ask(_) | GuestCommand::Extend { .. } => true,
+                GuestCommand::Ask(_)
+                | GuestCommand::Extend { .. }
+                | GuestCommand::Grow { .. }
+                | GuestCommand::Redeem { .. }
+                | GuestCommand::Split { .. }
+                | GuestCommand::Take { .. } => true,
                 GuestCommand::Close { .. } => false,
             },
             Command::Broker(BrokerCommand::SetQuota { .. }) => false,

@@ -114,6 +114,11 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::UnwantedGranted(fact) => fact.number,
         F::AskRefused(fact) => fact.number,
         F::GaveUp(fact) => fact.number,
+        F::TicketTaken(fact) => fact.lease.number,
+        F::RedeemBegun(fact) => fact.lease.number,
+        F::TicketsSplit(fact) => fact.lease.number,
+        F::GroupWhole(fact) => fact.group,
+        F::GroupBroken(fact) => fact.group,
         F::Leased(fact) => fact.lease.number,
         F::RedeemRefused(fact) => fact.lease.number,
         F::Joined(fact) => fact.lease.number,
@@ -128,6 +133,8 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::Credited(fact) => fact.lease.number,
         F::TermOver(fact) => fact.lease.number,
         F::LeaseForgotten(fact) => fact.lease.number,
-        F::SignalObserved(_) | F::MapperAnswered(_) | F::Woken(_) => return None,
+        F::ReceiptTaken(_) | F::SignalObserved(_) | F::MapperAnswered(_) | F::Woken(_) => {
+            return None;
+        }
     })
 }

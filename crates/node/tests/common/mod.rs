@@ -21,6 +21,7 @@ use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
+use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::wire::message::Item;
@@ -245,6 +246,7 @@ pub(crate) fn ask(units: u32, now: Time, duration: Span) -> Ask {
         properties: Properties::default(),
         configuration: Properties::default(),
         reason: "a test".to_owned(),
+        handling: Handling::default(),
     }
 }
 

@@ -11,6 +11,7 @@ use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Entry;
 use tenure_core::service_manager::facts as sm;
+use tenure_core::service_manager::group::Handling;
 use tenure_core::wire::message::{Item, Request};
 use tenure_core::wire::refusal::Refusal;
 use tenure_node::journal::{JournalError, Reader};
@@ -41,6 +42,8 @@ fn asked(number: u64, key: &str) -> Entry {
         slice: Name::literal("default"),
         request,
         configuration: Properties::default(),
+        handling: Handling::default(),
+        grows: None,
         reason: String::new(),
     };
     Entry { at: Time::ZERO, fact: sm::Fact::from(asked).into() }

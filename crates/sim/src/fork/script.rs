@@ -294,6 +294,7 @@ fn user_command(entry: &Entry, known: &Known) -> Option<RecordedInput> {
                 properties: request.properties,
                 configuration: fact.configuration,
                 reason: fact.reason,
+                handling: fact.handling,
             };
             Some(RecordedInput::Ask(Box::new(ask), request.id.number))
         }

@@ -14,6 +14,7 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper as service_manager;
 use tenure_core::service_manager::mapper::{Ask, Extend};
 use tenure_core::site_authority::mapper as site_authority;
@@ -191,6 +192,7 @@ pub(super) fn odd_ask(sampler: &mut Sampler, now: Time, term: Span) -> Ask {
         properties: Properties::default(),
         configuration: Properties::default(),
         reason: String::new(),
+        handling: Handling::default(),
     }
 }
 

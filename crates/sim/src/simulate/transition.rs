@@ -88,6 +88,9 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         }
         F::AskRefused(fact) => (LeaseId { number: fact.number, part: 0 }, "Refused"),
         F::GaveUp(fact) => (LeaseId { number: fact.number, part: 0 }, "GaveUp"),
+        F::TicketTaken(fact) => (fact.lease, "Taken"),
+        F::RedeemBegun(fact) => (fact.lease, "RedeemBegun"),
+        F::TicketsSplit(fact) => (fact.lease, "Split"),
         F::Leased(fact) => (fact.lease, "Leased"),
         F::RedeemRefused(fact) => (fact.lease, "Refused"),
         F::Joined(fact) => (fact.lease, "Joined"),
@@ -101,9 +104,13 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::SiteClosed(fact) => (fact.lease, "SiteClosed"),
         F::Credited(fact) => (fact.lease, "Credited"),
         F::TermOver(fact) => (fact.lease, "TermOver"),
-        F::SignalObserved(_) | F::MapperAnswered(_) | F::LeaseForgotten(_) | F::Woken(_) => {
-            return Vec::new();
-        }
+        F::ReceiptTaken(_)
+        | F::GroupWhole(_)
+        | F::GroupBroken(_)
+        | F::SignalObserved(_)
+        | F::MapperAnswered(_)
+        | F::LeaseForgotten(_)
+        | F::Woken(_) => return Vec::new(),
     };
     vec![(Subject::Guest(lease), event)]
 }

@@ -16,6 +16,7 @@ use tenure_core::model::resource::{Constraints, Expr};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::wire::message::Item;
@@ -88,6 +89,7 @@ impl World {
             properties: Properties::default(),
             configuration: Properties::default(),
             reason: "a visit".to_owned(),
+            handling: Handling::default(),
         }
     }
 

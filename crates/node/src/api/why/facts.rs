@@ -13,6 +13,7 @@ use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::Time;
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::group::Why;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::Ticket;
 use tenure_core::wire::message::Request;
@@ -181,6 +182,9 @@ fn lease_of(fact: &Fact) -> Option<LeaseId> {
     use service_manager::Fact as G;
     let Fact::ServiceManager(fact) = fact else { return None };
     match fact {
+        G::TicketTaken(fact) => Some(fact.lease),
+        G::RedeemBegun(fact) => Some(fact.lease),
+        G::TicketsSplit(fact) => Some(fact.lease),
         G::Leased(fact) => Some(fact.lease),
         G::RedeemRefused(fact) => Some(fact.lease),
         G::Joined(fact) => Some(fact.lease),
@@ -200,6 +204,9 @@ fn lease_of(fact: &Fact) -> Option<LeaseId> {
         | G::Granted(_)
         | G::UnwantedGranted(_)
         | G::GaveUp(_)
+        | G::ReceiptTaken(_)
+        | G::GroupWhole(_)
+        | G::GroupBroken(_)
         | G::SignalObserved(_)
         | G::MapperAnswered(_)
         | G::Woken(_) => None,
@@ -214,6 +221,14 @@ fn says(fact: &Fact) -> Option<String> {
         |units: &[UnitId]| units.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     if let Fact::ServiceManager(G::AskRefused(fact)) = fact {
         return Some(fact.refusal.to_string());
+    }
+    if let Fact::ServiceManager(G::GroupBroken(fact)) = fact {
+        return Some(match fact.why {
+            Why::Lost(lease) => format!("lease {lease} was lost, so the others are given back"),
+            Why::Late(lease) => {
+                format!("lease {lease} got no units in time, so the others are given back")
+            }
+        });
     }
     if let Fact::ServiceManager(G::RedeemRefused(fact)) = fact {
         return Some(fact.refusal.to_string());
