@@ -154,6 +154,7 @@ impl FactIndex {
             }
             broker::Fact::Requested(_)
             | broker::Fact::RequestRefused(_)
+            | broker::Fact::QuotaSet(_)
             | broker::Fact::MapperAnswered(_)
             | broker::Fact::Woken(_) => {}
         }

@@ -49,7 +49,8 @@ pub struct Ledger {
 #[derive(Deserialize)]
 struct Stored {
     accounts: BTreeMap<AccountId, Account>,
-    levels: OrdMap<AccountId, Calendar>,
+    /// A tree of this kind takes no room ahead for as many levels as damaged bytes may announce.
+    levels: BTreeMap<AccountId, Calendar>,
     entries: Vec<Entry>,
 }
 
@@ -70,7 +71,7 @@ impl From<Stored> for Ledger {
         let by_end = entries.iter().map(|entry| (entry.link.term.end(), entry.link.hash()));
         let (by_end, bytes) = (by_end.collect(), entries.iter().map(Entry::bytes).sum());
         let entries = entries.into_iter().map(|entry| (entry.link.hash(), entry)).collect();
-        Self { accounts, levels, entries, by_end, bytes }
+        Self { accounts, levels: levels.into_iter().collect(), entries, by_end, bytes }
     }
 }
 

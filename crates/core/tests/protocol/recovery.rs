@@ -158,9 +158,10 @@ const LIFE: [Act; 31] = [
         let handling = Handling { bundle: true, ..Handling::default() };
         let items = vec![item(1), item(1)];
         let bundle = w.ask(GUEST, Ask { items, handling, ..ask_for(1, start, HOUR) });
+        w.advance_to(w.now.plus(Span::MINUTE));
         w.command(GUEST, GuestCommand::Close { lease: bundle });
     },
-    |w| w.advance(2 * HOUR),
+    |w| w.advance(8 * HOUR),
 ];
 
 /// The tickets of a request are kept.
