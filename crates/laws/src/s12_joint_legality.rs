@@ -118,9 +118,7 @@ fn triple(model: &Model, guest: ActorId, id: LeaseId) -> Option<Triple<'static>>
         }
         None => NOTHING,
     };
-    // A kept ticket that was split is one that is kept, to all others.
-    let word = lease.word().strip_suffix("+split").unwrap_or(lease.word());
-    Some([word, at_broker, at_site])
+    Some([lease.word(), at_broker, at_site])
 }
 
 #[cfg(test)]

@@ -61,7 +61,6 @@ pub(crate) enum Step {
     Decide,
     Extend(LeaseId),
     Close(LeaseId),
-    Redeem(LeaseId),
     Reset,
     Crash,
     ReceiveAndCrash(u32),
@@ -229,10 +228,7 @@ impl World {
             inputs.extend(leases.clone().map(Step::Extend));
         }
         if who < BROKER && left.closes > 0 {
-            inputs.extend(leases.clone().map(Step::Close));
-        }
-        if who < BROKER && left.redeems > 0 {
-            inputs.extend(leases.map(Step::Redeem));
+            inputs.extend(leases.map(Step::Close));
         }
         if who == SITE && left.resets > 0 {
             inputs.push(Step::Reset);
@@ -282,9 +278,6 @@ impl World {
             }
             Step::Close(lease) => {
                 node.step(clock, Input::Command(GuestCommand::Close { lease }.into()), case, sent)
-            }
-            Step::Redeem(lease) => {
-                node.step(clock, Input::Command(GuestCommand::Redeem { lease }.into()), case, sent)
             }
             Step::Reset => {
                 let AnyActor::SiteAuthority(site) = &node.participant.0 else { return None };
@@ -494,7 +487,6 @@ impl Model for World {
             Step::Done(_, false) => left.failures -= 1,
             Step::Extend(_) => left.extends -= 1,
             Step::Close(_) => left.closes -= 1,
-            Step::Redeem(_) => left.redeems -= 1,
             Step::Reset => left.resets -= 1,
             Step::Crash | Step::ReceiveAndCrash(_) | Step::DecideAndCrash => left.crashes -= 1,
         }
