@@ -28,12 +28,12 @@ use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::{AnyActor, Entry};
 use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::facts as sm;
+use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
 use tenure_core::site_authority::{Plan, SiteAuthority};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
 use tenure_core::wire::message::{Item, LeasedUnit, Request};
-use tenure_core::wire::offer::Reply;
 use tenure_node::journal::{JournalFile, Owner, Past, Snapshots, SystemDisk};
 use tenure_sim::emulation::{Emulation, Inputs, Progress};
 use tenure_sim::scenario;
@@ -250,15 +250,19 @@ impl Past for Back {
 
 /// A guest's request for one unit.
 fn request(guest: ActorId, number: u64, term: Term) -> Request {
-    let item = Item::new(Name::literal("node"), NonZeroU32::MIN);
+    let item = Item {
+        resource: Name::literal("node"),
+        units: NonZeroU32::MIN,
+        min_units: NonZeroU32::MIN,
+        requirements: Constraints::NONE,
+        extends: None,
+    };
     Request {
         id: RequestId { origin: guest, number },
         items: vec![item],
         earliest: term.start(),
         latest: term.start(),
         duration: term.duration(),
-        min_duration: term.duration(),
-        reply: Reply::Grant,
         answer_by: term.end(),
         properties: Properties::default(),
     }
@@ -310,6 +314,8 @@ fn leases(count: u64) -> Vec<Entry> {
             slice: Name::literal("main"),
             request,
             configuration: Properties::default(),
+            handling: Handling::default(),
+            grows: None,
             reason: "a request".to_owned(),
         };
         let joined = sm::Joined { lease, unit: unit.unit, error: None };

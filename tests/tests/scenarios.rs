@@ -61,7 +61,9 @@ scripts! {
     asking_answered_late
     asking_never_answered
     back_from_an_old_term
+    bundle_loses_one
     busy_again
+    class_of_forty
     clock_of_the_guest_ahead
     clock_of_the_guest_behind
     clock_of_the_site_apart
@@ -99,10 +101,14 @@ scripts! {
     failed_unit_replaced
     forged_receipt
     fragile
+    group_comes_back
+    group_survives_crashes
     guest_cannot_join
     happy_life
     join_never_answered
+    kept_ticket
     late_mapper
+    lease_grows
     leave_fails
     leave_never_answered
     mapper_asleep
@@ -110,6 +116,7 @@ scripts! {
     out_of_order
     over_issue
     over_issue_excused
+    part_split_too_far
     pause_longer_than_a_term
     quota_of_a_guest
     redeeming_never_answered

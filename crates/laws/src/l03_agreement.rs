@@ -4,7 +4,7 @@ use super::model::{Model, GuestLease, SiteLease};
 use super::{Bounds, Check, Law, Tally, LawVerdict};
 use tenure_core::model::identity::ActorId;
 use tenure_core::broker::machine as broker;
-use tenure_core::service_manager::{Standing, request};
+use tenure_core::service_manager::Standing;
 use tenure_core::service_manager::machine::{Outcome, State as AtGuest};
 use tenure_core::site_authority::machine::State as AtSite;
 use tenure_core::model::slice::LeaseId;
@@ -52,27 +52,28 @@ fn difference(
     guest: ActorId,
     lease: &GuestLease,
 ) -> Option<&'static str> {
-    let (broker, request, _) = model.guests.get(&guest)?.requests.get(&lease.number)?;
+    let asked = model.guests.get(&guest)?.requests.get(&lease.number);
     let site = lease.first.as_ref().map(|ticket| ticket.site());
-    if !model.participants.honest(*broker) || site.is_some_and(|site| !model.participants.honest(site)) {
+    let dishonest = |actor| !model.participants.honest(actor);
+    let asked_of = asked.map(|(broker, ..)| *broker);
+    if asked_of.is_some_and(dishonest) || site.is_some_and(dishonest) {
         return None;
     }
-    let record = model.brokers.get(broker).and_then(|broker| broker.requests.get(&request.id));
+    let record = asked.and_then(|(broker, request, _)| {
+        model.brokers.get(broker)?.requests.get(&request.id)
+    });
     let sold = record.map(|record| &record.state);
     let at_site = at_site(model, lease);
     let state = match lease.standing() {
         Standing::Request(state) if state.is_open() => {
-            let same = match state {
-                request::State::Asked => matches!(sold, Some(broker::State::Open { .. })),
-                request::State::Offered { .. } => matches!(sold, Some(broker::State::Held { .. })),
-                _ => false,
-            };
-            return (!same).then_some("its broker says otherwise");
+            let open = matches!(sold, Some(broker::State::Open { .. }));
+            return (!open).then_some("its mapper does not decide");
         }
         Standing::Request(_) => return None,
         Standing::Lease(state) => state,
     };
     match state {
+        AtGuest::Ticketed { .. } => None,
         AtGuest::Redeeming { .. } => {
             let held = at_site.is_some_and(|l| !matches!(l.state, AtSite::Closed { .. }));
             (!held).then_some("its site does not hold it")
@@ -107,6 +108,9 @@ fn difference(
 fn is_credited(model: &Model, lease: &GuestLease) -> bool {
     let receipts = at_site(model, lease).map_or(&[][..], |lease| &lease.receipts);
     receipts.iter().all(|receipt| {
+        if let Some(guest) = model.guests.get(&receipt.what.issuer) {
+            return guest.has_credited(receipt.what.link);
+        }
         let broker = model.brokers.get(&receipt.what.issuer);
         broker.is_none_or(|broker| {
             let cut = broker.cut.get(&receipt.what.link);

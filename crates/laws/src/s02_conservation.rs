@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::model::calendar::Calendar;
 use tenure_core::broker::facts as broker;
-use tenure_core::broker::machine::State;
+use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::model::identity::ActorId;
 use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::model::name::Name;
-use tenure_core::model::slice::RequestId;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::LEDGER_RETENTION;
 use tenure_core::ticket::link::{AccountId, DelegationId, LinkHash, SignedLink};
@@ -21,12 +20,12 @@ pub(super) const LAW: Law = Law {
     id: "S2",
     name: "conservation",
     statement: "At every instant, as far back as a term may start, the children of a ticket that \
-                were not given back do not exceed it: those an honest broker issues or holds back for an offer, and those \
-                an honest site accepts. A used ticket counts as its own child. A site delegates \
+                were not given back do not exceed it: those an honest broker issues or an honest \
+                holder hands on, and those an honest site accepts. A used ticket counts as its own child. A site delegates \
                 no more than its stock. A delegation ends only when no ticket under it can run \
                 any more. Each ticket has one receipt, for all that is left of it.",
     source: "linear resource, no over-subscription; Shirako S10, S14",
-    on: "facts of brokers and sites",
+    on: "facts",
 };
 
 #[derive(Default)]
@@ -112,6 +111,25 @@ impl Check for Checker {
         }
     }
 
+    fn guest(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &service_manager::Fact,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        use service_manager::Fact;
+        match fact {
+            Fact::TicketsSplit(fact) => {
+                let guest = scene.model.guests.get(&scene.actor);
+                let lease = guest.and_then(|guest| guest.leases.get(&fact.lease));
+                let Some(ticket) = lease.and_then(|lease| lease.first.clone()) else { return Ok(()) };
+                fact.links.iter().try_for_each(|link| self.take(scene, ticket.bottom(), link, tally))
+            }
+            Fact::ReceiptTaken(fact) => self.credited(scene, &fact.receipt, tally),
+            _ => Ok(()),
+        }
+    }
+
     fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> LawVerdict {
         use broker::Fact;
         match fact {
@@ -126,18 +144,6 @@ impl Check for Checker {
                 let [.., parent, child] = ticket.links() else { return Ok(()) };
                 self.take(scene, parent, child, tally)
             }),
-            Fact::OffersHeld(fact) => fact.offers.iter().flatten().try_for_each(|(_, ticket)| {
-                let [.., parent, child] = ticket.links() else { return Ok(()) };
-                self.take(scene, parent, child, tally)
-            }),
-            Fact::OfferAccepted(fact) => {
-                self.uncut(scene, fact.request, Some(fact.offer));
-                Ok(())
-            }
-            Fact::HoldEnded(fact) => {
-                self.uncut(scene, fact.request, None);
-                Ok(())
-            }
             Fact::ReceiptTaken(fact) => self.credited(scene, &fact.receipt, tally),
             _ => Ok(()),
         }
@@ -247,20 +253,6 @@ impl Checker {
             let (child, parent) = (child.hash(), account.head.account());
             format!("{name} lets ticket {child} exceed what is left of {parent} by {over} at {at}")
         })
-    }
-
-    /// What a broker held and kept back is free again, but for the offer that was accepted.
-    fn uncut(&mut self, scene: &Scene<'_>, id: RequestId, accepted: Option<u8>) {
-        let broker = scene.model.brokers.get(&scene.actor);
-        let record = broker.and_then(|broker| broker.requests.get(&id));
-        let Some(State::Held { offers, .. }) = record.map(|record| &record.state) else { return };
-        for (number, offer) in (1u8..).zip(offers) {
-            if Some(number) != accepted {
-                for (_, ticket) in offer {
-                    self.given_back(scene.actor, ticket.hash(), Time::MIN);
-                }
-            }
-        }
     }
 
     /// A site has the units of a ticket again, from an instant on.

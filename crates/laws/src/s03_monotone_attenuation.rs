@@ -1,6 +1,7 @@
 //! S3: a part is inside its whole.
 
 use super::{Check, Law, Scene, Tally, LawVerdict};
+use tenure_core::service_manager::facts as service_manager;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::SignedLink;
 
@@ -11,13 +12,31 @@ pub(super) const LAW: Law = Law {
                 same type, with no more units, within its term, with all of its constraints. \
                 Only a site's own link is a delegation.",
     source: "capability attenuation; Shirako S10, S11",
-    on: "every ticket in a fact",
+    on: "every ticket and link in a fact",
 };
 
 #[derive(Default)]
 pub(super) struct Checker;
 
 impl Check for Checker {
+    fn guest(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &service_manager::Fact,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let service_manager::Fact::TicketsSplit(fact) = fact else { return Ok(()) };
+        let guest = scene.model.guests.get(&scene.actor);
+        let lease = guest.and_then(|guest| guest.leases.get(&fact.lease));
+        let Some(ticket) = lease.and_then(|lease| lease.first.as_ref()) else { return Ok(()) };
+        fact.links.iter().try_for_each(|link| {
+            let fault = outside(ticket.bottom(), link);
+            tally.check(fault.is_none(), || {
+                format!("{} hands on a part, but {}", scene.name(), fault.unwrap_or_default())
+            })
+        })
+    }
+
     fn ticket(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
         let root = ticket.root();
         let fault = root.parent.map(|_| "its root names a parent");

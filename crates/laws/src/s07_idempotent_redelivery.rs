@@ -175,9 +175,7 @@ impl Checker {
 /// The subject of an answer, if it can be forgotten.
 fn subject(of: ActorId, message: &Message) -> Option<Subject> {
     match message {
-        Message::Granted { request, .. } | Message::Offered { request, .. } => {
-            Some(Subject::Request(of, *request))
-        }
+        Message::Granted { request, .. } => Some(Subject::Request(of, *request)),
         Message::Leased { ticket, .. } | Message::Closed { ticket, .. } => {
             Some(Subject::Ticket(of, *ticket))
         }
@@ -194,9 +192,7 @@ fn subject(of: ActorId, message: &Message) -> Option<Subject> {
 fn question(message: &Message) -> Option<Hash> {
     let about = match message {
         Message::Delegated { delegation, generation } => codec::encode(&(delegation, generation)),
-        Message::Granted { request, .. } | Message::Offered { request, .. } => {
-            codec::encode(request)
-        }
+        Message::Granted { request, .. } => codec::encode(request),
         Message::Leased { ticket, .. } => codec::encode(ticket),
         // What came back depends on which tickets were to be taken back.
         Message::Closed { ticket, receipts, .. } => {
@@ -205,12 +201,8 @@ fn question(message: &Message) -> Option<Hash> {
         }
         Message::Credited { tickets } => codec::encode(tickets),
         Message::Refused { subject, .. } => codec::encode(subject),
-        // Where a request stands in a queue changes.
-        Message::Waiting { .. }
-        | Message::Delegate { .. }
+        Message::Delegate { .. }
         | Message::Request(_)
-        | Message::Accept { .. }
-        | Message::Withdraw(_)
         | Message::Redeem { .. }
         | Message::Close { .. }
         | Message::Credit { .. } => return None,

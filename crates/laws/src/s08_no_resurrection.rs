@@ -96,16 +96,6 @@ impl Check for Checker {
                 let mut serials = fact.tickets.iter().map(|(_, ticket)| ticket.bottom().serial);
                 serials.try_for_each(|serial| self.number_grows(scene, serial, tally))
             }
-            Fact::OffersHeld(fact) => {
-                self.lives(scene, subject(fact.request), tally)?;
-                let tickets = fact.offers.iter().flatten();
-                let mut serials = tickets.map(|(_, ticket)| ticket.bottom().serial);
-                serials.try_for_each(|serial| self.number_grows(scene, serial, tally))
-            }
-            Fact::OfferAccepted(fact) => self.lives(scene, subject(fact.request), tally),
-            Fact::HoldEnded(fact) => self.lives(scene, subject(fact.request), tally),
-            Fact::RequestQueued(fact) => self.lives(scene, subject(fact.request), tally),
-            Fact::RequestPlanned(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::RequestRefused(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::RequestForgotten(fact) => {
                 let end = record(&fact.request).map(|record| record.request.last_word());
@@ -148,7 +138,7 @@ impl Check for Checker {
     }
 
     fn change(&mut self, scene: &Scene<'_>, change: &Change, _: &mut Tally) -> LawVerdict {
-        if !matches!(change.to, "Closed" | "Planned" | "Refused" | "Returned") {
+        if !matches!(change.to, "Closed" | "Refused" | "Returned") {
             return Ok(());
         }
         self.over.insert(change.subject, false);
@@ -212,12 +202,11 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
     let first = |number| LeaseId { number, part: 0 };
     Some(match fact {
         Fact::ExtensionAsked(fact) => fact.lease,
+        Fact::RedeemBegun(fact) => fact.lease,
+        Fact::TicketsSplit(fact) => fact.lease,
         Fact::Granted(fact) => first(fact.number),
         Fact::UnwantedGranted(fact) => first(fact.number),
         Fact::AskRefused(fact) => first(fact.number),
-        Fact::Queued(fact) => first(fact.number),
-        Fact::Offered(fact) => first(fact.number),
-        Fact::Accepted(fact) => first(fact.number),
         Fact::GaveUp(fact) => first(fact.number),
         Fact::Leased(fact) => fact.lease,
         Fact::RedeemRefused(fact) => fact.lease,
@@ -232,8 +221,13 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::Credited(fact) => fact.lease,
         Fact::TermOver(fact) => fact.lease,
         Fact::LeaseForgotten(fact) => fact.lease,
-        Fact::Asked(_) | Fact::SignalObserved(_) | Fact::MapperAnswered(_) | Fact::Woken(_) => {
-            return None;
-        }
+        Fact::Asked(_)
+        | Fact::TicketTaken(_)
+        | Fact::ReceiptTaken(_)
+        | Fact::GroupWhole(_)
+        | Fact::GroupBroken(_)
+        | Fact::SignalObserved(_)
+        | Fact::MapperAnswered(_)
+        | Fact::Woken(_) => return None,
     })
 }

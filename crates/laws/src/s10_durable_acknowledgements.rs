@@ -120,6 +120,9 @@ impl Check for Checker {
                 let Some((site, ticket)) = first_ticket(scene, fact.lease) else { return Ok(()) };
                 self.record(scene, Promise::Refused(site, ticket), tally)
             }
+            Fact::ReceiptTaken(fact) => {
+                self.record(scene, Promise::Receipt(fact.receipt.clone()), tally)
+            }
             Fact::SiteClosed(fact) => fact
                 .receipts
                 .iter()
@@ -203,8 +206,10 @@ impl Promise {
             Self::Link(issuer, hash) => match model.participants.members.get(issuer).map(|p| p.role) {
                 Some(Role::SiteAuthority) => site(issuer).is_some_and(|s| s.issued.contains(hash)),
                 Some(Role::Broker) => broker(issuer).is_some_and(|b| b.cut.contains_key(hash)),
-                // No honest guest hands anything on.
-                Some(Role::ServiceManager) | None => false,
+                Some(Role::ServiceManager) => {
+                    model.guests.get(issuer).is_some_and(|guest| guest.parts.contains_key(hash))
+                }
+                None => false,
             },
             Self::Granted(holder, hash) => match model.participants.members.get(holder).map(|p| p.role) {
                 Some(Role::ServiceManager) => {
@@ -217,6 +222,9 @@ impl Promise {
                 site(&receipt.what.site).is_some_and(|site| site.vouches(receipt))
             }
             // A broker that has forgotten the request answers that there is nothing left to credit.
+            Self::Credited(id, hash) if model.guests.contains_key(id) => {
+                model.guests.get(id).is_some_and(|guest| guest.has_credited(*hash))
+            }
             Self::Credited(id, hash) => broker(id).is_some_and(|broker| {
                 let cut = broker.cut.get(hash);
                 cut.is_some_and(|c| c.receipt.is_some() || broker.has_forgotten(c.request))

@@ -118,7 +118,9 @@ fn triple(model: &Model, guest: ActorId, id: LeaseId) -> Option<Triple<'static>>
         }
         None => NOTHING,
     };
-    Some([lease.word(), at_broker, at_site])
+    // A kept ticket that was split is one that is kept, to all others.
+    let word = lease.word().strip_suffix("+split").unwrap_or(lease.word());
+    Some([word, at_broker, at_site])
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
+use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
+use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::Item;
-use tenure_core::wire::offer::Reply;
 use tenure_tests::mutants::Mutant;
 
 use super::participants::{GUEST, RIVAL, kind, units};
@@ -58,6 +59,8 @@ pub(crate) struct PlannedRequest {
     pub(crate) window: (i64, i64),
     pub(crate) length: i64,
     pub(crate) answer_by: i64,
+    /// Whether the ticket is kept.
+    pub(crate) keep: bool,
 }
 
 /// How often the rare things happen in one run.
@@ -65,6 +68,8 @@ pub(crate) struct PlannedRequest {
 pub(crate) struct Budget {
     pub(crate) extends: u8,
     pub(crate) closes: u8,
+    /// Tickets that were kept and are redeemed.
+    pub(crate) redeems: u8,
     pub(crate) crashes: u8,
     /// Drivers' failures.
     pub(crate) failures: u8,
@@ -74,7 +79,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) const NONE: Self =
-        Self { extends: 0, closes: 0, crashes: 0, failures: 0, resets: 0 };
+        Self { extends: 0, closes: 0, redeems: 0, crashes: 0, failures: 0, resets: 0 };
 }
 
 /// The broker's mapper.
@@ -112,8 +117,11 @@ impl PlannedRequest {
     pub(crate) fn ask(&self) -> Ask {
         let item = |(place, &(wanted, min_units)): (usize, &(u32, u32))| {
             (wanted > 0).then(|| Item {
+                resource: kind(place),
+                units: units(wanted),
                 min_units: units(min_units),
-                ..Item::new(kind(place), units(wanted))
+                requirements: Constraints::NONE,
+                extends: None,
             })
         };
         Ask {
@@ -123,12 +131,11 @@ impl PlannedRequest {
             earliest: Time::from_secs(self.window.0),
             latest: Time::from_secs(self.window.1),
             duration: Span::from_secs(self.length),
-            min_duration: Span::from_secs(self.length),
-            reply: Reply::Grant,
             answer_by: Time::from_secs(self.answer_by),
             properties: Properties::default(),
             configuration: Properties::default(),
             reason: String::new(),
+            handling: Handling { keep_tickets: self.keep, ..Handling::default() },
         }
     }
 }
@@ -168,6 +175,7 @@ pub(crate) fn planned(who: usize, start: i64) -> PlannedRequest {
         window: (start, start),
         length: 3,
         answer_by: start + 1,
+        keep: false,
     }
 }
 
@@ -223,6 +231,14 @@ fn lives() -> Vec<Case> {
             ends: vec![End::SoldAgain],
             ..Case::default()
         },
+        Case {
+            name: "kept ticket",
+            text: "a ticket that is kept, redeemed or given back at any moment",
+            requests: vec![PlannedRequest { keep: true, ..planned(GUEST, 11) }],
+            budget: Budget { closes: 1, redeems: 1, ..Budget::NONE },
+            from: 10,
+            ..alone()
+        },
     ]
 }
 
@@ -251,6 +267,15 @@ fn troubles() -> Vec<Case> {
             text: "a request for units of two types: two leases of one guest",
             stock: vec![(1, 1), (1, 1)],
             requests: vec![PlannedRequest { items: vec![(1, 1), (1, 1)], ..planned(GUEST, 11) }],
+            ..alone()
+        },
+        Case {
+            name: "group",
+            text: "the same with a failure of a driver, which costs both leases",
+            stock: vec![(1, 1), (1, 1)],
+            requests: vec![PlannedRequest { items: vec![(1, 1), (1, 1)], ..planned(GUEST, 11) }],
+            until: 13,
+            budget: Budget { failures: 1, ..Budget::NONE },
             ..alone()
         },
         Case {

@@ -61,6 +61,7 @@ pub(crate) enum Step {
     Decide,
     Extend(LeaseId),
     Close(LeaseId),
+    Redeem(LeaseId),
     Reset,
     Crash,
     ReceiveAndCrash(u32),
@@ -228,7 +229,10 @@ impl World {
             inputs.extend(leases.clone().map(Step::Extend));
         }
         if who < BROKER && left.closes > 0 {
-            inputs.extend(leases.map(Step::Close));
+            inputs.extend(leases.clone().map(Step::Close));
+        }
+        if who < BROKER && left.redeems > 0 {
+            inputs.extend(leases.map(Step::Redeem));
         }
         if who == SITE && left.resets > 0 {
             inputs.push(Step::Reset);
@@ -278,6 +282,9 @@ impl World {
             }
             Step::Close(lease) => {
                 node.step(clock, Input::Command(GuestCommand::Close { lease }.into()), case, sent)
+            }
+            Step::Redeem(lease) => {
+                node.step(clock, Input::Command(GuestCommand::Redeem { lease }.into()), case, sent)
             }
             Step::Reset => {
                 let AnyActor::SiteAuthority(site) = &node.participant.0 else { return None };
@@ -487,6 +494,7 @@ impl Model for World {
             Step::Done(_, false) => left.failures -= 1,
             Step::Extend(_) => left.extends -= 1,
             Step::Close(_) => left.closes -= 1,
+            Step::Redeem(_) => left.redeems -= 1,
             Step::Reset => left.resets -= 1,
             Step::Crash | Step::ReceiveAndCrash(_) | Step::DecideAndCrash => left.crashes -= 1,
         }

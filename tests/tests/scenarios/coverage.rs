@@ -67,6 +67,16 @@ const POINTS: &[&str] = &[
     "out of order",
     "contiguous leases",
     "pause longer than a term",
+    "a group comes back",
+    "fate of a bundle",
+    "crash while a group is given back",
+    "grow",
+    "grow refused",
+    "a kept ticket",
+    "a ticket is split",
+    "a part is handed on again",
+    "a part of a part",
+    "a holder that hands on too much",
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or

@@ -8,7 +8,7 @@ use tenure_core::actor::effect::DriverResult;
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::quota::Quota;
 use tenure_core::runtime::{Fact, Input};
-use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::service_manager::{Command as GuestCommand, Part};
 use tenure_core::site_authority::Command as SiteCommand;
 
 use tenure_core::actor::snapshot;
@@ -16,11 +16,12 @@ use tenure_core::driver::{Epoch, Step, UnitId};
 use tenure_core::model::codec::Hash;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
+use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::LeaseId;
-use tenure_core::model::time::Span;
+use tenure_core::model::time::{Span, Term};
+use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::Item;
-use tenure_core::wire::offer::Reply;
 use tenure_laws::Bounds;
 
 use super::deployment;
@@ -40,11 +41,18 @@ pub struct Known {
 /// Every command but `deployment` and `quietly`.
 pub const COMMANDS: &[Known] = &[
     Known {
-        usage: "ask GUEST UNITS TYPE [where 'EXPR'].. from=TIME for=SPAN [latest=TIME] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT]",
+        usage: "ask GUEST UNITS TYPE [where 'EXPR'].. from=TIME for=SPAN [latest=TIME] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes]",
         act: ask,
     },
     Known { usage: "extend GUEST/LEASE for=SPAN", act: extend },
     Known { usage: "close GUEST/LEASE", act: close },
+    Known { usage: "grow GUEST/LEASE UNITS", act: grow },
+    Known { usage: "redeem GUEST/LEASE", act: redeem },
+    Known {
+        usage: "split GUEST/LEASE UNITS GUEST.. for=SPAN [from=TIME] [where 'EXPR'] [times=N]",
+        act: split,
+    },
+    Known { usage: "take GUEST TICKET [keep=yes]", act: take },
     Known { usage: "stock SITE UNITS TYPE", act: stock },
     Known { usage: "withdraw SITE UNITS TYPE", act: withdraw },
     Known { usage: "reset SITE UNIT", act: reset },
@@ -80,6 +88,7 @@ pub const COMMANDS: &[Known] = &[
     },
     Known { usage: "forge grant BROKER GUEST/REQUEST UNITS from=TICKET", act: forge::grant },
     Known { usage: "forge alter TICKET [units=N] [end=TIME] [holder=NAME]", act: forge::alter },
+    Known { usage: "forge split GUEST TICKET UNITS GUEST for=SPAN [from=TIME]", act: forge::split },
     Known { usage: "forge redeem GUEST TICKET [at=SITE]", act: forge::redeem },
     Known { usage: "forge close GUEST TICKET [at=SITE]", act: forge::close },
     Known { usage: "forge credit GUEST TICKET", act: forge::credit },
@@ -161,7 +170,7 @@ fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         let resource = name(&args.next("the type of the units")?)?;
         let condition = if args.has("where") { Some(args.condition()?) } else { None };
         let requirements = condition.into_iter().collect();
-        items.push(Item { min_units, requirements, ..Item::new(resource, units) });
+        items.push(Item { resource, units, min_units, requirements, extends: None });
     }
     let earliest = args.time_option("from")?.unwrap_or(world.now);
     let duration = args.span_option("for")?.ok_or("for= is missing")?;
@@ -174,6 +183,11 @@ fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         }
         None => Properties::default(),
     };
+    let handling = Handling {
+        bundle: args.option("bundle").is_some(),
+        assemble: args.span_option("assemble")?.unwrap_or(ASSEMBLE),
+        keep_tickets: args.option("keep").is_some(),
+    };
     let ask = Ask {
         broker: broker.map(|broker| world.id(broker)),
         slice: Name::literal("main"),
@@ -181,12 +195,11 @@ fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         earliest,
         latest,
         duration,
-        min_duration: duration,
-        reply: Reply::Grant,
         answer_by,
         properties: Properties::default(),
         configuration,
         reason: "the script".to_owned(),
+        handling,
     };
     world.hand(who, Input::Command(GuestCommand::Ask(ask).into()));
     Ok(())
@@ -202,6 +215,54 @@ fn extend(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 fn close(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, lease) = lease(world, args)?;
     world.hand(who, Input::Command(GuestCommand::Close { lease }.into()));
+    Ok(())
+}
+
+fn grow(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
+    let (units, requirements) = (args.number("the number of units")?, Constraints::NONE);
+    world.hand(who, Input::Command(GuestCommand::Grow { lease, units, requirements }.into()));
+    Ok(())
+}
+
+fn redeem(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
+    world.hand(who, Input::Command(GuestCommand::Redeem { lease }.into()));
+    Ok(())
+}
+
+/// A holder hands parts of its ticket on: to each guest named the units before it.
+fn split(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
+    let start = args.time_option("from")?.unwrap_or(world.now);
+    let duration = args.span_option("for")?.ok_or("for= is missing")?;
+    let times = args.number_option("times")?.unwrap_or(1);
+    let term = Term::lasting(start, duration).map_err(|bad| bad.to_string())?;
+    let mut parts = Vec::new();
+    let mut constraints = Constraints::NONE;
+    while let Some(units) = args.maybe() {
+        if units == "where" {
+            constraints.extend(Some(args.condition()?));
+            continue;
+        }
+        let units = units.parse().map_err(|_| format!("`{units}` is no number of units"))?;
+        let holder = world.id(guest(world, args)?);
+        let part = Part { holder, units, term, constraints: Constraints::NONE };
+        parts.extend(std::iter::repeat_n(part, times));
+    }
+    parts.iter_mut().for_each(|part| part.constraints = constraints.clone());
+    world.hand(who, Input::Command(GuestCommand::Split { lease, parts }.into()));
+    Ok(())
+}
+
+/// A guest takes a ticket that reached it by other ways than the network.
+fn take(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = guest(world, args)?;
+    let ticket = world.names.find(&args.next("the ticket")?)?.clone();
+    let (slice, keep) = (Name::literal("main"), args.option("keep").is_some());
+    let configuration = Properties::default();
+    let command = GuestCommand::Take { ticket, slice, configuration, keep };
+    world.hand(who, Input::Command(command.into()));
     Ok(())
 }
 
@@ -237,7 +298,6 @@ fn quota(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         unit_hours: args.number_option("unit-hours")?,
         period: args.span_option("period")?,
         open_requests: args.number_option("open")?,
-        holds: args.number_option("holds")?,
         requests_per_second: args.number_option("rate")?,
     };
     let whose = whose.map(|guest| world.participants[guest].id);

@@ -90,6 +90,15 @@ impl Names {
         format!("{} ({})", self.ticket(ticket), right(ticket.bottom()))
     }
 
+    /// The ticket that a link makes of the one it is a part of, in full.
+    pub fn part(&mut self, link: &SignedLink) -> String {
+        let parent = link.parent.and_then(|parent| self.labels.get(&parent));
+        match parent.and_then(|label| self.tickets.get(label)).cloned() {
+            Some(parent) => self.ticket_in_full(&parent.with(link.clone())),
+            None => right(link),
+        }
+    }
+
     /// `1` for the guest's own use, where it is clear whose it is.
     pub fn lease(&self, id: LeaseId) -> String {
         lease(id)

@@ -11,7 +11,7 @@ use tenure_core::model::identity::{Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
-use tenure_core::model::slice::RequestId;
+use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::machine as service_manager;
 use tenure_core::service_manager::request as service_manager_request;
@@ -21,7 +21,6 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{LeasedUnit, Request};
-use tenure_core::wire::offer::{Offer, Reply, Waiting};
 use tenure_core::wire::refusal::Refusal;
 use tenure_tests::{check_block, check_golden};
 
@@ -158,8 +157,6 @@ fn samples() -> Samples {
         earliest: Time::ZERO,
         latest: Time::ZERO,
         duration: Span::HOUR,
-        min_duration: Span::HOUR,
-        reply: Reply::Grant,
         answer_by: Time::ZERO,
         properties: Properties::default(),
     };
@@ -184,7 +181,10 @@ fn service_manager_table() -> Table {
     let leave = |state: State, then| step(state, Event::LeaveBegun(then));
     let closing = step(redeeming.clone(), Event::CloseBegun);
     let crediting = step(closing.clone(), Event::SiteClosed(vec![s.receipt.clone()]));
+    let kept = State::Ticketed { ticket: s.ticket.clone(), split: false };
     let states: Vec<State> = vec![
+        kept.clone(),
+        step(kept, Event::Split),
         redeeming,
         two.clone(),
         one.clone(),
@@ -204,6 +204,8 @@ fn service_manager_table() -> Table {
         step(crediting, Event::Credited),
     ];
     let events = vec![
+        Event::RedeemBegun,
+        Event::Split,
         Event::Refused(Refusal::Forbidden),
         Event::Leased(s.term, vec![unit(0)]),
         Event::Joined(UnitId(0), true),
@@ -221,7 +223,7 @@ fn service_manager_table() -> Table {
         Event::Credited,
         Event::TermOver,
     ];
-    let births = &["Redeeming", "Closing"];
+    let births = &["Ticketed", "Redeeming", "Closing"];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
     let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
     Table::of("service manager", births, &states, &events, |s, e| {
@@ -229,32 +231,35 @@ fn service_manager_table() -> Table {
     })
 }
 
+fn group_table() -> Table {
+    use tenure_core::service_manager::group::{Event, State, Why};
+    let broke = || Event::Broke(Why::Lost(LeaseId { number: 1, part: 0 }));
+    let states = vec![
+        State::Assembling,
+        State::Whole,
+        State::Assembling.next(broke()).unwrap(),
+        State::Over,
+    ];
+    let events = vec![Event::Complete, broke(), Event::Ended];
+    let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
+    let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
+    Table::of("service manager group", &["Assembling", "Whole"], &states, &events, |s, e| {
+        s.next(*e).ok().map(|next| next.word())
+    })
+}
+
 fn request_table() -> Table {
     use service_manager_request::{Event, Group, State};
-    let refused = || Event::Refused(Refusal::Forbidden, Vec::new());
+    let refused = || Event::Refused(Refusal::Forbidden);
     let granted = || Event::Granted(Group::of(1, 1));
-    let offered = || Event::Offered(vec![Offer { parts: Vec::new() }], Time::ZERO, None);
-    let planned = || Event::Planned(Vec::new(), None);
-    let held = State::Asked.next(offered()).unwrap();
     let states = vec![
         State::Asked,
-        held.clone(),
-        held.next(Event::Accepted(1)).unwrap(),
         State::GivenUp,
-        State::Asked.next(planned()).unwrap(),
         State::Asked.next(granted()).unwrap(),
         State::Asked.next(refused()).unwrap(),
         State::Unanswered,
     ];
-    let events = vec![
-        granted(),
-        refused(),
-        offered(),
-        planned(),
-        Event::Accepted(1),
-        Event::GaveUp,
-        Event::Expired,
-    ];
+    let events = vec![granted(), refused(), Event::GaveUp, Event::Expired];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
     let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
     Table::of("service manager request", &["Asked"], &states, &events, |s, e| {
@@ -265,30 +270,21 @@ fn request_table() -> Table {
 fn broker_table() -> Table {
     use broker::{Event, State};
     let s = samples();
-    let open = || State::Open { request: Arc::new(s.request.clone()), waiting: None };
-    let held = Event::Held(Vec::new(), Time::ZERO, None);
-    let waiting = Waiting { place: 1, expected: None, reason: String::new() };
-    let planned = Event::Planned(Vec::new(), None);
     let granted = |tickets: Vec<Ticket>| {
-        open().next(Event::Granted(tickets.into_iter().map(|t| (0, t)).collect())).unwrap()
+        let open = State::Open { request: Arc::new(s.request.clone()) };
+        open.next(Event::Granted(tickets.into_iter().map(|t| (0, t)).collect())).unwrap()
     };
     let hash = s.ticket.hash();
     let states = vec![
-        open(),
-        open().next(held.clone()).unwrap(),
-        open().next(planned.clone()).unwrap(),
+        State::Open { request: Arc::new(s.request.clone()) },
         granted(vec![s.ticket.clone(), s.extension.clone()]),
         granted(vec![s.ticket.clone()]),
         granted(vec![s.ticket.clone()]).next(Event::Credited(hash)).unwrap(),
-        State::Refused { refusal: Refusal::Forbidden, offers: Vec::new() },
+        State::Refused { refusal: Refusal::Forbidden },
     ];
     let events = vec![
         Event::Granted(vec![(0, s.ticket.clone())]),
-        Event::Accepted(vec![(0, s.ticket.clone())]),
-        Event::Refused(Refusal::Forbidden, Vec::new()),
-        Event::Waited(waiting),
-        held,
-        planned,
+        Event::Refused(Refusal::Forbidden),
         Event::Credited(hash),
     ];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
@@ -356,8 +352,15 @@ fn unit_table() -> Table {
     })
 }
 
-fn tables() -> [Table; 5] {
-    [service_manager_table(), request_table(), broker_table(), site_authority_table(), unit_table()]
+fn tables() -> [Table; 6] {
+    [
+        service_manager_table(),
+        request_table(),
+        group_table(),
+        broker_table(),
+        site_authority_table(),
+        unit_table(),
+    ]
 }
 
 #[test]

@@ -63,11 +63,16 @@ impl Subjects {
             }
             Fact::Granted(fact) => self.request(fact.number),
             Fact::AskRefused(fact) => self.request(fact.number),
-            Fact::Queued(fact) => self.request(fact.number),
-            Fact::Offered(fact) => self.request(fact.number),
-            Fact::Accepted(fact) => self.request(fact.number),
             Fact::GaveUp(fact) => self.request(fact.number),
             Fact::UnwantedGranted(fact) => self.request(fact.number),
+            Fact::TicketTaken(fact) => {
+                self.slices.insert(fact.lease.number, fact.slice.clone());
+                self.lease(fact.lease)
+            }
+            Fact::RedeemBegun(fact) => self.lease(fact.lease),
+            Fact::TicketsSplit(fact) => self.lease(fact.lease),
+            Fact::GroupWhole(fact) => self.request(fact.group),
+            Fact::GroupBroken(fact) => self.request(fact.group),
             Fact::Leased(fact) => self.lease(fact.lease),
             Fact::RedeemRefused(fact) => self.lease(fact.lease),
             Fact::Joined(fact) => self.lease(fact.lease),
@@ -105,15 +110,6 @@ impl Subjects {
                 Some(fact.request.number)
             }
             Fact::RequestRefused(fact) => Some(fact.request.number),
-            Fact::RequestQueued(fact) => Some(fact.request.number),
-            Fact::OffersHeld(fact) => {
-                let cut = fact.offers.iter().flatten();
-                self.requests.extend(cut.map(|(_, t)| (t.hash(), fact.request.number)));
-                Some(fact.request.number)
-            }
-            Fact::OfferAccepted(fact) => Some(fact.request.number),
-            Fact::HoldEnded(fact) => Some(fact.request.number),
-            Fact::RequestPlanned(fact) => Some(fact.request.number),
             Fact::RequestForgotten(fact) => Some(fact.request.number),
             Fact::ReceiptTaken(fact) => self.requests.get(&fact.receipt.what.link).copied(),
             _ => None,
@@ -174,9 +170,6 @@ pub(super) fn tickets(fact: &Fact) -> Vec<&Ticket> {
         Fact::ServiceManager(sm::Fact::ExtensionGranted(fact)) => vec![&fact.ticket],
         Fact::Broker(broker::Fact::DelegationTaken(fact)) => vec![&fact.ticket],
         Fact::Broker(broker::Fact::TicketsCut(fact)) => all(&fact.tickets),
-        Fact::Broker(broker::Fact::OffersHeld(fact)) => {
-            fact.offers.iter().flat_map(|offer| all(offer)).collect()
-        }
         Fact::SiteAuthority(site::Fact::DelegationIssued(fact)) => vec![&fact.ticket],
         Fact::SiteAuthority(site::Fact::Redeemed(fact)) => vec![&fact.ticket],
         Fact::SiteAuthority(site::Fact::LeaseExtended(fact)) => vec![&fact.ticket],

@@ -47,12 +47,7 @@ impl State {
             machine::State::Granted { tickets, .. } | machine::State::Returned { tickets } => {
                 tickets.get(issued.place).map(|(_, ticket)| ticket)
             }
-            machine::State::Held { offers, .. } => {
-                offers.iter().flatten().nth(issued.place).map(|(_, ticket)| ticket)
-            }
-            machine::State::Open { .. }
-            | machine::State::Planned { .. }
-            | machine::State::Refused { .. } => None,
+            machine::State::Open { .. } | machine::State::Refused { .. } => None,
         }
     }
 }

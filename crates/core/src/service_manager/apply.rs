@@ -1,5 +1,6 @@
 //! How facts change a service manager.
 
+use super::group;
 use super::request::{self, Group};
 use super::{Lease, Obligation, ServiceManager, Timer, is_live};
 use crate::actor::fact::BadFact;
@@ -37,16 +38,19 @@ impl ServiceManager {
                 self.state.rounds.woken();
             }
             Fact::Asked(fact) => self.asked_for(at, fact),
-            Fact::Granted(fact) => self.granted(at, fact.number, &fact.tickets)?,
-            Fact::UnwantedGranted(fact) => self.granted(at, fact.number, &fact.tickets)?,
-            Fact::AskRefused(fact) => {
-                let event = request::Event::Refused(fact.refusal.clone(), fact.offers.clone());
-                self.step_request(at, fact.number, event)?;
+            Fact::Granted(fact) => self.granted(at, fact.number, &fact.tickets, true)?,
+            Fact::UnwantedGranted(fact) => self.granted(at, fact.number, &fact.tickets, false)?,
+            Fact::TicketTaken(fact) => self.ticket_taken(at, fact),
+            Fact::RedeemBegun(fact) => self.step(at, fact.lease, Event::RedeemBegun)?,
+            Fact::TicketsSplit(fact) => self.tickets_split(at, fact)?,
+            Fact::ReceiptTaken(fact) => self.receipt_taken(at, &fact.receipt),
+            Fact::GroupWhole(fact) => self.step_group(at, fact.group, group::Event::Complete)?,
+            Fact::GroupBroken(fact) => {
+                self.step_group(at, fact.group, group::Event::Broke(fact.why))?;
             }
-            Fact::Queued(fact) => self.queued(fact)?,
-            Fact::Offered(fact) => self.offered(at, fact)?,
-            Fact::Accepted(fact) => {
-                self.step_request(at, fact.number, request::Event::Accepted(fact.offer))?;
+            Fact::AskRefused(fact) => {
+                let event = request::Event::Refused(fact.refusal.clone());
+                self.step_request(at, fact.number, event)?;
             }
             Fact::GaveUp(fact) => self.step_request(at, fact.number, request::Event::GaveUp)?,
             Fact::Leased(fact) => {
@@ -100,8 +104,12 @@ impl ServiceManager {
             return self.forget_request(id.number);
         };
         self.index.forgotten(id);
+        if let Some(group) = lease.group {
+            self.forget_member(group, id);
+        }
         for ticket in &lease.tickets {
             self.state.by_ticket.remove(ticket);
+            self.forget_splits(*ticket);
         }
         self.forget_in_group(id);
     }
@@ -128,7 +136,7 @@ impl ServiceManager {
     }
 
     /// Moves a lease on, with everything that follows from its new state.
-    fn step(&mut self, at: Time, id: LeaseId, event: Event) -> Result<(), BadFact> {
+    pub(super) fn step(&mut self, at: Time, id: LeaseId, event: Event) -> Result<(), BadFact> {
         let lease = self.state.leases.get_mut(&id).ok_or_else(|| absent(id))?;
         let extension = lease.state.held().map(|held| held.extension.clone());
         let (denied, extended, over) = (
@@ -136,6 +144,7 @@ impl ServiceManager {
             matches!(event, Event::Extended),
             matches!(event, Event::TermOver),
         );
+        let unused = matches!(lease.state, State::Redeeming { .. });
         lease.next(event)?;
         if let Some(held) = lease.state.held() {
             lease.term = held.term;
@@ -153,13 +162,25 @@ impl ServiceManager {
             self.unbook(id, at);
         }
         self.refresh(id, at);
-        Ok(())
+        self.inform_group(at, id, over && !unused)
+    }
+
+    /// Lets a lease's group know what became of it; `over` if its term is.
+    fn inform_group(&mut self, at: Time, id: LeaseId, over: bool) -> Result<(), BadFact> {
+        let Some(lease) = self.state.leases.get(&id) else { return Ok(()) };
+        if lease.group.is_none() {
+            return Ok(());
+        }
+        let over = over || lease.expires_at.minus(self.base.margin()) <= at;
+        let turn = group::Turn::of(&lease.state, self.counts(id), over);
+        self.group_follows(at, id, turn)
     }
 
     /// Whether a lease counts as held.
-    fn counts(&self, id: LeaseId) -> bool {
+    pub(super) fn counts(&self, id: LeaseId) -> bool {
         self.state.leases.get(&id).is_some_and(|lease| match lease.state {
-            State::Redeeming { .. }
+            State::Ticketed { .. }
+            | State::Redeeming { .. }
             | State::Joining { .. }
             | State::Active { .. }
             | State::Leaving { then: AfterLeave::End, .. } => true,
@@ -271,7 +292,7 @@ impl ServiceManager {
                     pending.set(Obligation::Leave(id, unit), true, position, at);
                 }
             }
-            State::Redeeming { .. } => {}
+            State::Ticketed { .. } | State::Redeeming { .. } => {}
             State::Active { .. }
             | State::Closing { .. }
             | State::Crediting { .. }
@@ -290,7 +311,7 @@ impl ServiceManager {
         let end = lease.expires_at;
         let stop = if mutant!(NoClockMargin) { end } else { end.minus(margin) };
         let deadline = match &lease.state {
-            State::Redeeming { .. } | State::Leaving { .. } => stop,
+            State::Ticketed { .. } | State::Redeeming { .. } | State::Leaving { .. } => stop,
             State::Joining { held } | State::Active { held } => match held.extension {
                 Extension::None => stop.minus(self.leave_before),
                 Extension::Requested(_) if mutant!(HopeExtends) => end,

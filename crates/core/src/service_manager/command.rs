@@ -1,8 +1,14 @@
 //! Commands of a guest's users.
 
-use crate::model::slice::LeaseId;
-use crate::model::time::Span;
+use std::num::NonZeroU32;
+
+use crate::model::identity::ActorId;
+use crate::model::property::Properties;
+use crate::model::resource::Constraints;
+use crate::model::slice::{LeaseId, SliceName};
+use crate::model::time::{Span, Term};
 use crate::service_manager::mapper::Ask;
+use crate::ticket::Ticket;
 
 /// A command of a guest's user.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,22 +22,54 @@ pub enum Command {
         /// For how much longer.
         duration: Span,
     },
-    /// Take an offer: of those that are held its tickets are asked for; of others it is asked for by a
-    /// request of its own.
-    Accept {
-        /// The number of the request.
-        number: u64,
-        /// Which offer, from 1.
-        offer: u8,
+    /// Have more units for a lease, until its end.
+    Grow {
+        /// The lease.
+        lease: LeaseId,
+        /// How many more.
+        units: NonZeroU32,
+        /// What the type's attributes must be.
+        requirements: Constraints,
     },
-    /// Withdraw a request that is not granted, and give up what is held for it.
-    Withdraw {
-        /// The number of the request.
-        number: u64,
+    /// Redeem a ticket that was kept.
+    Redeem {
+        /// The lease that it becomes.
+        lease: LeaseId,
+    },
+    /// Hand parts of a ticket on that was kept.
+    Split {
+        /// The lease that it would become.
+        lease: LeaseId,
+        /// The parts: all of them or none.
+        parts: Vec<Part>,
+    },
+    /// Take a ticket that this service manager holds and no broker sent.
+    Take {
+        /// The ticket.
+        ticket: Ticket,
+        /// The slice its lease will be in.
+        slice: SliceName,
+        /// For the site's driver.
+        configuration: Properties,
+        /// Whether it is kept in hand.
+        keep: bool,
     },
     /// Give a lease back.
     Close {
         /// The lease.
         lease: LeaseId,
     },
+}
+
+/// A part of a ticket that is handed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Who gets it.
+    pub holder: ActorId,
+    /// How many units.
+    pub units: NonZeroU32,
+    /// For how long.
+    pub term: Term,
+    /// Conditions on its use, beside those of the ticket.
+    pub constraints: Constraints,
 }

@@ -1,36 +1,44 @@
 //! What a service manager does for its user and its mapper: ask, extend, close.
 
-use super::{ServiceManager, Standing};
+use std::num::NonZeroU32;
+
+use super::{ServiceManager, Standing, request};
 use crate::actor::effect::Problem;
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, Role};
 use crate::model::identity::ActorId;
 use crate::model::property::Properties;
-use crate::model::resource::Constraints;
+use crate::model::resource::{Constraints, Expr};
 use crate::model::slice::{LeaseId, RequestId};
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{
-    Asked, CloseBegun, ExtensionAsked, LeaveBegun, MapperAnswered,
+    Asked, CloseBegun, ExtensionAsked, GaveUp, LeaveBegun, MapperAnswered,
 };
+use crate::service_manager::group::Handling;
 use crate::service_manager::machine::{AfterLeave, Extension, State};
 use crate::service_manager::mapper::{Ask, Decision, Extend};
 use crate::service_manager::{Command, Output};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
-use crate::wire::message::{Item, MAX_CONFIGURATION, MAX_TICKETS, Request};
-use crate::wire::offer::Reply;
+use crate::wire::message::{Item, MAX_CONFIGURATION, MAX_ITEMS, MAX_TICKETS, MAX_UNITS, Request};
 
 impl ServiceManager {
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
         let done = match command {
-            Command::Ask(ask) => self.ask(now, ask, out),
+            Command::Ask(ask) => self.ask(now, ask, None, out),
             Command::Extend { lease, duration } => {
                 let reason = "the user asked for it".to_owned();
                 self.extend(now, Extend { lease, duration, reason }, out)
             }
-            Command::Accept { number, offer } => self.accept(now, number, offer, out),
-            Command::Withdraw { number } => self.withdraw(now, number, out),
+            Command::Grow { lease, units, requirements } => {
+                self.grow(now, lease, (units, requirements), out)
+            }
+            Command::Redeem { lease } => self.redeem_kept(now, lease, out),
+            Command::Split { lease, parts } => self.split(now, lease, parts, out),
+            Command::Take { ticket, slice, configuration, keep } => {
+                self.take(now, ticket, (slice, configuration, keep), out)
+            }
             Command::Close { lease } => self.close(now, lease, out),
         };
         if let Err(cause) = done {
@@ -50,7 +58,7 @@ impl ServiceManager {
             done.push(self.close(now, lease, out));
         }
         for ask in decision.asks {
-            done.push(self.ask(now, ask, out));
+            done.push(self.ask(now, ask, None, out));
         }
         let bad = done.into_iter().filter_map(Result::err);
         out.problems.extend(bad.map(Problem::BadChoice));
@@ -59,9 +67,21 @@ impl ServiceManager {
         self.emit(now, MapperAnswered { round: decision.round, memo, wake }, out);
     }
 
-    pub(super) fn ask(&mut self, now: Time, ask: Ask, out: &mut Output) -> Result<(), String> {
+    fn ask(
+        &mut self,
+        now: Time,
+        ask: Ask,
+        grows: Option<LeaseId>,
+        out: &mut Output,
+    ) -> Result<(), String> {
         self.state.last_number += u64::from(mutant!(NumberOutsideJournal));
         let broker = self.broker(ask.broker)?;
+        if ask.items.is_empty() || ask.items.len() > MAX_ITEMS {
+            return Err(format!("a request has 1 to {MAX_ITEMS} items, not {}", ask.items.len()));
+        }
+        if ask.items.iter().any(|item| item.min_units > item.units) {
+            return Err("an item would do with more units than it asks for".to_owned());
+        }
         if let Some(item) = ask.items.iter().find(|i| i.requirements.len() > Constraints::MAX_COUNT)
         {
             let (count, most) = (item.requirements.len(), Constraints::MAX_COUNT);
@@ -69,13 +89,19 @@ impl ServiceManager {
         }
         let fits = ask.configuration.check_bytes(MAX_CONFIGURATION);
         fits.map_err(|error| format!("the configuration is too long: {error}"))?;
+        if let Some(item) = ask.items.iter().find(|item| item.units.get() > MAX_UNITS) {
+            return Err(format!("{} units in one item are more than {MAX_UNITS}", item.units));
+        }
         Term::lasting(ask.earliest, ask.duration).map_err(|empty| empty.to_string())?;
-        if ask.min_duration <= self.base.two_margins() {
+        if ask.duration <= self.base.two_margins() {
             return Err(format!(
                 "a term of {} is too short: it must be longer than {}",
-                ask.min_duration,
+                ask.duration,
                 self.base.two_margins()
             ));
+        }
+        if ask.latest < ask.earliest {
+            return Err("the latest start is before the earliest".to_owned());
         }
         let request = Request {
             id: RequestId { origin: self.base.id(), number: self.state.last_number + 1 },
@@ -83,16 +109,58 @@ impl ServiceManager {
             earliest: ask.earliest,
             latest: ask.latest,
             duration: ask.duration,
-            min_duration: ask.min_duration,
-            reply: ask.reply,
             answer_by: ask.answer_by,
             properties: ask.properties,
         };
-        request.check()?;
-        let (slice, configuration) = (ask.slice, ask.configuration);
+        let Ask { slice, configuration, handling, .. } = ask;
         let reason = truncate_text(&ask.reason);
-        self.emit(now, Asked { broker, slice, request, configuration, reason }, out);
+        let asked = Asked { broker, slice, request, configuration, handling, grows, reason };
+        self.emit(now, asked, out);
         Ok(())
+    }
+
+    /// Asks for further units of the same type at the same site, from now to the end of the lease.
+    fn grow(
+        &mut self,
+        now: Time,
+        lease: LeaseId,
+        (units, mut requirements): (NonZeroU32, Constraints),
+        out: &mut Output,
+    ) -> Result<(), String> {
+        let standing = self.standing(lease).ok_or_else(|| format!("there is no lease {lease}"))?;
+        let Standing::Lease(State::Joining { held } | State::Active { held }) = standing else {
+            return Err(format!("lease {lease} is {}, it cannot grow", standing.word()));
+        };
+        let newest = held.tickets.last().ok_or("a lease without a ticket")?;
+        let site = newest.site();
+        let site =
+            self.base.peer_name(site).ok_or_else(|| format!("site {site} has no name here"))?;
+        let at_site = Expr::parse_condition(&format!("site = \"{site}\""));
+        requirements.extend(Some(at_site.map_err(|error| error.to_string())?));
+        let (broker, end) = (newest.bottom().issuer, held.term.end());
+        let duration = end.since(now);
+        let record = self.state.leases.get(&lease).ok_or("a lease without a record")?;
+        let item = Item {
+            resource: record.resource.clone(),
+            units,
+            min_units: units,
+            requirements,
+            extends: None,
+        };
+        let ask = Ask {
+            broker: Some(broker),
+            slice: record.slice.clone(),
+            items: vec![item],
+            earliest: now,
+            latest: now,
+            duration,
+            answer_by: end.minus(self.base.two_margins()),
+            properties: Properties::default(),
+            configuration: record.configuration.clone(),
+            handling: Handling::default(),
+            reason: format!("lease {lease} grows"),
+        };
+        self.ask(now, ask, Some(lease), out)
     }
 
     fn broker(&self, named: Option<ActorId>) -> Result<ActorId, String> {
@@ -132,33 +200,50 @@ impl ServiceManager {
     /// The request that continues from a ticket at `end`, with its units.
     fn extension_request(&self, newest: &Ticket, end: Time, duration: Span) -> Request {
         let link = newest.bottom();
-        let item =
-            Item { extends: Some(link.hash()), ..Item::new(link.resource.clone(), link.units) };
+        let item = Item {
+            resource: link.resource.clone(),
+            units: link.units,
+            min_units: link.units,
+            requirements: Constraints::NONE,
+            extends: Some(link.hash()),
+        };
         Request {
             id: RequestId { origin: self.base.id(), number: self.state.last_number + 1 },
             items: vec![item],
             earliest: end,
             latest: end,
             duration,
-            min_duration: duration,
-            reply: Reply::Grant,
             answer_by: end.minus(self.base.margin()),
             properties: Properties::default(),
         }
     }
 
     /// Gives a lease back, or a request up, from wherever it is in its life.
-    fn close(&mut self, now: Time, lease: LeaseId, out: &mut Output) -> Result<(), String> {
+    pub(super) fn close(
+        &mut self,
+        now: Time,
+        lease: LeaseId,
+        out: &mut Output,
+    ) -> Result<(), String> {
         let standing = self.standing(lease).ok_or_else(|| format!("there is no lease {lease}"))?;
         if standing.is_over() {
             return Err(format!("lease {lease} is over"));
         }
         let state = match standing {
-            Standing::Request(_) => return self.withdraw(now, lease.number, out),
+            Standing::Request(request::State::Asked) => {
+                self.emit(now, GaveUp { number: lease.number }, out);
+                return Ok(());
+            }
+            Standing::Request(_) => return Ok(()),
             Standing::Lease(state) => state,
         };
         match state {
-            State::Redeeming { .. } => self.emit(now, CloseBegun { lease }, out),
+            State::Ticketed { split: true, .. } => {
+                return Err(format!("parts of the ticket of lease {lease} were handed on"));
+            }
+            State::Ticketed { .. } | State::Redeeming { .. } => {
+                self.emit(now, CloseBegun { lease }, out);
+            }
             State::Leaving { held, then: AfterLeave::End } if held.awaited == 0 => {
                 self.emit(now, CloseBegun { lease }, out);
             }

@@ -7,11 +7,12 @@ use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Term, Time};
+use crate::service_manager::group::{Handling, Why};
 use crate::service_manager::machine::AfterLeave;
 use crate::ticket::Ticket;
+use crate::ticket::link::SignedLink;
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::{LeasedUnit, Request};
-use crate::wire::offer::{Offer, Waiting};
 use crate::wire::refusal::Refusal;
 
 facts! {
@@ -43,6 +44,10 @@ facts! {
         request: Request,
         /// For the site's driver.
         configuration: Properties,
+        /// What becomes of its tickets.
+        handling: Handling,
+        /// The lease that is to grow by it.
+        grows: Option<LeaseId>,
         /// Why, in the mapper's or the user's words.
         reason: String,
     }
@@ -61,44 +66,60 @@ facts! {
         number: u64,
         /// Why.
         refusal: Refusal,
-        /// What could be had instead.
-        offers: Vec<Offer>,
     }
 
-    /// The request waits at the broker, or stands elsewhere in the queue than before.
-    Queued = "service-manager.queued" 1 {
-        /// The number of the request.
-        number: u64,
-        /// Where it stands.
-        waiting: Waiting,
-        /// The place in the broker's journal of what it says: what comes late is older.
-        position: u64,
-    }
-
-    /// The broker said how the request can be met: what it holds, or a plan.
-    Offered = "service-manager.offered" 1 {
-        /// The number of the request.
-        number: u64,
-        /// The offers, the best first.
-        offers: Vec<Offer>,
-        /// Until when they are held; nothing is held of a plan.
-        until: Option<Time>,
-        /// Why the request cannot be met as it is, if so.
-        refusal: Option<Refusal>,
-    }
-
-    /// The tickets of an offer that is held are asked for.
-    Accepted = "service-manager.accepted" 1 {
-        /// The number of the request.
-        number: u64,
-        /// Which offer, from 1.
-        offer: u8,
-    }
-
-    /// It was withdrawn, or no answer can be of use any more.
+    /// No answer can be of use any more.
     GaveUp = "service-manager.gave-up" 1 {
         /// The number of the request.
         number: u64,
+    }
+
+    /// A ticket was brought by the user, not by a broker; it becomes a lease.
+    TicketTaken = "service-manager.ticket-taken" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The ticket.
+        ticket: Ticket,
+        /// The slice it is for.
+        slice: SliceName,
+        /// For the site's driver.
+        configuration: Properties,
+        /// Whether it is kept in hand.
+        keep: bool,
+    }
+
+    /// A ticket that was kept is redeemed.
+    RedeemBegun = "service-manager.redeem-begun" 1 {
+        /// The lease.
+        lease: LeaseId,
+    }
+
+    /// Parts of a ticket that is kept were handed on.
+    TicketsSplit = "service-manager.tickets-split" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The links below its ticket, one for each part.
+        links: Vec<SignedLink>,
+    }
+
+    /// What was handed on came back to its site, and can be handed on again.
+    ReceiptTaken = "service-manager.receipt-taken" 1 {
+        /// The site's word.
+        receipt: Receipt,
+    }
+
+    /// All leases of a group have their units.
+    GroupWhole = "service-manager.group-whole" 1 {
+        /// The number of the group.
+        group: u64,
+    }
+
+    /// A group cannot be whole any more: the leases that are left are given back.
+    GroupBroken = "service-manager.group-broken" 1 {
+        /// The number of the group.
+        group: u64,
+        /// Why.
+        why: Why,
     }
 
     /// The site handed over the units.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::request::{self, Purpose};
-use super::{Obligation, ServiceManager, Timer, asking};
+use super::{Obligation, ServiceManager, Timer};
 use crate::actor::effect::{DriverResult, Problem};
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, dropped};
@@ -24,7 +24,6 @@ use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::{LeasedUnit, Message, Request, Sealed, Subject};
-use crate::wire::offer::{Offer, Reply};
 use crate::wire::refusal::{Outlook, Refusal};
 
 impl ServiceManager {
@@ -42,6 +41,7 @@ impl ServiceManager {
                 Timer::Wake => self.emit(now, Woken {}, out),
                 Timer::Request(number) => self.request_due(now, number, out),
                 Timer::Lease(id) => self.lease_due(now, id, out),
+                Timer::Group(number) => self.group_due(now, number, out),
             }
         }
     }
@@ -49,19 +49,9 @@ impl ServiceManager {
     fn request_due(&mut self, now: Time, number: u64, out: &mut Output) {
         let lease = request::shown_as(number);
         match self.request(number) {
-            Some(request::State::Asked | request::State::Accepting { .. }) => {
-                self.emit(now, GaveUp { number }, out);
-            }
-            Some(&request::State::Offered { until, .. }) => {
-                let (refusal, offers) = (Refusal::Lapsed(until), Vec::new());
-                self.emit(now, AskRefused { number, refusal, offers }, out);
-            }
+            Some(request::State::Asked) => self.emit(now, GaveUp { number }, out),
             Some(request::State::GivenUp) => self.emit(now, TermOver { lease }, out),
-            Some(
-                request::State::Planned { .. }
-                | request::State::Refused { .. }
-                | request::State::Unanswered,
-            ) => {
+            Some(request::State::Refused { .. } | request::State::Unanswered) => {
                 self.emit(now, LeaseForgotten { lease }, out);
             }
             Some(request::State::Granted { .. }) | None => {
@@ -79,7 +69,8 @@ impl ServiceManager {
             State::Joining { .. } | State::Active { .. } if now < end => {
                 self.emit(now, LeaveBegun { lease, then: AfterLeave::End }, out);
             }
-            State::Redeeming { .. }
+            State::Ticketed { .. }
+            | State::Redeeming { .. }
             | State::Joining { .. }
             | State::Active { .. }
             | State::Leaving { .. }
@@ -93,7 +84,6 @@ impl ServiceManager {
         let Some(envelope) = self.base.open(sealed, out) else { return };
         let from = envelope.header.from;
         let kind = envelope.message.kind();
-        let position = envelope.header.sequence.position;
         let taken = match envelope.message {
             Message::Granted { request, tickets } => {
                 self.tickets_came(now, from, request, tickets, out)
@@ -104,24 +94,14 @@ impl ServiceManager {
             Message::Closed { ticket, refusal, receipts } => {
                 self.site_closed(now, from, ticket, refusal, receipts, out)
             }
+            Message::Credit { receipts } => self.credit(now, from, receipts, out),
             Message::Credited { tickets } => self.credited(now, from, &tickets, out),
-            Message::Refused { subject, refusal, offers } => {
-                self.refused(now, from, (subject, refusal, offers), out)
-            }
-            Message::Waiting { request, waiting } => {
-                self.told_to_wait(now, from, request, (waiting, position), out)
-            }
-            Message::Offered { request, offers, until, refusal } => {
-                self.offers_came(now, from, request, (offers, until, refusal), out)
-            }
+            Message::Refused { subject, refusal } => self.refused(now, from, subject, refusal, out),
             Message::Delegate { .. }
             | Message::Delegated { .. }
             | Message::Request(_)
-            | Message::Accept { .. }
-            | Message::Withdraw(_)
             | Message::Redeem { .. }
-            | Message::Close { .. }
-            | Message::Credit { .. } => Err("a service manager does not take it".to_owned()),
+            | Message::Close { .. } => Err("a service manager does not take it".to_owned()),
         };
         if let Err(cause) = taken {
             out.problems.push(dropped(kind, cause));
@@ -142,20 +122,10 @@ impl ServiceManager {
             return Err(format!("request {id} was not put to its sender"));
         }
         let (wanted, purpose) = (request.wanted.clone(), request.purpose);
-        let (is_asked, accepted) = match &request.state {
-            request::State::Asked => (true, None),
-            request::State::Accepting { offer, .. } => (true, Some(offer.clone())),
-            request::State::Offered { .. } => {
-                return Err(format!("no offer to request {id} was accepted"));
-            }
-            request::State::GivenUp
-            | request::State::Planned { .. }
-            | request::State::Granted { .. }
-            | request::State::Refused { .. }
-            | request::State::Unanswered => (false, None),
-        };
-        if let Err(refusal) = self.check_grant(&wanted, &tickets, accepted.as_ref(), is_asked) {
-            self.not_granted(now, number, (refusal, Vec::new()), out);
+        let beside = self.site_beside(purpose);
+        let is_asked = matches!(request.state, request::State::Asked);
+        if let Err(refusal) = self.check_grant(&wanted, &tickets, beside) {
+            self.not_granted(now, number, refusal, out);
             return Ok(());
         }
         let share = |(item, ticket)| (item, self.base.credentials.share(ticket));
@@ -165,7 +135,11 @@ impl ServiceManager {
                 self.emit(now, UnwantedGranted { number, tickets }, out);
                 return Ok(());
             }
-            (true, Purpose::New) => {
+            (true, Purpose::Grow(lease)) if !self.counts(lease) => {
+                self.emit(now, UnwantedGranted { number, tickets }, out);
+                return Ok(());
+            }
+            (true, Purpose::New | Purpose::Grow(_)) => {
                 self.emit(now, Granted { number, tickets }, out);
                 return Ok(());
             }
@@ -181,43 +155,39 @@ impl ServiceManager {
         Ok(())
     }
 
-    /// Whether the tickets are what was asked for, or what was accepted, validly signed, and this guest's.
-    /// Of a request that was given up, whatever was offered for it may come.
+    /// Whether the tickets are what was asked for, validly signed, and this guest's.
     fn check_grant(
         &mut self,
         request: &Request,
         tickets: &[(u16, Ticket)],
-        accepted: Option<&Offer>,
-        is_asked: bool,
+        beside: Option<ActorId>,
     ) -> Result<(), Refusal> {
         let me = self.base.id();
         let mut sums = vec![0u64; request.items.len()];
         let mut seen = BTreeSet::new();
-        let mut common = BTreeSet::new();
-        for (index, ticket) in tickets.iter().filter(|_| !mutant!(GrantNotChecked)) {
+        for (item, ticket) in tickets.iter().filter(|_| !mutant!(GrantNotChecked)) {
             self.base.credentials.check_ticket(ticket, ticket.site(), me)?;
-            let (link, index) = (ticket.bottom(), usize::from(*index));
+            let link = ticket.bottom();
+            let index = usize::from(*item);
             let wanted = request.items.get(index);
             let good = wanted.is_some_and(|wanted| {
                 wanted.resource == link.resource && wanted.extends == link.extends
-            }) && self.goes_on_at(link.extends, ticket.site())
+            }) && request.earliest <= link.term.start()
+                && link.term.start() <= request.latest
+                && link.term.duration() == request.duration
+                && self.goes_on_at(link.extends, ticket.site())
+                && beside.is_none_or(|site| site == ticket.site())
                 && !self.state.by_ticket.contains_key(&ticket.hash())
                 && seen.insert(ticket.hash());
-            let Some(wanted) = wanted.filter(|_| good) else {
+            if !good {
                 return Err(Refusal::Malformed("a ticket is not what was asked for".to_owned()));
-            };
-            common.insert((link.term.start().minus(wanted.offset), link.term.duration()));
+            }
             sums[index] += u64::from(link.units.get());
         }
-        if mutant!(GrantNotChecked) {
-            return Ok(());
-        }
-        let good = match accepted {
-            Some(offer) => asking::is_offer(offer, tickets),
-            None if matches!(request.reply, Reply::Hold(_)) => !is_asked,
-            None => asking::is_met(request, &common, tickets)?,
-        };
-        if good && (accepted.is_some() || !is_asked || request.is_met_by(&sums)) {
+        let enough = request.items.iter().zip(&sums).all(|(item, &sum)| {
+            u64::from(item.min_units.get()) <= sum && sum <= u64::from(item.units.get())
+        });
+        if enough || mutant!(GrantNotChecked) {
             Ok(())
         } else {
             Err(Refusal::Malformed("the tickets are not for the units asked for".to_owned()))
@@ -231,18 +201,20 @@ impl ServiceManager {
         held.is_none_or(|held| held.tickets.iter().all(|ticket| ticket.site() == site))
     }
 
-    fn not_granted(
-        &mut self,
-        now: Time,
-        number: u64,
-        (refusal, offers): (Refusal, Vec<Offer>),
-        out: &mut Output,
-    ) {
+    /// The site of the lease that is to grow.
+    fn site_beside(&self, purpose: Purpose) -> Option<ActorId> {
+        match purpose {
+            Purpose::Grow(lease) => self.lease(lease)?.ticket().map(Ticket::site),
+            Purpose::New | Purpose::Extend(_) => None,
+        }
+    }
+
+    fn not_granted(&mut self, now: Time, number: u64, refusal: Refusal, out: &mut Output) {
         match self.open_request(number).map(|request| (&request.state, request.purpose)) {
             Some((request::State::Asked, Purpose::Extend(lease))) => {
                 self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out);
             }
-            Some(_) => self.emit(now, AskRefused { number, refusal, offers }, out),
+            Some(_) => self.emit(now, AskRefused { number, refusal }, out),
             None => {}
         }
     }
@@ -280,7 +252,8 @@ impl ServiceManager {
                     self.emit(now, Extended { lease }, out);
                 }
             }
-            State::Leaving { .. }
+            State::Ticketed { .. }
+            | State::Leaving { .. }
             | State::Closing { .. }
             | State::Crediting { .. }
             | State::Closed { .. } => {}
@@ -305,7 +278,9 @@ impl ServiceManager {
                 held.tickets.clone()
             }
             State::Closing { tickets } => tickets.clone(),
-            State::Crediting { .. } | State::Closed { .. } => return Ok(()),
+            State::Ticketed { .. } | State::Crediting { .. } | State::Closed { .. } => {
+                return Ok(());
+            }
         };
         if tickets.first().is_none_or(|first| first.site() != from) {
             return Err(format!("lease {lease} is not at its sender's site"));
@@ -351,7 +326,8 @@ impl ServiceManager {
         &mut self,
         now: Time,
         from: ActorId,
-        (subject, refusal, offers): (Subject, Refusal, Vec<Offer>),
+        subject: Subject,
+        refusal: Refusal,
         out: &mut Output,
     ) -> Result<(), String> {
         match subject {
@@ -361,7 +337,7 @@ impl ServiceManager {
                     return Err(format!("request {id} was not put to its sender"));
                 }
                 if !matches!(refusal, Refusal::Overloaded) {
-                    self.not_granted(now, id.number, (refusal, offers), out);
+                    self.not_granted(now, id.number, refusal, out);
                 }
                 Ok(())
             }
@@ -409,7 +385,8 @@ impl ServiceManager {
                 self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out);
             }
             Some(
-                State::Redeeming { .. }
+                State::Ticketed { .. }
+                | State::Redeeming { .. }
                 | State::Joining { .. }
                 | State::Active { .. }
                 | State::Leaving { .. }

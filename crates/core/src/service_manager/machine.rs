@@ -16,6 +16,13 @@ use crate::wire::refusal::Refusal;
 /// Where a lease is in its life at the service manager.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum State {
+    /// The ticket is kept in hand.
+    Ticketed {
+        /// The ticket.
+        ticket: Ticket,
+        /// Whether parts of it were handed on; then it is not redeemed itself.
+        split: bool,
+    },
     /// The site was shown the ticket.
     Redeeming {
         /// The ticket.
@@ -126,6 +133,10 @@ pub enum Outcome {
 /// What happens to a lease at its service manager.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
+    /// A ticket that was kept is to be redeemed.
+    RedeemBegun,
+    /// Parts of a ticket that was kept were handed on.
+    Split,
     /// The site refused.
     Refused(Refusal),
     /// The site handed over the units.
@@ -183,6 +194,8 @@ impl State {
     pub fn word(&self) -> &'static str {
         use Extension::{None, Redeeming, Requested};
         match self {
+            Self::Ticketed { split: false, .. } => "Ticketed",
+            Self::Ticketed { split: true, .. } => "Ticketed+split",
             Self::Redeeming { .. } => "Redeeming",
             Self::Joining { held } => match held.extension {
                 None => "Joining",
@@ -208,7 +221,8 @@ impl State {
             Self::Joining { held } | Self::Active { held } | Self::Leaving { held, .. } => {
                 Some(held)
             }
-            Self::Redeeming { .. }
+            Self::Ticketed { .. }
+            | Self::Redeeming { .. }
             | Self::Closing { .. }
             | Self::Crediting { .. }
             | Self::Closed { .. } => None,
@@ -218,7 +232,7 @@ impl State {
     /// The lease's own ticket, while it has one.
     pub fn ticket(&self) -> Option<&Ticket> {
         match self {
-            Self::Redeeming { ticket } => Some(ticket),
+            Self::Ticketed { ticket, .. } | Self::Redeeming { ticket } => Some(ticket),
             Self::Closing { tickets } => tickets.first(),
             Self::Joining { held } | Self::Active { held } | Self::Leaving { held, .. } => {
                 held.tickets.first()
@@ -230,6 +244,7 @@ impl State {
     /// The next state.
     pub fn next(self, event: Event) -> Result<Self, Illegal> {
         match self {
+            Self::Ticketed { ticket, split } => ticketed(ticket, split, event),
             Self::Redeeming { ticket } => redeeming(ticket, event),
             Self::Joining { held } => joining(held, event),
             Self::Active { held } => active(held, event),
@@ -245,6 +260,28 @@ fn illegal(state: &'static str, event: &Event) -> Illegal {
     Illegal { machine: "service manager", state, event: event.word() }
 }
 
+fn ticketed(ticket: Ticket, split: bool, event: Event) -> Result<State, Illegal> {
+    let word = if split { "Ticketed+split" } else { "Ticketed" };
+    match event {
+        Event::RedeemBegun if !split => Ok(State::Redeeming { ticket }),
+        Event::Split => Ok(State::Ticketed { ticket, split: true }),
+        Event::CloseBegun => Ok(State::Closing { tickets: vec![ticket] }),
+        Event::TermOver => Ok(State::Closed { outcome: Outcome::Ended }),
+        Event::RedeemBegun
+        | Event::Refused(_)
+        | Event::Leased(..)
+        | Event::Joined(..)
+        | Event::ExtensionAsked(_)
+        | Event::ExtensionGranted(_)
+        | Event::ExtensionDenied
+        | Event::Extended
+        | Event::LeaveBegun(_)
+        | Event::Left(_)
+        | Event::SiteClosed(_)
+        | Event::Credited => Err(illegal(word, &event)),
+    }
+}
+
 fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
     match event {
         Event::Leased(term, units) => {
@@ -258,7 +295,9 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
         Event::CloseBegun => Ok(State::Closing { tickets: vec![ticket] }),
         Event::SiteClosed(receipts) => Ok(after_site(receipts)),
         Event::TermOver => Ok(State::Closed { outcome: Outcome::Unanswered }),
-        Event::Joined(..)
+        Event::RedeemBegun
+        | Event::Split
+        | Event::Joined(..)
         | Event::ExtensionAsked(_)
         | Event::ExtensionGranted(_)
         | Event::ExtensionDenied
@@ -324,7 +363,9 @@ fn running(
             Ok(at_end(held, Outcome::Ended))
         }
         (
-            event @ (Event::Refused(_)
+            event @ (Event::RedeemBegun
+            | Event::Split
+            | Event::Refused(_)
             | Event::Leased(..)
             | Event::Joined(..)
             | Event::ExtensionAsked(_)
@@ -364,7 +405,9 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
             AfterLeave::End => at_end(held, Outcome::Ended),
             AfterLeave::Close => at_end(held, Outcome::GivenBack),
         }),
-        Event::Refused(_)
+        Event::RedeemBegun
+        | Event::Split
+        | Event::Refused(_)
         | Event::Leased(..)
         | Event::Joined(..)
         | Event::ExtensionAsked(_)
@@ -381,7 +424,9 @@ fn closing(event: Event) -> Result<State, Illegal> {
         Event::SiteClosed(receipts) => Ok(after_site(receipts)),
         Event::Refused(refusal) => Ok(State::Closed { outcome: Outcome::Refused(refusal) }),
         Event::TermOver => Ok(State::Closed { outcome: Outcome::GivenBack }),
-        Event::Leased(..)
+        Event::RedeemBegun
+        | Event::Split
+        | Event::Leased(..)
         | Event::Joined(..)
         | Event::ExtensionAsked(_)
         | Event::ExtensionGranted(_)
@@ -397,7 +442,9 @@ fn closing(event: Event) -> Result<State, Illegal> {
 fn crediting(event: Event) -> Result<State, Illegal> {
     match event {
         Event::Credited | Event::TermOver => Ok(State::Closed { outcome: Outcome::GivenBack }),
-        Event::Refused(_)
+        Event::RedeemBegun
+        | Event::Split
+        | Event::Refused(_)
         | Event::Leased(..)
         | Event::Joined(..)
         | Event::ExtensionAsked(_)
@@ -441,6 +488,8 @@ impl Event {
     /// The event in a word.
     pub fn word(&self) -> &'static str {
         match self {
+            Self::RedeemBegun => "RedeemBegun",
+            Self::Split => "Split",
             Self::Refused(_) => "Refused",
             Self::Leased(..) => "Leased",
             Self::Joined(..) => "Joined",

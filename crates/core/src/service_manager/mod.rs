@@ -1,19 +1,20 @@
 //! The service manager: asks, redeems and uses, for a guest.
 
 mod apply;
-mod asking;
 mod command;
 mod commands;
 pub mod facts;
+pub mod group;
 mod handle;
 pub mod machine;
 pub mod mapper;
 pub mod request;
+mod split;
 mod state;
 mod survey;
 mod view;
 
-pub use self::command::Command;
+pub use self::command::{Command, Part};
 pub use survey::{LeaseSurvey, Standing};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,6 +93,8 @@ pub(crate) struct Lease {
     tickets: Vec<LinkHash>,
     /// The site that closed it of its own accord, and why.
     closed_by: Option<(ActorId, Refusal)>,
+    /// The group that it belongs to, if there is one.
+    group: Option<u64>,
     /// Where it stands among those that end.
     ends_at: Option<Time>,
     /// When nothing about it can come any more, less the clock margin.
@@ -102,10 +105,6 @@ pub(crate) struct Lease {
 enum Obligation {
     /// The request of this number.
     Ask(u64),
-    /// The tickets of an offer to it.
-    Accept(u64),
-    /// That it is off.
-    Withdraw(u64),
     Redeem(LeaseId),
     Extend(LeaseId),
     Join(LeaseId, UnitId),
@@ -119,6 +118,7 @@ enum Timer {
     Wake,
     Request(u64),
     Lease(LeaseId),
+    Group(u64),
 }
 
 impl ServiceManager {
@@ -177,18 +177,6 @@ impl ServiceManager {
             Obligation::Ask(number) => {
                 let request = self.open_request(number)?;
                 send(request.broker, Message::Request(request.wanted.as_ref().clone()))
-            }
-            Obligation::Accept(number) => {
-                let request = self.open_request(number)?;
-                let request::State::Accepting { number: offer, .. } = request.state else {
-                    return None;
-                };
-                let accept = Message::Accept { request: request.wanted.id, offer };
-                send(request.broker, accept)
-            }
-            Obligation::Withdraw(number) => {
-                let request = self.open_request(number)?;
-                send(request.broker, Message::Withdraw(request.wanted.as_ref().clone()))
             }
             Obligation::Redeem(id) => {
                 let State::Redeeming { ticket } = self.lease(id)? else { return None };

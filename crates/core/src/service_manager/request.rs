@@ -15,11 +15,11 @@ use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{Asked, ExtensionAsked};
+use crate::service_manager::group::Handling;
 use crate::service_manager::machine::State as LeaseState;
 use crate::ticket::Ticket;
 use crate::ticket::link::Link;
 use crate::wire::message::{Item, Request as Wanted};
-use crate::wire::offer::{Offer, Reply, Waiting};
 use crate::wire::refusal::Refusal;
 
 /// What a request is for.
@@ -29,6 +29,8 @@ pub enum Purpose {
     New,
     /// A ticket that extends a lease.
     Extend(LeaseId),
+    /// Further units for a lease, which last as long as it does.
+    Grow(LeaseId),
 }
 
 /// Where a request is in its life at the service manager.
@@ -36,32 +38,9 @@ pub enum Purpose {
 pub enum State {
     /// A broker was asked.
     Asked,
-    /// The broker holds these offers.
-    Offered {
-        /// The offers.
-        offers: Vec<Offer>,
-        /// Until when.
-        until: Time,
-        /// Why the request cannot be met as it is, if so.
-        refusal: Option<Refusal>,
-    },
-    /// The tickets of an offer are asked for.
-    Accepting {
-        /// Which, from 1.
-        number: u8,
-        /// What it is.
-        offer: Offer,
-    },
-    /// It was withdrawn, or the answer would come too late. The broker is to confirm; a ticket that
+    /// It was withdrawn, or the answer would come too late. The broker is asked on; a ticket that
     /// still comes is given back.
     GivenUp,
-    /// The broker said how it could be met. Nothing is booked.
-    Planned {
-        /// How, the best first.
-        offers: Vec<Offer>,
-        /// Why the request cannot be met as it is, if so.
-        refusal: Option<Refusal>,
-    },
     /// The broker sent tickets.
     Granted {
         /// The leases they became.
@@ -71,8 +50,6 @@ pub enum State {
     Refused {
         /// Why.
         refusal: Refusal,
-        /// What could be had instead.
-        offers: Vec<Offer>,
     },
     /// No answer came in time.
     Unanswered,
@@ -83,14 +60,8 @@ pub enum State {
 pub enum Event {
     /// The broker sent tickets, which become these leases.
     Granted(Group),
-    /// The broker refused, with what could be had instead.
-    Refused(Refusal, Vec<Offer>),
-    /// The broker holds offers until then.
-    Offered(Vec<Offer>, Time, Option<Refusal>),
-    /// The broker said how it could be met.
-    Planned(Vec<Offer>, Option<Refusal>),
-    /// An offer is taken, by its number from 1.
-    Accepted(u8),
+    /// The broker refused.
+    Refused(Refusal),
     /// It was withdrawn, or no answer can be of use.
     GaveUp,
     /// It is too late for an answer.
@@ -128,10 +99,7 @@ impl State {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Asked => "Asked",
-            Self::Offered { .. } => "Offered",
-            Self::Accepting { .. } => "Accepting",
             Self::GivenUp => "GivenUp",
-            Self::Planned { .. } => "Planned",
             Self::Granted { .. } => "Granted",
             Self::Refused { .. } => "Refused",
             Self::Unanswered => "Unanswered",
@@ -140,77 +108,23 @@ impl State {
 
     /// Whether an answer may still come.
     pub fn is_open(&self) -> bool {
-        matches!(self, Self::Asked | Self::Offered { .. } | Self::Accepting { .. } | Self::GivenUp)
-    }
-
-    /// What could be had, of a request that offers were made for.
-    pub fn offers(&self) -> &[Offer] {
-        match self {
-            Self::Offered { offers, .. }
-            | Self::Planned { offers, .. }
-            | Self::Refused { offers, .. } => offers,
-            Self::Accepting { offer, .. } => std::slice::from_ref(offer),
-            Self::Asked | Self::GivenUp | Self::Granted { .. } | Self::Unanswered => &[],
-        }
-    }
-
-    /// One of the [`offers`](Self::offers) that can be taken, by its number from 1.
-    pub fn offer(&self, number: u8) -> Option<&Offer> {
-        match self {
-            Self::Offered { offers, .. }
-            | Self::Planned { offers, .. }
-            | Self::Refused { offers, .. } => offers.get(usize::from(number).checked_sub(1)?),
-            Self::Asked
-            | Self::Accepting { .. }
-            | Self::GivenUp
-            | Self::Granted { .. }
-            | Self::Unanswered => None,
-        }
+        matches!(self, Self::Asked | Self::GivenUp)
     }
 
     /// The next state.
     pub fn next(self, event: Event) -> Result<Self, Illegal> {
-        let illegal = Illegal { machine: "request", state: self.word(), event: event.word() };
-        Ok(match (self, event) {
-            (Self::Asked | Self::Accepting { .. } | Self::GivenUp, Event::Granted(group)) => {
-                Self::Granted { group }
-            }
-            (
-                Self::Asked | Self::Offered { .. } | Self::Accepting { .. } | Self::GivenUp,
-                Event::Refused(refusal, offers),
-            ) => Self::Refused { refusal, offers },
-            (Self::Asked, Event::Offered(offers, until, refusal)) => {
-                Self::Offered { offers, until, refusal }
-            }
-            (Self::Asked | Self::GivenUp, Event::Planned(offers, refusal)) => {
-                Self::Planned { offers, refusal }
-            }
-            (state @ Self::Offered { .. }, Event::Accepted(number)) => {
-                let offer = state.offer(number).cloned().ok_or(illegal)?;
-                Self::Accepting { number, offer }
-            }
-            (Self::Asked | Self::Offered { .. } | Self::Accepting { .. }, Event::GaveUp) => {
-                Self::GivenUp
-            }
-            (Self::GivenUp, Event::Expired) => Self::Unanswered,
-            (Self::Asked, Event::Accepted(_) | Event::Expired)
+        match (self, event) {
+            (Self::Asked | Self::GivenUp, Event::Granted(group)) => Ok(Self::Granted { group }),
+            (Self::Asked | Self::GivenUp, Event::Refused(refusal)) => Ok(Self::Refused { refusal }),
+            (Self::Asked, Event::GaveUp) => Ok(Self::GivenUp),
+            (Self::GivenUp, Event::Expired) => Ok(Self::Unanswered),
+            (state @ Self::Asked, event @ Event::Expired)
+            | (state @ Self::GivenUp, event @ Event::GaveUp)
             | (
-                Self::Offered { .. },
-                Event::Granted(_) | Event::Offered(..) | Event::Planned(..) | Event::Expired,
-            )
-            | (
-                Self::Accepting { .. },
-                Event::Offered(..) | Event::Planned(..) | Event::Accepted(_) | Event::Expired,
-            )
-            | (Self::GivenUp, Event::Offered(..) | Event::Accepted(_) | Event::GaveUp)
-            | (
-                Self::Planned { .. }
-                | Self::Granted { .. }
-                | Self::Refused { .. }
-                | Self::Unanswered,
-                _,
-            ) => return Err(illegal),
-        })
+                state @ (Self::Granted { .. } | Self::Refused { .. } | Self::Unanswered),
+                event @ (Event::Granted(_) | Event::Refused(_) | Event::GaveUp | Event::Expired),
+            ) => Err(Illegal { machine: "request", state: state.word(), event: event.word() }),
+        }
     }
 }
 
@@ -219,10 +133,7 @@ impl Event {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Granted(_) => "Granted",
-            Self::Refused(..) => "Refused",
-            Self::Offered(..) => "Offered",
-            Self::Planned(..) => "Planned",
-            Self::Accepted(_) => "Accepted",
+            Self::Refused(_) => "Refused",
             Self::GaveUp => "GaveUp",
             Self::Expired => "Expired",
         }
@@ -240,10 +151,7 @@ pub(crate) struct Request {
     pub(super) wanted: Box<Wanted>,
     pub(super) slice: SliceName,
     pub(super) configuration: Properties,
-    /// Where it stands at the broker, and where in the broker's journal that is.
-    pub(super) waiting: Option<(Waiting, u64)>,
-    /// The end of the last term that it asks for or was offered.
-    pub(super) last_end: Time,
+    pub(super) handling: Handling,
     /// What it adds to the holdings.
     booked: Bookings,
 }
@@ -265,7 +173,7 @@ impl Request {
     }
 
     fn total(&self, units: impl Fn(&Item) -> NonZeroU32) -> u32 {
-        self.wanted.preferred().fold(0, |sum: u32, item| sum.saturating_add(units(item).get()))
+        self.wanted.items.iter().fold(0, |sum: u32, item| sum.saturating_add(units(item).get()))
     }
 
     /// The first term asked for.
@@ -276,16 +184,9 @@ impl Request {
     /// Whether it is shown beside the leases: it has none, and none shows it as its extension.
     pub(super) fn stands_alone(&self) -> bool {
         match (&self.state, self.purpose) {
-            (State::Granted { .. }, _)
-            | (
-                State::Asked | State::Offered { .. } | State::Accepting { .. },
-                Purpose::Extend(_),
-            ) => false,
-            (State::Asked | State::Offered { .. } | State::Accepting { .. }, Purpose::New)
-            | (
-                State::GivenUp | State::Planned { .. } | State::Refused { .. } | State::Unanswered,
-                _,
-            ) => true,
+            (State::Granted { .. }, _) | (State::Asked, Purpose::Extend(_)) => false,
+            (State::Asked, Purpose::New | Purpose::Grow(_))
+            | (State::GivenUp | State::Refused { .. } | State::Unanswered, _) => true,
         }
     }
 }
@@ -302,24 +203,20 @@ impl ServiceManager {
     }
 
     pub(super) fn asked_for(&mut self, at: Time, fact: &Asked) {
-        let Asked { broker, slice, request: wanted, configuration, .. } = fact;
+        let Asked { broker, slice, request: wanted, configuration, handling, grows, .. } = fact;
         let number = wanted.id.number;
         let mut request = Request {
             state: State::Asked,
-            purpose: Purpose::New,
+            purpose: grows.map_or(Purpose::New, Purpose::Grow),
             broker: *broker,
             wanted: Box::new(wanted.clone()),
             slice: slice.clone(),
             configuration: configuration.clone(),
-            waiting: None,
-            last_end: wanted.last_end(),
+            handling: *handling,
             booked: Bookings::default(),
         };
         let (Some(_), Some(term)) = (request.resource(), request.term()) else { return };
-        // Of what is only looked into, nothing is about to be held.
-        let about_to_be_held = wanted.preferred().filter(|_| wanted.reply == Reply::Grant);
-        for item in about_to_be_held {
-            let Some(term) = item.term(term) else { continue };
+        for item in &wanted.items {
             super::book(
                 &mut self.state.holdings,
                 &mut request.booked,
@@ -346,8 +243,7 @@ impl ServiceManager {
             wanted: Box::new(fact.request.clone()),
             slice: lease.slice.clone(),
             configuration: lease.configuration.clone(),
-            waiting: None,
-            last_end: fact.request.last_end(),
+            handling: Handling::default(),
             booked: Bookings::default(),
         };
         self.put(at, fact.request.id.number, request);
@@ -375,21 +271,9 @@ impl ServiceManager {
         let from = if matches!(event, Event::Granted(_)) { Time::MIN } else { at };
         request.state = std::mem::replace(&mut request.state, State::Unanswered).next(event)?;
         super::unbook(&mut self.state.holdings, &mut request.booked, from);
-        let (asked, accepting, given_up) = match request.state {
-            State::Asked => (true, false, false),
-            State::Accepting { .. } => (false, true, false),
-            State::GivenUp => (false, false, true),
-            State::Offered { .. }
-            | State::Planned { .. }
-            | State::Granted { .. }
-            | State::Refused { .. }
-            | State::Unanswered => (false, false, false),
-        };
-        let position = self.base.position;
-        let pending = &mut self.state.pending;
-        pending.set(Obligation::Ask(number), asked, position, at);
-        pending.set(Obligation::Accept(number), accepting, position, at);
-        pending.set(Obligation::Withdraw(number), given_up, position, at);
+        if !request.state.is_open() {
+            self.state.pending.settle(&Obligation::Ask(number));
+        }
         self.refresh_request(number);
         Ok(())
     }
@@ -397,34 +281,28 @@ impl ServiceManager {
     /// Forgets a request whose lease has all further state.
     pub(super) fn drop_request(&mut self, number: u64) {
         self.state.requests.remove(&number);
-        for owed in [Obligation::Ask, Obligation::Accept, Obligation::Withdraw] {
-            self.state.pending.settle(&owed(number));
-        }
+        self.state.pending.settle(&Obligation::Ask(number));
         self.refresh_request(number);
     }
 
-    /// Each ticket becomes a lease: to be redeemed, or to be given back if the request was withdrawn.
+    /// Each ticket becomes a lease: to be redeemed or kept, or to be given back if it is not wanted any more.
     pub(super) fn granted(
         &mut self,
         at: Time,
         number: u64,
         tickets: &[(u16, Ticket)],
+        wanted: bool,
     ) -> Result<(), BadFact> {
-        let wanted =
-            self.state.requests.get(&number).is_some_and(|request| {
-                matches!(request.state, State::Asked | State::Accepting { .. })
-            });
         let group = Group::of(number, tickets.len());
         self.step_request(at, number, Event::Granted(group.clone()))?;
         for (id, (item, ticket)) in group.leases().zip(tickets) {
             let Some(request) = self.state.requests.get(&number) else { continue };
-            let link = ticket.bottom();
-            let ticket = ticket.clone();
+            let (link, ticket) = (ticket.bottom(), ticket.clone());
             let lease = Lease {
-                state: if wanted {
-                    LeaseState::Redeeming { ticket }
-                } else {
-                    LeaseState::Closing { tickets: vec![ticket] }
+                state: match (wanted, request.handling.keep_tickets) {
+                    (true, true) => LeaseState::Ticketed { ticket, split: false },
+                    (true, false) => LeaseState::Redeeming { ticket },
+                    (false, _) => LeaseState::Closing { tickets: vec![ticket] },
                 },
                 resource: link.resource.clone(),
                 units: link.units.get(),
@@ -435,6 +313,7 @@ impl ServiceManager {
                 booked: Bookings::default(),
                 tickets: vec![link.hash()],
                 closed_by: None,
+                group: None,
                 ends_at: None,
                 expires_at: link.term.end(),
             };
@@ -442,6 +321,11 @@ impl ServiceManager {
             if wanted {
                 self.book(id, &link.resource, link.term, link.units.get(), at);
             }
+        }
+        if wanted {
+            let leases = group.leases().zip(tickets);
+            let leases: Vec<_> = leases.map(|(id, (item, t))| (id, *item, t.clone())).collect();
+            self.keep_together(at, number, &leases);
         }
         Ok(())
     }
@@ -467,13 +351,14 @@ impl ServiceManager {
             state: LeaseState::Closing { tickets: vec![ticket] },
             booked: Bookings::default(),
             closed_by: None,
+            group: None,
             ends_at: None,
             ..extended
         };
         self.born(at, id, lease);
     }
 
-    fn born(&mut self, at: Time, id: LeaseId, lease: Lease) {
+    pub(super) fn born(&mut self, at: Time, id: LeaseId, lease: Lease) {
         for ticket in &lease.tickets {
             self.state.by_ticket.insert(*ticket, id);
         }
@@ -498,10 +383,7 @@ impl ServiceManager {
     /// Forgets a request that has ended without a lease.
     pub(super) fn forget_request(&mut self, number: u64) {
         let over = self.state.requests.get(&number).is_some_and(|request| {
-            matches!(
-                request.state,
-                State::Planned { .. } | State::Refused { .. } | State::Unanswered
-            )
+            matches!(request.state, State::Refused { .. } | State::Unanswered)
         });
         if over {
             self.drop_request(number);
@@ -513,24 +395,16 @@ impl ServiceManager {
         let (margin, two) = (self.base.margin(), self.base.two_margins());
         let request = self.state.requests.get(&number);
         let due = request.and_then(|request| {
-            let end = request.last_end;
+            let end = request.wanted.last_end();
             match (&request.state, request.purpose) {
-                (State::Asked | State::Accepting { .. }, Purpose::New) => Some(end.minus(two)),
+                (State::Asked, Purpose::New | Purpose::Grow(_)) => Some(end.minus(two)),
                 // Its lease has the deadline.
-                (State::Asked | State::Accepting { .. }, Purpose::Extend(_))
-                | (State::Granted { .. }, _) => None,
-                // By then the broker's clock has passed it.
-                (State::Offered { until, .. }, _) => Some(until.plus(margin)),
+                (State::Asked, Purpose::Extend(_)) | (State::Granted { .. }, _) => None,
                 (State::GivenUp, _) if mutant!(WaitsForAYear) => {
                     Some(end.plus(Span::DAY.times(365)))
                 }
-                (State::GivenUp, _) => {
-                    let word = request.wanted.last_word();
-                    Some(word.max(end.plus(request.wanted.duration)))
-                }
-                (State::Planned { .. } | State::Refused { .. } | State::Unanswered, _) => {
-                    Some(end.plus(margin))
-                }
+                (State::GivenUp, _) => Some(request.wanted.last_word()),
+                (State::Refused { .. } | State::Unanswered, _) => Some(end.plus(margin)),
             }
         });
         let live = request.is_some_and(|r| r.stands_alone() && r.state.is_open());

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
+use super::group::Group;
 use super::request::{self, Request};
+use super::split::Splits;
 use super::{Lease, Obligation, Timer, is_live};
 use crate::actor::pending::PendingEffects;
 use crate::actor::rounds::MapperRounds;
@@ -23,6 +25,10 @@ pub(crate) struct State {
     pub(super) leases: BTreeMap<LeaseId, Lease>,
     /// The requests, by number: open ones, and those that are remembered with their leases.
     pub(super) requests: BTreeMap<u64, Request>,
+    /// The leases that go together, by the number of the request that granted the first of them.
+    pub(super) groups: BTreeMap<u64, Group>,
+    /// What was handed on of the tickets that are kept.
+    pub(super) splits: Splits,
     pub(super) by_ticket: BTreeMap<LinkHash, LeaseId>,
     /// The units held or asked for over time, by type.
     pub(super) holdings: OrdMap<Name, Calendar>,

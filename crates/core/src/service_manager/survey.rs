@@ -10,7 +10,6 @@ use crate::service_manager::machine::{Held, Outcome, State};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::wire::message::Request as Wanted;
-use crate::wire::offer::Waiting;
 use crate::wire::refusal::Refusal;
 
 /// A lease, or a request that has none: what is shown under one name.
@@ -53,13 +52,13 @@ impl<'a> Standing<'a> {
 
     /// Whether it is over.
     pub fn is_over(self) -> bool {
-        self.outcome().is_some() || matches!(self, Self::Request(request::State::Planned { .. }))
+        self.outcome().is_some()
     }
 
     /// How it went, if it is over.
     pub fn outcome(self) -> Option<Outcome> {
         match self {
-            Self::Request(request::State::Refused { refusal, .. }) => {
+            Self::Request(request::State::Refused { refusal }) => {
                 Some(Outcome::Refused(refusal.clone()))
             }
             Self::Request(request::State::Unanswered) => Some(Outcome::Unanswered),
@@ -88,10 +87,10 @@ pub struct LeaseSurvey<'a> {
     pub term: Term,
     /// The request and its broker, of a request without a lease.
     pub request: Option<(ActorId, &'a Wanted)>,
-    /// Where it stands in the broker's queue, of a request that waits.
-    pub waiting: Option<&'a Waiting>,
     /// Its tickets: its own, then those of its extensions.
     pub tickets: &'a [LinkHash],
+    /// The number of the group that it belongs to, if there is one.
+    pub group: Option<u64>,
     /// The site that closed it of its own accord, and why.
     pub closed_by: Option<&'a (ActorId, Refusal)>,
 }
@@ -99,13 +98,14 @@ pub struct LeaseSurvey<'a> {
 impl ServiceManager {
     /// All leases that are remembered and requests without one, in the order in which they were asked for.
     pub fn survey(&self) -> impl Iterator<Item = LeaseSurvey<'_>> {
-        self.state.requests.iter().flat_map(|(&number, request)| {
-            let leases = if let request::State::Granted { group } = &request.state {
-                Some(group.leases().filter_map(|id| Some(self.state.leases.get(&id)?.survey(id))))
-            } else {
-                None
-            };
-            request.survey(number).into_iter().chain(leases.into_iter().flatten())
+        let requests = self.state.requests.iter();
+        let alone = requests.filter_map(|(&number, request)| request.survey(number));
+        let mut leases = self.state.leases.iter().map(|(&id, lease)| lease.survey(id)).peekable();
+        let mut alone = alone.peekable();
+        std::iter::from_fn(move || match (alone.peek(), leases.peek()) {
+            (Some(request), Some(lease)) if request.id < lease.id => alone.next(),
+            (Some(_), None) => alone.next(),
+            (Some(_) | None, _) => leases.next(),
         })
     }
 
@@ -129,12 +129,6 @@ impl ServiceManager {
 }
 
 impl Request {
-    /// Where it stands, while it waits.
-    fn waiting(&self) -> Option<&Waiting> {
-        let asked = matches!(self.state, request::State::Asked);
-        self.waiting.as_ref().map(|(waiting, _)| waiting).filter(|_| asked)
-    }
-
     /// What is shown of a request that has no lease.
     fn survey(&self, number: u64) -> Option<LeaseSurvey<'_>> {
         self.stands_alone().then_some(LeaseSurvey {
@@ -146,8 +140,8 @@ impl Request {
             min_units: self.min_units(),
             term: self.term()?,
             request: Some((self.broker, &self.wanted)),
-            waiting: self.waiting(),
             tickets: &[],
+            group: None,
             closed_by: None,
         })
     }
@@ -164,8 +158,8 @@ impl Lease {
             min_units: self.min_units.get(),
             term: self.term,
             request: None,
-            waiting: None,
             tickets: &self.tickets,
+            group: self.group,
             closed_by: self.closed_by.as_ref(),
         }
     }

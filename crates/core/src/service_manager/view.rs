@@ -43,6 +43,8 @@ pub(super) struct Index {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
+    /// Its ticket is kept in hand.
+    Ticketed,
     /// Its ticket is on the way to the site.
     Redeeming,
     /// The guest takes up its units.
@@ -109,6 +111,7 @@ impl LeaseView {
 impl Stage {
     fn of(state: &machine::State) -> Self {
         match state {
+            machine::State::Ticketed { .. } => Self::Ticketed,
             machine::State::Redeeming { .. } => Self::Redeeming,
             machine::State::Joining { .. } => Self::Joining,
             machine::State::Active { .. } => Self::Active,

@@ -49,7 +49,8 @@ pub struct Ledger {
 #[derive(Deserialize)]
 struct Stored {
     accounts: BTreeMap<AccountId, Account>,
-    levels: OrdMap<AccountId, Calendar>,
+    /// A tree of this kind takes no room ahead for as many levels as damaged bytes may announce.
+    levels: BTreeMap<AccountId, Calendar>,
     entries: Vec<Entry>,
 }
 
@@ -70,7 +71,7 @@ impl From<Stored> for Ledger {
         let by_end = entries.iter().map(|entry| (entry.link.term.end(), entry.link.hash()));
         let (by_end, bytes) = (by_end.collect(), entries.iter().map(Entry::bytes).sum());
         let entries = entries.into_iter().map(|entry| (entry.link.hash(), entry)).collect();
-        Self { accounts, levels, entries, by_end, bytes }
+        Self { accounts, levels: levels.into_iter().collect(), entries, by_end, bytes }
     }
 }
 
@@ -224,13 +225,11 @@ impl Ledger {
         self.entries.values().filter_map(|entry| Some((&entry.link, entry.charged?)))
     }
 
-    /// The links that are charged to an account at an instant.
-    pub(crate) fn running_at(&self, id: AccountId, at: Time) -> impl Iterator<Item = &SignedLink> {
-        let near = self.accounts.get(&id).into_iter().flat_map(move |a| a.running.near(at));
-        let charged = near.filter_map(|hash| self.entries.get(&hash));
-        charged
-            .filter(move |entry| entry.charged.is_some_and(|charged| charged.contains(at)))
-            .map(|entry| &entry.link)
+    /// The links entered under an account, each with the part of its term that is still charged.
+    pub fn children(&self, id: AccountId) -> impl Iterator<Item = (&SignedLink, Option<Term>)> {
+        let children = self.accounts.get(&id).into_iter().flat_map(|account| &account.children);
+        let entries = children.filter_map(|hash| self.entries.get(hash));
+        entries.map(|entry| (&entry.link, entry.charged))
     }
 
     /// Whether `child` can be entered under `parent`'s account; a link entered before always can.

@@ -3,5 +3,4 @@
 pub mod batch;
 pub mod credentials;
 pub mod message;
-pub mod offer;
 pub mod refusal;

@@ -76,7 +76,7 @@ impl World {
     /// The tickets of a lease.
     pub(crate) fn tickets(&self, who: u8, lease: LeaseId) -> Vec<Ticket> {
         match self.guest(who).lease(lease).unwrap() {
-            State::Redeeming { ticket } => vec![ticket.clone()],
+            State::Ticketed { ticket, .. } | State::Redeeming { ticket } => vec![ticket.clone()],
             State::Joining { held } | State::Active { held } | State::Leaving { held, .. } => {
                 let mut tickets = held.tickets.clone();
                 if let Extension::Redeeming { ticket, .. } = &held.extension {

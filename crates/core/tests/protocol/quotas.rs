@@ -19,7 +19,6 @@ const NONE: Quota = Quota {
     unit_hours: None,
     period: None,
     open_requests: None,
-    holds: None,
     requests_per_second: None,
 };
 

@@ -2,27 +2,27 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use tenure_core::broker::Command as BrokerCommand;
+use tenure_core::broker::quota::Quota;
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::effect::{Effect, EffectId};
 use tenure_core::actor::fact::BadFact;
-use tenure_core::broker::Command as BrokerCommand;
-use tenure_core::broker::mapper::BrokerMapper;
-use tenure_core::broker::quota::Quota;
 use tenure_core::driver::{Call, Step, UnitId};
-use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::LeaseId;
-use tenure_core::model::time::Span;
+use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::{Fact, Input};
-use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
+use tenure_core::service_manager::{Command as GuestCommand, Part};
 use tenure_core::site_authority::Command as SiteCommand;
 use tenure_core::wire::message::Sealed;
-use tenure_core::wire::offer::Reply;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
-    BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, ask_for, cut, id, letter, redeem, term, units,
+    BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, ask_for, cut, id, item, letter, redeem, term, units,
 };
 
 const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
@@ -30,9 +30,7 @@ const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
 fn busy_scene(suspicious: bool) -> World {
     let delegation = (Span::HOUR.times(3), Span::HOUR.times(2));
     let leave_before = Span::MINUTE;
-    let broker_mapper = || Box::new(Fcfs::default().with_queue()) as Box<dyn BrokerMapper>;
-    Scene { stock: 6, delegation, leave_before, suspicious, broker_mapper, ..Scene::default() }
-        .open()
+    Scene { stock: 6, delegation, leave_before, suspicious, ..Scene::default() }.open()
 }
 
 /// Unit 5 can neither be set up nor cleaned.
@@ -48,7 +46,7 @@ type Act = fn(&mut World);
 
 /// A life with everything in it: leases early, elastic, refused, extended, closed, credited; messages
 /// lost, drivers slow, mappers slow, a unit quarantined and reset.
-const LIFE: [Act; 32] = [
+const LIFE: [Act; 31] = [
     |w| _ = w.ask(GUEST, ask_for(2, 0, HOUR)),
     |w| {
         w.driver = unit_5_burns;
@@ -118,23 +116,9 @@ const LIFE: [Act; 32] = [
         w.command(GUEST, GuestCommand::Extend { lease: lease(1), duration: Span::HOUR });
     },
     |w| {
-        w.keep.insert("granted");
+        w.cut_off.insert(BROKER);
         let asked = w.ask(GUEST, ask_for(1, 2 * HOUR, HOUR));
         w.command(GUEST, GuestCommand::Close { lease: asked });
-    },
-    |w| w.release(),
-    |w| {
-        let hold = Ask { reply: Reply::Hold(Span::MINUTE), ..ask_for(1, 3 * HOUR, HOUR) };
-        let held = w.ask(RIVAL, hold.clone());
-        w.command(RIVAL, GuestCommand::Accept { number: held.number, offer: 1 });
-        let held = w.ask(RIVAL, hold.clone());
-        w.command(RIVAL, GuestCommand::Withdraw { number: held.number });
-        w.ask(RIVAL, hold);
-    },
-    |w| _ = w.ask(RIVAL, Ask { reply: Reply::Plan, ..ask_for(1, 3 * HOUR, HOUR) }),
-    |w| {
-        let ask = ask_for(6, 3 * HOUR, HOUR);
-        w.ask(RIVAL, Ask { answer_by: ask.latest, ..ask });
     },
     |w| {
         w.cut_off.clear();
@@ -153,7 +137,48 @@ const LIFE: [Act; 32] = [
     },
     |w| w.advance(2 * HOUR),
     |w| w.advance(6 * HOUR),
+    |w| {
+        let start = w.now.since(Time::ZERO).as_micros() / 1_000_000;
+        let ask = || Ask { handling: KEPT, ..ask_for(2, start, HOUR) };
+        let split = w.ask(RIVAL, ask());
+        let redeemed = w.ask(RIVAL, Ask { items: vec![item(1)], ..ask() });
+        w.command(RIVAL, GuestCommand::Redeem { lease: redeemed });
+        let part = Part {
+            holder: id(GUEST),
+            units: units(1),
+            term: term(start, start + HOUR),
+            constraints: Constraints::NONE,
+        };
+        w.command(RIVAL, GuestCommand::Split { lease: split, parts: vec![part] });
+        let taken = take_part(w, split);
+        w.command(GUEST, GuestCommand::Close { lease: taken });
+    },
+    |w| {
+        let start = w.now.since(Time::ZERO).as_micros() / 1_000_000;
+        let handling = Handling { bundle: true, ..Handling::default() };
+        let items = vec![item(1), item(1)];
+        let bundle = w.ask(GUEST, Ask { items, handling, ..ask_for(1, start, HOUR) });
+        w.advance_to(w.now.plus(Span::MINUTE));
+        w.command(GUEST, GuestCommand::Close { lease: bundle });
+    },
+    |w| w.advance(8 * HOUR),
 ];
+
+/// The tickets of a request are kept.
+const KEPT: Handling = Handling { bundle: false, assemble: ASSEMBLE, keep_tickets: true };
+
+/// The guest takes the one part that its rival handed on; answers the lease.
+fn take_part(w: &mut World, split: LeaseId) -> LeaseId {
+    let ticket = w.guest(RIVAL).lease(split).and_then(|state| state.ticket()).cloned().unwrap();
+    let link = w.guest(RIVAL).parts_of(&ticket).next().unwrap().link.clone();
+    let last = w.guest(GUEST).survey().last().map_or(0, |lease| lease.id.number);
+    let (slice, configuration) = (Name::literal("main"), Properties::default());
+    let (ticket, keep) = (ticket.with(link), false);
+    w.command(GUEST, GuestCommand::Take { ticket, slice, configuration, keep });
+    let taken = w.guest(GUEST).survey().last().unwrap().id;
+    assert!(taken.number > last);
+    taken
+}
 
 /// A world in which that life was lived.
 pub(crate) fn lived(suspicious: bool) -> World {

@@ -1,19 +1,18 @@
 //! What a service manager's journal says: requests, tickets granted, leases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
 use tenure_core::service_manager::Standing;
-use tenure_core::service_manager::facts::{Asked, Fact, Offered};
+use tenure_core::service_manager::facts::{Asked, Fact};
 use tenure_core::service_manager::machine::{Event, Extension, Held, Outcome, State};
 use tenure_core::service_manager::request;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::Request;
-use tenure_core::wire::offer::Offer;
 
 /// The model of one service manager.
 #[derive(Default)]
@@ -22,10 +21,20 @@ pub(crate) struct GuestModel {
     pub(crate) leases: BTreeMap<LeaseId, GuestLease>,
     /// Every request it ever made, with the broker it was put to and the lease it is for.
     pub(crate) requests: BTreeMap<u64, (ActorId, Request, LeaseId)>,
+    /// The requests whose tickets are kept.
+    kept: BTreeSet<u64>,
+    /// Every part of a ticket that it ever handed on.
+    pub(crate) parts: BTreeMap<LinkHash, Part>,
     /// Every ticket it was ever granted, with the lease it is for.
     pub(crate) tickets: BTreeMap<LinkHash, LeaseId>,
-    /// Until when offers were held for it, by the number of the request.
-    pub(crate) held_until: BTreeMap<u64, Time>,
+}
+
+/// A part of a ticket that a guest handed on.
+pub(crate) struct Part {
+    /// The lease that the ticket would become.
+    pub(crate) lease: LeaseId,
+    /// Whether a receipt for it was taken.
+    pub(crate) credited: bool,
 }
 
 /// A lease at its guest, or a request without one.
@@ -70,18 +79,31 @@ impl GuestModel {
         let mut changes = GuestChanges { guest: me, changes: Vec::new() };
         match fact {
             Fact::Asked(fact) => self.asked(fact, &mut changes),
-            Fact::Granted(fact) => self.granted(fact.number, &fact.tickets, &mut changes)?,
+            Fact::Granted(fact) => self.granted(fact.number, &fact.tickets, true, &mut changes)?,
             Fact::UnwantedGranted(fact) => {
-                self.granted(fact.number, &fact.tickets, &mut changes)?
+                self.granted(fact.number, &fact.tickets, false, &mut changes)?
+            }
+            Fact::TicketTaken(fact) => {
+                let (number, ticket) = (fact.lease.number, fact.ticket.clone());
+                let state = kept_or_redeemed(ticket.clone(), fact.keep);
+                let over = (number, ticket.bottom().term.end());
+                self.born(fact.lease, Stage::Lease(state), over, Some(ticket), &mut changes);
+            }
+            Fact::RedeemBegun(fact) => self.step(fact.lease, Event::RedeemBegun, &mut changes)?,
+            Fact::TicketsSplit(fact) => {
+                for link in &fact.links {
+                    let part = Part { lease: fact.lease, credited: false };
+                    self.parts.insert(link.hash(), part);
+                }
+                self.step(fact.lease, Event::Split, &mut changes)?;
+            }
+            Fact::ReceiptTaken(fact) => {
+                let hash = fact.receipt.what.link;
+                let part = self.parts.get_mut(&hash).ok_or_else(|| unfounded(hash))?;
+                part.credited = true;
             }
             Fact::AskRefused(fact) => {
-                let event = request::Event::Refused(fact.refusal.clone(), fact.offers.clone());
-                self.step_request(fact.number, event, &mut changes)?;
-            }
-            Fact::Queued(_) => {}
-            Fact::Offered(fact) => self.offered(fact, &mut changes)?,
-            Fact::Accepted(fact) => {
-                let event = request::Event::Accepted(fact.offer);
+                let event = request::Event::Refused(fact.refusal.clone());
                 self.step_request(fact.number, event, &mut changes)?;
             }
             Fact::GaveUp(fact) => {
@@ -137,7 +159,11 @@ impl GuestModel {
                 changes.moved(fact.lease, lease.word(), NOTHING);
                 lease.forgotten = true;
             }
-            Fact::SignalObserved(_) | Fact::MapperAnswered(_) | Fact::Woken(_) => {}
+            Fact::GroupWhole(_)
+            | Fact::GroupBroken(_)
+            | Fact::SignalObserved(_)
+            | Fact::MapperAnswered(_)
+            | Fact::Woken(_) => {}
         }
         Ok(changes.changes)
     }
@@ -145,26 +171,12 @@ impl GuestModel {
     fn asked(&mut self, fact: &Asked, changes: &mut GuestChanges) {
         let (number, request) = (fact.request.id.number, fact.request.clone());
         let expires_at = request.last_end();
+        if fact.handling.keep_tickets {
+            self.kept.insert(number);
+        }
         self.requests.insert(number, (fact.broker, request, first(number)));
         let asked = Stage::Request(request::State::Asked);
         self.born(first(number), asked, (number, expires_at), None, changes);
-    }
-
-    fn offered(&mut self, fact: &Offered, changes: &mut GuestChanges) -> Result<(), Unfounded> {
-        let id = first(fact.number);
-        if let Some(lease) = self.leases.get_mut(&id) {
-            let last = fact.offers.iter().filter_map(Offer::end).max();
-            lease.expires_at = lease.expires_at.max(last.unwrap_or(lease.expires_at));
-        }
-        let (offers, refusal) = (fact.offers.clone(), fact.refusal.clone());
-        let event = match fact.until {
-            Some(until) => {
-                self.held_until.insert(fact.number, until);
-                request::Event::Offered(offers, until, refusal)
-            }
-            None => request::Event::Planned(offers, refusal),
-        };
-        self.step_request(fact.number, event, changes)
     }
 
     fn born(
@@ -205,19 +217,20 @@ impl GuestModel {
         &mut self,
         number: u64,
         tickets: &[(u16, Ticket)],
+        wanted: bool,
         changes: &mut GuestChanges,
     ) -> Result<(), Unfounded> {
         let asked = self.leases.get(&first(number)).ok_or_else(|| unfounded(first(number)))?;
         let Stage::Request(asked) = asked.stage.clone() else {
             return Err(unfounded(first(number)));
         };
-        let wanted = matches!(asked, request::State::Asked | request::State::Accepting { .. });
+        let keep = self.kept.contains(&number);
         let group = request::Group::of(number, tickets.len());
         asked.next(request::Event::Granted(group.clone()))?;
         for (id, (_, ticket)) in group.leases().zip(tickets) {
             let over = (number, ticket.bottom().term.end());
             let state = if wanted {
-                State::Redeeming { ticket: ticket.clone() }
+                kept_or_redeemed(ticket.clone(), keep)
             } else {
                 State::Closing { tickets: vec![ticket.clone()] }
             };
@@ -274,18 +287,22 @@ impl GuestModel {
         matches!(held.map(|held| &held.extension), Some(Extension::Requested(own)) if *own == number)
     }
 
-    /// Where a request without a lease is in its life.
-    pub(crate) fn request(&self, number: u64) -> Option<&request::State> {
-        match &self.leases.get(&first(number))?.stage {
-            Stage::Request(state) => Some(state),
-            Stage::Lease(_) => None,
-        }
+    /// Whether a part that came back is credited, or forgotten with the ticket it was a part of.
+    pub(crate) fn has_credited(&self, part: LinkHash) -> bool {
+        self.parts.get(&part).is_none_or(|part| {
+            part.credited || self.leases.get(&part.lease).is_none_or(|lease| lease.forgotten)
+        })
     }
 
     /// What is held under a lease.
     pub(crate) fn held(&self, id: LeaseId) -> Option<&Held> {
         self.leases.get(&id)?.standing().held()
     }
+}
+
+/// What a ticket becomes that is wanted.
+fn kept_or_redeemed(ticket: Ticket, keep: bool) -> State {
+    if keep { State::Ticketed { ticket, split: false } } else { State::Redeeming { ticket } }
 }
 
 fn first(number: u64) -> LeaseId {

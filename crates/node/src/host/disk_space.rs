@@ -37,8 +37,11 @@ pub(super) fn input_begins(input: &Input) -> bool {
             Command::ServiceManager(command) => match command {
                 GuestCommand::Ask(_)
                 | GuestCommand::Extend { .. }
-                | GuestCommand::Accept { .. } => true,
-                GuestCommand::Withdraw { .. } | GuestCommand::Close { .. } => false,
+                | GuestCommand::Grow { .. }
+                | GuestCommand::Redeem { .. }
+                | GuestCommand::Split { .. }
+                | GuestCommand::Take { .. } => true,
+                GuestCommand::Close { .. } => false,
             },
             Command::Broker(BrokerCommand::SetQuota { .. }) => false,
             Command::SiteAuthority(command) => match command {

@@ -95,11 +95,6 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         F::Requested(fact) => Some(fact.request.id),
         F::TicketsCut(fact) => Some(fact.request),
         F::RequestRefused(fact) => Some(fact.request),
-        F::RequestQueued(fact) => Some(fact.request),
-        F::OffersHeld(fact) => Some(fact.request),
-        F::OfferAccepted(fact) => Some(fact.request),
-        F::HoldEnded(fact) => Some(fact.request),
-        F::RequestPlanned(fact) => Some(fact.request),
         F::RequestForgotten(fact) => Some(fact.request),
         F::DelegationTaken(_)
         | F::DelegationEnded(_)
@@ -118,10 +113,12 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::Granted(fact) => fact.number,
         F::UnwantedGranted(fact) => fact.number,
         F::AskRefused(fact) => fact.number,
-        F::Queued(fact) => fact.number,
-        F::Offered(fact) => fact.number,
-        F::Accepted(fact) => fact.number,
         F::GaveUp(fact) => fact.number,
+        F::TicketTaken(fact) => fact.lease.number,
+        F::RedeemBegun(fact) => fact.lease.number,
+        F::TicketsSplit(fact) => fact.lease.number,
+        F::GroupWhole(fact) => fact.group,
+        F::GroupBroken(fact) => fact.group,
         F::Leased(fact) => fact.lease.number,
         F::RedeemRefused(fact) => fact.lease.number,
         F::Joined(fact) => fact.lease.number,
@@ -136,6 +133,8 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::Credited(fact) => fact.lease.number,
         F::TermOver(fact) => fact.lease.number,
         F::LeaseForgotten(fact) => fact.lease.number,
-        F::SignalObserved(_) | F::MapperAnswered(_) | F::Woken(_) => return None,
+        F::ReceiptTaken(_) | F::SignalObserved(_) | F::MapperAnswered(_) | F::Woken(_) => {
+            return None;
+        }
     })
 }

@@ -6,12 +6,13 @@ use std::num::NonZeroU32;
 use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
+use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Entry;
 use tenure_core::service_manager::facts as sm;
+use tenure_core::service_manager::group::Handling;
 use tenure_core::wire::message::{Item, Request};
-use tenure_core::wire::offer::Reply;
 use tenure_core::wire::refusal::Refusal;
 use tenure_node::journal::{JournalError, Reader};
 
@@ -20,15 +21,19 @@ use crate::parts::{Place, fact, guest, owner};
 /// That a guest has asked, under a key.
 fn asked(number: u64, key: &str) -> Entry {
     let properties = BTreeMap::from([(Name::literal("request.id"), key.to_owned())]);
-    let item = Item::new(Name::literal("node"), NonZeroU32::MIN);
+    let item = Item {
+        resource: Name::literal("node"),
+        units: NonZeroU32::MIN,
+        min_units: NonZeroU32::MIN,
+        requirements: Constraints::NONE,
+        extends: None,
+    };
     let request = Request {
         id: RequestId { origin: guest().id, number },
         items: vec![item],
         earliest: Time::ZERO,
         latest: Time::ZERO,
         duration: Span::HOUR,
-        min_duration: Span::HOUR,
-        reply: Reply::Grant,
         answer_by: Time::ZERO,
         properties: Properties::try_from(properties).unwrap(),
     };
@@ -37,13 +42,15 @@ fn asked(number: u64, key: &str) -> Entry {
         slice: Name::literal("default"),
         request,
         configuration: Properties::default(),
+        handling: Handling::default(),
+        grows: None,
         reason: String::new(),
     };
     Entry { at: Time::ZERO, fact: sm::Fact::from(asked).into() }
 }
 
 fn refused(number: u64) -> Entry {
-    let refused = sm::AskRefused { number, refusal: Refusal::Overloaded, offers: Vec::new() };
+    let refused = sm::AskRefused { number, refusal: Refusal::Overloaded };
     Entry { at: Time::ZERO, fact: sm::Fact::from(refused).into() }
 }
 

@@ -227,7 +227,6 @@ pub(crate) fn may_be_a_request(fact: &Fact) -> bool {
     match fact {
         sm::Fact::Asked(_)
         | sm::Fact::ExtensionAsked(_)
-        | sm::Fact::Accepted(_)
         | sm::Fact::GaveUp(_)
         | sm::Fact::CloseBegun(_) => true,
         sm::Fact::LeaveBegun(fact) => fact.then == AfterLeave::Close,
@@ -291,12 +290,11 @@ fn user_command(entry: &Entry, known: &Known) -> Option<RecordedInput> {
                 earliest: request.earliest,
                 latest: request.latest,
                 duration: request.duration,
-                min_duration: request.min_duration,
-                reply: request.reply,
                 answer_by: request.answer_by,
                 properties: request.properties,
                 configuration: fact.configuration,
                 reason: fact.reason,
+                handling: fact.handling,
             };
             Some(RecordedInput::Ask(Box::new(ask), request.id.number))
         }

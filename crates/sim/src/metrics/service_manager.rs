@@ -18,6 +18,8 @@ pub(super) struct Guest {
     pub(super) refusals: BTreeMap<&'static str, u64>,
     leases: BTreeMap<LeaseId, Lease>,
     asked: BTreeMap<u64, Time>,
+    /// Requests whose tickets are to be kept.
+    kept: BTreeSet<u64>,
     /// Requests that were given up and not answered since.
     given_up: BTreeSet<u64>,
     unanswered: Vec<String>,
@@ -50,6 +52,7 @@ struct Lease {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
+    Kept,
     Redeeming,
     Held,
     Leaving,
@@ -64,6 +67,9 @@ impl Guest {
             Fact::Asked(fact) => {
                 self.requests += u64::from(in_window);
                 self.asked.insert(fact.request.id.number, fact.request.earliest);
+                if fact.handling.keep_tickets {
+                    self.kept.insert(fact.request.id.number);
+                }
             }
             Fact::AskRefused(fact) => {
                 self.given_up.remove(&fact.number);
@@ -71,7 +77,18 @@ impl Guest {
                     *self.refusals.entry(fact.refusal.word()).or_default() += 1;
                 }
             }
-            Fact::Granted(fact) => self.granted(at, fact.number, &fact.tickets, Phase::Redeeming),
+            Fact::Granted(fact) => {
+                let kept = self.kept.remove(&fact.number);
+                let phase = if kept { Phase::Kept } else { Phase::Redeeming };
+                self.granted(at, fact.number, &fact.tickets, phase);
+            }
+            Fact::TicketTaken(fact) => {
+                let phase = if fact.keep { Phase::Kept } else { Phase::Redeeming };
+                self.granted(at, fact.lease.number, &[(0, fact.ticket.clone())], phase);
+            }
+            Fact::RedeemBegun(fact) => {
+                self.change(fact.lease, |lease| lease.phase = Phase::Redeeming);
+            }
             Fact::UnwantedGranted(fact) => {
                 self.granted(at, fact.number, &fact.tickets, Phase::Closing);
             }
@@ -100,10 +117,11 @@ impl Guest {
                 self.given_up.insert(fact.number);
             }
             Fact::SignalObserved(_)
+            | Fact::TicketsSplit(_)
+            | Fact::ReceiptTaken(_)
+            | Fact::GroupWhole(_)
+            | Fact::GroupBroken(_)
             | Fact::MapperAnswered(_)
-            | Fact::Queued(_)
-            | Fact::Offered(_)
-            | Fact::Accepted(_)
             | Fact::ExtensionAsked(_)
             | Fact::ExtensionDenied(_)
             | Fact::LeaseForgotten(_)
@@ -121,7 +139,7 @@ impl Guest {
                 asked_for: self.asked.get(&number).copied().unwrap_or(link.term.start()),
                 granted: at,
                 from: link.term.start(),
-                until: if phase == Phase::Redeeming { link.term.end() } else { at },
+                until: if phase == Phase::Closing { at } else { link.term.end() },
                 extension: None,
                 active: None,
                 phase,
@@ -162,7 +180,7 @@ impl Guest {
             Phase::Crediting => {
                 self.unanswered.push(format!("the receipts of lease {id} were never taken"));
             }
-            Phase::Held | Phase::Leaving | Phase::Over => {}
+            Phase::Kept | Phase::Held | Phase::Leaving | Phase::Over => {}
         }
         lease.phase = Phase::Over;
     }

@@ -16,10 +16,10 @@ use tenure_core::model::resource::{Constraints, Expr};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::wire::message::Item;
-use tenure_core::wire::offer::Reply;
 
 use super::violation::Violation;
 use super::world::World;
@@ -85,12 +85,11 @@ impl World {
             earliest,
             latest,
             duration,
-            min_duration: duration,
-            reply: Reply::Grant,
             answer_by: latest.plus(answer_within),
             properties: Properties::default(),
             configuration: Properties::default(),
             reason: "a visit".to_owned(),
+            handling: Handling::default(),
         }
     }
 
@@ -117,7 +116,13 @@ impl World {
             requirements.extend(Expr::parse(&format!("speed = {speed}")).ok());
         }
         let number = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
-        Item { min_units: number(min_units), requirements, ..Item::new(resource, number(units)) }
+        Item {
+            resource,
+            units: number(units),
+            min_units: number(min_units),
+            requirements,
+            extends: None,
+        }
     }
 
     /// An operator limits what one guest, or each, may have of a broker; or takes that back.
@@ -134,7 +139,6 @@ impl World {
             unit_hours: sampler.percent(30).then(|| sampler.count(1, 20)),
             period: sampler.percent(50).then(|| self.setting.term.times(4)),
             open_requests: sampler.percent(30).then(|| sampler.count(1, 3)),
-            holds: sampler.percent(20).then(|| sampler.count(0, 2)),
             requests_per_second: sampler.percent(30).then(|| sampler.count(1, 3)),
         });
         let whose = guest.map(|guest| self.participants[guest].id);

@@ -13,6 +13,7 @@ use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::Time;
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::group::Why;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::Ticket;
 use tenure_core::wire::message::Request;
@@ -181,6 +182,9 @@ fn lease_of(fact: &Fact) -> Option<LeaseId> {
     use service_manager::Fact as G;
     let Fact::ServiceManager(fact) = fact else { return None };
     match fact {
+        G::TicketTaken(fact) => Some(fact.lease),
+        G::RedeemBegun(fact) => Some(fact.lease),
+        G::TicketsSplit(fact) => Some(fact.lease),
         G::Leased(fact) => Some(fact.lease),
         G::RedeemRefused(fact) => Some(fact.lease),
         G::Joined(fact) => Some(fact.lease),
@@ -199,10 +203,10 @@ fn lease_of(fact: &Fact) -> Option<LeaseId> {
         | G::AskRefused(_)
         | G::Granted(_)
         | G::UnwantedGranted(_)
-        | G::Queued(_)
-        | G::Offered(_)
-        | G::Accepted(_)
         | G::GaveUp(_)
+        | G::ReceiptTaken(_)
+        | G::GroupWhole(_)
+        | G::GroupBroken(_)
         | G::SignalObserved(_)
         | G::MapperAnswered(_)
         | G::Woken(_) => None,
@@ -218,11 +222,13 @@ fn says(fact: &Fact) -> Option<String> {
     if let Fact::ServiceManager(G::AskRefused(fact)) = fact {
         return Some(fact.refusal.to_string());
     }
-    if let Fact::ServiceManager(G::Queued(fact)) = fact {
-        return Some(format!("place {}: {}", fact.waiting.place, fact.waiting.reason));
-    }
-    if let Fact::ServiceManager(G::Accepted(fact)) = fact {
-        return Some(format!("offer {}", fact.offer));
+    if let Fact::ServiceManager(G::GroupBroken(fact)) = fact {
+        return Some(match fact.why {
+            Why::Lost(lease) => format!("lease {lease} was lost, so the others are given back"),
+            Why::Late(lease) => {
+                format!("lease {lease} got no units in time, so the others are given back")
+            }
+        });
     }
     if let Fact::ServiceManager(G::RedeemRefused(fact)) = fact {
         return Some(fact.refusal.to_string());
@@ -238,12 +244,6 @@ fn says(fact: &Fact) -> Option<String> {
         return Some(format!("{}{}", fact.unit, failed.unwrap_or_default()));
     }
     if let Fact::Broker(broker::Fact::RequestRefused(fact)) = fact {
-        return Some(fact.refusal.to_string());
-    }
-    if let Fact::Broker(broker::Fact::RequestQueued(fact)) = fact {
-        return Some(format!("place {}: {}", fact.waiting.place, fact.waiting.reason));
-    }
-    if let Fact::Broker(broker::Fact::HoldEnded(fact)) = fact {
         return Some(fact.refusal.to_string());
     }
     if let Fact::SiteAuthority(S::UnitsAssigned(fact)) = fact {

@@ -278,13 +278,11 @@ impl Inquiry<'_> {
         let (names, now) = (self.app.names().clone(), self.app.now());
         let state = self.app.look(handle, move |actor| match actor {
             AnyActor::Broker(broker) => broker.request(id).map(|state| match state {
-                RequestState::Open { request, .. } => {
+                RequestState::Open { request } => {
                     let market = Market::of(broker, request, now, &names);
                     Err((view::time(request.latest), market))
                 }
-                RequestState::Held { .. }
-                | RequestState::Planned { .. }
-                | RequestState::Granted { .. }
+                RequestState::Granted { .. }
                 | RequestState::Returned { .. }
                 | RequestState::Refused { .. } => Ok(view::plain(state.word())),
             }),
@@ -427,6 +425,15 @@ fn waits(lease: &LeaseSurvey<'_>, origin: ActorId) -> (Waits, String) {
         (Standing::Lease(state), _) => state,
     };
     match state {
+        State::Ticketed { split, .. } => {
+            let help = if *split {
+                "hand the rest on to yourself, then redeem that"
+            } else {
+                "redeem it with `tenure lease redeem`, or split it"
+            };
+            let says = "its ticket is kept in hand".to_owned();
+            (Waits::Nothing(says.clone(), Some(help.to_owned())), says)
+        }
         State::Redeeming { ticket } => {
             let says = format!("the site was shown ticket {}", ticket.hash());
             (Waits::Site(ticket.site(), ticket.hash()), says)
