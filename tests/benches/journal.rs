@@ -34,6 +34,7 @@ use tenure_core::site_authority::{Plan, SiteAuthority};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
 use tenure_core::wire::message::{Item, LeasedUnit, Request};
+use tenure_core::wire::offer::Reply;
 use tenure_node::journal::{JournalFile, Owner, Past, Snapshots, SystemDisk};
 use tenure_sim::emulation::{Emulation, Inputs, Progress};
 use tenure_sim::scenario;
@@ -250,19 +251,15 @@ impl Past for Back {
 
 /// A guest's request for one unit.
 fn request(guest: ActorId, number: u64, term: Term) -> Request {
-    let item = Item {
-        resource: Name::literal("node"),
-        units: NonZeroU32::MIN,
-        min_units: NonZeroU32::MIN,
-        requirements: Constraints::NONE,
-        extends: None,
-    };
+    let item = Item::new(Name::literal("node"), NonZeroU32::MIN);
     Request {
         id: RequestId { origin: guest, number },
         items: vec![item],
         earliest: term.start(),
         latest: term.start(),
         duration: term.duration(),
+        min_duration: term.duration(),
+        reply: Reply::Grant,
         answer_by: term.end(),
         properties: Properties::default(),
     }

@@ -46,6 +46,8 @@ mod setup;
 mod old_tickets;
 #[path = "protocol/delegations.rs"]
 mod delegations;
+#[path = "protocol/asking.rs"]
+mod asking;
 #[path = "protocol/quotas.rs"]
 mod quotas;
 #[path = "protocol/grants.rs"]

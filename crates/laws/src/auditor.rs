@@ -157,6 +157,9 @@ fn tickets_in(fact: &Fact) -> Vec<&Ticket> {
         Fact::SiteAuthority(site_authority::Fact::TicketSurrendered(fact)) => vec![&fact.ticket],
         Fact::Broker(broker::Fact::DelegationTaken(fact)) => vec![&fact.ticket],
         Fact::Broker(broker::Fact::TicketsCut(fact)) => all(&fact.tickets),
+        Fact::Broker(broker::Fact::OffersHeld(fact)) => {
+            fact.offers.iter().flat_map(|offer| all(offer)).collect()
+        }
         Fact::ServiceManager(service_manager::Fact::Granted(fact)) => all(&fact.tickets),
         Fact::ServiceManager(service_manager::Fact::UnwantedGranted(fact)) => all(&fact.tickets),
         Fact::ServiceManager(service_manager::Fact::TicketTaken(fact)) => vec![&fact.ticket],

@@ -26,7 +26,9 @@ const FIRST: LeaseId = LeaseId { number: 0, part: 0 };
 /// The kind of message that a guest in a state waits to have answered.
 fn question(word: &str) -> Option<&'static str> {
     match word {
-        "Asking" | "GivenUp" | "Joining+asking" | "Active+asking" => Some("request"),
+        "Asking" | "Joining+asking" | "Active+asking" => Some("request"),
+        "Accepting" => Some("accept"),
+        "GivenUp" => Some("withdraw"),
         "Redeeming" | "Joining+redeeming" | "Active+redeeming" => Some("redeem"),
         "Closing" => Some("close"),
         "Crediting" => Some("credit"),
@@ -44,6 +46,8 @@ pub(super) struct Checker {
     unasked: BTreeMap<ActorId, BTreeMap<LeaseId, &'static str>>,
     /// The leases that wait for tickets, by the last word of their requests.
     by_last_word: BTreeSet<(ActorId, Time, LeaseId)>,
+    /// Those last words.
+    last_words: BTreeMap<(ActorId, LeaseId), Time>,
 }
 
 impl Check for Checker {
@@ -51,7 +55,7 @@ impl Check for Checker {
         let Subject::Lease(guest, lease) = change.subject else { return Ok(()) };
         self.asks(guest, lease, change);
         self.waits_for_tickets(scene.model, guest, lease);
-        let waits = ["Asking", "GivenUp", "Redeeming", "Joining"];
+        let waits = ["Asking", "Offered", "Accepting", "GivenUp", "Redeeming", "Joining"];
         let word = change.to.split('+').next().unwrap_or_default();
         if waits.contains(&word) {
             self.waiting.entry((guest, lease)).or_insert(scene.now);
@@ -93,6 +97,8 @@ fn lease_of(guest: &GuestModel, message: &Message) -> Option<LeaseId> {
     let of_ticket = |hash| guest.tickets.get(hash).copied();
     match message {
         Message::Request(request) => guest.requests.get(&request.id.number).map(|asked| asked.2),
+        Message::Accept { request, .. } => Some(LeaseId { number: request.number, part: 0 }),
+        Message::Withdraw(request) => Some(LeaseId { number: request.id.number, part: 0 }),
         Message::Redeem { ticket, .. } => of_ticket(&ticket.hash()),
         Message::Close { tickets } => of_ticket(&tickets.first()?.hash()),
         Message::Credit { receipts } => of_ticket(&receipts.first()?.what.link),
@@ -105,8 +111,6 @@ impl Checker {
     fn asks(&mut self, guest: ActorId, lease: LeaseId, change: &Change) {
         let unasked = self.unasked.entry(guest).or_default();
         match question(change.to) {
-            // A request is given up after it was asked for, if only by the lease that was to be extended.
-            Some(_) if change.to == "GivenUp" => {}
             Some(question) if self::question(change.from) == Some(question) => {}
             Some(question) => {
                 unasked.insert(lease, question);
@@ -122,11 +126,13 @@ impl Checker {
         let Some(lease) = record.leases.get(&id) else { return };
         let Some((_, request, _)) = record.requests.get(&lease.number) else { return };
         let waits = lease.waits();
-        let key = (guest, request.last_word(), id);
+        if let Some(last) = self.last_words.remove(&(guest, id)) {
+            self.by_last_word.remove(&(guest, last, id));
+        }
         if waits {
-            self.by_last_word.insert(key);
-        } else {
-            self.by_last_word.remove(&key);
+            let last = request.last_word().max(lease.expires_at.plus(request.duration));
+            self.last_words.insert((guest, id), last);
+            self.by_last_word.insert((guest, last, id));
         }
     }
 
@@ -166,6 +172,9 @@ impl Checker {
             return Ok(());
         }
         let may_wait = request.latest.max(request.answer_by.min(request.last_end()));
+        let held = record.held_until.get(&lease.number).copied().unwrap_or(may_wait);
+        let starts = lease.first.as_ref().map_or(may_wait, |ticket| ticket.bottom().term.start());
+        let may_wait = may_wait.max(held).max(starts);
         let due = since.max(healed).max(may_wait).plus(bound);
         tally.check(now <= due, || {
             let (name, word) = (model.name(guest), lease.word());

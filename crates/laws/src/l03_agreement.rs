@@ -4,7 +4,7 @@ use super::model::{Model, GuestLease, SiteLease};
 use super::{Bounds, Check, Law, Tally, LawVerdict};
 use tenure_core::model::identity::ActorId;
 use tenure_core::broker::machine as broker;
-use tenure_core::service_manager::Standing;
+use tenure_core::service_manager::{Standing, request};
 use tenure_core::service_manager::machine::{Outcome, State as AtGuest};
 use tenure_core::site_authority::machine::State as AtSite;
 use tenure_core::model::slice::LeaseId;
@@ -66,8 +66,12 @@ fn difference(
     let at_site = at_site(model, lease);
     let state = match lease.standing() {
         Standing::Request(state) if state.is_open() => {
-            let open = matches!(sold, Some(broker::State::Open { .. }));
-            return (!open).then_some("its mapper does not decide");
+            let same = match state {
+                request::State::Asked => matches!(sold, Some(broker::State::Open { .. })),
+                request::State::Offered { .. } => matches!(sold, Some(broker::State::Held { .. })),
+                _ => false,
+            };
+            return (!same).then_some("its broker says otherwise");
         }
         Standing::Request(_) => return None,
         Standing::Lease(state) => state,

@@ -77,6 +77,8 @@ impl Check for Checker {
                 }
             }
             Fact::TicketsCut(fact) => self.decided(&fact.request, scene.now),
+            Fact::OffersHeld(fact) => self.decided(&fact.request, scene.now),
+            Fact::RequestPlanned(fact) => self.decided(&fact.request, scene.now),
             Fact::RequestRefused(fact) => self.decided(&fact.request, scene.now),
             _ => {}
         }

@@ -6,10 +6,12 @@ use super::{Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::model::calendar::Calendar;
 use tenure_core::broker::facts as broker;
 use tenure_core::service_manager::facts as service_manager;
+use tenure_core::broker::machine::State;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::model::identity::ActorId;
 use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::model::name::Name;
+use tenure_core::model::slice::RequestId;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::LEDGER_RETENTION;
 use tenure_core::ticket::link::{AccountId, DelegationId, LinkHash, SignedLink};
@@ -20,8 +22,8 @@ pub(super) const LAW: Law = Law {
     id: "S2",
     name: "conservation",
     statement: "At every instant, as far back as a term may start, the children of a ticket that \
-                were not given back do not exceed it: those an honest broker issues or an honest \
-                holder hands on, and those an honest site accepts. A used ticket counts as its own child. A site delegates \
+                were not given back do not exceed it: those an honest broker issues or holds back for \
+                an offer, those an honest holder hands on, and those an honest site accepts. A used ticket counts as its own child. A site delegates \
                 no more than its stock. A delegation ends only when no ticket under it can run \
                 any more. Each ticket has one receipt, for all that is left of it.",
     source: "linear resource, no over-subscription; Shirako S10, S14",
@@ -144,6 +146,18 @@ impl Check for Checker {
                 let [.., parent, child] = ticket.links() else { return Ok(()) };
                 self.take(scene, parent, child, tally)
             }),
+            Fact::OffersHeld(fact) => fact.offers.iter().flatten().try_for_each(|(_, ticket)| {
+                let [.., parent, child] = ticket.links() else { return Ok(()) };
+                self.take(scene, parent, child, tally)
+            }),
+            Fact::OfferAccepted(fact) => {
+                self.uncut(scene, fact.request, Some(fact.offer));
+                Ok(())
+            }
+            Fact::HoldEnded(fact) => {
+                self.uncut(scene, fact.request, None);
+                Ok(())
+            }
             Fact::ReceiptTaken(fact) => self.credited(scene, &fact.receipt, tally),
             _ => Ok(()),
         }
@@ -253,6 +267,20 @@ impl Checker {
             let (child, parent) = (child.hash(), account.head.account());
             format!("{name} lets ticket {child} exceed what is left of {parent} by {over} at {at}")
         })
+    }
+
+    /// What a broker held and kept back is free again, but for the offer that was accepted.
+    fn uncut(&mut self, scene: &Scene<'_>, id: RequestId, accepted: Option<u8>) {
+        let broker = scene.model.brokers.get(&scene.actor);
+        let record = broker.and_then(|broker| broker.requests.get(&id));
+        let Some(State::Held { offers, .. }) = record.map(|record| &record.state) else { return };
+        for (number, offer) in (1u8..).zip(offers) {
+            if Some(number) != accepted {
+                for (_, ticket) in offer {
+                    self.given_back(scene.actor, ticket.hash(), Time::MIN);
+                }
+            }
+        }
     }
 
     /// A site has the units of a ticket again, from an instant on.

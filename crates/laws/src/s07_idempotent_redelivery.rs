@@ -175,7 +175,9 @@ impl Checker {
 /// The subject of an answer, if it can be forgotten.
 fn subject(of: ActorId, message: &Message) -> Option<Subject> {
     match message {
-        Message::Granted { request, .. } => Some(Subject::Request(of, *request)),
+        Message::Granted { request, .. } | Message::Offered { request, .. } => {
+            Some(Subject::Request(of, *request))
+        }
         Message::Leased { ticket, .. } | Message::Closed { ticket, .. } => {
             Some(Subject::Ticket(of, *ticket))
         }
@@ -192,7 +194,9 @@ fn subject(of: ActorId, message: &Message) -> Option<Subject> {
 fn question(message: &Message) -> Option<Hash> {
     let about = match message {
         Message::Delegated { delegation, generation } => codec::encode(&(delegation, generation)),
-        Message::Granted { request, .. } => codec::encode(request),
+        Message::Granted { request, .. } | Message::Offered { request, .. } => {
+            codec::encode(request)
+        }
         Message::Leased { ticket, .. } => codec::encode(ticket),
         // What came back depends on which tickets were to be taken back.
         Message::Closed { ticket, receipts, .. } => {
@@ -201,8 +205,12 @@ fn question(message: &Message) -> Option<Hash> {
         }
         Message::Credited { tickets } => codec::encode(tickets),
         Message::Refused { subject, .. } => codec::encode(subject),
-        Message::Delegate { .. }
+        // Where a request stands in a queue changes.
+        Message::Waiting { .. }
+        | Message::Delegate { .. }
         | Message::Request(_)
+        | Message::Accept { .. }
+        | Message::Withdraw(_)
         | Message::Redeem { .. }
         | Message::Close { .. }
         | Message::Credit { .. } => return None,

@@ -96,6 +96,16 @@ impl Check for Checker {
                 let mut serials = fact.tickets.iter().map(|(_, ticket)| ticket.bottom().serial);
                 serials.try_for_each(|serial| self.number_grows(scene, serial, tally))
             }
+            Fact::OffersHeld(fact) => {
+                self.lives(scene, subject(fact.request), tally)?;
+                let tickets = fact.offers.iter().flatten();
+                let mut serials = tickets.map(|(_, ticket)| ticket.bottom().serial);
+                serials.try_for_each(|serial| self.number_grows(scene, serial, tally))
+            }
+            Fact::OfferAccepted(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::HoldEnded(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::RequestQueued(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::RequestPlanned(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::RequestRefused(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::RequestForgotten(fact) => {
                 let end = record(&fact.request).map(|record| record.request.last_word());
@@ -138,7 +148,7 @@ impl Check for Checker {
     }
 
     fn change(&mut self, scene: &Scene<'_>, change: &Change, _: &mut Tally) -> LawVerdict {
-        if !matches!(change.to, "Closed" | "Refused" | "Returned") {
+        if !matches!(change.to, "Closed" | "Planned" | "Refused" | "Returned") {
             return Ok(());
         }
         self.over.insert(change.subject, false);
@@ -207,6 +217,9 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::Granted(fact) => first(fact.number),
         Fact::UnwantedGranted(fact) => first(fact.number),
         Fact::AskRefused(fact) => first(fact.number),
+        Fact::Queued(fact) => first(fact.number),
+        Fact::Offered(fact) => first(fact.number),
+        Fact::Accepted(fact) => first(fact.number),
         Fact::GaveUp(fact) => first(fact.number),
         Fact::Leased(fact) => fact.lease,
         Fact::RedeemRefused(fact) => fact.lease,

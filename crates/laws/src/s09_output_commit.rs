@@ -7,10 +7,13 @@ use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::driver::{Call, Step};
 use tenure_core::model::identity::ActorId;
 use tenure_core::broker::machine::State as AtBroker;
+use tenure_core::service_manager::request::State as AskedFor;
 use tenure_core::service_manager::machine::{Extension, State as AtGuest, UnitUse};
 use tenure_core::site_authority::machine::State as AtSite;
 use tenure_core::site_authority::unit;
 use tenure_core::wire::message::{Envelope, LeasedUnit, Message, Sealed, Sequence, Subject};
+use tenure_core::wire::offer::Offer;
+use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::model::time::Time;
 
@@ -96,16 +99,22 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
             let credited = |part: &LinkHash| guest.is_some_and(|guest| guest.has_credited(*part));
             !binding || tickets.iter().all(credited)
         }
-        Message::Delegated { .. } | Message::Granted { .. } | Message::Credited { .. } => {
+        Message::Delegated { .. }
+        | Message::Granted { .. }
+        | Message::Waiting { .. }
+        | Message::Offered { .. }
+        | Message::Credited { .. } => {
             model.brokers.get(&from).is_some_and(|broker| broker_says(broker, to, message, binding))
         }
         Message::Request(_)
+        | Message::Accept { .. }
+        | Message::Withdraw(_)
         | Message::Redeem { .. }
         | Message::Close { .. }
         | Message::Credit { .. } => {
             model.guests.get(&from).is_some_and(|guest| guest_says(guest, (to, at), message))
         }
-        Message::Refused { subject, refusal } if binding => match subject {
+        Message::Refused { subject, refusal, offers } if binding => match subject {
             Subject::Ticket(hash) => {
                 let refused = model.sites.get(&from).and_then(|site| site.refused.get(hash));
                 refused.is_some_and(|refused| refused.refusal == *refusal)
@@ -113,7 +122,8 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
             Subject::Request(id) => {
                 let record = model.brokers.get(&from).and_then(|broker| broker.requests.get(id));
                 let state = record.map(|record| &record.state);
-                matches!(state, Some(AtBroker::Refused { refusal: recorded }) if recorded == refusal)
+                matches!(state, Some(AtBroker::Refused { refusal: recorded, offers: made })
+                    if recorded == refusal && made == offers)
             }
             Subject::Delegation(_) => false,
         },
@@ -169,6 +179,27 @@ fn broker_says(broker: &BrokerModel, to: ActorId, message: &Message, binding: bo
             };
             cut == tickets && request.origin == to
         }
+        Message::Waiting { request, waiting } => {
+            let state = broker.requests.get(request).map(|record| &record.state);
+            request.origin == to
+                && matches!(state, Some(AtBroker::Open { waiting: Some(now), .. }) if now == waiting)
+        }
+        Message::Offered { request, offers, until, refusal } => {
+            let state = broker.requests.get(request).map(|record| &record.state);
+            request.origin == to
+                && match state {
+                    Some(AtBroker::Held { offers: held, until: end, refusal: why, .. }) => {
+                        *until == Some(*end)
+                            && refusal == why
+                            && held.len() == offers.len()
+                            && held.iter().zip(offers).all(|(held, offer)| is_offer(held, offer))
+                    }
+                    Some(AtBroker::Planned { offers: planned, refusal: why }) => {
+                        until.is_none() && refusal == why && planned == offers
+                    }
+                    _ => false,
+                }
+        }
         // It answers with all that it was shown; what it cut and remembers must be credited.
         Message::Credited { tickets } => tickets.iter().all(|hash| {
             let cut = broker.cut.get(hash);
@@ -177,6 +208,16 @@ fn broker_says(broker: &BrokerModel, to: ActorId, message: &Message, binding: bo
         }),
         _ => false,
     }
+}
+
+/// Whether an offer says what the tickets that are held are.
+fn is_offer(held: &[(u16, Ticket)], offer: &Offer) -> bool {
+    held.len() == offer.parts.len()
+        && held.iter().zip(&offer.parts).all(|((item, ticket), part)| {
+            let link = ticket.bottom();
+            (*item, link.units, link.term) == (part.item, part.units, part.term)
+                && ticket.site() == part.site
+        })
 }
 
 /// What a guest asks, it still waits for.
@@ -190,6 +231,17 @@ fn guest_says(guest: &GuestModel, (to, at): (ActorId, Time), message: &Message) 
             let asked = guest.requests.get(&request.id.number);
             asked.is_some_and(|(broker, asked, _)| *broker == to && asked == request)
                 && guest.waits_for(request.id.number)
+        }
+        Message::Withdraw(request) => {
+            let asked = guest.requests.get(&request.id.number);
+            asked.is_some_and(|(broker, asked, _)| *broker == to && asked == request)
+                && matches!(guest.request(request.id.number), Some(AskedFor::GivenUp))
+        }
+        Message::Accept { request, offer } => {
+            let asked = guest.requests.get(&request.number);
+            asked.is_some_and(|(broker, ..)| *broker == to)
+                && matches!(guest.request(request.number),
+                    Some(AskedFor::Accepting { number, .. }) if number == offer)
         }
         Message::Redeem { ticket, .. } => {
             ticket.site() == to

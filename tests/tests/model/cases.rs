@@ -2,12 +2,12 @@
 
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::Item;
+use tenure_core::wire::offer::Reply;
 use tenure_tests::mutants::Mutant;
 
 use super::participants::{GUEST, RIVAL, kind, units};
@@ -117,11 +117,8 @@ impl PlannedRequest {
     pub(crate) fn ask(&self) -> Ask {
         let item = |(place, &(wanted, min_units)): (usize, &(u32, u32))| {
             (wanted > 0).then(|| Item {
-                resource: kind(place),
-                units: units(wanted),
                 min_units: units(min_units),
-                requirements: Constraints::NONE,
-                extends: None,
+                ..Item::new(kind(place), units(wanted))
             })
         };
         Ask {
@@ -131,6 +128,8 @@ impl PlannedRequest {
             earliest: Time::from_secs(self.window.0),
             latest: Time::from_secs(self.window.1),
             duration: Span::from_secs(self.length),
+            min_duration: Span::from_secs(self.length),
+            reply: Reply::Grant,
             answer_by: Time::from_secs(self.answer_by),
             properties: Properties::default(),
             configuration: Properties::default(),

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::broker::facts as broker;
+use tenure_core::broker::machine::Tickets;
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::{Term, Time};
 use tenure_core::runtime::{Entry, Fact};
@@ -31,6 +32,8 @@ pub(crate) struct FactIndex {
     granted: BTreeSet<LinkHash>,
     /// The tickets that a broker cut for a request that it remembers.
     remembered: BTreeMap<RequestId, Vec<LinkHash>>,
+    /// The tickets of each offer that a broker holds, by request.
+    held: BTreeMap<RequestId, Vec<Vec<LinkHash>>>,
     /// The leases that went active at a site.
     activated: BTreeSet<LinkHash>,
     /// The tickets that were taken back: at the site, by its receipts, in the credit of their broker.
@@ -74,6 +77,12 @@ impl FactIndex {
                 link.delegation.is_some_and(|taken| taken.generation == *generation)
             }),
             Message::Request(request) => self.asked.contains(&request.id.number),
+            Message::Accept { request, .. } => self.asked.contains(&request.number),
+            Message::Withdraw(request) => self.asked.contains(&request.id.number),
+            Message::Waiting { .. } => true,
+            Message::Offered { request, until, .. } => {
+                until.is_none() || self.held.contains_key(request)
+            }
             Message::Granted { tickets, .. } => {
                 tickets.iter().all(|(_, ticket)| self.links.contains_key(&ticket.hash()))
             }
@@ -145,6 +154,14 @@ impl FactIndex {
                 self.remembered.insert(fact.request, hashes);
                 fact.tickets.iter().for_each(|(_, ticket)| self.enter(ticket));
             }
+            broker::Fact::OffersHeld(fact) => {
+                fact.offers.iter().flatten().for_each(|(_, ticket)| self.enter(ticket));
+                let hashes = |offer: &Tickets| offer.iter().map(|(_, t)| t.hash()).collect();
+                self.held.insert(fact.request, fact.offers.iter().map(hashes).collect());
+            }
+            broker::Fact::OfferAccepted(fact) => self.end_hold(fact.request, Some(fact.offer)),
+            broker::Fact::HoldEnded(fact) => self.end_hold(fact.request, None),
+            broker::Fact::RequestQueued(_) | broker::Fact::RequestPlanned(_) => {}
             broker::Fact::ReceiptTaken(fact) => {
                 let what = &fact.receipt.what;
                 self.give_back(what.link, what.term.start().max(at));
@@ -219,6 +236,17 @@ impl FactIndex {
             self.broken.insert("S3");
         }
         self.links.insert(child.hash(), (parent.account(), child.clone(), Some(child.term)));
+    }
+
+    /// What was held is free again, but for the offer that was accepted.
+    fn end_hold(&mut self, request: RequestId, accepted: Option<u8>) {
+        for (number, offer) in (1..).zip(self.held.remove(&request).unwrap_or_default()) {
+            if Some(number) == accepted {
+                self.remembered.insert(request, offer);
+            } else {
+                offer.iter().for_each(|hash| drop(self.links.remove(hash)));
+            }
+        }
     }
 
     fn give_back(&mut self, hash: LinkHash, from: Time) {

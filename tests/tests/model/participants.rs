@@ -158,13 +158,13 @@ struct OversellingMapper;
 
 impl BrokerMapper for OversellingMapper {
     fn decide(&self, view: &broker::View) -> broker::Decision {
-        use tenure_core::broker::mapper::{Choice, Verdict};
+        use tenure_core::broker::mapper::{Allocation, Choice, Verdict};
         use tenure_core::model::time::Term;
         let source = view.sources().first().map(|source| source.account);
         let choices = view.open_requests().filter_map(|request| {
             let term = Term::lasting(request.earliest, request.duration).ok()?;
             let parts = request.items.iter().map(|item| Some(vec![(source?, item.units.get())]));
-            let verdict = Verdict::Grant { term, parts: parts.collect::<Option<_>>()? };
+            let verdict = Verdict::Grant(Allocation { term, parts: parts.collect::<Option<_>>()? });
             Some(Choice { request: request.id, verdict, reason: "sold".to_owned() })
         });
         broker::Decision { round: view.round(), choices: choices.collect(), ..Default::default() }

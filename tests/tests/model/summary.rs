@@ -145,7 +145,10 @@ fn of_request(broker: &Broker, guest: usize, number: u64) -> LeaseStates {
         broker::State::Granted { tickets, .. } | broker::State::Returned { tickets } => {
             tickets.len()
         }
-        broker::State::Open { .. } | broker::State::Refused { .. } => 1,
+        broker::State::Open { .. }
+        | broker::State::Held { .. }
+        | broker::State::Planned { .. }
+        | broker::State::Refused { .. } => 1,
     };
     (0..u16::try_from(parts).unwrap()).map(|part| ((guest, number, part), state.word())).collect()
 }

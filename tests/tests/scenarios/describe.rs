@@ -1,8 +1,11 @@
 //! Facts, messages and refusals in plain args.
 
+use std::collections::BTreeMap;
+
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::Call;
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::group::Why;
@@ -14,6 +17,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::DelegationId;
 use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::message::{LeasedUnit, Message, Request, Subject};
+use tenure_core::wire::offer::{Offer, OfferPart, Reply, Waiting};
 use tenure_core::wire::refusal::Refusal;
 
 use super::names::{self, Names};
@@ -41,8 +45,19 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         Fact::Granted(fact) => tickets_for(names, fact.number, &fact.tickets),
         Fact::UnwantedGranted(fact) => tickets_for(names, fact.number, &fact.tickets),
         Fact::AskRefused(fact) => {
-            format!("lease {}, {}", fact.number, refusal(names, &fact.refusal))
+            let (why, offers) = (refusal(names, &fact.refusal), offered(names, &fact.offers));
+            format!("lease {}, {why}{offers}", fact.number)
         }
+        Fact::Queued(fact) => format!("lease {}, {}", fact.number, waiting(names, &fact.waiting)),
+        Fact::Offered(fact) => {
+            let (offers, until) = (offers(names, &fact.offers), until(fact.until));
+            format!(
+                "lease {}, {offers}, {until}{}",
+                fact.number,
+                because(names, fact.refusal.as_ref())
+            )
+        }
+        Fact::Accepted(fact) => format!("lease {}, offer {}", fact.number, fact.offer),
         Fact::GaveUp(fact) => format!("lease {}", fact.number),
         Fact::TicketTaken(fact) => {
             let (lease, ticket) = (names.lease(fact.lease), names.ticket_in_full(&fact.ticket));
@@ -136,7 +151,32 @@ fn of_broker(names: &mut Names, fact: &broker::Fact) -> Option<String> {
             let why = refusal(names, &fact.refusal);
             let reason = names.plain(&fact.reason);
             let reason = if why.contains(&reason) { String::new() } else { format!(" ({reason})") };
-            format!("{}, {why}{reason}", names.request(fact.request))
+            let offers = offered(names, &fact.offers);
+            format!("{}, {why}{reason}{offers}", names.request(fact.request))
+        }
+        Fact::RequestQueued(fact) => {
+            format!("{}, {}", names.request(fact.request), waiting(names, &fact.waiting))
+        }
+        Fact::OffersHeld(fact) => {
+            let offers = fact.offers.iter().map(|offer| tickets(names, offer)).collect::<Vec<_>>();
+            format!(
+                "{}: {}, {}{}",
+                names.request(fact.request),
+                offers.join(" or "),
+                until(Some(fact.until)),
+                because(names, fact.refusal.as_ref())
+            )
+        }
+        Fact::OfferAccepted(fact) => {
+            format!("{}, offer {}", names.request(fact.request), fact.offer)
+        }
+        Fact::HoldEnded(fact) => {
+            format!("{}, {}", names.request(fact.request), refusal(names, &fact.refusal))
+        }
+        Fact::RequestPlanned(fact) => {
+            let (offers, why) =
+                (offers(names, &fact.offers), because(names, fact.refusal.as_ref()));
+            format!("{}, {offers}{why}", names.request(fact.request))
         }
         Fact::ReceiptTaken(fact) => names.receipt(&fact.receipt),
         Fact::RequestForgotten(fact) => names.request(fact.request),
@@ -239,6 +279,15 @@ pub fn message(names: &mut Names, message: &Message) -> String {
         Message::Granted { request, tickets: granted } => {
             format!("{}, {}", request.number, tickets(names, granted))
         }
+        Message::Waiting { request, waiting: stands } => {
+            format!("{}, {}", request.number, waiting(names, stands))
+        }
+        Message::Offered { request, offers: made, until: held, refusal: why } => {
+            let (made, why) = (offers(names, made), because(names, why.as_ref()));
+            format!("{}, {made}, {}{why}", request.number, until(*held))
+        }
+        Message::Accept { request, offer } => format!("{}, offer {offer}", request.number),
+        Message::Withdraw(request) => request.id.number.to_string(),
         Message::Redeem { ticket, lease, min_units, .. } => {
             let elastic = *min_units < ticket.bottom().units;
             let min_units = if elastic { format!(", {min_units} would do") } else { String::new() };
@@ -258,13 +307,13 @@ pub fn message(names: &mut Names, message: &Message) -> String {
         }
         Message::Credit { receipts: back } => receipts(names, back),
         Message::Credited { tickets } => names::list(tickets.iter().map(|&hash| names.hash(hash))),
-        Message::Refused { subject, refusal: why } => {
+        Message::Refused { subject, refusal: why, offers: made } => {
             let subject = match *subject {
                 Subject::Request(id) => format!("request {}", id.number),
                 Subject::Ticket(hash) => names.hash(hash),
                 Subject::Delegation(id) => names.delegation(id, 0),
             };
-            format!("{subject}, {}", refusal(names, why))
+            format!("{subject}, {}{}", refusal(names, why), offered(names, made))
         }
     };
     format!("{kind} {text}")
@@ -292,9 +341,39 @@ fn request(names: &Names, request: &Request) -> String {
         let on = item.extends.map(|ticket| format!(" that go on from {}", names.hash(ticket)));
         let needs = item.requirements.iter().map(|needs| format!(" where '{needs}'"));
         let needs: String = needs.collect();
-        format!("{min_units}{} {}{}{needs}", item.units, item.resource, on.unwrap_or_default())
+        let optional = if item.optional { "optional " } else { "" };
+        let after = if item.offset > Span::ZERO {
+            format!(" after {}", item.offset)
+        } else {
+            String::new()
+        };
+        let bundle = item.together.map(|n| format!(" in bundle {n}")).unwrap_or_default();
+        let (units, on) = (item.units, on.unwrap_or_default());
+        let text =
+            format!("{optional}{min_units}{units} {}{after}{bundle}{on}{needs}", item.resource);
+        (item.choice, text)
     });
-    let items = items.collect::<Vec<_>>().join(" and ");
+    let mut choices: BTreeMap<u8, Vec<String>> = BTreeMap::new();
+    for (choice, item) in items {
+        choices.entry(choice).or_default().push(item);
+    }
+    let items = choices.values().map(|items| items.join(" and ")).collect::<Vec<_>>().join(" or ");
+    let shortest = if request.min_duration < request.duration {
+        format!(" or at least {}", request.min_duration)
+    } else {
+        String::new()
+    };
+    let reply = match request.reply {
+        Reply::Grant => String::new(),
+        Reply::Plan => ", as a plan".to_owned(),
+        Reply::Hold(span) => format!(", held for {span}"),
+    };
+    let items_text = |text: String| format!("{text}{shortest}{reply}");
+    items_text(window(request, &items))
+}
+
+/// When units are asked for.
+fn window(request: &Request, items: &str) -> String {
     let (from, to) = (request.earliest, request.latest);
     if from == to {
         let end = from.plus(request.duration);
@@ -330,4 +409,37 @@ fn receipts(names: &Names, receipts: &[Receipt]) -> String {
             format!("receipt for {}", names::list(each))
         }
     }
+}
+
+/// Offers in their order, each with its units by item, site and term.
+fn offers(names: &Names, offers: &[Offer]) -> String {
+    let part = |part: &OfferPart| {
+        let (site, term) = (names.actor(part.site), names::term(part.term));
+        format!("{} for item {} at {site} over {term}", part.units, part.item)
+    };
+    let offer = |offer: &Offer| {
+        let parts: Vec<_> = offer.parts.iter().map(part).collect();
+        parts.join(" + ")
+    };
+    let offers: Vec<String> = offers.iter().map(offer).collect();
+    if offers.is_empty() { "no offer".to_owned() } else { offers.join(" or ") }
+}
+
+/// The offers that come with a refusal, if there are any.
+fn offered(names: &Names, made: &[Offer]) -> String {
+    if made.is_empty() { String::new() } else { format!("; instead {}", offers(names, made)) }
+}
+
+fn until(until: Option<Time>) -> String {
+    until.map_or_else(|| "not held".to_owned(), |until| format!("held until {until}"))
+}
+
+fn because(names: &Names, why: Option<&Refusal>) -> String {
+    why.map_or_else(String::new, |why| format!("; {}", refusal(names, why)))
+}
+
+fn waiting(names: &Names, waiting: &Waiting) -> String {
+    let Waiting { place, expected, reason } = waiting;
+    let expected = expected.map_or_else(String::new, |at| format!(", expected at {at}"));
+    format!("place {place}{expected}: {}", names.plain(reason))
 }

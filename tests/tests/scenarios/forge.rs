@@ -8,7 +8,6 @@ use tenure_core::model::codec;
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::Term;
 use tenure_core::runtime::AnyActor;
@@ -17,6 +16,7 @@ use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{Envelope, Header, Item, Message, Request, Sequence, Subject};
+use tenure_core::wire::offer::Reply;
 use tenure_core::wire::refusal::Refusal;
 
 use super::language::{guest, of_role};
@@ -36,13 +36,15 @@ pub fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let earliest = args.time_option("from")?.ok_or("from= is missing")?;
     let duration = args.span_option("for")?.ok_or("for= is missing")?;
     let latest = args.time_option("latest")?.unwrap_or(earliest);
-    let item = Item { resource, units, min_units: units, requirements: Constraints::NONE, extends };
+    let item = Item { extends, ..Item::new(resource, units) };
     let request = Request {
         id: RequestId { origin, number: world.next_forgery() },
         items: vec![item],
         earliest,
         latest,
         duration,
+        min_duration: duration,
+        reply: Reply::Grant,
         answer_by: latest.plus(duration),
         properties: Properties::default(),
     };
@@ -63,7 +65,7 @@ pub fn grant(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let AnyActor::Broker(actor) = world.participants[broker].host.actor() else {
         return Err("it is no broker".to_owned());
     };
-    let Some(State::Open { request }) = actor.request(id) else {
+    let Some(State::Open { request, .. }) = actor.request(id) else {
         return Err("that request does not wait".to_owned());
     };
     let term = Term::lasting(request.earliest, request.duration).map_err(|bad| bad.to_string())?;
@@ -257,7 +259,7 @@ fn put_together(tickets: &[Ticket]) -> Result<Evidence, Bad> {
 fn refused(world: &World, ticket: &Ticket) -> Option<Evidence> {
     let opened = world.network.sent().iter().filter_map(|packet| packet.sealed.peek().ok());
     let mut evidence = opened.filter_map(|envelope| match envelope.message {
-        Message::Refused { subject, refusal: Refusal::Conflict(evidence) } => {
+        Message::Refused { subject, refusal: Refusal::Conflict(evidence), .. } => {
             (subject == Subject::Ticket(ticket.hash())).then_some(*evidence)
         }
         _ => None,

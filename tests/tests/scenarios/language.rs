@@ -22,6 +22,7 @@ use tenure_core::model::time::{Span, Term};
 use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::Item;
+use tenure_core::wire::offer::Reply;
 use tenure_laws::Bounds;
 
 use super::deployment;
@@ -170,7 +171,7 @@ fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         let resource = name(&args.next("the type of the units")?)?;
         let condition = if args.has("where") { Some(args.condition()?) } else { None };
         let requirements = condition.into_iter().collect();
-        items.push(Item { resource, units, min_units, requirements, extends: None });
+        items.push(Item { min_units, requirements, ..Item::new(resource, units) });
     }
     let earliest = args.time_option("from")?.unwrap_or(world.now);
     let duration = args.span_option("for")?.ok_or("for= is missing")?;
@@ -195,6 +196,8 @@ fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         earliest,
         latest,
         duration,
+        min_duration: duration,
+        reply: Reply::Grant,
         answer_by,
         properties: Properties::default(),
         configuration,
@@ -298,6 +301,7 @@ fn quota(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         unit_hours: args.number_option("unit-hours")?,
         period: args.span_option("period")?,
         open_requests: args.number_option("open")?,
+        holds: args.number_option("holds")?,
         requests_per_second: args.number_option("rate")?,
     };
     let whose = whose.map(|guest| world.participants[guest].id);

@@ -26,6 +26,7 @@ use tenure_core::ticket::evidence::EvidenceOutline;
 use tenure_core::ticket::link::{DelegationId, Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{Item, LeasedUnit, Request};
+use tenure_core::wire::offer::{Offer, OfferPart, Reply, Waiting};
 use tenure_core::wire::refusal::Refusal;
 use tenure_tests::check_golden;
 
@@ -91,19 +92,15 @@ fn parts() -> Parts {
     };
     let properties =
         Properties::try_from(BTreeMap::from([(Name::literal("host"), "n1".to_owned())])).unwrap();
-    let item = Item {
-        resource: Name::literal("node"),
-        units: units(4),
-        min_units: units(2),
-        requirements: Constraints::NONE,
-        extends: None,
-    };
+    let item = Item { min_units: units(2), ..Item::new(Name::literal("node"), units(4)) };
     let request = Request {
         id: RequestId { origin: guest, number: 7 },
         items: vec![item],
         earliest: Time::from_secs(60),
         latest: Time::from_secs(90),
         duration: Span::HOUR,
+        min_duration: Span::HOUR,
+        reply: Reply::Grant,
         answer_by: Time::from_secs(1_000),
         properties: properties.clone(),
     };
@@ -116,12 +113,25 @@ fn parts() -> Parts {
     Parts { broker: broker.id(), root, ticket, request, receipt, term, properties, attributes }
 }
 
+/// One offer, of what the ticket is for.
+fn offers(p: &Parts) -> Vec<Offer> {
+    let link = p.ticket.bottom();
+    let part = OfferPart { item: 0, site: p.ticket.site(), units: link.units, term: link.term };
+    vec![Offer { parts: vec![part] }]
+}
+
+fn waiting() -> Waiting {
+    let expected = Some(Time::from_secs(5));
+    Waiting { place: 2, expected, reason: "3 are free".to_owned() }
+}
+
 fn service_manager_facts(p: &Parts) -> Vec<sm::Fact> {
     let refusal = Refusal::Busy {
         resource: Name::literal("node"),
         asked: 4,
         free: 3,
         earliest: Some(Time::from_secs(5)),
+        in_the_way: Vec::new(),
     };
     let unit = LeasedUnit { unit: UNIT, epoch: EPOCH, properties: p.properties.clone() };
     let reason = || "3 needed, 0 held".to_owned();
@@ -141,7 +151,16 @@ fn service_manager_facts(p: &Parts) -> Vec<sm::Fact> {
         }
         .into(),
         sm::Granted { number: 7, tickets: tickets() }.into(),
-        sm::AskRefused { number: 7, refusal: refusal.clone() }.into(),
+        sm::AskRefused { number: 7, refusal: refusal.clone(), offers: offers(p) }.into(),
+        sm::Queued { number: 7, waiting: waiting(), position: 300 }.into(),
+        sm::Offered {
+            number: 7,
+            offers: offers(p),
+            until: Some(Time::from_secs(1)),
+            refusal: Some(refusal.clone()),
+        }
+        .into(),
+        sm::Accepted { number: 7, offer: 1 }.into(),
         sm::GaveUp { number: 7 }.into(),
         sm::TicketTaken {
             lease: LEASE,
@@ -195,7 +214,31 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
             reason: "free".to_owned(),
         }
         .into(),
-        broker::RequestRefused { request, refusal, reason: "never".to_owned() }.into(),
+        broker::RequestRefused {
+            request,
+            refusal: refusal.clone(),
+            offers: offers(p),
+            reason: "never".to_owned(),
+        }
+        .into(),
+        broker::RequestQueued { request, waiting: waiting() }.into(),
+        broker::OffersHeld {
+            request,
+            offers: vec![vec![(0, p.ticket.clone())]],
+            until: Time::from_secs(1),
+            refusal: None,
+            reason: "1 ways".to_owned(),
+        }
+        .into(),
+        broker::OfferAccepted { request, offer: 1 }.into(),
+        broker::HoldEnded { request, refusal: Refusal::Withdrawn }.into(),
+        broker::RequestPlanned {
+            request,
+            offers: offers(p),
+            refusal: Some(refusal),
+            reason: "1 ways".to_owned(),
+        }
+        .into(),
         broker::ReceiptTaken { receipt: p.receipt.clone() }.into(),
         broker::RequestForgotten { request }.into(),
         broker::QuotaSet {

@@ -21,6 +21,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{LeasedUnit, Request};
+use tenure_core::wire::offer::{Offer, Reply, Waiting};
 use tenure_core::wire::refusal::Refusal;
 use tenure_tests::{check_block, check_golden};
 
@@ -157,6 +158,8 @@ fn samples() -> Samples {
         earliest: Time::ZERO,
         latest: Time::ZERO,
         duration: Span::HOUR,
+        min_duration: Span::HOUR,
+        reply: Reply::Grant,
         answer_by: Time::ZERO,
         properties: Properties::default(),
     };
@@ -250,16 +253,30 @@ fn group_table() -> Table {
 
 fn request_table() -> Table {
     use service_manager_request::{Event, Group, State};
-    let refused = || Event::Refused(Refusal::Forbidden);
+    let refused = || Event::Refused(Refusal::Forbidden, Vec::new());
     let granted = || Event::Granted(Group::of(1, 1));
+    let offered = || Event::Offered(vec![Offer { parts: Vec::new() }], Time::ZERO, None);
+    let planned = || Event::Planned(Vec::new(), None);
+    let held = State::Asked.next(offered()).unwrap();
     let states = vec![
         State::Asked,
+        held.clone(),
+        held.next(Event::Accepted(1)).unwrap(),
         State::GivenUp,
+        State::Asked.next(planned()).unwrap(),
         State::Asked.next(granted()).unwrap(),
         State::Asked.next(refused()).unwrap(),
         State::Unanswered,
     ];
-    let events = vec![granted(), refused(), Event::GaveUp, Event::Expired];
+    let events = vec![
+        granted(),
+        refused(),
+        offered(),
+        planned(),
+        Event::Accepted(1),
+        Event::GaveUp,
+        Event::Expired,
+    ];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
     let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
     Table::of("service manager request", &["Asked"], &states, &events, |s, e| {
@@ -270,21 +287,30 @@ fn request_table() -> Table {
 fn broker_table() -> Table {
     use broker::{Event, State};
     let s = samples();
+    let open = || State::Open { request: Arc::new(s.request.clone()), waiting: None };
+    let held = Event::Held(Vec::new(), Time::ZERO, None);
+    let waiting = Waiting { place: 1, expected: None, reason: String::new() };
+    let planned = Event::Planned(Vec::new(), None);
     let granted = |tickets: Vec<Ticket>| {
-        let open = State::Open { request: Arc::new(s.request.clone()) };
-        open.next(Event::Granted(tickets.into_iter().map(|t| (0, t)).collect())).unwrap()
+        open().next(Event::Granted(tickets.into_iter().map(|t| (0, t)).collect())).unwrap()
     };
     let hash = s.ticket.hash();
     let states = vec![
-        State::Open { request: Arc::new(s.request.clone()) },
+        open(),
+        open().next(held.clone()).unwrap(),
+        open().next(planned.clone()).unwrap(),
         granted(vec![s.ticket.clone(), s.extension.clone()]),
         granted(vec![s.ticket.clone()]),
         granted(vec![s.ticket.clone()]).next(Event::Credited(hash)).unwrap(),
-        State::Refused { refusal: Refusal::Forbidden },
+        State::Refused { refusal: Refusal::Forbidden, offers: Vec::new() },
     ];
     let events = vec![
         Event::Granted(vec![(0, s.ticket.clone())]),
-        Event::Refused(Refusal::Forbidden),
+        Event::Accepted(vec![(0, s.ticket.clone())]),
+        Event::Refused(Refusal::Forbidden, Vec::new()),
+        Event::Waited(waiting),
+        held,
+        planned,
         Event::Credited(hash),
     ];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();

@@ -148,9 +148,14 @@ fn leases_of_guest(actor: &ServiceManager, all: bool) -> Listing {
         }
         let ([units, resource], held) = match state.lease() {
             None => match (state, survey.request) {
-                (Standing::Request(request::State::Asked), Some((_, request))) => {
-                    (of_request(request), None)
-                }
+                (
+                    Standing::Request(
+                        request::State::Asked
+                        | request::State::Offered { .. }
+                        | request::State::Accepting { .. },
+                    ),
+                    Some((_, request)),
+                ) => (of_request(request), None),
                 (Standing::Request(_) | Standing::Lease(_), _) => {
                     ([Value::Null, Value::Null], None)
                 }
@@ -187,13 +192,23 @@ fn requests(actor: &Broker, all: bool) -> Listing {
     let mut list = Listing::new("requests", columns);
     for (id, state) in actor.requests() {
         let ([units, resource], sold) = match state {
-            broker::State::Open { request } => (of_request(request), None),
+            broker::State::Open { request, .. } | broker::State::Held { request, .. } => {
+                (of_request(request), None)
+            }
             broker::State::Granted { tickets, .. } => {
                 (of_tickets(tickets), tickets.first().map(|(_, ticket)| ticket.bottom().term))
             }
-            broker::State::Returned { .. } | broker::State::Refused { .. } if !all => continue,
+            broker::State::Planned { .. }
+            | broker::State::Returned { .. }
+            | broker::State::Refused { .. }
+                if !all =>
+            {
+                continue;
+            }
             broker::State::Returned { tickets } => (of_tickets(tickets), None),
-            broker::State::Refused { .. } => ([Value::Null, Value::Null], None),
+            broker::State::Planned { .. } | broker::State::Refused { .. } => {
+                ([Value::Null, Value::Null], None)
+            }
         };
         let [start, end] = term(sold);
         list.add([id.to_string().into(), state.word().into(), units, resource, start, end]);

@@ -63,6 +63,9 @@ impl Subjects {
             }
             Fact::Granted(fact) => self.request(fact.number),
             Fact::AskRefused(fact) => self.request(fact.number),
+            Fact::Queued(fact) => self.request(fact.number),
+            Fact::Offered(fact) => self.request(fact.number),
+            Fact::Accepted(fact) => self.request(fact.number),
             Fact::GaveUp(fact) => self.request(fact.number),
             Fact::UnwantedGranted(fact) => self.request(fact.number),
             Fact::TicketTaken(fact) => {
@@ -110,6 +113,15 @@ impl Subjects {
                 Some(fact.request.number)
             }
             Fact::RequestRefused(fact) => Some(fact.request.number),
+            Fact::RequestQueued(fact) => Some(fact.request.number),
+            Fact::OffersHeld(fact) => {
+                let cut = fact.offers.iter().flatten();
+                self.requests.extend(cut.map(|(_, t)| (t.hash(), fact.request.number)));
+                Some(fact.request.number)
+            }
+            Fact::OfferAccepted(fact) => Some(fact.request.number),
+            Fact::HoldEnded(fact) => Some(fact.request.number),
+            Fact::RequestPlanned(fact) => Some(fact.request.number),
             Fact::RequestForgotten(fact) => Some(fact.request.number),
             Fact::ReceiptTaken(fact) => self.requests.get(&fact.receipt.what.link).copied(),
             _ => None,
@@ -170,6 +182,9 @@ pub(super) fn tickets(fact: &Fact) -> Vec<&Ticket> {
         Fact::ServiceManager(sm::Fact::ExtensionGranted(fact)) => vec![&fact.ticket],
         Fact::Broker(broker::Fact::DelegationTaken(fact)) => vec![&fact.ticket],
         Fact::Broker(broker::Fact::TicketsCut(fact)) => all(&fact.tickets),
+        Fact::Broker(broker::Fact::OffersHeld(fact)) => {
+            fact.offers.iter().flat_map(|offer| all(offer)).collect()
+        }
         Fact::SiteAuthority(site::Fact::DelegationIssued(fact)) => vec![&fact.ticket],
         Fact::SiteAuthority(site::Fact::Redeemed(fact)) => vec![&fact.ticket],
         Fact::SiteAuthority(site::Fact::LeaseExtended(fact)) => vec![&fact.ticket],

@@ -85,6 +85,7 @@ fn quota(command: &QuotaCommand, console: &mut Console<'_>) -> Result<(), Error>
             unit_hours,
             period,
             open_requests,
+            holds,
             requests_per_second,
         } => {
             let quota = Quota {
@@ -92,6 +93,7 @@ fn quota(command: &QuotaCommand, console: &mut Console<'_>) -> Result<(), Error>
                 unit_hours: *unit_hours,
                 period: *period,
                 open_requests: *open_requests,
+                holds: *holds,
                 requests_per_second: *requests_per_second,
             };
             let (broker, manager) = (broker.clone(), whose(manager));

@@ -327,6 +327,9 @@ pub(crate) enum QuotaCommand {
         /// Its requests that may wait for a decision at a time
         #[arg(long, value_name = "N")]
         open_requests: Option<u32>,
+        /// Its requests that offers may be held for at a time
+        #[arg(long, value_name = "N")]
+        holds: Option<u32>,
         /// Its requests that are taken in a second
         #[arg(long, value_name = "N")]
         requests_per_second: Option<u32>,

@@ -14,7 +14,7 @@ use crate::model::time::Time;
 use crate::mutants::mutant;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::LEDGER_RETENTION;
-use crate::ticket::link::{AccountId, DelegationId};
+use crate::ticket::link::{AccountId, DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::{Item, Request};
 
@@ -32,10 +32,21 @@ impl Broker {
                 for (place, (_, ticket)) in fact.tickets.iter().enumerate() {
                     self.enter(ticket, (fact.request, place), at);
                 }
-                self.answered(fact.request, at, Event::Granted(fact.tickets.clone()))?;
+                self.moved(fact.request, at, Event::Granted(fact.tickets.clone()))?;
             }
             Fact::RequestRefused(fact) => {
-                self.answered(fact.request, at, Event::Refused(fact.refusal.clone()))?;
+                let refused = Event::Refused(fact.refusal.clone(), fact.offers.clone());
+                self.moved(fact.request, at, refused)?;
+            }
+            Fact::RequestQueued(fact) => {
+                self.moved(fact.request, at, Event::Waited(fact.waiting.clone()))?;
+            }
+            Fact::OffersHeld(fact) => self.offers_held(at, fact)?,
+            Fact::OfferAccepted(fact) => self.offer_accepted(at, fact)?,
+            Fact::HoldEnded(fact) => self.hold_ended(at, fact)?,
+            Fact::RequestPlanned(fact) => {
+                let planned = Event::Planned(fact.offers.clone(), fact.refusal.clone());
+                self.moved(fact.request, at, planned)?;
             }
             Fact::ReceiptTaken(fact) => self.receipt_taken(at, &fact.receipt)?,
             Fact::RequestForgotten(fact) => self.forget(fact.request),
@@ -68,9 +79,7 @@ impl Broker {
         let (ticket, attributes) = (fact.ticket.clone(), fact.attributes.clone());
         let taken = Cause { position: self.base.position, at };
         self.state.holdings.insert(account, Holding { ticket, attributes, taken });
-        if !self.state.open.is_empty() {
-            self.state.rounds.call();
-        }
+        self.call_for_open();
     }
 
     fn delegation_ended(&mut self, at: Time, id: DelegationId) {
@@ -103,7 +112,7 @@ impl Broker {
     fn requested(&mut self, request: &Request) {
         let came_at = self.base.position;
         let shared = Arc::new(request.clone());
-        let state = State::Open { request: Arc::clone(&shared) };
+        let state = State::Open { request: Arc::clone(&shared), waiting: None };
         let record = Record {
             bytes: bytes_of(&state),
             state,
@@ -124,7 +133,12 @@ impl Broker {
         self.state.rounds.call();
     }
 
-    fn enter(&mut self, ticket: &Ticket, (request, place): (RequestId, usize), at: Time) {
+    pub(super) fn enter(
+        &mut self,
+        ticket: &Ticket,
+        (request, place): (RequestId, usize),
+        at: Time,
+    ) {
         let links = ticket.links();
         if let [.., parent, child] = links {
             if let Some(total) = self.state.totals.get_mut(&child.resource) {
@@ -141,27 +155,52 @@ impl Broker {
         self.state.issued.insert(ticket.hash(), issued);
     }
 
-    fn answered(&mut self, id: RequestId, at: Time, event: Event) -> Result<(), BadFact> {
+    /// Moves a request on by what answers it, with all that follows from its new state.
+    pub(super) fn moved(&mut self, id: RequestId, at: Time, event: Event) -> Result<(), BadFact> {
         let cause = Cause { position: self.base.position, at };
-        let record = self.state.requests.get_mut(&id).ok_or_else(|| missing("answer", id))?;
-        self.state.open.remove(&record.came_at);
-        self.index.closed(record.came_at);
-        record.answered = Some(cause);
-        self.state.timers.set(Timer::Request(id), Some(record.expires_at));
+        let before = self.counts(id);
         self.step(id, event)?;
-        if let Some(record) = self.state.requests.get_mut(&id) {
-            let asked = std::mem::replace(&mut record.bytes, bytes_of(&record.state));
-            let usage = self.state.of_each.entry(id.origin).or_default();
-            usage.open -= 1;
-            usage.bytes = usage.bytes - asked + record.bytes;
+        let after = self.counts(id);
+        let record = self.state.requests.get_mut(&id).ok_or_else(|| missing("answer", id))?;
+        record.answered = Some(cause);
+        let asked = std::mem::replace(&mut record.bytes, bytes_of(&record.state));
+        let due = match &record.state {
+            State::Open { .. } => record.answer_by,
+            State::Held { until, .. } => *until,
+            State::Planned { .. }
+            | State::Granted { .. }
+            | State::Returned { .. }
+            | State::Refused { .. } => record.expires_at,
+        };
+        self.state.timers.set(Timer::Request(id), Some(due));
+        if (before.0, after.0) == (1, 0) {
+            self.state.open.remove(&record.came_at);
+            self.index.closed(record.came_at);
         }
+        let usage = self.state.of_each.entry(id.origin).or_default();
+        usage.open = usage.open + after.0 - before.0;
+        usage.held = usage.held + after.1 - before.1;
+        usage.bytes = usage.bytes - asked + record.bytes;
         Ok(())
     }
 
-    fn receipt_taken(&mut self, at: Time, receipt: &Receipt) -> Result<(), BadFact> {
-        let hash = receipt.what.link;
-        let from = receipt.what.term.start().max(at);
-        let from = if mutant!(CreditsTheWhole) { Time::MIN } else { from };
+    /// What a request counts for among those that are open, and those that have something held.
+    fn counts(&self, id: RequestId) -> (u32, u32) {
+        let state = self.request(id);
+        let open = state.is_some_and(|state| matches!(state, State::Open { .. }));
+        let held = state.is_some_and(|state| matches!(state, State::Held { .. }));
+        (u32::from(open), u32::from(held))
+    }
+
+    /// What is free has changed: there is something to decide if a request waits.
+    pub(super) fn call_for_open(&mut self) {
+        if !self.state.open.is_empty() && !mutant!(ReturnsWakeNobody) {
+            self.state.rounds.call();
+        }
+    }
+
+    /// Credits what is left of a ticket from `from` on.
+    pub(super) fn credit_back(&mut self, hash: LinkHash, from: Time, at: Time) {
         let returned = self.state.ledger.give_back(hash, from);
         if let (Some((_, link)), Some(term)) = (self.state.ledger.entered(hash), returned) {
             self.state.quotas.returned(link.holder, term, link.units.get(), at);
@@ -169,13 +208,18 @@ impl Broker {
                 total.add(term, i64::from(link.units.get()));
             }
         }
+    }
+
+    fn receipt_taken(&mut self, at: Time, receipt: &Receipt) -> Result<(), BadFact> {
+        let hash = receipt.what.link;
+        let from = receipt.what.term.start().max(at);
+        let from = if mutant!(CreditsTheWhole) { Time::MIN } else { from };
+        self.credit_back(hash, from, at);
         let issued = self.state.issued.get_mut(&hash).ok_or_else(|| missing("receipt", hash))?;
         issued.credited = Some(Cause { position: self.base.position, at });
         let id = issued.request;
         self.index.returned(hash);
-        if !self.state.open.is_empty() {
-            self.state.rounds.call();
-        }
+        self.call_for_open();
         self.step(id, Event::Credited(hash))
     }
 
@@ -187,6 +231,7 @@ impl Broker {
         if let Some(usage) = self.state.of_each.get_mut(&id.origin) {
             usage.requests -= 1;
             usage.open -= u32::from(matches!(record.state, State::Open { .. }));
+            usage.held -= u32::from(matches!(record.state, State::Held { .. }));
             usage.bytes -= record.bytes;
             if usage.requests == 0 {
                 self.state.of_each.remove(&id.origin);
@@ -211,18 +256,24 @@ impl Broker {
 /// How long a state is, encoded; of a ticket the part that it does not share with others.
 fn bytes_of(state: &State) -> u64 {
     let bytes = match state {
-        State::Open { request } => encode(&**request).len(),
+        State::Open { request, .. } => encode(&**request).len(),
+        State::Held { request, offers, .. } => {
+            let cut = offers.iter().flatten();
+            let cut: usize = cut.map(|(_, ticket)| ticket.bottom().as_bytes().len()).sum();
+            encode(&**request).len() + cut
+        }
+        State::Planned { offers, refusal } => encode(&(offers, refusal)).len(),
         State::Granted { tickets, .. } | State::Returned { tickets } => {
             tickets.iter().map(|(_, ticket)| ticket.bottom().as_bytes().len()).sum()
         }
-        State::Refused { refusal } => encode(refusal).len(),
+        State::Refused { refusal, offers } => encode(&(refusal, offers)).len(),
     };
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 fn wanted(request: &Request) -> Wanted {
     let sum = |units: fn(&Item) -> NonZeroU32| {
-        request.items.iter().fold(0, |sum: u32, item| sum.saturating_add(units(item).get()))
+        request.preferred().fold(0, |sum: u32, item| sum.saturating_add(units(item).get()))
     };
     Wanted {
         resource: request

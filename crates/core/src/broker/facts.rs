@@ -1,6 +1,7 @@
 //! The facts of a broker.
 
 use crate::actor::fact::{Memo, facts};
+use crate::broker::machine::Tickets;
 use crate::broker::quota::{Quota, Source, Whose};
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
@@ -9,6 +10,7 @@ use crate::ticket::Ticket;
 use crate::ticket::link::DelegationId;
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::Request;
+use crate::wire::offer::{Offer, Waiting};
 use crate::wire::refusal::Refusal;
 
 facts! {
@@ -48,7 +50,59 @@ facts! {
         request: RequestId,
         /// Why.
         refusal: Refusal,
+        /// What could be had instead.
+        offers: Vec<Offer>,
         /// The mapper's words.
+        reason: String,
+    }
+
+    /// A request waits for what is not free, or stands elsewhere in the queue than before.
+    RequestQueued = "broker.request-queued" 1 {
+        /// The request.
+        request: RequestId,
+        /// Where it stands.
+        waiting: Waiting,
+    }
+
+    /// The tickets of several offers are cut and kept back, until the asker accepts one of them.
+    OffersHeld = "broker.offers-held" 1 {
+        /// The request.
+        request: RequestId,
+        /// The tickets of each offer, each with the item it is for.
+        offers: Vec<Tickets>,
+        /// Until when.
+        until: Time,
+        /// Why the request cannot be met as it is, if so.
+        refusal: Option<Refusal>,
+        /// Why so, in the mapper's words.
+        reason: String,
+    }
+
+    /// An offer was accepted: its tickets are the asker's, and what else was held is free again.
+    OfferAccepted = "broker.offer-accepted" 1 {
+        /// The request.
+        request: RequestId,
+        /// Which offer, from 1.
+        offer: u8,
+    }
+
+    /// Nothing is held for the request any more; it is refused.
+    HoldEnded = "broker.hold-ended" 1 {
+        /// The request.
+        request: RequestId,
+        /// Whether it lapsed or was withdrawn.
+        refusal: Refusal,
+    }
+
+    /// A request is answered with how it could be met. Nothing is booked.
+    RequestPlanned = "broker.request-planned" 1 {
+        /// The request.
+        request: RequestId,
+        /// How, the best first.
+        offers: Vec<Offer>,
+        /// Why the request cannot be met as it is, if so.
+        refusal: Option<Refusal>,
+        /// Why so, in the mapper's words.
         reason: String,
     }
 

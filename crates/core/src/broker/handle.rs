@@ -1,38 +1,29 @@
 //! How a broker handles its inputs.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::num::NonZeroU32;
-
-use super::{Broker, Timer};
+use super::{Broker, Timer, hold};
 use crate::actor::dropped;
 use crate::actor::effect::Problem;
-use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, Role};
 use crate::broker::Output;
 use crate::broker::facts::{
     DelegationEnded, DelegationTaken, MapperAnswered, QuotaSet, ReceiptTaken, RequestForgotten,
-    RequestRefused, Requested, TicketsCut, Woken,
+    RequestRefused, Requested, Woken,
 };
 use crate::broker::machine::State;
-use crate::broker::mapper::{Choice, Decision, Verdict};
+use crate::broker::mapper::Decision;
 use crate::broker::quota::{Quota, Source, Whose};
-use crate::model::codec::encode;
 use crate::model::identity::ActorId;
-use crate::model::property::Properties;
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
-use crate::model::time::{Span, Term, Time};
+use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::ticket::ledger::LEDGER_RETENTION;
-use crate::ticket::link::{AccountId, DelegationId, Link, LinkHash, SignedLink};
+use crate::ticket::link::{AccountId, DelegationId, LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::ticket::{MAX_DEPTH, Ticket};
-use crate::wire::message::{MAX_ITEMS, MAX_UNITS, Message, Request, Sealed, Subject};
+use crate::wire::message::{Message, Request, Sealed, Subject};
+use crate::wire::offer::Reply;
 use crate::wire::refusal::Refusal;
-
-/// The longest refusal of a mapper's, in bytes.
-const MAX_REFUSAL: usize = 1 << 13;
 
 impl Broker {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
@@ -61,12 +52,19 @@ impl Broker {
                 }
                 Timer::Request(id) => {
                     match self.state.requests.get(&id).map(|record| &record.state) {
-                        Some(State::Open { .. }) => {
-                            let refusal = Refusal::Undecided(now);
+                        Some(State::Open { request, waiting }) => {
+                            let refusal = match waiting {
+                                Some(_) => Refusal::TooLate(request.latest),
+                                None => Refusal::Undecided(now),
+                            };
                             self.refuse(now, id, refusal, "the answer was due".to_owned(), out);
                         }
+                        Some(&State::Held { until, .. }) => self.hold_due(now, id, until, out),
                         Some(
-                            State::Granted { .. } | State::Returned { .. } | State::Refused { .. },
+                            State::Planned { .. }
+                            | State::Granted { .. }
+                            | State::Returned { .. }
+                            | State::Refused { .. },
                         )
                         | None => self.emit(now, RequestForgotten { request: id }, out),
                     }
@@ -83,11 +81,17 @@ impl Broker {
             Message::Delegate { ticket, attributes } => {
                 self.delegated(now, from, ticket, attributes, out);
             }
-            Message::Request(request) => self.requested_by(now, from, request, out),
+            Message::Request(request) => self.requested_by(now, from, request, None, out),
+            Message::Withdraw(request) => {
+                self.requested_by(now, from, request, Some(Refusal::Withdrawn), out);
+            }
+            Message::Accept { request, offer } => self.accept(now, from, request, offer, out),
             Message::Credit { receipts } => self.credit(now, from, receipts, out),
             Message::Refused { .. }
             | Message::Delegated { .. }
             | Message::Granted { .. }
+            | Message::Waiting { .. }
+            | Message::Offered { .. }
             | Message::Redeem { .. }
             | Message::Leased { .. }
             | Message::Close { .. }
@@ -117,7 +121,7 @@ impl Broker {
         if held_generation.is_none_or(|held| held < generation.generation) {
             if let Err(refusal) = self.check_delegation(now, site, &ticket, held.as_ref()) {
                 let subject = Subject::Delegation(delegation);
-                let message = Message::Refused { subject, refusal };
+                let message = Message::Refused { subject, refusal, offers: Vec::new() };
                 return out.replies.push(self.base.volatile(site, now, message));
             }
             self.emit(now, DelegationTaken { ticket, attributes }, out);
@@ -166,15 +170,26 @@ impl Broker {
         }
     }
 
-    fn requested_by(&mut self, now: Time, from: ActorId, request: Request, out: &mut Output) {
+    /// A request comes in, comes again, or is withdrawn.
+    fn requested_by(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        request: Request,
+        withdrawn: Option<Refusal>,
+        out: &mut Output,
+    ) {
         let id = request.id;
         if id.origin != from || !self.base.is_known(from, Role::ServiceManager) {
             return self.refuse_volatile(now, from, id, Refusal::Forbidden, out);
         }
         if self.state.requests.contains_key(&id) && !mutant!(TakesRequestsTwice) {
+            if let Some(refusal) = withdrawn {
+                self.withdrawn(now, id, refusal, out);
+            }
             return self.repeat_answer(id, out);
         }
-        if let Err(cause) = check_request(&request) {
+        if let Err(cause) = request.check() {
             return self.refuse_volatile(now, from, id, Refusal::Malformed(cause), out);
         }
         if now >= request.last_word().plus(self.base.margin()) {
@@ -187,20 +202,47 @@ impl Broker {
         }
         let min = self.base.two_margins();
         let deadline = request.last_end().minus(min).min(request.answer_by);
-        let refusal = if request.duration <= min {
-            Some(Refusal::TermTooShort { term: request.duration, min })
+        let refusal = if withdrawn.is_some() {
+            withdrawn
+        } else if request.min_duration <= min {
+            Some(Refusal::TermTooShort { term: request.min_duration, min })
         } else if now >= deadline {
             Some(Refusal::TooLate(deadline))
         } else if request.latest < now.minus(LEDGER_RETENTION) {
             Some(Refusal::TooLate(request.latest.plus(LEDGER_RETENTION)))
         } else {
-            let open = self.usage_of(from).open;
-            let crowded = self.state.quotas.no_more_open(from, open);
+            let usage = self.usage_of(from);
+            let crowded = self.state.quotas.no_more_open(from, usage.open);
+            let holds = || match request.reply {
+                Reply::Hold(_) => self.state.quotas.no_more_held(from, usage.held),
+                Reply::Grant | Reply::Plan => None,
+            };
+            let crowded = crowded.or_else(holds);
             crowded.or_else(|| self.not_extendable(&request))
         };
         self.emit(now, Requested { request }, out);
         if let Some(refusal) = refusal {
             self.refuse(now, id, refusal, "never open to decision".to_owned(), out);
+        }
+    }
+
+    /// Its asker has withdrawn a request: it is not decided any more, and nothing is held for it.
+    fn withdrawn(&mut self, now: Time, id: RequestId, refusal: Refusal, out: &mut Output) {
+        match self.request(id) {
+            Some(State::Open { .. }) if mutant!(WithdrawnStaysOpen) => {}
+            Some(State::Open { .. }) => {
+                let reason = "its asker withdrew it".to_owned();
+                let fact = RequestRefused { request: id, refusal, offers: Vec::new(), reason };
+                self.emit(now, fact, out);
+            }
+            Some(State::Held { .. }) => self.end_hold(now, id, refusal, out),
+            Some(
+                State::Planned { .. }
+                | State::Granted { .. }
+                | State::Returned { .. }
+                | State::Refused { .. },
+            )
+            | None => {}
         }
     }
 
@@ -229,7 +271,7 @@ impl Broker {
         })
     }
 
-    fn refuse_volatile(
+    pub(super) fn refuse_volatile(
         &self,
         now: Time,
         to: ActorId,
@@ -237,7 +279,8 @@ impl Broker {
         refusal: Refusal,
         out: &mut Output,
     ) {
-        let message = Message::Refused { subject: Subject::Request(id), refusal };
+        let message =
+            Message::Refused { subject: Subject::Request(id), refusal, offers: Vec::new() };
         out.replies.push(self.base.volatile(to, now, message));
     }
 
@@ -289,182 +332,37 @@ impl Broker {
         self.emit(now, MapperAnswered { round: decision.round, memo, wake }, out);
     }
 
-    fn carry_out(&mut self, now: Time, choice: Choice, out: &mut Output) -> Result<(), String> {
-        let id = choice.request;
-        let request = match self.state.requests.get(&id).map(|record| &record.state) {
-            Some(State::Open { request }) => (**request).clone(),
-            Some(State::Granted { .. } | State::Returned { .. } | State::Refused { .. }) | None => {
-                return Err(format!("request {id} is not open"));
-            }
-        };
-        match choice.verdict {
-            Verdict::Refuse(refusal) => {
-                if encode(&refusal).len() > MAX_REFUSAL {
-                    return Err(format!("the refusal of {id} is longer than {MAX_REFUSAL} bytes"));
-                }
-                self.refuse(now, id, refusal, choice.reason, out);
-            }
-            Verdict::Grant { term, parts } => {
-                check_grant(&request, term, &parts, now, self.base.two_margins())?;
-                self.check_extensions(&request, &parts)?;
-                let units = parts.iter().flatten().map(|&(_, units)| (term, units));
-                let units: Vec<_> = units.collect();
-                if let Some(quota) = self.state.quotas.exceeded(id.origin, &units, now) {
-                    self.refuse(now, id, quota, choice.reason, out);
-                    return Ok(());
-                }
-                let tickets = self.cut_tickets(&request, term, &parts)?;
-                let reason = truncate_text(&choice.reason);
-                self.emit(now, TicketsCut { request: id, tickets, reason }, out);
-                self.repeat_answer(id, out);
-            }
-        }
-        Ok(())
-    }
-
-    /// Cuts the tickets of a grant after the split check: no source is cut beyond what it covers.
-    fn cut_tickets(
-        &mut self,
-        request: &Request,
-        term: Term,
-        parts: &[Vec<(AccountId, u32)>],
-    ) -> Result<Vec<(u16, Ticket)>, String> {
-        let mut drafts = BTreeMap::new();
-        let mut tickets = Vec::new();
-        let wanted = (0u16..).zip(request.items.iter().zip(parts));
-        let wanted =
-            wanted.flat_map(|(i, (item, sources))| sources.iter().map(move |&s| (i, item, s)));
-        for (serial, (index, item, (account, units))) in (self.state.serial + 1..).zip(wanted) {
-            let absent = || format!("there is no source {account}");
-            let holding = self.state.holdings.get(&account).ok_or_else(absent)?;
-            let attributes = self.attributes_of(account, holding);
-            if let Some(unmet) = item.requirements.first_broken(attributes, &Properties::default())
-            {
-                return Err(format!("source {account} does not meet `{unmet}`"));
-            }
-            let parent = holding.ticket.clone();
-            let units = NonZeroU32::new(units).ok_or("a part of no units")?;
-            let free = match drafts.entry(account) {
-                Entry::Occupied(draft) => draft.into_mut(),
-                Entry::Vacant(none) => {
-                    let free = self.state.ledger.free(account).ok_or_else(absent)?;
-                    none.insert(free.clone())
-                }
-            };
-            if free.free_over(term) < i64::from(units.get()) && !mutant!(NoSplitCheck) {
-                return Err(format!("source {account} does not cover {units} units over {term}"));
-            }
-            free.add(term, -i64::from(units.get()));
-            let link = Link {
-                parent: Some(parent.hash()),
-                issuer: self.base.id(),
-                holder: request.id.origin,
-                resource: item.resource.clone(),
-                units,
-                term,
-                constraints: parent.bottom().constraints.clone(),
-                delegation: None,
-                extends: item.extends,
-                serial,
-            };
-            link.follows(Some(parent.bottom())).map_err(|fault| fault.to_string())?;
-            tickets.push((index, parent.with(self.base.credentials.sign_link(link))));
-        }
-        Ok(tickets)
-    }
-
-    /// Whether the grant of an extension keeps source, units and term of what it continues from.
-    fn check_extensions(
-        &self,
-        request: &Request,
-        parts: &[Vec<(AccountId, u32)>],
-    ) -> Result<(), String> {
-        for (item, sources) in request.items.iter().zip(parts) {
-            let Some(extends) = item.extends else { continue };
-            let held = self.state.ledger.entered(extends).map(|(account, _)| account);
-            if sources.len() != 1 || held != Some(sources[0].0) || sources[0].1 != item.units.get()
-            {
-                return Err("an extension keeps its source and its units".to_owned());
-            }
-        }
-        Ok(())
-    }
-
-    fn refuse(
-        &mut self,
-        now: Time,
-        id: RequestId,
-        refusal: Refusal,
-        reason: String,
-        out: &mut Output,
-    ) {
-        let reason = truncate_text(&reason);
-        self.emit(now, RequestRefused { request: id, refusal, reason }, out);
-        self.repeat_answer(id, out);
-    }
-
-    /// Answers a request as it was answered, or, while it is open, not at all: the asker waits.
-    fn repeat_answer(&self, id: RequestId, out: &mut Output) {
+    /// Answers a request as it was answered; while it is open, with its place in the queue, if it has one.
+    pub(super) fn repeat_answer(&self, id: RequestId, out: &mut Output) {
         let Some(record) = self.state.requests.get(&id) else { return };
         let message = match &record.state {
-            State::Open { .. } => return,
+            State::Open { waiting: None, .. } => return,
+            State::Open { waiting: Some(waiting), .. } => {
+                Message::Waiting { request: id, waiting: waiting.clone() }
+            }
+            State::Held { offers, until, refusal, .. } => Message::Offered {
+                request: id,
+                offers: offers.iter().map(hold::offer_of).collect(),
+                until: Some(*until),
+                refusal: refusal.clone(),
+            },
+            State::Planned { offers, refusal } => Message::Offered {
+                request: id,
+                offers: offers.clone(),
+                until: None,
+                refusal: refusal.clone(),
+            },
             State::Granted { tickets, .. } | State::Returned { tickets } => {
                 Message::Granted { request: id, tickets: tickets.clone() }
             }
-            State::Refused { refusal } => {
-                Message::Refused { subject: Subject::Request(id), refusal: refusal.clone() }
-            }
+            State::Refused { refusal, offers } => Message::Refused {
+                subject: Subject::Request(id),
+                refusal: refusal.clone(),
+                offers: offers.clone(),
+            },
         };
         if let Some(cause) = record.answered {
             out.replies.push(self.base.answer(id.origin, cause, message));
         }
     }
-}
-
-fn check_request(request: &Request) -> Result<(), String> {
-    if request.items.is_empty() || request.items.len() > MAX_ITEMS {
-        return Err(format!("a request has 1 to {MAX_ITEMS} items, not {}", request.items.len()));
-    }
-    if request.latest < request.earliest {
-        return Err("the latest start is before the earliest".to_owned());
-    }
-    if request.items.iter().any(|item| item.min_units > item.units) {
-        return Err("an item would do with more units than it asks for".to_owned());
-    }
-    // No ticket is for more than its item, and of more its site would make no lease, nor take it back.
-    if let Some(item) = request.items.iter().find(|item| item.units.get() > MAX_UNITS) {
-        return Err(format!("{} units in one item are more than {MAX_UNITS}", item.units));
-    }
-    Term::lasting(request.latest, request.duration).map_err(|empty| empty.to_string())?;
-    Ok(())
-}
-
-/// Whether a grant is what was asked for.
-fn check_grant(
-    request: &Request,
-    term: Term,
-    parts: &[Vec<(AccountId, u32)>],
-    now: Time,
-    two_margins: Span,
-) -> Result<(), String> {
-    let starts_in_time = request.earliest <= term.start() && term.start() <= request.latest;
-    if term.start() < now.minus(LEDGER_RETENTION) {
-        return Err(format!("term {term} starts too far back"));
-    }
-    if !starts_in_time || term.duration() != request.duration {
-        return Err(format!("term {term} is not what {} asks for", request.id));
-    }
-    if term.end() <= now.plus(two_margins) {
-        return Err(format!("term {term} ends within two clock margins"));
-    }
-    if parts.len() != request.items.len() {
-        return Err(format!("{} items, {} answers", request.items.len(), parts.len()));
-    }
-    for (item, sources) in request.items.iter().zip(parts) {
-        let sum: u64 = sources.iter().map(|&(_, units)| u64::from(units)).sum();
-        if sum < u64::from(item.min_units.get()) || sum > u64::from(item.units.get()) {
-            return Err(format!("{sum} units where {}..={} suit", item.min_units, item.units));
-        }
-    }
-    Ok(())
 }

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::actor::machine::Illegal;
+use crate::model::time::Time;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::wire::message::Request;
+use crate::wire::offer::{Offer, Waiting};
 use crate::wire::refusal::Refusal;
 
 /// Where a request is in its life.
@@ -21,6 +23,26 @@ pub enum State {
     Open {
         /// What is asked for.
         request: Arc<Request>,
+        /// Where it stands, if the mapper has it wait.
+        waiting: Option<Waiting>,
+    },
+    /// Tickets of several offers were cut and are kept back, for the asker to choose.
+    Held {
+        /// What is asked for.
+        request: Arc<Request>,
+        /// The tickets of each offer, each with the item it is for.
+        offers: Vec<Tickets>,
+        /// Until when.
+        until: Time,
+        /// Why the request cannot be met as it is, if so.
+        refusal: Option<Refusal>,
+    },
+    /// Answered with how it could be met. Nothing is booked.
+    Planned {
+        /// How, the best first.
+        offers: Vec<Offer>,
+        /// Why the request cannot be met as it is, if so.
+        refusal: Option<Refusal>,
     },
     /// Tickets were cut; some may have come back.
     Granted {
@@ -38,16 +60,29 @@ pub enum State {
     Refused {
         /// Why.
         refusal: Refusal,
+        /// What could be had instead.
+        offers: Vec<Offer>,
     },
 }
+
+/// Tickets, each with the item that it is for.
+pub type Tickets = Vec<(u16, Ticket)>;
 
 /// What happens to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The mapper met it, and these tickets were cut.
     Granted(Vec<(u16, Ticket)>),
-    /// The mapper refused, or the deadline passed.
-    Refused(Refusal),
+    /// An offer was accepted, and these are its tickets.
+    Accepted(Tickets),
+    /// The mapper refused, the deadline passed, or the asker withdrew it; with what could be had instead.
+    Refused(Refusal, Vec<Offer>),
+    /// The mapper has it wait.
+    Waited(Waiting),
+    /// Offers were cut, to be held until then.
+    Held(Vec<Tickets>, Time, Option<Refusal>),
+    /// The mapper said how it could be met.
+    Planned(Vec<Offer>, Option<Refusal>),
     /// A receipt for one of its tickets was credited.
     Credited(LinkHash),
 }
@@ -57,6 +92,8 @@ impl State {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Open { .. } => "Open",
+            Self::Held { .. } => "Held",
+            Self::Planned { .. } => "Planned",
             Self::Granted { .. } => "Granted",
             Self::Returned { .. } => "Returned",
             Self::Refused { .. } => "Refused",
@@ -70,7 +107,21 @@ impl State {
             (Self::Open { .. }, Event::Granted(tickets)) => {
                 Self::Granted { tickets, returned: BTreeSet::new() }
             }
-            (Self::Open { .. }, Event::Refused(refusal)) => Self::Refused { refusal },
+            (Self::Held { .. }, Event::Accepted(tickets)) => {
+                Self::Granted { tickets, returned: BTreeSet::new() }
+            }
+            (Self::Open { .. } | Self::Held { .. }, Event::Refused(refusal, offers)) => {
+                Self::Refused { refusal, offers }
+            }
+            (Self::Open { request, .. }, Event::Waited(waiting)) => {
+                Self::Open { request, waiting: Some(waiting) }
+            }
+            (Self::Open { request, .. }, Event::Held(offers, until, refusal)) => {
+                Self::Held { request, offers, until, refusal }
+            }
+            (Self::Open { .. }, Event::Planned(offers, refusal)) => {
+                Self::Planned { offers, refusal }
+            }
             (Self::Granted { tickets, mut returned }, Event::Credited(hash)) => {
                 returned.insert(hash);
                 if tickets.iter().all(|(_, ticket)| returned.contains(&ticket.hash())) {
@@ -79,9 +130,27 @@ impl State {
                     Self::Granted { tickets, returned }
                 }
             }
-            (Self::Open { .. }, Event::Credited(_))
-            | (Self::Granted { .. }, Event::Granted(_) | Event::Refused(_))
-            | (Self::Returned { .. } | Self::Refused { .. }, _) => return Err(illegal),
+            (Self::Open { .. }, Event::Credited(_) | Event::Accepted(_))
+            | (
+                Self::Held { .. },
+                Event::Granted(_)
+                | Event::Waited(_)
+                | Event::Held(..)
+                | Event::Planned(..)
+                | Event::Credited(_),
+            )
+            | (
+                Self::Granted { .. },
+                Event::Granted(_)
+                | Event::Accepted(_)
+                | Event::Refused(..)
+                | Event::Waited(_)
+                | Event::Held(..)
+                | Event::Planned(..),
+            )
+            | (Self::Planned { .. } | Self::Returned { .. } | Self::Refused { .. }, _) => {
+                return Err(illegal);
+            }
         })
     }
 }
@@ -91,7 +160,11 @@ impl Event {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Granted(_) => "Granted",
-            Self::Refused(_) => "Refused",
+            Self::Accepted(_) => "Accepted",
+            Self::Refused(..) => "Refused",
+            Self::Waited(_) => "Waited",
+            Self::Held(..) => "Held",
+            Self::Planned(..) => "Planned",
             Self::Credited(_) => "Credited",
         }
     }

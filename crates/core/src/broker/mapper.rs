@@ -6,6 +6,7 @@ use crate::actor::fact::Memo;
 use crate::model::slice::RequestId;
 use crate::model::time::{Term, Time};
 use crate::ticket::link::AccountId;
+use crate::wire::offer::Waiting;
 use crate::wire::refusal::Refusal;
 
 pub use super::view::{Grant, Source, View};
@@ -18,18 +19,37 @@ pub trait BrokerMapper: Send {
     fn decide(&self, view: &View) -> Decision;
 }
 
+/// How a request is met, or could be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocation {
+    /// The common term; that of an item begins its offset later.
+    pub term: Term,
+    /// For each item the units to cut from each source: none for those of other choices.
+    pub parts: Vec<Vec<(AccountId, u32)>>,
+}
+
 /// What becomes of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// It is met.
-    Grant {
-        /// The term, the same for all items.
-        term: Term,
-        /// For each item the units to cut from each source.
-        parts: Vec<Vec<(AccountId, u32)>>,
-    },
+    /// It is met. Of a request for a plan or a hold this is an offer.
+    Grant(Allocation),
     /// It is not.
-    Refuse(Refusal),
+    Refuse {
+        /// Why.
+        refusal: Refusal,
+        /// What could be had instead: later, less or for a shorter time.
+        offers: Vec<Allocation>,
+    },
+    /// It could be met in these ways: the answer to a request for a plan or a hold. What is held is cut from
+    /// what is free, all offers beside each other.
+    Offer {
+        /// The ways, the best first.
+        offers: Vec<Allocation>,
+        /// Why the request cannot be met as it is, if so.
+        refusal: Option<Refusal>,
+    },
+    /// It stays open and waits.
+    Wait(Waiting),
 }
 
 /// A decision on one request.

@@ -1,9 +1,12 @@
 //! The broker: takes delegations from sites, and cuts tickets from them for those who ask.
 
+mod answer;
 mod apply;
 mod command;
+mod allocation;
 pub mod facts;
 mod handle;
+mod hold;
 pub mod machine;
 pub mod mapper;
 pub mod quota;
@@ -73,6 +76,8 @@ pub struct Usage {
     pub requests: u32,
     /// How many of them wait for a decision.
     pub open: u32,
+    /// For how many of them offers are held.
+    pub held: u32,
     /// How many bytes they take.
     pub bytes: u64,
 }

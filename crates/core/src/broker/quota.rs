@@ -25,6 +25,8 @@ pub struct Quota {
     pub period: Option<Span>,
     /// Its requests that may wait for a decision at one time.
     pub open_requests: Option<u32>,
+    /// Its requests that offers may be held for at one time.
+    pub holds: Option<u32>,
     /// Its requests that are taken in one second. Further ones have to be repeated.
     pub requests_per_second: Option<u32>,
 }
@@ -37,6 +39,7 @@ impl Quota {
             unit_hours: self.unit_hours.or(general.unit_hours),
             period: self.period.or(general.period),
             open_requests: self.open_requests.or(general.open_requests),
+            holds: self.holds.or(general.holds),
             requests_per_second: self.requests_per_second.or(general.requests_per_second),
         }
     }
@@ -48,6 +51,9 @@ impl Quota {
         Time::from_micros(micros - micros.rem_euclid(period.as_micros()))
     }
 }
+
+/// The most requests of one service manager that offers are held for at one time, whatever its quota.
+pub const MAX_HOLDS: u32 = 100;
 
 /// The period of unit-hours unless another is set.
 pub const WEEK: Span = Span::from_secs(7 * 86_400);
@@ -67,9 +73,12 @@ pub enum Source {
 /// The quotas in force, and what counts towards them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Quotas {
+    #[serde(deserialize_with = "crate::model::codec::ord_map")]
     configured: OrdMap<Whose, Quota>,
+    #[serde(deserialize_with = "crate::model::codec::ord_map")]
     set: OrdMap<Whose, Quota>,
     /// What each service manager has. Empty while there is no quota.
+    #[serde(deserialize_with = "crate::model::codec::ord_map")]
     used: OrdMap<ActorId, Used>,
 }
 
@@ -196,6 +205,16 @@ impl Quotas {
         let of = Allowance::OpenRequests;
         let (most, would) = (u64::from(most), u64::from(open) + 1);
         Some(Refusal::Quota { holder: guest, of, most, would })
+    }
+
+    /// Why for a guest with so many holds there may not be one more. There is a limit without a quota, too.
+    pub(super) fn no_more_held(&self, guest: ActorId, held: u32) -> Option<Refusal> {
+        let most = self.of(guest).holds.map_or(MAX_HOLDS, |most| most.min(MAX_HOLDS));
+        if held < most || mutant!(HoldsWithoutLimit) {
+            return None;
+        }
+        let (most, would) = (u64::from(most), u64::from(held) + 1);
+        Some(Refusal::Quota { holder: guest, of: Allowance::Holds, most, would })
     }
 
     /// Why a guest may not have these units over these terms beside what it has.

@@ -25,11 +25,13 @@ pub(crate) struct State {
     /// What was cut from the tickets it holds.
     pub(super) ledger: Ledger,
     /// What is free on all of its tickets of a type together.
+    #[serde(deserialize_with = "crate::model::codec::ord_map")]
     pub(super) totals: OrdMap<Name, Calendar>,
     /// The tickets it holds, newest generation, with what their units are like.
     pub(super) holdings: BTreeMap<AccountId, Holding>,
     pub(super) requests: BTreeMap<RequestId, Record>,
     /// What each service manager takes up of them.
+    #[serde(deserialize_with = "crate::model::codec::ord_map")]
     pub(super) of_each: OrdMap<ActorId, Usage>,
     pub(super) quotas: Quotas,
     /// Open requests by the position at which they came.
@@ -47,7 +49,12 @@ impl State {
             machine::State::Granted { tickets, .. } | machine::State::Returned { tickets } => {
                 tickets.get(issued.place).map(|(_, ticket)| ticket)
             }
-            machine::State::Open { .. } | machine::State::Refused { .. } => None,
+            machine::State::Held { offers, .. } => {
+                offers.iter().flatten().nth(issued.place).map(|(_, ticket)| ticket)
+            }
+            machine::State::Open { .. }
+            | machine::State::Planned { .. }
+            | machine::State::Refused { .. } => None,
         }
     }
 }

@@ -197,6 +197,11 @@ impl View {
         self.quotas.units_left(holder, term)
     }
 
+    /// The longest term that is too short to be granted.
+    pub fn two_margins(&self) -> Span {
+        self.two_margins
+    }
+
     /// The earliest start of a term that the core would still cut for a request: the earliest that it
     /// names, or now where the term from there ends within two clock margins or begins too far back.
     pub fn first_start(&self, request: &Request) -> Time {
@@ -218,7 +223,7 @@ impl Index {
             index.list(base, account, &holding.ticket, &holding.attributes);
         }
         for record in state.requests.values() {
-            if let machine::State::Open { request } = &record.state {
+            if let machine::State::Open { request, .. } = &record.state {
                 index.opened(record.came_at, Arc::clone(request));
             }
         }
@@ -228,6 +233,12 @@ impl Index {
             }
         }
         index
+    }
+
+    /// The accounts that units of the type can be cut from, by site name.
+    pub(super) fn accounts_of(&self, resource: &Name) -> impl Iterator<Item = AccountId> {
+        let listed = self.sources.get(resource).into_iter();
+        listed.flat_map(|listed| listed.keys().map(|&(_, account)| account))
     }
 
     /// Whether there is a source of the type.

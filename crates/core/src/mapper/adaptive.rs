@@ -8,12 +8,12 @@ use serde::{Deserialize, Deserializer};
 
 use crate::model::name::Name;
 use crate::model::property::Properties;
-use crate::model::resource::Constraints;
 use crate::model::slice::LeaseId;
 use crate::model::time::{Span, Term, Time};
 use crate::service_manager::group::Handling;
 use crate::service_manager::mapper::{Ask, Decision, Extend, ServiceManagerMapper, View};
 use crate::wire::message::{Item, MAX_ITEMS, MAX_UNITS};
+use crate::wire::offer::Reply;
 
 /// Holds as many units as a signal says: asks for what is missing, and, if told to, keeps leases whose
 /// units are still needed at their end.
@@ -73,11 +73,8 @@ impl Adaptive {
         let missing = u32::try_from(needed - held).ok().filter(|&units| units > 0)?;
         let patience = self.patience.unwrap_or(Span::from_micros(self.term.as_micros() / 2));
         let item = |units| Item {
-            resource: self.resource.clone(),
-            units,
             min_units: if self.elastic { NonZeroU32::MIN } else { units },
-            requirements: Constraints::NONE,
-            extends: None,
+            ..Item::new(self.resource.clone(), units)
         };
         // One item for each lease that can be, the rest in the last.
         let full = missing / MAX_UNITS;
@@ -90,6 +87,8 @@ impl Adaptive {
             earliest: view.now(),
             latest: view.now(),
             duration: self.term,
+            min_duration: self.term,
+            reply: Reply::Grant,
             answer_by: view.now().plus(patience),
             properties: self.properties.clone(),
             configuration: self.configuration.clone(),

@@ -1,12 +1,13 @@
 //! Where to cut units from: the two ways the brokers' mappers know.
 
+mod offers;
 mod window;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::broker::mapper::{Source, View};
+use crate::broker::mapper::{Allocation, Source, View};
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
@@ -15,7 +16,7 @@ use crate::model::resource::{Expr, Unmet};
 use crate::model::time::{Span, Term, Time};
 use crate::ticket::link::AccountId;
 use crate::wire::message::{Item, Request};
-use crate::wire::refusal::Refusal;
+use crate::wire::refusal::{Outlook, Refusal};
 use window::Window;
 
 /// The most starts that are looked at closely for one request, beside those that are skipped because
@@ -24,6 +25,12 @@ const MAX_STARTS: usize = 4096;
 
 /// The most that are looked at closely to tell who is refused when to come again.
 const MAX_HINTS: usize = 64;
+
+/// The most lengths that a search for the longest term tells apart.
+const LENGTHS: i64 = 1 << 16;
+
+/// The least difference between two lengths that it tells apart.
+const MIN_GRAIN: Span = Span::from_secs(1);
 
 /// How units are spread over sites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,16 +60,19 @@ struct OfType {
     total: Calendar,
 }
 
-/// What is looked for.
+/// What is looked for: the items of one choice.
 struct Search<'w> {
     duration: Span,
-    items: Vec<Wanted<'w>>,
+    /// As many as the request has items, empty for those of other choices.
+    items: Vec<Option<Wanted<'w>>>,
     placement: Placement,
 }
 
 /// An item with the sources that suit it, by their places among those of its type.
 struct Wanted<'w> {
     item: &'w Item,
+    /// How few units will do, if it gets any.
+    least: u32,
     of_type: &'w OfType,
     suiting: Vec<usize>,
 }
@@ -70,32 +80,98 @@ struct Wanted<'w> {
 /// The parts of one item: accounts with the units cut from each.
 pub type Parts = Vec<(AccountId, u32)>;
 
+/// Units of one account that other items of a request take, and when.
+type Taken = BTreeMap<AccountId, Vec<(Term, u32)>>;
+
 impl<'a> Draft<'a> {
     /// A draft in which nothing is taken yet.
     pub fn new(view: &'a View) -> Self {
         Self { view, types: BTreeMap::new() }
     }
 
-    /// Meets a request as early as it allows and books it in the draft, or says why not. The draft is
-    /// left as it was then. `from` is the earliest start to consider.
+    /// Finds a way to meet a request, or says why there is none: of the alternatives the first that can be
+    /// met, for as long as can be, as early as it allows. `from` is the earliest start to consider.
+    pub fn find(
+        &mut self,
+        request: &Request,
+        from: Time,
+        placement: Placement,
+        cut_from: impl Fn(&Item) -> Option<AccountId>,
+    ) -> Result<Allocation, Refusal> {
+        self.load_all(request);
+        let mut no = None;
+        for choice in request.choices() {
+            match self.find_choice(request, choice, from, placement, &cut_from) {
+                Ok(allocation) => return Ok(allocation),
+                Err(refusal) => no = Some(better(no, refusal)),
+            }
+        }
+        Err(no.unwrap_or_else(|| Refusal::Malformed("a request without items".to_owned())))
+    }
+
+    /// As [`find`](Self::find), and books it in the draft.
     pub fn meet(
         &mut self,
         request: &Request,
         from: Time,
         placement: Placement,
         cut_from: impl Fn(&Item) -> Option<AccountId>,
-    ) -> Result<(Term, Vec<Parts>), Refusal> {
-        request.items.iter().for_each(|item| self.load(&item.resource));
-        let wanted = |item| self.wanted(item, cut_from(item));
-        let items = request.items.iter().map(wanted).collect::<Result<_, _>>()?;
-        let search = Search { duration: request.duration, items, placement };
-        let Some((term, parts)) = search.earliest(from, request.latest, MAX_STARTS) else {
-            return Err(search.busy(from));
-        };
-        for (item, parts) in request.items.iter().zip(&parts) {
-            self.book(&item.resource, term, parts);
+    ) -> Result<Allocation, Refusal> {
+        let allocation = self.find(request, from, placement, cut_from)?;
+        self.book(request, &allocation);
+        Ok(allocation)
+    }
+
+    fn find_choice(
+        &self,
+        request: &Request,
+        choice: u8,
+        from: Time,
+        placement: Placement,
+        cut_from: &impl Fn(&Item) -> Option<AccountId>,
+    ) -> Result<Allocation, Refusal> {
+        let search = self.search(request, choice, placement, cut_from)?;
+        match search.earliest(from, request.latest, MAX_STARTS) {
+            Some(found) => Ok(found),
+            None if request.min_duration < request.duration => search
+                .longest(request.min_duration, from, request.latest)
+                .ok_or_else(|| search.busy(from)),
+            None => Err(search.busy(from)),
         }
-        Ok((term, parts))
+    }
+
+    fn search<'w>(
+        &'w self,
+        request: &'w Request,
+        choice: u8,
+        placement: Placement,
+        cut_from: &impl Fn(&Item) -> Option<AccountId>,
+    ) -> Result<Search<'w>, Refusal> {
+        let wanted = |item: &'w Item| {
+            if item.choice != choice {
+                return Ok(None);
+            }
+            match self.wanted(item, cut_from(item)) {
+                Ok(wanted) => Ok(Some(wanted)),
+                Err(_) if item.optional => Ok(None),
+                Err(refusal) => Err(refusal),
+            }
+        };
+        let items = request.items.iter().map(wanted).collect::<Result<_, _>>()?;
+        Ok(Search { duration: request.duration, items, placement })
+    }
+
+    /// Takes what is assigned out of the draft.
+    pub fn book(&mut self, request: &Request, allocation: &Allocation) {
+        for (item, parts) in request.items.iter().zip(&allocation.parts) {
+            if let Some(term) = item.term(allocation.term) {
+                self.book_parts(&item.resource, term, parts);
+            }
+        }
+    }
+
+    fn load_all(&mut self, request: &Request) {
+        request.items.iter().for_each(|item| self.load(&item.resource));
     }
 
     /// Takes in the sources of a type that is asked for the first time.
@@ -136,15 +212,15 @@ impl<'a> Draft<'a> {
         }
         let units = matching.iter().map(|&place| sources[place].units);
         let most = units.fold(0, u32::saturating_add);
-        if item.min_units.get() > most {
+        if item.min_units.get() > most && !item.optional {
             return Err(Refusal::TooMany { resource, asked: item.min_units.get(), most });
         }
         let suits = |place: &usize| only.is_none_or(|account| sources[*place].account == account);
         let suiting = matching.into_iter().filter(suits).collect();
-        Ok(Wanted { item, of_type, suiting })
+        Ok(Wanted { item, least: item.min_units.get(), of_type, suiting })
     }
 
-    fn book(&mut self, resource: &Name, term: Term, parts: &Parts) {
+    fn book_parts(&mut self, resource: &Name, term: Term, parts: &Parts) {
         let Some(of_type) = self.types.get_mut(resource) else { return };
         for (account, units) in parts {
             let units = -i64::from(*units);
@@ -156,73 +232,191 @@ impl<'a> Draft<'a> {
     }
 }
 
+/// Of two refusals the one that leaves more hope, the first of equals.
+fn better(first: Option<Refusal>, second: Refusal) -> Refusal {
+    let hope = |refusal: &Refusal| refusal.outlook() == Outlook::Later;
+    match first {
+        Some(first) if hope(&first) || !hope(&second) => first,
+        Some(_) | None => second,
+    }
+}
+
 impl Search<'_> {
+    fn wanted(&self) -> impl Iterator<Item = &Wanted<'_>> {
+        self.items.iter().flatten()
+    }
+
     /// The earliest term in the window over which all items can be met together, and how. `tries` bounds
     /// the starts that are looked at closely.
-    fn earliest(&self, from: Time, latest: Time, tries: usize) -> Option<(Term, Vec<Parts>)> {
-        let mut start = self.first_hope(from, latest)?;
-        let mut term = Term::lasting(start, self.duration).ok()?;
-        let mut windows: Vec<_> = self.items.iter().map(|wanted| wanted.window(term)).collect();
+    fn earliest(&self, from: Time, latest: Time, tries: usize) -> Option<Allocation> {
+        self.earliest_for(self.duration, from, latest, tries)
+    }
+
+    fn earliest_for(
+        &self,
+        duration: Span,
+        from: Time,
+        latest: Time,
+        tries: usize,
+    ) -> Option<Allocation> {
+        let mut start = self.first_hope(duration, from, latest)?;
+        let mut windows = self.windows(Term::lasting(start, duration).ok()?)?;
         for _ in 0..tries {
-            if let Some(parts) = self.place_all(&windows) {
-                return Some((term, parts));
+            let term = Term::lasting(start, duration).ok()?;
+            if let Some(parts) = self.place_all(term, &windows) {
+                return Some(Allocation { term, parts });
             }
-            start = windows.iter().filter_map(Window::next_rise).min()?;
-            start = self.first_hope(start, latest)?;
-            term = Term::lasting(start, self.duration).ok()?;
-            windows.iter_mut().for_each(|window| window.move_to(term));
+            let rise = |(wanted, window): (&Wanted<'_>, &Window<'_>)| {
+                Some(window.next_rise()?.minus(wanted.item.offset))
+            };
+            start = self.wanted().zip(&windows).filter_map(rise).min()?;
+            start = self.first_hope(duration, start, latest)?;
+            let term = Term::lasting(start, duration).ok()?;
+            for (wanted, window) in self.wanted().zip(&mut windows) {
+                window.move_to(wanted.item.term(term)?);
+            }
         }
         None
     }
 
+    fn windows(&self, term: Term) -> Option<Vec<Window<'_>>> {
+        self.wanted().map(|wanted| Some(wanted.window(wanted.item.term(term)?))).collect()
+    }
+
+    /// The longest term of at least `least` for which there is room in the window. What has room for some
+    /// time has room for a shorter one, so the search can halve what it looks at.
+    fn longest(&self, least: Span, from: Time, latest: Time) -> Option<Allocation> {
+        let range = self.duration.as_micros() - least.as_micros();
+        let grain = Span::from_micros((range / LENGTHS).max(MIN_GRAIN.as_micros()));
+        // By how many grains a term is shorter than the longest; the shortest of them has room, or none.
+        let (mut long, mut short) = (0, range / grain.as_micros() + 1);
+        let length = |grains: i64| self.duration.plus(grain.times(-grains));
+        let mut best = self.earliest_for(least, from, latest, MAX_STARTS)?;
+        while short - long > 1 {
+            let middle = long + (short - long) / 2;
+            match self.earliest_for(length(middle), from, latest, MAX_HINTS) {
+                Some(found) => (short, best) = (middle, found),
+                None => long = middle,
+            }
+        }
+        Some(best)
+    }
+
     /// The first start from which each type has enough free on all sources together: before it, nothing
     /// has to be tried. Skips what is full in one step, however many bookings fill it.
-    fn first_hope(&self, from: Time, latest: Time) -> Option<Time> {
-        let mut needs: BTreeMap<&Name, (&Calendar, i64)> = BTreeMap::new();
-        for Wanted { item, of_type, .. } in &self.items {
-            let need = needs.entry(&item.resource).or_insert((&of_type.total, 0));
-            need.1 += i64::from(item.min_units.get());
+    fn first_hope(&self, duration: Span, from: Time, latest: Time) -> Option<Time> {
+        let mut needs: BTreeMap<(&Name, Span), (&Calendar, i64)> = BTreeMap::new();
+        for Wanted { item, least, of_type, .. } in self.wanted() {
+            let key = (&item.resource, item.offset);
+            let need = needs.entry(key).or_insert((&of_type.total, 0));
+            need.1 += if item.optional { 0 } else { i64::from(*least) };
         }
+        needs.retain(|_, (_, units)| *units > 0);
         let mut start = from;
         loop {
             let before = start;
-            for (total, units) in needs.values() {
-                start = total.earliest(*units, self.duration, start, latest)?;
+            for (&(_, offset), (total, units)) in &needs {
+                let window = (start.plus(offset), latest.plus(offset));
+                let first = total.earliest(*units, duration, window.0, window.1)?;
+                start = first.minus(offset);
             }
             if start == before {
-                return Some(start);
+                return (start <= latest).then_some(start);
             }
         }
     }
 
-    /// The parts of every item, if all of them can be met beside each other.
-    fn place_all(&self, windows: &[Window<'_>]) -> Option<Vec<Parts>> {
+    /// The parts of every item, if all of them can be met beside each other: first those that belong
+    /// together, which have fewer places to go.
+    fn place_all(&self, term: Term, windows: &[Window<'_>]) -> Option<Vec<Parts>> {
         let enough = |(wanted, window): (&Wanted<'_>, &Window<'_>)| {
-            window.free() >= i64::from(wanted.item.min_units.get())
+            window.free() >= i64::from(wanted.needed())
         };
-        let mut items = self.items.iter().zip(windows);
-        if !items.clone().all(enough) {
+        if !self.wanted().zip(windows).all(enough) {
             return None;
         }
-        let mut taken = BTreeMap::new();
-        items.try_fold(Vec::new(), |mut all, (wanted, window)| {
-            all.push(wanted.place(window, self.placement, &mut taken)?);
-            Some(all)
-        })
+        let mut rest = windows.iter();
+        let of_item = |wanted: &Option<Wanted<'_>>| wanted.as_ref().and_then(|_| rest.next());
+        let windows: Vec<Option<&Window<'_>>> = self.items.iter().map(of_item).collect();
+        let mut placed = vec![Parts::new(); self.items.len()];
+        let mut taken = Taken::new();
+        for bundle in self.bundles() {
+            self.place_bundle(&bundle, term, &windows, &mut taken, &mut placed)?;
+        }
+        Some(placed)
+    }
+
+    /// The places of the items that are met, those that belong together in one list.
+    fn bundles(&self) -> Vec<Vec<usize>> {
+        let mut together: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
+        let mut alone = Vec::new();
+        for (place, wanted) in self.items.iter().enumerate() {
+            match wanted.as_ref().map(|wanted| wanted.item.together) {
+                Some(Some(number)) => together.entry(number).or_default().push(place),
+                Some(None) => alone.push(vec![place]),
+                None => {}
+            }
+        }
+        together.into_values().chain(alone).collect()
+    }
+
+    /// Places the items of a bundle: one alone anywhere, several at the first site that has room for all.
+    fn place_bundle(
+        &self,
+        bundle: &[usize],
+        term: Term,
+        windows: &[Option<&Window<'_>>],
+        taken: &mut Taken,
+        placed: &mut [Parts],
+    ) -> Option<()> {
+        let items = || {
+            bundle.iter().filter_map(|&place| {
+                Some((place, self.items.get(place)?.as_ref()?, (*windows.get(place)?)?))
+            })
+        };
+        let mut sites: Vec<Option<ActorId>> = vec![None];
+        if let [_, _, ..] = bundle {
+            sites.clear();
+            for source in items().flat_map(|(_, wanted, _)| wanted.suiting()) {
+                if !sites.contains(&Some(source.site)) {
+                    sites.push(Some(source.site));
+                }
+            }
+        }
+        for site in sites {
+            let mut trial = taken.clone();
+            let parts: Option<Vec<(usize, Parts)>> = items()
+                .map(|(place, wanted, window)| {
+                    let parts = wanted.place((term, window), self.placement, site, &mut trial)?;
+                    Some((place, parts))
+                })
+                .collect();
+            if let Some(parts) = parts {
+                *taken = trial;
+                for (place, parts) in parts {
+                    if let Some(slot) = placed.get_mut(place) {
+                        *slot = parts;
+                    }
+                }
+                return Some(());
+            }
+        }
+        None
     }
 
     /// The refusal of an item that could not be met over the earliest term even if nothing were sold:
     /// too few units are delegated for that long.
     fn beyond(&self, from: Time) -> Option<Refusal> {
         let end = from.plus(self.duration);
-        self.items.iter().find_map(|wanted| {
+        self.wanted().filter(|wanted| wanted.needed() > 0).find_map(|wanted| {
+            let end = end.plus(wanted.item.offset);
             let lasting = wanted.suiting().map(|source| (source.until, source.units));
             let mut lasting: Vec<(Time, u32)> = lasting.collect();
             lasting.sort_by_key(|&(until, _)| std::cmp::Reverse(until));
             let mut units = 0;
             let enough = lasting.into_iter().find(|&(_, more)| {
                 units += u64::from(more);
-                units >= u64::from(wanted.item.min_units.get())
+                units >= u64::from(wanted.least)
             });
             let (until, _) = enough.filter(|&(until, _)| until < end)?;
             Some(Refusal::Beyond { resource: wanted.item.resource.clone(), until, end })
@@ -234,21 +428,23 @@ impl Search<'_> {
             return beyond;
         }
         // An extension can begin at one instant alone.
-        let movable = self.items.iter().all(|wanted| wanted.item.extends.is_none());
+        let movable = self.wanted().all(|wanted| wanted.item.extends.is_none());
         let met = movable.then(|| self.earliest(from, Time::MAX, MAX_HINTS)).flatten();
-        let earliest = met.map(|(term, _)| term.start());
-        let term = Term::lasting(from, self.duration);
+        let earliest = met.map(|met| met.term.start());
+        let term = Term::lasting(from, self.duration).ok();
         let free_of = |wanted: &&Wanted<'_>| {
+            let term = term.and_then(|term| wanted.item.term(term));
             let free = term.map_or(0, |term| wanted.window(term).free());
             u32::try_from(free).unwrap_or(u32::MAX)
         };
-        let short = |wanted: &&Wanted<'_>| free_of(wanted) < wanted.item.min_units.get();
-        match self.items.iter().find(short).or(self.items.first()) {
+        let short = |wanted: &&Wanted<'_>| free_of(wanted) < wanted.needed();
+        match self.wanted().find(short).or(self.wanted().next()) {
             Some(wanted) => Refusal::Busy {
                 resource: wanted.item.resource.clone(),
                 asked: wanted.item.units.get(),
                 free: free_of(&wanted),
                 earliest,
+                in_the_way: Vec::new(),
             },
             None => Refusal::Malformed("a request without items".to_owned()),
         }
@@ -256,6 +452,11 @@ impl Search<'_> {
 }
 
 impl Wanted<'_> {
+    /// How few units it cannot do without.
+    fn needed(&self) -> u32 {
+        if self.item.optional { 0 } else { self.least }
+    }
+
     fn suiting(&self) -> impl Iterator<Item = &Source> {
         self.suiting.iter().map(|&place| &self.of_type.sources[place])
     }
@@ -267,22 +468,30 @@ impl Wanted<'_> {
     }
 
     /// The parts of the item: all units that are wanted or, of an elastic item, as many as there are;
-    /// `None` if they are too few. What other items of the request have `taken` from a source is not there.
+    /// `None` if they are too few. What other items of the request have `taken` from a source is not
+    /// there, nor what other sites than `only` have.
     fn place(
         &self,
-        window: &Window<'_>,
+        (common, window): (Term, &Window<'_>),
         placement: Placement,
-        taken: &mut BTreeMap<AccountId, u32>,
+        only: Option<ActorId>,
+        taken: &mut Taken,
     ) -> Option<Parts> {
+        let term = self.item.term(common)?;
         let left = |(source, free): (&Source, i64)| {
-            let taken = taken.get(&source.account).copied().map_or(0, i64::from);
+            if only.is_some_and(|site| site != source.site) {
+                return 0;
+            }
+            let taken = taken.get(&source.account).into_iter().flatten();
+            let beside = taken.filter(|(other, _)| other.overlaps(term));
+            let taken: i64 = beside.map(|&(_, units)| i64::from(units)).sum();
             u32::try_from((free - taken).max(0)).unwrap_or(u32::MAX)
         };
         let free: Vec<u32> = self.suiting().zip(window.each()).map(left).collect();
         let available = free.iter().copied().fold(0, u32::saturating_add);
         let units = self.item.units.get().min(available);
-        if units < self.item.min_units.get() {
-            return None;
+        if units < self.least {
+            return self.item.optional.then(Parts::new);
         }
         let chosen = match placement {
             Placement::Even => even(self.suiting().map(|source| source.site), &free, units),
@@ -290,7 +499,7 @@ impl Wanted<'_> {
         };
         let mut parts = Parts::new();
         for (source, units) in self.suiting().zip(chosen).filter(|&(_, units)| units > 0) {
-            *taken.entry(source.account).or_default() += units;
+            taken.entry(source.account).or_default().push((term, units));
             parts.push((source.account, units));
         }
         Some(parts)

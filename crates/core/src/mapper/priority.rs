@@ -12,13 +12,15 @@ use crate::wire::message::Request;
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct Priority {
     placement: Placement,
+    /// Whether a request that cannot be met now stays open as long as its window allows.
+    queue: bool,
     /// The request property that holds the number; a request without it has priority 0.
     property: String,
 }
 
 impl Default for Priority {
     fn default() -> Self {
-        Self { placement: Placement::default(), property: "priority".to_owned() }
+        Self { placement: Placement::default(), queue: false, property: "priority".to_owned() }
     }
 }
 
@@ -29,6 +31,6 @@ impl BrokerMapper for Priority {
         };
         let mut requests: Vec<&Request> = view.open_requests().collect();
         requests.sort_by_key(|request| std::cmp::Reverse(priority(request)));
-        serve(view, requests, self.placement)
+        serve(view, requests, self.placement, self.queue)
     }
 }

@@ -15,6 +15,7 @@ use crate::model::time::{Span, Time};
 use crate::service_manager::group::Handling;
 use crate::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
 use crate::wire::message::Item;
+use crate::wire::offer::Reply;
 
 /// Makes the listed requests, and nothing else; without a list it leaves the asking to users. What was asked for is remembered in the memo, so no
 /// request is made twice.
@@ -132,11 +133,9 @@ impl Listed {
         let earliest = self.start.unwrap_or(now);
         let latest = earliest.plus(self.slack);
         let item = Item {
-            resource: self.resource.clone(),
-            units: self.units.max,
             min_units: self.units.min,
             requirements: self.condition.iter().cloned().collect(),
-            extends: None,
+            ..Item::new(self.resource.clone(), self.units.max)
         };
         Ask {
             broker: None,
@@ -145,6 +144,8 @@ impl Listed {
             earliest,
             latest,
             duration: self.duration,
+            min_duration: self.duration,
+            reply: Reply::Grant,
             answer_by: latest.plus(Span::from_micros(self.duration.as_micros() / 2)),
             properties: self.properties.clone(),
             configuration: self.configuration.clone(),

@@ -306,6 +306,11 @@ impl Term {
         self.start <= inner.start && inner.end <= self.end
     }
 
+    /// Whether the terms have an instant in common.
+    pub fn overlaps(self, other: Self) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+
     /// The part of this term from `t` on, if any is left.
     pub fn from(self, t: Time) -> Option<Self> {
         Self::new(self.start.max(t), self.end).ok()

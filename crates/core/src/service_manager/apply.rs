@@ -49,8 +49,13 @@ impl ServiceManager {
                 self.step_group(at, fact.group, group::Event::Broke(fact.why))?;
             }
             Fact::AskRefused(fact) => {
-                let event = request::Event::Refused(fact.refusal.clone());
+                let event = request::Event::Refused(fact.refusal.clone(), fact.offers.clone());
                 self.step_request(at, fact.number, event)?;
+            }
+            Fact::Queued(fact) => self.queued(fact)?,
+            Fact::Offered(fact) => self.offered(at, fact)?,
+            Fact::Accepted(fact) => {
+                self.step_request(at, fact.number, request::Event::Accepted(fact.offer))?;
             }
             Fact::GaveUp(fact) => self.step_request(at, fact.number, request::Event::GaveUp)?,
             Fact::Leased(fact) => {

@@ -54,6 +54,19 @@ pub enum Command {
         /// Whether it is kept in hand.
         keep: bool,
     },
+    /// Take an offer: of those that are held its tickets are asked for; of others it is asked for by a
+    /// request of its own.
+    Accept {
+        /// The number of the request.
+        number: u64,
+        /// Which offer, from 1.
+        offer: u8,
+    },
+    /// Withdraw a request that is not granted, and give up what is held for it.
+    Withdraw {
+        /// The number of the request.
+        number: u64,
+    },
     /// Give a lease back.
     Close {
         /// The lease.

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::{ServiceManager, Standing, request};
+use super::{ServiceManager, Standing};
 use crate::actor::effect::Problem;
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, Role};
@@ -13,7 +13,7 @@ use crate::model::slice::{LeaseId, RequestId};
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{
-    Asked, CloseBegun, ExtensionAsked, GaveUp, LeaveBegun, MapperAnswered,
+    Asked, CloseBegun, ExtensionAsked, LeaveBegun, MapperAnswered,
 };
 use crate::service_manager::group::Handling;
 use crate::service_manager::machine::{AfterLeave, Extension, State};
@@ -21,7 +21,8 @@ use crate::service_manager::mapper::{Ask, Decision, Extend};
 use crate::service_manager::{Command, Output};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
-use crate::wire::message::{Item, MAX_CONFIGURATION, MAX_ITEMS, MAX_TICKETS, MAX_UNITS, Request};
+use crate::wire::message::{Item, MAX_CONFIGURATION, MAX_TICKETS, Request};
+use crate::wire::offer::Reply;
 
 impl ServiceManager {
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
@@ -39,6 +40,8 @@ impl ServiceManager {
             Command::Take { ticket, slice, configuration, keep } => {
                 self.take(now, ticket, (slice, configuration, keep), out)
             }
+            Command::Accept { number, offer } => self.accept(now, number, offer, out),
+            Command::Withdraw { number } => self.withdraw(now, number, out),
             Command::Close { lease } => self.close(now, lease, out),
         };
         if let Err(cause) = done {
@@ -67,7 +70,7 @@ impl ServiceManager {
         self.emit(now, MapperAnswered { round: decision.round, memo, wake }, out);
     }
 
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         now: Time,
         ask: Ask,
@@ -76,12 +79,6 @@ impl ServiceManager {
     ) -> Result<(), String> {
         self.state.last_number += u64::from(mutant!(NumberOutsideJournal));
         let broker = self.broker(ask.broker)?;
-        if ask.items.is_empty() || ask.items.len() > MAX_ITEMS {
-            return Err(format!("a request has 1 to {MAX_ITEMS} items, not {}", ask.items.len()));
-        }
-        if ask.items.iter().any(|item| item.min_units > item.units) {
-            return Err("an item would do with more units than it asks for".to_owned());
-        }
         if let Some(item) = ask.items.iter().find(|i| i.requirements.len() > Constraints::MAX_COUNT)
         {
             let (count, most) = (item.requirements.len(), Constraints::MAX_COUNT);
@@ -89,19 +86,13 @@ impl ServiceManager {
         }
         let fits = ask.configuration.check_bytes(MAX_CONFIGURATION);
         fits.map_err(|error| format!("the configuration is too long: {error}"))?;
-        if let Some(item) = ask.items.iter().find(|item| item.units.get() > MAX_UNITS) {
-            return Err(format!("{} units in one item are more than {MAX_UNITS}", item.units));
-        }
         Term::lasting(ask.earliest, ask.duration).map_err(|empty| empty.to_string())?;
-        if ask.duration <= self.base.two_margins() {
+        if ask.min_duration <= self.base.two_margins() {
             return Err(format!(
                 "a term of {} is too short: it must be longer than {}",
-                ask.duration,
+                ask.min_duration,
                 self.base.two_margins()
             ));
-        }
-        if ask.latest < ask.earliest {
-            return Err("the latest start is before the earliest".to_owned());
         }
         let request = Request {
             id: RequestId { origin: self.base.id(), number: self.state.last_number + 1 },
@@ -109,9 +100,12 @@ impl ServiceManager {
             earliest: ask.earliest,
             latest: ask.latest,
             duration: ask.duration,
+            min_duration: ask.min_duration,
+            reply: ask.reply,
             answer_by: ask.answer_by,
             properties: ask.properties,
         };
+        request.check()?;
         let Ask { slice, configuration, handling, .. } = ask;
         let reason = truncate_text(&ask.reason);
         let asked = Asked { broker, slice, request, configuration, handling, grows, reason };
@@ -140,13 +134,7 @@ impl ServiceManager {
         let (broker, end) = (newest.bottom().issuer, held.term.end());
         let duration = end.since(now);
         let record = self.state.leases.get(&lease).ok_or("a lease without a record")?;
-        let item = Item {
-            resource: record.resource.clone(),
-            units,
-            min_units: units,
-            requirements,
-            extends: None,
-        };
+        let item = Item { requirements, ..Item::new(record.resource.clone(), units) };
         let ask = Ask {
             broker: Some(broker),
             slice: record.slice.clone(),
@@ -154,6 +142,8 @@ impl ServiceManager {
             earliest: now,
             latest: now,
             duration,
+            min_duration: duration,
+            reply: Reply::Grant,
             answer_by: end.minus(self.base.two_margins()),
             properties: Properties::default(),
             configuration: record.configuration.clone(),
@@ -200,19 +190,16 @@ impl ServiceManager {
     /// The request that continues from a ticket at `end`, with its units.
     fn extension_request(&self, newest: &Ticket, end: Time, duration: Span) -> Request {
         let link = newest.bottom();
-        let item = Item {
-            resource: link.resource.clone(),
-            units: link.units,
-            min_units: link.units,
-            requirements: Constraints::NONE,
-            extends: Some(link.hash()),
-        };
+        let item =
+            Item { extends: Some(link.hash()), ..Item::new(link.resource.clone(), link.units) };
         Request {
             id: RequestId { origin: self.base.id(), number: self.state.last_number + 1 },
             items: vec![item],
             earliest: end,
             latest: end,
             duration,
+            min_duration: duration,
+            reply: Reply::Grant,
             answer_by: end.minus(self.base.margin()),
             properties: Properties::default(),
         }
@@ -230,11 +217,7 @@ impl ServiceManager {
             return Err(format!("lease {lease} is over"));
         }
         let state = match standing {
-            Standing::Request(request::State::Asked) => {
-                self.emit(now, GaveUp { number: lease.number }, out);
-                return Ok(());
-            }
-            Standing::Request(_) => return Ok(()),
+            Standing::Request(_) => return self.withdraw(now, lease.number, out),
             Standing::Lease(state) => state,
         };
         match state {

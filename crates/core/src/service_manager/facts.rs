@@ -13,6 +13,7 @@ use crate::ticket::Ticket;
 use crate::ticket::link::SignedLink;
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::{LeasedUnit, Request};
+use crate::wire::offer::{Offer, Waiting};
 use crate::wire::refusal::Refusal;
 
 facts! {
@@ -66,9 +67,41 @@ facts! {
         number: u64,
         /// Why.
         refusal: Refusal,
+        /// What could be had instead.
+        offers: Vec<Offer>,
     }
 
-    /// No answer can be of use any more.
+    /// The request waits at the broker, or stands elsewhere in the queue than before.
+    Queued = "service-manager.queued" 1 {
+        /// The number of the request.
+        number: u64,
+        /// Where it stands.
+        waiting: Waiting,
+        /// The place in the broker's journal of what it says: what comes late is older.
+        position: u64,
+    }
+
+    /// The broker said how the request can be met: what it holds, or a plan.
+    Offered = "service-manager.offered" 1 {
+        /// The number of the request.
+        number: u64,
+        /// The offers, the best first.
+        offers: Vec<Offer>,
+        /// Until when they are held; nothing is held of a plan.
+        until: Option<Time>,
+        /// Why the request cannot be met as it is, if so.
+        refusal: Option<Refusal>,
+    }
+
+    /// The tickets of an offer that is held are asked for.
+    Accepted = "service-manager.accepted" 1 {
+        /// The number of the request.
+        number: u64,
+        /// Which offer, from 1.
+        offer: u8,
+    }
+
+    /// It was withdrawn, or no answer can be of use any more.
     GaveUp = "service-manager.gave-up" 1 {
         /// The number of the request.
         number: u64,

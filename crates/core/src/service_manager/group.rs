@@ -227,6 +227,10 @@ impl Group {
                 quorum.left = quorum.left.saturating_add(units);
             }
         }
+        // Of an offer that was accepted there may be less than was asked for.
+        for (item, quorum) in items.iter().zip(&mut group.items) {
+            quorum.needed = if item.optional { 0 } else { quorum.needed.min(quorum.left) };
+        }
         group
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::request::{self, Purpose};
-use super::{Obligation, ServiceManager, Timer};
+use super::{Obligation, ServiceManager, Timer, asking};
 use crate::actor::effect::{DriverResult, Problem};
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, dropped};
@@ -24,7 +24,18 @@ use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::{LeasedUnit, Message, Request, Sealed, Subject};
+use crate::wire::offer::{Offer, Reply};
 use crate::wire::refusal::{Outlook, Refusal};
+
+/// What the tickets of a request have to be.
+struct Suits<'a> {
+    /// The offer that was accepted.
+    accepted: Option<&'a Offer>,
+    /// Whether they are still wanted.
+    is_asked: bool,
+    /// The site of the lease that is to grow.
+    beside: Option<ActorId>,
+}
 
 impl ServiceManager {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
@@ -49,9 +60,19 @@ impl ServiceManager {
     fn request_due(&mut self, now: Time, number: u64, out: &mut Output) {
         let lease = request::shown_as(number);
         match self.request(number) {
-            Some(request::State::Asked) => self.emit(now, GaveUp { number }, out),
+            Some(request::State::Asked | request::State::Accepting { .. }) => {
+                self.emit(now, GaveUp { number }, out);
+            }
+            Some(&request::State::Offered { until, .. }) => {
+                let (refusal, offers) = (Refusal::Lapsed(until), Vec::new());
+                self.emit(now, AskRefused { number, refusal, offers }, out);
+            }
             Some(request::State::GivenUp) => self.emit(now, TermOver { lease }, out),
-            Some(request::State::Refused { .. } | request::State::Unanswered) => {
+            Some(
+                request::State::Planned { .. }
+                | request::State::Refused { .. }
+                | request::State::Unanswered,
+            ) => {
                 self.emit(now, LeaseForgotten { lease }, out);
             }
             Some(request::State::Granted { .. }) | None => {
@@ -84,6 +105,7 @@ impl ServiceManager {
         let Some(envelope) = self.base.open(sealed, out) else { return };
         let from = envelope.header.from;
         let kind = envelope.message.kind();
+        let position = envelope.header.sequence.position;
         let taken = match envelope.message {
             Message::Granted { request, tickets } => {
                 self.tickets_came(now, from, request, tickets, out)
@@ -96,10 +118,20 @@ impl ServiceManager {
             }
             Message::Credit { receipts } => self.credit(now, from, receipts, out),
             Message::Credited { tickets } => self.credited(now, from, &tickets, out),
-            Message::Refused { subject, refusal } => self.refused(now, from, subject, refusal, out),
+            Message::Refused { subject, refusal, offers } => {
+                self.refused(now, from, (subject, refusal, offers), out)
+            }
+            Message::Waiting { request, waiting } => {
+                self.told_to_wait(now, from, request, (waiting, position), out)
+            }
+            Message::Offered { request, offers, until, refusal } => {
+                self.offers_came(now, from, request, (offers, until, refusal), out)
+            }
             Message::Delegate { .. }
             | Message::Delegated { .. }
             | Message::Request(_)
+            | Message::Accept { .. }
+            | Message::Withdraw(_)
             | Message::Redeem { .. }
             | Message::Close { .. } => Err("a service manager does not take it".to_owned()),
         };
@@ -123,9 +155,21 @@ impl ServiceManager {
         }
         let (wanted, purpose) = (request.wanted.clone(), request.purpose);
         let beside = self.site_beside(purpose);
-        let is_asked = matches!(request.state, request::State::Asked);
-        if let Err(refusal) = self.check_grant(&wanted, &tickets, beside) {
-            self.not_granted(now, number, refusal, out);
+        let (is_asked, accepted) = match &request.state {
+            request::State::Asked => (true, None),
+            request::State::Accepting { offer, .. } => (true, Some(offer.clone())),
+            request::State::Offered { .. } => {
+                return Err(format!("no offer to request {id} was accepted"));
+            }
+            request::State::GivenUp
+            | request::State::Planned { .. }
+            | request::State::Granted { .. }
+            | request::State::Refused { .. }
+            | request::State::Unanswered => (false, None),
+        };
+        let suits = Suits { accepted: accepted.as_ref(), is_asked, beside };
+        if let Err(refusal) = self.check_grant(&wanted, &tickets, &suits) {
+            self.not_granted(now, number, (refusal, Vec::new()), out);
             return Ok(());
         }
         let share = |(item, ticket)| (item, self.base.credentials.share(ticket));
@@ -155,39 +199,44 @@ impl ServiceManager {
         Ok(())
     }
 
-    /// Whether the tickets are what was asked for, validly signed, and this guest's.
+    /// Whether the tickets are what was asked for, or what was accepted, validly signed, and this guest's.
+    /// Of a request that was given up, whatever was offered for it may come.
     fn check_grant(
         &mut self,
         request: &Request,
         tickets: &[(u16, Ticket)],
-        beside: Option<ActorId>,
+        suits: &Suits<'_>,
     ) -> Result<(), Refusal> {
         let me = self.base.id();
         let mut sums = vec![0u64; request.items.len()];
         let mut seen = BTreeSet::new();
-        for (item, ticket) in tickets.iter().filter(|_| !mutant!(GrantNotChecked)) {
+        let mut common = BTreeSet::new();
+        for (index, ticket) in tickets.iter().filter(|_| !mutant!(GrantNotChecked)) {
             self.base.credentials.check_ticket(ticket, ticket.site(), me)?;
-            let link = ticket.bottom();
-            let index = usize::from(*item);
+            let (link, index) = (ticket.bottom(), usize::from(*index));
             let wanted = request.items.get(index);
             let good = wanted.is_some_and(|wanted| {
                 wanted.resource == link.resource && wanted.extends == link.extends
-            }) && request.earliest <= link.term.start()
-                && link.term.start() <= request.latest
-                && link.term.duration() == request.duration
-                && self.goes_on_at(link.extends, ticket.site())
-                && beside.is_none_or(|site| site == ticket.site())
+            }) && self.goes_on_at(link.extends, ticket.site())
+                && suits.beside.is_none_or(|site| site == ticket.site())
                 && !self.state.by_ticket.contains_key(&ticket.hash())
                 && seen.insert(ticket.hash());
-            if !good {
+            let Some(wanted) = wanted.filter(|_| good) else {
                 return Err(Refusal::Malformed("a ticket is not what was asked for".to_owned()));
-            }
+            };
+            common.insert((link.term.start().minus(wanted.offset), link.term.duration()));
             sums[index] += u64::from(link.units.get());
         }
-        let enough = request.items.iter().zip(&sums).all(|(item, &sum)| {
-            u64::from(item.min_units.get()) <= sum && sum <= u64::from(item.units.get())
-        });
-        if enough || mutant!(GrantNotChecked) {
+        if mutant!(GrantNotChecked) {
+            return Ok(());
+        }
+        let Suits { accepted, is_asked, .. } = *suits;
+        let good = match accepted {
+            Some(offer) => asking::is_offer(offer, tickets),
+            None if matches!(request.reply, Reply::Hold(_)) => !is_asked,
+            None => asking::is_met(request, &common, tickets)?,
+        };
+        if good && (accepted.is_some() || !is_asked || request.is_met_by(&sums)) {
             Ok(())
         } else {
             Err(Refusal::Malformed("the tickets are not for the units asked for".to_owned()))
@@ -209,12 +258,18 @@ impl ServiceManager {
         }
     }
 
-    fn not_granted(&mut self, now: Time, number: u64, refusal: Refusal, out: &mut Output) {
+    fn not_granted(
+        &mut self,
+        now: Time,
+        number: u64,
+        (refusal, offers): (Refusal, Vec<Offer>),
+        out: &mut Output,
+    ) {
         match self.open_request(number).map(|request| (&request.state, request.purpose)) {
             Some((request::State::Asked, Purpose::Extend(lease))) => {
                 self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out);
             }
-            Some(_) => self.emit(now, AskRefused { number, refusal }, out),
+            Some(_) => self.emit(now, AskRefused { number, refusal, offers }, out),
             None => {}
         }
     }
@@ -326,8 +381,7 @@ impl ServiceManager {
         &mut self,
         now: Time,
         from: ActorId,
-        subject: Subject,
-        refusal: Refusal,
+        (subject, refusal, offers): (Subject, Refusal, Vec<Offer>),
         out: &mut Output,
     ) -> Result<(), String> {
         match subject {
@@ -337,7 +391,7 @@ impl ServiceManager {
                     return Err(format!("request {id} was not put to its sender"));
                 }
                 if !matches!(refusal, Refusal::Overloaded) {
-                    self.not_granted(now, id.number, refusal, out);
+                    self.not_granted(now, id.number, (refusal, offers), out);
                 }
                 Ok(())
             }

@@ -9,6 +9,7 @@ use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Time};
 use crate::service_manager::group::Handling;
 use crate::wire::message::Item;
+use crate::wire::offer::Reply;
 
 pub use super::view::{LeaseView, Stage, View};
 
@@ -25,7 +26,7 @@ pub struct Ask {
     pub broker: Option<ActorId>,
     /// The slice the leases will be in.
     pub slice: SliceName,
-    /// What is asked for, all together or not at all.
+    /// What is asked for: the items of one choice, all together or not at all.
     pub items: Vec<Item>,
     /// The earliest start that suits.
     pub earliest: Time,
@@ -33,6 +34,10 @@ pub struct Ask {
     pub latest: Time,
     /// For how long.
     pub duration: Span,
+    /// How short a term would do; the same as `duration` unless a range is asked for.
+    pub min_duration: Span,
+    /// The answer that is asked for.
+    pub reply: Reply,
     /// When an answer is of no more use.
     pub answer_by: Time,
     /// For the broker's mapper.

@@ -1,6 +1,7 @@
 //! The service manager: asks, redeems and uses, for a guest.
 
 mod apply;
+mod asking;
 mod command;
 mod commands;
 pub mod facts;
@@ -105,6 +106,10 @@ pub(crate) struct Lease {
 enum Obligation {
     /// The request of this number.
     Ask(u64),
+    /// The tickets of an offer to it.
+    Accept(u64),
+    /// That it is off.
+    Withdraw(u64),
     Redeem(LeaseId),
     Extend(LeaseId),
     Join(LeaseId, UnitId),
@@ -177,6 +182,18 @@ impl ServiceManager {
             Obligation::Ask(number) => {
                 let request = self.open_request(number)?;
                 send(request.broker, Message::Request(request.wanted.as_ref().clone()))
+            }
+            Obligation::Accept(number) => {
+                let request = self.open_request(number)?;
+                let request::State::Accepting { number: offer, .. } = request.state else {
+                    return None;
+                };
+                let accept = Message::Accept { request: request.wanted.id, offer };
+                send(request.broker, accept)
+            }
+            Obligation::Withdraw(number) => {
+                let request = self.open_request(number)?;
+                send(request.broker, Message::Withdraw(request.wanted.as_ref().clone()))
             }
             Obligation::Redeem(id) => {
                 let State::Redeeming { ticket } = self.lease(id)? else { return None };

@@ -20,6 +20,7 @@ use crate::service_manager::machine::State as LeaseState;
 use crate::ticket::Ticket;
 use crate::ticket::link::Link;
 use crate::wire::message::{Item, Request as Wanted};
+use crate::wire::offer::{Offer, Reply, Waiting};
 use crate::wire::refusal::Refusal;
 
 /// What a request is for.
@@ -38,9 +39,32 @@ pub enum Purpose {
 pub enum State {
     /// A broker was asked.
     Asked,
-    /// It was withdrawn, or the answer would come too late. The broker is asked on; a ticket that
+    /// The broker holds these offers.
+    Offered {
+        /// The offers.
+        offers: Vec<Offer>,
+        /// Until when.
+        until: Time,
+        /// Why the request cannot be met as it is, if so.
+        refusal: Option<Refusal>,
+    },
+    /// The tickets of an offer are asked for.
+    Accepting {
+        /// Which, from 1.
+        number: u8,
+        /// What it is.
+        offer: Offer,
+    },
+    /// It was withdrawn, or the answer would come too late. The broker is to confirm; a ticket that
     /// still comes is given back.
     GivenUp,
+    /// The broker said how it could be met. Nothing is booked.
+    Planned {
+        /// How, the best first.
+        offers: Vec<Offer>,
+        /// Why the request cannot be met as it is, if so.
+        refusal: Option<Refusal>,
+    },
     /// The broker sent tickets.
     Granted {
         /// The leases they became.
@@ -50,6 +74,8 @@ pub enum State {
     Refused {
         /// Why.
         refusal: Refusal,
+        /// What could be had instead.
+        offers: Vec<Offer>,
     },
     /// No answer came in time.
     Unanswered,
@@ -60,8 +86,14 @@ pub enum State {
 pub enum Event {
     /// The broker sent tickets, which become these leases.
     Granted(Group),
-    /// The broker refused.
-    Refused(Refusal),
+    /// The broker refused, with what could be had instead.
+    Refused(Refusal, Vec<Offer>),
+    /// The broker holds offers until then.
+    Offered(Vec<Offer>, Time, Option<Refusal>),
+    /// The broker said how it could be met.
+    Planned(Vec<Offer>, Option<Refusal>),
+    /// An offer is taken, by its number from 1.
+    Accepted(u8),
     /// It was withdrawn, or no answer can be of use.
     GaveUp,
     /// It is too late for an answer.
@@ -99,7 +131,10 @@ impl State {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Asked => "Asked",
+            Self::Offered { .. } => "Offered",
+            Self::Accepting { .. } => "Accepting",
             Self::GivenUp => "GivenUp",
+            Self::Planned { .. } => "Planned",
             Self::Granted { .. } => "Granted",
             Self::Refused { .. } => "Refused",
             Self::Unanswered => "Unanswered",
@@ -108,23 +143,77 @@ impl State {
 
     /// Whether an answer may still come.
     pub fn is_open(&self) -> bool {
-        matches!(self, Self::Asked | Self::GivenUp)
+        matches!(self, Self::Asked | Self::Offered { .. } | Self::Accepting { .. } | Self::GivenUp)
+    }
+
+    /// What could be had, of a request that offers were made for.
+    pub fn offers(&self) -> &[Offer] {
+        match self {
+            Self::Offered { offers, .. }
+            | Self::Planned { offers, .. }
+            | Self::Refused { offers, .. } => offers,
+            Self::Accepting { offer, .. } => std::slice::from_ref(offer),
+            Self::Asked | Self::GivenUp | Self::Granted { .. } | Self::Unanswered => &[],
+        }
+    }
+
+    /// One of the [`offers`](Self::offers) that can be taken, by its number from 1.
+    pub fn offer(&self, number: u8) -> Option<&Offer> {
+        match self {
+            Self::Offered { offers, .. }
+            | Self::Planned { offers, .. }
+            | Self::Refused { offers, .. } => offers.get(usize::from(number).checked_sub(1)?),
+            Self::Asked
+            | Self::Accepting { .. }
+            | Self::GivenUp
+            | Self::Granted { .. }
+            | Self::Unanswered => None,
+        }
     }
 
     /// The next state.
     pub fn next(self, event: Event) -> Result<Self, Illegal> {
-        match (self, event) {
-            (Self::Asked | Self::GivenUp, Event::Granted(group)) => Ok(Self::Granted { group }),
-            (Self::Asked | Self::GivenUp, Event::Refused(refusal)) => Ok(Self::Refused { refusal }),
-            (Self::Asked, Event::GaveUp) => Ok(Self::GivenUp),
-            (Self::GivenUp, Event::Expired) => Ok(Self::Unanswered),
-            (state @ Self::Asked, event @ Event::Expired)
-            | (state @ Self::GivenUp, event @ Event::GaveUp)
+        let illegal = Illegal { machine: "request", state: self.word(), event: event.word() };
+        Ok(match (self, event) {
+            (Self::Asked | Self::Accepting { .. } | Self::GivenUp, Event::Granted(group)) => {
+                Self::Granted { group }
+            }
+            (
+                Self::Asked | Self::Offered { .. } | Self::Accepting { .. } | Self::GivenUp,
+                Event::Refused(refusal, offers),
+            ) => Self::Refused { refusal, offers },
+            (Self::Asked, Event::Offered(offers, until, refusal)) => {
+                Self::Offered { offers, until, refusal }
+            }
+            (Self::Asked | Self::GivenUp, Event::Planned(offers, refusal)) => {
+                Self::Planned { offers, refusal }
+            }
+            (state @ Self::Offered { .. }, Event::Accepted(number)) => {
+                let offer = state.offer(number).cloned().ok_or(illegal)?;
+                Self::Accepting { number, offer }
+            }
+            (Self::Asked | Self::Offered { .. } | Self::Accepting { .. }, Event::GaveUp) => {
+                Self::GivenUp
+            }
+            (Self::GivenUp, Event::Expired) => Self::Unanswered,
+            (Self::Asked, Event::Accepted(_) | Event::Expired)
             | (
-                state @ (Self::Granted { .. } | Self::Refused { .. } | Self::Unanswered),
-                event @ (Event::Granted(_) | Event::Refused(_) | Event::GaveUp | Event::Expired),
-            ) => Err(Illegal { machine: "request", state: state.word(), event: event.word() }),
-        }
+                Self::Offered { .. },
+                Event::Granted(_) | Event::Offered(..) | Event::Planned(..) | Event::Expired,
+            )
+            | (
+                Self::Accepting { .. },
+                Event::Offered(..) | Event::Planned(..) | Event::Accepted(_) | Event::Expired,
+            )
+            | (Self::GivenUp, Event::Offered(..) | Event::Accepted(_) | Event::GaveUp)
+            | (
+                Self::Planned { .. }
+                | Self::Granted { .. }
+                | Self::Refused { .. }
+                | Self::Unanswered,
+                _,
+            ) => return Err(illegal),
+        })
     }
 }
 
@@ -133,7 +222,10 @@ impl Event {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Granted(_) => "Granted",
-            Self::Refused(_) => "Refused",
+            Self::Refused(..) => "Refused",
+            Self::Offered(..) => "Offered",
+            Self::Planned(..) => "Planned",
+            Self::Accepted(_) => "Accepted",
             Self::GaveUp => "GaveUp",
             Self::Expired => "Expired",
         }
@@ -152,6 +244,10 @@ pub(crate) struct Request {
     pub(super) slice: SliceName,
     pub(super) configuration: Properties,
     pub(super) handling: Handling,
+    /// Where it stands at the broker, and where in the broker's journal that is.
+    pub(super) waiting: Option<(Waiting, u64)>,
+    /// The end of the last term that it asks for or was offered.
+    pub(super) last_end: Time,
     /// What it adds to the holdings.
     booked: Bookings,
 }
@@ -173,7 +269,7 @@ impl Request {
     }
 
     fn total(&self, units: impl Fn(&Item) -> NonZeroU32) -> u32 {
-        self.wanted.items.iter().fold(0, |sum: u32, item| sum.saturating_add(units(item).get()))
+        self.wanted.preferred().fold(0, |sum: u32, item| sum.saturating_add(units(item).get()))
     }
 
     /// The first term asked for.
@@ -184,9 +280,19 @@ impl Request {
     /// Whether it is shown beside the leases: it has none, and none shows it as its extension.
     pub(super) fn stands_alone(&self) -> bool {
         match (&self.state, self.purpose) {
-            (State::Granted { .. }, _) | (State::Asked, Purpose::Extend(_)) => false,
-            (State::Asked, Purpose::New | Purpose::Grow(_))
-            | (State::GivenUp | State::Refused { .. } | State::Unanswered, _) => true,
+            (State::Granted { .. }, _)
+            | (
+                State::Asked | State::Offered { .. } | State::Accepting { .. },
+                Purpose::Extend(_),
+            ) => false,
+            (
+                State::Asked | State::Offered { .. } | State::Accepting { .. },
+                Purpose::New | Purpose::Grow(_),
+            )
+            | (
+                State::GivenUp | State::Planned { .. } | State::Refused { .. } | State::Unanswered,
+                _,
+            ) => true,
         }
     }
 }
@@ -213,10 +319,15 @@ impl ServiceManager {
             slice: slice.clone(),
             configuration: configuration.clone(),
             handling: *handling,
+            waiting: None,
+            last_end: wanted.last_end(),
             booked: Bookings::default(),
         };
         let (Some(_), Some(term)) = (request.resource(), request.term()) else { return };
-        for item in &wanted.items {
+        // Of what is only looked into, nothing is about to be held.
+        let about_to_be_held = wanted.preferred().filter(|_| wanted.reply == Reply::Grant);
+        for item in about_to_be_held {
+            let Some(term) = item.term(term) else { continue };
             super::book(
                 &mut self.state.holdings,
                 &mut request.booked,
@@ -244,6 +355,8 @@ impl ServiceManager {
             slice: lease.slice.clone(),
             configuration: lease.configuration.clone(),
             handling: Handling::default(),
+            waiting: None,
+            last_end: fact.request.last_end(),
             booked: Bookings::default(),
         };
         self.put(at, fact.request.id.number, request);
@@ -271,9 +384,21 @@ impl ServiceManager {
         let from = if matches!(event, Event::Granted(_)) { Time::MIN } else { at };
         request.state = std::mem::replace(&mut request.state, State::Unanswered).next(event)?;
         super::unbook(&mut self.state.holdings, &mut request.booked, from);
-        if !request.state.is_open() {
-            self.state.pending.settle(&Obligation::Ask(number));
-        }
+        let (asked, accepting, given_up) = match request.state {
+            State::Asked => (true, false, false),
+            State::Accepting { .. } => (false, true, false),
+            State::GivenUp => (false, false, true),
+            State::Offered { .. }
+            | State::Planned { .. }
+            | State::Granted { .. }
+            | State::Refused { .. }
+            | State::Unanswered => (false, false, false),
+        };
+        let position = self.base.position;
+        let pending = &mut self.state.pending;
+        pending.set(Obligation::Ask(number), asked, position, at);
+        pending.set(Obligation::Accept(number), accepting, position, at);
+        pending.set(Obligation::Withdraw(number), given_up, position, at);
         self.refresh_request(number);
         Ok(())
     }
@@ -281,7 +406,9 @@ impl ServiceManager {
     /// Forgets a request whose lease has all further state.
     pub(super) fn drop_request(&mut self, number: u64) {
         self.state.requests.remove(&number);
-        self.state.pending.settle(&Obligation::Ask(number));
+        for owed in [Obligation::Ask, Obligation::Accept, Obligation::Withdraw] {
+            self.state.pending.settle(&owed(number));
+        }
         self.refresh_request(number);
     }
 
@@ -383,7 +510,10 @@ impl ServiceManager {
     /// Forgets a request that has ended without a lease.
     pub(super) fn forget_request(&mut self, number: u64) {
         let over = self.state.requests.get(&number).is_some_and(|request| {
-            matches!(request.state, State::Refused { .. } | State::Unanswered)
+            matches!(
+                request.state,
+                State::Planned { .. } | State::Refused { .. } | State::Unanswered
+            )
         });
         if over {
             self.drop_request(number);
@@ -395,16 +525,26 @@ impl ServiceManager {
         let (margin, two) = (self.base.margin(), self.base.two_margins());
         let request = self.state.requests.get(&number);
         let due = request.and_then(|request| {
-            let end = request.wanted.last_end();
+            let end = request.last_end;
             match (&request.state, request.purpose) {
-                (State::Asked, Purpose::New | Purpose::Grow(_)) => Some(end.minus(two)),
+                (State::Asked | State::Accepting { .. }, Purpose::New | Purpose::Grow(_)) => {
+                    Some(end.minus(two))
+                }
                 // Its lease has the deadline.
-                (State::Asked, Purpose::Extend(_)) | (State::Granted { .. }, _) => None,
+                (State::Asked | State::Accepting { .. }, Purpose::Extend(_))
+                | (State::Granted { .. }, _) => None,
+                // By then the broker's clock has passed it.
+                (State::Offered { until, .. }, _) => Some(until.plus(margin)),
                 (State::GivenUp, _) if mutant!(WaitsForAYear) => {
                     Some(end.plus(Span::DAY.times(365)))
                 }
-                (State::GivenUp, _) => Some(request.wanted.last_word()),
-                (State::Refused { .. } | State::Unanswered, _) => Some(end.plus(margin)),
+                (State::GivenUp, _) => {
+                    let word = request.wanted.last_word();
+                    Some(word.max(end.plus(request.wanted.duration)))
+                }
+                (State::Planned { .. } | State::Refused { .. } | State::Unanswered, _) => {
+                    Some(end.plus(margin))
+                }
             }
         });
         let live = request.is_some_and(|r| r.stands_alone() && r.state.is_open());

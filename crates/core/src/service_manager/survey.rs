@@ -10,6 +10,7 @@ use crate::service_manager::machine::{Held, Outcome, State};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::wire::message::Request as Wanted;
+use crate::wire::offer::Waiting;
 use crate::wire::refusal::Refusal;
 
 /// A lease, or a request that has none: what is shown under one name.
@@ -52,13 +53,13 @@ impl<'a> Standing<'a> {
 
     /// Whether it is over.
     pub fn is_over(self) -> bool {
-        self.outcome().is_some()
+        self.outcome().is_some() || matches!(self, Self::Request(request::State::Planned { .. }))
     }
 
     /// How it went, if it is over.
     pub fn outcome(self) -> Option<Outcome> {
         match self {
-            Self::Request(request::State::Refused { refusal }) => {
+            Self::Request(request::State::Refused { refusal, .. }) => {
                 Some(Outcome::Refused(refusal.clone()))
             }
             Self::Request(request::State::Unanswered) => Some(Outcome::Unanswered),
@@ -87,6 +88,8 @@ pub struct LeaseSurvey<'a> {
     pub term: Term,
     /// The request and its broker, of a request without a lease.
     pub request: Option<(ActorId, &'a Wanted)>,
+    /// Where it stands in the broker's queue, of a request that waits.
+    pub waiting: Option<&'a Waiting>,
     /// Its tickets: its own, then those of its extensions.
     pub tickets: &'a [LinkHash],
     /// The number of the group that it belongs to, if there is one.
@@ -129,6 +132,12 @@ impl ServiceManager {
 }
 
 impl Request {
+    /// Where it stands, while it waits.
+    fn waiting(&self) -> Option<&Waiting> {
+        let asked = matches!(self.state, request::State::Asked);
+        self.waiting.as_ref().map(|(waiting, _)| waiting).filter(|_| asked)
+    }
+
     /// What is shown of a request that has no lease.
     fn survey(&self, number: u64) -> Option<LeaseSurvey<'_>> {
         self.stands_alone().then_some(LeaseSurvey {
@@ -140,6 +149,7 @@ impl Request {
             min_units: self.min_units(),
             term: self.term()?,
             request: Some((self.broker, &self.wanted)),
+            waiting: self.waiting(),
             tickets: &[],
             group: None,
             closed_by: None,
@@ -158,6 +168,7 @@ impl Lease {
             min_units: self.min_units.get(),
             term: self.term,
             request: None,
+            waiting: None,
             tickets: &self.tickets,
             group: self.group,
             closed_by: self.closed_by.as_ref(),

@@ -196,6 +196,10 @@ impl SiteAuthority {
             }
             Message::Close { tickets } => self.close(now, from, &tickets, out),
             Message::Refused { .. }
+            | Message::Waiting { .. }
+            | Message::Offered { .. }
+            | Message::Accept { .. }
+            | Message::Withdraw(_)
             | Message::Delegate { .. }
             | Message::Request(_)
             | Message::Granted { .. }

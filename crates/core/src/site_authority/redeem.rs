@@ -198,7 +198,8 @@ impl SiteAuthority {
     /// Answers a ticket that is known.
     fn answer_known(&self, hash: LinkHash, out: &mut Output) {
         if let Some((holder, refusal, cause)) = self.state.refused.get(hash) {
-            let message = Message::Refused { subject: Subject::Ticket(hash), refusal };
+            let message =
+                Message::Refused { subject: Subject::Ticket(hash), refusal, offers: Vec::new() };
             out.replies.push(self.base.answer(holder, cause, message));
         } else if let Some(&lease) = self.state.by_ticket.get(&hash) {
             self.repeat_answer(lease, hash, out);
@@ -226,7 +227,8 @@ impl SiteAuthority {
     }
 
     fn refuse(&self, now: Time, to: ActorId, hash: LinkHash, refusal: Refusal, out: &mut Output) {
-        let message = Message::Refused { subject: Subject::Ticket(hash), refusal };
+        let message =
+            Message::Refused { subject: Subject::Ticket(hash), refusal, offers: Vec::new() };
         out.replies.push(self.base.volatile(to, now, message));
     }
 

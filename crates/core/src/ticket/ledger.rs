@@ -232,6 +232,15 @@ impl Ledger {
         entries.map(|entry| (&entry.link, entry.charged))
     }
 
+    /// The links that are charged to an account at an instant.
+    pub(crate) fn running_at(&self, id: AccountId, at: Time) -> impl Iterator<Item = &SignedLink> {
+        let near = self.accounts.get(&id).into_iter().flat_map(move |a| a.running.near(at));
+        let charged = near.filter_map(|hash| self.entries.get(&hash));
+        charged
+            .filter(move |entry| entry.charged.is_some_and(|charged| charged.contains(at)))
+            .map(|entry| &entry.link)
+    }
+
     /// Whether `child` can be entered under `parent`'s account; a link entered before always can.
     pub fn check(&self, parent: &SignedLink, child: &SignedLink) -> Result<(), Overdrawn> {
         if self.entries.contains_key(&child.hash()) {

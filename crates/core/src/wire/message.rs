@@ -4,6 +4,7 @@
 //! same bytes as the first: a message may be lost, doubled, late or out of order without harm.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
@@ -20,10 +21,11 @@ use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
 use crate::wire::batch::{self, Path};
 use crate::wire::credentials::Credentials;
+use crate::wire::offer::{MAX_HOLD, Offer, Reply, Waiting};
 use crate::wire::refusal::Refusal;
 
 /// The most items in one request.
-pub const MAX_ITEMS: usize = 16;
+pub const MAX_ITEMS: usize = 64;
 
 /// The most units in one item, and so in one lease: as many as one message can name.
 pub const MAX_UNITS: u32 = 1 << 14;
@@ -37,7 +39,7 @@ pub const MAX_CONFIGURATION: usize = 1 << 13;
 /// The most tickets that one lease has ahead of it, its own and its extensions.
 pub const MAX_TICKETS: usize = 64;
 
-/// Asks a broker for tickets: one item, or several that are given all together or not at all.
+/// Asks a broker for tickets: the items of one choice, all together or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// Names the request; asking twice under one id asks once.
@@ -51,6 +53,10 @@ pub struct Request {
     pub latest: Time,
     /// For how long.
     pub duration: Span,
+    /// How short a term would do; the same as `duration` unless a range is asked for.
+    pub min_duration: Span,
+    /// The answer that is asked for.
+    pub reply: Reply,
     /// When an answer is of no more use.
     pub answer_by: Time,
     /// For the broker's mapper alone.
@@ -66,7 +72,61 @@ impl Request {
     /// Until when both sides remember the request: as long again as the term. A slow answer is still
     /// received, and a repetition gets the same answer.
     pub fn last_word(&self) -> Time {
-        self.last_end().plus(self.duration)
+        let offsets = self.items.iter().map(|item| item.offset);
+        let last = offsets.max().unwrap_or(Span::ZERO);
+        self.last_end().plus(last).plus(self.duration)
+    }
+
+    /// The numbers of its choices, the one that is preferred first.
+    pub fn choices(&self) -> BTreeSet<u8> {
+        self.items.iter().map(|item| item.choice).collect()
+    }
+
+    /// The items of the choice that is preferred.
+    pub fn preferred(&self) -> impl Iterator<Item = &Item> {
+        let first = self.items.iter().map(|item| item.choice).min();
+        self.items.iter().filter(move |item| Some(item.choice) == first)
+    }
+
+    /// Whether the request is within its bounds and makes sense, as far as that can be seen without the
+    /// time and without its receiver; the reason if not.
+    pub fn check(&self) -> Result<(), String> {
+        if self.items.is_empty() || self.items.len() > MAX_ITEMS {
+            return Err(format!("a request has 1 to {MAX_ITEMS} items, not {}", self.items.len()));
+        }
+        if self.latest < self.earliest {
+            return Err("the latest start is before the earliest".to_owned());
+        }
+        if self.min_duration > self.duration {
+            return Err("the shortest term is longer than the longest".to_owned());
+        }
+        if let Reply::Hold(span) = self.reply
+            && (!span.is_positive() || span > MAX_HOLD)
+        {
+            return Err(format!("offers are held for more than no time and at most {MAX_HOLD}"));
+        }
+        self.items.iter().try_for_each(|item| item.check(self))?;
+        let needed =
+            |choice: &u8| self.items.iter().any(|item| item.choice == *choice && !item.optional);
+        if !self.choices().iter().all(needed) {
+            return Err("an alternative needs an item that is not optional".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether units for each item, by their places, are what was asked for: all items of one choice.
+    pub fn is_met_by(&self, units: &[u64]) -> bool {
+        let suits = |(item, &units): (&Item, &u64)| {
+            let enough = u64::from(item.min_units.get())..=u64::from(item.units.get());
+            enough.contains(&units) || (item.optional && units == 0)
+        };
+        self.choices().iter().any(|choice| {
+            let mut items = self.items.iter().zip(units);
+            items.len() == units.len()
+                && items.all(|(item, units)| {
+                    if item.choice == *choice { suits((item, units)) } else { *units == 0 }
+                })
+        })
     }
 }
 
@@ -83,6 +143,64 @@ pub struct Item {
     pub requirements: Constraints,
     /// The ticket whose lease is to continue, with the same units, from exactly its end.
     pub extends: Option<LinkHash>,
+    /// The alternative that it belongs to. The items of one alternative are met: of those that can be,
+    /// the one with the lowest number.
+    pub choice: u8,
+    /// Whether the request is met without it: it then gets no unit, or as many as it asks for.
+    pub optional: bool,
+    /// How long after the common start its term begins.
+    pub offset: Span,
+    /// Items of one number come from one site.
+    pub together: Option<u8>,
+}
+
+impl Item {
+    /// `units` units of a type: of the first choice, from the common start, without a condition.
+    pub fn new(resource: Name, units: NonZeroU32) -> Self {
+        Self {
+            resource,
+            units,
+            min_units: units,
+            requirements: Constraints::NONE,
+            extends: None,
+            choice: 0,
+            optional: false,
+            offset: Span::ZERO,
+            together: None,
+        }
+    }
+
+    /// Its term in a grant with this common term.
+    pub fn term(&self, common: Term) -> Option<Term> {
+        Term::lasting(common.start().plus(self.offset), common.duration()).ok()
+    }
+
+    fn check(&self, request: &Request) -> Result<(), String> {
+        if self.min_units > self.units {
+            return Err("an item would do with more units than it asks for".to_owned());
+        }
+        // No ticket is for more than its item, and of more its site would make no lease, nor take it back.
+        if self.units.get() > MAX_UNITS {
+            return Err(format!("{} units in one item are more than {MAX_UNITS}", self.units));
+        }
+        if self.offset < Span::ZERO {
+            return Err("an item would begin before the common start".to_owned());
+        }
+        let last = Term::lasting(request.latest, request.duration).map_err(|e| e.to_string())?;
+        if self.term(last).is_none_or(|term| term.duration() != request.duration) {
+            return Err("an item would begin after the end of time".to_owned());
+        }
+        let plain = request.choices().len() == 1
+            && !self.optional
+            && self.offset == Span::ZERO
+            && self.together.is_none()
+            && request.min_duration == request.duration
+            && request.reply == Reply::Grant;
+        if self.extends.is_some() && !plain {
+            return Err("an extension has no alternatives, ranges, offsets or offers".to_owned());
+        }
+        Ok(())
+    }
 }
 
 /// A unit as its guest sees it.
@@ -122,6 +240,34 @@ pub enum Message {
         /// One or several tickets an item.
         tickets: Vec<(u16, Ticket)>,
     },
+    /// Broker to service manager: a request is open still, and waits.
+    Waiting {
+        /// Which request.
+        request: RequestId,
+        /// Where it stands.
+        waiting: Waiting,
+    },
+    /// Broker to service manager: how a request can be met, of a plan or of what is held.
+    Offered {
+        /// Which request.
+        request: RequestId,
+        /// The offers, the best first.
+        offers: Vec<Offer>,
+        /// Until when they are held; nothing is held of a plan.
+        until: Option<Time>,
+        /// Why the request cannot be met as it is, if so.
+        refusal: Option<Refusal>,
+    },
+    /// Service manager to broker: the tickets of this offer.
+    Accept {
+        /// Which request.
+        request: RequestId,
+        /// Which offer, from 1.
+        offer: u8,
+    },
+    /// Service manager to broker: the request is off, and what is held for it is given up. The request is
+    /// whole, so that a broker that does not know it can refuse it should it come later.
+    Withdraw(Request),
     /// Service manager to site: turn this ticket into a lease, or extend one by it.
     Redeem {
         /// The ticket, whole.
@@ -175,6 +321,8 @@ pub enum Message {
         subject: Subject,
         /// Why.
         refusal: Refusal,
+        /// Of a request: what could be had instead, if it is asked for.
+        offers: Vec<Offer>,
     },
 }
 
@@ -191,11 +339,15 @@ pub enum Subject {
 
 impl Message {
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 11] = [
+    pub const KINDS: [&'static str; 15] = [
         "delegate",
         "delegated",
         "request",
         "granted",
+        "waiting",
+        "offered",
+        "accept",
+        "withdraw",
         "redeem",
         "leased",
         "close",
@@ -212,6 +364,10 @@ impl Message {
             Self::Delegated { .. } => "delegated",
             Self::Request(_) => "request",
             Self::Granted { .. } => "granted",
+            Self::Waiting { .. } => "waiting",
+            Self::Offered { .. } => "offered",
+            Self::Accept { .. } => "accept",
+            Self::Withdraw(_) => "withdraw",
             Self::Redeem { .. } => "redeem",
             Self::Leased { .. } => "leased",
             Self::Close { .. } => "close",

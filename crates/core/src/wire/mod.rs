@@ -3,4 +3,5 @@
 pub mod batch;
 pub mod credentials;
 pub mod message;
+pub mod offer;
 pub mod refusal;

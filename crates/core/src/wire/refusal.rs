@@ -9,6 +9,7 @@ use crate::model::resource::Unmet;
 use crate::model::time::{Span, Term, Time};
 use crate::ticket::TicketFault;
 use crate::ticket::evidence::Evidence;
+use crate::wire::offer::Booking;
 
 /// Why something asked for was not given. Travels to the asker.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
@@ -50,6 +51,8 @@ pub enum Refusal {
         free: u32,
         /// The earliest start at which the request could be met, as things stand.
         earliest: Option<Time>,
+        /// Bookings in the way, the biggest first.
+        in_the_way: Vec<Booking>,
     },
     /// The term is too short for the clocks of two actors to agree that it happened.
     #[error("a term of {term} is too short: it must be longer than {min}")]
@@ -120,6 +123,15 @@ pub enum Refusal {
         /// The end of that term as it was asked for.
         end: Time,
     },
+    /// The offers that were held have lapsed.
+    #[error("the offers were held until {0}")]
+    Lapsed(Time),
+    /// The asker withdrew its request.
+    #[error("the request was withdrawn")]
+    Withdrawn,
+    /// The broker's policy is against it.
+    #[error("against the policy of the broker: {0}")]
+    Policy(String),
     /// The holder has what it may have.
     #[error("{}", of.sentence(*.holder, *.most, *.would))]
     Quota {
@@ -145,6 +157,8 @@ pub enum Allowance {
     UnitHours,
     /// The requests that wait for a decision.
     OpenRequests,
+    /// The requests that offers are held for.
+    Holds,
 }
 
 impl Allowance {
@@ -162,6 +176,11 @@ impl Allowance {
             ),
             Self::OpenRequests => {
                 format!("a quota of {most} open requests: {holder} would have {would}")
+            }
+            Self::Holds => {
+                format!(
+                    "a quota of {most} requests that offers are held for: {holder} would have {would}"
+                )
             }
         }
     }
@@ -189,17 +208,20 @@ impl Refusal {
             | Self::TooLate(_)
             | Self::UnitsDiffer { .. }
             | Self::NotExtendable(_)
+            | Self::Withdrawn
             | Self::Malformed(_) => Outlook::Never,
             Self::Busy { .. }
             | Self::Beyond { .. }
             | Self::Undecided(_)
             | Self::SetupFailed { .. }
             | Self::Overloaded
+            | Self::Lapsed(_)
             | Self::Quota { .. } => Outlook::Later,
             Self::Ticket(_)
             | Self::Conflict(_)
             | Self::Oversold { .. }
             | Self::Constraint(_)
+            | Self::Policy(_)
             | Self::Forbidden => Outlook::Denied,
         }
     }
@@ -225,6 +247,9 @@ impl Refusal {
             Self::Overloaded => "overloaded",
             Self::Oversold { .. } => "oversold",
             Self::Beyond { .. } => "beyond",
+            Self::Lapsed(_) => "lapsed",
+            Self::Withdrawn => "withdrawn",
+            Self::Policy(_) => "policy",
             Self::Quota { .. } => "quota",
         }
     }

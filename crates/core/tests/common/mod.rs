@@ -23,6 +23,7 @@ use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::message::{
     Envelope, Header, Item, Message, Request, Sealed, Sequence, Subject,
 };
+use tenure_core::wire::offer::{Reply, Waiting};
 use tenure_core::wire::refusal::Refusal;
 
 /// People, each known by the byte that their secret is made of.
@@ -175,8 +176,7 @@ pub(crate) fn close(ticket: &Ticket) -> Message {
 }
 
 pub(crate) fn item(n: u32) -> Item {
-    let (resource, requirements) = (node(), Constraints::NONE);
-    Item { resource, units: units(n), min_units: units(n), requirements, extends: None }
+    Item::new(node(), units(n))
 }
 
 /// A request for `n` units from exactly `start` on.
@@ -188,6 +188,8 @@ pub(crate) fn ask_for(n: u32, start: i64, secs: i64) -> Ask {
         earliest: at(start),
         latest: at(start),
         duration: Span::from_secs(secs),
+        min_duration: Span::from_secs(secs),
+        reply: Reply::Grant,
         answer_by: at(start + secs / 2),
         properties: Properties::default(),
         configuration: Properties::default(),
@@ -198,10 +200,15 @@ pub(crate) fn ask_for(n: u32, start: i64, secs: i64) -> Ask {
 
 /// The same request as a broker reads it.
 pub(crate) fn request(from: u8, number: u64, n: u32, start: i64, secs: i64) -> Request {
-    let Ask { items, earliest, latest, duration, answer_by, properties, .. } =
-        ask_for(n, start, secs);
-    let id = RequestId { origin: id(from), number };
-    Request { id, items, earliest, latest, duration, answer_by, properties }
+    request_of(RequestId { origin: id(from), number }, ask_for(n, start, secs))
+}
+
+/// What is asked for as a broker reads it.
+pub(crate) fn request_of(id: RequestId, ask: Ask) -> Request {
+    let Ask {
+        items, earliest, latest, duration, min_duration, reply, answer_by, properties, ..
+    } = ask;
+    Request { id, items, earliest, latest, duration, min_duration, reply, answer_by, properties }
 }
 
 /// Bytes that their sender signed as a message, whatever they are.
@@ -220,13 +227,24 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
         Message::Delegated { delegation, generation: 0 },
         Message::Request(request(GUEST, 1, 1, 0, HOUR)),
         Message::Granted { request: id, tickets: vec![(0, ticket.clone())] },
+        Message::Waiting {
+            request: id,
+            waiting: Waiting { place: 1, expected: None, reason: "busy".to_owned() },
+        },
+        Message::Offered { request: id, offers: Vec::new(), until: None, refusal: None },
+        Message::Accept { request: id, offer: 1 },
+        Message::Withdraw(request(GUEST, 1, 1, 0, HOUR)),
         redeem(ticket),
         Message::Leased { ticket: ticket.hash(), term: link.term, units: Vec::new() },
         close(ticket),
         Message::Closed { ticket: ticket.hash(), refusal: None, receipts: receipts.clone() },
         Message::Credit { receipts },
         Message::Credited { tickets: vec![ticket.hash()] },
-        Message::Refused { subject: Subject::Request(id), refusal: Refusal::Forbidden },
+        Message::Refused {
+            subject: Subject::Request(id),
+            refusal: Refusal::Forbidden,
+            offers: Vec::new(),
+        },
     ];
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
     messages

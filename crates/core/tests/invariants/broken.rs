@@ -284,17 +284,18 @@ const BREACHES: &[Breach] = &[
         let position = tape.journal_length(SITE, place);
         let sequence = Sequence { position, index: Sequence::VOLATILE };
         let header = Header { from: id(SITE), to: id(GUEST), sequence, at: at(0) };
-        let envelope = Envelope { header, message: Message::Refused { subject, refusal } };
+        let envelope =
+            Envelope { header, message: Message::Refused { subject, refusal, offers: Vec::new() } };
         let sealed = envelope.seal(&mut credentials(SITE));
         tape.insert_after(place, What::Sent(Box::new(envelope), sealed));
     }),
-    breach("S17", "records 17 items of a request, more than 16", |tape| {
+    breach("S17", "records 65 items of a request, more than 64", |tape| {
         let service_manager::Fact::Asked(fact) = tape.guest(GUEST, "service-manager.asked", 0)
         else {
             panic!()
         };
         let item = fact.request.items[0].clone();
-        fact.request.items = vec![item; 17];
+        fact.request.items = vec![item; 65];
     }),
     breach("L1", "lease 1.0 of guest waits since 0s, was due by 31m, and is Asking", |tape| {
         let asked = tape.nth(GUEST, "service-manager.asked", 0);

@@ -34,7 +34,7 @@ fn a_broker_survives_a_mapper_that_says_at_length_why() {
     world.ask(GUEST, ask_for(2, 0, HOUR));
     let round = world.broker().view(world.now).unwrap().round();
     let request = RequestId { origin: id(GUEST), number: 1 };
-    let verdict = Verdict::Refuse(Refusal::Malformed(long()));
+    let verdict = Verdict::Refuse { refusal: Refusal::Malformed(long()), offers: Vec::new() };
     let choices = vec![Choice { request, verdict, reason: long() }];
     let decision = broker::Decision { round, choices, ..broker::Decision::default() };
     world.hand(BROKER, Input::Decision(Decision::Broker(decision)));
@@ -115,7 +115,8 @@ fn a_configuration_that_is_too_long_is_refused_by_the_guest_and_by_the_site() {
     let shown = Message::Redeem { ticket: ticket.clone(), lease, slice, min_units, configuration };
     let out = world.deliver(SITE, &letter(GUEST, SITE, shown));
     assert_eq!(out.facts, []);
-    let [Envelope { message: Message::Refused { subject, refusal }, .. }] = &out.replies[..] else {
+    let [Envelope { message: Message::Refused { subject, refusal, .. }, .. }] = &out.replies[..]
+    else {
         panic!("{:?}", out.replies)
     };
     assert_eq!(*subject, Subject::Ticket(ticket.hash()));

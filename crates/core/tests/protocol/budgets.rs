@@ -275,7 +275,7 @@ const ATTACKS: [Attack; 13] = [
         round: |attacker, _| {
             let subject = Subject::Ticket(attacker.ticket(GUEST, 1, LONG).hash());
             let refusal = Refusal::Malformed("x".repeat(100_000));
-            attacker.send(BROKER, GUEST, Message::Refused { subject, refusal });
+            attacker.send(BROKER, GUEST, Message::Refused { subject, refusal, offers: Vec::new() });
         },
     },
 ];

@@ -46,11 +46,12 @@ fn a_guest_gives_up_on_a_dead_broker_two_margins_before_the_end_and_later_forget
 
 #[test]
 fn a_guest_that_gave_up_still_gives_back_what_it_is_granted() {
-    let (mut world, lease) = asking_without(BROKER);
+    let mut world = Scene::default().open();
+    world.keep.insert("granted");
+    let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!(world.state(GUEST, lease), "GivenUp");
-    world.cut_off.clear();
-    world.repeat();
+    world.release();
     assert_eq!(world.count(GUEST, "service-manager.unwanted-granted"), 1);
     assert_eq!((world.state(GUEST, lease), world.free_at(0)), ("Closed", 4));
     nobody_unfinished(&world, GUEST);

@@ -178,7 +178,7 @@ fn a_delegation_that_is_not_renewed_ends_at_its_broker_and_leaves_nothing() {
     assert_eq!((broker.holdings().count(), broker.ledger().accounts().count()), (0, 0));
     assert_eq!(broker.next_timeout(), None);
     let none = ask(&mut broker, ended(2 * HOUR), &request(GUEST, 2, 1, 30 * HOUR, HOUR));
-    let State::Refused { refusal: Refusal::NoSuchType { known, .. } } = none else { panic!() };
+    let State::Refused { refusal: Refusal::NoSuchType { known, .. }, .. } = none else { panic!() };
     assert_eq!(known, []);
 }
 

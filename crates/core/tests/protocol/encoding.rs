@@ -99,8 +99,8 @@ fn redeem_of(links: usize) -> Sealed {
     let header = Header { from: id(GUEST), to: id(SITE), sequence, at: Time::ZERO };
     let chain = vec![ticket().bottom().clone(); links];
     let (lease, slice) = (LeaseId { number: 1, part: 0 }, Name::literal("main"));
-    // 4 is the place of `Redeem` in `Message`.
-    let content = (header, 4u32, chain, lease, slice, units(4), Properties::default());
+    // 8 is the place of `Redeem` in `Message`.
+    let content = (header, 8u32, chain, lease, slice, units(4), Properties::default());
     seal_bytes(GUEST, codec::encode(&content))
 }
 

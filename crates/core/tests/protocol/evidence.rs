@@ -25,7 +25,7 @@ fn show(world: &mut World, who: u8, ticket: &Ticket) -> Vec<Message> {
 
 fn evidence_in(said: &[Message], ticket: &Ticket) -> Evidence {
     match said {
-        [Message::Refused { subject, refusal: Refusal::Conflict(evidence) }] => {
+        [Message::Refused { subject, refusal: Refusal::Conflict(evidence), .. }] => {
             assert_eq!(*subject, Subject::Ticket(ticket.hash()));
             (**evidence).clone()
         }

@@ -11,7 +11,7 @@ use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
-use tenure_core::wire::message::{LeasedUnit, Message, Sealed, Subject};
+use tenure_core::wire::message::{LeasedUnit, MAX_ITEMS, Message, Sealed, Subject};
 use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Scene, World};
@@ -126,7 +126,7 @@ fn a_ticket_shown_twice_in_a_grant_counts_for_nothing() {
 fn a_refusal_by_somebody_who_was_not_asked_is_dropped() {
     let (mut world, lease) = waiting_for("granted");
     let subject = Subject::Request(RequestId { origin: id(GUEST), number: 1 });
-    let no = Message::Refused { subject, refusal: Refusal::Forbidden };
+    let no = Message::Refused { subject, refusal: Refusal::Forbidden, offers: Vec::new() };
     for nobody in [RIVAL, SITE, STRANGER] {
         without_effect(&mut world, &letter(nobody, GUEST, no.clone()));
     }
@@ -139,7 +139,7 @@ fn a_refusal_by_somebody_who_was_not_asked_is_dropped() {
 fn a_broker_that_is_overloaded_is_asked_again() {
     let (mut world, lease) = waiting_for("granted");
     let subject = Subject::Request(RequestId { origin: id(GUEST), number: 1 });
-    let busy = Message::Refused { subject, refusal: Refusal::Overloaded };
+    let busy = Message::Refused { subject, refusal: Refusal::Overloaded, offers: Vec::new() };
     without_effect(&mut world, &letter(BROKER, GUEST, busy));
     world.repeat();
     assert_eq!(world.sent("request").len(), 2);
@@ -182,7 +182,7 @@ fn a_refusal_or_an_end_by_somebody_else_than_the_site_leaves_the_lease_as_it_was
     let hash = world.ticket(GUEST, lease).hash();
     let subject = Subject::Ticket(hash);
     for nobody in [FAR_SITE, BROKER, RIVAL] {
-        let no = Message::Refused { subject, refusal: Refusal::Forbidden };
+        let no = Message::Refused { subject, refusal: Refusal::Forbidden, offers: Vec::new() };
         let end = Message::Closed { ticket: hash, refusal: None, receipts: vec![] };
         without_effect(&mut world, &letter(nobody, GUEST, no));
         without_effect(&mut world, &letter(nobody, GUEST, end));
@@ -269,7 +269,7 @@ fn what_is_said_about_unknown_tickets_is_ignored() {
         }
     }
     let subject = Subject::Ticket(theirs.hash());
-    let no = Message::Refused { subject, refusal: Refusal::Forbidden };
+    let no = Message::Refused { subject, refusal: Refusal::Forbidden, offers: Vec::new() };
     without_effect(&mut world, &letter(SITE, GUEST, no));
 }
 
@@ -279,10 +279,10 @@ fn a_service_manager_asks_for_nothing_that_a_broker_would_call_malformed() {
     let position = world.position(GUEST);
     let mut bad = vec![ask_for(2, 0, HOUR); 6];
     bad[0].items.clear();
-    bad[1].items = vec![item(1); 17];
+    bad[1].items = vec![item(1); MAX_ITEMS + 1];
     bad[2].items[0].min_units = units(3);
     bad[3].latest = bad[3].earliest.minus(micro());
-    bad[4].duration = MARGIN.times(2);
+    bad[4].min_duration = MARGIN.times(2);
     bad[5].broker = Some(id(SITE));
     for ask in bad {
         world.command(GUEST, GuestCommand::Ask(ask));

@@ -4,7 +4,7 @@ use tenure_core::actor::Actor as _;
 use tenure_core::actor::effect::Problem;
 use tenure_core::actor::fact::Memo;
 use tenure_core::broker::machine::State;
-use tenure_core::broker::mapper::{self as broker, Choice, Verdict};
+use tenure_core::broker::mapper::{self as broker, Allocation, Choice, Verdict};
 use tenure_core::driver::UnitId;
 use tenure_core::runtime::{Decision, Input, Output};
 
@@ -14,7 +14,7 @@ use tenure_core::service_manager::mapper as service_manager;
 use tenure_core::site_authority::mapper::{self as site_authority, Assignment};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{AccountId, DelegationId, LinkHash};
-use tenure_core::wire::message::Message;
+use tenure_core::wire::message::{MAX_ITEMS, Message};
 use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Scene, World};
@@ -50,7 +50,7 @@ fn good_term() -> Term {
 }
 
 fn grant(who: u8, term: Term, parts: Vec<Vec<(AccountId, u32)>>) -> Choice {
-    let verdict = Verdict::Grant { term, parts };
+    let verdict = Verdict::Grant(Allocation { term, parts });
     Choice { request: asked_by(who), verdict, reason: "a test".to_owned() }
 }
 
@@ -134,7 +134,7 @@ fn a_verdict_on_an_unknown_request_is_refused() {
     let stranger = RequestId { origin: id(SITE), number: 1 };
     let granted = grant(GUEST, good_term(), vec![vec![(account(), 2)]]);
     refused_choice(Choice { request: stranger, ..granted });
-    let no = Verdict::Refuse(Refusal::Forbidden);
+    let no = Verdict::Refuse { refusal: Refusal::Forbidden, offers: Vec::new() };
     refused_choice(Choice { request: stranger, verdict: no, reason: String::new() });
 }
 
@@ -297,7 +297,7 @@ fn a_guests_mapper_that_wants_what_cannot_be_had_gets_the_rest() {
     world.restart(GUEST);
     let unknown = LeaseId { number: 77, part: 0 };
     let mut huge = ask_for(1, 0, HOUR);
-    huge.items = vec![huge.items[0].clone(); 17];
+    huge.items = vec![huge.items[0].clone(); MAX_ITEMS + 1];
     let extend =
         service_manager::Extend { lease: unknown, duration: Span::HOUR, reason: String::new() };
     let decision = service_manager::Decision {

@@ -19,6 +19,7 @@ const NONE: Quota = Quota {
     unit_hours: None,
     period: None,
     open_requests: None,
+    holds: None,
     requests_per_second: None,
 };
 

@@ -2,12 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tenure_core::broker::Command as BrokerCommand;
-use tenure_core::broker::quota::Quota;
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::effect::{Effect, EffectId};
 use tenure_core::actor::fact::BadFact;
+use tenure_core::broker::Command as BrokerCommand;
+use tenure_core::broker::mapper::BrokerMapper;
+use tenure_core::broker::quota::Quota;
 use tenure_core::driver::{Call, Step, UnitId};
+use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
@@ -19,6 +21,7 @@ use tenure_core::service_manager::mapper::Ask;
 use tenure_core::service_manager::{Command as GuestCommand, Part};
 use tenure_core::site_authority::Command as SiteCommand;
 use tenure_core::wire::message::Sealed;
+use tenure_core::wire::offer::Reply;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
@@ -30,7 +33,9 @@ const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
 fn busy_scene(suspicious: bool) -> World {
     let delegation = (Span::HOUR.times(3), Span::HOUR.times(2));
     let leave_before = Span::MINUTE;
-    Scene { stock: 6, delegation, leave_before, suspicious, ..Scene::default() }.open()
+    let broker_mapper = || Box::new(Fcfs::default().with_queue()) as Box<dyn BrokerMapper>;
+    Scene { stock: 6, delegation, leave_before, suspicious, broker_mapper, ..Scene::default() }
+        .open()
 }
 
 /// Unit 5 can neither be set up nor cleaned.
@@ -46,7 +51,7 @@ type Act = fn(&mut World);
 
 /// A life with everything in it: leases early, elastic, refused, extended, closed, credited; messages
 /// lost, drivers slow, mappers slow, a unit quarantined and reset.
-const LIFE: [Act; 31] = [
+const LIFE: [Act; 35] = [
     |w| _ = w.ask(GUEST, ask_for(2, 0, HOUR)),
     |w| {
         w.driver = unit_5_burns;
@@ -116,9 +121,23 @@ const LIFE: [Act; 31] = [
         w.command(GUEST, GuestCommand::Extend { lease: lease(1), duration: Span::HOUR });
     },
     |w| {
-        w.cut_off.insert(BROKER);
+        w.keep.insert("granted");
         let asked = w.ask(GUEST, ask_for(1, 2 * HOUR, HOUR));
         w.command(GUEST, GuestCommand::Close { lease: asked });
+    },
+    |w| w.release(),
+    |w| {
+        let hold = Ask { reply: Reply::Hold(Span::MINUTE), ..ask_for(1, 3 * HOUR, HOUR) };
+        let held = w.ask(RIVAL, hold.clone());
+        w.command(RIVAL, GuestCommand::Accept { number: held.number, offer: 1 });
+        let held = w.ask(RIVAL, hold.clone());
+        w.command(RIVAL, GuestCommand::Withdraw { number: held.number });
+        w.ask(RIVAL, hold);
+    },
+    |w| _ = w.ask(RIVAL, Ask { reply: Reply::Plan, ..ask_for(1, 3 * HOUR, HOUR) }),
+    |w| {
+        let ask = ask_for(6, 3 * HOUR, HOUR);
+        w.ask(RIVAL, Ask { answer_by: ask.latest, ..ask });
     },
     |w| {
         w.cut_off.clear();

@@ -58,7 +58,7 @@ fn unopened(world: &mut World, sealed: &Sealed) -> OpenError {
 fn refused(world: &mut World, who: u8, message: Message) -> Refusal {
     let out = without_effect(world, &letter(who, SITE, message));
     match out.replies.iter().map(|reply| &reply.message).collect::<Vec<_>>()[..] {
-        [Message::Refused { subject: Subject::Ticket(_), refusal }] => refusal.clone(),
+        [Message::Refused { subject: Subject::Ticket(_), refusal, .. }] => refusal.clone(),
         ref other => panic!("{other:?}"),
     }
 }

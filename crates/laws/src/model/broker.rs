@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use tenure_core::broker::facts::Fact;
-use tenure_core::broker::machine::{Event, State};
+use tenure_core::broker::machine::{Event, State, Tickets};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::RequestId;
 use tenure_core::ticket::Ticket;
@@ -61,7 +61,8 @@ impl BrokerModel {
             }
             Fact::Requested(fact) => {
                 let request = fact.request.clone();
-                let state = State::Open { request: std::sync::Arc::new(request.clone()) };
+                let state =
+                    State::Open { request: std::sync::Arc::new(request.clone()), waiting: None };
                 let change = change(me, request.id, NOTHING, state.word());
                 self.open += 1;
                 let record = RequestRecord { request, state, forgotten: false };
@@ -75,7 +76,30 @@ impl BrokerModel {
                 self.answered(me, fact.request, Event::Granted(fact.tickets.clone()))
             }
             Fact::RequestRefused(fact) => {
-                self.answered(me, fact.request, Event::Refused(fact.refusal.clone()))
+                let refused = Event::Refused(fact.refusal.clone(), fact.offers.clone());
+                self.answered(me, fact.request, refused)
+            }
+            Fact::RequestQueued(fact) => {
+                Ok(vec![self.step(me, fact.request, Event::Waited(fact.waiting.clone()))?])
+            }
+            Fact::OffersHeld(fact) => {
+                let held = Event::Held(fact.offers.clone(), fact.until, fact.refusal.clone());
+                self.answered(me, fact.request, held)
+            }
+            Fact::OfferAccepted(fact) => {
+                let tickets = self.offer(fact.request, fact.offer)?;
+                for (_, ticket) in &tickets {
+                    self.cut.insert(ticket.hash(), Cut { request: fact.request, receipt: None });
+                }
+                Ok(vec![self.step(me, fact.request, Event::Accepted(tickets))?])
+            }
+            Fact::HoldEnded(fact) => {
+                let refused = Event::Refused(fact.refusal.clone(), Vec::new());
+                Ok(vec![self.step(me, fact.request, refused)?])
+            }
+            Fact::RequestPlanned(fact) => {
+                let planned = Event::Planned(fact.offers.clone(), fact.refusal.clone());
+                self.answered(me, fact.request, planned)
             }
             Fact::ReceiptTaken(fact) => {
                 let hash = fact.receipt.what.link;
@@ -99,6 +123,14 @@ impl BrokerModel {
     /// Whether it has forgotten a request, and its tickets with it.
     pub(crate) fn has_forgotten(&self, id: RequestId) -> bool {
         self.requests.get(&id).is_none_or(|record| record.forgotten)
+    }
+
+    /// The tickets of an offer that is held.
+    fn offer(&self, id: RequestId, number: u8) -> Result<Tickets, Unfounded> {
+        let record = self.requests.get(&id).ok_or_else(|| unfounded(id))?;
+        let State::Held { offers, .. } = &record.state else { return Err(unfounded(id)) };
+        let place = usize::from(number).checked_sub(1);
+        place.and_then(|place| offers.get(place)).cloned().ok_or_else(|| unfounded(id))
     }
 
     fn answered(&mut self, me: ActorId, id: RequestId, event: Event) -> Folded {

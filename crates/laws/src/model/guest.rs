@@ -7,12 +7,13 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
 use tenure_core::service_manager::Standing;
-use tenure_core::service_manager::facts::{Asked, Fact};
+use tenure_core::service_manager::facts::{Asked, Fact, Offered};
 use tenure_core::service_manager::machine::{Event, Extension, Held, Outcome, State};
 use tenure_core::service_manager::request;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::Request;
+use tenure_core::wire::offer::Offer;
 
 /// The model of one service manager.
 #[derive(Default)]
@@ -27,6 +28,8 @@ pub(crate) struct GuestModel {
     pub(crate) parts: BTreeMap<LinkHash, Part>,
     /// Every ticket it was ever granted, with the lease it is for.
     pub(crate) tickets: BTreeMap<LinkHash, LeaseId>,
+    /// Until when offers were held for it, by the number of the request.
+    pub(crate) held_until: BTreeMap<u64, Time>,
 }
 
 /// A part of a ticket that a guest handed on.
@@ -103,7 +106,13 @@ impl GuestModel {
                 part.credited = true;
             }
             Fact::AskRefused(fact) => {
-                let event = request::Event::Refused(fact.refusal.clone());
+                let event = request::Event::Refused(fact.refusal.clone(), fact.offers.clone());
+                self.step_request(fact.number, event, &mut changes)?;
+            }
+            Fact::Queued(_) => {}
+            Fact::Offered(fact) => self.offered(fact, &mut changes)?,
+            Fact::Accepted(fact) => {
+                let event = request::Event::Accepted(fact.offer);
                 self.step_request(fact.number, event, &mut changes)?;
             }
             Fact::GaveUp(fact) => {
@@ -177,6 +186,23 @@ impl GuestModel {
         self.requests.insert(number, (fact.broker, request, first(number)));
         let asked = Stage::Request(request::State::Asked);
         self.born(first(number), asked, (number, expires_at), None, changes);
+    }
+
+    fn offered(&mut self, fact: &Offered, changes: &mut GuestChanges) -> Result<(), Unfounded> {
+        let id = first(fact.number);
+        if let Some(lease) = self.leases.get_mut(&id) {
+            let last = fact.offers.iter().filter_map(Offer::end).max();
+            lease.expires_at = lease.expires_at.max(last.unwrap_or(lease.expires_at));
+        }
+        let (offers, refusal) = (fact.offers.clone(), fact.refusal.clone());
+        let event = match fact.until {
+            Some(until) => {
+                self.held_until.insert(fact.number, until);
+                request::Event::Offered(offers, until, refusal)
+            }
+            None => request::Event::Planned(offers, refusal),
+        };
+        self.step_request(fact.number, event, changes)
     }
 
     fn born(
@@ -292,6 +318,14 @@ impl GuestModel {
         self.parts.get(&part).is_none_or(|part| {
             part.credited || self.leases.get(&part.lease).is_none_or(|lease| lease.forgotten)
         })
+    }
+
+    /// Where a request without a lease is in its life.
+    pub(crate) fn request(&self, number: u64) -> Option<&request::State> {
+        match &self.leases.get(&first(number))?.stage {
+            Stage::Request(state) => Some(state),
+            Stage::Lease(_) => None,
+        }
     }
 
     /// What is held under a lease.

@@ -1,24 +1,29 @@
 //! Demands of users, as the protocol has them.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Constraints, Expr};
+use tenure_core::model::time::Span;
 use tenure_core::wire::message::{Item, MAX_ITEMS};
 use tenure_expr::{Demand, demand};
 
 /// The items of a request that asks for what `demand` says.
 ///
 /// # Errors
-/// If the demand says something that the protocol cannot say yet, with what that is.
+/// If the demand is beyond the bounds of the protocol, with how.
 pub fn items(demand: &Demand) -> Result<Vec<Item>, String> {
-    let [alternative] = demand.alternatives() else {
-        return Err(not_yet("alternatives (`|`)", "ask for one of them"));
-    };
-    if alternative.bundles.iter().any(|bundle| bundle.items.len() > 1) {
-        return Err(not_yet("items together from one stack (`( )`)", "leave the parentheses out"));
+    let mut items = Vec::new();
+    let mut together = 0..=u8::MAX;
+    for (choice, alternative) in (0u8..).zip(demand.alternatives()) {
+        for bundle in &alternative.bundles {
+            let together = (bundle.items.len() > 1).then(|| together.next()).flatten();
+            for wanted in &bundle.items {
+                items.push(Item { choice, together, ..item(wanted)? });
+            }
+        }
     }
-    let items: Vec<Item> = alternative.items().map(item).collect::<Result<_, _>>()?;
     if items.len() > MAX_ITEMS {
         return Err(format!("a request has at most {MAX_ITEMS} items, not {}", items.len()));
     }
@@ -26,39 +31,46 @@ pub fn items(demand: &Demand) -> Result<Vec<Item>, String> {
 }
 
 fn item(wanted: &demand::Item) -> Result<Item, String> {
-    if wanted.optional {
-        return Err(not_yet("items that may be left out (`optional`)", "leave them out"));
-    }
-    if !wanted.after.is_zero() {
-        let help = "make a request of its own for what is wanted later";
-        return Err(not_yet("items that begin later than others (`after`)", help));
-    }
     let units = |units| NonZeroU32::new(units).ok_or("an item has at least 1 unit");
+    let offset = i64::try_from(wanted.after.as_micros()).map_err(|error| error.to_string())?;
+    let resource = Name::new(&wanted.kind).map_err(|error| error.to_string())?;
     Ok(Item {
-        resource: Name::new(&wanted.kind).map_err(|error| error.to_string())?,
-        units: units(wanted.max_units)?,
         min_units: units(wanted.min_units)?,
         requirements: wanted.condition.iter().cloned().collect(),
-        extends: None,
+        optional: wanted.optional,
+        offset: Span::from_micros(offset),
+        ..Item::new(resource, units(wanted.max_units)?)
     })
-}
-
-fn not_yet(what: &str, help: &str) -> String {
-    format!("{what} are not supported yet; {help}")
 }
 
 /// What a request asks for, as a demand. No check is made that it can be read again: an item that a program
 /// made may have several requirements.
 pub(super) fn text(items: &[Item]) -> String {
-    items.iter().map(text_of).collect::<Vec<_>>().join(", ")
+    let mut choices: BTreeMap<u8, Vec<&Item>> = BTreeMap::new();
+    for item in items {
+        choices.entry(item.choice).or_default().push(item);
+    }
+    choices.values().map(|items| text_of_choice(items)).collect::<Vec<_>>().join(" | ")
+}
+
+/// The items of one alternative; neighbours that belong together in parentheses.
+fn text_of_choice(items: &[&Item]) -> String {
+    let same = |one: &&Item, next: &&Item| one.together.is_some() && one.together == next.together;
+    let bundles = items.chunk_by(same).map(|bundle| {
+        let items = bundle.iter().map(|item| text_of(item)).collect::<Vec<_>>().join(", ");
+        if bundle.len() > 1 { format!("({items})") } else { items }
+    });
+    bundles.collect::<Vec<_>>().join(", ")
 }
 
 fn text_of(item: &Item) -> String {
-    let Item { resource, units, min_units, requirements, .. } = item;
+    let Item { resource, units, min_units, requirements, optional, offset, .. } = item;
+    let optional = if *optional { "optional " } else { "" };
     let range = if min_units < units { format!("{min_units}..{units}") } else { units.to_string() };
+    let after = if *offset > Span::ZERO { format!(" after {offset}") } else { String::new() };
     match joined(requirements) {
-        requirements if requirements.is_empty() => format!("{range} {resource}"),
-        requirements => format!("{range} {resource} where '{requirements}'"),
+        requirements if requirements.is_empty() => format!("{optional}{range} {resource}{after}"),
+        requirements => format!("{optional}{range} {resource}{after} where '{requirements}'"),
     }
 }
 
@@ -89,17 +101,21 @@ mod tests {
     }
 
     #[test]
-    fn what_the_protocol_cannot_say_is_named() {
-        for (demand, what) in [
-            ("4 node | 8 small-node", "alternatives (`|`)"),
-            ("(4 node, 1 disk)", "`( )`"),
-            ("4 node, optional 1 gpu", "`optional`"),
-            ("4 node, 1 disk after 1h", "`after`"),
+    fn every_demand_is_said_in_items() {
+        for demand in [
+            "4 node | 8 small-node",
+            "(4 node, 1 disk), 2 gpu",
+            "4 node, optional 1 gpu",
+            "4 node, 1..2 disk after 1h where 'fast'",
+            "(1 a, 1 b), (1 a, 1 b) | (1 c, 1 d)",
         ] {
-            let error = read(demand).unwrap_err();
-            assert!(error.contains(what) && error.contains("not supported yet"), "{error}");
+            assert_eq!(text(&read(demand).unwrap()), demand);
         }
-        let many = vec!["1 node"; MAX_ITEMS + 1].join(", ");
-        assert!(read(&many).unwrap_err().contains("at most 16 items"));
+        let items = read("(1 a, 1 b), (1 c, 1 d) | 1 e, optional 2 f after 1h").unwrap();
+        let said = |item: &Item| (item.choice, item.together, item.optional, item.offset);
+        assert_eq!(said(&items[0]), (0, Some(0), false, Span::ZERO));
+        assert_eq!(said(&items[2]), (0, Some(1), false, Span::ZERO));
+        assert_eq!(said(&items[4]), (1, None, false, Span::ZERO));
+        assert_eq!(said(&items[5]), (1, None, true, Span::HOUR));
     }
 }

@@ -14,6 +14,7 @@ use tenure_core::service_manager::facts::{Asked, Fact as F};
 use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::{Item, MAX_CONFIGURATION, Request};
+use tenure_core::wire::offer::Reply;
 use tenure_core::wire::refusal::Outlook;
 use tenure_expr::Demand;
 
@@ -156,6 +157,8 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         earliest,
         latest,
         duration: request.duration,
+        min_duration: request.duration,
+        reply: Reply::Grant,
         answer_by: latest.plus(retry_policy),
         properties: Properties::try_from(properties).map_err(|error| bad(error.to_string()))?,
         configuration: request.configuration,
@@ -302,7 +305,6 @@ mod tests {
             ("4 node where 'speed = 3", "expected `'`"),
             ("4 Node", "`Node` is not a type"),
             ("4 node where '3'", "not a condition"),
-            ("4 node | 8 gpu", "not supported yet"),
         ] {
             let error = items(demand).unwrap_err();
             assert!(error.message.contains(why), "{demand}: {}", error.message);

@@ -564,8 +564,10 @@ fn request(request: &RequestSurvey<'_>, names: &Names) -> RequestView {
         state: plain(request.state.word()),
         answer_by: time(request.answer_by),
         refusal: match request.state {
-            broker::State::Refused { refusal } => Some(RefusalView::of(refusal)),
+            broker::State::Refused { refusal, .. } => Some(RefusalView::of(refusal)),
             broker::State::Open { .. }
+            | broker::State::Held { .. }
+            | broker::State::Planned { .. }
             | broker::State::Granted { .. }
             | broker::State::Returned { .. } => None,
         },

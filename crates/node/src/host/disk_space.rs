@@ -37,11 +37,12 @@ pub(super) fn input_begins(input: &Input) -> bool {
             Command::ServiceManager(command) => match command {
                 GuestCommand::Ask(_)
                 | GuestCommand::Extend { .. }
+                | GuestCommand::Accept { .. }
                 | GuestCommand::Grow { .. }
                 | GuestCommand::Redeem { .. }
                 | GuestCommand::Split { .. }
                 | GuestCommand::Take { .. } => true,
-                GuestCommand::Close { .. } => false,
+                GuestCommand::Withdraw { .. } | GuestCommand::Close { .. } => false,
             },
             Command::Broker(BrokerCommand::SetQuota { .. }) => false,
             Command::SiteAuthority(command) => match command {

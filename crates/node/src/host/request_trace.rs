@@ -95,6 +95,11 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         F::Requested(fact) => Some(fact.request.id),
         F::TicketsCut(fact) => Some(fact.request),
         F::RequestRefused(fact) => Some(fact.request),
+        F::RequestQueued(fact) => Some(fact.request),
+        F::OffersHeld(fact) => Some(fact.request),
+        F::OfferAccepted(fact) => Some(fact.request),
+        F::HoldEnded(fact) => Some(fact.request),
+        F::RequestPlanned(fact) => Some(fact.request),
         F::RequestForgotten(fact) => Some(fact.request),
         F::DelegationTaken(_)
         | F::DelegationEnded(_)
@@ -113,6 +118,9 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::Granted(fact) => fact.number,
         F::UnwantedGranted(fact) => fact.number,
         F::AskRefused(fact) => fact.number,
+        F::Queued(fact) => fact.number,
+        F::Offered(fact) => fact.number,
+        F::Accepted(fact) => fact.number,
         F::GaveUp(fact) => fact.number,
         F::TicketTaken(fact) => fact.lease.number,
         F::RedeemBegun(fact) => fact.lease.number,

@@ -14,7 +14,7 @@ use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::{Attributes, Constraints};
+use tenure_core::model::resource::Attributes;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::AnyActor;
@@ -25,6 +25,7 @@ use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::wire::message::Item;
+use tenure_core::wire::offer::Reply;
 use tenure_node::clock::{Clock, WallClock};
 use tenure_node::deployment::{Deployment, Down, Running};
 use tenure_node::host::{ActorBuilder, ActorInfo, Driver, Handle, HostError, Limits, Part};
@@ -232,16 +233,12 @@ pub(crate) fn ask(units: u32, now: Time, duration: Span) -> Ask {
     Ask {
         broker: None,
         slice: Name::literal("default"),
-        items: vec![Item {
-            resource: node(),
-            units,
-            min_units: units,
-            requirements: Constraints::NONE,
-            extends: None,
-        }],
+        items: vec![Item::new(node(), units)],
         earliest: now,
         latest: now.plus(Span::HOUR),
         duration,
+        min_duration: duration,
+        reply: Reply::Grant,
         answer_by: now.plus(Span::HOUR),
         properties: Properties::default(),
         configuration: Properties::default(),

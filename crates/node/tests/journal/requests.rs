@@ -6,13 +6,13 @@ use std::num::NonZeroU32;
 use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Entry;
 use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::group::Handling;
 use tenure_core::wire::message::{Item, Request};
+use tenure_core::wire::offer::Reply;
 use tenure_core::wire::refusal::Refusal;
 use tenure_node::journal::{JournalError, Reader};
 
@@ -21,19 +21,15 @@ use crate::parts::{Place, fact, guest, owner};
 /// That a guest has asked, under a key.
 fn asked(number: u64, key: &str) -> Entry {
     let properties = BTreeMap::from([(Name::literal("request.id"), key.to_owned())]);
-    let item = Item {
-        resource: Name::literal("node"),
-        units: NonZeroU32::MIN,
-        min_units: NonZeroU32::MIN,
-        requirements: Constraints::NONE,
-        extends: None,
-    };
+    let item = Item::new(Name::literal("node"), NonZeroU32::MIN);
     let request = Request {
         id: RequestId { origin: guest().id, number },
         items: vec![item],
         earliest: Time::ZERO,
         latest: Time::ZERO,
         duration: Span::HOUR,
+        min_duration: Span::HOUR,
+        reply: Reply::Grant,
         answer_by: Time::ZERO,
         properties: Properties::try_from(properties).unwrap(),
     };
@@ -50,7 +46,7 @@ fn asked(number: u64, key: &str) -> Entry {
 }
 
 fn refused(number: u64) -> Entry {
-    let refused = sm::AskRefused { number, refusal: Refusal::Overloaded };
+    let refused = sm::AskRefused { number, refusal: Refusal::Overloaded, offers: Vec::new() };
     Entry { at: Time::ZERO, fact: sm::Fact::from(refused).into() }
 }
 

@@ -227,6 +227,7 @@ pub(crate) fn may_be_a_request(fact: &Fact) -> bool {
     match fact {
         sm::Fact::Asked(_)
         | sm::Fact::ExtensionAsked(_)
+        | sm::Fact::Accepted(_)
         | sm::Fact::GaveUp(_)
         | sm::Fact::CloseBegun(_) => true,
         sm::Fact::LeaveBegun(fact) => fact.then == AfterLeave::Close,
@@ -290,6 +291,8 @@ fn user_command(entry: &Entry, known: &Known) -> Option<RecordedInput> {
                 earliest: request.earliest,
                 latest: request.latest,
                 duration: request.duration,
+                min_duration: request.min_duration,
+                reply: request.reply,
                 answer_by: request.answer_by,
                 properties: request.properties,
                 configuration: fact.configuration,

@@ -47,6 +47,10 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::Delegate { .. }
             | Message::Delegated { .. }
             | Message::Credited { .. }
+            | Message::Waiting { .. }
+            | Message::Offered { .. }
+            | Message::Accept { .. }
+            | Message::Withdraw(_)
             | Message::Refused { .. },
             _,
         ) => return None,

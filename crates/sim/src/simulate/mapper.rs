@@ -4,14 +4,13 @@ use std::num::NonZeroU32;
 
 use tenure_core::actor::fact::Memo;
 use tenure_core::broker::mapper as broker;
-use tenure_core::broker::mapper::{Choice, Verdict};
+use tenure_core::broker::mapper::{Allocation, Choice, Verdict};
 use tenure_core::driver::UnitId;
 use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::{Decision, Input};
 
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::group::Handling;
@@ -20,6 +19,7 @@ use tenure_core::service_manager::mapper::{Ask, Extend};
 use tenure_core::site_authority::mapper as site_authority;
 use tenure_core::site_authority::mapper::Assignment;
 use tenure_core::wire::message::{Item, Request};
+use tenure_core::wire::offer::Reply;
 
 use super::fault::{Family, Fault};
 use super::sampler::Sampler;
@@ -86,7 +86,7 @@ impl World {
                 Some(vec![(sources.iter().find(enough)?.account, units)])
             };
             let parts = request.items.iter().map(part).collect::<Option<_>>()?;
-            let verdict = Verdict::Grant { term, parts };
+            let verdict = Verdict::Grant(Allocation { term, parts });
             Some(Choice { request: request.id, verdict, reason: "everybody".to_owned() })
         };
         let choices = view.open_requests().filter_map(grant).collect();
@@ -173,12 +173,10 @@ fn odd_extension(sampler: &mut Sampler, term: Span) -> Extend {
 
 /// A request that no service manager may send: too many items, too short, or the wrong way round.
 pub(super) fn odd_ask(sampler: &mut Sampler, now: Time, term: Span) -> Ask {
+    let units = NonZeroU32::new(sampler.count(1, 3)).unwrap_or(NonZeroU32::MIN);
     let item = Item {
-        resource: Name::literal("node"),
-        units: NonZeroU32::new(sampler.count(1, 3)).unwrap_or(NonZeroU32::MIN),
         min_units: NonZeroU32::new(sampler.count(2, 9)).unwrap_or(NonZeroU32::MIN),
-        requirements: Constraints::NONE,
-        extends: None,
+        ..Item::new(Name::literal("node"), units)
     };
     let earliest = now.plus(sampler.span(term.times(-1), term));
     Ask {
@@ -188,6 +186,8 @@ pub(super) fn odd_ask(sampler: &mut Sampler, now: Time, term: Span) -> Ask {
         earliest,
         latest: earliest.plus(sampler.span(term.times(-1), term)),
         duration: sampler.span(term.times(-1), term),
+        min_duration: sampler.span(term.times(-1), term),
+        reply: Reply::Grant,
         answer_by: now,
         properties: Properties::default(),
         configuration: Properties::default(),
@@ -200,7 +200,7 @@ fn odd_choice(sampler: &mut Sampler, mut choice: Choice) -> Choice {
     if sampler.percent(15) {
         choice.request.number += 1000;
     }
-    if let Verdict::Grant { term, parts } = &mut choice.verdict {
+    if let Verdict::Grant(Allocation { term, parts }) = &mut choice.verdict {
         match sampler.below(7) {
             0 => *term = Term::new(term.start(), term.end().plus(Span::SECOND)).unwrap_or(*term),
             1 => {

@@ -87,6 +87,11 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
             return parts.map(|part| (lease(part), "Granted")).collect();
         }
         F::AskRefused(fact) => (LeaseId { number: fact.number, part: 0 }, "Refused"),
+        F::Offered(fact) if fact.until.is_none() => {
+            (LeaseId { number: fact.number, part: 0 }, "Planned")
+        }
+        F::Offered(fact) => (LeaseId { number: fact.number, part: 0 }, "Offered"),
+        F::Accepted(fact) => (LeaseId { number: fact.number, part: 0 }, "Accepted"),
         F::GaveUp(fact) => (LeaseId { number: fact.number, part: 0 }, "GaveUp"),
         F::TicketTaken(fact) => (fact.lease, "Taken"),
         F::RedeemBegun(fact) => (fact.lease, "RedeemBegun"),
@@ -105,6 +110,7 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::Credited(fact) => (fact.lease, "Credited"),
         F::TermOver(fact) => (fact.lease, "TermOver"),
         F::ReceiptTaken(_)
+        | F::Queued(_)
         | F::GroupWhole(_)
         | F::GroupBroken(_)
         | F::SignalObserved(_)
@@ -121,6 +127,11 @@ fn broker(fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'static str)>
         F::Requested(fact) => (fact.request.id, "Requested"),
         F::TicketsCut(fact) => (fact.request, "Granted"),
         F::RequestRefused(fact) => (fact.request, "Refused"),
+        F::RequestQueued(fact) => (fact.request, "Waited"),
+        F::OffersHeld(fact) => (fact.request, "Held"),
+        F::OfferAccepted(fact) => (fact.request, "Accepted"),
+        F::HoldEnded(fact) => (fact.request, "Refused"),
+        F::RequestPlanned(fact) => (fact.request, "Planned"),
         F::ReceiptTaken(fact) => {
             let AnyActor::Broker(actor) = actor else { return Vec::new() };
             let Some(request) = actor.request_of(fact.receipt.what.link) else { return Vec::new() };

@@ -20,6 +20,7 @@ use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::wire::message::Item;
+use tenure_core::wire::offer::Reply;
 
 use super::violation::Violation;
 use super::world::World;
@@ -85,6 +86,8 @@ impl World {
             earliest,
             latest,
             duration,
+            min_duration: duration,
+            reply: Reply::Grant,
             answer_by: latest.plus(answer_within),
             properties: Properties::default(),
             configuration: Properties::default(),
@@ -116,13 +119,7 @@ impl World {
             requirements.extend(Expr::parse(&format!("speed = {speed}")).ok());
         }
         let number = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
-        Item {
-            resource,
-            units: number(units),
-            min_units: number(min_units),
-            requirements,
-            extends: None,
-        }
+        Item { min_units: number(min_units), requirements, ..Item::new(resource, number(units)) }
     }
 
     /// An operator limits what one guest, or each, may have of a broker; or takes that back.
@@ -139,6 +136,7 @@ impl World {
             unit_hours: sampler.percent(30).then(|| sampler.count(1, 20)),
             period: sampler.percent(50).then(|| self.setting.term.times(4)),
             open_requests: sampler.percent(30).then(|| sampler.count(1, 3)),
+            holds: sampler.percent(20).then(|| sampler.count(0, 2)),
             requests_per_second: sampler.percent(30).then(|| sampler.count(1, 3)),
         });
         let whose = guest.map(|guest| self.participants[guest].id);

@@ -167,6 +167,10 @@ impl Watch {
             | Message::Delegated { .. }
             | Message::Request(_)
             | Message::Granted { .. }
+            | Message::Waiting { .. }
+            | Message::Offered { .. }
+            | Message::Accept { .. }
+            | Message::Withdraw(_)
             | Message::Redeem { .. }
             | Message::Leased { .. }
             | Message::Close { .. }
@@ -353,7 +357,18 @@ fn say(message: &Message) -> String {
             let tickets: Vec<String> = tickets.iter().map(ToString::to_string).collect();
             format!("{kind} {}", tickets.join(" "))
         }
-        Message::Refused { subject, refusal } => format!("{kind} {subject:?}: {refusal}"),
+        Message::Waiting { request, waiting } => {
+            format!("{kind} {request}: place {}", waiting.place)
+        }
+        Message::Offered { request, offers, until, .. } => {
+            let until = until.map_or_else(|| "a plan".to_owned(), |until| format!("until {until}"));
+            format!("{kind} {request}: {} offers, {until}", offers.len())
+        }
+        Message::Accept { request, offer } => format!("{kind} {request}: offer {offer}"),
+        Message::Withdraw(request) => format!("{kind} {}", request.id),
+        Message::Refused { subject, refusal, offers } => {
+            format!("{kind} {subject:?}: {refusal}, {} offers", offers.len())
+        }
     }
 }
 

@@ -151,7 +151,11 @@ pub(super) fn about(message: &Message) -> Option<Term> {
             let until = request.answer_by.min(request.last_end());
             Term::new(request.earliest, until).ok()
         }
-        Message::Delegate { .. }
+        Message::Waiting { .. }
+        | Message::Offered { .. }
+        | Message::Accept { .. }
+        | Message::Withdraw(_)
+        | Message::Delegate { .. }
         | Message::Delegated { .. }
         | Message::Credited { .. }
         | Message::Refused { .. } => None,

@@ -203,6 +203,9 @@ fn lease_of(fact: &Fact) -> Option<LeaseId> {
         | G::AskRefused(_)
         | G::Granted(_)
         | G::UnwantedGranted(_)
+        | G::Queued(_)
+        | G::Offered(_)
+        | G::Accepted(_)
         | G::GaveUp(_)
         | G::ReceiptTaken(_)
         | G::GroupWhole(_)
@@ -230,6 +233,12 @@ fn says(fact: &Fact) -> Option<String> {
             }
         });
     }
+    if let Fact::ServiceManager(G::Queued(fact)) = fact {
+        return Some(format!("place {}: {}", fact.waiting.place, fact.waiting.reason));
+    }
+    if let Fact::ServiceManager(G::Accepted(fact)) = fact {
+        return Some(format!("offer {}", fact.offer));
+    }
     if let Fact::ServiceManager(G::RedeemRefused(fact)) = fact {
         return Some(fact.refusal.to_string());
     }
@@ -244,6 +253,12 @@ fn says(fact: &Fact) -> Option<String> {
         return Some(format!("{}{}", fact.unit, failed.unwrap_or_default()));
     }
     if let Fact::Broker(broker::Fact::RequestRefused(fact)) = fact {
+        return Some(fact.refusal.to_string());
+    }
+    if let Fact::Broker(broker::Fact::RequestQueued(fact)) = fact {
+        return Some(format!("place {}: {}", fact.waiting.place, fact.waiting.reason));
+    }
+    if let Fact::Broker(broker::Fact::HoldEnded(fact)) = fact {
         return Some(fact.refusal.to_string());
     }
     if let Fact::SiteAuthority(S::UnitsAssigned(fact)) = fact {

@@ -278,11 +278,13 @@ impl Inquiry<'_> {
         let (names, now) = (self.app.names().clone(), self.app.now());
         let state = self.app.look(handle, move |actor| match actor {
             AnyActor::Broker(broker) => broker.request(id).map(|state| match state {
-                RequestState::Open { request } => {
+                RequestState::Open { request, .. } => {
                     let market = Market::of(broker, request, now, &names);
                     Err((view::time(request.latest), market))
                 }
-                RequestState::Granted { .. }
+                RequestState::Held { .. }
+                | RequestState::Planned { .. }
+                | RequestState::Granted { .. }
                 | RequestState::Returned { .. }
                 | RequestState::Refused { .. } => Ok(view::plain(state.word())),
             }),

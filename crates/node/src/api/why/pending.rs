@@ -70,17 +70,20 @@ impl LeaseRefs {
     fn is_in(&self, envelope: &Envelope) -> bool {
         let ours = |ticket: LinkHash| self.tickets.contains(&ticket);
         match &envelope.message {
-            Message::Request(request) => {
+            Message::Request(request) | Message::Withdraw(request) => {
                 let extends =
                     |item: &tenure_core::wire::message::Item| item.extends.is_some_and(ours);
                 request.id.number == self.id.number || request.items.iter().any(extends)
             }
+            Message::Accept { request, .. } => request.number == self.id.number,
             Message::Redeem { lease, .. } => *lease == self.id,
             Message::Close { tickets } => tickets.iter().any(|ticket| ours(ticket.hash())),
             Message::Credit { receipts } => receipts.iter().any(|receipt| ours(receipt.what.link)),
             Message::Delegate { .. }
             | Message::Delegated { .. }
             | Message::Granted { .. }
+            | Message::Waiting { .. }
+            | Message::Offered { .. }
             | Message::Leased { .. }
             | Message::Closed { .. }
             | Message::Credited { .. }

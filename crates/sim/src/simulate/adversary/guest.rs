@@ -10,7 +10,6 @@ use tenure_core::model::codec;
 use tenure_core::model::identity::{ActorId, Scheme};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term};
 use tenure_core::service_manager::facts as service_manager;
@@ -19,6 +18,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{Envelope, Item, Message, Request};
+use tenure_core::wire::offer::Reply;
 
 use super::reworded;
 use crate::simulate::act::Act;
@@ -354,14 +354,15 @@ impl World {
         let earliest = self.now.plus(self.setting.term);
         let units = NonZeroU32::new(self.sampler(Family::DishonestGuest).count(1, 3));
         let units = units.unwrap_or(NonZeroU32::MIN);
-        let (resource, requirements) = (Name::literal("node"), Constraints::NONE);
-        let item = Item { resource, units, min_units: units, requirements, extends: None };
+        let item = Item::new(Name::literal("node"), units);
         Request {
             id,
             items: vec![item],
             earliest,
             latest: earliest,
             duration,
+            min_duration: duration,
+            reply: Reply::Grant,
             answer_by: earliest.plus(duration),
             properties: Properties::default(),
         }

@@ -1,0 +1,142 @@
+//! Offers that a broker holds: cut, kept back, and free again unless one is accepted.
+
+use super::{Broker, IssuedTicket, Output, Timer};
+use crate::actor::Emit as _;
+use crate::actor::fact::BadFact;
+use crate::broker::facts::{HoldEnded, OfferAccepted, OffersHeld};
+use crate::broker::machine::{Event, State, Tickets};
+use crate::model::identity::ActorId;
+use crate::model::slice::RequestId;
+use crate::model::time::Time;
+use crate::mutants::mutant;
+use crate::ticket::link::LinkHash;
+use crate::wire::offer::{Offer, OfferPart};
+use crate::wire::refusal::Refusal;
+
+/// Tickets in plain values, as their asker is offered them.
+pub(super) fn offer_of(tickets: &Tickets) -> Offer {
+    let part = |(item, ticket): &(u16, crate::ticket::Ticket)| {
+        let (link, site) = (ticket.bottom(), ticket.site());
+        OfferPart { item: *item, site, units: link.units, term: link.term }
+    };
+    Offer { parts: tickets.iter().map(part).collect() }
+}
+
+impl Broker {
+    /// The asker takes an offer, or takes it once more.
+    pub(super) fn accept(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        id: RequestId,
+        offer: u8,
+        out: &mut Output,
+    ) {
+        if id.origin != from {
+            return self.refuse_volatile(now, from, id, Refusal::Forbidden, out);
+        }
+        let Some(record) = self.state.requests.get(&id) else {
+            return self.refuse_volatile(now, from, id, Refusal::Lapsed(now), out);
+        };
+        if let State::Held { until, offers, .. } = &record.state {
+            let (until, known) = (*until, (1..=offers.len()).contains(&usize::from(offer)));
+            if until <= now && !mutant!(TakesLapsedOffers) {
+                self.end_hold(now, id, Refusal::Lapsed(until), out);
+            } else if known {
+                self.emit(now, OfferAccepted { request: id, offer }, out);
+            } else {
+                let refusal = Refusal::Malformed(format!("there is no offer {offer}"));
+                return self.refuse_volatile(now, from, id, refusal, out);
+            }
+        }
+        self.repeat_answer(id, out);
+    }
+
+    /// Nothing is held for a request any more.
+    pub(super) fn end_hold(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        refusal: Refusal,
+        out: &mut Output,
+    ) {
+        self.emit(now, HoldEnded { request: id, refusal }, out);
+    }
+
+    pub(super) fn offers_held(&mut self, at: Time, fact: &OffersHeld) -> Result<(), BadFact> {
+        for (place, (_, ticket)) in fact.offers.iter().flatten().enumerate() {
+            self.enter(ticket, (fact.request, place), at);
+        }
+        let ends = fact.offers.iter().flatten().map(|(_, ticket)| ticket.bottom().term);
+        let last = ends.map(|term| term.end().plus(term.duration())).max();
+        if let Some(record) = self.state.requests.get_mut(&fact.request) {
+            let last = last.map(|end| end.plus(self.base.margin()));
+            record.expires_at = record.expires_at.max(last.unwrap_or(record.expires_at));
+        }
+        let held = Event::Held(fact.offers.clone(), fact.until, fact.refusal.clone());
+        self.moved(fact.request, at, held)
+    }
+
+    pub(super) fn offer_accepted(&mut self, at: Time, fact: &OfferAccepted) -> Result<(), BadFact> {
+        let taken = usize::from(fact.offer).checked_sub(1);
+        let mut tickets = Tickets::new();
+        for (place, offer) in self.held_offers(fact.request)?.into_iter().enumerate() {
+            if Some(place) == taken {
+                tickets = offer;
+            } else if !mutant!(OtherOffersKept) {
+                self.uncut(&offer, at);
+            }
+        }
+        if tickets.is_empty() {
+            let what = format!("offer {} of {}", fact.offer, fact.request);
+            return Err(BadFact::Missing { kind: "acceptance", what });
+        }
+        for (place, (_, ticket)) in tickets.iter().enumerate() {
+            let issued = IssuedTicket { request: fact.request, place, credited: None };
+            self.state.issued.insert(ticket.hash(), issued);
+        }
+        self.moved(fact.request, at, Event::Accepted(tickets))
+    }
+
+    pub(super) fn hold_ended(&mut self, at: Time, fact: &HoldEnded) -> Result<(), BadFact> {
+        for offer in self.held_offers(fact.request)? {
+            if !mutant!(LapsedStaysBooked) {
+                self.uncut(&offer, at);
+            }
+        }
+        self.moved(fact.request, at, Event::Refused(fact.refusal.clone(), Vec::new()))
+    }
+
+    fn held_offers(&self, id: RequestId) -> Result<Vec<Tickets>, BadFact> {
+        match self.request(id) {
+            Some(State::Held { offers, .. }) => Ok(offers.clone()),
+            Some(
+                State::Open { .. }
+                | State::Planned { .. }
+                | State::Granted { .. }
+                | State::Returned { .. }
+                | State::Refused { .. },
+            )
+            | None => Err(BadFact::Missing { kind: "hold", what: id.to_string() }),
+        }
+    }
+
+    /// What was cut and kept back is free again: nobody has seen it.
+    fn uncut(&mut self, offer: &Tickets, at: Time) {
+        for (_, ticket) in offer {
+            let hash: LinkHash = ticket.hash();
+            self.credit_back(hash, Time::MIN, at);
+            self.state.issued.remove(&hash);
+            self.index.forgotten(hash);
+        }
+        self.call_for_open();
+    }
+
+    /// A hold is due: what nobody accepted is free again.
+    pub(super) fn hold_due(&mut self, now: Time, id: RequestId, until: Time, out: &mut Output) {
+        if mutant!(HoldsForever) {
+            return self.state.timers.set(Timer::Request(id), None);
+        }
+        self.end_hold(now, id, Refusal::Lapsed(until), out);
+    }
+}

@@ -1,0 +1,91 @@
+//! Answers between yes and no: offers, plans, bookings in the way and places in a queue, in plain values.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::time::{Span, Term, Time};
+
+/// The most offers in one answer.
+pub const MAX_OFFERS: usize = 3;
+
+/// The most bookings that one answer names.
+pub const MAX_BOOKINGS: usize = 8;
+
+/// The longest that offers are held.
+pub const MAX_HOLD: Span = Span::DAY;
+
+/// The answer that a request asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Tickets.
+    #[default]
+    Grant,
+    /// How it could be met now. Nothing is booked.
+    Plan,
+    /// Offers that are booked for so long, or until one is accepted.
+    Hold(Span),
+}
+
+/// One way to meet a request, or to come near it. Offers are numbered from 1, in their order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// What it is made of: one or several parts for each item that it has units for.
+    pub parts: Vec<OfferPart>,
+}
+
+/// Units of one site for one item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct OfferPart {
+    /// The place of the item in the request.
+    pub item: u16,
+    /// The site.
+    pub site: ActorId,
+    /// How many units.
+    pub units: NonZeroU32,
+    /// From when to when.
+    pub term: Term,
+}
+
+/// Units that are sold, or held, to somebody.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Booking {
+    /// Who has them.
+    pub holder: ActorId,
+    /// The type.
+    pub resource: Name,
+    /// How many units.
+    pub units: u32,
+    /// From when to when.
+    pub term: Term,
+}
+
+/// Where a request stands that waits at a broker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Its place in the queue; the first is 1.
+    pub place: u32,
+    /// The start that it can expect, as things stand.
+    pub expected: Option<Time>,
+    /// What it waits for, in words.
+    pub reason: String,
+}
+
+impl Offer {
+    /// The units of all of its parts.
+    pub fn units(&self) -> u32 {
+        self.parts.iter().fold(0, |sum: u32, part| sum.saturating_add(part.units.get()))
+    }
+
+    /// The first start of its parts.
+    pub fn start(&self) -> Option<Time> {
+        self.parts.iter().map(|part| part.term.start()).min()
+    }
+
+    /// The last end of its parts.
+    pub fn end(&self) -> Option<Time> {
+        self.parts.iter().map(|part| part.term.end()).max()
+    }
+}
