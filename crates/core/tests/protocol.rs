@@ -50,5 +50,7 @@ mod delegations;
 mod asking;
 #[path = "protocol/quotas.rs"]
 mod quotas;
+#[path = "protocol/reference.rs"]
+mod reference;
 #[path = "protocol/grants.rs"]
 mod grants;

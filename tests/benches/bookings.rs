@@ -1,0 +1,202 @@
+//! How long a broker with many future bookings takes to answer a request.
+//!
+//! Each request is elastic, for units of two types over several sites at a common start, anywhere in a window
+//! of a week. What is timed is all that the broker and its mapper `fcfs` do from the message to the
+//! answer. One line of JSON for each number of bookings: the cost should hardly grow with it.
+
+#![allow(clippy::print_stdout, reason = "it prints what it has measured")]
+#![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
+
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use tenure_core::actor::effect::{Input, Output};
+use tenure_core::actor::{Actor as _, Peer, Peers, Role, Setup};
+use tenure_core::broker::Broker;
+use tenure_core::broker::machine::State;
+use tenure_core::broker::mapper::BrokerMapper as _;
+use tenure_core::mapper::fcfs::Fcfs;
+use tenure_core::model::identity::{ActorId, Scheme, Signer};
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::{Attributes, Constraints};
+use tenure_core::model::slice::RequestId;
+use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::{Generation, Link, SignedLink};
+use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::message::{Envelope, Header, Item, Message, Request, Sequence};
+use tenure_core::wire::offer::Reply;
+
+/// How many tickets are out when requests are timed.
+const BOOKINGS: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
+/// How many requests are timed.
+const TIMED: u64 = 2_000;
+const SITES: u8 = 4;
+/// A broker takes so many requests of one guest that several are needed.
+const GUESTS: u8 = 40;
+const YEAR: Span = Span::DAY.times(365);
+
+/// The numbers of a linear congruential generator (Knuth's MMIX), so that each run is the same.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) % most
+    }
+}
+
+struct Bench {
+    broker: Broker,
+    guests: Vec<(ActorId, Credentials)>,
+    random: Random,
+    requests: u64,
+}
+
+fn signer(who: u8) -> Signer {
+    Signer::from_seed(Scheme::None, [who; 32])
+}
+
+fn main() {
+    for bookings in BOOKINGS {
+        let mut bench = Bench::new(bookings);
+        for _ in 0..bookings {
+            let request = bench.booking();
+            bench.ask(request);
+        }
+        let granted = bench.granted();
+        let mut times: Vec<Duration> = (0..TIMED)
+            .map(|_| {
+                let request = bench.question();
+                bench.ask(request)
+            })
+            .collect();
+        let answered = bench.granted() - granted;
+        times.sort_unstable();
+        let micros = |share: usize| times[times.len() * share / 100 - 1].as_micros();
+        println!(
+            "{{\"bookings\":{granted},\"granted\":{answered},\"of\":{TIMED},\"p50_us\":{},\"p99_us\":{}}}",
+            micros(50),
+            micros(99),
+        );
+    }
+}
+
+impl Bench {
+    /// A broker whose sites have so much that about two thirds of a year are booked.
+    fn new(bookings: u64) -> Self {
+        let id = |who: u8| signer(who).id();
+        let sites = (0..SITES).map(|n| (id(200 + n), Role::SiteAuthority, format!("site-{n}")));
+        let guests = (0..GUESTS).map(|n| (id(100 + n), Role::ServiceManager, format!("guest-{n}")));
+        let peer = |(id, role, name): (ActorId, Role, String)| {
+            (id, Peer { name: Name::new(&name).unwrap(), role })
+        };
+        let peers: Peers = sites.chain(guests).map(peer).collect();
+        let signed = signer(1);
+        let name = Name::literal("exchange");
+        let setup = Setup { name, signer: signed, margin: Span::SECOND, peers };
+        let mut bench = Self {
+            broker: Broker::new(setup),
+            guests: (0..GUESTS).map(|n| (id(100 + n), Credentials::new(signer(100 + n)))).collect(),
+            random: Random(7),
+            requests: 0,
+        };
+        // A booking takes 4.5 units for 150 minutes on average, of one of two types.
+        let unit_hours = bookings as f64 * 4.5 * 2.5;
+        let units = unit_hours / 2.0 / (365.0 * 24.0) * 1.5 / f64::from(SITES);
+        let units = NonZeroU32::new((units.ceil() as u32).max(8)).unwrap();
+        for site in 0..SITES {
+            for (number, resource) in [(1, "node"), (2, "gpu")] {
+                bench.delegate(200 + site, number, resource, units);
+            }
+        }
+        bench
+    }
+
+    fn delegate(&mut self, site: u8, delegation: u64, resource: &'static str, units: NonZeroU32) {
+        let site = signer(site);
+        let link = Link {
+            parent: None,
+            issuer: site.id(),
+            holder: self.broker.base().id(),
+            resource: Name::literal(resource),
+            units,
+            term: Term::lasting(Time::ZERO, YEAR.times(2)).unwrap(),
+            constraints: Constraints::NONE,
+            delegation: Some(Generation { delegation, generation: 0 }),
+            extends: None,
+            serial: delegation,
+        };
+        let ticket = Ticket::root_of(SignedLink::sign(link, &site));
+        let message = Message::Delegate { ticket, attributes: Attributes::new() };
+        self.hand(site.id(), &mut Credentials::new(site.clone()), message);
+    }
+
+    fn hand(&mut self, from: ActorId, credentials: &mut Credentials, message: Message) {
+        let sequence = Sequence { position: 0, index: 0 };
+        let header = Header { from, to: self.broker.base().id(), sequence, at: Time::ZERO };
+        let sealed = Envelope { header, message }.seal(credentials);
+        self.broker.handle(Time::ZERO, Input::Message(sealed), &mut Output::default());
+    }
+
+    /// Puts a request to the broker and has it decided; answers how long that took.
+    fn ask(&mut self, mut request: Request) -> Duration {
+        let guest = usize::try_from(self.requests % u64::from(GUESTS)).unwrap();
+        self.requests += 1;
+        let (origin, mut credentials) = (self.guests[guest].0, self.guests[guest].1.clone());
+        request.id = RequestId { origin, number: self.requests };
+        let begun = Instant::now();
+        self.hand(origin, &mut credentials, Message::Request(request));
+        let decision = Fcfs::default().decide(&self.broker.view(Time::ZERO).unwrap());
+        self.broker.handle(Time::ZERO, Input::Decision(decision), &mut Output::default());
+        begun.elapsed()
+    }
+
+    fn granted(&self) -> u64 {
+        let granted =
+            self.broker.requests().filter(|(_, state)| matches!(state, State::Granted { .. }));
+        granted.count() as u64
+    }
+
+    fn request(&self, items: Vec<Item>, earliest: Time, window: Span, duration: Span) -> Request {
+        let latest = earliest.plus(window);
+        Request {
+            id: RequestId { origin: self.guests[0].0, number: 0 },
+            items,
+            earliest,
+            latest,
+            duration,
+            min_duration: duration,
+            reply: Reply::Grant,
+            answer_by: latest,
+            properties: Properties::default(),
+        }
+    }
+
+    fn units(&mut self, resource: &'static str, most: u32) -> Item {
+        let units = u32::try_from(self.random.below(u64::from(most))).unwrap() + 1;
+        Item::new(Name::literal(resource), NonZeroU32::new(units).unwrap())
+    }
+
+    fn start(&mut self) -> Time {
+        let seconds = YEAR.as_micros().unsigned_abs() / 1_000_000;
+        Time::from_secs(3_600 + i64::try_from(self.random.below(seconds)).unwrap())
+    }
+
+    /// One to eight units for one to four hours, at some time of the year.
+    fn booking(&mut self) -> Request {
+        let resource = if self.random.below(2) == 0 { "node" } else { "gpu" };
+        let (item, start) = (self.units(resource, 8), self.start());
+        let minutes = 60 + i64::try_from(self.random.below(180)).unwrap();
+        self.request(vec![item], start, Span::HOUR.times(12), Span::MINUTE.times(minutes))
+    }
+
+    /// Elastic, of two types, within a week.
+    fn question(&mut self) -> Request {
+        let (mut nodes, gpus) = (self.units("node", 8), self.units("gpu", 4));
+        nodes.min_units = NonZeroU32::new(nodes.units.get().div_ceil(2)).unwrap();
+        let start = self.start();
+        self.request(vec![nodes, gpus], start, Span::DAY.times(7), Span::HOUR.times(2))
+    }
+}
