@@ -119,7 +119,7 @@ impl Bench {
         let link = Link {
             parent: None,
             issuer: site.id(),
-            holder: self.broker.base().id(),
+            holder: signer(1).id(),
             resource: Name::literal(resource),
             units,
             term: Term::lasting(Time::ZERO, YEAR.times(2)).unwrap(),
@@ -135,7 +135,7 @@ impl Bench {
 
     fn hand(&mut self, from: ActorId, credentials: &mut Credentials, message: Message) {
         let sequence = Sequence { position: 0, index: 0 };
-        let header = Header { from, to: self.broker.base().id(), sequence, at: Time::ZERO };
+        let header = Header { from, to: signer(1).id(), sequence, at: Time::ZERO };
         let sealed = Envelope { header, message }.seal(credentials);
         self.broker.handle(Time::ZERO, Input::Message(sealed), &mut Output::default());
     }

@@ -117,6 +117,10 @@ mutants! {
     NoUnitQuota,
     /// What comes back still counts towards the quota of who had it.
     ReturnsStillCount,
+    /// An offer can be accepted after it has lapsed.
+    TakesLapsedOffers,
+    /// What is held stays held until it is accepted.
+    HoldsForever,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

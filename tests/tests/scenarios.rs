@@ -58,6 +58,7 @@ macro_rules! scripts {
 scripts! {
     all_or_nothing
     altered_ticket
+    alternatives
     asking_answered_late
     asking_never_answered
     back_from_an_old_term
@@ -78,6 +79,7 @@ scripts! {
     close_while_priming
     close_with_leave_unanswered
     contiguous_leases
+    counter_offer_taken
     crash_before_it_is_written
     crash_of_the_broker
     crash_of_the_guest
@@ -105,6 +107,10 @@ scripts! {
     group_survives_crashes
     guest_cannot_join
     happy_life
+    hold_accepted
+    hold_broker_crashes
+    hold_lapses
+    hold_two_holders
     join_never_answered
     kept_ticket
     late_mapper
@@ -118,15 +124,19 @@ scripts! {
     over_issue_excused
     part_split_too_far
     pause_longer_than_a_term
+    plan
+    queue_served
     quota_of_a_guest
     redeeming_never_answered
     refusals
+    second_stage
     setup_outlasts_the_term
     stock_added
     stock_withdrawn
     stolen_ticket
     successor_waits_for_setup
     the_same_answer_again
+    together
     too_few_units
     too_short_a_term
     two_sites

@@ -149,6 +149,14 @@ pub(crate) enum Error {
         /// How long it was waited for.
         after: Span,
     },
+    /// A request was waited for in vain and withdrawn.
+    #[error("{lease} was not settled within {after} and is withdrawn")]
+    WithdrawnInTime {
+        /// The request.
+        lease: LeaseName,
+        /// How long it was waited for.
+        after: Span,
+    },
     /// The user waits no longer; what was started continues.
     #[error("interrupted; {}", .0.as_ref().map_or_else(
         || "the operation may continue".to_owned(),
@@ -192,7 +200,9 @@ impl Error {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Wrong(_) | Self::Demand(_) => USAGE,
-            Self::TimedOut { .. } | Self::Client(ClientError::TimedOut(_)) => TIMED_OUT,
+            Self::TimedOut { .. }
+            | Self::WithdrawnInTime { .. }
+            | Self::Client(ClientError::TimedOut(_)) => TIMED_OUT,
             Self::Interrupted(_) => INTERRUPTED,
             Self::NotGranted(lease) => match lease.refusal.as_ref().map(|r| r.outlook.as_str()) {
                 Some("never") => NO_SUCH,
@@ -285,6 +295,11 @@ impl Error {
                 Some("run the command as the user who runs the deployment, or as root".to_owned())
             }
             Self::Client(ClientError::Refused(no)) => no.help.clone(),
+            Self::NotGranted(lease) if !lease.offers.is_empty() => Some(format!(
+                "take one of the offers with `tenure lease accept {0} --offer N`; `tenure lease show {0}` \
+                 lists them",
+                lease.lease
+            )),
             Self::NotGranted(lease) => {
                 Some(format!("`tenure lease why {}` says more", lease.lease))
             }
@@ -303,6 +318,7 @@ impl Error {
             Self::Void { help, .. } => Some(help.clone()),
             Self::Run(error) => error.help(),
             Self::Client(_)
+            | Self::WithdrawnInTime { .. }
             | Self::Wrong(_)
             | Self::Ill(_)
             | Self::Workload(_)

@@ -53,6 +53,7 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::Demand(_)
         | Error::NotGranted(_)
         | Error::TimedOut { .. }
+        | Error::WithdrawnInTime { .. }
         | Error::Interrupted(_)
         | Error::Void { .. }
         | Error::Ill(_)
@@ -187,6 +188,7 @@ impl Facts {
             | Error::Demand(_)
             | Error::NotGranted(_)
             | Error::TimedOut { .. }
+            | Error::WithdrawnInTime { .. }
             | Error::Interrupted(_)
             | Error::Void { .. }
             | Error::Ill(_)

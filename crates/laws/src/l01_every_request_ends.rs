@@ -143,6 +143,13 @@ impl Checker {
         clock: Time,
         tally: &mut Tally,
     ) -> LawVerdict {
+        if let Some(broker) = scene.model.brokers.get(&guest) {
+            let first = broker.held.first();
+            return tally.check(first.is_none_or(|(until, _)| clock < *until), || {
+                let name = scene.name();
+                format!("{name} rests at {clock} with a hold that has lapsed: {first:?}")
+            });
+        }
         let unasked = self.unasked.get(&guest).and_then(BTreeMap::first_key_value);
         tally.check(unasked.is_none(), || {
             let (name, (lease, question)) = (scene.name(), unasked.unwrap_or((&FIRST, &"question")));

@@ -16,7 +16,7 @@ use tenure_core::model::time::Time;
 pub(super) const LAW: Law = Law {
     id: "S8",
     name: "no resurrection",
-    statement: "A lease, ticket or request that has ended changes no more, except that it is \
+    statement: "A lease, ticket, offer or request that has ended changes no more, except that it is \
                 forgotten, at the earliest one margin after its end. A guest's numbers, a \
                 broker's serial numbers and the generations of a delegation only grow.",
     source: "monotonic state, tombstones; Shirako S51",
@@ -102,7 +102,13 @@ impl Check for Checker {
                 let mut serials = tickets.map(|(_, ticket)| ticket.bottom().serial);
                 serials.try_for_each(|serial| self.number_grows(scene, serial, tally))
             }
-            Fact::OfferAccepted(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::OfferAccepted(fact) => {
+                self.lives(scene, subject(fact.request), tally)?;
+                let until = record(&fact.request).and_then(|record| record.held_until());
+                tally.check(until.is_some_and(|until| scene.at < until), || {
+                    format!("{} grants an offer to {} that has lapsed", scene.name(), fact.request)
+                })
+            }
             Fact::HoldEnded(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::RequestQueued(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::RequestPlanned(fact) => self.lives(scene, subject(fact.request), tally),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::actor::Role;
+use tenure_core::service_manager::request::State;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::model::identity::Verifier;
@@ -11,6 +12,8 @@ use tenure_core::service_manager::machine::Extension;
 use tenure_core::wire::message::Message;
 use tenure_core::ticket::link::{LinkHash, SignedLink};
 use tenure_core::ticket::Ticket;
+use tenure_core::wire::message::Request;
+use tenure_core::wire::offer::{OfferPart, Reply};
 
 pub(super) const LAW: Law = Law {
     id: "S13",
@@ -146,20 +149,61 @@ fn fits(
     let Some((_, request, _)) = guest.and_then(|guest| guest.requests.get(&number)) else {
         return Ok(());
     };
-    let fit = (0u16..).zip(&request.items).all(|(index, item)| {
-        let of_item = tickets.iter().filter(|(of, _)| *of == index).map(|(_, t)| t.bottom());
-        let units: u64 = of_item.clone().map(|link| u64::from(link.units.get())).sum();
-        (u64::from(item.min_units.get())..=u64::from(item.units.get())).contains(&units)
-            && of_item.clone().all(|link| {
-                link.resource == item.resource
-                    && link.extends == item.extends
-                    && link.term.duration() == request.duration
-                    && (request.earliest..=request.latest).contains(&link.term.start())
-            })
+    let asked = guest.and_then(|guest| guest.request(number));
+    let accepted = match asked {
+        Some(State::Accepting { offer, .. }) => Some(offer),
+        // Of what was given up, whatever was offered may come.
+        Some(State::GivenUp) if matches!(request.reply, Reply::Hold(_)) => return Ok(()),
+        _ => None,
+    };
+    let of_item = |index: u16| tickets.iter().filter(move |(of, _)| *of == index);
+    let kind = (0u16..).zip(&request.items).all(|(index, item)| {
+        of_item(index).map(|(_, ticket)| ticket.bottom()).all(|link| {
+            link.resource == item.resource && link.extends == item.extends
+        })
     });
+    let fit = kind
+        && match accepted {
+            Some(offer) => {
+                let mut parts = offer.parts.clone();
+                let got = tickets.iter().map(|(item, ticket)| {
+                    let (link, site) = (ticket.bottom(), ticket.site());
+                    OfferPart { item: *item, site, units: link.units, term: link.term }
+                });
+                let mut got: Vec<_> = got.collect();
+                parts.sort();
+                got.sort();
+                parts == got
+            }
+            None => {
+                let units = |index| {
+                    of_item(index).map(|(_, t)| u64::from(t.bottom().units.get())).sum()
+                };
+                let sums: Vec<u64> = (0u16..).zip(&request.items).map(|(i, _)| units(i)).collect();
+                let in_time = (0u16..).zip(&request.items).all(|(index, item)| {
+                    of_item(index).map(|(_, ticket)| ticket.bottom().term).all(|term| {
+                        let start = term.start().minus(item.offset);
+                        let lasts = request.min_duration..=request.duration;
+                        (request.earliest..=request.latest).contains(&start)
+                            && lasts.contains(&term.duration())
+                    })
+                });
+                in_time && request.is_met_by(&sums) && from_one_site(request, tickets)
+            }
+        };
     let known = tickets.iter().all(|(of, _)| usize::from(*of) < request.items.len());
     tally.check(fit && known, || {
         let name = scene.name();
         format!("{name} takes tickets for request {number} that are not what it asked for")
+    })
+}
+
+/// Whether items that belong together come from one site.
+fn from_one_site(request: &Request, tickets: &[(u16, Ticket)]) -> bool {
+    let mut sites = BTreeMap::new();
+    tickets.iter().all(|(item, ticket)| {
+        let item = request.items.get(usize::from(*item));
+        let Some(together) = item.and_then(|item| item.together) else { return true };
+        *sites.entry(together).or_insert(ticket.site()) == ticket.site()
     })
 }

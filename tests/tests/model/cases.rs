@@ -61,6 +61,8 @@ pub(crate) struct PlannedRequest {
     pub(crate) answer_by: i64,
     /// Whether the ticket is kept.
     pub(crate) keep: bool,
+    /// The answer that is asked for.
+    pub(crate) reply: Reply,
 }
 
 /// How often the rare things happen in one run.
@@ -68,6 +70,8 @@ pub(crate) struct PlannedRequest {
 pub(crate) struct Budget {
     pub(crate) extends: u8,
     pub(crate) closes: u8,
+    /// Offers that are accepted.
+    pub(crate) accepts: u8,
     /// Tickets that were kept and are redeemed.
     pub(crate) redeems: u8,
     pub(crate) crashes: u8,
@@ -79,7 +83,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) const NONE: Self =
-        Self { extends: 0, closes: 0, redeems: 0, crashes: 0, failures: 0, resets: 0 };
+        Self { extends: 0, closes: 0, accepts: 0, redeems: 0, crashes: 0, failures: 0, resets: 0 };
 }
 
 /// The broker's mapper.
@@ -129,7 +133,7 @@ impl PlannedRequest {
             latest: Time::from_secs(self.window.1),
             duration: Span::from_secs(self.length),
             min_duration: Span::from_secs(self.length),
-            reply: Reply::Grant,
+            reply: self.reply,
             answer_by: Time::from_secs(self.answer_by),
             properties: Properties::default(),
             configuration: Properties::default(),
@@ -175,7 +179,13 @@ pub(crate) fn planned(who: usize, start: i64) -> PlannedRequest {
         length: 3,
         answer_by: start + 1,
         keep: false,
+        reply: Reply::Grant,
     }
+}
+
+/// The same request, for offers that are held for two steps.
+fn held(request: PlannedRequest) -> PlannedRequest {
+    PlannedRequest { reply: Reply::Hold(Span::from_secs(2)), ..request }
 }
 
 /// One guest alone.
@@ -229,6 +239,32 @@ fn lives() -> Vec<Case> {
             trouble_until: 12,
             ends: vec![End::SoldAgain],
             ..Case::default()
+        },
+        Case {
+            name: "hold",
+            text: "offers held for two guests, accepted, withdrawn or left to lapse at any moment",
+            requests: [GUEST, RIVAL].map(|who| held(planned(who, 14))).to_vec(),
+            budget: Budget { accepts: 1, closes: 1, ..Budget::NONE },
+            from: 10,
+            until: 18,
+            trouble_until: 13,
+            ..Case::default()
+        },
+        Case {
+            name: "hold and crashes",
+            text: "an offer held for one guest, accepted at any moment, and a crash of any actor",
+            requests: vec![held(planned(GUEST, 14))],
+            budget: Budget { accepts: 1, closes: 1, crashes: 1, ..Budget::NONE },
+            from: 10,
+            ..alone()
+        },
+        Case {
+            name: "plan",
+            text: "a plan, withdrawn at any moment",
+            requests: vec![PlannedRequest { reply: Reply::Plan, ..planned(GUEST, 11) }],
+            budget: Budget { closes: 1, ..Budget::NONE },
+            from: 10,
+            ..alone()
         },
         Case {
             name: "kept ticket",

@@ -34,6 +34,8 @@ pub(crate) struct FactIndex {
     remembered: BTreeMap<RequestId, Vec<LinkHash>>,
     /// The tickets of each offer that a broker holds, by request.
     held: BTreeMap<RequestId, Vec<Vec<LinkHash>>>,
+    /// The requests that it ever held offers for.
+    offered: BTreeSet<RequestId>,
     /// The leases that went active at a site.
     activated: BTreeSet<LinkHash>,
     /// The tickets that were taken back: at the site, by its receipts, in the credit of their broker.
@@ -81,7 +83,7 @@ impl FactIndex {
             Message::Withdraw(request) => self.asked.contains(&request.id.number),
             Message::Waiting { .. } => true,
             Message::Offered { request, until, .. } => {
-                until.is_none() || self.held.contains_key(request)
+                until.is_none() || self.offered.contains(request)
             }
             Message::Granted { tickets, .. } => {
                 tickets.iter().all(|(_, ticket)| self.links.contains_key(&ticket.hash()))
@@ -157,6 +159,7 @@ impl FactIndex {
             broker::Fact::OffersHeld(fact) => {
                 fact.offers.iter().flatten().for_each(|(_, ticket)| self.enter(ticket));
                 let hashes = |offer: &Tickets| offer.iter().map(|(_, t)| t.hash()).collect();
+                self.offered.insert(fact.request);
                 self.held.insert(fact.request, fact.offers.iter().map(hashes).collect());
             }
             broker::Fact::OfferAccepted(fact) => self.end_hold(fact.request, Some(fact.offer)),

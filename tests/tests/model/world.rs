@@ -61,6 +61,7 @@ pub(crate) enum Step {
     Decide,
     Extend(LeaseId),
     Close(LeaseId),
+    Accept(LeaseId),
     Redeem(LeaseId),
     Reset,
     Crash,
@@ -231,6 +232,9 @@ impl World {
         if who < BROKER && left.closes > 0 {
             inputs.extend(leases.clone().map(Step::Close));
         }
+        if who < BROKER && left.accepts > 0 {
+            inputs.extend(leases.clone().map(Step::Accept));
+        }
         if who < BROKER && left.redeems > 0 {
             inputs.extend(leases.map(Step::Redeem));
         }
@@ -282,6 +286,10 @@ impl World {
             }
             Step::Close(lease) => {
                 node.step(clock, Input::Command(GuestCommand::Close { lease }.into()), case, sent)
+            }
+            Step::Accept(LeaseId { number, .. }) => {
+                let command = GuestCommand::Accept { number, offer: 1 };
+                node.step(clock, Input::Command(command.into()), case, sent)
             }
             Step::Redeem(lease) => {
                 node.step(clock, Input::Command(GuestCommand::Redeem { lease }.into()), case, sent)
@@ -494,6 +502,7 @@ impl Model for World {
             Step::Done(_, false) => left.failures -= 1,
             Step::Extend(_) => left.extends -= 1,
             Step::Close(_) => left.closes -= 1,
+            Step::Accept(_) => left.accepts -= 1,
             Step::Redeem(_) => left.redeems -= 1,
             Step::Reset => left.resets -= 1,
             Step::Crash | Step::ReceiveAndCrash(_) | Step::DecideAndCrash => left.crashes -= 1,

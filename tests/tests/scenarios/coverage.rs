@@ -77,6 +77,23 @@ const POINTS: &[&str] = &[
     "a part is handed on again",
     "a part of a part",
     "a holder that hands on too much",
+    "alternatives",
+    "an optional item",
+    "a counter-offer is taken",
+    "a hold is accepted",
+    "an acceptance is repeated",
+    "a broker crashes with a hold",
+    "a hold lapses",
+    "an acceptance comes too late",
+    "two holds beside each other",
+    "a hold is released",
+    "a plan",
+    "a queue that a return serves",
+    "waited in vain",
+    "a request withdrawn",
+    "a second stage",
+    "a range of durations",
+    "items together",
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or

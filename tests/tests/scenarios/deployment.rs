@@ -103,9 +103,13 @@ fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
                 HostedActor::site_authority(actor, Box::new(FirstFit {}))
             })
         }
-        Role::Broker => Box::new(move || {
-            HostedActor::broker(Broker::new(setup.clone()), Box::new(Fcfs::default()))
-        }),
+        Role::Broker => {
+            let queue = args.option("queue").is_some();
+            Box::new(move || {
+                let mapper = if queue { Fcfs::default().with_queue() } else { Fcfs::default() };
+                HostedActor::broker(Broker::new(setup.clone()), Box::new(mapper))
+            })
+        }
         Role::ServiceManager => {
             let leave_before = args.span_option("leave-before")?.unwrap_or(Span::ZERO);
             Box::new(move || {

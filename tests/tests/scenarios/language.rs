@@ -42,10 +42,12 @@ pub struct Known {
 /// Every command but `deployment` and `quietly`.
 pub const COMMANDS: &[Known] = &[
     Known {
-        usage: "ask GUEST UNITS TYPE [where 'EXPR'].. from=TIME for=SPAN [latest=TIME] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes]",
+        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes]",
         act: ask,
     },
     Known { usage: "extend GUEST/LEASE for=SPAN", act: extend },
+    Known { usage: "accept GUEST/REQUEST OFFER", act: accept },
+    Known { usage: "withdraw request GUEST/REQUEST", act: withdraw_request },
     Known { usage: "close GUEST/LEASE", act: close },
     Known { usage: "grow GUEST/LEASE UNITS", act: grow },
     Known { usage: "redeem GUEST/LEASE", act: redeem },
@@ -58,7 +60,7 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "withdraw SITE UNITS TYPE", act: withdraw },
     Known { usage: "reset SITE UNIT", act: reset },
     Known {
-        usage: "quota BROKER GUEST|each [units=N] [unit-hours=N] [period=SPAN] [open=N] [rate=N]",
+        usage: "quota BROKER GUEST|each [units=N] [unit-hours=N] [period=SPAN] [open=N] [holds=N] [rate=N]",
         act: quota,
     },
     Known { usage: "advance SPAN | to TIME", act: advance },
@@ -165,16 +167,16 @@ fn act(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 
 fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let who = guest(world, args)?;
-    let mut items = Vec::new();
-    while let Some(units) = args.maybe() {
-        let (min_units, units) = range(&units)?;
-        let resource = name(&args.next("the type of the units")?)?;
-        let condition = if args.has("where") { Some(args.condition()?) } else { None };
-        let requirements = condition.into_iter().collect();
-        items.push(Item { min_units, requirements, ..Item::new(resource, units) });
-    }
+    let items = items(args)?;
     let earliest = args.time_option("from")?.unwrap_or(world.now);
-    let duration = args.span_option("for")?.ok_or("for= is missing")?;
+    let lasts = args.option("for").ok_or("for= is missing")?;
+    let (shortest, longest) = lasts.split_once("..").unwrap_or((&lasts, &lasts));
+    let (min_duration, duration) = (script::span(shortest)?, script::span(longest)?);
+    let reply = match (args.option("plan"), args.span_option("hold")?) {
+        (Some(_), _) => Reply::Plan,
+        (None, Some(span)) => Reply::Hold(span),
+        (None, None) => Reply::Grant,
+    };
     let latest = args.time_option("latest")?.unwrap_or(earliest);
     let answer_by = args.time_option("answer-by")?.unwrap_or(latest.plus(duration));
     let broker = args.option("broker").map(|broker| world.index(&broker)).transpose()?;
@@ -196,8 +198,8 @@ fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         earliest,
         latest,
         duration,
-        min_duration: duration,
-        reply: Reply::Grant,
+        min_duration,
+        reply,
         answer_by,
         properties: Properties::default(),
         configuration,
@@ -205,6 +207,53 @@ fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         handling,
     };
     world.hand(who, Input::Command(GuestCommand::Ask(ask).into()));
+    Ok(())
+}
+
+/// The items of a request: `2 node ( 1 gpu 1 disk ) | 4 node optional 1 gpu after 1h`.
+fn items(args: &mut Args) -> Result<Vec<Item>, Bad> {
+    let (mut items, mut choice, mut bundles, mut together) = (Vec::new(), 0, 0, None);
+    while let Some(word) = args.maybe() {
+        match word.as_str() {
+            "|" => choice += 1,
+            "(" => {
+                together = Some(bundles);
+                bundles += 1;
+            }
+            ")" => together = None,
+            _ => {
+                let optional = word == "optional";
+                let units = if optional { args.next("the number of units")? } else { word };
+                let (min_units, units) = range(&units)?;
+                let resource = name(&args.next("the type of the units")?)?;
+                let after = args.has("after").then(|| args.next("how much later"));
+                let offset = after.transpose()?.map(|text| script::span(&text)).transpose()?;
+                let condition = if args.has("where") { Some(args.condition()?) } else { None };
+                items.push(Item {
+                    min_units,
+                    requirements: condition.into_iter().collect(),
+                    choice,
+                    optional,
+                    offset: offset.unwrap_or(Span::ZERO),
+                    together,
+                    ..Item::new(resource, units)
+                });
+            }
+        }
+    }
+    Ok(items)
+}
+
+fn accept(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
+    let (number, offer) = (lease.number, args.number("the number of the offer")?);
+    world.hand(who, Input::Command(GuestCommand::Accept { number, offer }.into()));
+    Ok(())
+}
+
+fn withdraw_request(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
+    world.hand(who, Input::Command(GuestCommand::Withdraw { number: lease.number }.into()));
     Ok(())
 }
 

@@ -137,6 +137,32 @@ pub(crate) enum LeaseCommand {
         #[command(flatten)]
         wait: WaitArgs,
     },
+    /// Take an offer of a request
+    Accept {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The request: 3 or guest/3
+        lease: LeaseName,
+        /// The number of the offer
+        #[arg(long, value_name = "N")]
+        offer: u8,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
+    /// Let the offers go that are held for a request
+    Release {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The request: 3 or guest/3
+        lease: LeaseName,
+    },
+    /// Withdraw a request that is not granted
+    Withdraw {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The request: 3 or guest/3
+        lease: LeaseName,
+    },
     /// Follow leases as they change, until interrupted
     Watch {
         #[command(flatten)]
@@ -162,6 +188,36 @@ pub(crate) struct WaitArgs {
     /// The longest time to wait, by this machine's clock
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = Span::from_str)]
     pub(crate) timeout: Span,
+    /// What becomes of a request that was waited for in vain
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub(crate) on_timeout: OnTimeout,
+}
+
+/// What becomes of a request that was waited for in vain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnTimeout {
+    /// It goes on
+    #[default]
+    Keep,
+    /// It is withdrawn
+    Withdraw,
+}
+
+/// How long a lease is to last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lasting {
+    pub(crate) shortest: Span,
+    pub(crate) longest: Span,
+}
+
+fn lasting(text: &str) -> Result<Lasting, String> {
+    let (shortest, longest) = text.split_once("..").unwrap_or((text, text));
+    let span = |text| Span::from_str(text).map_err(|error| error.to_string());
+    let lasting = Lasting { shortest: span(shortest)?, longest: span(longest)? };
+    if lasting.longest < lasting.shortest {
+        return Err(format!("there is no length from {shortest} to {longest}"));
+    }
+    Ok(lasting)
 }
 
 /// Request a lease.
@@ -174,14 +230,14 @@ pub(crate) struct RequestArgs {
     #[command(flatten)]
     pub(crate) endpoint: Endpoint,
 
-    /// How many units of which types: `4 node`, `2..4 node, 1 gpu`, `4 node where 'cpus >= 8'`;
-    /// a number alone means nodes
+    /// How many units of which types: `4 node`, `2..4 node, 1 gpu`, `4 node where 'cpus >= 8'`,
+    /// `4 node | 8 small`, `(4 node, 1 disk), 2 gpu after 1h`; a number alone means nodes
     #[arg(required = true, value_name = "DEMAND")]
     pub(crate) demand: Vec<String>,
 
-    /// The length of the lease
-    #[arg(long = "for", value_name = "TIME", value_parser = Span::from_str)]
-    pub(crate) duration: Span,
+    /// The length of the lease: `2h`, or `1h..2h` for the longest that can be had
+    #[arg(long = "for", value_name = "TIME", value_parser = lasting)]
+    pub(crate) duration: Lasting,
 
     /// What must hold of the units, in a demand of one item: `cpus >= 8 and site != "b"`
     #[arg(long = "where", value_name = "EXPR")]
@@ -194,6 +250,14 @@ pub(crate) struct RequestArgs {
     /// The latest start, in the same words; the earliest unless given
     #[arg(long, value_name = "WHEN", value_parser = when::read)]
     pub(crate) by: Option<Moment>,
+
+    /// Show how the request could be met and what is in the way; book nothing
+    #[arg(long, conflicts_with = "hold")]
+    pub(crate) plan: bool,
+
+    /// Have up to three offers held for so long, to choose from
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str)]
+    pub(crate) hold: Option<Span>,
 
     /// The slice that the lease belongs to
     #[arg(long, value_name = "SLICE", default_value = "main")]
@@ -228,6 +292,8 @@ const REQUESTS: &str = r#"Examples:
   tenure lease request 2..4 node --where 'speed >= 2 and site != "b"' --for 2h --by now+1h
   tenure lease request 4 --for 8h --at 'tomorrow 9:00 Europe/Rome' --by 'tomorrow 12:00 Europe/Rome'
   tenure lease request "2 node where 'cpus >= 8', 1 gpu" --for 1h
+  tenure lease request 4 --for 1h..2h --by now+8h --plan
+  tenure lease request '4 node | 2 node, optional 1 gpu' --for 2h --hold 10m
   tenure lease request 1 --for 1h --id nightly-2026-11-21
 
 Exit codes: 0 ok, 1 error, 2 usage, 3 can never be met, 75 busy, 77 denied, 124 timed out,

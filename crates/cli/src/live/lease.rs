@@ -9,10 +9,10 @@ use tenure_node::api::client::{Client, ClientError};
 use tenure_node::api::{LeaseName, LeaseRequest, LeaseUnitView, LeaseView, Request};
 
 use super::actors::with_probe;
-use super::args::{Endpoint, LeaseCommand, Output, RequestArgs, WaitArgs};
+use super::args::{Endpoint, LeaseCommand, OnTimeout, Output, RequestArgs, WaitArgs};
 use super::demand::demand;
 use super::interrupt::Interrupt;
-use super::{ask, connect, print, roughly, why};
+use super::{ask, connect, offer, print, roughly, why};
 use crate::Console;
 use crate::error::Error;
 use crate::text;
@@ -21,6 +21,15 @@ use crate::text;
 pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result<(), Error> {
     match command {
         LeaseCommand::Request(args) => request(args, console),
+        LeaseCommand::Accept { endpoint, lease, offer, wait } => {
+            offer::accept(endpoint, lease, *offer, *wait, console)
+        }
+        LeaseCommand::Release { endpoint, lease } => {
+            offer::withdraw(endpoint, lease, true, console)
+        }
+        LeaseCommand::Withdraw { endpoint, lease } => {
+            offer::withdraw(endpoint, lease, false, console)
+        }
         LeaseCommand::List { endpoint, all, slice, manager } => {
             let (manager, slice) = (manager.clone(), slice.clone());
             let leases = Request::Leases { manager, slice, all: *all };
@@ -46,24 +55,52 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         id: args.id.clone(),
         slice: args.slice.clone(),
         demand: demand(&args.demand, args.condition.as_deref())?.to_string(),
-        duration: args.duration,
+        duration: args.duration.longest,
+        min_duration: Some(args.duration.shortest),
+        plan: args.plan,
+        hold: args.hold,
         start: args.at,
         latest: args.by,
         configuration,
         reason: args.reason.clone(),
     };
     let mut client = connect(&args.endpoint.data)?;
-    let WaitArgs { wait, timeout } = args.wait;
-    let interrupt = Interrupt::watch(&client, wait)?;
+    // A plan and a hold are there to be looked at.
+    let wait = WaitArgs { wait: args.wait.wait || args.plan || args.hold.is_some(), ..args.wait };
+    let interrupt = Interrupt::watch(&client, wait.wait)?;
     let asked = client.ask(&Request::Ask(Box::new(request)));
     let view: LeaseView = asked.map_err(|error| interrupt.or(error, None))?;
-    if !wait {
+    drop(interrupt);
+    if !wait.wait {
         return list(&[view], args.endpoint.output, console);
     }
-    let request = LeaseName { part: None, ..name_of(&view)? };
-    let leases = until(&mut client, &request, timeout, is_settled)
-        .map_err(|error| interrupt.or(error, Some(&request)))?;
-    list(&leases, args.endpoint.output, console)?;
+    follow(client, &view, wait, args.endpoint.output, console)
+}
+
+/// Waits for what becomes of a request, and prints it.
+pub(super) fn follow(
+    mut client: Client,
+    view: &LeaseView,
+    WaitArgs { timeout, on_timeout, .. }: WaitArgs,
+    output: Output,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    let request = LeaseName { part: None, ..name_of(view)? };
+    let interrupt = Interrupt::watch(&client, true)?;
+    let settled = until(&mut client, &request, timeout, is_settled);
+    if let (Err(Error::TimedOut { .. }), OnTimeout::Withdraw) = (&settled, on_timeout) {
+        let withdraw = Request::Withdraw { lease: request.clone() };
+        let withdrawn: Result<Vec<LeaseView>, _> =
+            Client::connect(client.path()).and_then(|mut client| client.ask(&withdraw));
+        return Err(match withdrawn {
+            Ok(_) => Error::WithdrawnInTime { lease: request, after: timeout },
+            // What was granted meanwhile stays.
+            Err(_) => Error::TimedOut { lease: request, after: timeout },
+        });
+    }
+    let leases = settled.map_err(|error| interrupt.or(error, Some(&request)))?;
+    list(&leases, output, console)?;
+    offer::show_all(&leases, output, console)?;
     match leases.iter().find(|lease| lease.state == "closed") {
         Some(refused) => Err(Error::NotGranted(Box::new(refused.clone()))),
         None => Ok(()),
@@ -74,7 +111,7 @@ fn extend(
     endpoint: &Endpoint,
     lease: &LeaseName,
     duration: Span,
-    WaitArgs { wait, timeout }: WaitArgs,
+    WaitArgs { wait, timeout, .. }: WaitArgs,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let mut client = connect(&endpoint.data)?;
@@ -101,7 +138,7 @@ fn extend(
 fn close(
     endpoint: &Endpoint,
     lease: &LeaseName,
-    WaitArgs { wait, timeout }: WaitArgs,
+    WaitArgs { wait, timeout, .. }: WaitArgs,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let mut client = connect(&endpoint.data)?;
@@ -124,7 +161,7 @@ fn name_of(view: &LeaseView) -> Result<LeaseName, Error> {
 /// Whether its request has an outcome: its units are in use, or it has ended. What is on its way back
 /// will be over.
 fn is_settled(lease: &LeaseView) -> bool {
-    matches!(lease.state.as_str(), "active" | "closed")
+    matches!(lease.state.as_str(), "active" | "closed" | "offered" | "planned")
 }
 
 fn is_over(lease: &LeaseView) -> bool {
@@ -173,6 +210,7 @@ fn show(endpoint: &Endpoint, lease: &LeaseName, console: &mut Console<'_>) -> Re
         for (key, value) in facts(lease) {
             text::line(console.out, format_args!("{key:<10} {value}"))?;
         }
+        offer::show(lease, console)?;
         if !lease.in_hand.is_empty() {
             writeln!(console.out, "\n{}", print::table(&lease.in_hand, console.width))?;
         }
@@ -217,7 +255,11 @@ fn left(lease: &LeaseView) -> String {
     }
 }
 
-fn list(leases: &[LeaseView], output: Output, console: &mut Console<'_>) -> Result<(), Error> {
+pub(super) fn list(
+    leases: &[LeaseView],
+    output: Output,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
     let empty = "no leases; ask for one: tenure lease request 2 --for 10m --wait";
     print::rows(leases, output, empty, console)
 }

@@ -6,6 +6,7 @@ mod demand;
 mod doctor;
 mod interrupt;
 mod lease;
+mod offer;
 mod print;
 mod proof;
 mod ticket;

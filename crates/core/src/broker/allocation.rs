@@ -150,7 +150,7 @@ impl Broker {
 /// Whether items that belong together come from one site.
 fn check_together(request: &Request, parts: &[Part]) -> Result<(), String> {
     let mut sites: BTreeMap<u8, ActorId> = BTreeMap::new();
-    for part in parts.iter().filter(|_| !mutant!(TogetherAnywhere)) {
+    for part in parts {
         let item = request.items.get(usize::from(part.item));
         let Some(together) = item.and_then(|item| item.together) else { continue };
         if *sites.entry(together).or_insert(part.site) != part.site {

@@ -229,7 +229,6 @@ impl Broker {
     /// Its asker has withdrawn a request: it is not decided any more, and nothing is held for it.
     fn withdrawn(&mut self, now: Time, id: RequestId, refusal: Refusal, out: &mut Output) {
         match self.request(id) {
-            Some(State::Open { .. }) if mutant!(WithdrawnStaysOpen) => {}
             Some(State::Open { .. }) => {
                 let reason = "its asker withdrew it".to_owned();
                 let fact = RequestRefused { request: id, refusal, offers: Vec::new(), reason };

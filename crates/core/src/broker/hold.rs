@@ -83,7 +83,7 @@ impl Broker {
         for (place, offer) in self.held_offers(fact.request)?.into_iter().enumerate() {
             if Some(place) == taken {
                 tickets = offer;
-            } else if !mutant!(OtherOffersKept) {
+            } else {
                 self.uncut(&offer, at);
             }
         }
@@ -100,9 +100,7 @@ impl Broker {
 
     pub(super) fn hold_ended(&mut self, at: Time, fact: &HoldEnded) -> Result<(), BadFact> {
         for offer in self.held_offers(fact.request)? {
-            if !mutant!(LapsedStaysBooked) {
-                self.uncut(&offer, at);
-            }
+            self.uncut(&offer, at);
         }
         self.moved(fact.request, at, Event::Refused(fact.refusal.clone(), Vec::new()))
     }

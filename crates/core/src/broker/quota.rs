@@ -210,7 +210,7 @@ impl Quotas {
     /// Why for a guest with so many holds there may not be one more. There is a limit without a quota, too.
     pub(super) fn no_more_held(&self, guest: ActorId, held: u32) -> Option<Refusal> {
         let most = self.of(guest).holds.map_or(MAX_HOLDS, |most| most.min(MAX_HOLDS));
-        if held < most || mutant!(HoldsWithoutLimit) {
+        if held < most {
             return None;
         }
         let (most, would) = (u64::from(most), u64::from(held) + 1);

@@ -260,11 +260,11 @@ impl fmt::Debug for Hash {
 /// Reads a map entry by entry: room is made for what is there, not for what a damaged length says.
 pub(crate) fn ord_map<'de, K, V, D>(deserializer: D) -> Result<imbl::OrdMap<K, V>, D::Error>
 where
-    K: Ord + Clone + serde::Deserialize<'de>,
-    V: Clone + serde::Deserialize<'de>,
-    D: serde::Deserializer<'de>,
+    K: Ord + Clone + Deserialize<'de>,
+    V: Clone + Deserialize<'de>,
+    D: Deserializer<'de>,
 {
-    let map: std::collections::BTreeMap<K, V> = serde::Deserialize::deserialize(deserializer)?;
+    let map: std::collections::BTreeMap<K, V> = Deserialize::deserialize(deserializer)?;
     Ok(map.into_iter().collect())
 }
 

@@ -1,12 +1,13 @@
 //! What a broker's journal says: delegations, requests, tickets cut, receipts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use tenure_core::broker::facts::Fact;
 use tenure_core::broker::machine::{Event, State, Tickets};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::RequestId;
+use tenure_core::model::time::Time;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{DelegationId, LinkHash};
 use tenure_core::ticket::receipt::Receipt;
@@ -23,6 +24,8 @@ pub(crate) struct BrokerModel {
     pub(crate) cut: BTreeMap<LinkHash, Cut>,
     /// How many requests wait for a decision.
     pub(crate) open: usize,
+    /// The requests that offers are held for, by when they lapse.
+    pub(crate) held: BTreeSet<(Time, RequestId)>,
 }
 
 /// A request at a broker.
@@ -39,6 +42,11 @@ pub(crate) struct Cut {
 }
 
 impl RequestRecord {
+    /// Until when offers are held, if they are.
+    pub(crate) fn held_until(&self) -> Option<Time> {
+        if let State::Held { until, .. } = &self.state { Some(*until) } else { None }
+    }
+
     pub(crate) fn word(&self) -> &'static str {
         if self.forgotten { NOTHING } else { self.state.word() }
     }
@@ -141,9 +149,15 @@ impl BrokerModel {
 
     fn step(&mut self, me: ActorId, id: RequestId, event: Event) -> Result<Change, Unfounded> {
         let record = self.requests.get_mut(&id).ok_or_else(|| unfounded(id))?;
-        let from = record.word();
+        let (from, before) = (record.word(), record.held_until());
         let gone = State::Returned { tickets: Vec::new() };
         record.state = std::mem::replace(&mut record.state, gone).next(event)?;
+        if let Some(until) = before {
+            self.held.remove(&(until, id));
+        }
+        if let Some(until) = record.held_until() {
+            self.held.insert((until, id));
+        }
         Ok(change(me, id, from, record.state.word()))
     }
 }

@@ -87,14 +87,15 @@ async fn once(
 /// in time is not tried again.
 fn may_be_met_later(app: &AppState, part: &LeaseView) -> bool {
     let two_margins = app.config().margin.times(2).as_secs_f64();
-    (part.state == "given-up" && part.left_s <= two_margins)
+    let given_up = part.state == "given-up" || part.outcome.as_deref() == Some("withdrawn");
+    (given_up && part.left_s <= two_margins)
         || part.outcome.as_deref() == Some("unanswered")
         || part.refusal.as_ref().is_some_and(|refusal| refusal.outlook == "later")
 }
 
 /// Gives back what a request was granted. A ticket that comes later goes back by itself.
 async fn withdraw(app: &AppState, manager: &Name, parts: &[LeaseView]) -> Result<(), ApiError> {
-    let on_its_way_out = ["given-up", "closing", "crediting", "closed"];
+    let on_its_way_out = ["given-up", "planned", "closing", "crediting", "closed"];
     for part in parts.iter().filter(|part| !on_its_way_out.contains(&part.state.as_str())) {
         if let Ok(LeaseName { number, part: Some(part), .. }) = part.lease.parse() {
             app.command(manager, GuestCommand::Close { lease: LeaseId { number, part } }).await?;
@@ -143,6 +144,12 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
     if latest < now {
         return Err(bad(format!("the latest start, {last}, is over")));
     }
+    let reply = match (request.plan, request.hold) {
+        (false, None) => Reply::Grant,
+        (true, None) => Reply::Plan,
+        (false, Some(span)) => Reply::Hold(span),
+        (true, Some(_)) => return Err(bad("a plan holds nothing: ask for one of them".to_owned())),
+    };
     let retry_policy = RETRY_FOR.min(Span::from_micros(request.duration.as_micros() / 2));
     let mut properties = BTreeMap::new();
     if let Some(id) = request.id {
@@ -157,8 +164,8 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         earliest,
         latest,
         duration: request.duration,
-        min_duration: request.duration,
-        reply: Reply::Grant,
+        min_duration: request.min_duration.unwrap_or(request.duration),
+        reply,
         answer_by: latest.plus(retry_policy),
         properties: Properties::try_from(properties).map_err(|error| bad(error.to_string()))?,
         configuration: request.configuration,
@@ -183,27 +190,31 @@ struct Body {
 
 impl Body {
     fn of_ask(ask: &Ask) -> Self {
-        let Ask { broker, slice, items, duration, .. } = ask;
-        Self::of(*broker, slice, items, *duration, [&ask.properties, &ask.configuration])
+        let Ask { broker, slice, items, duration, min_duration, reply, .. } = ask;
+        let lasts = (*duration, *min_duration, *reply);
+        Self::of(*broker, slice, items, lasts, [&ask.properties, &ask.configuration])
     }
 
     fn of_fact(fact: &Asked) -> Self {
-        let Request { items, duration, properties, .. } = &fact.request;
+        let Request { items, duration, min_duration, reply, properties, .. } = &fact.request;
+        let lasts = (*duration, *min_duration, *reply);
         let properties = [properties, &fact.configuration];
-        Self::of(Some(fact.broker), &fact.slice, items, *duration, properties)
+        Self::of(Some(fact.broker), &fact.slice, items, lasts, properties)
     }
 
     fn of(
         broker: Option<ActorId>,
         slice: &Name,
         items: &[Item],
-        duration: Span,
+        (duration, min_duration, reply): (Span, Span, Reply),
         [properties, configuration]: [&Properties; 2],
     ) -> Self {
         let parts = vec![
             ("demand", demand::text(items)),
             ("slice", slice.to_string()),
             ("duration", duration.to_string()),
+            ("shortest duration", min_duration.to_string()),
+            ("answer", answer(reply)),
             ("start", properties.get(START).unwrap_or("now").to_owned()),
             ("latest", properties.get(LATEST).unwrap_or("now").to_owned()),
             ("configuration", list(configuration.iter().map(|(k, v)| format!("{k}={v}")))),
@@ -227,6 +238,15 @@ impl Body {
             differences.push(changed("broker", (&was, &is)));
         }
         differences.join("; ")
+    }
+}
+
+/// The answer that is asked for, in words.
+fn answer(reply: Reply) -> String {
+    match reply {
+        Reply::Grant => "a lease".to_owned(),
+        Reply::Plan => "a plan".to_owned(),
+        Reply::Hold(span) => format!("offers held for {span}"),
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod client;
 mod connection;
 pub mod demand;
+mod offer;
 mod probe;
 mod proof;
 mod sense;
@@ -32,6 +33,7 @@ use thiserror::Error;
 use self::moment::Moment;
 
 pub use connection::{Limits, serve};
+pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use server::AppState;
@@ -68,6 +70,18 @@ pub enum Request {
     /// A lease, or all parts of a request, given back: a list of [`LeaseView`].
     Close {
         /// Which.
+        lease: LeaseName,
+    },
+    /// An offer of a request is taken: a list of [`LeaseView`], of a new request if it was not held.
+    Accept {
+        /// The request.
+        lease: LeaseName,
+        /// Which offer.
+        offer: u8,
+    },
+    /// A request that is not granted is withdrawn, and what is held for it given up: a list of [`LeaseView`].
+    Withdraw {
+        /// The request.
         lease: LeaseName,
     },
     /// The leases: a list of [`LeaseView`].
@@ -151,6 +165,15 @@ pub struct LeaseRequest {
     pub demand: String,
     /// For how long.
     pub duration: Span,
+    /// How short a term would do; the whole unless set.
+    #[serde(default)]
+    pub min_duration: Option<Span>,
+    /// Whether only a plan is asked for: nothing is booked.
+    #[serde(default)]
+    pub plan: bool,
+    /// How long offers are to be held, to choose from.
+    #[serde(default)]
+    pub hold: Option<Span>,
     /// The earliest start.
     #[serde(default)]
     pub start: Moment,

@@ -279,6 +279,13 @@ impl AppState {
             Request::Close { lease } => {
                 json(&self.each(&lease, |lease| GuestCommand::Close { lease }).await?)
             }
+            Request::Accept { lease, offer } => json(&self.accept(&lease, offer).await?),
+            Request::Withdraw { lease } => {
+                let manager = self.manager_of(&lease).await?;
+                let withdraw = GuestCommand::Withdraw { number: lease.number };
+                self.command(&manager, withdraw).await?;
+                json(&self.named(&lease).await?)
+            }
             Request::Leases { manager, slice, all } => {
                 let mut leases = Vec::new();
                 for handle in self.chosen(Role::ServiceManager, manager.as_ref())? {
@@ -347,6 +354,17 @@ impl AppState {
         let handle = self.actor(Role::ServiceManager, manager)?;
         let committed = handle.command(command).await.map_err(|error| refused(&error))?;
         Ok(committed.lease())
+    }
+
+    /// Takes an offer. One that was not held is asked for by a new request, and that is answered.
+    async fn accept(&self, lease: &LeaseName, offer: u8) -> ApiResult<Vec<LeaseView>> {
+        let manager = self.manager_of(lease).await?;
+        let number = lease.number;
+        let asked = self.command(&manager, GuestCommand::Accept { number, offer }).await?;
+        match asked {
+            Some(asked) => Ok(vec![self.lease(&manager, asked).await?]),
+            None => self.named(lease).await,
+        }
     }
 
     async fn status(&self) -> view::StatusView {

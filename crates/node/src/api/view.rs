@@ -24,6 +24,7 @@ use tenure_core::wire::refusal::{Outlook, Refusal};
 
 use tenure_expr::Value;
 
+use super::offer::{self, InTheWayView, OfferView, QueueView};
 use super::probe::{Found, ProbeView, current, lease_unit};
 use super::proof::EvidenceView;
 use crate::clock::ClockStep;
@@ -98,7 +99,7 @@ pub struct LeaseView {
     pub lease: String,
     /// Its slice.
     pub slice: String,
-    /// Where it is in its life: asking, given-up, redeeming, joining, active, leaving, closing, crediting,
+    /// Where it is in its life: asking, offered, accepting, planned, given-up, redeeming, joining, active, leaving, closing, crediting,
     /// closed.
     pub state: String,
     /// The type of its units.
@@ -117,10 +118,25 @@ pub struct LeaseView {
     pub site: Option<String>,
     /// How far an extension is, if one is under way: asking, redeeming.
     pub extension: Option<String>,
-    /// How it went, if it has ended: ended, given-back, refused, failed (its setup, at the site), unanswered.
+    /// How it went, if it has ended: ended, given-back, refused, withdrawn, lapsed, failed (its setup, at the site), unanswered.
     pub outcome: Option<String>,
     /// Who refused and why, if the lease was refused.
     pub refusal: Option<RefusalView>,
+    /// Its place in its broker's queue, while it waits there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueView>,
+    /// What could be had, or could be had instead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offers: Vec<OfferView>,
+    /// Until when the offers are held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_until: Option<String>,
+    /// Why it cannot be had as it was asked for, of a plan or a hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unmet: Option<RefusalView>,
+    /// The bookings that are in the way, the biggest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_the_way: Vec<InTheWayView>,
     /// The units in hand.
     pub in_hand: Vec<LeaseUnitView>,
     /// The hashes of its tickets: its own, then those of its extensions.
@@ -398,6 +414,7 @@ pub(super) fn lease(
         Extension::Redeeming { .. } => Some("redeeming".to_owned()),
     });
     let outcome = lease.state.outcome();
+    let refused = if let Some(Outcome::Refused(refusal)) = &outcome { Some(refusal) } else { None };
     LeaseView {
         lease: lease_name(manager.as_str(), lease.id),
         slice: lease.slice.to_string(),
@@ -418,6 +435,11 @@ pub(super) fn lease(
             }
             (_, None) => None,
         },
+        queue: offer::queue(lease),
+        offers: offer::offers(names, lease),
+        held_until: offer::held_until(lease),
+        unmet: offer::unmet(lease).map(RefusalView::of),
+        in_the_way: offer::in_the_way(names, refused.or(offer::unmet(lease))),
         in_hand: units.collect(),
         tickets: lease.tickets.iter().map(ToString::to_string).collect(),
     }
@@ -439,6 +461,8 @@ fn outcome_word(outcome: &Outcome, closed_by: Option<&(ActorId, Refusal)>) -> &'
         Outcome::GivenBack if closed_by.is_some() => "failed",
         Outcome::Ended => "ended",
         Outcome::GivenBack => "given-back",
+        Outcome::Refused(Refusal::Withdrawn) => "withdrawn",
+        Outcome::Refused(Refusal::Lapsed(_)) => "lapsed",
         Outcome::Refused(_) => "refused",
         Outcome::Unanswered => "unanswered",
     }

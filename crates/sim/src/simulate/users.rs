@@ -77,7 +77,8 @@ impl World {
         let items = if sampler.percent(85) { 1 } else { sampler.below(3) + 1 };
         let offers = self.offers();
         let (broker, ..) = offers[self.users.below(offers.len())].clone();
-        let items = (0..items).map(|_| self.item(broker, &offers)).collect();
+        let items: Vec<Item> = (0..items).map(|_| self.item(broker, &offers)).collect();
+        let items = self.varied(items);
         let brokers = self.of_role(Role::Broker);
         Ask {
             broker: brokers.get(broker).map(|&broker| self.participants[broker].id),
@@ -86,13 +87,43 @@ impl World {
             earliest,
             latest,
             duration,
-            min_duration: duration,
-            reply: Reply::Grant,
+            min_duration: if self.users.percent(15) {
+                Span::from_micros(duration.as_micros() / 2)
+            } else {
+                duration
+            },
+            reply: self.reply(),
             answer_by: latest.plus(answer_within),
             properties: Properties::default(),
             configuration: Properties::default(),
             reason: "a visit".to_owned(),
             handling: Handling::default(),
+        }
+    }
+
+    /// Some items as alternatives, later than others, from one site, or left out where there is no room.
+    fn varied(&mut self, mut items: Vec<Item>) -> Vec<Item> {
+        let term = self.setting.term;
+        let sampler = &mut self.users;
+        let together = sampler.percent(20).then_some(0);
+        for (choice, item) in (0u8..).zip(&mut items) {
+            item.together = together;
+            match sampler.below(8) {
+                0 if choice > 0 => item.choice = choice,
+                1 if choice > 0 => item.optional = true,
+                2 => item.offset = sampler.span(Span::ZERO, term),
+                _ => {}
+            }
+        }
+        items
+    }
+
+    /// The answer that a guest wants.
+    fn reply(&mut self) -> Reply {
+        match self.users.below(20) {
+            0 => Reply::Plan,
+            1..4 => Reply::Hold(self.users.span(Span::SECOND, self.setting.term)),
+            _ => Reply::Grant,
         }
     }
 
@@ -155,11 +186,35 @@ impl World {
                 let at = self.now.plus(self.users.span(Span::ZERO, self.setting.term));
                 self.command(at, who, GuestCommand::Extend { lease: fact.lease, duration });
             }
+        } else if let Fact::ServiceManager(service_manager::Fact::Offered(fact)) = &entry.fact {
+            self.choose(who, fact);
         } else if let Fact::SiteAuthority(site_authority::Fact::UnitTeardownFailed(fact)) =
             &entry.fact
         {
             let at = self.now.plus(self.users.scaled(Span::SECOND, self.setting.term));
             self.command(at, who, SiteCommand::Reset { unit: fact.unit });
+        }
+    }
+
+    /// A guest has offers: it may accept one, let all go, or do nothing, now or at the last moment.
+    fn choose(&mut self, who: usize, fact: &service_manager::Offered) {
+        if self.healed || fact.offers.is_empty() {
+            return;
+        }
+        let number = fact.number;
+        let last = fact.until.unwrap_or_else(|| self.now.plus(self.setting.term));
+        let sampler = &mut self.users;
+        let at = match sampler.below(6) {
+            0 => last,
+            1 => last.minus(Span::from_micros(1)),
+            _ => sampler.time(self.now, last.max(self.now)),
+        };
+        let at = at.max(self.now);
+        let offer = u8::try_from(sampler.count(1, 3)).unwrap_or(1);
+        match sampler.below(10) {
+            0..6 => self.command(at, who, GuestCommand::Accept { number, offer }),
+            6..8 => self.command(at, who, GuestCommand::Withdraw { number }),
+            _ => {}
         }
     }
 

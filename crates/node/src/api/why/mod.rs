@@ -25,6 +25,7 @@ use tenure_core::wire::refusal::Refusal;
 use self::bookings::Market;
 use self::facts::{Failure, RequestHistory};
 use self::pending::{LeaseRefs, PendingItem};
+use super::offer;
 use super::server::AppState;
 use super::view::{self, LeaseView, RefusalView};
 use super::{ApiError, Code};
@@ -414,9 +415,32 @@ fn waits(lease: &LeaseSurvey<'_>, origin: ActorId) -> (Waits, String) {
         (Standing::Request(request::State::Asked), Some((broker, request))) => {
             let id = RequestId { origin, number: request.id.number };
             let until = view::time(request.answer_by);
+            if let Some(waiting) = lease.waiting {
+                return (Waits::Broker(broker, id), offer::in_words(waiting));
+            }
             return (
                 Waits::Broker(broker, id),
                 format!("a broker was asked; an answer is of use until {until}"),
+            );
+        }
+        (Standing::Request(request::State::Offered { offers, until, .. }), _) => {
+            return nothing(&format!(
+                "its broker holds {} offers until {}: accept one, or release them",
+                offers.len(),
+                view::time(*until)
+            ));
+        }
+        (Standing::Request(request::State::Planned { offers, .. }), _) => {
+            return nothing(&format!(
+                "it is a plan, with {} offers; nothing is booked",
+                offers.len()
+            ));
+        }
+        (Standing::Request(request::State::Accepting { number, .. }), Some((broker, request))) => {
+            let id = RequestId { origin, number: request.id.number };
+            return (
+                Waits::Broker(broker, id),
+                format!("the tickets of offer {number} are asked for"),
             );
         }
         (Standing::Request(_), _) => {
