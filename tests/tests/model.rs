@@ -64,7 +64,7 @@ fn the_document_counts_what_was_explored() {
     check_block("docs/MODEL.md", "explored", &text);
     let awake = explored().iter().filter(|case| !case.sleepers).flat_map(|case| &case.joint);
     let text = format!(
-        "There are {} of them, of 16 × 5 × 6 = 480: 15, 4 and 5 states, and `-`.\n\
+        "There are {} of them, of 19 × 5 × 6 = 570: 18, 4 and 5 states, and `-`.\n\
          {} are reached in the first case, and {} without sleepers.\n",
         seen.len(),
         explored()[0].joint.len(),

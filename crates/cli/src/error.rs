@@ -141,6 +141,9 @@ pub(crate) enum Error {
     /// An extension was waited for and did not come.
     #[error("{0} was not extended; it ends as before")]
     NotExtended(String),
+    /// The return of a part was waited for and did not come.
+    #[error("{0} was not changed; its site took nothing back")]
+    NotFlexed(String),
     /// A lease was waited for in vain.
     #[error("{lease} was not settled within {after}; it continues")]
     TimedOut {
@@ -240,6 +243,7 @@ impl Error {
             | Self::Void { .. }
             | Self::Ill(_)
             | Self::NotExtended(_)
+            | Self::NotFlexed(_)
             | Self::Write(_) => FAILED,
         }
     }
@@ -303,7 +307,9 @@ impl Error {
             Self::NotGranted(lease) => {
                 Some(format!("`tenure lease why {}` says more", lease.lease))
             }
-            Self::NotExtended(lease) => Some(format!("`tenure lease why {lease}` says why not")),
+            Self::NotExtended(lease) | Self::NotFlexed(lease) => {
+                Some(format!("`tenure lease why {lease}` says why not"))
+            }
             Self::TimedOut { lease, .. } => {
                 Some(format!("`tenure lease why {lease}` shows what it waits for"))
             }

@@ -20,6 +20,8 @@ mod broker_under_attack;
 mod guest_under_attack;
 #[path = "protocol/receipts.rs"]
 mod receipts;
+#[path = "protocol/returns.rs"]
+mod returns;
 #[path = "protocol/extension.rs"]
 mod extension;
 #[path = "protocol/deadlines.rs"]

@@ -113,12 +113,14 @@ fn is_credited(model: &Model, lease: &GuestLease) -> bool {
     let receipts = at_site(model, lease).map_or(&[][..], |lease| &lease.receipts);
     receipts.iter().all(|receipt| {
         if let Some(guest) = model.guests.get(&receipt.what.issuer) {
-            return guest.has_credited(receipt.what.link);
+            return guest.has_credited((receipt.what.link, receipt.what.number));
         }
         let broker = model.brokers.get(&receipt.what.issuer);
         broker.is_none_or(|broker| {
             let cut = broker.cut.get(&receipt.what.link);
-            cut.is_some_and(|cut| cut.receipt.is_some() || broker.has_forgotten(cut.request))
+            cut.is_some_and(|cut| {
+                cut.receipts.contains_key(&receipt.what.number) || broker.has_forgotten(cut.request)
+            })
         })
     })
 }

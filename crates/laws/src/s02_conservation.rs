@@ -1,6 +1,7 @@
 //! S2: no actor hands on more than it holds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use super::{Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::model::calendar::Calendar;
@@ -15,7 +16,7 @@ use tenure_core::model::slice::RequestId;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::LEDGER_RETENTION;
 use tenure_core::ticket::link::{AccountId, DelegationId, LinkHash, SignedLink};
-use tenure_core::ticket::receipt::Receipt;
+use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::model::time::{Term, Time};
 
 pub(super) const LAW: Law = Law {
@@ -25,7 +26,8 @@ pub(super) const LAW: Law = Law {
                 were not given back do not exceed it: those an honest broker issues or holds back for \
                 an offer, those an honest holder hands on, and those an honest site accepts. A used ticket counts as its own child. A site delegates \
                 no more than its stock. A delegation ends only when no ticket under it can run \
-                any more. Each ticket has one receipt, for all that is left of it.",
+                any more. The receipts of a ticket never exceed it, and count up; when it is given back \
+                nothing is left of it.",
     source: "linear resource, no over-subscription; Shirako S10, S14",
     on: "facts",
 };
@@ -53,8 +55,10 @@ struct Account {
 struct Charge {
     account: AccountId,
     link: SignedLink,
-    /// The part of its term that was not given back.
-    term: Option<Term>,
+    /// What of it was not given back, over time.
+    out: Calendar,
+    /// How many receipts there are for it.
+    receipts: u32,
 }
 
 impl Check for Checker {
@@ -92,20 +96,42 @@ impl Check for Checker {
             Fact::LeaseExtended(fact) => self.claimed(scene, &fact.ticket, tally),
             Fact::TicketSurrendered(fact) => {
                 self.claimed(scene, &fact.ticket, tally)?;
-                self.given_back(scene.actor, fact.ticket.hash(), scene.at);
-                receipts_fit(scene, &[&fact.ticket], &fact.receipts, tally)
+                self.signed(scene, &[&fact.ticket], &fact.receipts, tally)?;
+                self.nothing_left(scene, &[&fact.ticket], 0, scene.at, tally)
+            }
+            Fact::UnitsReturned(fact) => {
+                let tickets = tickets_of(scene, fact.lease);
+                self.signed(scene, &tickets, &fact.receipts, tally)
+            }
+            Fact::TermReturned(fact) => {
+                let tickets = tickets_of(scene, fact.lease);
+                self.signed(scene, &tickets, &fact.receipts, tally)?;
+                self.nothing_left(scene, &tickets, 0, fact.until, tally)
+            }
+            Fact::RightsReturned(fact) => {
+                for pair in fact.ticket.links().windows(2) {
+                    self.take(scene, &pair[0], &pair[1], tally)?;
+                }
+                let key = (scene.actor, fact.ticket.bottom().account());
+                if !self.left.contains_key(&key) {
+                    self.open(scene.actor, fact.ticket.bottom());
+                }
+                self.signed(scene, &[&fact.ticket], &fact.receipts, tally)?;
+                let left = self.left.get(&key).and_then(|account| {
+                    account.left.first_short(fact.ticket.bottom().term.from(scene.at)?, 0)
+                });
+                tally.check(left.is_none(), || {
+                    let (name, link) = (scene.name(), fact.ticket.hash());
+                    format!("{name} takes units of ticket {link} back that were handed on")
+                })
             }
             Fact::LeaseClosed(fact) => {
-                let site = scene.model.sites.get(&scene.actor);
-                let lease = site.and_then(|site| site.leases.get(&fact.lease));
-                let tickets: Vec<_> = lease.iter().flat_map(|lease| &lease.tickets).collect();
-                for ticket in &tickets {
-                    self.given_back(scene.actor, ticket.hash(), scene.at);
-                }
+                let tickets = tickets_of(scene, fact.lease);
+                self.signed(scene, &tickets, &fact.receipts, tally)?;
                 match fact.why {
                     CloseReason::TermOver => Ok(()),
                     CloseReason::GivenBack | CloseReason::Failed(_) => {
-                        receipts_fit(scene, &tickets, &fact.receipts, tally)
+                        self.nothing_left(scene, &tickets, 0, scene.at, tally)
                     }
                 }
             }
@@ -223,7 +249,9 @@ impl Checker {
         if !self.used.insert((scene.actor, link.hash())) {
             return Ok(());
         }
-        self.charge(scene, link, link, tally)
+        // Of one that came back in part less is used.
+        let part = self.taken.get(&(scene.actor, link.hash())).is_some_and(|c| c.receipts > 0);
+        if part { Ok(()) } else { self.charge(scene, link, link, tally) }
     }
 
     /// A child of a ticket, taken once.
@@ -238,8 +266,10 @@ impl Checker {
         if self.taken.contains_key(&key) {
             return Ok(());
         }
-        let (account, term) = (parent.account(), Some(child.term));
-        self.taken.insert(key, Charge { account, link: child.clone(), term });
+        let mut out = Calendar::new();
+        out.add(child.term, i64::from(child.units.get()));
+        let charge = Charge { account: parent.account(), link: child.clone(), out, receipts: 0 };
+        self.taken.insert(key, charge);
         self.charge(scene, parent, child, tally)
     }
 
@@ -277,19 +307,32 @@ impl Checker {
         for (number, offer) in (1u8..).zip(offers) {
             if Some(number) != accepted {
                 for (_, ticket) in offer {
-                    self.given_back(scene.actor, ticket.hash(), Time::MIN);
+                    let link = ticket.bottom();
+                    let whole = (link.units, link.term);
+                    self.free(scene.actor, link.hash(), whole, Time::MIN);
                 }
             }
         }
     }
 
-    /// A site has the units of a ticket again, from an instant on.
-    fn given_back(&mut self, eyes: ActorId, hash: LinkHash, from: Time) {
+    /// Units of a ticket are back, from an instant on.
+    fn given_back(&mut self, eyes: ActorId, what: &Return, from: Time) {
+        self.free(eyes, what.link, (what.units, what.term), from);
+    }
+
+    fn free(&mut self, eyes: ActorId, hash: LinkHash, what: (NonZeroU32, Term), from: Time) {
         let Some(charge) = self.taken.get_mut(&(eyes, hash)) else { return };
-        let Some(term) = charge.term.and_then(|term| term.from(from)) else { return };
-        charge.term = charge.term.and_then(|term| term.until(from));
+        let Some(term) = what.1.from(from) else { return };
+        let units = i64::from(what.0.get());
+        charge.out.add(term, -units);
         if let Some(account) = self.left.get_mut(&(eyes, charge.account)) {
-            account.left.add(term, i64::from(charge.link.units.get()));
+            account.left.add(term, units);
+        }
+        // What is back cannot be cut from the ticket, nor used.
+        let used = self.used.contains(&(eyes, hash));
+        let own = self.left.get_mut(&(eyes, AccountId::Link(hash))).filter(|_| !used);
+        if let Some(account) = own {
+            account.left.add(term, -units);
         }
     }
 
@@ -298,37 +341,79 @@ impl Checker {
         let what = &receipt.what;
         let charge = self.taken.get(&(scene.actor, what.link));
         let good = charge.is_some_and(|charge| {
-            charge.term.is_some_and(|left| left.encloses(what.term))
-                && charge.link.units == what.units
+            charge.link.term.encloses(what.term)
+                && charge.out.free_over(what.term) >= i64::from(what.units.get())
         });
         tally.check(good, || {
             let (name, link) = (scene.name(), what.link);
             format!("{name} credits {} units of ticket {link}, which are not out", what.units)
         })?;
-        self.given_back(scene.actor, what.link, what.term.start());
+        self.given_back(scene.actor, what, what.term.start());
+        Ok(())
+    }
+
+    /// A site signs what came back of some tickets: no more than is left of them, under the next numbers.
+    fn signed(
+        &mut self,
+        scene: &Scene<'_>,
+        tickets: &[&Ticket],
+        receipts: &[Receipt],
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        for Receipt { what, .. } in receipts {
+            let of = tickets.iter().any(|ticket| ticket.hash() == what.link);
+            let charge = self.taken.get_mut(&(scene.actor, what.link)).filter(|_| of);
+            let left = charge.as_ref().is_some_and(|charge| {
+                scene.at <= what.term.start()
+                    && charge.link.term.encloses(what.term)
+                    && charge.out.free_over(what.term) >= i64::from(what.units.get())
+            });
+            tally.check(left, || {
+                let (name, at, link) = (scene.name(), scene.at, what.link);
+                let (units, term) = (what.units, what.term);
+                format!("{name} signs at {at} that {units} units of ticket {link} are back over {term}, \
+                         which is more than is left")
+            })?;
+            let next = charge.map_or(0, |charge| std::mem::replace(&mut charge.receipts, what.number + 1));
+            tally.check(what.number == next, || {
+                let (name, link, number) = (scene.name(), what.link, what.number);
+                format!("{name} numbers a receipt of ticket {link} {number}, not {next}")
+            })?;
+            self.given_back(scene.actor, what, what.term.start());
+        }
+        Ok(())
+    }
+
+    /// A lease covers no more than it has units: what it gave up at a site has receipts.
+    fn nothing_left(
+        &mut self,
+        scene: &Scene<'_>,
+        tickets: &[&Ticket],
+        most: u32,
+        from: Time,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        for ticket in tickets {
+            let Some(rest) = ticket.bottom().term.from(from) else { continue };
+            let charge = self.taken.get(&(scene.actor, ticket.hash()));
+            let over = charge.is_some_and(|charge| most_over(&charge.out, rest) > i64::from(most));
+            tally.check(!over, || {
+                let (name, link, at) = (scene.name(), ticket.hash(), scene.at);
+                format!("{name} signs at {at} less of ticket {link} than came back")
+            })?;
+        }
         Ok(())
     }
 }
 
-/// The receipts of a site say of each ticket what is left of it, and of nothing else.
-fn receipts_fit(
-    scene: &Scene<'_>,
-    tickets: &[&Ticket],
-    receipts: &[Receipt],
-    tally: &mut Tally,
-) -> LawVerdict {
-    let left = |ticket: &&&Ticket| Some((ticket.hash(), ticket.bottom().term.from(scene.at)?));
-    let expected: BTreeMap<_, _> = tickets.iter().filter_map(|ticket| left(&ticket)).collect();
-    let signed = receipts.iter().map(|receipt| (receipt.what.link, receipt.what.term));
-    let same = receipts.len() == expected.len() && expected == signed.collect();
-    let units = |receipt: &Receipt| {
-        let mut of = tickets.iter().map(|ticket| ticket.bottom());
-        of.any(|link| link.hash() == receipt.what.link && link.units == receipt.what.units)
-    };
-    tally.check(same && receipts.iter().all(units), || {
-        let (name, at) = (scene.name(), scene.at);
-        let words = receipts.iter().map(|r| format!("{} from {}", r.what.units, r.what.term));
-        let words = words.collect::<Vec<_>>().join(", ");
-        format!("{name} signs at {at} that [{words}] came back, which is not what is left")
-    })
+/// The highest level of a calendar over a term.
+fn most_over(levels: &Calendar, term: Term) -> i64 {
+    let inside = levels.levels().into_iter().filter(|(from, _)| term.contains(*from));
+    inside.map(|(_, level)| level).chain([levels.free_at(term.start())]).max().unwrap_or(0)
+}
+
+/// The tickets of a lease at its site.
+fn tickets_of<'a>(scene: &Scene<'a>, lease: LinkHash) -> Vec<&'a Ticket> {
+    let lease = scene.model.sites.get(&scene.actor).and_then(|site| site.leases.get(&lease));
+    lease.iter().flat_map(|lease| &lease.tickets).collect()
 }

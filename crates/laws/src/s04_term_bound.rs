@@ -16,7 +16,7 @@ pub(super) const LAW: Law = Law {
     id: "S4",
     name: "term bound",
     statement: "By its site's clock, a ticket is redeemed before its end, and a lease goes \
-                active within its term; an extension joins its lease exactly, with its units, \
+                active within its term; an extension joins its lease exactly, with its units or some of them, \
                 type and holder; a site at rest has no lease past its end.",
     source: "lease safety; Shirako S01, S15, S35",
     on: "facts of sites and guests; sites at rest",
@@ -124,7 +124,7 @@ fn does_not_join(lease: &SiteLease, ticket: &Ticket) -> Option<&'static str> {
         (matches!(lease.state, State::Active { .. }), "which is not active"),
         (new.extends.is_some_and(of_lease), "by a ticket that extends another"),
         (new.term.start() == lease.term.end(), "by a term that does not begin at its end"),
-        (new.units == old.units, "with another number of units"),
+        (new.units <= old.units, "with more units"),
         (new.resource == old.resource, "with units of another type"),
         (new.holder == old.holder, "for another holder"),
     ];

@@ -8,6 +8,7 @@ use tenure_core::driver::UnitId;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::model::identity::ActorId;
+use tenure_core::service_manager::machine::{Change as LeaseChange, Held};
 use tenure_core::site_authority::machine::{State, CloseReason};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::ticket::link::LinkHash;
@@ -149,16 +150,28 @@ impl Checker {
             self.forget(holder);
             return Ok(());
         };
+        // The site may have ended a lease that it was asked to end.
+        let end = held.change.until().map_or(held.term.end(), |until| until.min(held.term.end()));
         if let Some(belief) = self.beliefs.get_mut(&holder) {
-            if belief.end != held.term.end() {
+            if belief.end != end {
                 self.by_end.remove(&(holder.0, belief.end, holder.1));
-                belief.end = held.term.end();
+                belief.end = end;
                 self.by_end.insert((holder.0, belief.end, holder.1));
+            }
+            // What it has left and gives back it does not use any more, unless it joins it again.
+            let units = in_use(held);
+            if belief.units != units {
+                for unit in std::mem::replace(&mut belief.units, units.clone()) {
+                    self.by_unit.get_mut(&(belief.site, unit)).map(|of| of.remove(&holder));
+                }
+                for unit in units {
+                    self.by_unit.entry((belief.site, unit)).or_default().insert(holder);
+                }
             }
             return Ok(());
         }
-        let (site, units) = (first.site(), held.units.keys().copied().collect());
-        let belief = Belief { site, ticket: first.hash(), units, end: held.term.end() };
+        let belief = Belief { site: first.site(), ticket: first.hash(), units: in_use(held), end };
+        let site = belief.site;
         let alone = self.alone(scene, holder, &belief, tally);
         for &unit in &belief.units {
             self.by_unit.entry((site, unit)).or_default().insert(holder);
@@ -217,5 +230,14 @@ impl Checker {
                 holders.remove(&holder);
             }
         }
+    }
+}
+
+/// The units that a guest believes in: not those that it asked its site to take back.
+fn in_use(held: &Held) -> Vec<UnitId> {
+    let units = held.units.keys().copied();
+    match &held.change {
+        LeaseChange::Returning(back) => units.filter(|unit| !back.part.names(*unit)).collect(),
+        _ => units.collect(),
     }
 }

@@ -79,10 +79,10 @@ impl Check for Checker {
             self.forget(Subject::Request(scene.actor, fact.request));
         }
         let broker::Fact::ReceiptTaken(fact) = fact else { return Ok(()) };
-        let hash = fact.receipt.what.link;
+        let (hash, number) = (fact.receipt.what.link, fact.receipt.what.number);
         let cut = scene.model.brokers.get(&scene.actor).and_then(|broker| broker.cut.get(&hash));
-        tally.check(cut.is_none_or(|cut| cut.receipt.is_none()), || {
-            format!("{} credits ticket {hash} twice", scene.name())
+        tally.check(cut.is_none_or(|cut| !cut.receipts.contains_key(&number)), || {
+            format!("{} credits receipt {number} of ticket {hash} twice", scene.name())
         })
     }
 
@@ -178,12 +178,16 @@ fn subject(of: ActorId, message: &Message) -> Option<Subject> {
         Message::Granted { request, .. } | Message::Offered { request, .. } => {
             Some(Subject::Request(of, *request))
         }
-        Message::Leased { ticket, .. } | Message::Closed { ticket, .. } => {
+        Message::Leased { ticket, .. }
+        | Message::Closed { ticket, .. }
+        | Message::Returned { ticket, .. } => {
             Some(Subject::Ticket(of, *ticket))
         }
         Message::Refused { subject, .. } => match subject {
             message::Subject::Request(id) => Some(Subject::Request(of, *id)),
-            message::Subject::Ticket(ticket) => Some(Subject::Ticket(of, *ticket)),
+            message::Subject::Ticket(ticket) | message::Subject::Return(ticket, _) => {
+                Some(Subject::Ticket(of, *ticket))
+            }
             message::Subject::Delegation(_) => None,
         },
         _ => None,
@@ -203,7 +207,8 @@ fn question(message: &Message) -> Option<Hash> {
             let links: Vec<_> = receipts.iter().map(|receipt| receipt.what.link).collect();
             codec::encode(&(ticket, links))
         }
-        Message::Credited { tickets } => codec::encode(tickets),
+        Message::Returned { ticket, number, .. } => codec::encode(&(ticket, number)),
+        Message::Credited { receipts } => codec::encode(receipts),
         Message::Refused { subject, .. } => codec::encode(subject),
         // Where a request stands in a queue changes.
         Message::Waiting { .. }
@@ -213,6 +218,7 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::Withdraw(_)
         | Message::Redeem { .. }
         | Message::Close { .. }
+        | Message::Return { .. }
         | Message::Credit { .. } => return None,
     };
     Some(Hash::of(message.kind(), &[&about]))

@@ -58,11 +58,19 @@ impl Check for Checker {
             Fact::CameDue(fact) => lives(fact.lease),
             Fact::UnitsAssigned(fact) => lives(fact.lease),
             Fact::LeaseActivated(fact) => lives(fact.lease),
+            Fact::UnitsReturned(fact) => lives(fact.lease),
+            Fact::TermReturned(fact) => lives(fact.lease),
+            Fact::LeaseShrunk(fact) => lives(fact.lease),
             Fact::LeaseClosed(fact) => lives(fact.lease),
             Fact::LeaseForgotten(fact) => {
                 let site = scene.model.sites.get(&scene.actor);
                 let lease = site.and_then(|site| Some(site.leases.get(&fact.lease)?.term));
                 let refused = site.and_then(|site| site.refused.get(&fact.lease));
+                // Parts of a ticket came back that was never redeemed.
+                let rights = site.is_some_and(|site| site.rights.contains_key(&fact.lease));
+                if rights && lease.is_none() && refused.is_none() {
+                    return Ok(());
+                }
                 let term = lease.or(refused.map(|refused| refused.ticket.bottom().term));
                 let end = term.map(|term| term.end());
                 // The extensions of a lease are forgotten with it.
@@ -233,6 +241,11 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::ExtensionGranted(fact) => fact.lease,
         Fact::ExtensionDenied(fact) => fact.lease,
         Fact::Extended(fact) => fact.lease,
+        Fact::ReturnBegun(fact) => fact.lease,
+        Fact::PartReturned(fact) => fact.lease,
+        Fact::ReturnRefused(fact) => fact.lease,
+        Fact::ShrinkBegun(fact) => fact.lease,
+        Fact::Shrunk(fact) => fact.lease,
         Fact::LeaveBegun(fact) => fact.lease,
         Fact::Left(fact) => fact.lease,
         Fact::CloseBegun(fact) => fact.lease,

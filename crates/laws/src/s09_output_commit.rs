@@ -8,7 +8,7 @@ use tenure_core::driver::{Call, Step};
 use tenure_core::model::identity::ActorId;
 use tenure_core::broker::machine::State as AtBroker;
 use tenure_core::service_manager::request::State as AskedFor;
-use tenure_core::service_manager::machine::{Extension, State as AtGuest, UnitUse};
+use tenure_core::service_manager::machine::{Change, PartReturn, State as AtGuest, UnitUse};
 use tenure_core::site_authority::machine::State as AtSite;
 use tenure_core::site_authority::unit;
 use tenure_core::wire::message::{Envelope, LeasedUnit, Message, Sealed, Sequence, Subject};
@@ -91,13 +91,17 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
     let binding = envelope.header.sequence.index != Sequence::VOLATILE;
     let (to, at, message) = (envelope.header.to, envelope.header.at, &envelope.message);
     let good = match message {
-        Message::Delegate { .. } | Message::Leased { .. } | Message::Closed { .. } => {
+        Message::Delegate { .. }
+        | Message::Leased { .. }
+        | Message::Closed { .. }
+        | Message::Returned { .. } => {
             model.sites.get(&from).is_some_and(|site| site_says(site, to, message, binding))
         }
-        Message::Credited { tickets } if model.guests.contains_key(&from) => {
+        Message::Credited { receipts } if model.guests.contains_key(&from) => {
             let guest = model.guests.get(&from);
-            let credited = |part: &LinkHash| guest.is_some_and(|guest| guest.has_credited(*part));
-            !binding || tickets.iter().all(credited)
+            let credited =
+                |part: &(LinkHash, u32)| guest.is_some_and(|guest| guest.has_credited(*part));
+            !binding || receipts.iter().all(credited)
         }
         Message::Delegated { .. }
         | Message::Granted { .. }
@@ -111,6 +115,7 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         | Message::Withdraw(_)
         | Message::Redeem { .. }
         | Message::Close { .. }
+        | Message::Return { .. }
         | Message::Credit { .. } => {
             model.guests.get(&from).is_some_and(|guest| guest_says(guest, (to, at), message))
         }
@@ -125,7 +130,7 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
                 matches!(state, Some(AtBroker::Refused { refusal: recorded, offers: made })
                     if recorded == refusal && made == offers)
             }
-            Subject::Delegation(_) => false,
+            Subject::Delegation(_) | Subject::Return(..) => false,
         },
         Message::Refused { .. } => true,
     };
@@ -143,7 +148,7 @@ fn site_says(site: &SiteModel, to: ActorId, message: &Message, binding: bool) ->
             lease.is_some_and(|lease| {
                 let shown = lease.tickets.iter().find(|shown| shown.hash() == *ticket);
                 matches!(lease.state, AtSite::Active { .. })
-                    && shown.is_some_and(|shown| shown.bottom().term == *term)
+                    && shown.is_some_and(|shown| shown.bottom().term.encloses(*term))
                     && lease.holder() == to
                     && units.len() == lease.active_with.len()
                     && units.iter().all(|unit| is_ready(site, unit))
@@ -156,6 +161,7 @@ fn site_says(site: &SiteModel, to: ActorId, message: &Message, binding: bool) ->
             let over = lease.map_or(!binding, |lease| matches!(lease.state, AtSite::Closed { .. }));
             over && receipts.iter().all(|receipt| site.vouches(receipt))
         }
+        Message::Returned { receipts, .. } => receipts.iter().all(|receipt| site.vouches(receipt)),
         _ => false,
     }
 }
@@ -201,10 +207,10 @@ fn broker_says(broker: &BrokerModel, to: ActorId, message: &Message, binding: bo
                 }
         }
         // It answers with all that it was shown; what it cut and remembers must be credited.
-        Message::Credited { tickets } => tickets.iter().all(|hash| {
+        Message::Credited { receipts } => receipts.iter().all(|(hash, number)| {
             let cut = broker.cut.get(hash);
             let remembered = cut.filter(|cut| !broker.has_forgotten(cut.request));
-            remembered.is_none_or(|cut| cut.receipt.is_some()) || !binding
+            remembered.is_none_or(|cut| cut.receipts.contains_key(number)) || !binding
         }),
         _ => false,
     }
@@ -248,14 +254,14 @@ fn guest_says(guest: &GuestModel, (to, at): (ActorId, Time), message: &Message) 
                 && match state(ticket.hash()) {
                     Some(AtGuest::Redeeming { ticket: first }) => first == ticket,
                     Some(AtGuest::Joining { held } | AtGuest::Active { held }) => {
-                        matches!(&held.extension, Extension::Redeeming { ticket: next, .. }
+                        matches!(&held.change, Change::Redeeming { ticket: next, .. }
                             if next == ticket)
                     }
                     _ => false,
                 }
         }
         Message::Close { tickets } => tickets.first().is_some_and(|first| {
-            let Some(AtGuest::Closing { tickets: all }) = state(first.hash()) else { return false };
+            let Some(AtGuest::Closing { tickets: all, .. }) = state(first.hash()) else { return false };
             // Extensions that had ended by then have nothing to give back.
             let mut ahead = all.iter().skip(1).filter(|t| at < t.bottom().term.end());
             let same = all.first() == Some(first) && tickets[1..].iter().all(|t| ahead.next() == Some(t));
@@ -264,8 +270,16 @@ fn guest_says(guest: &GuestModel, (to, at): (ActorId, Time), message: &Message) 
         Message::Credit { receipts } => receipts.first().is_some_and(|first| {
             let crediting = state(first.what.link);
             first.what.issuer == to
-                && matches!(crediting, Some(AtGuest::Crediting { receipts: all }) if all == receipts)
+                && crediting.is_some_and(|state| state.to_credit() == receipts)
         }),
+        Message::Return { ticket, number, part } => {
+            let Some(AtGuest::Joining { held } | AtGuest::Active { held }) = state(ticket.hash())
+            else {
+                return false;
+            };
+            let same = PartReturn { number: *number, part: part.clone() };
+            ticket.site() == to && held.change == Change::Returning(same)
+        }
         _ => false,
     }
 }

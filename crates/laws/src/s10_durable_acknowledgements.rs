@@ -8,7 +8,7 @@ use tenure_core::broker::facts as broker;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::model::identity::ActorId;
-use tenure_core::service_manager::machine::{Extension, State};
+use tenure_core::service_manager::machine::Change;
 use tenure_core::wire::refusal::Refusal;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::ticket::Ticket;
@@ -44,7 +44,7 @@ enum Promise {
     /// A receipt of its site.
     Receipt(Receipt),
     /// A ticket that its broker has credited.
-    Credited(ActorId, LinkHash),
+    Credited(ActorId, (LinkHash, u32)),
     /// A ticket that its site has turned into these units.
     Leased(ActorId, LinkHash, Vec<(UnitId, Epoch)>),
     /// A ticket that its site took.
@@ -112,8 +112,8 @@ impl Check for Checker {
             Fact::Extended(fact) => {
                 let guest = scene.model.guests.get(&scene.actor);
                 let held = guest.and_then(|guest| guest.held(fact.lease));
-                let extension = held.map(|held| &held.extension);
-                let Some(Extension::Redeeming { ticket, .. }) = extension else { return Ok(()) };
+                let change = held.map(|held| &held.change);
+                let Some(Change::Redeeming { ticket, .. }) = change else { return Ok(()) };
                 self.record(scene, Promise::Taken(ticket.site(), ticket.hash()), tally)
             }
             Fact::RedeemRefused(fact) if matches!(fact.refusal, Refusal::Conflict(_)) => {
@@ -127,15 +127,17 @@ impl Check for Checker {
                 .receipts
                 .iter()
                 .try_for_each(|receipt| self.record(scene, Promise::Receipt(receipt.clone()), tally)),
+            Fact::PartReturned(fact) => fact
+                .receipts
+                .iter()
+                .try_for_each(|receipt| self.record(scene, Promise::Receipt(receipt.clone()), tally)),
             Fact::Credited(fact) => {
                 let guest = scene.model.guests.get(&scene.actor);
                 let state = guest.and_then(|guest| guest.leases.get(&fact.lease));
                 let lease = state.and_then(|lease| lease.standing().lease());
-                let Some(State::Crediting { receipts }) = lease else {
-                    return Ok(());
-                };
+                let receipts = lease.map_or(&[][..], |state| state.to_credit());
                 receipts.iter().map(|receipt| &receipt.what).try_for_each(|what| {
-                    self.record(scene, Promise::Credited(what.issuer, what.link), tally)
+                    self.record(scene, Promise::Credited(what.issuer, (what.link, what.number)), tally)
                 })
             }
             _ => Ok(()),
@@ -222,19 +224,21 @@ impl Promise {
                 site(&receipt.what.site).is_some_and(|site| site.vouches(receipt))
             }
             // A broker that has forgotten the request answers that there is nothing left to credit.
-            Self::Credited(id, hash) if model.guests.contains_key(id) => {
-                model.guests.get(id).is_some_and(|guest| guest.has_credited(*hash))
+            Self::Credited(id, receipt) if model.guests.contains_key(id) => {
+                model.guests.get(id).is_some_and(|guest| guest.has_credited(*receipt))
             }
-            Self::Credited(id, hash) => broker(id).is_some_and(|broker| {
+            Self::Credited(id, (hash, number)) => broker(id).is_some_and(|broker| {
                 let cut = broker.cut.get(hash);
-                cut.is_some_and(|c| c.receipt.is_some() || broker.has_forgotten(c.request))
+                cut.is_some_and(|cut| {
+                    cut.receipts.contains_key(number) || broker.has_forgotten(cut.request)
+                })
             }),
             Self::Leased(id, hash, units) => site(id).is_some_and(|site| {
                 let lease = site.by_ticket.get(hash).and_then(|lease| site.leases.get(lease));
                 lease.is_some_and(|lease| {
                     !units.is_empty()
-                        && units.len() == lease.active_with.len()
-                        && units.iter().all(|(unit, e)| lease.active_with.get(unit) == Some(e))
+                        && units.len() == lease.handed_over.len()
+                        && units.iter().all(|(unit, e)| lease.handed_over.get(unit) == Some(e))
                 })
             }),
             Self::Taken(id, hash) => site(id).is_some_and(|site| site.by_ticket.contains_key(hash)),
@@ -253,7 +257,7 @@ impl Promise {
             Self::Receipt(receipt) => {
                 format!("a receipt for ticket {} from {}, by", receipt.what.link, receipt.what.term)
             }
-            Self::Credited(_, hash) => format!("ticket {hash}, credited by"),
+            Self::Credited(_, (hash, _)) => format!("ticket {hash}, credited by"),
             Self::Leased(_, hash, units) => format!("units {units:?} of ticket {hash}, leased by"),
             Self::Taken(_, hash) => format!("ticket {hash}, taken by"),
             Self::Refused(_, hash) => format!("ticket {hash}, refused for good by"),

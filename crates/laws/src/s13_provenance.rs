@@ -8,7 +8,7 @@ use tenure_core::service_manager::request::State;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::model::identity::Verifier;
-use tenure_core::service_manager::machine::Extension;
+use tenure_core::service_manager::machine::Change;
 use tenure_core::wire::message::Message;
 use tenure_core::ticket::link::{LinkHash, SignedLink};
 use tenure_core::ticket::Ticket;
@@ -72,7 +72,7 @@ impl Check for Checker {
             Fact::ExtensionGranted(fact) => {
                 let guest = scene.model.guests.get(&scene.actor);
                 let held = guest.and_then(|guest| guest.held(fact.lease));
-                let Some(Extension::Requested(number)) = held.map(|held| &held.extension)
+                let Some(Change::Requested { number, .. }) = held.map(|held| &held.change)
                 else {
                     return Ok(());
                 };
@@ -91,6 +91,7 @@ impl Check for Checker {
         };
         match &envelope.message {
             Message::Redeem { ticket, .. } => show(ticket),
+            Message::Return { ticket, .. } => show(ticket),
             Message::Close { tickets } => tickets.iter().for_each(show),
             _ => {}
         }

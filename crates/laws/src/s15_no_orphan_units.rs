@@ -77,6 +77,14 @@ impl Check for Checker {
                 self.done(scene, fact.unit, Done::TeardownFailed, tally)
             }
             Fact::LeaseActivated(fact) => self.all_set_up(scene, fact.lease, tally),
+            Fact::UnitsReturned(fact) => {
+                self.released((scene.actor, fact.lease), &fact.units);
+                Ok(())
+            }
+            Fact::LeaseShrunk(fact) => {
+                self.released((scene.actor, fact.lease), &fact.units);
+                Ok(())
+            }
             Fact::LeaseClosed(fact) => {
                 for unit in self.on.remove(&(scene.actor, fact.lease)).unwrap_or_default() {
                     self.lives.entry((scene.actor, unit)).or_default().tenant = None;
@@ -138,6 +146,14 @@ impl Check for Checker {
 }
 
 impl Checker {
+    /// Some units leave a lease that goes on.
+    fn released(&mut self, lease: (ActorId, LinkHash), units: &[UnitId]) {
+        for unit in units {
+            self.lives.entry((lease.0, *unit)).or_default().tenant = None;
+            self.on.get_mut(&lease).map(|on| on.remove(unit));
+        }
+    }
+
     /// A driver's answer fits what it was asked: a clean unit is set up, one that was set up is cleaned.
     fn done(&mut self, scene: &Scene<'_>, unit: UnitId, done: Done, tally: &mut Tally) -> LawVerdict {
         let life = self.lives.entry((scene.actor, unit)).or_default();

@@ -69,6 +69,8 @@ pub(crate) struct PlannedRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
     pub(crate) extends: u8,
+    /// Units or time that go back, or units that do not go on.
+    pub(crate) parts: u8,
     pub(crate) closes: u8,
     /// Offers that are accepted.
     pub(crate) accepts: u8,
@@ -82,8 +84,16 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    pub(crate) const NONE: Self =
-        Self { extends: 0, closes: 0, accepts: 0, redeems: 0, crashes: 0, failures: 0, resets: 0 };
+    pub(crate) const NONE: Self = Self {
+        extends: 0,
+        parts: 0,
+        closes: 0,
+        accepts: 0,
+        redeems: 0,
+        crashes: 0,
+        failures: 0,
+        resets: 0,
+    };
 }
 
 /// The broker's mapper.
@@ -113,6 +123,8 @@ pub(crate) enum End {
     Extended,
     /// Units were given back, credited, and used by someone else.
     SoldAgain,
+    /// One of two units was given back and is used by someone else, while the other is held.
+    PartSoldAgain,
     /// The broker refused.
     Refused,
 }
@@ -274,6 +286,30 @@ fn lives() -> Vec<Case> {
             from: 10,
             ..alone()
         },
+        Case {
+            name: "parts",
+            text: "two units: one of them or the rest of the term goes back, or one does not go on; a close",
+            stock: vec![(2, 2)],
+            requests: vec![PlannedRequest { items: vec![(2, 2)], length: 4, ..planned(GUEST, 11) }],
+            until: 16,
+            budget: Budget { parts: 1, closes: 1, ..Budget::NONE },
+            trouble_until: 12,
+            ..alone()
+        },
+        Case {
+            name: "parts sold again",
+            text: "both guests request units for the same term; the first may give one back",
+            stock: vec![(2, 2)],
+            requests: vec![
+                PlannedRequest { items: vec![(2, 2)], ..planned(GUEST, 11) },
+                PlannedRequest { window: (11, 12), ..planned(RIVAL, 11) },
+            ],
+            until: 14,
+            budget: Budget { parts: 1, ..Budget::NONE },
+            trouble_until: 12,
+            ends: vec![End::PartSoldAgain],
+            ..Case::default()
+        },
     ]
 }
 
@@ -286,6 +322,16 @@ fn troubles() -> Vec<Case> {
             budget: Budget { crashes: 2, ..Budget::NONE },
             from: 10,
             until: 24,
+            ..alone()
+        },
+        Case {
+            name: "parts and crashes",
+            text: "one crash of any actor while a part goes back",
+            stock: vec![(2, 2)],
+            requests: vec![PlannedRequest { items: vec![(2, 2)], length: 5, ..planned(GUEST, 11) }],
+            until: 17,
+            budget: Budget { parts: 1, crashes: 1, ..Budget::NONE },
+            trouble_until: 12,
             ..alone()
         },
         Case {

@@ -16,8 +16,8 @@ use tenure_core::ticket::link::{AccountId, LinkHash, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::message::Message;
 
-/// A link, with the part of its term that did not come back.
-type Out = (AccountId, SignedLink, Option<Term>);
+/// A link, with what came back of it: units, and when they are not out.
+type Out = (AccountId, SignedLink, Vec<(u32, Term)>);
 
 /// The links and leases in an actor's facts.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +38,8 @@ pub(crate) struct FactIndex {
     offered: BTreeSet<RequestId>,
     /// The leases that went active at a site.
     activated: BTreeSet<LinkHash>,
-    /// The tickets that were taken back: at the site, by its receipts, in the credit of their broker.
-    returned: BTreeSet<LinkHash>,
+    /// The receipts, by ticket and number: of the site, of its guest, in the credit of their broker.
+    returned: BTreeSet<(LinkHash, u32)>,
     /// The tickets of each lease that a site ever had.
     leases: BTreeMap<LinkHash, Vec<Ticket>>,
     broken: BTreeSet<&'static str>,
@@ -72,7 +72,7 @@ impl FactIndex {
         let delegated =
             |wanted: &dyn Fn(&SignedLink) -> bool| self.delegated.values().flatten().any(wanted);
         let held = |ticket: &Ticket| self.granted.contains(&ticket.hash());
-        let signed = |receipt: &Receipt| self.returned.contains(&receipt.what.link);
+        let signed = |receipt: &Receipt| self.returned.contains(&number(receipt));
         match message {
             Message::Delegate { ticket, .. } => delegated(&|link| link == ticket.bottom()),
             Message::Delegated { generation, .. } => delegated(&|link| {
@@ -91,13 +91,14 @@ impl FactIndex {
             Message::Redeem { ticket, .. } => held(ticket),
             Message::Leased { ticket, .. } => self.activated.contains(&self.lease_of(*ticket)),
             Message::Close { tickets } => tickets.iter().all(held),
-            Message::Closed { receipts, .. } | Message::Credit { receipts } => {
-                receipts.iter().all(signed)
-            }
+            Message::Return { ticket, .. } => held(ticket),
+            Message::Closed { receipts, .. }
+            | Message::Returned { receipts, .. }
+            | Message::Credit { receipts } => receipts.iter().all(signed),
             // Of a ticket that is forgotten there is nothing left to credit.
-            Message::Credited { tickets } => tickets.iter().all(|hash| {
+            Message::Credited { receipts } => receipts.iter().all(|(hash, number)| {
                 let remembered = self.remembered.values().flatten().any(|cut| cut == hash);
-                !remembered || self.returned.contains(hash)
+                !remembered || self.returned.contains(&(*hash, *number))
             }),
             Message::Refused { .. } => true,
         }
@@ -137,7 +138,11 @@ impl FactIndex {
             F::UnwantedGranted(fact) => all(&fact.tickets),
             F::ExtensionGranted(fact) => vec![fact.ticket.hash()],
             F::SiteClosed(fact) => {
-                self.returned.extend(fact.receipts.iter().map(|receipt| receipt.what.link));
+                self.returned.extend(fact.receipts.iter().map(number));
+                Vec::new()
+            }
+            F::PartReturned(fact) => {
+                self.returned.extend(fact.receipts.iter().map(number));
                 Vec::new()
             }
             _ => Vec::new(),
@@ -166,8 +171,7 @@ impl FactIndex {
             broker::Fact::HoldEnded(fact) => self.end_hold(fact.request, None),
             broker::Fact::RequestQueued(_) | broker::Fact::RequestPlanned(_) => {}
             broker::Fact::ReceiptTaken(fact) => {
-                let what = &fact.receipt.what;
-                self.give_back(what.link, what.term.start().max(at));
+                self.give_back(&fact.receipt, at);
             }
             broker::Fact::RequestForgotten(fact) => {
                 self.remembered.remove(&fact.request);
@@ -192,12 +196,16 @@ impl FactIndex {
             }
             F::TicketSurrendered(fact) => {
                 self.begin(&fact.ticket);
-                self.give_back(fact.ticket.hash(), at);
+                fact.receipts.iter().for_each(|receipt| self.give_back(receipt, at));
+            }
+            F::UnitsReturned(fact) => {
+                fact.receipts.iter().for_each(|receipt| self.give_back(receipt, at));
+            }
+            F::TermReturned(fact) => {
+                fact.receipts.iter().for_each(|receipt| self.give_back(receipt, at));
             }
             F::LeaseClosed(fact) => {
-                let tickets = self.leases.get(&fact.lease).into_iter().flatten();
-                let hashes: Vec<LinkHash> = tickets.map(Ticket::hash).collect();
-                hashes.into_iter().for_each(|hash| self.give_back(hash, at));
+                fact.receipts.iter().for_each(|receipt| self.give_back(receipt, at));
             }
             F::LeaseActivated(fact) => {
                 self.activated.insert(fact.lease);
@@ -238,7 +246,7 @@ impl FactIndex {
         if child.follows(Some(parent)).is_err() {
             self.broken.insert("S3");
         }
-        self.links.insert(child.hash(), (parent.account(), child.clone(), Some(child.term)));
+        self.links.insert(child.hash(), (parent.account(), child.clone(), Vec::new()));
     }
 
     /// What was held is free again, but for the offer that was accepted.
@@ -252,23 +260,31 @@ impl FactIndex {
         }
     }
 
-    fn give_back(&mut self, hash: LinkHash, from: Time) {
-        self.returned.insert(hash);
-        if let Some((_, _, kept)) = self.links.get_mut(&hash) {
-            *kept = kept.and_then(|term| term.until(from));
+    /// S2: no more comes back than is out, and each number once.
+    fn give_back(&mut self, receipt: &Receipt, at: Time) {
+        let what = &receipt.what;
+        let fresh = self.returned.insert(number(receipt));
+        let Some((_, link, back)) = self.links.get_mut(&what.link) else { return };
+        let Some(term) = what.term.from(at) else { return };
+        back.push((what.units.get(), term));
+        let edges = back.iter().map(|(_, term)| term.start()).filter(|&t| term.contains(t));
+        let over = edges.clone().any(|t| returned_at(back, t) > link.units.get());
+        if over || !fresh {
+            self.broken.insert("S2");
         }
     }
 
     /// S2: at no instant is more out than was delegated.
     fn conservation(&mut self) {
-        let kept = |(account, link, kept): &(AccountId, SignedLink, Option<Term>)| {
-            Some((*account, link.units.get(), (*kept)?))
+        let all: Vec<&Out> = self.links.values().chain(self.lost.values()).collect();
+        let out_at = |out: &Out, t: Time| {
+            let units = if out.1.term.contains(t) { out.1.units.get() } else { 0 };
+            units.saturating_sub(returned_at(&out.2, t))
         };
-        let kept: Vec<_> = self.links.values().chain(self.lost.values()).filter_map(kept).collect();
-        for &(account, _, term) in &kept {
-            let at = term.start();
-            let running = kept.iter().filter(|k| k.0 == account && k.2.contains(at));
-            let out: u32 = running.map(|k| k.1).sum();
+        for (account, link, _) in &all {
+            let at = link.term.start();
+            let account = *account;
+            let out: u32 = all.iter().filter(|k| k.0 == account).map(|k| out_at(k, at)).sum();
             let heads = self.delegated.get(&account).into_iter().flatten();
             let covered = heads.filter(|head| head.term.contains(at));
             if out > covered.map(|head| head.units.get()).max().unwrap_or(0) {
@@ -280,4 +296,14 @@ impl FactIndex {
 
 fn end(tickets: &[Ticket]) -> Time {
     tickets.iter().map(|ticket| ticket.bottom().term.end()).max().unwrap()
+}
+
+/// A receipt by its ticket and number.
+fn number(receipt: &Receipt) -> (LinkHash, u32) {
+    (receipt.what.link, receipt.what.number)
+}
+
+/// How many units of a link are not out at an instant.
+fn returned_at(back: &[(u32, Term)], t: Time) -> u32 {
+    back.iter().filter(|(_, term)| term.contains(t)).map(|(units, _)| units).sum()
 }

@@ -10,7 +10,7 @@ use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::Time;
 use tenure_core::runtime::AnyActor;
 use tenure_core::service_manager::Standing;
-use tenure_core::service_manager::machine::Outcome;
+use tenure_core::service_manager::machine::{Change, Outcome};
 use tenure_core::site_authority::machine as site_authority;
 use tenure_core::site_authority::unit;
 use tenure_core::ticket::link::LinkHash;
@@ -93,7 +93,8 @@ impl Summary {
     fn read_lease(&mut self, state: Standing<'_>) {
         if let Some(held) = state.held() {
             let ticket = held.tickets[0].hash();
-            self.uses.extend(held.units.keys().map(|&unit| (unit, ticket)));
+            let kept = |unit: &&UnitId| !matches!(&held.change, Change::Returning(back) if back.part.names(**unit));
+            self.uses.extend(held.units.keys().filter(kept).map(|&unit| (unit, ticket)));
             self.tickets_held = self.tickets_held.max(held.tickets.len());
         }
         self.outcomes.extend(state.outcome());

@@ -4,6 +4,7 @@
 //! in. What an actor does with an input at a time is worked out once, by the actor, and remembered.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -18,8 +19,8 @@ use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::Input;
-use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::machine::Outcome;
+use tenure_core::service_manager::{Command as GuestCommand, Victims};
 use tenure_core::site_authority::Command as SiteCommand;
 use tenure_core::site_authority::unit;
 use tenure_core::ticket::link::LinkHash;
@@ -29,7 +30,7 @@ use tenure_tests::mutants::activate;
 use super::cases::{Budget, Case, End, Shell};
 use super::joint::Joint;
 use super::node::{Node, Registry};
-use super::participants::{self, BROKER, GUEST, NAMES, Participant, RIVAL, SITE};
+use super::participants::{self, BROKER, GUEST, MARGIN, NAMES, Participant, RIVAL, SITE};
 use super::summary::{Key, Summary};
 
 /// A deployment at one instant.
@@ -60,6 +61,11 @@ pub(crate) enum Step {
     Tick,
     Decide,
     Extend(LeaseId),
+    /// One unit goes back, or does not go on.
+    Flex(LeaseId),
+    Shrink(LeaseId),
+    /// The lease ends earlier.
+    Shorten(LeaseId),
     Close(LeaseId),
     Accept(LeaseId),
     Redeem(LeaseId),
@@ -229,6 +235,13 @@ impl World {
         if who < BROKER && left.extends > 0 {
             inputs.extend(leases.clone().map(Step::Extend));
         }
+        if who < BROKER && left.parts > 0 {
+            inputs.extend(
+                leases.clone().flat_map(|lease| {
+                    [Step::Flex(lease), Step::Shrink(lease), Step::Shorten(lease)]
+                }),
+            );
+        }
         if who < BROKER && left.closes > 0 {
             inputs.extend(leases.clone().map(Step::Close));
         }
@@ -281,7 +294,23 @@ impl World {
             }
             Step::Extend(lease) => {
                 let duration = Span::from_secs(case.longer);
-                let command = GuestCommand::Extend { lease, duration };
+                let command = GuestCommand::extend(lease, duration);
+                node.step(clock, Input::Command(command.into()), case, sent)
+            }
+            Step::Flex(lease) => {
+                let (shrink, victims) = (NonZeroU32::MIN, Victims::Youngest);
+                let command = GuestCommand::Flex { lease, shrink, victims };
+                node.step(clock, Input::Command(command.into()), case, sent)
+            }
+            Step::Shrink(lease) => {
+                let (units, victims) = (Some(NonZeroU32::MIN), Victims::Oldest);
+                let duration = Span::from_secs(case.longer);
+                let command = GuestCommand::Extend { lease, duration, units, victims };
+                node.step(clock, Input::Command(command.into()), case, sent)
+            }
+            Step::Shorten(lease) => {
+                let until = clock.plus(MARGIN.times(2)).plus(Span::from_secs(1));
+                let command = GuestCommand::Shorten { lease, until };
                 node.step(clock, Input::Command(command.into()), case, sent)
             }
             Step::Close(lease) => {
@@ -374,6 +403,10 @@ impl World {
             End::SoldAgain => {
                 nodes[GUEST].summary.outcomes.contains(&Outcome::GivenBack)
                     && nodes[BROKER].summary.words.iter().any(|(_, word)| *word == "Returned")
+                    && nodes[RIVAL].summary.words.iter().any(|(_, word)| *word == "Active")
+            }
+            End::PartSoldAgain => {
+                nodes[GUEST].summary.uses.len() == 1
                     && nodes[RIVAL].summary.words.iter().any(|(_, word)| *word == "Active")
             }
             End::Refused => (GUEST..=RIVAL).any(|who| {
@@ -501,6 +534,7 @@ impl Model for World {
             Step::Receive(_) | Step::Done(_, true) | Step::Tick | Step::Decide => {}
             Step::Done(_, false) => left.failures -= 1,
             Step::Extend(_) => left.extends -= 1,
+            Step::Flex(_) | Step::Shrink(_) | Step::Shorten(_) => left.parts -= 1,
             Step::Close(_) => left.closes -= 1,
             Step::Accept(_) => left.accepts -= 1,
             Step::Redeem(_) => left.redeems -= 1,
@@ -546,6 +580,11 @@ impl Model for World {
                 End::Extended => Property::sometimes("a lease is extended", |world, state| {
                     world.reaches(state, End::Extended)
                 }),
+                End::PartSoldAgain => {
+                    Property::sometimes("a unit is sold again", |world, state| {
+                        world.reaches(state, End::PartSoldAgain)
+                    })
+                }
                 End::SoldAgain => Property::sometimes("units are sold again", |world, state| {
                     world.reaches(state, End::SoldAgain)
                 }),

@@ -14,10 +14,11 @@ use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::facts::Denial;
 use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::DelegationId;
+use tenure_core::ticket::link::{DelegationId, LinkHash};
 use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::message::{LeasedUnit, Message, Request, Subject};
 use tenure_core::wire::offer::{Offer, OfferPart, Reply, Waiting};
+use tenure_core::wire::part::Part;
 use tenure_core::wire::refusal::Refusal;
 
 use super::names::{self, Names};
@@ -107,6 +108,17 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
             format!("lease {}, {why}", names.lease(fact.lease))
         }
         Fact::Extended(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::ReturnBegun(fact) => {
+            format!("lease {}, {}", names.lease(fact.lease), part(&fact.part))
+        }
+        Fact::PartReturned(fact) => {
+            format!("lease {}, {}", names.lease(fact.lease), receipts(names, &fact.receipts))
+        }
+        Fact::ReturnRefused(fact) => {
+            format!("lease {}, {}", names.lease(fact.lease), refusal(names, &fact.refusal))
+        }
+        Fact::ShrinkBegun(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::Shrunk(fact) => format!("lease {}", names.lease(fact.lease)),
         Fact::LeaveBegun(fact) => {
             let then = match fact.then {
                 AfterLeave::End => "its term is about to end",
@@ -225,6 +237,20 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
         Fact::LeaseExtended(fact) => {
             format!("lease on {} by {}", names.hash(fact.lease), names.ticket_in_full(&fact.ticket))
         }
+        Fact::UnitsReturned(fact) => {
+            let back = receipts(names, &fact.receipts);
+            format!("lease on {}, {}, {back}", names.hash(fact.lease), names::units(&fact.units))
+        }
+        Fact::TermReturned(fact) => {
+            let (lease, back) = (names.hash(fact.lease), receipts(names, &fact.receipts));
+            format!("lease on {lease}, ends at {}, {back}", names::clock(fact.until))
+        }
+        Fact::LeaseShrunk(fact) => {
+            format!("lease on {} without {}", names.hash(fact.lease), names::units(&fact.units))
+        }
+        Fact::RightsReturned(fact) => {
+            format!("{}, {}", names.ticket_in_full(&fact.ticket), receipts(names, &fact.receipts))
+        }
         Fact::TicketRefused(fact) => {
             let why = match &fact.denial {
                 Denial::Conflict(outline) => format!(
@@ -306,17 +332,44 @@ pub fn message(names: &mut Names, message: &Message) -> String {
             format!("{ticket}{}, {back}", why.unwrap_or_default())
         }
         Message::Credit { receipts: back } => receipts(names, back),
-        Message::Credited { tickets } => names::list(tickets.iter().map(|&hash| names.hash(hash))),
+        Message::Credited { receipts } => {
+            let named = receipts.iter().map(|&(hash, number)| numbered(names, hash, number));
+            names::list(named)
+        }
+        Message::Return { ticket, number, part: back } => {
+            format!("{}, {}", numbered(names, ticket.hash(), *number), part(back))
+        }
+        Message::Returned { ticket, number, receipts: back } => {
+            format!("{}, {}", numbered(names, *ticket, *number), receipts(names, back))
+        }
         Message::Refused { subject, refusal: why, offers: made } => {
             let subject = match *subject {
                 Subject::Request(id) => format!("request {}", id.number),
                 Subject::Ticket(hash) => names.hash(hash),
                 Subject::Delegation(id) => names.delegation(id, 0),
+                Subject::Return(hash, number) => {
+                    format!("return {number} of {}", names.hash(hash))
+                }
             };
             format!("{subject}, {}{}", refusal(names, why), offered(names, made))
         }
     };
     format!("{kind} {text}")
+}
+
+/// A ticket with the number of a return, from the second on.
+fn numbered(names: &Names, hash: LinkHash, number: u32) -> String {
+    let ticket = names.hash(hash);
+    if number == 0 { ticket } else { format!("{ticket} #{number}") }
+}
+
+/// A part that goes back.
+fn part(part: &Part) -> String {
+    match part {
+        Part::Units(units) => names::units(units),
+        Part::Until(until) => format!("all from {} on", names::clock(*until)),
+        Part::Rights { units, from } => format!("{units} from {} on", names::clock(*from)),
+    }
 }
 
 /// A driver's call.

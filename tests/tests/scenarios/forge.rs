@@ -151,6 +151,7 @@ pub fn redeem(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         min_units: ticket.bottom().units,
         configuration: Properties::default(),
         ticket,
+        victims: Vec::new(),
     };
     let site = world.id(site);
     say(world, who, site, message)

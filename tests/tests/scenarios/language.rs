@@ -260,7 +260,7 @@ fn withdraw_request(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 fn extend(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, lease) = lease(world, args)?;
     let duration = args.span_option("for")?.ok_or("for= is missing")?;
-    world.hand(who, Input::Command(GuestCommand::Extend { lease, duration }.into()));
+    world.hand(who, Input::Command(GuestCommand::extend(lease, duration).into()));
     Ok(())
 }
 

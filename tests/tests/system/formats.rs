@@ -27,6 +27,7 @@ use tenure_core::ticket::link::{DelegationId, Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{Item, LeasedUnit, Request};
 use tenure_core::wire::offer::{Offer, OfferPart, Reply, Waiting};
+use tenure_core::wire::part::Part;
 use tenure_core::wire::refusal::Refusal;
 use tenure_tests::check_golden;
 
@@ -182,12 +183,18 @@ fn service_manager_facts(p: &Parts) -> Vec<sm::Fact> {
             lease: LEASE,
             broker: p.broker,
             request: p.request.clone(),
+            victims: vec![UNIT],
             reason: reason(),
         }
         .into(),
         sm::ExtensionGranted { lease: LEASE, ticket: p.ticket.clone() }.into(),
         sm::ExtensionDenied { lease: LEASE, refusal: Some(refusal) }.into(),
         sm::Extended { lease: LEASE }.into(),
+        sm::ReturnBegun { lease: LEASE, part: Part::Units(vec![UNIT]), reason: reason() }.into(),
+        sm::PartReturned { lease: LEASE, receipts: vec![p.receipt.clone()] }.into(),
+        sm::ReturnRefused { lease: LEASE, refusal: Refusal::Forbidden }.into(),
+        sm::ShrinkBegun { lease: LEASE }.into(),
+        sm::Shrunk { lease: LEASE }.into(),
         sm::UnwantedGranted { number: 7, tickets: tickets() }.into(),
         sm::LeaveBegun { lease: LEASE, then: AfterLeave::Close }.into(),
         sm::Left { lease: LEASE, unit: UNIT, error: Some("hung".to_owned()) }.into(),
@@ -256,6 +263,7 @@ fn site_facts(p: &Parts) -> Vec<site::Fact> {
     let lease = p.ticket.hash();
     let failed = CloseReason::Failed(Refusal::SetupFailed { ready: 1, wanted: 4 });
     let error = "no answer".to_owned();
+    let receipts = || vec![p.receipt.clone()];
     let denial = site::Denial::Conflict(EvidenceOutline {
         parents: vec![p.root.hash()],
         above: 0,
@@ -286,7 +294,11 @@ fn site_facts(p: &Parts) -> Vec<site::Fact> {
             configuration: p.properties.clone(),
         }
         .into(),
-        site::LeaseExtended { lease, ticket: p.ticket.clone() }.into(),
+        site::LeaseExtended { lease, ticket: p.ticket.clone(), victims: vec![UNIT] }.into(),
+        site::UnitsReturned { lease, number: 1, units: vec![UNIT], receipts: receipts() }.into(),
+        site::TermReturned { lease, number: 2, until: p.term.end(), receipts: receipts() }.into(),
+        site::LeaseShrunk { lease, units: vec![UNIT] }.into(),
+        site::RightsReturned { ticket: p.ticket.clone(), number: 0, receipts: receipts() }.into(),
         site::TicketRefused { ticket: p.ticket.clone(), denial }.into(),
         site::CameDue { lease }.into(),
         site::UnitsAssigned { lease, units: vec![UNIT], reason: "the first".to_owned() }.into(),

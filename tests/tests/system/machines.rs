@@ -22,6 +22,7 @@ use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{LeasedUnit, Request};
 use tenure_core::wire::offer::{Offer, Reply, Waiting};
+use tenure_core::wire::part::Part;
 use tenure_core::wire::refusal::Refusal;
 use tenure_tests::{check_block, check_golden};
 
@@ -179,8 +180,15 @@ fn service_manager_table() -> Table {
     let two = step(redeeming.clone(), Event::Leased(s.term, vec![unit(0), unit(1)]));
     let one = step(redeeming.clone(), Event::Leased(s.term, vec![unit(0)]));
     let active = step(one.clone(), Event::Joined(UnitId(0), true));
-    let ask = |state: State| step(state, Event::ExtensionAsked(2));
+    let ask = |state: State| step(state, Event::ExtensionAsked(2, Vec::new()));
     let grant = |state: State| step(state, Event::ExtensionGranted(s.extension.clone()));
+    let fewer = |state: State| step(state, Event::ExtensionAsked(2, vec![UnitId(1)]));
+    let both =
+        step(step(two.clone(), Event::Joined(UnitId(0), true)), Event::Joined(UnitId(1), true));
+    let seam = step(grant(fewer(both.clone())), Event::Extended);
+    let flex = |state: State| step(state, Event::ReturnBegun(Part::Units(vec![UnitId(1)])));
+    let left = |state: State| step(state, Event::Left(UnitId(1)));
+    let shorten = |state: State| step(state, Event::ReturnBegun(Part::Until(s.term.end())));
     let leave = |state: State, then| step(state, Event::LeaveBegun(then));
     let closing = step(redeeming.clone(), Event::CloseBegun);
     let crediting = step(closing.clone(), Event::SiteClosed(vec![s.receipt.clone()]));
@@ -196,6 +204,11 @@ fn service_manager_table() -> Table {
         active.clone(),
         ask(active.clone()),
         grant(ask(active)),
+        shorten(one.clone()),
+        seam.clone(),
+        step(seam, Event::ShrinkBegun),
+        flex(both.clone()),
+        left(flex(both)),
         leave(two.clone(), AfterLeave::End),
         leave(one.clone(), AfterLeave::End),
         leave(grant(ask(one.clone())), AfterLeave::End),
@@ -213,13 +226,20 @@ fn service_manager_table() -> Table {
         Event::Leased(s.term, vec![unit(0)]),
         Event::Joined(UnitId(0), true),
         Event::Joined(UnitId(0), false),
-        Event::ExtensionAsked(2),
+        Event::ExtensionAsked(2, Vec::new()),
         Event::ExtensionGranted(s.extension.clone()),
         Event::ExtensionDenied,
         Event::Extended,
+        Event::ReturnBegun(Part::Units(vec![UnitId(0)])),
+        Event::ReturnBegun(Part::Until(s.term.end())),
+        Event::PartReturned(vec![s.receipt.clone()]),
+        Event::ReturnRefused,
+        Event::ShrinkBegun,
+        Event::Shrunk,
         Event::LeaveBegun(AfterLeave::End),
         Event::LeaveBegun(AfterLeave::Close),
         Event::Left(UnitId(0)),
+        Event::Left(UnitId(1)),
         Event::CloseBegun,
         Event::SiteClosed(Vec::new()),
         Event::SiteClosed(vec![s.receipt]),
@@ -312,6 +332,7 @@ fn broker_table() -> Table {
         held,
         planned,
         Event::Credited(hash),
+        Event::PartCredited,
     ];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
     let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
@@ -328,7 +349,7 @@ fn site_authority_table() -> Table {
         State::Due,
         State::Priming { pending: set(&[0]), ready: set(&[1]) },
         State::Priming { pending: set(&[]), ready: set(&[1]) },
-        State::Active { units: set(&[0]) },
+        State::Active { units: set(&[0, 1]) },
         State::Closed { units: set(&[0]), why: CloseReason::TermOver },
     ];
     let events = vec![
@@ -338,6 +359,8 @@ fn site_authority_table() -> Table {
         Event::UnitLost(UnitId(0)),
         Event::Activated,
         Event::Extended,
+        Event::Shrunk(set(&[0])),
+        Event::Shortened,
         Event::Closed(CloseReason::TermOver),
         Event::Closed(CloseReason::GivenBack),
         Event::Closed(CloseReason::Failed(Refusal::Forbidden)),

@@ -172,7 +172,7 @@ fn leases_of_guest(actor: &ServiceManager, all: bool) -> Listing {
                     held.tickets.first().map_or([Value::Null, Value::Null], of_ticket);
                 ([held.units.len().into(), resource], Some(held.term))
             }
-            Some(guest::State::Closing { tickets }) => {
+            Some(guest::State::Closing { tickets, .. }) => {
                 let of = tickets.first().map_or([Value::Null, Value::Null], of_ticket);
                 (of, tickets.first().map(|ticket| ticket.bottom().term))
             }

@@ -1,5 +1,6 @@
 //! The words of the commands on a live deployment.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -8,6 +9,7 @@ use tenure_config::Override;
 use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
+use tenure_core::service_manager::Victims;
 use tenure_node::api::LeaseName;
 use tenure_node::api::moment::Moment;
 
@@ -124,6 +126,36 @@ pub(crate) enum LeaseCommand {
         /// By how much
         #[arg(long = "for", value_name = "TIME", value_parser = Span::from_str)]
         duration: Span,
+        /// With how many of its units; until then all of them are kept
+        #[arg(long, value_name = "N")]
+        units: Option<NonZeroU32>,
+        #[command(flatten)]
+        victims: VictimArgs,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
+    /// Change a lease before its end: give some of its units back, or the rest of its time
+    #[command(after_help = FLEX)]
+    Flex {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The lease: 3, 3.1 or guest/3.1
+        lease: LeaseName,
+        /// By how many units: `-2` gives two back
+        #[arg(
+            long,
+            value_name = "-N",
+            allow_hyphen_values = true,
+            value_parser = shrink,
+            required_unless_present = "until",
+            conflicts_with = "until"
+        )]
+        units: Option<NonZeroU32>,
+        /// When it ends instead, in the words of `tenure lease request --at`
+        #[arg(long, value_name = "WHEN", value_parser = when::read)]
+        until: Option<Moment>,
+        #[command(flatten)]
+        victims: VictimArgs,
         #[command(flatten)]
         wait: WaitArgs,
     },
@@ -177,6 +209,51 @@ pub(crate) enum LeaseCommand {
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
     },
+}
+
+const FLEX: &str = "Examples:
+  tenure lease flex 7 --units -2 --victims u3,u5 --wait
+  tenure lease flex 7 --units -1 --victim-policy oldest
+  tenure lease flex 7 --until now+10m";
+
+fn shrink(text: &str) -> Result<NonZeroU32, String> {
+    let bad = || "write how many units go back, such as -2".to_owned();
+    text.strip_prefix('-').ok_or_else(bad)?.parse().map_err(|_| bad())
+}
+
+/// Which units of a lease go.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct VictimArgs {
+    /// The units that go first, by their numbers at the site: u3,u5
+    #[arg(long, value_name = "UNITS", value_delimiter = ',', value_parser = unit_number)]
+    victims: Vec<UnitId>,
+    /// Which units go if none are named
+    #[arg(long, value_name = "POLICY", conflicts_with = "victims", default_value = "youngest")]
+    victim_policy: VictimPolicy,
+}
+
+/// Which units go.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum VictimPolicy {
+    /// Those with the lowest numbers
+    Oldest,
+    /// Those with the highest numbers
+    Youngest,
+}
+
+impl VictimArgs {
+    pub(crate) fn choice(&self) -> Victims {
+        match self.victim_policy {
+            _ if !self.victims.is_empty() => Victims::Named(self.victims.clone()),
+            VictimPolicy::Oldest => Victims::Oldest,
+            VictimPolicy::Youngest => Victims::Youngest,
+        }
+    }
+}
+
+fn unit_number(text: &str) -> Result<UnitId, String> {
+    let number = text.strip_prefix('u').unwrap_or(text).parse();
+    number.map(UnitId).map_err(|_| "write the numbers of units: u3,u5".to_owned())
 }
 
 /// Whether a command waits for its result.

@@ -36,8 +36,21 @@ pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result
             list(&ask::<Vec<LeaseView>>(&endpoint.data, &leases)?, endpoint.output, console)
         }
         LeaseCommand::Show { endpoint, lease } => show(endpoint, lease, console),
-        LeaseCommand::Extend { endpoint, lease, duration, wait } => {
-            extend(endpoint, lease, *duration, *wait, console)
+        LeaseCommand::Extend { endpoint, lease, duration, units, victims, wait } => {
+            let (lease, duration) = (lease.clone(), *duration);
+            let (units, victims) = (*units, victims.choice());
+            extend(endpoint, &Request::Extend { lease, duration, units, victims }, *wait, console)
+        }
+        LeaseCommand::Flex { endpoint, lease, units, until, victims, wait } => {
+            let request = match (units, until) {
+                (Some(shrink), _) => {
+                    let (lease, shrink) = (lease.clone(), *shrink);
+                    Request::Flex { lease, shrink, victims: victims.choice() }
+                }
+                (None, Some(until)) => Request::Shorten { lease: lease.clone(), until: *until },
+                (None, None) => return Err(Error::Wrong("say what goes back".to_owned())),
+            };
+            flex(endpoint, lease, &request, *wait, console)
         }
         LeaseCommand::Close { endpoint, lease, wait } => close(endpoint, lease, *wait, console),
         LeaseCommand::Watch { endpoint, lease } => watch(endpoint, lease.clone(), console),
@@ -109,13 +122,13 @@ pub(super) fn follow(
 
 fn extend(
     endpoint: &Endpoint,
-    lease: &LeaseName,
-    duration: Span,
+    request: &Request,
     WaitArgs { wait, timeout, .. }: WaitArgs,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let mut client = connect(&endpoint.data)?;
-    let asked: Vec<LeaseView> = client.ask(&Request::Extend { lease: lease.clone(), duration })?;
+    let asked: Vec<LeaseView> = client.ask(request)?;
+    let Request::Extend { lease, .. } = request else { return Ok(()) };
     if !wait {
         return list(&asked, endpoint.output, console);
     }
@@ -130,6 +143,33 @@ fn extend(
     };
     match leases.iter().find(same) {
         Some(refused) => Err(Error::NotExtended(refused.lease.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Gives a part of a lease back.
+fn flex(
+    endpoint: &Endpoint,
+    lease: &LeaseName,
+    request: &Request,
+    WaitArgs { wait, timeout, .. }: WaitArgs,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    let mut client = connect(&endpoint.data)?;
+    let asked: Vec<LeaseView> = client.ask(request)?;
+    if !wait {
+        return list(&asked, endpoint.output, console);
+    }
+    let interrupt = Interrupt::watch(&client, wait)?;
+    let leases = until(&mut client, lease, timeout, |lease| lease.returning.is_none())
+        .map_err(|error| interrupt.or(error, Some(lease)))?;
+    list(&leases, endpoint.output, console)?;
+    let same = |now: &&LeaseView| {
+        let as_now = |was: &&LeaseView| (was.units, &was.end) == (now.units, &now.end);
+        asked.iter().find(|was| was.lease == now.lease).filter(as_now).is_some()
+    };
+    match leases.iter().find(same) {
+        Some(refused) => Err(Error::NotFlexed(refused.lease.clone())),
         None => Ok(()),
     }
 }
@@ -240,10 +280,11 @@ fn facts(lease: &LeaseView) -> Vec<(&'static str, String)> {
 
 /// The state with what is under way or how it went.
 pub(super) fn state(lease: &LeaseView) -> String {
-    match (&lease.outcome, &lease.extension) {
-        (Some(outcome), _) => format!("{} ({outcome})", lease.state),
-        (None, Some(extension)) => format!("{} (extension: {extension})", lease.state),
-        (None, None) => lease.state.clone(),
+    match (&lease.outcome, &lease.extension, &lease.returning) {
+        (Some(outcome), _, _) => format!("{} ({outcome})", lease.state),
+        (None, Some(extension), _) => format!("{} (extension: {extension})", lease.state),
+        (None, None, Some(returning)) => format!("{} (a part: {returning})", lease.state),
+        (None, None, None) => lease.state.clone(),
     }
 }
 

@@ -366,7 +366,7 @@ fn check_evidence(
             link_view(link, known);
         let excuses = |receipt: &Receipt| {
             site.is_some_and(|site| {
-                receipt.excuses(&mut Verifier::new(Scheme::Ed25519), site, link, evidence.at)
+                receipt.excuses(&mut Verifier::new(Scheme::Ed25519), site, link, evidence.at) > 0
             })
         };
         let excused = part == "child" && receipts.iter().any(excuses);

@@ -13,7 +13,7 @@ use crate::model::slice::RequestId;
 use crate::model::time::Time;
 use crate::mutants::mutant;
 use crate::ticket::Ticket;
-use crate::ticket::ledger::LEDGER_RETENTION;
+use crate::ticket::ledger::{LEDGER_RETENTION, PartReturned};
 use crate::ticket::link::{AccountId, DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::{Item, Request};
@@ -103,9 +103,7 @@ impl Broker {
         self.state.quotas.set(fact.whose, fact.quota, fact.by);
         if counted != self.state.quotas.any() {
             let held = self.state.ledger.charged();
-            self.state
-                .quotas
-                .recount(held.map(|(link, term)| (link.holder, term, link.units.get())));
+            self.state.quotas.recount(held.map(|(link, term, units)| (link.holder, term, units)));
         }
     }
 
@@ -150,7 +148,7 @@ impl Broker {
             self.state.serial =
                 if mutant!(SerialStays) { 0 } else { self.state.serial.max(child.serial) };
         }
-        let issued = IssuedTicket { request, place, credited: None };
+        let issued = IssuedTicket::new(ticket, request, place);
         self.index.granted(ticket, &issued);
         self.state.issued.insert(ticket.hash(), issued);
     }
@@ -199,28 +197,44 @@ impl Broker {
         }
     }
 
-    /// Credits what is left of a ticket from `from` on.
-    pub(super) fn credit_back(&mut self, hash: LinkHash, from: Time, at: Time) {
-        let returned = self.state.ledger.give_back(hash, from);
+    /// Credits a part of a ticket from `from` on.
+    pub(super) fn credit_back(&mut self, hash: LinkHash, part: PartReturned, from: Time, at: Time) {
+        let returned = self.state.ledger.give_back(hash, part, from);
         if let (Some((_, link)), Some(term)) = (self.state.ledger.entered(hash), returned) {
-            self.state.quotas.returned(link.holder, term, link.units.get(), at);
+            self.state.quotas.returned(link.holder, term, part.units.get(), at);
             if let Some(total) = self.state.totals.get_mut(&link.resource) {
-                total.add(term, i64::from(link.units.get()));
+                total.add(term, i64::from(part.units.get()));
             }
         }
     }
 
     fn receipt_taken(&mut self, at: Time, receipt: &Receipt) -> Result<(), BadFact> {
-        let hash = receipt.what.link;
-        let from = receipt.what.term.start().max(at);
-        let from = if mutant!(CreditsTheWhole) { Time::MIN } else { from };
-        self.credit_back(hash, from, at);
+        let what = &receipt.what;
+        let hash = what.link;
+        let from = what.term.start().max(at);
+        let whole = self.state.ledger.entered(hash).filter(|_| mutant!(CreditsTheWhole));
+        let (term, from) = whole.map_or((what.term, from), |(_, link)| (link.term, Time::MIN));
+        let part = PartReturned { number: what.number, units: what.units, term };
+        self.credit_back(hash, part, from, at);
+        let out = self.state.ledger.left_of(hash, at);
         let issued = self.state.issued.get_mut(&hash).ok_or_else(|| missing("receipt", hash))?;
-        issued.credited = Some(Cause { position: self.base.position, at });
-        let id = issued.request;
-        self.index.returned(hash);
+        let late = issued.returned;
+        issued.credited.insert(what.number, Cause { position: self.base.position, at });
+        if let Some((_, longest)) = out.first() {
+            issued.units = out.iter().map(|(units, _)| units.get()).sum();
+            issued.until = longest.end();
+        } else {
+            issued.returned = true;
+        }
+        let (id, over) = (issued.request, issued.returned);
+        self.index.returned(hash, issued);
         self.call_for_open();
-        self.step(id, Event::Credited(hash))
+        match (late, over) {
+            // Its term has ended: nothing was out any more.
+            (true, _) => Ok(()),
+            (false, true) => self.step(id, Event::Credited(hash)),
+            (false, false) => self.step(id, Event::PartCredited),
+        }
     }
 
     fn forget(&mut self, id: RequestId) {

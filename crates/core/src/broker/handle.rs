@@ -17,7 +17,7 @@ use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
-use crate::ticket::ledger::LEDGER_RETENTION;
+use crate::ticket::ledger::{LEDGER_RETENTION, MAX_RETURNS, PartReturned};
 use crate::ticket::link::{AccountId, DelegationId, LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::ticket::{MAX_DEPTH, Ticket};
@@ -96,6 +96,8 @@ impl Broker {
             | Message::Leased { .. }
             | Message::Close { .. }
             | Message::Closed { .. }
+            | Message::Return { .. }
+            | Message::Returned { .. }
             | Message::Credited { .. } => {
                 out.problems.push(dropped(kind, "a broker does not take it"));
             }
@@ -260,7 +262,8 @@ impl Broker {
                 {
                     Some(Refusal::NotExtendable(wanted))
                 }
-                Some((_, link)) if link.units != item.units || link.units != item.min_units => {
+                // Fewer units may go on; more are a ticket of their own.
+                Some((_, link)) if link.units < item.units || item.min_units != item.units => {
                     let (held, asked) = (link.units.get(), item.units.get());
                     Some(Refusal::UnitsDiffer { held, asked })
                 }
@@ -284,37 +287,55 @@ impl Broker {
     }
 
     fn credit(&mut self, now: Time, from: ActorId, receipts: Vec<Receipt>, out: &mut Output) {
-        let tickets: Vec<_> = receipts.iter().map(|receipt| receipt.what.link).collect();
+        let named: Vec<_> =
+            receipts.iter().map(|receipt| (receipt.what.link, receipt.what.number)).collect();
         for receipt in receipts {
-            let what = &receipt.what;
-            let issued =
-                self.state.issued.get(&what.link).filter(|issued| issued.credited.is_none());
-            let Some(issued) = issued else { continue };
-            let ours = what.issuer == self.base.id()
-                && self.state.ticket(issued).is_some_and(|ticket| {
-                    ticket.bottom().units == what.units && ticket.site() == what.site
-                });
-            if !ours || !self.base.credentials.checks_receipt(&receipt) {
-                return out.problems.push(dropped("credit", "the receipt is not good here"));
+            match self.is_new(&receipt) {
+                Some(true) => {}
+                Some(false) => continue,
+                None => {
+                    return out.problems.push(dropped("credit", "the receipt is not good here"));
+                }
             }
             if !mutant!(CreditNotBooked) {
                 self.emit(now, ReceiptTaken { receipt }, out);
             }
         }
         // Anybody may bring a receipt, but only its holder's answer is one of a kind.
-        let own = |link: &LinkHash| {
-            self.state.issued.get(link).filter(|issued| issued.request.origin == from)
+        let own = |(link, number): &(LinkHash, u32)| {
+            let issued = self.state.issued.get(link);
+            issued.filter(|issued| issued.request.origin == from)?.credited.get(number).copied()
         };
-        let causes = tickets.iter().map(|ticket| own(ticket)?.credited);
-        let mut causes = causes.collect::<Option<Vec<_>>>().unwrap_or_default();
+        let mut causes = named.iter().map(own).collect::<Option<Vec<_>>>().unwrap_or_default();
         causes.sort_by_key(|cause| cause.position);
-        let message = Message::Credited { tickets };
+        let message = Message::Credited { receipts: named };
         out.replies.push(match causes[..] {
             // Some of it is another's, or was forgotten: their terms have ended.
             [] => self.base.volatile(from, now, message),
             [cause] => self.base.answer(from, cause, message),
             [.., cause] => self.base.joint_answer(from, cause, message),
         });
+    }
+
+    /// Whether a receipt has yet to be credited: not if it was, or is for a ticket that is not remembered.
+    /// None if it is not good.
+    fn is_new(&mut self, receipt: &Receipt) -> Option<bool> {
+        let what = &receipt.what;
+        let Some(issued) = self.state.issued.get(&what.link) else { return Some(false) };
+        let known = issued.credited.contains_key(&what.number) && !mutant!(CreditsAgain);
+        if known {
+            return Some(false);
+        }
+        let ledger = &self.state.ledger;
+        let part = PartReturned { number: what.number, units: what.units, term: what.term };
+        // Of a ticket that ended long ago there is nothing left to charge.
+        let fits = ledger.can_return(what.link, &part) || ledger.entered(what.link).is_none();
+        let ours = what.issuer == self.base.id()
+            && issued.credited.len() < MAX_RETURNS
+            && self.state.ticket(issued).is_some_and(|ticket| {
+                ticket.site() == what.site && ticket.bottom().units >= what.units
+            });
+        (ours && fits && self.base.credentials.checks_receipt(receipt)).then_some(true)
     }
 
     pub(super) fn decide(&mut self, now: Time, decision: Decision, out: &mut Output) {

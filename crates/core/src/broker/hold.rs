@@ -9,6 +9,7 @@ use crate::model::identity::ActorId;
 use crate::model::slice::RequestId;
 use crate::model::time::Time;
 use crate::mutants::mutant;
+use crate::ticket::ledger::PartReturned;
 use crate::ticket::link::LinkHash;
 use crate::wire::offer::{Offer, OfferPart};
 use crate::wire::refusal::Refusal;
@@ -92,7 +93,7 @@ impl Broker {
             return Err(BadFact::Missing { kind: "acceptance", what });
         }
         for (place, (_, ticket)) in tickets.iter().enumerate() {
-            let issued = IssuedTicket { request: fact.request, place, credited: None };
+            let issued = IssuedTicket::new(ticket, fact.request, place);
             self.state.issued.insert(ticket.hash(), issued);
         }
         self.moved(fact.request, at, Event::Accepted(tickets))
@@ -123,7 +124,9 @@ impl Broker {
     fn uncut(&mut self, offer: &Tickets, at: Time) {
         for (_, ticket) in offer {
             let hash: LinkHash = ticket.hash();
-            self.credit_back(hash, Time::MIN, at);
+            let link = ticket.bottom();
+            let whole = PartReturned { number: 0, units: link.units, term: link.term };
+            self.credit_back(hash, whole, Time::MIN, at);
             self.state.issued.remove(&hash);
             self.index.forgotten(hash);
         }

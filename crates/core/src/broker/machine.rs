@@ -83,8 +83,10 @@ pub enum Event {
     Held(Vec<Tickets>, Time, Option<Refusal>),
     /// The mapper said how it could be met.
     Planned(Vec<Offer>, Option<Refusal>),
-    /// A receipt for one of its tickets was credited.
+    /// A receipt was credited, and nothing of this ticket is left.
     Credited(LinkHash),
+    /// A receipt for a part of one of its tickets was credited.
+    PartCredited,
 }
 
 impl State {
@@ -130,14 +132,16 @@ impl State {
                     Self::Granted { tickets, returned }
                 }
             }
-            (Self::Open { .. }, Event::Credited(_) | Event::Accepted(_))
+            (state @ Self::Granted { .. }, Event::PartCredited) => state,
+            (Self::Open { .. }, Event::Credited(_) | Event::PartCredited | Event::Accepted(_))
             | (
                 Self::Held { .. },
                 Event::Granted(_)
                 | Event::Waited(_)
                 | Event::Held(..)
                 | Event::Planned(..)
-                | Event::Credited(_),
+                | Event::Credited(_)
+                | Event::PartCredited,
             )
             | (
                 Self::Granted { .. },
@@ -166,6 +170,7 @@ impl Event {
             Self::Held(..) => "Held",
             Self::Planned(..) => "Planned",
             Self::Credited(_) => "Credited",
+            Self::PartCredited => "PartCredited",
         }
     }
 }

@@ -60,13 +60,27 @@ struct Holding {
 }
 
 /// A ticket that was cut.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct IssuedTicket {
     request: RequestId,
     /// Its place among the tickets of the request.
     place: usize,
-    /// The fact by which its receipt was taken.
-    credited: Option<Cause>,
+    /// The facts by which its receipts were taken, by their numbers.
+    credited: BTreeMap<u32, Cause>,
+    /// How many of its units are out, and until when; of one that came back, the last that were.
+    units: u32,
+    until: Time,
+    /// Whether nothing of it is out any more.
+    returned: bool,
+}
+
+impl IssuedTicket {
+    /// A ticket of which nothing came back.
+    fn new(ticket: &Ticket, request: RequestId, place: usize) -> Self {
+        let link = ticket.bottom();
+        let (units, until) = (link.units.get(), link.term.end());
+        Self { request, place, credited: BTreeMap::new(), units, until, returned: false }
+    }
 }
 
 /// What one service manager's requests take up.
@@ -168,6 +182,11 @@ impl Broker {
     /// The request that a ticket was cut for, while it is remembered.
     pub fn request_of(&self, ticket: LinkHash) -> Option<RequestId> {
         self.state.issued.get(&ticket).map(|issued| issued.request)
+    }
+
+    /// Whether nothing of a ticket is out any more, as far as receipts say.
+    pub fn is_returned(&self, ticket: LinkHash) -> bool {
+        self.state.issued.get(&ticket).is_some_and(|issued| issued.returned)
     }
 
     /// All requests that are remembered.

@@ -92,9 +92,9 @@ pub struct Grant {
     pub account: AccountId,
     /// The type.
     pub resource: Name,
-    /// How many units it is for.
+    /// How many units it is for, without those that were given back.
     pub units: u32,
-    /// From when to when.
+    /// From when to when, without what was given back.
     pub term: Term,
     /// Whether it was given back, so that what was left of it is free again.
     pub returned: bool,
@@ -306,17 +306,19 @@ impl Index {
             holder: link.holder,
             account: parent.account(),
             resource: link.resource.clone(),
-            units: link.units.get(),
-            term: link.term,
-            returned: issued.credited.is_some(),
+            units: issued.units,
+            term: link.term.until(issued.until).unwrap_or(link.term),
+            returned: issued.returned,
         };
         self.grants.insert(grant.ticket, grant);
     }
 
-    /// A ticket was given back.
-    pub(super) fn returned(&mut self, ticket: LinkHash) {
+    /// A ticket was given back, or a part of it.
+    pub(super) fn returned(&mut self, ticket: LinkHash, issued: &IssuedTicket) {
         if let Some(grant) = self.grants.get_mut(&ticket) {
-            grant.returned = true;
+            grant.units = issued.units;
+            grant.term = grant.term.until(issued.until).unwrap_or(grant.term);
+            grant.returned = issued.returned;
         }
     }
 

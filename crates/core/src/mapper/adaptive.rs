@@ -115,7 +115,7 @@ impl Adaptive {
             kept.push_back((next.end(), i64::from(lease.units)));
             also += i64::from(lease.units);
             let reason = format!("{needed} needed, {then} held from {}", next.start());
-            extensions.push(Extend { lease: lease.id, duration: self.term, reason });
+            extensions.push(Extend::whole(lease.id, self.term, reason));
         }
         extensions
     }

@@ -10,10 +10,16 @@ use crate::model::slice::LeaseId;
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{Fact, SiteClosed};
-use crate::service_manager::machine::{AfterLeave, Event, Extension, Outcome, State, UnitUse};
+use crate::service_manager::machine::{AfterLeave, Change, Event, Outcome, State, UnitUse};
 use crate::ticket::Ticket;
 
 impl Lease {
+    /// The end of what it surely has: a site that was asked to end it earlier may have done so.
+    pub(super) fn ends_by(&self) -> Time {
+        let until = self.state.held().and_then(|held| held.change.until());
+        until.filter(|_| !mutant!(ReturnsLate)).map_or(self.expires_at, |t| t.min(self.expires_at))
+    }
+
     /// Moves its machine on. After an error the state is void.
     fn next(&mut self, event: Event) -> Result<(), BadFact> {
         let void = State::Closed { outcome: Outcome::Unanswered };
@@ -76,7 +82,7 @@ impl ServiceManager {
             }
             Fact::ExtensionAsked(fact) => {
                 self.extension_asked(at, fact)?;
-                let event = Event::ExtensionAsked(fact.request.id.number);
+                let event = Event::ExtensionAsked(fact.request.id.number, fact.victims.clone());
                 self.step(at, fact.lease, event)?;
             }
             Fact::ExtensionGranted(fact) => {
@@ -85,6 +91,13 @@ impl ServiceManager {
             }
             Fact::ExtensionDenied(fact) => self.step(at, fact.lease, Event::ExtensionDenied)?,
             Fact::Extended(fact) => self.step(at, fact.lease, Event::Extended)?,
+            Fact::ReturnBegun(fact) => {
+                self.step(at, fact.lease, Event::ReturnBegun(fact.part.clone()))?;
+            }
+            Fact::PartReturned(fact) => self.take_return(at, fact)?,
+            Fact::ReturnRefused(fact) => self.step(at, fact.lease, Event::ReturnRefused)?,
+            Fact::ShrinkBegun(fact) => self.step(at, fact.lease, Event::ShrinkBegun)?,
+            Fact::Shrunk(fact) => self.shrunk(at, fact.lease)?,
             Fact::LeaveBegun(fact) => self.step(at, fact.lease, Event::LeaveBegun(fact.then))?,
             Fact::CloseBegun(fact) => self.step(at, fact.lease, Event::CloseBegun)?,
             Fact::SiteClosed(fact) => {
@@ -105,6 +118,7 @@ impl ServiceManager {
 
     fn forget(&mut self, id: LeaseId) {
         self.state.timers.set(Timer::Lease(id), None);
+        self.state.timers.set(Timer::Seam(id), None);
         let Some(lease) = self.state.leases.remove(&id) else {
             return self.forget_request(id.number);
         };
@@ -122,7 +136,7 @@ impl ServiceManager {
     /// The guest has left a unit. With the last one the lease moves on, and its extension with it.
     fn left(&mut self, at: Time, id: LeaseId, unit: UnitId) -> Result<(), BadFact> {
         let held = self.state.leases.get(&id).and_then(|lease| lease.state.held());
-        if held.is_some_and(|held| held.awaited == 1) {
+        if held.is_some_and(|held| held.awaited + held.leaving == 1) {
             self.step(at, id, Event::Left(unit))
         } else {
             self.step_unit(at, id, Event::Left(unit))
@@ -143,7 +157,7 @@ impl ServiceManager {
     /// Moves a lease on, with everything that follows from its new state.
     pub(super) fn step(&mut self, at: Time, id: LeaseId, event: Event) -> Result<(), BadFact> {
         let lease = self.state.leases.get_mut(&id).ok_or_else(|| absent(id))?;
-        let extension = lease.state.held().map(|held| held.extension.clone());
+        let change = lease.state.held().map(|held| held.change.clone());
         let (denied, extended, over) = (
             matches!(event, Event::ExtensionDenied),
             matches!(event, Event::Extended),
@@ -160,8 +174,8 @@ impl ServiceManager {
         if extended {
             self.extended(id, at);
         }
-        if let Some(extension) = extension {
-            self.after_extension(id, extension, denied, at)?;
+        if let Some(change) = change {
+            self.after_extension(id, change, denied, at)?;
         }
         if !over && !self.counts(id) {
             self.unbook(id, at);
@@ -201,41 +215,45 @@ impl ServiceManager {
     fn after_extension(
         &mut self,
         id: LeaseId,
-        old: Extension,
+        old: Change,
         denied: bool,
         at: Time,
     ) -> Result<(), BadFact> {
         let Some(lease) = self.state.leases.get_mut(&id) else { return Ok(()) };
-        let now = lease.state.held().map(|held| &held.extension);
+        let now = lease.state.held().map(|held| &held.change);
         match (old, now) {
-            (Extension::Requested(number), Some(Extension::Redeeming { .. })) => {
+            (Change::Requested { number, .. }, Some(Change::Redeeming { .. })) => {
                 let granted = request::Event::Granted(Group::of(number, 0));
                 self.step_request(at, number, granted)?;
             }
-            (Extension::Requested(number), None) => {
+            (Change::Requested { number, .. }, None) => {
                 self.step_request(at, number, request::Event::GaveUp)?;
             }
-            (Extension::Redeeming { ticket, number }, _) if denied => {
+            (Change::Redeeming { ticket, number, .. }, _) if denied => {
                 let lease = lease.clone();
                 self.extension_refused(at, number, ticket, lease);
             }
             // It goes the way of its lease, and is found and forgotten with it.
-            (Extension::Redeeming { ticket, number }, None) => {
+            (Change::Redeeming { ticket, number, .. }, None) => {
                 lease.tickets.push(ticket.hash());
                 self.drop_request(number);
             }
             // Answered: the lease records how.
             (
-                Extension::Requested(number) | Extension::Redeeming { number, .. },
-                Some(Extension::None),
+                Change::Requested { number, .. } | Change::Redeeming { number, .. },
+                Some(Change::None),
             ) => {
                 self.drop_request(number);
             }
-            (Extension::None, _)
-            | (Extension::Requested(_), Some(Extension::Requested(_)))
+            (Change::None | Change::Leaving(_) | Change::Returning(_), _)
             | (
-                Extension::Redeeming { .. },
-                Some(Extension::Requested(_) | Extension::Redeeming { .. }),
+                Change::Requested { .. } | Change::Redeeming { .. },
+                Some(
+                    Change::Requested { .. }
+                    | Change::Redeeming { .. }
+                    | Change::Leaving(_)
+                    | Change::Returning(_),
+                ),
             ) => {}
         }
         Ok(())
@@ -255,8 +273,7 @@ impl ServiceManager {
         let Some(link) = newest.map(|ticket| ticket.bottom().clone()) else { return };
         lease.tickets.push(link.hash());
         lease.expires_at = link.term.end();
-        let units = lease.units;
-        self.book(id, &link.resource, link.term, units, at);
+        self.book(id, &link.resource, link.term, link.units.get(), at);
     }
 
     pub(super) fn book(&mut self, id: LeaseId, resource: &Name, term: Term, units: u32, at: Time) {
@@ -265,7 +282,7 @@ impl ServiceManager {
     }
 
     /// Takes what is left of a lease's bookings from `from` on out of the holdings.
-    fn unbook(&mut self, id: LeaseId, from: Time) {
+    pub(super) fn unbook(&mut self, id: LeaseId, from: Time) {
         let Some(lease) = self.state.leases.get_mut(&id) else { return };
         super::unbook(&mut self.state.holdings, &mut lease.booked, from);
     }
@@ -275,33 +292,62 @@ impl ServiceManager {
         let position = self.base.position;
         let Some(lease) = self.state.leases.get(&id) else { return };
         let state = &lease.state;
-        let extending = !matches!(state, State::Leaving { .. })
-            && state.held().is_some_and(|h| matches!(h.extension, Extension::Redeeming { .. }));
+        let change = state.held().filter(|_| !matches!(state, State::Leaving { .. }));
+        let change = change.map_or(&Change::None, |held| &held.change);
+        let extending = matches!(change, Change::Redeeming { .. });
+        let returning = matches!(change, Change::Returning(_));
         let pending = &mut self.state.pending;
         let redeeming = matches!(state, State::Redeeming { .. });
         pending.set(Obligation::Redeem(id), redeeming, position, at);
         pending.set(Obligation::Extend(id), extending, position, at);
+        pending.set(Obligation::Return(id), returning, position, at);
         pending.set(Obligation::Close(id), matches!(state, State::Closing { .. }), position, at);
-        let credits = matches!(state, State::Crediting { .. }) && !mutant!(CreditNotOwed);
+        let credits = !state.to_credit().is_empty() && !mutant!(CreditNotOwed);
         pending.set(Obligation::Credit(id), credits, position, at);
         let (first, last) = (UnitId(0), UnitId(u32::MAX));
         match state {
-            State::Joining { held } => {
-                for &unit in held.waiting_to(UnitUse::Joining) {
-                    pending.set(Obligation::Join(id, unit), true, position, at);
+            State::Joining { held } | State::Active { held } => {
+                // Passes over the units only if there is something to do for some of them.
+                let some = held.awaited > 0 || held.leaving > 0;
+                for (&unit, (_, usage)) in held.units.iter().filter(|_| some) {
+                    let (joins, leaves) = (*usage == UnitUse::Joining, *usage == UnitUse::Leaving);
+                    pending.set(Obligation::Join(id, unit), joins, position, at);
+                    pending.set(Obligation::Leave(id, unit), leaves, position, at);
                 }
+                let gone = |key: &Obligation| match key {
+                    Obligation::Join(_, unit) | Obligation::Leave(_, unit) => {
+                        !some || !held.units.contains_key(unit)
+                    }
+                    Obligation::Ask(_)
+                    | Obligation::Accept(_)
+                    | Obligation::Withdraw(_)
+                    | Obligation::Redeem(_)
+                    | Obligation::Extend(_)
+                    | Obligation::Return(_)
+                    | Obligation::Close(_)
+                    | Obligation::Credit(_) => false,
+                };
+                let joins =
+                    pending.between(Obligation::Join(id, first), Obligation::Join(id, last));
+                let joins: Vec<_> = joins.filter(|key| gone(key)).copied().collect();
+                let leaves =
+                    pending.between(Obligation::Leave(id, first), Obligation::Leave(id, last));
+                let leaves: Vec<_> = leaves.filter(|key| gone(key)).copied().collect();
+                joins.iter().chain(&leaves).for_each(|key| pending.settle(key));
             }
             State::Leaving { held, .. } => {
                 pending.settle_range(Obligation::Join(id, first), Obligation::Join(id, last));
                 for &unit in held.waiting_to(UnitUse::Leaving) {
                     pending.set(Obligation::Leave(id, unit), true, position, at);
                 }
+                let gone = |key: &&Obligation| matches!(key, Obligation::Leave(_, unit) if !held.units.contains_key(unit));
+                let leaves =
+                    pending.between(Obligation::Leave(id, first), Obligation::Leave(id, last));
+                let leaves: Vec<_> = leaves.filter(gone).copied().collect();
+                leaves.iter().for_each(|key| pending.settle(key));
             }
             State::Ticketed { .. } | State::Redeeming { .. } => {}
-            State::Active { .. }
-            | State::Closing { .. }
-            | State::Crediting { .. }
-            | State::Closed { .. } => {
+            State::Closing { .. } | State::Crediting { .. } | State::Closed { .. } => {
                 pending.settle_range(Obligation::Join(id, first), Obligation::Join(id, last));
                 pending.settle_range(Obligation::Leave(id, first), Obligation::Leave(id, last));
             }
@@ -313,21 +359,23 @@ impl ServiceManager {
     fn set_deadline(&mut self, id: LeaseId) {
         let margin = self.base.margin();
         let Some(lease) = self.state.leases.get_mut(&id) else { return };
-        let end = lease.expires_at;
+        let end = lease.ends_by();
         let stop = if mutant!(NoClockMargin) { end } else { end.minus(margin) };
         let deadline = match &lease.state {
             State::Ticketed { .. } | State::Redeeming { .. } | State::Leaving { .. } => stop,
-            State::Joining { held } | State::Active { held } => match held.extension {
-                Extension::None => stop.minus(self.leave_before),
-                Extension::Requested(_) if mutant!(HopeExtends) => end,
-                Extension::Requested(_) | Extension::Redeeming { .. } => stop,
+            State::Joining { held } | State::Active { held } => match held.change {
+                Change::None | Change::Leaving(_) | Change::Returning(_) => {
+                    stop.minus(self.leave_before)
+                }
+                Change::Requested { .. } if mutant!(HopeExtends) => end,
+                Change::Requested { .. } | Change::Redeeming { .. } => stop,
             },
             // Their units return to the site at the end in any case; late answers are still accepted.
-            State::Closing { tickets } => {
+            State::Closing { tickets, .. } => {
                 let end = tickets.iter().map(|t| t.bottom().term.end()).max().unwrap_or(end);
                 end.plus(lease.term.duration())
             }
-            State::Crediting { receipts } => {
+            State::Crediting { receipts, .. } => {
                 let end = receipts.iter().map(|r| r.what.term.end()).max().unwrap_or(end);
                 end.plus(lease.term.duration())
             }
@@ -342,6 +390,7 @@ impl ServiceManager {
         }
         self.state.timers.set(Timer::Lease(id), Some(deadline));
         self.index.changed(id, lease);
+        self.set_seam(id);
     }
 
     pub(super) fn require(&mut self, obligation: Obligation, at: Time) {

@@ -6,7 +6,8 @@ use crate::model::identity::ActorId;
 use crate::model::property::Properties;
 use crate::model::resource::Constraints;
 use crate::model::slice::{LeaseId, SliceName};
-use crate::model::time::{Span, Term};
+use crate::model::time::{Span, Term, Time};
+use crate::service_manager::Victims;
 use crate::service_manager::mapper::Ask;
 use crate::ticket::Ticket;
 
@@ -21,6 +22,26 @@ pub enum Command {
         lease: LeaseId,
         /// For how much longer.
         duration: Span,
+        /// With how many units, if not all of them go on.
+        units: Option<NonZeroU32>,
+        /// Which units do not go on.
+        victims: Victims,
+    },
+    /// Give some units of a lease back.
+    Flex {
+        /// The lease.
+        lease: LeaseId,
+        /// How many units.
+        shrink: NonZeroU32,
+        /// Which units.
+        victims: Victims,
+    },
+    /// Give the rest of a lease's term back.
+    Shorten {
+        /// The lease.
+        lease: LeaseId,
+        /// When it ends.
+        until: Time,
     },
     /// Have more units for a lease, until its end.
     Grow {
@@ -85,4 +106,11 @@ pub struct Part {
     pub term: Term,
     /// Conditions on its use, beside those of the ticket.
     pub constraints: Constraints,
+}
+
+impl Command {
+    /// Keep a lease for longer, with all of its units.
+    pub fn extend(lease: LeaseId, duration: Span) -> Self {
+        Self::Extend { lease, duration, units: None, victims: Victims::Youngest }
+    }
 }

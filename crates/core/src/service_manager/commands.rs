@@ -16,8 +16,8 @@ use crate::service_manager::facts::{
     Asked, CloseBegun, ExtensionAsked, LeaveBegun, MapperAnswered,
 };
 use crate::service_manager::group::Handling;
-use crate::service_manager::machine::{AfterLeave, Extension, State};
-use crate::service_manager::mapper::{Ask, Decision, Extend};
+use crate::service_manager::machine::{AfterLeave, State};
+use crate::service_manager::mapper::{Ask, Decision, Extend, Flex, Shorten};
 use crate::service_manager::{Command, Output};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
@@ -28,9 +28,14 @@ impl ServiceManager {
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
         let done = match command {
             Command::Ask(ask) => self.ask(now, ask, None, out),
-            Command::Extend { lease, duration } => {
-                let reason = "the user asked for it".to_owned();
-                self.extend(now, Extend { lease, duration, reason }, out)
+            Command::Extend { lease, duration, units, victims } => {
+                self.extend(now, Extend { lease, duration, units, victims, reason: asked() }, out)
+            }
+            Command::Flex { lease, shrink, victims } => {
+                self.flex(now, Flex { lease, shrink, victims, reason: asked() }, out)
+            }
+            Command::Shorten { lease, until } => {
+                self.shorten(now, Shorten { lease, until, reason: asked() }, out)
             }
             Command::Grow { lease, units, requirements } => {
                 self.grow(now, lease, (units, requirements), out)
@@ -56,6 +61,12 @@ impl ServiceManager {
         let mut done = Vec::new();
         for extend in decision.extensions {
             done.push(self.extend(now, extend, out));
+        }
+        for flex in decision.flexes {
+            done.push(self.flex(now, flex, out));
+        }
+        for shorten in decision.shortens {
+            done.push(self.shorten(now, shorten, out));
         }
         for lease in decision.closes {
             done.push(self.close(now, lease, out));
@@ -167,31 +178,43 @@ impl ServiceManager {
     }
 
     fn extend(&mut self, now: Time, extend: Extend, out: &mut Output) -> Result<(), String> {
-        let Extend { lease, duration, reason } = extend;
-        let standing = self.standing(lease).ok_or_else(|| format!("there is no lease {lease}"))?;
-        let Standing::Lease(State::Joining { held } | State::Active { held }) = standing else {
-            return Err(format!("lease {lease} is {}, it cannot be extended", standing.word()));
-        };
-        if held.extension != Extension::None {
-            return Err(format!("lease {lease} is being extended already"));
-        }
+        let Extend { lease, duration, units, victims, reason } = extend;
+        let held = self.changeable(lease)?;
         if held.tickets_at(now).count() >= MAX_TICKETS {
             return Err(format!("lease {lease} is extended {MAX_TICKETS} times ahead"));
         }
         Term::lasting(held.term.end(), duration).map_err(|empty| empty.to_string())?;
         let newest = held.tickets.last().ok_or("a lease without a ticket")?;
-        let request = self.extension_request(newest, held.term.end(), duration);
+        if newest.bottom().term.end() != held.term.end() {
+            return Err(format!("lease {lease} was shortened: what follows is another lease"));
+        }
+        let most = self.state.leases.get(&lease).map_or(0, |lease| lease.units);
+        let most = held.units_at_end(most);
+        let units = units.map_or(most, NonZeroU32::get);
+        let units = NonZeroU32::new(units).filter(|units| units.get() <= most);
+        let units = units.ok_or_else(|| {
+            format!(
+                "lease {lease} ends with {most} units: it goes on with no more, and not with none"
+            )
+        })?;
+        let victims = if units.get() < most { victims.of(held, units.get())? } else { Vec::new() };
+        let request = self.extension_request(newest, held.term.end(), duration, units);
         let broker = self.broker(Some(newest.bottom().issuer))?;
         let reason = truncate_text(&reason);
-        self.emit(now, ExtensionAsked { lease, broker, request, reason }, out);
+        self.emit(now, ExtensionAsked { lease, broker, request, victims, reason }, out);
         Ok(())
     }
 
-    /// The request that continues from a ticket at `end`, with its units.
-    fn extension_request(&self, newest: &Ticket, end: Time, duration: Span) -> Request {
+    /// The request that continues from a ticket at `end`, with so many of its units.
+    fn extension_request(
+        &self,
+        newest: &Ticket,
+        end: Time,
+        duration: Span,
+        units: NonZeroU32,
+    ) -> Request {
         let link = newest.bottom();
-        let item =
-            Item { extends: Some(link.hash()), ..Item::new(link.resource.clone(), link.units) };
+        let item = Item { extends: Some(link.hash()), ..Item::new(link.resource.clone(), units) };
         Request {
             id: RequestId { origin: self.base.id(), number: self.state.last_number + 1 },
             items: vec![item],
@@ -247,4 +270,8 @@ impl ServiceManager {
     pub fn lease_of(&self, ticket: LinkHash) -> Option<LeaseId> {
         self.state.by_ticket.get(&ticket).copied()
     }
+}
+
+fn asked() -> String {
+    "the user asked for it".to_owned()
 }

@@ -14,6 +14,7 @@ use crate::ticket::link::SignedLink;
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::{LeasedUnit, Request};
 use crate::wire::offer::{Offer, Waiting};
+use crate::wire::part::Part;
 use crate::wire::refusal::Refusal;
 
 facts! {
@@ -191,6 +192,8 @@ facts! {
         broker: ActorId,
         /// What.
         request: Request,
+        /// Of a request for fewer units: those that do not go on.
+        victims: Vec<UnitId>,
         /// Why.
         reason: String,
     }
@@ -213,6 +216,44 @@ facts! {
 
     /// The site took the new ticket.
     Extended = "service-manager.extended" 1 {
+        /// The lease.
+        lease: LeaseId,
+    }
+
+    /// A part of a lease is to go back to its site.
+    ReturnBegun = "service-manager.return-begun" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// Which part.
+        part: Part,
+        /// Why.
+        reason: String,
+    }
+
+    /// The site has the part again.
+    PartReturned = "service-manager.part-returned" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The site's word on what came back.
+        receipts: Vec<Receipt>,
+    }
+
+    /// The site did not take the part. The lease stays as it was.
+    ReturnRefused = "service-manager.return-refused" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// Why.
+        refusal: Refusal,
+    }
+
+    /// The guest's software begins to leave the units that do not go on.
+    ShrinkBegun = "service-manager.shrink-begun" 1 {
+        /// The lease.
+        lease: LeaseId,
+    }
+
+    /// The lease goes on without the units that its extension leaves out.
+    Shrunk = "service-manager.shrunk" 1 {
         /// The lease.
         lease: LeaseId,
     }

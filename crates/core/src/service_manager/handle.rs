@@ -19,7 +19,7 @@ use crate::service_manager::facts::{
     LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SignalObserved, SiteClosed, TermOver,
     UnwantedGranted, Woken,
 };
-use crate::service_manager::machine::{AfterLeave, Extension, Held, State, UnitUse};
+use crate::service_manager::machine::{AfterLeave, Change, Held, State, UnitUse};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::ticket::receipt::Receipt;
@@ -51,6 +51,7 @@ impl ServiceManager {
             match timer {
                 Timer::Wake => self.emit(now, Woken {}, out),
                 Timer::Request(number) => self.request_due(now, number, out),
+                Timer::Seam(id) => self.seam_due(now, id, out),
                 Timer::Lease(id) => self.lease_due(now, id, out),
                 Timer::Group(number) => self.group_due(now, number, out),
             }
@@ -85,7 +86,7 @@ impl ServiceManager {
         let Some(record) = self.state.leases.get(&lease) else {
             return self.state.timers.set(Timer::Lease(lease), None);
         };
-        let end = record.expires_at.minus(self.base.margin());
+        let end = record.ends_by().minus(self.base.margin());
         match &record.state {
             State::Joining { .. } | State::Active { .. } if now < end => {
                 self.emit(now, LeaveBegun { lease, then: AfterLeave::End }, out);
@@ -116,8 +117,11 @@ impl ServiceManager {
             Message::Closed { ticket, refusal, receipts } => {
                 self.site_closed(now, from, ticket, refusal, receipts, out)
             }
+            Message::Returned { ticket, number, receipts } => {
+                self.part_returned(now, from, (ticket, number), receipts, out)
+            }
             Message::Credit { receipts } => self.credit(now, from, receipts, out),
-            Message::Credited { tickets } => self.credited(now, from, &tickets, out),
+            Message::Credited { receipts } => self.credited(now, from, &receipts, out),
             Message::Refused { subject, refusal, offers } => {
                 self.refused(now, from, (subject, refusal, offers), out)
             }
@@ -133,7 +137,8 @@ impl ServiceManager {
             | Message::Accept { .. }
             | Message::Withdraw(_)
             | Message::Redeem { .. }
-            | Message::Close { .. } => Err("a service manager does not take it".to_owned()),
+            | Message::Close { .. }
+            | Message::Return { .. } => Err("a service manager does not take it".to_owned()),
         };
         if let Err(cause) = taken {
             out.problems.push(dropped(kind, cause));
@@ -332,27 +337,12 @@ impl ServiceManager {
             State::Joining { held } | State::Active { held } | State::Leaving { held, .. } => {
                 held.tickets.clone()
             }
-            State::Closing { tickets } => tickets.clone(),
+            State::Closing { tickets, .. } => tickets.clone(),
             State::Ticketed { .. } | State::Crediting { .. } | State::Closed { .. } => {
                 return Ok(());
             }
         };
-        if tickets.first().is_none_or(|first| first.site() != from) {
-            return Err(format!("lease {lease} is not at its sender's site"));
-        }
-        for receipt in &receipts {
-            let what = &receipt.what;
-            let ours = what.site == from
-                && tickets.iter().map(Ticket::bottom).any(|link| {
-                    link.hash() == what.link
-                        && link.issuer == what.issuer
-                        && link.units == what.units
-                        && link.term.encloses(what.term)
-                });
-            if !ours || !self.base.credentials.checks_receipt(receipt) {
-                return Err(format!("a receipt for lease {lease} is not good"));
-            }
-        }
+        self.check_receipts(lease, from, &tickets, &receipts)?;
         self.emit(now, SiteClosed { lease, refusal, receipts }, out);
         Ok(())
     }
@@ -361,17 +351,23 @@ impl ServiceManager {
         &mut self,
         now: Time,
         from: ActorId,
-        tickets: &[LinkHash],
+        credited: &[(LinkHash, u32)],
         out: &mut Output,
     ) -> Result<(), String> {
-        let lease = tickets.first().and_then(|ticket| self.state.by_ticket.get(ticket)).copied();
-        let Some(lease) = lease else { return Ok(()) };
-        let Some(State::Crediting { receipts }) = self.lease(lease) else { return Ok(()) };
+        let Some(lease) = credited.first().and_then(|(ticket, _)| self.lease_of(*ticket)) else {
+            return Ok(());
+        };
+        let receipts = self.lease(lease).map_or(&[][..], State::to_credit);
+        if receipts.is_empty() {
+            return Ok(());
+        }
         let all = receipts
             .iter()
-            .all(|receipt| receipt.what.issuer == from && tickets.contains(&receipt.what.link));
+            .map(|receipt| &receipt.what)
+            .all(|what| what.issuer == from && credited.contains(&(what.link, what.number)));
         if !all {
-            return Err(format!("it does not credit what lease {lease} gave back"));
+            // It may be about some of them that were shown before.
+            return Err(format!("it does not credit all that lease {lease} gave back"));
         }
         self.emit(now, Credited { lease }, out);
         Ok(())
@@ -396,6 +392,9 @@ impl ServiceManager {
                 Ok(())
             }
             Subject::Ticket(ticket) => self.ticket_refused(now, from, ticket, refusal, out),
+            Subject::Return(ticket, number) => {
+                self.return_refused(now, from, (ticket, number), refusal, out)
+            }
             Subject::Delegation(_) => {
                 Err("it is about nothing of this service manager's".to_owned())
             }
@@ -421,7 +420,7 @@ impl ServiceManager {
             }
             // A late answer to a redeem says nothing about the close that came after it; nor does the
             // refusal of an extension, since a close is refused with its first ticket or not at all.
-            Some(State::Closing { tickets })
+            Some(State::Closing { tickets, .. })
                 if tickets.first().is_some_and(|f| f.site() == from && f.hash() == hash)
                     && matches!(
                         refusal,
@@ -481,7 +480,7 @@ impl ServiceManager {
 /// Whether `ticket` is the extension that is being redeemed at `site`.
 fn is_extension(held: &Held, ticket: LinkHash, site: ActorId) -> bool {
     matches!(
-        &held.extension,
-        Extension::Redeeming { ticket: shown, .. } if shown.hash() == ticket && shown.site() == site
+        &held.change,
+        Change::Redeeming { ticket: shown, .. } if shown.hash() == ticket && shown.site() == site
     )
 }

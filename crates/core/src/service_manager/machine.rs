@@ -1,6 +1,6 @@
 //! The life of a lease at its service manager: redeemed, joined, used, given back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,7 @@ use crate::mutants::mutant;
 use crate::ticket::Ticket;
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::LeasedUnit;
+use crate::wire::part::{Part, surplus};
 use crate::wire::refusal::Refusal;
 
 /// Where a lease is in its life at the service manager.
@@ -49,11 +50,15 @@ pub enum State {
     Closing {
         /// The lease's own ticket, then its extensions.
         tickets: Vec<Ticket>,
+        /// Receipts for parts that are not credited yet.
+        credits: Vec<Receipt>,
     },
     /// The broker was shown the site's receipts.
     Crediting {
         /// The receipts.
         receipts: Vec<Receipt>,
+        /// How the lease went.
+        outcome: Outcome,
     },
     /// Over.
     Closed {
@@ -71,10 +76,31 @@ pub struct Held {
     pub term: Term,
     /// The units.
     pub units: BTreeMap<UnitId, (LeasedUnit, UnitUse)>,
-    /// How many of them are about to join or leave.
+    /// How many of them are about to join, or to leave with all others.
     pub awaited: usize,
-    /// How far the next extension is.
-    pub extension: Extension,
+    /// How many of them are about to leave before the others.
+    pub leaving: usize,
+    /// What is under way to change it.
+    pub change: Change,
+    /// When it goes on with fewer units: the next first.
+    pub seams: VecDeque<Seam>,
+    /// The number of the next return.
+    pub returns: u32,
+    /// Receipts for parts, which the broker has yet to credit.
+    pub credits: Vec<Receipt>,
+}
+
+/// An instant from which on a lease has fewer units.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seam {
+    /// When the ticket before ends.
+    pub at: Time,
+    /// How many units go on.
+    pub units: u32,
+    /// Those that do not.
+    pub victims: Vec<UnitId>,
+    /// Whether the guest was to leave them.
+    pub begun: bool,
 }
 
 /// Whether the guest's software uses a unit.
@@ -92,20 +118,70 @@ pub enum UnitUse {
     Left,
 }
 
-/// How far an extension is (the ancestors' ActiveTicketed and its kin).
+/// What is under way to change a lease, one thing at a time (the ancestors' ActiveTicketed and its kin).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Extension {
-    /// None is under way.
+pub enum Change {
+    /// Nothing.
     None,
-    /// A broker was asked, by the request of this number.
-    Requested(u64),
+    /// A broker was asked for an extension.
+    Requested {
+        /// The number of the request.
+        number: u64,
+        /// Of an extension for fewer units: those that go.
+        victims: Vec<UnitId>,
+    },
     /// The site was shown the new ticket.
     Redeeming {
         /// The ticket.
         ticket: Ticket,
         /// The number of the request it was cut for.
         number: u64,
+        /// Of an extension for fewer units: those that go.
+        victims: Vec<UnitId>,
     },
+    /// The guest's software stops using the units that go back.
+    Leaving(PartReturn),
+    /// The site was asked to take a part back.
+    Returning(PartReturn),
+}
+
+/// A part that goes back to the site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartReturn {
+    /// Counts the returns of the lease.
+    pub number: u32,
+    /// What goes back.
+    pub part: Part,
+}
+
+impl Change {
+    /// Whether nothing is under way.
+    pub fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    /// When all units go back, if that is what the site was asked for.
+    pub fn until(&self) -> Option<Time> {
+        match self {
+            Self::Returning(PartReturn { part: Part::Until(until), .. }) => Some(*until),
+            Self::Returning(_)
+            | Self::Leaving(_)
+            | Self::None
+            | Self::Requested { .. }
+            | Self::Redeeming { .. } => None,
+        }
+    }
+
+    /// What is under way in a word, behind the state's.
+    fn word(&self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Requested { .. } => Some("asking"),
+            Self::Redeeming { .. } => Some("redeeming"),
+            Self::Leaving(_) => Some("leaving"),
+            Self::Returning(_) => Some("returning"),
+        }
+    }
 }
 
 /// What follows once the guest has left its units.
@@ -143,14 +219,24 @@ pub enum Event {
     Leased(Term, Vec<LeasedUnit>),
     /// The guest's software uses a unit, or (`false`) cannot.
     Joined(UnitId, bool),
-    /// A broker was asked to extend, by the request of this number.
-    ExtensionAsked(u64),
+    /// A broker was asked to extend, by the request of this number; these units do not go on.
+    ExtensionAsked(u64, Vec<UnitId>),
     /// The broker sent the extension.
     ExtensionGranted(Ticket),
     /// Broker or site refused to extend, or no answer came in time.
     ExtensionDenied,
     /// The site took the new ticket.
     Extended,
+    /// A part is to go back.
+    ReturnBegun(Part),
+    /// The site has the part again.
+    PartReturned(Vec<Receipt>),
+    /// The site did not take the part.
+    ReturnRefused,
+    /// The units that do not go on are to be left.
+    ShrinkBegun,
+    /// The lease goes on without them.
+    Shrunk,
     /// The guest's software is to stop using the units.
     LeaveBegun(AfterLeave),
     /// It has stopped using one.
@@ -176,36 +262,98 @@ impl Held {
         self.units.iter().filter(move |(_, (_, u))| *u == usage).map(|(unit, _)| unit)
     }
 
-    /// Moves one awaited unit on; `false` if it was not awaited.
+    /// For how many units it goes on at its end.
+    pub fn units_at_end(&self, now: u32) -> u32 {
+        self.seams.back().map_or(now, |seam| seam.units)
+    }
+
+    /// The units that do not go on from the next seam.
+    pub fn next_to_go(&self) -> Vec<UnitId> {
+        let units = self.units.keys().copied();
+        let seam = self.seams.front();
+        seam.map_or_else(Vec::new, |seam| surplus(units, seam.units, &seam.victims))
+    }
+
+    /// Moves one unit on; `false` if it is not where it moves from.
     fn settle(&mut self, unit: UnitId, from: UnitUse, to: UnitUse) -> bool {
         match self.units.get_mut(&unit) {
             Some((_, state)) if *state == from => {
                 *state = to;
-                self.awaited -= 1;
                 true
             }
             _ => false,
         }
+    }
+
+    /// The guest is to leave some units before the others.
+    fn leave(&mut self, units: &[UnitId]) {
+        for unit in units {
+            if let Some((_, state)) = self.units.get_mut(unit)
+                && matches!(state, UnitUse::Joined | UnitUse::Unusable)
+            {
+                *state = UnitUse::Leaving;
+                self.leaving += 1;
+            }
+        }
+    }
+
+    /// Some units are the site's again.
+    fn drop_units(&mut self, units: &[UnitId]) {
+        for unit in units {
+            match self.units.remove(unit) {
+                Some((_, UnitUse::Joining)) => self.awaited -= 1,
+                Some((_, UnitUse::Leaving)) if self.leaving > 0 => self.leaving -= 1,
+                Some((_, UnitUse::Leaving)) => self.awaited -= 1,
+                Some((_, UnitUse::Joined | UnitUse::Unusable | UnitUse::Left)) | None => {}
+            }
+        }
+    }
+
+    /// The site has a part again.
+    fn returned(&mut self, part: &Part, receipts: Vec<Receipt>) {
+        match part {
+            Part::Units(units) => self.drop_units(units),
+            Part::Until(until) => {
+                self.term = self.term.until(*until).unwrap_or(self.term);
+                self.seams.retain(|seam| seam.at < *until);
+                self.tickets.retain(|ticket| ticket.bottom().term.start() < *until);
+            }
+            Part::Rights { .. } => {}
+        }
+        self.credits.extend(receipts);
+    }
+
+    /// The new ticket continues the lease.
+    fn extended(&mut self, ticket: Ticket, victims: Vec<UnitId>) {
+        let (link, seam) = (ticket.bottom(), self.term.end());
+        if !victims.is_empty() {
+            self.seams.push_back(Seam { at: seam, units: link.units.get(), victims, begun: false });
+        }
+        self.term = Term::new(self.term.start(), link.term.end()).unwrap_or(self.term);
+        self.tickets.push(ticket);
     }
 }
 
 impl State {
     /// The state in a word.
     pub fn word(&self) -> &'static str {
-        use Extension::{None, Redeeming, Requested};
         match self {
             Self::Ticketed { split: false, .. } => "Ticketed",
             Self::Ticketed { split: true, .. } => "Ticketed+split",
             Self::Redeeming { .. } => "Redeeming",
-            Self::Joining { held } => match held.extension {
-                None => "Joining",
-                Requested(_) => "Joining+asking",
-                Redeeming { .. } => "Joining+redeeming",
+            Self::Joining { held } => match held.change.word() {
+                Some("asking") => "Joining+asking",
+                Some("redeeming") => "Joining+redeeming",
+                Some("leaving") => "Joining+leaving",
+                Some("returning") => "Joining+returning",
+                Some(_) | None => "Joining",
             },
-            Self::Active { held } => match held.extension {
-                None => "Active",
-                Requested(_) => "Active+asking",
-                Redeeming { .. } => "Active+redeeming",
+            Self::Active { held } => match held.change.word() {
+                Some("asking") => "Active+asking",
+                Some("redeeming") => "Active+redeeming",
+                Some("leaving") => "Active+leaving",
+                Some("returning") => "Active+returning",
+                Some(_) | None => "Active",
             },
             Self::Leaving { then: AfterLeave::End, .. } => "Leaving(end)",
             Self::Leaving { then: AfterLeave::Close, .. } => "Leaving(close)",
@@ -229,11 +377,25 @@ impl State {
         }
     }
 
+    /// The receipts that the broker has yet to credit and is shown.
+    pub fn to_credit(&self) -> &[Receipt] {
+        match self {
+            Self::Joining { held } | Self::Active { held } | Self::Leaving { held, .. } => {
+                &held.credits
+            }
+            Self::Crediting { receipts, .. } => receipts,
+            Self::Ticketed { .. }
+            | Self::Redeeming { .. }
+            | Self::Closing { .. }
+            | Self::Closed { .. } => &[],
+        }
+    }
+
     /// The lease's own ticket, while it has one.
     pub fn ticket(&self) -> Option<&Ticket> {
         match self {
             Self::Ticketed { ticket, .. } | Self::Redeeming { ticket } => Some(ticket),
-            Self::Closing { tickets } => tickets.first(),
+            Self::Closing { tickets, .. } => tickets.first(),
             Self::Joining { held } | Self::Active { held } | Self::Leaving { held, .. } => {
                 held.tickets.first()
             }
@@ -246,11 +408,11 @@ impl State {
         match self {
             Self::Ticketed { ticket, split } => ticketed(ticket, split, event),
             Self::Redeeming { ticket } => redeeming(ticket, event),
-            Self::Joining { held } => joining(held, event),
-            Self::Active { held } => active(held, event),
+            Self::Joining { held } => running(held, event, "Joining"),
+            Self::Active { held } => running(held, event, "Active"),
             Self::Leaving { held, then } => leaving(held, then, event),
-            Self::Closing { .. } => closing(event),
-            Self::Crediting { .. } => crediting(event),
+            Self::Closing { credits, .. } => closing(credits, event),
+            Self::Crediting { outcome, .. } => crediting(outcome, event),
             Self::Closed { .. } => Err(illegal("Closed", &event)),
         }
     }
@@ -265,16 +427,21 @@ fn ticketed(ticket: Ticket, split: bool, event: Event) -> Result<State, Illegal>
     match event {
         Event::RedeemBegun if !split => Ok(State::Redeeming { ticket }),
         Event::Split => Ok(State::Ticketed { ticket, split: true }),
-        Event::CloseBegun => Ok(State::Closing { tickets: vec![ticket] }),
+        Event::CloseBegun => Ok(State::Closing { tickets: vec![ticket], credits: Vec::new() }),
         Event::TermOver => Ok(State::Closed { outcome: Outcome::Ended }),
         Event::RedeemBegun
         | Event::Refused(_)
         | Event::Leased(..)
         | Event::Joined(..)
-        | Event::ExtensionAsked(_)
+        | Event::ExtensionAsked(..)
         | Event::ExtensionGranted(_)
         | Event::ExtensionDenied
         | Event::Extended
+        | Event::ReturnBegun(_)
+        | Event::PartReturned(_)
+        | Event::ReturnRefused
+        | Event::ShrinkBegun
+        | Event::Shrunk
         | Event::LeaveBegun(_)
         | Event::Left(_)
         | Event::SiteClosed(_)
@@ -287,97 +454,169 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
         Event::Leased(term, units) => {
             let units: BTreeMap<_, _> =
                 units.into_iter().map(|u| (u.unit, (u, UnitUse::Joining))).collect();
-            let (tickets, awaited) = (vec![ticket], units.len());
-            let held = Held { tickets, term, units, awaited, extension: Extension::None };
+            let held = Held {
+                tickets: vec![ticket],
+                term,
+                awaited: units.len(),
+                units,
+                leaving: 0,
+                change: Change::None,
+                seams: VecDeque::new(),
+                returns: 0,
+                credits: Vec::new(),
+            };
             Ok(State::Joining { held })
         }
         Event::Refused(refusal) => Ok(State::Closed { outcome: Outcome::Refused(refusal) }),
-        Event::CloseBegun => Ok(State::Closing { tickets: vec![ticket] }),
-        Event::SiteClosed(receipts) => Ok(after_site(receipts)),
+        Event::CloseBegun => Ok(State::Closing { tickets: vec![ticket], credits: Vec::new() }),
+        Event::SiteClosed(receipts) => Ok(after_site(Vec::new(), receipts)),
         Event::TermOver => Ok(State::Closed { outcome: Outcome::Unanswered }),
         Event::RedeemBegun
         | Event::Split
         | Event::Joined(..)
-        | Event::ExtensionAsked(_)
+        | Event::ExtensionAsked(..)
         | Event::ExtensionGranted(_)
         | Event::ExtensionDenied
         | Event::Extended
+        | Event::ReturnBegun(_)
+        | Event::PartReturned(_)
+        | Event::ReturnRefused
+        | Event::ShrinkBegun
+        | Event::Shrunk
         | Event::LeaveBegun(_)
         | Event::Left(_)
         | Event::Credited => Err(illegal("Redeeming", &event)),
     }
 }
 
-fn joining(mut held: Held, event: Event) -> Result<State, Illegal> {
-    if let Event::Joined(unit, usable) = event {
-        let to = if usable { UnitUse::Joined } else { UnitUse::Unusable };
-        if !held.settle(unit, UnitUse::Joining, to) {
-            return Err(illegal("Joining", &event));
-        }
-        let joined = held.awaited == 0;
-        return Ok(if joined { State::Active { held } } else { State::Joining { held } });
-    }
-    running(held, event, "Joining", |held| State::Joining { held })
-}
-
-fn active(held: Held, event: Event) -> Result<State, Illegal> {
-    running(held, event, "Active", |held| State::Active { held })
-}
-
 /// What a lease with units does, joined or not.
-fn running(
-    mut held: Held,
-    event: Event,
-    word: &'static str,
-    stay: impl Fn(Held) -> State,
-) -> Result<State, Illegal> {
-    let extension = std::mem::replace(&mut held.extension, Extension::None);
-    match (event, extension) {
-        (Event::ExtensionAsked(number), Extension::None) => {
-            held.extension = Extension::Requested(number);
-            Ok(stay(held))
+fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Illegal> {
+    match event {
+        Event::Joined(unit, usable) => {
+            let to = if usable { UnitUse::Joined } else { UnitUse::Unusable };
+            if !held.settle(unit, UnitUse::Joining, to) {
+                return Err(illegal(word, &event));
+            }
+            held.awaited -= 1;
+            Ok(in_use(held))
         }
-        (Event::ExtensionGranted(ticket), Extension::Requested(number)) => {
-            held.extension = Extension::Redeeming { ticket, number };
-            Ok(stay(held))
+        Event::Left(unit) => {
+            if !held.settle(unit, UnitUse::Leaving, UnitUse::Left) {
+                return Err(illegal(word, &event));
+            }
+            held.leaving -= 1;
+            Ok(in_use(left_early(held)))
         }
-        (Event::ExtensionDenied, Extension::Requested(_) | Extension::Redeeming { .. }) => {
-            held.tickets.truncate(if mutant!(DenialCostsATicket) { 1 } else { usize::MAX });
-            Ok(stay(held))
+        Event::ShrinkBegun if !held.seams.is_empty() => {
+            let victims = held.next_to_go();
+            held.leave(&victims);
+            held.seams.iter_mut().take(1).for_each(|seam| seam.begun = true);
+            Ok(in_use(held))
         }
-        (Event::Extended, Extension::Redeeming { ticket, .. }) => {
-            let end = ticket.bottom().term.end();
-            held.term = Term::new(held.term.start(), end).unwrap_or(held.term);
-            held.tickets.push(ticket);
-            Ok(stay(held))
+        Event::Shrunk if !held.seams.is_empty() => {
+            let victims = held.next_to_go();
+            held.drop_units(&victims);
+            held.seams.pop_front();
+            Ok(in_use(left_early(held)))
         }
-        (Event::LeaveBegun(then), extension) => {
-            held.units.values_mut().for_each(|(_, state)| *state = UnitUse::Leaving);
-            held.awaited = held.units.len();
-            held.extension = extension;
-            Ok(State::Leaving { held, then })
+        Event::Credited => {
+            held.credits.clear();
+            Ok(in_use(held))
         }
-        (Event::SiteClosed(receipts), _) => Ok(after_site(receipts)),
-        (Event::TermOver, extension) => {
-            held.extension = extension;
-            Ok(at_end(held, Outcome::Ended))
-        }
-        (
-            event @ (Event::RedeemBegun
-            | Event::Split
-            | Event::Refused(_)
-            | Event::Leased(..)
-            | Event::Joined(..)
-            | Event::ExtensionAsked(_)
-            | Event::ExtensionGranted(_)
-            | Event::ExtensionDenied
-            | Event::Extended
-            | Event::Left(_)
-            | Event::CloseBegun
-            | Event::Credited),
-            _,
-        ) => Err(illegal(word, &event)),
+        Event::LeaveBegun(then) => Ok(leave_all(held, then)),
+        Event::SiteClosed(receipts) => Ok(after_site(held.credits, receipts)),
+        Event::TermOver => Ok(at_end(held, Outcome::Ended)),
+        Event::ExtensionAsked(..)
+        | Event::ExtensionGranted(_)
+        | Event::ExtensionDenied
+        | Event::Extended
+        | Event::ReturnBegun(_)
+        | Event::PartReturned(_)
+        | Event::ReturnRefused => changing(held, event, word),
+        Event::RedeemBegun
+        | Event::Split
+        | Event::Refused(_)
+        | Event::Leased(..)
+        | Event::ShrinkBegun
+        | Event::Shrunk
+        | Event::CloseBegun => Err(illegal(word, &event)),
     }
+}
+
+/// One change at a time.
+fn changing(mut held: Held, event: Event, word: &'static str) -> Result<State, Illegal> {
+    let change = std::mem::replace(&mut held.change, Change::None);
+    match (event, change) {
+        (Event::ExtensionAsked(number, victims), Change::None) => {
+            held.change = Change::Requested { number, victims };
+        }
+        (Event::ExtensionGranted(ticket), Change::Requested { number, victims }) => {
+            held.change = Change::Redeeming { ticket, number, victims };
+        }
+        (Event::ExtensionDenied, Change::Requested { .. } | Change::Redeeming { .. }) => {
+            held.tickets.truncate(if mutant!(DenialCostsATicket) { 1 } else { usize::MAX });
+        }
+        (Event::Extended, Change::Redeeming { ticket, victims, .. }) => {
+            held.extended(ticket, victims);
+        }
+        (Event::ReturnBegun(part), Change::None) => {
+            let number = held.returns;
+            held.returns += 1;
+            if let Part::Units(units) = &part {
+                held.leave(units);
+            }
+            held.change = Change::Leaving(PartReturn { number, part });
+            held = left_early(held);
+        }
+        (Event::PartReturned(receipts), Change::Returning(PartReturn { part, .. })) => {
+            held.returned(&part, receipts);
+        }
+        // As it was: what was left is joined again.
+        (Event::ReturnRefused, Change::Returning(PartReturn { part, .. })) => {
+            for (unit, (_, usage)) in &mut held.units {
+                if *usage == UnitUse::Left && part.names(*unit) {
+                    *usage = UnitUse::Joining;
+                    held.awaited += 1;
+                }
+            }
+        }
+        (event, _) => return Err(illegal(word, &event)),
+    }
+    Ok(in_use(held))
+}
+
+/// A part is on its way to the site once the guest has left its units.
+fn left_early(mut held: Held) -> Held {
+    if let Change::Leaving(part) = &held.change
+        && (held.leaving == 0 || mutant!(ReturnsBeforeLeft))
+    {
+        held.change = Change::Returning(part.clone());
+    }
+    held
+}
+
+/// Joining while a unit is about to join.
+fn in_use(held: Held) -> State {
+    if held.awaited > 0 { State::Joining { held } } else { State::Active { held } }
+}
+
+/// All units that were not left are to be left.
+fn leave_all(mut held: Held, then: AfterLeave) -> State {
+    for (_, usage) in held.units.values_mut() {
+        if *usage != UnitUse::Left {
+            *usage = UnitUse::Leaving;
+        }
+    }
+    held.leaving = 0;
+    held.awaited = held.waiting_to(UnitUse::Leaving).count();
+    // Nothing was sent for it yet.
+    if matches!(held.change, Change::Leaving(_)) {
+        held.change = Change::None;
+    }
+    if held.awaited == 0 && then == AfterLeave::Close {
+        return close(held);
+    }
+    State::Leaving { held, then }
 }
 
 fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Illegal> {
@@ -386,8 +625,19 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
             if !held.settle(unit, UnitUse::Leaving, UnitUse::Left) {
                 return Err(illegal("Leaving", &event));
             }
+            held.awaited -= 1;
             Ok(if held.awaited == 0 && then == AfterLeave::Close {
-                State::Closing { tickets: all_tickets(held) }
+                close(held)
+            } else {
+                State::Leaving { held, then }
+            })
+        }
+        Event::Shrunk if !held.seams.is_empty() => {
+            let victims = held.next_to_go();
+            held.drop_units(&victims);
+            held.seams.pop_front();
+            Ok(if held.awaited == 0 && then == AfterLeave::Close {
+                close(held)
             } else {
                 State::Leaving { held, then }
             })
@@ -395,10 +645,16 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         Event::LeaveBegun(AfterLeave::Close) if then == AfterLeave::End => {
             Ok(State::Leaving { held, then: AfterLeave::Close })
         }
-        Event::CloseBegun => Ok(State::Closing { tickets: all_tickets(held) }),
-        Event::SiteClosed(receipts) => Ok(after_site(receipts)),
-        Event::ExtensionDenied if !matches!(held.extension, Extension::None) => {
-            held.extension = Extension::None;
+        Event::CloseBegun => Ok(close(held)),
+        Event::SiteClosed(receipts) => Ok(after_site(held.credits, receipts)),
+        Event::ExtensionDenied
+            if matches!(held.change, Change::Requested { .. } | Change::Redeeming { .. }) =>
+        {
+            held.change = Change::None;
+            Ok(State::Leaving { held, then })
+        }
+        Event::Credited => {
+            held.credits.clear();
             Ok(State::Leaving { held, then })
         }
         Event::TermOver => Ok(match then {
@@ -410,28 +666,37 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         | Event::Refused(_)
         | Event::Leased(..)
         | Event::Joined(..)
-        | Event::ExtensionAsked(_)
+        | Event::ExtensionAsked(..)
         | Event::ExtensionGranted(_)
         | Event::ExtensionDenied
         | Event::Extended
-        | Event::LeaveBegun(_)
-        | Event::Credited => Err(illegal("Leaving", &event)),
+        | Event::ReturnBegun(_)
+        | Event::PartReturned(_)
+        | Event::ReturnRefused
+        | Event::ShrinkBegun
+        | Event::Shrunk
+        | Event::LeaveBegun(_) => Err(illegal("Leaving", &event)),
     }
 }
 
-fn closing(event: Event) -> Result<State, Illegal> {
+fn closing(credits: Vec<Receipt>, event: Event) -> Result<State, Illegal> {
     match event {
-        Event::SiteClosed(receipts) => Ok(after_site(receipts)),
-        Event::Refused(refusal) => Ok(State::Closed { outcome: Outcome::Refused(refusal) }),
+        Event::SiteClosed(receipts) => Ok(after_site(credits, receipts)),
+        Event::Refused(refusal) => Ok(over(credits, Outcome::Refused(refusal))),
         Event::TermOver => Ok(State::Closed { outcome: Outcome::GivenBack }),
         Event::RedeemBegun
         | Event::Split
         | Event::Leased(..)
         | Event::Joined(..)
-        | Event::ExtensionAsked(_)
+        | Event::ExtensionAsked(..)
         | Event::ExtensionGranted(_)
         | Event::ExtensionDenied
         | Event::Extended
+        | Event::ReturnBegun(_)
+        | Event::PartReturned(_)
+        | Event::ReturnRefused
+        | Event::ShrinkBegun
+        | Event::Shrunk
         | Event::LeaveBegun(_)
         | Event::Left(_)
         | Event::CloseBegun
@@ -439,18 +704,23 @@ fn closing(event: Event) -> Result<State, Illegal> {
     }
 }
 
-fn crediting(event: Event) -> Result<State, Illegal> {
+fn crediting(outcome: Outcome, event: Event) -> Result<State, Illegal> {
     match event {
-        Event::Credited | Event::TermOver => Ok(State::Closed { outcome: Outcome::GivenBack }),
+        Event::Credited | Event::TermOver => Ok(State::Closed { outcome }),
         Event::RedeemBegun
         | Event::Split
         | Event::Refused(_)
         | Event::Leased(..)
         | Event::Joined(..)
-        | Event::ExtensionAsked(_)
+        | Event::ExtensionAsked(..)
         | Event::ExtensionGranted(_)
         | Event::ExtensionDenied
         | Event::Extended
+        | Event::ReturnBegun(_)
+        | Event::PartReturned(_)
+        | Event::ReturnRefused
+        | Event::ShrinkBegun
+        | Event::Shrunk
         | Event::LeaveBegun(_)
         | Event::Left(_)
         | Event::CloseBegun
@@ -458,30 +728,38 @@ fn crediting(event: Event) -> Result<State, Illegal> {
     }
 }
 
+/// The site's last word has a receipt for every part that came back.
+fn after_site(mut credits: Vec<Receipt>, receipts: Vec<Receipt>) -> State {
+    credits.extend(receipts);
+    let mut seen = BTreeSet::new();
+    credits.retain(|receipt| seen.insert((receipt.what.link, receipt.what.number)));
+    over(credits, Outcome::GivenBack)
+}
+
 /// Receipts go to the broker; without any there is nothing left to do.
-fn after_site(receipts: Vec<Receipt>) -> State {
+fn over(receipts: Vec<Receipt>, outcome: Outcome) -> State {
     if receipts.is_empty() {
-        State::Closed { outcome: Outcome::GivenBack }
+        State::Closed { outcome }
     } else {
-        State::Crediting { receipts }
+        State::Crediting { receipts, outcome }
     }
 }
 
-/// A lease ends with its term, unless an extension is on its way to the site: then the site
-/// may already have extended it, and must be asked to close it.
+/// A lease ends with its term, unless the site may have changed it and the guest does not know: then it must
+/// be asked to close it.
 fn at_end(held: Held, outcome: Outcome) -> State {
-    match held.extension {
-        Extension::Redeeming { .. } => State::Closing { tickets: all_tickets(held) },
-        Extension::None | Extension::Requested(_) => State::Closed { outcome },
+    match held.change {
+        Change::Redeeming { .. } | Change::Returning(_) => close(held),
+        Change::None | Change::Requested { .. } | Change::Leaving(_) => over(held.credits, outcome),
     }
 }
 
-fn all_tickets(held: Held) -> Vec<Ticket> {
-    let mut tickets = held.tickets;
-    if let Extension::Redeeming { ticket, .. } = held.extension {
+fn close(held: Held) -> State {
+    let Held { mut tickets, credits, .. } = held;
+    if let Change::Redeeming { ticket, .. } = held.change {
         tickets.push(ticket);
     }
-    tickets
+    State::Closing { tickets, credits }
 }
 
 impl Event {
@@ -493,10 +771,15 @@ impl Event {
             Self::Refused(_) => "Refused",
             Self::Leased(..) => "Leased",
             Self::Joined(..) => "Joined",
-            Self::ExtensionAsked(_) => "ExtensionAsked",
+            Self::ExtensionAsked(..) => "ExtensionAsked",
             Self::ExtensionGranted(_) => "ExtensionGranted",
             Self::ExtensionDenied => "ExtensionDenied",
             Self::Extended => "Extended",
+            Self::ReturnBegun(_) => "ReturnBegun",
+            Self::PartReturned(_) => "PartReturned",
+            Self::ReturnRefused => "ReturnRefused",
+            Self::ShrinkBegun => "ShrinkBegun",
+            Self::Shrunk => "Shrunk",
             Self::LeaveBegun(_) => "LeaveBegun",
             Self::Left(_) => "Left",
             Self::CloseBegun => "CloseBegun",

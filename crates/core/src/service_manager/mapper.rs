@@ -1,5 +1,7 @@
 //! What a service manager's mapper sees and decides.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
 use crate::actor::fact::Memo;
@@ -7,6 +9,7 @@ use crate::model::identity::ActorId;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Time};
+use crate::service_manager::Victims;
 use crate::service_manager::group::Handling;
 use crate::wire::message::Item;
 use crate::wire::offer::Reply;
@@ -57,8 +60,50 @@ pub struct Extend {
     pub lease: LeaseId,
     /// For how much longer.
     pub duration: Span,
+    /// With how many units, if not all of them go on.
+    #[serde(default)]
+    pub units: Option<NonZeroU32>,
+    /// Which units do not go on.
+    #[serde(default = "youngest")]
+    pub victims: Victims,
     /// Why.
     pub reason: String,
+}
+
+impl Extend {
+    /// A lease to be kept for longer with all of its units.
+    pub fn whole(lease: LeaseId, duration: Span, reason: String) -> Self {
+        Self { lease, duration, units: None, victims: Victims::Youngest, reason }
+    }
+}
+
+/// Units of a lease that are to go back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flex {
+    /// The lease.
+    pub lease: LeaseId,
+    /// How many units.
+    pub shrink: NonZeroU32,
+    /// Which units.
+    #[serde(default = "youngest")]
+    pub victims: Victims,
+    /// Why.
+    pub reason: String,
+}
+
+/// A lease that is to end earlier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shorten {
+    /// The lease.
+    pub lease: LeaseId,
+    /// When it ends.
+    pub until: Time,
+    /// Why.
+    pub reason: String,
+}
+
+fn youngest() -> Victims {
+    Victims::Youngest
 }
 
 /// The answer to a round.
@@ -70,6 +115,12 @@ pub struct Decision {
     pub asks: Vec<Ask>,
     /// What to keep for longer.
     pub extensions: Vec<Extend>,
+    /// Of which leases to give units back.
+    #[serde(default)]
+    pub flexes: Vec<Flex>,
+    /// Which leases to end earlier.
+    #[serde(default)]
+    pub shortens: Vec<Shorten>,
     /// What to give back.
     pub closes: Vec<LeaseId>,
     /// What to remember, if that changed.

@@ -2,6 +2,7 @@
 
 mod apply;
 mod asking;
+mod change;
 mod command;
 mod commands;
 pub mod facts;
@@ -15,6 +16,7 @@ mod state;
 mod survey;
 mod view;
 
+pub use self::change::Victims;
 pub use self::command::{Command, Part};
 pub use survey::{LeaseSurvey, Standing};
 
@@ -36,7 +38,7 @@ use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
 use crate::service_manager::facts::Fact;
-use crate::service_manager::machine::{Extension, State, UnitUse};
+use crate::service_manager::machine::{Change, State, UnitUse};
 use crate::service_manager::mapper::Decision;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::LEDGER_RETENTION;
@@ -112,6 +114,7 @@ enum Obligation {
     Withdraw(u64),
     Redeem(LeaseId),
     Extend(LeaseId),
+    Return(LeaseId),
     Join(LeaseId, UnitId),
     Leave(LeaseId, UnitId),
     Close(LeaseId),
@@ -122,6 +125,7 @@ enum Obligation {
 enum Timer {
     Wake,
     Request(u64),
+    Seam(LeaseId),
     Lease(LeaseId),
     Group(u64),
 }
@@ -197,17 +201,21 @@ impl ServiceManager {
             }
             Obligation::Redeem(id) => {
                 let State::Redeeming { ticket } = self.lease(id)? else { return None };
-                send(ticket.site(), self.redeem(id, ticket)?)
+                send(ticket.site(), self.redeem(id, ticket, &[])?)
             }
             Obligation::Extend(id) => {
                 let held = self.lease(id)?.held()?;
-                let Extension::Redeeming { ticket, .. } = &held.extension else { return None };
-                send(ticket.site(), self.redeem(id, ticket)?)
+                let Change::Redeeming { ticket, victims, .. } = &held.change else { return None };
+                send(ticket.site(), self.redeem(id, ticket, victims)?)
+            }
+            Obligation::Return(id) => {
+                let (site, message) = self.return_message(id)?;
+                send(site, message)
             }
             Obligation::Join(id, unit) => self.call(id, unit, Step::Join),
             Obligation::Leave(id, unit) => self.call(id, unit, Step::Leave),
             Obligation::Close(id) => {
-                let State::Closing { tickets } = self.lease(id)? else { return None };
+                let State::Closing { tickets, .. } = self.lease(id)? else { return None };
                 let (first, extensions) = tickets.split_first()?;
                 // Extensions that had ended when this became pending have nothing to give back.
                 let ahead = extensions.iter().filter(|ticket| cause.1 < ticket.bottom().term.end());
@@ -215,14 +223,14 @@ impl ServiceManager {
                 send(first.site(), Message::Close { tickets })
             }
             Obligation::Credit(id) => {
-                let State::Crediting { receipts } = self.lease(id)? else { return None };
+                let receipts = self.lease(id)?.to_credit();
                 let issuer = receipts.first()?.what.issuer;
-                send(issuer, Message::Credit { receipts: receipts.clone() })
+                send(issuer, Message::Credit { receipts: receipts.to_vec() })
             }
         }
     }
 
-    fn redeem(&self, id: LeaseId, ticket: &Ticket) -> Option<Message> {
+    fn redeem(&self, id: LeaseId, ticket: &Ticket, victims: &[UnitId]) -> Option<Message> {
         let lease = self.state.leases.get(&id)?;
         Some(Message::Redeem {
             ticket: ticket.clone(),
@@ -230,6 +238,7 @@ impl ServiceManager {
             slice: lease.slice.clone(),
             min_units: lease.min_units.min(ticket.bottom().units),
             configuration: lease.configuration.clone(),
+            victims: victims.to_vec(),
         })
     }
 

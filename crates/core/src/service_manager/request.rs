@@ -429,7 +429,9 @@ impl ServiceManager {
                 state: match (wanted, request.handling.keep_tickets) {
                     (true, true) => LeaseState::Ticketed { ticket, split: false },
                     (true, false) => LeaseState::Redeeming { ticket },
-                    (false, _) => LeaseState::Closing { tickets: vec![ticket] },
+                    (false, _) => {
+                        LeaseState::Closing { tickets: vec![ticket], credits: Vec::new() }
+                    }
                 },
                 resource: link.resource.clone(),
                 units: link.units.get(),
@@ -472,10 +474,11 @@ impl ServiceManager {
             group.leases.insert(id);
         }
         let lease = Lease {
-            min_units: NonZeroU32::new(extended.units).unwrap_or(NonZeroU32::MIN),
+            min_units: ticket.bottom().units,
+            units: ticket.bottom().units.get(),
             expires_at: ticket.bottom().term.end(),
             tickets: vec![ticket.hash()],
-            state: LeaseState::Closing { tickets: vec![ticket] },
+            state: LeaseState::Closing { tickets: vec![ticket], credits: Vec::new() },
             booked: Bookings::default(),
             closed_by: None,
             group: None,

@@ -17,7 +17,7 @@ use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{ReceiptTaken, RedeemBegun, TicketTaken, TicketsSplit};
 use crate::service_manager::machine::{Event, State};
-use crate::ticket::ledger::Ledger;
+use crate::ticket::ledger::{Ledger, PartReturned};
 use crate::ticket::link::{AccountId, Link, LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::ticket::{MAX_DEPTH, Ticket};
@@ -251,7 +251,6 @@ impl ServiceManager {
         receipts: Vec<Receipt>,
         out: &mut Output,
     ) -> Result<(), String> {
-        let tickets: Vec<_> = receipts.iter().map(|receipt| receipt.what.link).collect();
         let keys: Vec<_> = receipts.iter().map(|r| (r.what.link, r.what.number)).collect();
         for receipt in receipts {
             let what = &receipt.what;
@@ -260,9 +259,9 @@ impl ServiceManager {
                 continue;
             }
             let Some((_, link)) = splits.ledger.entered(what.link) else { continue };
+            let part = PartReturned { number: what.number, units: what.units, term: what.term };
             let ours = what.issuer == self.base.id()
-                && link.units == what.units
-                && link.term.encloses(what.term)
+                && splits.ledger.can_return(what.link, &part)
                 && self.splits_at(link.parent) == Some(what.site);
             if !ours || !self.base.credentials.checks_receipt(&receipt) {
                 return Err("the receipt is not good here".to_owned());
@@ -278,7 +277,7 @@ impl ServiceManager {
         let causes: Option<Vec<Cause>> = keys.iter().map(own).collect();
         let mut causes = causes.unwrap_or_default();
         causes.sort_by_key(|cause| cause.position);
-        let message = Message::Credited { tickets };
+        let message = Message::Credited { receipts: keys };
         out.replies.push(match causes[..] {
             // Some of it is another's, or was forgotten: the terms have ended.
             [] => self.base.volatile(from, now, message),
@@ -297,7 +296,8 @@ impl ServiceManager {
     pub(super) fn receipt_taken(&mut self, at: Time, receipt: &Receipt) {
         let what = &receipt.what;
         let splits = &mut self.state.splits;
-        splits.ledger.give_back(what.link, what.term.start().max(at));
+        let part = PartReturned { number: what.number, units: what.units, term: what.term };
+        splits.ledger.give_back(what.link, part, what.term.start().max(at));
         let cause = Cause { position: self.base.position, at };
         splits.credited.insert((what.link, what.number), cause);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
-use super::machine::{self, Extension};
+use super::machine;
 use super::state::State;
 use super::{Lease, ServiceManager};
 use crate::actor::fact::Memo;
@@ -70,7 +70,7 @@ pub struct LeaseView {
     pub slice: SliceName,
     /// Where it is in its life.
     pub stage: Stage,
-    /// Whether an extension is under way.
+    /// Whether an extension or a return is under way.
     pub extending: bool,
     /// The type of its units.
     pub resource: Name,
@@ -84,12 +84,12 @@ pub struct LeaseView {
 
 impl LeaseView {
     fn of(id: LeaseId, lease: &Lease) -> Self {
-        let extension = lease.state.held().map(|held| &held.extension);
+        let change = lease.state.held().map(|held| &held.change);
         Self {
             id,
             slice: lease.slice.clone(),
             stage: Stage::of(&lease.state),
-            extending: extension.is_some_and(|extension| *extension != Extension::None),
+            extending: change.is_some_and(|change| !change.is_none()),
             resource: lease.resource.clone(),
             units: lease.units,
             term: lease.term,

@@ -1,14 +1,14 @@
 //! How facts change a site authority.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
-use super::{Cause, Delegation, Lease, Obligation, SiteAuthority, Tenancy, Timer};
+use super::{Cause, Delegation, Lease, Obligation, Seam, SiteAuthority, Tenancy, Timer};
 use crate::actor::fact::BadFact;
 use crate::driver::UnitId;
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
 use crate::site_authority::facts::{
-    Denial, Fact, LeaseClosed, Redeemed, TicketRefused, TicketSurrendered,
+    Denial, Fact, LeaseClosed, LeaseExtended, Redeemed, TicketRefused, TicketSurrendered,
 };
 use crate::site_authority::machine::{Event, State};
 use crate::site_authority::unit;
@@ -26,7 +26,11 @@ impl SiteAuthority {
             }
             Fact::DelegationEnded(fact) => self.delegation_ended(fact.number),
             Fact::Redeemed(fact) => self.redeemed(at, fact),
-            Fact::LeaseExtended(fact) => self.lease_extended(at, fact.lease, &fact.ticket)?,
+            Fact::LeaseExtended(fact) => self.lease_extended(at, fact)?,
+            Fact::UnitsReturned(fact) => self.units_returned(at, fact)?,
+            Fact::TermReturned(fact) => self.term_returned(at, fact)?,
+            Fact::LeaseShrunk(fact) => self.lease_shrunk(at, fact)?,
+            Fact::RightsReturned(fact) => self.rights_returned(at, fact),
             Fact::TicketRefused(fact) => self.ticket_refused(at, fact)?,
             Fact::CameDue(fact) => self.step_lease(at, fact.lease, Event::CameDue)?,
             Fact::UnitsAssigned(fact) => self.units_assigned(at, fact.lease, &fact.units)?,
@@ -109,6 +113,8 @@ impl SiteAuthority {
         let hash = fact.ticket.hash();
         let term = fact.ticket.bottom().term;
         self.claim(&fact.ticket, at);
+        let returns = self.end_rights(hash);
+        let (wanted, seams, term) = self.steps_of(hash, term, at);
         let due = term.start() <= at;
         let lease = Lease {
             state: if due { State::Due } else { State::Early },
@@ -117,6 +123,9 @@ impl SiteAuthority {
             id: Some(fact.lease),
             configuration_bytes: fact.configuration.bytes(),
             min_units: fact.min_units,
+            wanted,
+            seams,
+            returns,
             failed: BTreeSet::new(),
             short_since: None,
             stalled: None,
@@ -142,25 +151,35 @@ impl SiteAuthority {
         self.refresh(hash, at);
     }
 
-    /// Enters every link of the chain under its parent.
+    /// Takes a ticket's chain into the tree of claims, the ticket as used.
     fn claim(&mut self, ticket: &Ticket, at: Time) {
+        self.enter_chain(ticket, at);
+        self.state.used.insert(ticket.bottom().account());
+    }
+
+    /// Enters every link of the chain under its parent.
+    pub(super) fn enter_chain(&mut self, ticket: &Ticket, at: Time) {
         self.state.claims.forget_history(at);
         for pair in ticket.links().windows(2) {
             self.state.claims.enter(&pair[0], &pair[1], at);
             self.state.claims.forget_steps(pair[0].account(), at);
         }
-        self.state.used.insert(ticket.bottom().account());
     }
 
-    fn lease_extended(&mut self, at: Time, hash: LinkHash, ticket: &Ticket) -> Result<(), BadFact> {
+    fn lease_extended(&mut self, at: Time, fact: &LeaseExtended) -> Result<(), BadFact> {
+        let LeaseExtended { lease: hash, ticket, victims } = fact;
+        let (hash, link) = (*hash, ticket.bottom());
         self.claim(ticket, at);
         self.state.by_ticket.insert(ticket.hash(), hash);
         self.step_lease(at, hash, Event::Extended)?;
         let cause = self.cause(at);
         if let Some(lease) = self.state.leases.get_mut(&hash) {
             lease.answer(ticket.hash(), cause);
-            let end = ticket.bottom().term.end();
-            lease.term = Term::new(lease.term.start(), end).unwrap_or(lease.term);
+            let (seam, units) = (lease.term.end(), link.units.get());
+            if units < lease.wanted_at_end() {
+                lease.seams.push_back(Seam { at: seam, units, victims: victims.clone() });
+            }
+            lease.term = Term::new(lease.term.start(), link.term.end()).unwrap_or(lease.term);
             self.state.charges.release(lease);
             lease.tickets.push(ticket.clone());
             self.state.charges.charge(lease);
@@ -196,15 +215,13 @@ impl SiteAuthority {
     fn lease_closed(&mut self, at: Time, fact: &LeaseClosed) -> Result<(), BadFact> {
         let lease =
             self.state.leases.get(&fact.lease).ok_or_else(|| missing("close", fact.lease))?;
-        let (units, tickets) = (lease.state.units(), lease.tickets.clone());
+        let units = lease.state.units();
         self.step_lease(at, fact.lease, Event::Closed(fact.why.clone()))?;
         for unit in units {
             self.step_unit(at, unit, unit::Event::Released)?;
         }
         self.end_tenancy(fact.lease);
-        for ticket in &tickets {
-            self.state.claims.give_back(ticket.hash(), at);
-        }
+        self.enter_receipts(&fact.receipts);
         let cause = self.cause(at);
         self.state.live.remove(&fact.lease);
         if let Some(lease) = self.state.leases.get_mut(&fact.lease) {
@@ -221,7 +238,8 @@ impl SiteAuthority {
     fn surrendered(&mut self, at: Time, fact: &TicketSurrendered) {
         let (ticket, hash) = (&fact.ticket, fact.ticket.hash());
         self.claim(ticket, at);
-        self.state.claims.give_back(hash, at);
+        self.enter_receipts(&fact.receipts);
+        let returns = self.end_rights(hash);
         let cause = self.cause(at);
         let lease = Lease {
             state: State::Closed { units: Default::default(), why: fact.why.clone() },
@@ -230,6 +248,9 @@ impl SiteAuthority {
             id: None,
             configuration_bytes: 0,
             min_units: ticket.bottom().units,
+            wanted: 0,
+            seams: VecDeque::new(),
+            returns,
             failed: BTreeSet::new(),
             short_since: None,
             stalled: None,
@@ -271,7 +292,9 @@ impl SiteAuthority {
 
     fn forget(&mut self, at: Time, hash: LinkHash) {
         self.state.timers.set(Timer::Lease(hash), None);
+        self.state.timers.set(Timer::Seam(hash), None);
         self.state.refused.remove(hash);
+        self.end_rights(hash);
         self.state.claims.forget_history(at);
         if let Some(lease) = self.state.leases.remove(&hash) {
             self.state.charges.release(&lease);
@@ -282,7 +305,12 @@ impl SiteAuthority {
         }
     }
 
-    fn step_lease(&mut self, at: Time, hash: LinkHash, event: Event) -> Result<(), BadFact> {
+    pub(super) fn step_lease(
+        &mut self,
+        at: Time,
+        hash: LinkHash,
+        event: Event,
+    ) -> Result<(), BadFact> {
         let lease = self.state.leases.get_mut(&hash).ok_or_else(|| missing("event", hash))?;
         let ready = matches!(event, Event::UnitReady(_));
         let changed = ready || matches!(event, Event::UnitLost(_));
@@ -303,7 +331,7 @@ impl SiteAuthority {
     }
 
     /// Sets what follows from a lease's state: its deadline, and its place among those that lack units.
-    fn refresh(&mut self, hash: LinkHash, at: Time) {
+    pub(super) fn refresh(&mut self, hash: LinkHash, at: Time) {
         let (position, margin) = (self.base.position, self.base.margin());
         let Some(lease) = self.state.leases.get_mut(&hash) else { return };
         let deadline = match lease.state {
@@ -315,9 +343,14 @@ impl SiteAuthority {
             }
             State::Due | State::Priming { .. } | State::Active { .. } => lease.term.end(),
             State::Closed { .. } if mutant!(NoTombstone) => at,
-            State::Closed { .. } => lease.term.end().plus(margin),
+            // The ticket of one that ended earlier could else begin another.
+            State::Closed { .. } if mutant!(ForgetsShortened) => lease.term.end().plus(margin),
+            State::Closed { .. } => lease.tickets_end().plus(margin),
         };
         self.state.timers.set(Timer::Lease(hash), Some(deadline));
+        let seam = lease.seams.front().map(|seam| seam.at);
+        let seam = seam.filter(|_| matches!(lease.state, State::Active { .. }));
+        self.state.timers.set(Timer::Seam(hash), seam);
         match (lease.lacks() > 0, lease.short_since) {
             (true, None) => {
                 lease.short_since = Some(position);
@@ -347,7 +380,7 @@ impl SiteAuthority {
     }
 
     /// Moves a unit on, with its pool, its epoch and what is owed for it; answers its tenant.
-    fn step_unit(
+    pub(super) fn step_unit(
         &mut self,
         at: Time,
         id: UnitId,
@@ -440,7 +473,7 @@ impl SiteAuthority {
         self.state.pending.require(obligation, self.base.position, at);
     }
 
-    fn cause(&self, at: Time) -> Cause {
+    pub(super) fn cause(&self, at: Time) -> Cause {
         Cause { position: self.base.position, at }
     }
 }

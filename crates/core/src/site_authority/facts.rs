@@ -80,6 +80,50 @@ facts! {
         lease: LinkHash,
         /// The ticket.
         ticket: Ticket,
+        /// Of a ticket for fewer units: those that go first when its term begins.
+        victims: Vec<UnitId>,
+    }
+
+    /// Some units of a lease came back; it goes on with the others.
+    UnitsReturned = "site.units-returned" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// The number of the return.
+        number: u32,
+        /// The units, which are released.
+        units: Vec<UnitId>,
+        /// For each ticket that covers fewer units from now on, the word that the others came back.
+        receipts: Vec<Receipt>,
+    }
+
+    /// The rest of a lease's term came back; it ends earlier.
+    TermReturned = "site.term-returned" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// The number of the return.
+        number: u32,
+        /// When it ends.
+        until: Time,
+        /// For each ticket that ends earlier, the word that the rest came back.
+        receipts: Vec<Receipt>,
+    }
+
+    /// A lease goes on with fewer units, as its extension says.
+    LeaseShrunk = "site.lease-shrunk" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// The units that are released.
+        units: Vec<UnitId>,
+    }
+
+    /// A part of a ticket that is not redeemed came back.
+    RightsReturned = "site.rights-returned" 1 {
+        /// The ticket.
+        ticket: Ticket,
+        /// The number of the return.
+        number: u32,
+        /// The word that it came back.
+        receipts: Vec<Receipt>,
     }
 
     /// A valid ticket was not honoured, because others cut from the same parent came first.

@@ -167,6 +167,7 @@ impl SiteAuthority {
                 Timer::Wake => self.emit(now, Woken {}, out),
                 Timer::Renewal(number) => self.renew(now, number, out),
                 Timer::DelegationEnd(number) => self.emit(now, DelegationEnded { number }, out),
+                Timer::Seam(lease) => self.shrink(now, lease, out),
                 Timer::Lease(lease) => {
                     match self.state.leases.get(&lease).map(|lease| &lease.state) {
                         Some(State::Early) => self.emit(now, CameDue { lease }, out),
@@ -191,8 +192,12 @@ impl SiteAuthority {
             Message::Delegated { delegation, generation } => {
                 self.acknowledged(now, from, delegation, generation, out);
             }
-            Message::Redeem { ticket, lease, slice, min_units, configuration } => {
-                self.redeem(now, from, (ticket, lease, slice, min_units, configuration), out);
+            Message::Redeem { ticket, lease, slice, min_units, configuration, victims } => {
+                let shown = (ticket, lease, slice, min_units, configuration, victims);
+                self.redeem(now, from, shown, out);
+            }
+            Message::Return { ticket, number, part } => {
+                self.take_part_back(now, from, &ticket, (number, part), out);
             }
             Message::Close { tickets } => self.close(now, from, &tickets, out),
             Message::Refused { .. }
@@ -205,6 +210,7 @@ impl SiteAuthority {
             | Message::Granted { .. }
             | Message::Leased { .. }
             | Message::Closed { .. }
+            | Message::Returned { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => {
                 out.problems.push(dropped(kind, "a site does not take it"));
@@ -390,7 +396,7 @@ impl SiteAuthority {
         if ready >= lease.min_units.get() {
             self.activate(now, hash, out);
         } else {
-            let refusal = Refusal::SetupFailed { ready, wanted: lease.wanted() };
+            let refusal = Refusal::SetupFailed { ready, wanted: lease.wanted };
             self.fail(now, hash, refusal, out);
         }
     }

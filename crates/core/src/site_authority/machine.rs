@@ -62,6 +62,10 @@ pub enum Event {
     Activated,
     /// A ticket that continues its term was redeemed.
     Extended,
+    /// Some of its units are released; it goes on with the others.
+    Shrunk(BTreeSet<UnitId>),
+    /// Its term ends earlier.
+    Shortened,
     /// It has ended.
     Closed(CloseReason),
 }
@@ -89,12 +93,20 @@ impl State {
 
     /// The next state.
     pub fn next(self, event: Event) -> Result<Self, Illegal> {
-        use Event::{Activated, Assigned, CameDue, Closed, Extended, UnitLost, UnitReady};
+        use Event::{
+            Activated, Assigned, CameDue, Closed, Extended, Shortened, Shrunk, UnitLost, UnitReady,
+        };
         let illegal =
             Illegal { machine: "site authority", state: self.word(), event: event.word() };
         Ok(match (self, event) {
             (Self::Early, CameDue) => Self::Due,
-            (Self::Active { units }, Extended) => Self::Active { units },
+            (Self::Active { units }, Extended | Shortened) => Self::Active { units },
+            (Self::Active { mut units }, Shrunk(gone))
+                if gone.is_subset(&units) && gone.len() < units.len() =>
+            {
+                units.retain(|unit| !gone.contains(unit));
+                Self::Active { units }
+            }
             (Self::Due, Assigned(units)) => {
                 Self::Priming { pending: units, ready: BTreeSet::new() }
             }
@@ -118,12 +130,19 @@ impl State {
                 Self::Closed { units: BTreeSet::new(), why }
             }
             (Self::Active { units }, Closed(why)) => Self::Closed { units, why },
-            (Self::Early, Assigned(_) | UnitReady(_) | UnitLost(_) | Activated | Extended)
-            | (Self::Due, CameDue | UnitReady(_) | UnitLost(_) | Activated | Extended)
-            | (Self::Priming { .. }, CameDue | Activated | Extended)
+            (
+                Self::Early,
+                Assigned(_) | UnitReady(_) | UnitLost(_) | Activated | Extended | Shrunk(_)
+                | Shortened,
+            )
+            | (
+                Self::Due,
+                CameDue | UnitReady(_) | UnitLost(_) | Activated | Extended | Shrunk(_) | Shortened,
+            )
+            | (Self::Priming { .. }, CameDue | Activated | Extended | Shrunk(_) | Shortened)
             | (
                 Self::Active { .. },
-                CameDue | Assigned(_) | UnitReady(_) | UnitLost(_) | Activated,
+                CameDue | Assigned(_) | UnitReady(_) | UnitLost(_) | Activated | Shrunk(_),
             )
             | (Self::Closed { .. }, _) => return Err(illegal),
         })
@@ -140,6 +159,8 @@ impl Event {
             Self::UnitLost(_) => "UnitLost",
             Self::Activated => "Activated",
             Self::Extended => "Extended",
+            Self::Shrunk(_) => "Shrunk",
+            Self::Shortened => "Shortened",
             Self::Closed(_) => "Closed",
         }
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, Lease};
+use super::{Cause, Lease, Returns, Rights};
 use crate::model::identity::ActorId;
 use crate::model::property::Properties;
 use crate::site_authority::facts::Denial;
@@ -35,6 +35,9 @@ impl Default for Limits {
 
 /// What is counted for a ticket beside its links: its places in the tree of claims and among the leases.
 const TICKET_BYTES: usize = 512;
+
+/// What is counted for a receipt.
+const RECEIPT_BYTES: usize = 320;
 
 /// What is counted for a hash in a list.
 const HASH_BYTES: usize = 40;
@@ -70,14 +73,32 @@ impl Charges {
         }
     }
 
+    /// A ticket of which parts came back is remembered as it stands.
+    pub(super) fn charge_rights(&mut self, rights: &Rights) {
+        for (holder, bytes) in parts_of_rights(rights) {
+            *self.0.entry(holder).or_default() += bytes;
+        }
+    }
+
+    /// A ticket that was charged as it stands is forgotten, or about to change.
+    pub(super) fn release_rights(&mut self, rights: &Rights) {
+        for (holder, bytes) in parts_of_rights(rights) {
+            self.take_off(holder, bytes);
+        }
+    }
+
     /// A lease that was charged as it stands is forgotten, or about to change.
     pub(super) fn release(&mut self, lease: &Lease) {
         for (holder, bytes) in parts(lease) {
-            let Some(charged) = self.0.get_mut(&holder) else { continue };
-            *charged = charged.saturating_sub(bytes);
-            if *charged == 0 {
-                self.0.remove(&holder);
-            }
+            self.take_off(holder, bytes);
+        }
+    }
+
+    fn take_off(&mut self, holder: ActorId, bytes: u64) {
+        let Some(charged) = self.0.get_mut(&holder) else { return };
+        *charged = charged.saturating_sub(bytes);
+        if *charged == 0 {
+            self.0.remove(&holder);
         }
     }
 }
@@ -97,9 +118,19 @@ fn cost(ticket: &Ticket, configuration: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// What is charged to whom for a lease: its configuration comes with its first ticket.
+/// What the answers to returns take.
+fn returns_cost(returns: &Returns) -> usize {
+    returns.values().map(|(_, receipts)| (receipts.len() + 1) * RECEIPT_BYTES).sum()
+}
+
+fn parts_of_rights(rights: &Rights) -> impl Iterator<Item = (ActorId, u64)> {
+    let bytes = cost(&rights.ticket, returns_cost(&rights.returns));
+    holders(&rights.ticket).map(move |holder| (holder, bytes))
+}
+
+/// What is charged to whom for a lease: its configuration and returns come with its first ticket.
 fn parts(lease: &Lease) -> impl Iterator<Item = (ActorId, u64)> {
-    let mut configuration = lease.configuration_bytes;
+    let mut configuration = lease.configuration_bytes + returns_cost(&lease.returns);
     lease.tickets.iter().flat_map(move |ticket| {
         let bytes = cost(ticket, std::mem::take(&mut configuration));
         holders(ticket).map(move |holder| (holder, bytes))

@@ -14,6 +14,7 @@ pub mod machine;
 pub mod mapper;
 mod memory;
 mod redeem;
+mod returns;
 mod state;
 mod survey;
 pub mod unit;
@@ -24,7 +25,7 @@ pub use inventory::WithdrawError;
 pub use memory::Limits;
 pub use survey::{SiteLeaseSurvey, UnitSurvey};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -149,6 +150,12 @@ struct Lease {
     /// What its configuration is charged for, until it has ended.
     configuration_bytes: usize,
     min_units: NonZeroU32,
+    /// How many units it is for.
+    wanted: u32,
+    /// When it will go on with fewer, and with how many: the next first.
+    seams: VecDeque<Seam>,
+    /// The answers to returns of a part of it, by their numbers.
+    returns: Returns,
     /// Units that failed it: they are not tried for it again.
     failed: BTreeSet<UnitId>,
     /// Where it stands among those that lack units.
@@ -158,6 +165,26 @@ struct Lease {
     /// The fact behind the answer to a redeem, for each ticket in the order of their names.
     answered: Vec<(LinkHash, Cause)>,
     closed: Option<(Cause, Vec<Receipt>)>,
+}
+
+/// An instant from which on a lease is for fewer units.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Seam {
+    at: Time,
+    /// How many units it is for then.
+    units: u32,
+    /// Those that go first.
+    victims: Vec<UnitId>,
+}
+
+/// What came back of a ticket part by part, by the numbers of the returns: the fact and the receipts.
+type Returns = BTreeMap<u32, (Cause, Vec<Receipt>)>;
+
+/// A ticket that is not redeemed, of which a part came back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Rights {
+    ticket: Ticket,
+    returns: Returns,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -171,6 +198,8 @@ enum Obligation {
 enum Timer {
     Wake,
     Renewal(u64),
+    /// A lease goes on with fewer units: before another begins at the same instant.
+    Seam(LinkHash),
     Lease(LinkHash),
     DelegationEnd(u64),
 }
@@ -213,17 +242,24 @@ impl Lease {
         self.tickets[0].bottom().holder
     }
 
-    fn wanted(&self) -> u32 {
-        self.tickets[0].bottom().units.get()
+    /// When the last of its tickets ends.
+    fn tickets_end(&self) -> Time {
+        let ends = self.tickets.iter().map(|ticket| ticket.bottom().term.end());
+        ends.max().unwrap_or(self.term.end())
+    }
+
+    /// How many units it is for at its end.
+    fn wanted_at_end(&self) -> u32 {
+        self.seams.back().map_or(self.wanted, |seam| seam.units)
     }
 
     /// How many units it lacks: none unless it is due.
     fn lacks(&self) -> u32 {
         match &self.state {
-            State::Due => self.wanted(),
+            State::Due => self.wanted,
             State::Priming { pending, ready } => {
                 let has = u32::try_from(pending.len() + ready.len()).unwrap_or(u32::MAX);
-                self.wanted().saturating_sub(has)
+                self.wanted.saturating_sub(has)
             }
             State::Early | State::Active { .. } | State::Closed { .. } => 0,
         }

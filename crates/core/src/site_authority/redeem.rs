@@ -5,12 +5,13 @@ use std::num::NonZeroU32;
 
 use super::{Cause, Lease, SiteAuthority};
 use crate::actor::Emit as _;
+use crate::driver::UnitId;
 use crate::model::codec;
 use crate::model::identity::ActorId;
 use crate::model::property::Properties;
 use crate::model::resource::at_site;
 use crate::model::slice::{LeaseId, SliceName};
-use crate::model::time::{Term, Time};
+use crate::model::time::Time;
 use crate::mutants::mutant;
 use crate::site_authority::Output;
 use crate::site_authority::facts::{
@@ -20,19 +21,20 @@ use crate::site_authority::machine::{CloseReason, State};
 use crate::ticket::evidence::Evidence;
 use crate::ticket::ledger::{Account, Overdrawn};
 use crate::ticket::link::{LinkHash, SignedLink};
-use crate::ticket::receipt::{Receipt, Return};
+use crate::ticket::receipt::Receipt;
 use crate::ticket::{Ticket, TicketFault};
 use crate::wire::message::{
     LeasedUnit, MAX_CONFIGURATION, MAX_TICKETS, MAX_UNITS, Message, Subject,
 };
 use crate::wire::refusal::Refusal;
 
-/// What a guest shows to redeem: ticket, its name for the lease, slice, fewest units, configuration.
-type Shown = (Ticket, LeaseId, SliceName, NonZeroU32, Properties);
+/// What a guest shows to redeem: ticket, its name for the lease, slice, fewest units, configuration, and the
+/// units that go first at an extension.
+type Shown = (Ticket, LeaseId, SliceName, NonZeroU32, Properties, Vec<UnitId>);
 
 impl SiteAuthority {
     pub(super) fn redeem(&mut self, now: Time, from: ActorId, shown: Shown, out: &mut Output) {
-        let (ticket, lease, slice, min_units, configuration) = shown;
+        let (ticket, lease, slice, min_units, configuration, victims) = shown;
         let hash = ticket.hash();
         // A ticket that is not the sender's own is answered like any other that belongs to someone else.
         let holder = ticket.bottom().holder;
@@ -62,6 +64,9 @@ impl SiteAuthority {
             },
             None => None,
         };
+        if let Some(refusal) = self.used_up(now, &ticket, min_units) {
+            return self.refuse(now, from, hash, refusal, out);
+        }
         if let Some(refusal) = self.uncovered(&ticket) {
             return self.refuse_uncovered(now, &ticket, refusal, out);
         }
@@ -76,7 +81,7 @@ impl SiteAuthority {
         let ticket = self.base.credentials.share(ticket);
         match extended {
             Some(lease) => {
-                self.emit(now, LeaseExtended { lease, ticket }, out);
+                self.emit(now, LeaseExtended { lease, ticket, victims }, out);
                 self.repeat_answer(lease, hash, out);
             }
             None => {
@@ -154,7 +159,7 @@ impl SiteAuthority {
         self.emit(now, TicketSurrendered { ticket: ticket.clone(), why, receipts }, out);
     }
 
-    fn give_back(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
+    pub(super) fn give_back(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
         let Some(lease) = self.state.leases.get(&hash) else { return };
         let ignored = mutant!(CloseDuringSetupLost) && lease.state.word() == "Priming";
         if matches!(lease.state, State::Closed { .. }) || ignored {
@@ -174,7 +179,7 @@ impl SiteAuthority {
         let leases: Vec<&Lease> =
             leases.iter().filter_map(|hash| self.state.leases.get(hash)).collect();
         let closed = || leases.iter().filter_map(|lease| lease.closed.as_ref());
-        let receipts = closed().flat_map(|(_, receipts)| receipts.iter().cloned()).collect();
+        let receipts = leases.iter().flat_map(|lease| lease.all_receipts()).collect();
         let refusal = leases.first().and_then(|lease| failure(&lease.state));
         let message = Message::Closed { ticket: first, refusal, receipts };
         let mut causes: Vec<Cause> = closed().map(|&(cause, _)| cause).collect();
@@ -210,8 +215,8 @@ impl SiteAuthority {
     /// all: the guest waits.
     pub(super) fn repeat_answer(&self, hash: LinkHash, ticket: LinkHash, out: &mut Output) {
         let Some(lease) = self.state.leases.get(&hash) else { return };
-        if let Some((cause, receipts)) = &lease.closed {
-            let (refusal, receipts) = (failure(&lease.state), receipts.clone());
+        if let Some((cause, _)) = &lease.closed {
+            let (refusal, receipts) = (failure(&lease.state), lease.all_receipts());
             let message = Message::Closed { ticket: hash, refusal, receipts };
             return out.replies.push(self.base.answer(lease.holder(), *cause, message));
         }
@@ -222,18 +227,28 @@ impl SiteAuthority {
             let properties = record.state.properties()?.clone();
             Some(LeasedUnit { unit, epoch: record.epoch, properties })
         });
-        let message = Message::Leased { ticket, term: shown.bottom().term, units: units.collect() };
+        let link = shown.bottom();
+        let until = self.state.claims.charged_until(ticket).unwrap_or(link.term.end());
+        let term = link.term.until(until).unwrap_or(link.term);
+        let message = Message::Leased { ticket, term, units: units.collect() };
         out.replies.push(self.base.answer(lease.holder(), cause, message));
     }
 
-    fn refuse(&self, now: Time, to: ActorId, hash: LinkHash, refusal: Refusal, out: &mut Output) {
+    pub(super) fn refuse(
+        &self,
+        now: Time,
+        to: ActorId,
+        hash: LinkHash,
+        refusal: Refusal,
+        out: &mut Output,
+    ) {
         let message =
             Message::Refused { subject: Subject::Ticket(hash), refusal, offers: Vec::new() };
         out.replies.push(self.base.volatile(to, now, message));
     }
 
     /// Everything about a ticket that does not depend on other tickets.
-    fn check(
+    pub(super) fn check(
         &mut self,
         now: Time,
         from: ActorId,
@@ -274,7 +289,13 @@ impl SiteAuthority {
     }
 
     /// Refuses for good a ticket that cannot be claimed.
-    fn refuse_uncovered(&mut self, now: Time, ticket: &Ticket, refusal: Refusal, out: &mut Output) {
+    pub(super) fn refuse_uncovered(
+        &mut self,
+        now: Time,
+        ticket: &Ticket,
+        refusal: Refusal,
+        out: &mut Output,
+    ) {
         let (holder, hash) = (ticket.bottom().holder, ticket.hash());
         self.refuse_for_good(now, ticket, &refusal, out);
         if self.is_known(hash) {
@@ -293,12 +314,18 @@ impl SiteAuthority {
         }
     }
 
-    /// Why a ticket cannot be claimed beside what was claimed before: a link of its chain does not fit
-    /// under its parent, for which there is evidence, or is used itself.
+    /// Why a ticket cannot be used beside what was claimed before: it was handed on, or a link of its chain
+    /// is not covered.
     fn uncovered(&self, ticket: &Ticket) -> Option<Refusal> {
-        let links = ticket.links();
         let bottom = self.state.claims.account(ticket.bottom().account());
         let handed_on = bottom.is_some_and(Account::has_children);
+        self.not_covered(ticket, handed_on)
+    }
+
+    /// Why a ticket cannot be claimed beside what was claimed before: a link of its chain does not fit
+    /// under its parent, for which there is evidence, or is used itself.
+    pub(super) fn not_covered(&self, ticket: &Ticket, handed_on: bool) -> Option<Refusal> {
+        let links = ticket.links();
         let used =
             links[..links.len() - 1].iter().any(|link| self.state.used.contains(&link.account()));
         if (handed_on || used) && !mutant!(UsedAndHandedOn) {
@@ -354,35 +381,23 @@ impl SiteAuthority {
         if !fits {
             return Err(refused);
         }
-        if lease.wanted() == link.units.get() {
+        let held = lease.wanted_at_end();
+        if link.units.get() <= held {
             Ok(hash)
         } else {
-            Err(Refusal::UnitsDiffer { held: lease.wanted(), asked: link.units.get() })
+            Err(Refusal::UnitsDiffer { held, asked: link.units.get() })
         }
     }
 
-    /// A receipt for each ticket that has time left.
+    /// Receipts for all that is left of each ticket.
     pub(super) fn receipts(&mut self, tickets: &[Ticket], now: Time) -> Vec<Receipt> {
+        let from = if mutant!(ReceiptForAll) { Time::MIN } else { now };
         let mut receipts = Vec::new();
         for ticket in tickets {
-            let link = ticket.bottom();
-            let from = if mutant!(ReceiptForAll) { Time::MIN } else { now };
-            let Some(term) = link.term.from(from) else { continue };
-            receipts.push(self.receipt(link, term));
+            let left = self.left_of(ticket.bottom(), from);
+            receipts.extend(self.sign_receipts(ticket.bottom(), left));
         }
         receipts
-    }
-
-    fn receipt(&mut self, link: &SignedLink, term: Term) -> Receipt {
-        let what = Return {
-            site: self.base.id(),
-            link: link.hash(),
-            issuer: link.issuer,
-            units: link.units,
-            term,
-            number: 0,
-        };
-        self.base.credentials.sign_receipt(what)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::memory::{Charges, RefusedTickets};
-use super::{Delegation, Lease, Obligation, Tenancy, Timer, Unit, UnitPool};
+use super::{Delegation, Lease, Obligation, Rights, Tenancy, Timer, Unit, UnitPool};
 use crate::actor::pending::PendingEffects;
 use crate::actor::rounds::MapperRounds;
 use crate::actor::timers::Timers;
@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(super) by_ticket: BTreeMap<LinkHash, LinkHash>,
     /// The accounts of tickets that were redeemed or given back whole: nothing is cut from them.
     pub(super) used: BTreeSet<AccountId>,
+    /// Tickets that are not redeemed and of which parts came back.
+    pub(super) rights: BTreeMap<LinkHash, Rights>,
     pub(super) refused: RefusedTickets,
     /// How much of all this is whose.
     pub(super) charges: Charges,

@@ -77,7 +77,7 @@ impl SiteAuthority {
             holder: lease.holder(),
             state: &lease.state,
             resource: &lease.tickets[0].bottom().resource,
-            units: lease.wanted(),
+            units: lease.wanted,
             lacks: lease.lacks(),
             term: lease.term,
         })

@@ -4,6 +4,8 @@
 //! the issuer shows a site's receipts for links among them that had come back by then; doctored
 //! evidence convicts no actor.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -12,6 +14,7 @@ use super::link::{LinkHash, SignedLink};
 use super::receipt::Receipt;
 use crate::model::identity::{ActorId, Scheme, Verifier};
 use crate::model::time::Time;
+use crate::mutants::mutant;
 
 /// The links that exceed their parent at an instant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,8 +125,7 @@ impl Evidence {
             }
             self.check_link(&mut verifier, link)?;
             let site = first.site();
-            let excused = receipts.iter().any(|r| r.excuses(&mut verifier, site, link, self.at));
-            sum += if excused { 0 } else { u64::from(link.units.get()) };
+            sum += self.unexcused(&mut verifier, site, link, receipts);
         }
         let limits = self.parents.iter().map(|parent| u64::from(parent.bottom().units.get()));
         let limit = limits.max().unwrap_or(0);
@@ -131,6 +133,25 @@ impl Evidence {
             return Err(EvidenceFault::WithinParent { sum, limit });
         }
         Ok(first.bottom().holder)
+    }
+
+    /// The units of a link that no receipt shows to have come back: each receipt of a link has a number of
+    /// its own.
+    fn unexcused(
+        &self,
+        verifier: &mut Verifier,
+        site: ActorId,
+        link: &SignedLink,
+        receipts: &[Receipt],
+    ) -> u64 {
+        let (mut numbers, mut left) = (BTreeSet::new(), link.units.get());
+        for receipt in receipts {
+            let units = receipt.excuses(verifier, site, link, self.at);
+            if units > 0 && (numbers.insert(receipt.what.number) || mutant!(ReceiptExcusesTwice)) {
+                left = left.saturating_sub(units);
+            }
+        }
+        u64::from(left)
     }
 
     /// The link is cut from one of the parents, and runs at the instant.

@@ -5,6 +5,7 @@
 //! while the account covers it over the child's whole term.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize, Serializer};
@@ -23,6 +24,9 @@ pub const LEDGER_RETENTION: Span = Span::DAY;
 /// The most bytes of links that a site keeps beside those whose terms have not ended; see
 /// `Ledger::forget_history`.
 pub const MAX_HISTORY: usize = 1 << 24;
+
+/// The most parts of one link that come back one after the other.
+pub const MAX_RETURNS: usize = 1000;
 
 /// The most steps of an account's calendar at a site before it lets go of the past.
 pub const MAX_STEPS: usize = 100_000;
@@ -63,9 +67,9 @@ fn without_keys<S: Serializer>(
 
 impl From<Stored> for Ledger {
     fn from(Stored { mut accounts, levels, entries }: Stored) -> Self {
-        for Entry { link, account, charged } in &entries {
-            if let (Some(account), Some(term)) = (accounts.get_mut(account), charged) {
-                account.running.insert(*term, link.hash());
+        for entry in &entries {
+            if let (Some(account), Some(term)) = (accounts.get_mut(&entry.account), entry.charged) {
+                account.running.insert(term, entry.link.hash());
             }
         }
         let by_end = entries.iter().map(|entry| (entry.link.term.end(), entry.link.hash()));
@@ -93,18 +97,58 @@ pub struct Account {
 struct Entry {
     link: SignedLink,
     account: AccountId,
-    /// The part of the term that is still charged.
+    /// What came back of it.
+    returns: Vec<PartReturned>,
+    /// The part of the term over which something of it is still charged.
     charged: Option<Term>,
+}
+
+/// A part of an entered link that came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartReturned {
+    /// Counts the returns of the link, from 0.
+    pub number: u32,
+    /// How many units.
+    pub units: NonZeroU32,
+    /// When they are not charged.
+    pub term: Term,
 }
 
 impl Entry {
     fn bytes(&self) -> usize {
-        self.link.as_bytes().len() + ENTRY_BYTES
+        self.link.as_bytes().len() + ENTRY_BYTES + self.returns.len() * RETURN_BYTES
+    }
+
+    /// How many units are charged at an instant of the term.
+    fn charged_at(&self, t: Time) -> u32 {
+        let back = self.returns.iter().filter(|back| back.term.contains(t));
+        back.fold(self.link.units.get(), |left, back| left.saturating_sub(back.units.get()))
+    }
+
+    /// The parts of `term` over which the charge is the same, with the charge, in the order of time.
+    fn steps(&self, term: Term) -> Vec<(Term, u32)> {
+        let edges = self.returns.iter().flat_map(|back| [back.term.start(), back.term.end()]);
+        let inside = edges.filter(|&edge| term.start() < edge && edge < term.end());
+        let mut edges: Vec<Time> = inside.chain([term.start(), term.end()]).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        let parts = edges.windows(2).filter_map(|pair| Term::new(pair[0], pair[1]).ok());
+        parts.map(|part| (part, self.charged_at(part.start()))).collect()
+    }
+
+    /// From the start of the term to the last instant at which something is charged.
+    fn hull(&self) -> Option<Term> {
+        let steps = self.steps(self.link.term);
+        let (last, _) = steps.iter().rev().find(|(_, units)| *units > 0)?;
+        Term::new(self.link.term.start(), last.end()).ok()
     }
 }
 
 /// What an entry takes beside its link.
 const ENTRY_BYTES: usize = 256;
+
+/// What a return adds to it.
+const RETURN_BYTES: usize = 24;
 
 /// A child that its parent's account cannot cover, with the smallest set of links that shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -221,8 +265,11 @@ impl Ledger {
     }
 
     /// The entered links that are charged, each with the term it is charged for.
-    pub(crate) fn charged(&self) -> impl Iterator<Item = (&SignedLink, Term)> {
-        self.entries.values().filter_map(|entry| Some((&entry.link, entry.charged?)))
+    pub(crate) fn charged(&self) -> impl Iterator<Item = (&SignedLink, Term, u32)> {
+        self.entries.values().flat_map(|entry| {
+            let steps = entry.charged.map(|term| entry.steps(term)).unwrap_or_default();
+            steps.into_iter().map(|(term, units)| (&entry.link, term, units))
+        })
     }
 
     /// The links entered under an account, each with the part of its term that is still charged.
@@ -278,26 +325,74 @@ impl Ledger {
             free.forget_until(past);
             free.add(child.term, -i64::from(child.units.get()));
         }
-        let entry = Entry { link: child.clone(), account: id, charged: Some(child.term) };
+        let (link, charged) = (child.clone(), Some(child.term));
+        let entry = Entry { link, account: id, returns: Vec::new(), charged };
         self.bytes += entry.bytes();
         self.entries.insert(child.hash(), entry);
         self.by_end.insert((child.term.end(), child.hash()));
     }
 
-    /// Credits what is left of an entered link from `from` on, once; answers the part that came free.
-    pub fn give_back(&mut self, hash: LinkHash, from: Time) -> Option<Term> {
-        let entry = self.entries.get_mut(&hash)?;
-        let charged = entry.charged?;
-        let returned = charged.from(from)?;
-        entry.charged = charged.until(from);
-        let units = i64::from(entry.link.units.get());
-        self.levels.get_mut(&entry.account)?.add(returned, units);
-        let account = self.accounts.get_mut(&entry.account)?;
-        account.running.remove(charged, hash);
-        if let Some(rest) = entry.charged {
-            account.running.insert(rest, hash);
+    /// What came back of an entered link.
+    pub fn returns_of(&self, hash: LinkHash) -> &[PartReturned] {
+        self.entries.get(&hash).map_or(&[], |entry| &entry.returns)
+    }
+
+    /// How many units of an entered link are charged at an instant.
+    pub fn charged_at(&self, hash: LinkHash, t: Time) -> u32 {
+        let entry = self.entries.get(&hash).filter(|entry| entry.link.term.contains(t));
+        entry.map_or(0, |entry| entry.charged_at(t))
+    }
+
+    /// Until when something of an entered link is charged.
+    pub fn charged_until(&self, hash: LinkHash) -> Option<Time> {
+        self.entries.get(&hash)?.charged.map(Term::end)
+    }
+
+    /// What is left of an entered link from an instant on: units, each with the term over which they are
+    /// charged; those that are charged the longest come first.
+    pub fn left_of(&self, hash: LinkHash, from: Time) -> Vec<(NonZeroU32, Term)> {
+        let Some(entry) = self.entries.get(&hash) else { return Vec::new() };
+        let Some(rest) = entry.charged.and_then(|term| term.from(from)) else { return Vec::new() };
+        let (mut above, mut left) = (0, Vec::new());
+        for (part, units) in entry.steps(rest).into_iter().rev() {
+            let more = NonZeroU32::new(units.saturating_sub(above));
+            left.extend(more.zip(Term::new(rest.start(), part.end()).ok()));
+            above = units.max(above);
         }
-        Some(returned)
+        left
+    }
+
+    /// Whether a part of an entered link can come back: all of it is charged, and its number is new.
+    pub fn can_return(&self, hash: LinkHash, part: &PartReturned) -> bool {
+        let Some(entry) = self.entries.get(&hash) else { return false };
+        let fits = entry.link.term.encloses(part.term)
+            && entry.steps(part.term).iter().all(|(_, units)| *units >= part.units.get());
+        entry.returns.len() < MAX_RETURNS
+            && entry.returns.iter().all(|back| back.number != part.number)
+            && (fits || mutant!(ReturnsMoreThanHeld))
+    }
+
+    /// A part of an entered link comes back, from `from` on: its account can be charged for it again.
+    /// Answers when it is free.
+    pub fn give_back(&mut self, hash: LinkHash, part: PartReturned, from: Time) -> Option<Term> {
+        let entry = self.entries.get_mut(&hash)?;
+        let term = part.term.from(from)?;
+        let (before, bytes) = (entry.charged, entry.bytes());
+        entry.returns.push(PartReturned { term, ..part });
+        entry.charged = entry.hull();
+        self.bytes = self.bytes - bytes + entry.bytes();
+        let units = i64::from(part.units.get());
+        self.levels.get_mut(&entry.account)?.add(term, units);
+        let account = self.accounts.get_mut(&entry.account)?;
+        if before != entry.charged {
+            before.into_iter().for_each(|term| account.running.remove(term, hash));
+            entry.charged.into_iter().for_each(|term| account.running.insert(term, hash));
+        }
+        // What came back of a ticket cannot be cut from it any more.
+        if let Some(own) = self.levels.get_mut(&AccountId::Link(hash)) {
+            own.add(term, -units);
+        }
+        Some(term)
     }
 
     /// Forgets what ended more than a day ago; sooner, the oldest first, what there is no room for. A site
@@ -350,25 +445,26 @@ impl Ledger {
     fn overdrawn(&self, account: &Account, child: &SignedLink, at: Time) -> Overdrawn {
         let covered = account.heads.iter().filter(|head| head.term.contains(at));
         let limit = covered.map(|head| u64::from(head.units.get())).max().unwrap_or(0);
-        let mut others: Vec<&SignedLink> = account
+        let mut others: Vec<(u32, &SignedLink)> = account
             .running
             .near(at)
             .filter_map(|hash| self.entries.get(&hash))
-            .filter(|entry| entry.charged.is_some_and(|charged| charged.contains(at)))
-            .map(|entry| &entry.link)
+            .filter(|entry| entry.link.term.contains(at))
+            .map(|entry| (entry.charged_at(at), &entry.link))
+            .filter(|(units, _)| *units > 0)
             .collect();
-        others.sort_by_key(|link| (std::cmp::Reverse(link.units), link.hash()));
+        others.sort_by_key(|(units, link)| (std::cmp::Reverse(*units), link.hash()));
         let mut links = vec![child.clone()];
         let mut total = u64::from(child.units.get());
-        let all = others.iter().map(|link| u64::from(link.units.get())).sum::<u64>() + total;
+        let all = others.iter().map(|(units, _)| u64::from(*units)).sum::<u64>() + total;
         if mutant!(EvidenceWithoutTheLast) {
             (links, total) = (Vec::new(), 0);
         }
-        for link in others {
+        for (units, link) in others {
             if total > limit {
                 break;
             }
-            total += u64::from(link.units.get());
+            total += u64::from(units);
             links.push(link.clone());
         }
         Overdrawn { at, links, shown: all > limit }

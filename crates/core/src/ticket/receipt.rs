@@ -9,7 +9,7 @@ use crate::model::codec;
 use crate::model::identity::{ActorId, Label, PublicKey, Signature, Signer, Verifier};
 use crate::model::time::{Term, Time};
 
-/// What a receipt says. Only the issuer of the link may credit it, once for each (link, number).
+/// What a receipt says: of a ticket, so many units over a part of its term. Only the issuer of the link may credit it, once for each (link, number).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Return {
     /// The site that has the units again.
@@ -50,18 +50,18 @@ impl Receipt {
             && verifier.verifies(key, Label::Receipt, &codec::encode(what), signature)
     }
 
-    /// Whether this shows that `link`, whole, was back at `site` by `at`.
+    /// How many units of `link` this shows to have been back at `site` by `at`.
     pub fn excuses(
         &self,
         verifier: &mut Verifier,
         site: ActorId,
         link: &SignedLink,
         at: Time,
-    ) -> bool {
-        self.what.site == site
+    ) -> u32 {
+        let fits = self.what.site == site
             && self.what.link == link.hash()
-            && self.what.units == link.units
-            && self.what.term.contains(at)
-            && self.verifies(verifier)
+            && self.what.units <= link.units
+            && self.what.term.contains(at);
+        if fits && self.verifies(verifier) { self.what.units.get() } else { 0 }
     }
 }

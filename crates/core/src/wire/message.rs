@@ -22,6 +22,7 @@ use crate::ticket::receipt::Receipt;
 use crate::wire::batch::{self, Path};
 use crate::wire::credentials::Credentials;
 use crate::wire::offer::{MAX_HOLD, Offer, Reply, Waiting};
+use crate::wire::part::Part;
 use crate::wire::refusal::Refusal;
 
 /// The most items in one request.
@@ -280,6 +281,8 @@ pub enum Message {
         min_units: NonZeroU32,
         /// For the site's driver.
         configuration: Properties,
+        /// Of an extension for fewer units: those that go first. The site chooses the others.
+        victims: Vec<UnitId>,
     },
     /// Site to service manager: the lease runs; these are its units and its term.
     Leased {
@@ -312,8 +315,8 @@ pub enum Message {
     },
     /// Broker to service manager: the receipts are recorded.
     Credited {
-        /// The tickets they were for.
-        tickets: Vec<LinkHash>,
+        /// Each by its ticket and its number there.
+        receipts: Vec<(LinkHash, u32)>,
     },
     /// To the asker: a refusal, with its reason.
     Refused {
@@ -323,6 +326,24 @@ pub enum Message {
         refusal: Refusal,
         /// Of a request: what could be had instead, if it is asked for.
         offers: Vec<Offer>,
+    },
+    /// Holder to site: have a part of this ticket back; the rest goes on.
+    Return {
+        /// The lease's own ticket, or one that is not redeemed.
+        ticket: Ticket,
+        /// Counts the returns under this ticket; asking twice under one number asks once.
+        number: u32,
+        /// Which part.
+        part: Part,
+    },
+    /// Site to holder: the part came back.
+    Returned {
+        /// The ticket.
+        ticket: LinkHash,
+        /// The number of the return.
+        number: u32,
+        /// For each ticket of which something came back, the site's word.
+        receipts: Vec<Receipt>,
     },
 }
 
@@ -335,11 +356,13 @@ pub enum Subject {
     Ticket(LinkHash),
     /// A delegation.
     Delegation(DelegationId),
+    /// A return of a part of a ticket, by its number.
+    Return(LinkHash, u32),
 }
 
 impl Message {
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 15] = [
+    pub const KINDS: [&'static str; 17] = [
         "delegate",
         "delegated",
         "request",
@@ -355,6 +378,8 @@ impl Message {
         "credit",
         "credited",
         "refused",
+        "return",
+        "returned",
     ];
 
     /// The word for this kind of message.
@@ -375,6 +400,8 @@ impl Message {
             Self::Credit { .. } => "credit",
             Self::Credited { .. } => "credited",
             Self::Refused { .. } => "refused",
+            Self::Return { .. } => "return",
+            Self::Returned { .. } => "returned",
         }
     }
 }

@@ -4,4 +4,5 @@ pub mod batch;
 pub mod credentials;
 pub mod message;
 pub mod offer;
+pub mod part;
 pub mod refusal;

@@ -6,7 +6,7 @@ use tenure_core::runtime::{AnyActor, Entry};
 use tenure_core::broker::Broker;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::runtime::journal::{Journal as _, MemoryJournal};
-use tenure_core::service_manager::machine::{Extension, State};
+use tenure_core::service_manager::machine::{Change, State};
 use tenure_core::service_manager::{ServiceManager, Standing};
 use tenure_core::site_authority::SiteAuthority;
 use tenure_core::ticket::Ticket;
@@ -79,12 +79,12 @@ impl World {
             State::Ticketed { ticket, .. } | State::Redeeming { ticket } => vec![ticket.clone()],
             State::Joining { held } | State::Active { held } | State::Leaving { held, .. } => {
                 let mut tickets = held.tickets.clone();
-                if let Extension::Redeeming { ticket, .. } = &held.extension {
+                if let Change::Redeeming { ticket, .. } = &held.change {
                     tickets.push(ticket.clone());
                 }
                 tickets
             }
-            State::Closing { tickets } => tickets.clone(),
+            State::Closing { tickets, .. } => tickets.clone(),
             State::Crediting { .. } | State::Closed { .. } => Vec::new(),
         }
     }

@@ -6,6 +6,7 @@ mod look;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use tenure_core::driver::UnitId;
 use tenure_core::model::codec;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
@@ -24,6 +25,7 @@ use tenure_core::wire::message::{
     Envelope, Header, Item, Message, Request, Sealed, Sequence, Subject,
 };
 use tenure_core::wire::offer::{Reply, Waiting};
+use tenure_core::wire::part::Part;
 use tenure_core::wire::refusal::Refusal;
 
 /// People, each known by the byte that their secret is made of.
@@ -168,6 +170,7 @@ pub(crate) fn redeem(ticket: &Ticket) -> Message {
         slice: Name::literal("main"),
         min_units: ticket.bottom().units,
         configuration: Properties::default(),
+        victims: Vec::new(),
     }
 }
 
@@ -239,12 +242,14 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
         close(ticket),
         Message::Closed { ticket: ticket.hash(), refusal: None, receipts: receipts.clone() },
         Message::Credit { receipts },
-        Message::Credited { tickets: vec![ticket.hash()] },
+        Message::Credited { receipts: vec![(ticket.hash(), 0)] },
         Message::Refused {
             subject: Subject::Request(id),
             refusal: Refusal::Forbidden,
             offers: Vec::new(),
         },
+        Message::Return { ticket: ticket.clone(), number: 0, part: Part::Units(vec![UnitId(0)]) },
+        Message::Returned { ticket: ticket.hash(), number: 0, receipts: Vec::new() },
     ];
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
     messages

@@ -59,13 +59,13 @@ const BREACHES: &[Breach] = &[
         let site_authority::Fact::Stocked(fact) = tape.site("site.stocked", 0) else { panic!() };
         fact.units = 3;
     }),
-    breach("S2", "[2 from [10m, 1h), 2 from [10m, 1h)] came back", |tape| {
+    breach("S2", "are back over [10m, 1h), which is more than is left", |tape| {
         let closed = closed(tape, 0);
         closed.receipts.push(closed.receipts[0].clone());
         closed.receipts[0].what.term = term(600, HOUR);
         closed.receipts[1].what.link = closed.lease;
     }),
-    breach("S2", "[2 from [0s, 1h)] came back, which is not what is left", |tape| {
+    breach("S2", "are back over [0s, 1h), which is more than is left", |tape| {
         closed(tape, 0).receipts[0].what.term = term(0, HOUR);
     }),
     breach("S3", "a link is of another type", |tape| {

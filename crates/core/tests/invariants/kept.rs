@@ -147,7 +147,7 @@ fn forgets(world: &mut World, who: u8) {
 fn a_site_whose_clock_was_ahead_may_take_what_it_has_forgotten_with_all_extensions() {
     let mut world = Scene { audited: true, ..Scene::default() }.open();
     let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
-    world.command(GUEST, GuestCommand::Extend { lease, duration: Span::HOUR });
+    world.command(GUEST, GuestCommand::extend(lease, Span::HOUR));
     assert_eq!(world.count(SITE, "site.lease-extended"), 1);
     audit(&mut world, wild());
     forgets(&mut world, SITE);

@@ -154,7 +154,7 @@ pub(crate) fn honest() -> Tape {
     let again = world.sent("redeem").remove(0);
     world.deliver(SITE, &again);
     world.advance(300);
-    world.command(GUEST, GuestCommand::Extend { lease: kept, duration: Span::HOUR });
+    world.command(GUEST, GuestCommand::extend(kept, Span::HOUR));
     world.repeat();
     world.advance(600);
     world.command(RIVAL, GuestCommand::Close { lease: back });
@@ -167,7 +167,7 @@ pub(crate) fn honest() -> Tape {
     let denied = world.ask(RIVAL, ask_for(1, 900, HOUR));
     world.ask(GUEST, ask_for(1, 900, 2 * HOUR));
     world.ask(GUEST, ask_for(1, HOUR + 900, HOUR));
-    world.command(RIVAL, GuestCommand::Extend { lease: denied, duration: Span::HOUR });
+    world.command(RIVAL, GuestCommand::extend(denied, Span::HOUR));
     world.advance(2 * HOUR);
     world.ask(RIVAL, ask_for(2, 2 * HOUR, HOUR));
     world.advance(4 * HOUR);

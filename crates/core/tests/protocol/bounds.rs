@@ -112,7 +112,14 @@ fn a_configuration_that_is_too_long_is_refused_by_the_guest_and_by_the_site() {
         unreachable!()
     };
     let configuration = long_configuration();
-    let shown = Message::Redeem { ticket: ticket.clone(), lease, slice, min_units, configuration };
+    let shown = Message::Redeem {
+        ticket: ticket.clone(),
+        lease,
+        slice,
+        min_units,
+        configuration,
+        victims: Vec::new(),
+    };
     let out = world.deliver(SITE, &letter(GUEST, SITE, shown));
     assert_eq!(out.facts, []);
     let [Envelope { message: Message::Refused { subject, refusal, .. }, .. }] = &out.replies[..]

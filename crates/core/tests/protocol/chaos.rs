@@ -179,7 +179,7 @@ impl Chaos {
     fn extend(&mut self) {
         let (who, duration) = (self.guest(), Span::from_secs(self.dice.secs(1, HOUR)));
         if let Some(lease) = self.a_lease_of(who) {
-            self.world.hand(who, Input::Command(GuestCommand::Extend { lease, duration }.into()));
+            self.world.hand(who, Input::Command(GuestCommand::extend(lease, duration).into()));
         }
     }
 

@@ -267,9 +267,22 @@ fn a_receipt_by_another_site_or_in_its_name_excuses_nothing() {
 }
 
 #[test]
-fn a_receipt_for_fewer_units_or_more_excuses_nothing() {
-    assert!(!acquits(SITE, |what| what.units = units(2)));
+fn a_receipt_for_fewer_units_excuses_those_and_one_for_more_nothing() {
+    assert!(acquits(SITE, |what| what.units = units(2)));
+    assert!(!acquits(SITE, |what| what.units = units(1)));
     assert!(!acquits(SITE, |what| what.units = units(4)));
+}
+
+#[test]
+fn receipts_with_one_number_excuse_once() {
+    let (_, evidence, [first, _]) = over_issue();
+    let of = |number, from| {
+        let mut what = returned(SITE, first.bottom(), at(from));
+        (what.units, what.number) = (units(1), number);
+        Receipt::sign(what, &signer(SITE))
+    };
+    assert!(evidence.convicts(ED25519, &[of(0, 0), of(0, 1)]).is_ok());
+    assert!(evidence.convicts(ED25519, &[of(0, 0), of(1, 0)]).is_err());
 }
 
 #[test]

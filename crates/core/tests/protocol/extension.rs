@@ -23,7 +23,7 @@ fn leased() -> (World, LeaseId) {
 }
 
 fn extend(world: &mut World, lease: LeaseId) {
-    world.command(GUEST, GuestCommand::Extend { lease, duration: Span::HOUR });
+    world.command(GUEST, GuestCommand::extend(lease, Span::HOUR));
 }
 
 /// The lease under which what was asked for to extend the first one is given back.

@@ -37,7 +37,7 @@ fn a_refused_extension_has_no_hint_to_come_later() {
     let mut world = Scene::default().open();
     let lease = world.ask(GUEST, ask_for(4, 0, HOUR));
     world.ask(RIVAL, ask_for(1, HOUR, HOUR));
-    world.command(GUEST, GuestCommand::Extend { lease, duration: Span::HOUR });
+    world.command(GUEST, GuestCommand::extend(lease, Span::HOUR));
     let refused = world.sent("refused").last().cloned().unwrap();
     let Message::Refused { refusal, .. } = refused.peek().unwrap().message else { panic!() };
     assert!(matches!(refusal, Refusal::Busy { earliest: None, .. }), "{refusal}");

@@ -101,7 +101,7 @@ fn an_extension_at_another_site_is_not_taken() {
     let lease = world.ask(GUEST, ask_for(1, 0, HOUR));
     let ticket = world.ticket(GUEST, lease);
     world.keep.insert("granted");
-    world.command(GUEST, GuestCommand::Extend { lease, duration: Span::from_secs(HOUR) });
+    world.command(GUEST, GuestCommand::extend(lease, Span::from_secs(HOUR)));
     let elsewhere = if ticket.site() == id(SITE) { FAR_SITE } else { SITE };
     let parent = delegation(elsewhere, BROKER, 4, term(0, FAR_OFF), (1, 0));
     let mut link = part(&parent, GUEST, 1, term(HOUR, 2 * HOUR), 900);
@@ -235,7 +235,7 @@ fn a_credit_is_not_over_until_its_own_broker_says_so() {
     world.keep.insert("credited");
     world.command(GUEST, GuestCommand::Close { lease });
     for nobody in [RIVAL, SITE, STRANGER] {
-        let credited = Message::Credited { tickets: vec![hash] };
+        let credited = Message::Credited { receipts: vec![(hash, 0)] };
         without_effect(&mut world, &letter(nobody, GUEST, credited));
     }
     assert_eq!(world.state(GUEST, lease), "Crediting");
@@ -250,7 +250,7 @@ fn a_service_manager_drops_what_is_not_said_to_service_managers() {
     for message in one_of_each(&ticket) {
         let kind = message.kind();
         // A receipt may be anybody's: `splits.rs` has what is credited.
-        let its = ["granted", "leased", "closed", "credit", "credited", "refused"];
+        let its = ["granted", "leased", "closed", "credit", "credited", "refused", "returned"];
         if its.contains(&kind) {
             continue;
         }

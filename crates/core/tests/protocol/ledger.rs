@@ -2,13 +2,14 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use tenure_core::model::codec::{decode_state, encode};
 use tenure_core::model::identity::{Scheme, Signer};
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::ledger::{LEDGER_RETENTION, Ledger};
+use tenure_core::ticket::ledger::{LEDGER_RETENTION, Ledger, PartReturned};
 use tenure_core::ticket::link::{Link, LinkHash, SignedLink};
 
-use crate::common::{BROKER, GUEST, HOUR, SITE, at, cut, delegation, part, term, units};
+use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, at, cut, delegation, part, term, units};
 
 /// What a model knows of a link that was entered.
 struct Charge {
@@ -155,9 +156,9 @@ impl Pair {
                 let hash = self.model.charges[link % entered].link.hash();
                 let from = self.hour(from);
                 if self.ledger.entered(hash).is_some() {
-                    let back = self.ledger.give_back(hash, from);
+                    let back = give_all(&mut self.ledger, hash, from);
                     prop_assert_eq!(back, self.model.give_back(hash, from));
-                    prop_assert_eq!(self.ledger.give_back(hash, from), None, "once only");
+                    prop_assert_eq!(give_all(&mut self.ledger, hash, from), None, "once only");
                 }
             }
             Step::EnterAgain(_) | Step::GiveBack { .. } => {}
@@ -295,9 +296,9 @@ fn a_link_given_back_twice_is_credited_once() {
     let link = cut(&old, BROKER, GUEST, 3, term(0, HOUR), 1);
     let mut ledger = Ledger::default();
     ledger.enter(old.bottom(), link.bottom(), at(0));
-    assert_eq!(ledger.give_back(link.hash(), at(600)), Some(term(600, HOUR)));
-    assert_eq!(ledger.give_back(link.hash(), at(600)), None);
-    assert_eq!(ledger.give_back(link.hash(), at(700)), None);
+    assert_eq!(give_all(&mut ledger, link.hash(), at(600)), Some(term(600, HOUR)));
+    assert_eq!(give_all(&mut ledger, link.hash(), at(600)), None);
+    assert_eq!(give_all(&mut ledger, link.hash(), at(700)), None);
     assert_eq!((free(&ledger, &old, 599), free(&ledger, &old, 600)), (1, 4));
 }
 
@@ -314,4 +315,77 @@ fn a_link_is_forgotten_once_its_end_lies_beyond_what_is_remembered() {
     assert_eq!(ledger.entered(gone.hash()), None);
     assert!(ledger.entered(kept.hash()).is_some());
     assert_eq!(units(1), kept.units);
+}
+
+/// Gives back all that is left of a link; answers when that is.
+fn give_all(ledger: &mut Ledger, hash: LinkHash, from: Time) -> Option<Term> {
+    let mut back = None;
+    for (units, term) in ledger.left_of(hash, from) {
+        let number = ledger.returns_of(hash).len() as u32;
+        back = back.or(ledger.give_back(hash, PartReturned { number, units, term }, from));
+    }
+    back
+}
+
+/// Gives back some units of a link, or says why not.
+fn give_part(ledger: &mut Ledger, hash: LinkHash, n: u32, over: Term) -> bool {
+    let number = ledger.returns_of(hash).len() as u32;
+    let part = PartReturned { number, units: units(n), term: over };
+    let can = ledger.can_return(hash, &part);
+    if can {
+        ledger.give_back(hash, part, over.start());
+    }
+    can
+}
+
+#[test]
+fn a_link_comes_back_part_by_part_and_never_twice() {
+    let (old, _) = generations();
+    let link = cut(&old, BROKER, GUEST, 3, term(0, HOUR), 1);
+    let mut ledger = Ledger::default();
+    ledger.enter(old.bottom(), link.bottom(), at(0));
+    assert!(give_part(&mut ledger, link.hash(), 1, term(600, HOUR)));
+    assert!(give_part(&mut ledger, link.hash(), 2, term(1800, HOUR)));
+    assert!(!give_part(&mut ledger, link.hash(), 1, term(1800, HOUR)), "nothing is left by then");
+    assert!(give_part(&mut ledger, link.hash(), 1, term(1200, 1800)));
+    let levels = [599, 600, 1199, 1200, 1799, 1800].map(|t| free(&ledger, &old, t));
+    assert_eq!(levels, [1, 2, 2, 3, 3, 4]);
+    assert_eq!(ledger.left_of(link.hash(), at(1300)), [(units(1), term(1300, 1800))]);
+    let left = ledger.left_of(link.hash(), at(0));
+    assert_eq!(
+        left,
+        [(units(1), term(0, 1800)), (units(1), term(0, 1200)), (units(1), term(0, 600))]
+    );
+    let part = PartReturned { number: 0, units: units(1), term: term(1300, 1400) };
+    assert!(!ledger.can_return(link.hash(), &part), "the number was used");
+    let again: Ledger = decode_state(&encode(&ledger)).unwrap();
+    assert_eq!(again, ledger);
+}
+
+#[test]
+fn evidence_counts_what_was_charged_at_the_instant() {
+    let (old, _) = generations();
+    let link = cut(&old, BROKER, GUEST, 3, term(0, HOUR), 1);
+    let mut ledger = Ledger::default();
+    ledger.enter(old.bottom(), link.bottom(), at(0));
+    give_part(&mut ledger, link.hash(), 2, term(600, HOUR));
+    let fits = cut(&old, BROKER, GUEST, 3, term(600, HOUR), 2);
+    assert_eq!(ledger.check(old.bottom(), fits.bottom()), Ok(()));
+    let before = cut(&old, BROKER, GUEST, 3, term(599, HOUR), 3);
+    let overdrawn = ledger.check(old.bottom(), before.bottom()).unwrap_err();
+    assert_eq!((overdrawn.at, overdrawn.links.len(), overdrawn.shown), (at(599), 2, true));
+}
+
+#[test]
+fn what_came_back_of_a_ticket_cannot_be_cut_from_it() {
+    let (old, _) = generations();
+    let link = cut(&old, BROKER, GUEST, 3, term(0, HOUR), 1);
+    let mut ledger = Ledger::default();
+    ledger.enter(old.bottom(), link.bottom(), at(0));
+    ledger.open(link.bottom());
+    give_part(&mut ledger, link.hash(), 2, term(600, HOUR));
+    let small = cut(&link, GUEST, RIVAL, 1, term(0, HOUR), 2);
+    let big = cut(&link, GUEST, RIVAL, 2, term(0, HOUR), 3);
+    assert_eq!(ledger.check(link.bottom(), small.bottom()), Ok(()));
+    assert_eq!(ledger.check(link.bottom(), big.bottom()).unwrap_err().at, at(600));
 }

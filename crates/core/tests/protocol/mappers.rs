@@ -298,12 +298,13 @@ fn a_guests_mapper_that_wants_what_cannot_be_had_gets_the_rest() {
     let unknown = LeaseId { number: 77, part: 0 };
     let mut huge = ask_for(1, 0, HOUR);
     huge.items = vec![huge.items[0].clone(); MAX_ITEMS + 1];
-    let extend =
-        service_manager::Extend { lease: unknown, duration: Span::HOUR, reason: String::new() };
+    let extend = service_manager::Extend::whole(unknown, Span::HOUR, String::new());
     let decision = service_manager::Decision {
         round: world.guest(GUEST).view(world.now).unwrap().round(),
         asks: vec![huge, ask_for(2, 0, HOUR)],
         extensions: vec![extend],
+        flexes: Vec::new(),
+        shortens: Vec::new(),
         closes: vec![unknown],
         memo: None,
         wake: Some(world.now),

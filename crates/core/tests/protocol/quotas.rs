@@ -61,7 +61,7 @@ fn a_guest_holds_no_more_units_at_a_time_than_its_quota() {
 fn an_extension_takes_the_place_of_what_it_extends() {
     let mut world = limited(UNITS);
     let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
-    world.command(GUEST, GuestCommand::Extend { lease, duration: Span::HOUR });
+    world.command(GUEST, GuestCommand::extend(lease, Span::HOUR));
     assert_eq!(world.count(GUEST, "service-manager.extended"), 1);
 }
 

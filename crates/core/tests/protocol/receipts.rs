@@ -129,9 +129,9 @@ fn a_receipt_by_another_site_is_ignored() {
 }
 
 #[test]
-fn a_receipt_for_other_units_or_another_issuer_is_ignored() {
-    assert_eq!(after_bad_receipt(SITE, |what| what.units = units(2)), 1);
+fn a_receipt_for_more_than_the_ticket_or_another_issuer_is_ignored() {
     assert_eq!(after_bad_receipt(SITE, |what| what.units = units(4)), 1);
+    assert_eq!(after_bad_receipt(SITE, |what| what.term = term(0, HOUR + 1)), 1);
     assert_eq!(after_bad_receipt(SITE, |what| what.issuer = id(RIVAL)), 1);
 }
 

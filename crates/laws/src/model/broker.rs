@@ -9,6 +9,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::Time;
 use tenure_core::ticket::Ticket;
+use tenure_core::ticket::ledger::{Ledger, PartReturned};
 use tenure_core::ticket::link::{DelegationId, LinkHash};
 use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::message::Request;
@@ -38,7 +39,35 @@ pub(crate) struct RequestRecord {
 /// A ticket that was cut.
 pub(crate) struct Cut {
     pub(crate) request: RequestId,
-    pub(crate) receipt: Option<Receipt>,
+    /// Its receipts, by their numbers.
+    pub(crate) receipts: BTreeMap<u32, Receipt>,
+    ticket: Ticket,
+    ledger: Ledger,
+    /// Whether nothing of it is out any more.
+    over: bool,
+}
+
+impl Cut {
+    fn new(request: RequestId, ticket: &Ticket) -> Self {
+        let mut ledger = Ledger::default();
+        if let [.., parent, child] = ticket.links() {
+            ledger.enter(parent, child, child.term.start());
+        }
+        Self { request, receipts: BTreeMap::new(), ticket: ticket.clone(), ledger, over: false }
+    }
+
+    /// Credits a receipt; answers what happens to the request, if anything was out.
+    fn credit(&mut self, receipt: &Receipt, at: Time) -> Option<Event> {
+        let (what, hash) = (&receipt.what, self.ticket.hash());
+        let part = PartReturned { number: what.number, units: what.units, term: what.term };
+        self.ledger.give_back(hash, part, what.term.start().max(at));
+        self.receipts.insert(what.number, receipt.clone());
+        let over = self.ledger.left_of(hash, at).is_empty();
+        if std::mem::replace(&mut self.over, over) {
+            return None;
+        }
+        Some(if over { Event::Credited(hash) } else { Event::PartCredited })
+    }
 }
 
 impl RequestRecord {
@@ -53,7 +82,7 @@ impl RequestRecord {
 }
 
 impl BrokerModel {
-    pub(super) fn fold(&mut self, me: ActorId, fact: &Fact) -> Folded {
+    pub(super) fn fold(&mut self, me: ActorId, at: Time, fact: &Fact) -> Folded {
         match fact {
             Fact::DelegationTaken(fact) => {
                 let link = fact.ticket.bottom();
@@ -79,7 +108,7 @@ impl BrokerModel {
             }
             Fact::TicketsCut(fact) => {
                 for (_, ticket) in &fact.tickets {
-                    self.cut.insert(ticket.hash(), Cut { request: fact.request, receipt: None });
+                    self.cut.insert(ticket.hash(), Cut::new(fact.request, ticket));
                 }
                 self.answered(me, fact.request, Event::Granted(fact.tickets.clone()))
             }
@@ -97,7 +126,7 @@ impl BrokerModel {
             Fact::OfferAccepted(fact) => {
                 let tickets = self.offer(fact.request, fact.offer)?;
                 for (_, ticket) in &tickets {
-                    self.cut.insert(ticket.hash(), Cut { request: fact.request, receipt: None });
+                    self.cut.insert(ticket.hash(), Cut::new(fact.request, ticket));
                 }
                 Ok(vec![self.step(me, fact.request, Event::Accepted(tickets))?])
             }
@@ -112,9 +141,8 @@ impl BrokerModel {
             Fact::ReceiptTaken(fact) => {
                 let hash = fact.receipt.what.link;
                 let cut = self.cut.get_mut(&hash).ok_or_else(|| unfounded(hash))?;
-                cut.receipt = Some(fact.receipt.clone());
-                let request = cut.request;
-                Ok(vec![self.step(me, request, Event::Credited(hash))?])
+                let (event, request) = (cut.credit(&fact.receipt, at), cut.request);
+                event.into_iter().map(|event| self.step(me, request, event)).collect()
             }
             Fact::RequestForgotten(fact) => {
                 let id = fact.request;

@@ -8,7 +8,7 @@ use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
 use tenure_core::service_manager::Standing;
 use tenure_core::service_manager::facts::{Asked, Fact, Offered};
-use tenure_core::service_manager::machine::{Event, Extension, Held, Outcome, State};
+use tenure_core::service_manager::machine::{Change as LeaseChange, Event, Held, Outcome, State};
 use tenure_core::service_manager::request;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
@@ -36,8 +36,8 @@ pub(crate) struct GuestModel {
 pub(crate) struct Part {
     /// The lease that the ticket would become.
     pub(crate) lease: LeaseId,
-    /// Whether a receipt for it was taken.
-    pub(crate) credited: bool,
+    /// The numbers of the receipts that were taken for it.
+    pub(crate) credited: BTreeSet<u32>,
 }
 
 /// A lease at its guest, or a request without one.
@@ -95,7 +95,7 @@ impl GuestModel {
             Fact::RedeemBegun(fact) => self.step(fact.lease, Event::RedeemBegun, &mut changes)?,
             Fact::TicketsSplit(fact) => {
                 for link in &fact.links {
-                    let part = Part { lease: fact.lease, credited: false };
+                    let part = Part { lease: fact.lease, credited: BTreeSet::new() };
                     self.parts.insert(link.hash(), part);
                 }
                 self.step(fact.lease, Event::Split, &mut changes)?;
@@ -103,7 +103,7 @@ impl GuestModel {
             Fact::ReceiptTaken(fact) => {
                 let hash = fact.receipt.what.link;
                 let part = self.parts.get_mut(&hash).ok_or_else(|| unfounded(hash))?;
-                part.credited = true;
+                part.credited.insert(fact.receipt.what.number);
             }
             Fact::AskRefused(fact) => {
                 let event = request::Event::Refused(fact.refusal.clone(), fact.offers.clone());
@@ -135,7 +135,7 @@ impl GuestModel {
             Fact::ExtensionAsked(fact) => {
                 let (number, request) = (fact.request.id.number, fact.request.clone());
                 self.requests.insert(number, (fact.broker, request, fact.lease));
-                let event = Event::ExtensionAsked(number);
+                let event = Event::ExtensionAsked(number, fact.victims.clone());
                 self.step(fact.lease, event, &mut changes)?;
             }
             Fact::ExtensionGranted(fact) => {
@@ -146,6 +146,17 @@ impl GuestModel {
                 self.step(fact.lease, Event::ExtensionDenied, &mut changes)?;
             }
             Fact::Extended(fact) => self.step(fact.lease, Event::Extended, &mut changes)?,
+            Fact::ReturnBegun(fact) => {
+                self.step(fact.lease, Event::ReturnBegun(fact.part.clone()), &mut changes)?;
+            }
+            Fact::PartReturned(fact) => {
+                self.step(fact.lease, Event::PartReturned(fact.receipts.clone()), &mut changes)?;
+            }
+            Fact::ReturnRefused(fact) => {
+                self.step(fact.lease, Event::ReturnRefused, &mut changes)?
+            }
+            Fact::ShrinkBegun(fact) => self.step(fact.lease, Event::ShrinkBegun, &mut changes)?,
+            Fact::Shrunk(fact) => self.step(fact.lease, Event::Shrunk, &mut changes)?,
             Fact::LeaveBegun(fact) => {
                 self.step(fact.lease, Event::LeaveBegun(fact.then), &mut changes)?;
             }
@@ -258,7 +269,7 @@ impl GuestModel {
             let state = if wanted {
                 kept_or_redeemed(ticket.clone(), keep)
             } else {
-                State::Closing { tickets: vec![ticket.clone()] }
+                State::Closing { tickets: vec![ticket.clone()], credits: Vec::new() }
             };
             self.born(id, Stage::Lease(state), over, Some(ticket.clone()), changes);
         }
@@ -275,7 +286,7 @@ impl GuestModel {
         let lease = self.leases.get_mut(&id).ok_or_else(|| unfounded(id))?;
         let from = lease.standing().word();
         let Stage::Lease(state) = &mut lease.stage else { return Err(unfounded(id)) };
-        let extension = state.held().map(|held| held.extension.clone());
+        let change = state.held().map(|held| held.change.clone());
         let denied = matches!(event, Event::ExtensionDenied);
         let gone = State::Closed { outcome: Outcome::Unanswered };
         *state = std::mem::replace(state, gone).next(event)?;
@@ -284,18 +295,21 @@ impl GuestModel {
         }
         let held = state.held().is_some();
         changes.moved(id, from, lease.standing().word());
-        match extension {
+        match change {
             // A request that outlives its lease is given up.
-            Some(Extension::Requested(own)) if !held => {
+            Some(LeaseChange::Requested { number: own, .. }) if !held => {
                 let (_, request, _) = self.requests.get(&own).ok_or_else(|| unfounded(own))?;
                 let expires_at = request.last_end();
                 let given_up = request::State::Asked.next(request::Event::GaveUp)?;
                 self.born(first(own), Stage::Request(given_up), (own, expires_at), None, changes);
             }
             // A ticket that its site would not take is given back.
-            Some(Extension::Redeeming { ticket, number: own }) if denied => {
+            Some(LeaseChange::Redeeming { ticket, number: own, .. }) if denied => {
                 let expires_at = ticket.bottom().term.end();
-                let state = Stage::Lease(State::Closing { tickets: vec![ticket.clone()] });
+                let state = Stage::Lease(State::Closing {
+                    tickets: vec![ticket.clone()],
+                    credits: Vec::new(),
+                });
                 self.born(first(own), state, (own, expires_at), Some(ticket), changes);
             }
             Some(_) | None => {}
@@ -310,13 +324,16 @@ impl GuestModel {
         }
         let lease = self.requests.get(&number).map(|(_, _, lease)| *lease);
         let held = lease.and_then(|lease| self.held(lease));
-        matches!(held.map(|held| &held.extension), Some(Extension::Requested(own)) if *own == number)
+        matches!(
+            held.map(|held| &held.change),
+            Some(LeaseChange::Requested { number: own, .. }) if *own == number
+        )
     }
 
     /// Whether a part that came back is credited, or forgotten with the ticket it was a part of.
-    pub(crate) fn has_credited(&self, part: LinkHash) -> bool {
+    pub(crate) fn has_credited(&self, (part, number): (LinkHash, u32)) -> bool {
         self.parts.get(&part).is_none_or(|part| {
-            part.credited || self.leases.get(&part.lease).is_none_or(|lease| lease.forgotten)
+            part.credited.contains(&number) || self.leases.get(&part.lease).is_none_or(|lease| lease.forgotten)
         })
     }
 

@@ -110,7 +110,9 @@ impl Model {
             Fact::SiteAuthority(fact) => {
                 self.sites.entry(actor).or_default().fold(actor, entry.at, fact)
             }
-            Fact::Broker(fact) => self.brokers.entry(actor).or_default().fold(actor, fact),
+            Fact::Broker(fact) => {
+                self.brokers.entry(actor).or_default().fold(actor, entry.at, fact)
+            }
             Fact::ServiceManager(fact) => self.guests.entry(actor).or_default().fold(actor, fact),
         }
     }

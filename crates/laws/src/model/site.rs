@@ -9,7 +9,8 @@ use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Term, Time};
 use tenure_core::site_authority::facts::{
-    Fact, InventoryChanged, LeaseClosed, Redeemed, Stocked, TicketRefused, TicketSurrendered,
+    Fact, InventoryChanged, LeaseClosed, LeaseExtended, Redeemed, Stocked, TicketRefused,
+    TicketSurrendered,
 };
 use tenure_core::site_authority::machine::{Event, State};
 use tenure_core::site_authority::unit;
@@ -34,6 +35,8 @@ pub(crate) struct SiteModel {
     pub(crate) issued: BTreeSet<LinkHash>,
     /// The newest generation of each delegation that is not acknowledged.
     offered: BTreeMap<u64, LinkHash>,
+    /// The receipts for parts of tickets that are not redeemed.
+    pub(crate) rights: BTreeMap<LinkHash, Vec<Receipt>>,
     /// Tickets that were refused for good.
     pub(crate) refused: BTreeMap<LinkHash, RefusedTicket>,
     /// Every link of the tickets that it issued, took or refused.
@@ -72,6 +75,8 @@ pub(crate) struct SiteLease {
     pub(crate) id: LeaseId,
     /// The units it went active with, and their epochs.
     pub(crate) active_with: BTreeMap<UnitId, Epoch>,
+    /// Those that it was handed over with.
+    pub(crate) handed_over: BTreeMap<UnitId, Epoch>,
     pub(crate) receipts: Vec<Receipt>,
     pub(crate) forgotten: bool,
 }
@@ -102,7 +107,26 @@ impl SiteModel {
                 self.delegations.insert((id, generation.generation), fact.ticket.clone());
             }
             Fact::Redeemed(fact) => self.redeemed(at, fact, &mut changes),
-            Fact::LeaseExtended(fact) => self.extended(fact.lease, &fact.ticket, &mut changes)?,
+            Fact::LeaseExtended(fact) => self.extended(fact, &mut changes)?,
+            Fact::UnitsReturned(fact) => {
+                self.released(fact.lease, &fact.units, &mut changes)?;
+                self.part_returned(fact.lease, &fact.receipts);
+            }
+            Fact::TermReturned(fact) => {
+                self.step_lease(fact.lease, Event::Shortened, &mut changes)?;
+                self.part_returned(fact.lease, &fact.receipts);
+                if let Some(lease) = self.leases.get_mut(&fact.lease) {
+                    lease.term = lease.term.until(fact.until).unwrap_or(lease.term);
+                }
+            }
+            Fact::LeaseShrunk(fact) => {
+                self.released(fact.lease, &fact.units, &mut changes)?;
+            }
+            Fact::RightsReturned(fact) => {
+                self.know(&fact.ticket);
+                let rights = self.rights.entry(fact.ticket.hash()).or_default();
+                rights.extend(fact.receipts.iter().cloned());
+            }
             Fact::TicketRefused(fact) => {
                 let (ticket, refusal) = (fact.ticket.clone(), self.refusal(fact)?);
                 self.refused.insert(ticket.hash(), RefusedTicket { ticket, refusal });
@@ -225,7 +249,8 @@ impl SiteModel {
             term: ticket.bottom().term,
             id,
             active_with: BTreeMap::new(),
-            receipts,
+            handed_over: BTreeMap::new(),
+            receipts: [self.rights.remove(&hash).unwrap_or_default(), receipts].concat(),
             forgotten: false,
         };
         self.leases.insert(hash, lease);
@@ -234,10 +259,10 @@ impl SiteModel {
 
     fn extended(
         &mut self,
-        hash: LinkHash,
-        ticket: &Ticket,
+        fact: &LeaseExtended,
         changes: &mut SiteChanges,
     ) -> Result<(), Unfounded> {
+        let (hash, ticket) = (fact.lease, &fact.ticket);
         self.step_lease(hash, Event::Extended, changes)?;
         self.by_ticket.insert(ticket.hash(), hash);
         self.know(ticket);
@@ -254,18 +279,42 @@ impl SiteModel {
         let Some(lease) = self.leases.get_mut(&hash) else { return Ok(()) };
         let epoch = |unit| Some((unit, self.units.get(&unit)?.epoch));
         lease.active_with = lease.state.units().into_iter().filter_map(epoch).collect();
+        lease.handed_over.clone_from(&lease.active_with);
         Ok(())
     }
 
     fn closed(&mut self, fact: &LeaseClosed, changes: &mut SiteChanges) -> Result<(), Unfounded> {
         let lease = self.leases.get_mut(&fact.lease).ok_or_else(|| unfounded(fact.lease))?;
         let units = lease.state.units();
-        lease.receipts.clone_from(&fact.receipts);
+        lease.receipts.extend(fact.receipts.iter().cloned());
         self.step_lease(fact.lease, Event::Closed(fact.why.clone()), changes)?;
         for unit in units {
             self.step_unit(unit, unit::Event::Released, changes)?;
         }
         Ok(())
+    }
+
+    /// Some units leave a lease that goes on.
+    fn released(
+        &mut self,
+        hash: LinkHash,
+        units: &[UnitId],
+        changes: &mut SiteChanges,
+    ) -> Result<(), Unfounded> {
+        self.step_lease(hash, Event::Shrunk(units.iter().copied().collect()), changes)?;
+        for &unit in units {
+            self.step_unit(unit, unit::Event::Released, changes)?;
+        }
+        if let Some(lease) = self.leases.get_mut(&hash) {
+            lease.active_with.retain(|unit, _| !units.contains(unit));
+        }
+        Ok(())
+    }
+
+    fn part_returned(&mut self, hash: LinkHash, receipts: &[Receipt]) {
+        if let Some(lease) = self.leases.get_mut(&hash) {
+            lease.receipts.extend(receipts.iter().cloned());
+        }
     }
 
     fn forgotten(&mut self, hash: LinkHash, changes: &mut SiteChanges) {
@@ -304,7 +353,9 @@ impl SiteModel {
     /// Whether a lease or ticket was closed with this receipt.
     pub(crate) fn vouches(&self, receipt: &Receipt) -> bool {
         let lease = self.by_ticket.get(&receipt.what.link).and_then(|hash| self.leases.get(hash));
+        let rights = self.rights.get(&receipt.what.link);
         lease.is_some_and(|lease| lease.receipts.contains(receipt))
+            || rights.is_some_and(|receipts| receipts.contains(receipt))
     }
 
     fn step_lease(

@@ -19,6 +19,7 @@ mod lease_request;
 mod why;
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
+use tenure_core::service_manager::Victims;
 use thiserror::Error;
 
 use self::moment::Moment;
@@ -66,6 +68,29 @@ pub enum Request {
         lease: LeaseName,
         /// How much longer.
         duration: Span,
+        /// With how many units, if not all of them go on.
+        #[serde(default)]
+        units: Option<NonZeroU32>,
+        /// Which units do not go on.
+        #[serde(default = "youngest")]
+        victims: Victims,
+    },
+    /// Some units of a lease, given back: a list of [`LeaseView`].
+    Flex {
+        /// Which.
+        lease: LeaseName,
+        /// How many units.
+        shrink: NonZeroU32,
+        /// Which units.
+        #[serde(default = "youngest")]
+        victims: Victims,
+    },
+    /// The rest of a lease's term, given back: a list of [`LeaseView`].
+    Shorten {
+        /// Which.
+        lease: LeaseName,
+        /// When it ends.
+        until: Moment,
     },
     /// A lease, or all parts of a request, given back: a list of [`LeaseView`].
     Close {
@@ -146,6 +171,10 @@ pub enum Request {
         /// The beginning of its hash.
         hash: String,
     },
+}
+
+fn youngest() -> Victims {
+    Victims::Youngest
 }
 
 /// A request for a lease.
@@ -319,7 +348,12 @@ mod tests {
 
     #[test]
     fn requests_are_plain_json() {
-        let request = Request::Extend { lease: "guest/3".parse().unwrap(), duration: Span::HOUR };
+        let request = Request::Extend {
+            lease: "guest/3".parse().unwrap(),
+            duration: Span::HOUR,
+            units: None,
+            victims: Victims::Youngest,
+        };
         let text = serde_json::to_string(&request).unwrap();
         assert_eq!(text, r#"{"do":"extend","lease":"guest/3","duration":"1h"}"#);
         assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), request);

@@ -24,6 +24,22 @@ pub(super) fn goes_on(leases: &[LeaseView]) -> Result<(), ApiError> {
         .help("ask for a new one with `tenure lease request`, or look with `tenure lease why`"))
 }
 
+/// A lease of which a part is to be given back is in use, and one alone.
+pub(super) fn changes(leases: &[LeaseView]) -> Result<(), ApiError> {
+    let Some(lease) = leases.first() else { return Ok(()) };
+    if leases.len() > 1 {
+        let message = format!("{} leases have this name", leases.len());
+        return Err(ApiError::new(Code::Usage, message)
+            .help(format!("name one of them, such as {}", lease.lease)));
+    }
+    if matches!(lease.state.as_str(), "joining" | "active") {
+        return Ok(());
+    }
+    let message =
+        format!("{} is {}; what can be flexed is an active lease", lease.lease, lease.state);
+    Err(ApiError::new(Code::Usage, message).help("look with `tenure lease why`"))
+}
+
 /// A unit that is to be put right is there, and was found to be wrong.
 pub(super) fn is_quarantined(site: &SiteView, unit: &str) -> Result<(), ApiError> {
     let look = format!("`tenure site show {}` lists its units", site.name);

@@ -271,10 +271,24 @@ impl AppState {
             Request::Status => json(&self.status().await),
             Request::Metrics => json(&self.metrics.text()),
             Request::Ask(request) => json(&lease_request::ask(self, *request).await?),
-            Request::Extend { lease, duration } => {
+            Request::Extend { lease, duration, units, victims } => {
                 sense::lasts(duration)?;
                 sense::goes_on(&self.named(&lease).await?)?;
-                json(&self.each(&lease, |lease| GuestCommand::Extend { lease, duration }).await?)
+                let extend = |lease| {
+                    let victims = victims.clone();
+                    GuestCommand::Extend { lease, duration, units, victims }
+                };
+                json(&self.each(&lease, extend).await?)
+            }
+            Request::Flex { lease, shrink, victims } => {
+                sense::changes(&self.named(&lease).await?)?;
+                let flex = |lease| GuestCommand::Flex { lease, shrink, victims: victims.clone() };
+                json(&self.each(&lease, flex).await?)
+            }
+            Request::Shorten { lease, until } => {
+                sense::changes(&self.named(&lease).await?)?;
+                let until = until.on(self.now());
+                json(&self.each(&lease, |lease| GuestCommand::Shorten { lease, until }).await?)
             }
             Request::Close { lease } => {
                 json(&self.each(&lease, |lease| GuestCommand::Close { lease }).await?)
@@ -525,7 +539,7 @@ impl AppState {
 fn tickets_of(state: &State) -> Vec<&Ticket> {
     match (state.held(), state) {
         (Some(held), _) => held.tickets.iter().collect(),
-        (None, State::Closing { tickets }) => tickets.iter().collect(),
+        (None, State::Closing { tickets, .. }) => tickets.iter().collect(),
         (None, state) => state.ticket().into_iter().collect(),
     }
 }

@@ -15,7 +15,7 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::SITE;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
-use tenure_core::service_manager::machine::{Extension, Outcome, State, UnitUse};
+use tenure_core::service_manager::machine::{Change, Outcome, State, UnitUse};
 use tenure_core::service_manager::{LeaseSurvey, ServiceManager};
 use tenure_core::site_authority::unit;
 use tenure_core::site_authority::{SiteAuthority, SiteLeaseSurvey};
@@ -118,6 +118,8 @@ pub struct LeaseView {
     pub site: Option<String>,
     /// How far an extension is, if one is under way: asking, redeeming.
     pub extension: Option<String>,
+    /// How far the return of a part is, if one is under way: leaving, returning.
+    pub returning: Option<String>,
     /// How it went, if it has ended: ended, given-back, refused, withdrawn, lapsed, failed (its setup, at the site), unanswered.
     pub outcome: Option<String>,
     /// Who refused and why, if the lease was refused.
@@ -408,10 +410,15 @@ pub(super) fn lease(
     let units = held.into_iter().flat_map(|held| held.units.values());
     let of = site.zip(site_name.as_deref());
     let units = units.map(|unit| lease_unit((me, of), unit, found));
-    let extension = held.and_then(|held| match held.extension {
-        Extension::None => None,
-        Extension::Requested(_) => Some("asking".to_owned()),
-        Extension::Redeeming { .. } => Some("redeeming".to_owned()),
+    let extension = held.and_then(|held| match held.change {
+        Change::None | Change::Leaving(_) | Change::Returning(_) => None,
+        Change::Requested { .. } => Some("asking".to_owned()),
+        Change::Redeeming { .. } => Some("redeeming".to_owned()),
+    });
+    let returning = held.and_then(|held| match held.change {
+        Change::None | Change::Requested { .. } | Change::Redeeming { .. } => None,
+        Change::Leaving(_) => Some("leaving".to_owned()),
+        Change::Returning(_) => Some("returning".to_owned()),
     });
     let outcome = lease.state.outcome();
     let refused = if let Some(Outcome::Refused(refusal)) = &outcome { Some(refusal) } else { None };
@@ -427,6 +434,7 @@ pub(super) fn lease(
         left_s: lease.term.end().since(now).as_secs_f64(),
         site: site_name.clone(),
         extension,
+        returning,
         outcome: outcome.as_ref().map(|outcome| outcome_word(outcome, lease.closed_by).to_owned()),
         refusal: match (&outcome, lease.closed_by) {
             (Some(Outcome::Refused(refusal)), _) => Some(RefusalView::of(refusal)),

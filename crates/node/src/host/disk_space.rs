@@ -41,7 +41,9 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | GuestCommand::Grow { .. }
                 | GuestCommand::Redeem { .. }
                 | GuestCommand::Split { .. }
-                | GuestCommand::Take { .. } => true,
+                | GuestCommand::Take { .. }
+                | GuestCommand::Flex { .. }
+                | GuestCommand::Shorten { .. } => true,
                 GuestCommand::Withdraw { .. } | GuestCommand::Close { .. } => false,
             },
             Command::Broker(BrokerCommand::SetQuota { .. }) => false,

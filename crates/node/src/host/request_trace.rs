@@ -63,6 +63,9 @@ impl RequestTrace {
             F::LeaseForgotten(fact) => return self.leases.remove(&fact.lease),
             F::LeaseExtended(fact) => fact.lease,
             F::CameDue(fact) => fact.lease,
+            F::UnitsReturned(fact) => fact.lease,
+            F::TermReturned(fact) => fact.lease,
+            F::LeaseShrunk(fact) => fact.lease,
             F::LeaseActivated(fact) => fact.lease,
             F::LeaseClosed(fact) => fact.lease,
             F::UnitSetUp(fact) => *self.units.get(&fact.unit)?,
@@ -77,6 +80,7 @@ impl RequestTrace {
             | F::DelegationEnded(_)
             | F::TicketRefused(_)
             | F::TicketSurrendered(_)
+            | F::RightsReturned(_)
             | F::MapperAnswered(_)
             | F::Woken(_) => return None,
         };
@@ -134,6 +138,11 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::ExtensionGranted(fact) => fact.lease.number,
         F::ExtensionDenied(fact) => fact.lease.number,
         F::Extended(fact) => fact.lease.number,
+        F::ReturnBegun(fact) => fact.lease.number,
+        F::PartReturned(fact) => fact.lease.number,
+        F::ReturnRefused(fact) => fact.lease.number,
+        F::ShrinkBegun(fact) => fact.lease.number,
+        F::Shrunk(fact) => fact.lease.number,
         F::LeaveBegun(fact) => fact.lease.number,
         F::Left(fact) => fact.lease.number,
         F::CloseBegun(fact) => fact.lease.number,

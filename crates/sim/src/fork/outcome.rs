@@ -15,6 +15,7 @@ use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::machine::AfterLeave;
 use tenure_core::ticket::Ticket;
+use tenure_core::wire::part::Part;
 
 use super::Past;
 
@@ -78,6 +79,8 @@ pub struct Lease {
     awaited: usize,
     /// Where it would end by an extension that was granted and not yet taken.
     extension: Option<Time>,
+    /// What is on its way back.
+    going: Option<Part>,
 }
 
 /// How a lease ended.
@@ -162,6 +165,10 @@ impl Requests {
             sm::Fact::Extended(fact) => self.change(name, fact.lease, |lease| {
                 lease.end = lease.extension.take().unwrap_or(lease.end);
             }),
+            sm::Fact::ReturnBegun(fact) => self.change(name, fact.lease, |lease| {
+                lease.going = Some(fact.part.clone());
+            }),
+            sm::Fact::PartReturned(fact) => self.change(name, fact.lease, Lease::part_returned),
             sm::Fact::LeaveBegun(fact) if fact.then == AfterLeave::Close => {
                 self.change(name, fact.lease, |lease| lease.over(at, Ended::GivenBack));
             }
@@ -243,6 +250,7 @@ impl Lease {
             ended: Ended::Term,
             awaited: 0,
             extension: None,
+            going: None,
         }
     }
 
@@ -250,6 +258,18 @@ impl Lease {
         self.awaited = self.awaited.saturating_sub(1);
         if self.awaited == 0 {
             self.active.get_or_insert(at);
+        }
+    }
+
+    /// A part is its site's again.
+    fn part_returned(&mut self) {
+        match self.going.take() {
+            Some(Part::Units(units)) => {
+                let count = u32::try_from(units.len()).unwrap_or(u32::MAX);
+                self.units = self.units.saturating_sub(count);
+            }
+            Some(Part::Until(until)) => self.end = self.end.min(until),
+            Some(Part::Rights { .. }) | None => {}
         }
     }
 

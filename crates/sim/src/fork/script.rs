@@ -9,18 +9,19 @@ use tenure_core::actor::Actor as _;
 use tenure_core::actor::fact::BadFact;
 use tenure_core::driver::UnitId;
 use tenure_core::runtime::{Decision, Entry, Fact, Input};
-use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::service_manager::{Command as GuestCommand, Victims};
 use tenure_core::site_authority::Command as SiteCommand;
 
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
-use tenure_core::model::time::{Span, Time};
+use tenure_core::model::time::Time;
 use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::machine::AfterLeave;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::site_authority::facts as site;
 use tenure_core::wire::message::Item;
+use tenure_core::wire::part::Part;
 
 /// One external input.
 #[derive(Clone, Debug)]
@@ -29,8 +30,8 @@ pub(super) enum RecordedInput {
     Observe { signal: Name, value: i64 },
     /// A user asked for units; the request got this number.
     Ask(Box<Ask>, u64),
-    /// A user wanted to keep a lease.
-    Extend { lease: LeaseId, duration: Span },
+    /// A user changed a lease.
+    Change(Box<GuestCommand>),
     /// A user gave a lease back; the whole request, if it was its only lease.
     Close { lease: LeaseId, whole: bool },
     /// An operator put a unit right.
@@ -92,10 +93,17 @@ impl Script {
                 self.asking.push_back((number, ask.items.clone()));
                 GuestCommand::Ask(*ask).into()
             }
-            RecordedInput::Extend { lease, duration } => match self.here(lease) {
-                Some(lease) => GuestCommand::Extend { lease, duration }.into(),
-                None => return Vec::new(),
-            },
+            RecordedInput::Change(mut command) => {
+                let (GuestCommand::Extend { lease, .. }
+                | GuestCommand::Flex { lease, .. }
+                | GuestCommand::Shorten { lease, .. }) = &mut *command
+                else {
+                    return Vec::new();
+                };
+                let Some(here) = self.here(*lease) else { return Vec::new() };
+                *lease = here;
+                (*command).into()
+            }
             RecordedInput::Close { lease, whole } => {
                 let Some(LeaseId { number, part }) = self.here(lease) else { return Vec::new() };
                 let parts = self.parts.get(&number).copied().filter(|_| whole);
@@ -302,8 +310,16 @@ fn user_command(entry: &Entry, known: &Known) -> Option<RecordedInput> {
             Some(RecordedInput::Ask(Box::new(ask), request.id.number))
         }
         sm::Fact::ExtensionAsked(fact) => {
-            Some(RecordedInput::Extend { lease: fact.lease, duration: fact.request.duration })
+            let units = fact.request.items.first().map(|item| item.units);
+            let units = units.filter(|_| !fact.victims.is_empty());
+            Some(RecordedInput::Change(Box::new(GuestCommand::Extend {
+                lease: fact.lease,
+                duration: fact.request.duration,
+                units,
+                victims: Victims::Named(fact.victims.clone()),
+            })))
         }
+        sm::Fact::ReturnBegun(fact) => returned(fact).map(Box::new).map(RecordedInput::Change),
         sm::Fact::GaveUp(fact) => {
             let early = known.answer_by.get(&fact.number).is_some_and(|by| entry.at < *by);
             let lease = LeaseId { number: fact.number, part: 0 };
@@ -312,6 +328,20 @@ fn user_command(entry: &Entry, known: &Known) -> Option<RecordedInput> {
         sm::Fact::CloseBegun(fact) => Some(known.close(fact.lease)),
         sm::Fact::LeaveBegun(fact) => Some(known.close(fact.lease)),
         _ => None,
+    }
+}
+
+/// The command by which a part of a lease was given back.
+fn returned(fact: &sm::ReturnBegun) -> Option<GuestCommand> {
+    let lease = fact.lease;
+    match &fact.part {
+        Part::Units(units) => Some(GuestCommand::Flex {
+            lease,
+            shrink: NonZeroU32::new(u32::try_from(units.len()).ok()?)?,
+            victims: Victims::Named(units.clone()),
+        }),
+        Part::Until(until) => Some(GuestCommand::Shorten { lease, until: *until }),
+        Part::Rights { .. } => None,
     }
 }
 

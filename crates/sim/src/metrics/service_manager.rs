@@ -1,6 +1,6 @@
 //! What the facts of one service manager say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term, Time};
@@ -8,6 +8,7 @@ use tenure_core::service_manager::facts::Fact;
 use tenure_core::service_manager::machine::AfterLeave;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
+use tenure_core::wire::part::Part;
 
 use super::overlap;
 use super::site_authority::Fate;
@@ -44,6 +45,14 @@ struct Lease {
     awaited: u32,
     /// Whether it is given back before its end.
     closes: bool,
+    /// What is on its way back.
+    going: Option<Part>,
+    /// How many units an extension that is asked for leaves out.
+    victims: u32,
+    /// How many units it loses at its next seams.
+    seams: VecDeque<u32>,
+    /// Units that it had no more before its end, and since when.
+    given_back: Vec<(u32, Time)>,
     /// Since when each unit is in use.
     joined: Vec<Time>,
     /// Unit-seconds between join and leave, closed intervals only.
@@ -101,8 +110,19 @@ impl Guest {
                 lease.extension = Some(fact.ticket.bottom().term.end());
             }),
             Fact::Extended(fact) => self.change(fact.lease, |lease| {
+                let victims = std::mem::take(&mut lease.victims);
+                lease.seams.extend((victims > 0).then_some(victims));
                 lease.until = lease.extension.take().unwrap_or(lease.until);
             }),
+            Fact::ReturnBegun(fact) => {
+                self.change(fact.lease, |lease| lease.going = Some(fact.part.clone()));
+            }
+            Fact::PartReturned(fact) => self.change(fact.lease, |lease| lease.part_returned(at)),
+            Fact::ReturnRefused(fact) => self.change(fact.lease, |lease| lease.going = None),
+            Fact::ExtensionAsked(fact) => self.change(fact.lease, |lease| {
+                lease.victims = u32::try_from(fact.victims.len()).unwrap_or(u32::MAX);
+            }),
+            Fact::Shrunk(fact) => self.change(fact.lease, |lease| lease.shrunk(at)),
             Fact::LeaveBegun(fact) => self.change(fact.lease, |lease| lease.leave(at, fact.then)),
             Fact::CloseBegun(fact) => self.give_up(at, fact.lease, Phase::Closing),
             Fact::Left(fact) => self.change(fact.lease, Lease::left),
@@ -125,7 +145,7 @@ impl Guest {
             | Fact::Queued(_)
             | Fact::Offered(_)
             | Fact::Accepted(_)
-            | Fact::ExtensionAsked(_)
+            | Fact::ShrinkBegun(_)
             | Fact::ExtensionDenied(_)
             | Fact::LeaseForgotten(_)
             | Fact::Woken(_) => {}
@@ -148,6 +168,10 @@ impl Guest {
                 phase,
                 awaited: 0,
                 closes: false,
+                going: None,
+                victims: 0,
+                seams: VecDeque::new(),
+                given_back: Vec::new(),
                 joined: Vec::new(),
                 used: Vec::new(),
             };
@@ -202,6 +226,11 @@ impl Guest {
                 changes[from] += i64::from(lease.units);
                 changes[until] -= i64::from(lease.units);
             }
+            for &(units, at) in &lease.given_back {
+                let back = index(at).clamp(from, until.max(from));
+                changes[back] -= i64::from(units);
+                changes[until.max(from)] += i64::from(units);
+            }
         }
         let running = changes.iter().scan(0, |held, change| {
             *held += change;
@@ -215,6 +244,9 @@ impl Guest {
         let (mut joined, mut leased) = (0.0, 0.0);
         for lease in self.leases.values() {
             leased += f64::from(lease.units) * overlap(window, lease.from, lease.until);
+            for &(units, at) in &lease.given_back {
+                leased -= f64::from(units) * overlap(window, at.max(lease.from), lease.until);
+            }
             let still = lease.joined.iter().map(|&from| (from, Time::MAX));
             for (from, until) in lease.used.iter().copied().chain(still) {
                 joined += overlap(window, from, until);
@@ -260,7 +292,8 @@ impl Lease {
 
     fn leave(&mut self, at: Time, then: AfterLeave) {
         self.vacate(at);
-        self.awaited = self.units;
+        let gone: u32 = self.given_back.iter().map(|(units, _)| units).sum();
+        self.awaited = self.units.saturating_sub(gone);
         self.phase = Phase::Leaving;
         self.closes |= then == AfterLeave::Close;
         if self.closes {
@@ -273,6 +306,27 @@ impl Lease {
         if self.awaited == 0 && self.closes {
             self.phase = Phase::Closing;
         }
+    }
+
+    /// A part is its site's again.
+    fn part_returned(&mut self, at: Time) {
+        match self.going.take() {
+            Some(Part::Units(units)) => self.shrink(at, units.len()),
+            Some(Part::Until(until)) => self.until = self.until.min(until),
+            Some(Part::Rights { .. }) | None => {}
+        }
+    }
+
+    /// It goes on without the units that its extension leaves out.
+    fn shrunk(&mut self, at: Time) {
+        let victims = self.seams.pop_front().unwrap_or(0);
+        self.shrink(at, victims as usize);
+    }
+
+    fn shrink(&mut self, at: Time, units: usize) {
+        let kept = self.joined.len().saturating_sub(units);
+        self.used.extend(self.joined.drain(kept..).map(|from| (from, at)));
+        self.given_back.push((u32::try_from(units).unwrap_or(u32::MAX), at));
     }
 
     /// The units are used no more.

@@ -37,6 +37,8 @@ struct Lease {
     from: Time,
     until: Time,
     assigned: Vec<UnitId>,
+    /// Units that it had no more before its end, and since when.
+    given_back: Vec<(u32, Time)>,
     active: bool,
 }
 
@@ -48,13 +50,21 @@ impl Site {
                 let link = fact.ticket.bottom();
                 let from = at.max(link.term.start());
                 let (units, until) = (link.units.get(), link.term.end());
-                let lease = Lease { units, from, until, assigned: Vec::new(), active: false };
+                let (assigned, given_back) = (Vec::new(), Vec::new());
+                let lease = Lease { units, from, until, assigned, given_back, active: false };
                 self.leases.insert(link.hash(), lease);
             }
             Fact::LeaseExtended(fact) => {
                 self.extends += counts;
                 if let Some(lease) = self.leases.get_mut(&fact.lease) {
                     lease.until = fact.ticket.bottom().term.end();
+                }
+            }
+            Fact::UnitsReturned(fact) => self.released(at, fact.lease, &fact.units),
+            Fact::LeaseShrunk(fact) => self.released(at, fact.lease, &fact.units),
+            Fact::TermReturned(fact) => {
+                if let Some(lease) = self.leases.get_mut(&fact.lease) {
+                    lease.until = lease.until.min(fact.until);
                 }
             }
             Fact::UnitsAssigned(fact) => self.assigned(fact.lease, &fact.units),
@@ -91,12 +101,25 @@ impl Site {
             | Fact::DelegationAcknowledged(_)
             | Fact::DelegationEnded(_)
             | Fact::TicketRefused(_)
+            | Fact::RightsReturned(_)
             | Fact::CameDue(_)
             | Fact::UnitReset(_)
             | Fact::TicketSurrendered(_)
             | Fact::LeaseForgotten(_)
             | Fact::MapperAnswered(_)
             | Fact::Woken(_) => {}
+        }
+    }
+
+    /// Units leave a lease that goes on.
+    fn released(&mut self, at: Time, lease: LinkHash, units: &[UnitId]) {
+        let Some(record) = self.leases.get_mut(&lease) else { return };
+        record.assigned.retain(|unit| !units.contains(unit));
+        record.given_back.push((u32::try_from(units.len()).unwrap_or(u32::MAX), at));
+        for unit in units {
+            if self.tenants.get(unit) == Some(&lease) {
+                self.tenants.remove(unit);
+            }
         }
     }
 
@@ -114,8 +137,12 @@ impl Site {
     }
 
     pub(super) fn unit_seconds(&self, window: Term) -> f64 {
-        let lent =
-            |lease: &Lease| f64::from(lease.units) * overlap(window, lease.from, lease.until);
+        let lent = |lease: &Lease| {
+            let back = lease.given_back.iter().map(|&(units, at)| {
+                f64::from(units) * overlap(window, at.max(lease.from), lease.until)
+            });
+            f64::from(lease.units) * overlap(window, lease.from, lease.until) - back.sum::<f64>()
+        };
         self.leases.values().map(lent).sum()
     }
 

@@ -46,6 +46,8 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::Request(_)
             | Message::Delegate { .. }
             | Message::Delegated { .. }
+            | Message::Return { .. }
+            | Message::Returned { .. }
             | Message::Credited { .. }
             | Message::Waiting { .. }
             | Message::Offered { .. }

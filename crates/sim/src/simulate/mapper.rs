@@ -13,9 +13,10 @@ use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::service_manager::Victims;
 use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper as service_manager;
-use tenure_core::service_manager::mapper::{Ask, Extend};
+use tenure_core::service_manager::mapper::{Ask, Extend, Flex, Shorten};
 use tenure_core::site_authority::mapper as site_authority;
 use tenure_core::site_authority::mapper::Assignment;
 use tenure_core::wire::message::{Item, Request};
@@ -119,6 +120,10 @@ impl World {
                     extensions: (0..sampler.below(3))
                         .map(|_| odd_extension(sampler, term))
                         .collect(),
+                    flexes: (0..sampler.below(2)).map(|_| odd_flex(sampler)).collect(),
+                    shortens: (0..sampler.below(2))
+                        .map(|_| odd_shorten(sampler, time, term))
+                        .collect(),
                     closes: (0..sampler.below(2)).map(|_| odd_lease(sampler)).collect(),
                 };
             }
@@ -166,9 +171,25 @@ fn odd_lease(sampler: &mut Sampler) -> LeaseId {
     LeaseId { number: sampler.count(0, 200).into(), part: sampler.below(3) as u16 }
 }
 
+fn odd_flex(sampler: &mut Sampler) -> Flex {
+    let shrink = NonZeroU32::new(1 + u32::try_from(sampler.below(3)).unwrap_or(0));
+    let victims = match sampler.below(3) {
+        0 => Victims::Oldest,
+        1 => Victims::Youngest,
+        _ => Victims::Named(vec![UnitId(u32::try_from(sampler.below(9)).unwrap_or(0))]),
+    };
+    let shrink = shrink.unwrap_or(NonZeroU32::MIN);
+    Flex { lease: odd_lease(sampler), shrink, victims, reason: String::new() }
+}
+
+fn odd_shorten(sampler: &mut Sampler, time: Time, term: Span) -> Shorten {
+    let until = time.plus(sampler.span(term.times(-1), term));
+    Shorten { lease: odd_lease(sampler), until, reason: String::new() }
+}
+
 fn odd_extension(sampler: &mut Sampler, term: Span) -> Extend {
     let duration = sampler.span(term.times(-1), term);
-    Extend { lease: odd_lease(sampler), duration, reason: String::new() }
+    Extend::whole(odd_lease(sampler), duration, String::new())
 }
 
 /// A request that no service manager may send: too many items, too short, or the wrong way round.

@@ -3,11 +3,13 @@
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::UnitId;
 use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::model::time::Time;
 use tenure_core::runtime::AnyActor;
-use tenure_core::runtime::Fact;
+use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::unit;
+use tenure_core::ticket::ledger::PartReturned;
 use tenure_core::ticket::link::LinkHash;
 
 /// A transition: machine, state, event, next state. A birth comes from `[*]`.
@@ -54,10 +56,10 @@ pub(super) struct Moves(Vec<(Subject, &'static str, &'static str)>);
 
 impl Moves {
     /// What `fact` will move in an actor that has yet to apply it.
-    pub(super) fn of(fact: &Fact, actor: &AnyActor) -> Self {
+    pub(super) fn of(Entry { at, fact }: &Entry, actor: &AnyActor) -> Self {
         let moves = match fact {
             Fact::ServiceManager(fact) => guest(fact),
-            Fact::Broker(fact) => broker(fact, actor),
+            Fact::Broker(fact) => broker(*at, fact, actor),
             Fact::SiteAuthority(fact) => site(fact, actor),
         };
         let from = |(subject, event): (Subject, &'static str)| {
@@ -103,6 +105,11 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::ExtensionGranted(fact) => (fact.lease, "ExtensionGranted"),
         F::ExtensionDenied(fact) => (fact.lease, "ExtensionDenied"),
         F::Extended(fact) => (fact.lease, "Extended"),
+        F::ReturnBegun(fact) => (fact.lease, "ReturnBegun"),
+        F::PartReturned(fact) => (fact.lease, "PartReturned"),
+        F::ReturnRefused(fact) => (fact.lease, "ReturnRefused"),
+        F::ShrinkBegun(fact) => (fact.lease, "ShrinkBegun"),
+        F::Shrunk(fact) => (fact.lease, "Shrunk"),
         F::LeaveBegun(fact) => (fact.lease, "LeaveBegun"),
         F::Left(fact) => (fact.lease, "Left"),
         F::CloseBegun(fact) => (fact.lease, "CloseBegun"),
@@ -121,7 +128,7 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
     vec![(Subject::Guest(lease), event)]
 }
 
-fn broker(fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'static str)> {
+fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'static str)> {
     use broker::Fact as F;
     let (request, event) = match fact {
         F::Requested(fact) => (fact.request.id, "Requested"),
@@ -134,8 +141,16 @@ fn broker(fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'static str)>
         F::RequestPlanned(fact) => (fact.request, "Planned"),
         F::ReceiptTaken(fact) => {
             let AnyActor::Broker(actor) = actor else { return Vec::new() };
-            let Some(request) = actor.request_of(fact.receipt.what.link) else { return Vec::new() };
-            (request, "Credited")
+            let what = &fact.receipt.what;
+            let Some(request) = actor.request_of(what.link) else { return Vec::new() };
+            if actor.is_returned(what.link) {
+                return Vec::new();
+            }
+            let mut ledger = actor.ledger().clone();
+            let part = PartReturned { number: what.number, units: what.units, term: what.term };
+            ledger.give_back(what.link, part, what.term.start().max(at));
+            let over = ledger.left_of(what.link, at).is_empty();
+            (request, if over { "Credited" } else { "PartCredited" })
         }
         F::DelegationTaken(_)
         | F::DelegationEnded(_)
@@ -159,6 +174,9 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
         F::Redeemed(fact) => vec![(Subject::Lease(fact.ticket.hash()), "Redeemed")],
         F::TicketSurrendered(fact) => vec![(Subject::Lease(fact.ticket.hash()), "Surrendered")],
         F::LeaseExtended(fact) => vec![(Subject::Lease(fact.lease), "Extended")],
+        F::UnitsReturned(fact) => released(fact.lease, &fact.units),
+        F::LeaseShrunk(fact) => released(fact.lease, &fact.units),
+        F::TermReturned(fact) => vec![(Subject::Lease(fact.lease), "Shortened")],
         F::CameDue(fact) => vec![(Subject::Lease(fact.lease), "CameDue")],
         F::UnitsAssigned(fact) => {
             let units = fact.units.iter().map(|&unit| (Subject::Unit(unit), "Assigned"));
@@ -181,11 +199,18 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
         | F::DelegationIssued(_)
         | F::DelegationAcknowledged(_)
         | F::DelegationEnded(_)
+        | F::RightsReturned(_)
         | F::TicketRefused(_)
         | F::LeaseForgotten(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => Vec::new(),
     }
+}
+
+/// Some units leave a lease that goes on.
+fn released(lease: LinkHash, units: &[UnitId]) -> Vec<(Subject, &'static str)> {
+    let units = units.iter().map(|&unit| (Subject::Unit(unit), "Released"));
+    units.chain([(Subject::Lease(lease), "Shrunk")]).collect()
 }
 
 /// Where a unit of a site is.

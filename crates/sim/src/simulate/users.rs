@@ -184,7 +184,7 @@ impl World {
             if !self.healed && self.users.percent(40) {
                 let duration = self.users.span(Span::SECOND, self.setting.term);
                 let at = self.now.plus(self.users.span(Span::ZERO, self.setting.term));
-                self.command(at, who, GuestCommand::Extend { lease: fact.lease, duration });
+                self.command(at, who, GuestCommand::extend(fact.lease, duration));
             }
         } else if let Fact::ServiceManager(service_manager::Fact::Offered(fact)) = &entry.fact {
             self.choose(who, fact);
@@ -231,7 +231,7 @@ impl World {
                 1 => margin.times(2).plus(Span::from_micros(1)),
                 _ => self.users.span(Span::SECOND, self.setting.term.times(2)),
             };
-            self.command(at, who, GuestCommand::Extend { lease, duration });
+            self.command(at, who, GuestCommand::extend(lease, duration));
             if self.users.percent(30) {
                 // With the extension under way.
                 let soon = at.plus(self.users.scaled(Span::from_micros(1), Span::MINUTE));
@@ -244,7 +244,7 @@ impl World {
             if self.users.percent(20) {
                 let soon = at.plus(self.users.scaled(Span::from_micros(1), Span::MINUTE));
                 let duration = self.setting.term;
-                self.command(soon, who, GuestCommand::Extend { lease, duration });
+                self.command(soon, who, GuestCommand::extend(lease, duration));
             }
         }
     }

@@ -174,6 +174,8 @@ impl Watch {
             | Message::Redeem { .. }
             | Message::Leased { .. }
             | Message::Close { .. }
+            | Message::Return { .. }
+            | Message::Returned { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => None,
         };
@@ -229,7 +231,7 @@ impl Watch {
     ) -> Result<(), Violation> {
         self.counts.facts += entries.len() as u64;
         for entry in entries {
-            let moves = Moves::of(&entry.fact, &participant.fold);
+            let moves = Moves::of(entry, &participant.fold);
             let point = boundary::fact(entry, self.margin, &participant.fold);
             if let Some(point) = point {
                 self.point(point);
@@ -353,9 +355,15 @@ fn say(message: &Message) -> String {
                 receipts.iter().map(|receipt| receipt.what.link.to_string()).collect();
             format!("{kind} {}", links.join(" "))
         }
-        Message::Credited { tickets } => {
-            let tickets: Vec<String> = tickets.iter().map(ToString::to_string).collect();
-            format!("{kind} {}", tickets.join(" "))
+        Message::Credited { receipts } => {
+            let named = receipts.iter().map(|(link, number)| format!("{link} {number}"));
+            format!("{kind} {}", named.collect::<Vec<_>>().join(", "))
+        }
+        Message::Return { ticket, number, part } => {
+            format!("{kind} {number} of {}: {part:?}", ticket.hash())
+        }
+        Message::Returned { ticket, number, receipts } => {
+            format!("{kind} {number} of {ticket}: {} receipts", receipts.len())
         }
         Message::Waiting { request, waiting } => {
             format!("{kind} {request}: place {}", waiting.place)

@@ -141,12 +141,13 @@ impl World {
 pub(super) fn about(message: &Message) -> Option<Term> {
     match message {
         Message::Redeem { ticket, .. } => Some(ticket.bottom().term),
+        Message::Return { ticket, .. } => Some(ticket.bottom().term),
         Message::Close { tickets } => Some(tickets.last()?.bottom().term),
         Message::Granted { tickets, .. } => Some(tickets.first()?.1.bottom().term),
         Message::Leased { term, .. } => Some(*term),
-        Message::Closed { receipts, .. } | Message::Credit { receipts } => {
-            Some(receipts.first()?.what.term)
-        }
+        Message::Closed { receipts, .. }
+        | Message::Returned { receipts, .. }
+        | Message::Credit { receipts } => Some(receipts.first()?.what.term),
         Message::Request(request) => {
             let until = request.answer_by.min(request.last_end());
             Term::new(request.earliest, until).ok()

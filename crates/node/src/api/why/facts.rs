@@ -17,6 +17,7 @@ use tenure_core::service_manager::group::Why;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::Ticket;
 use tenure_core::wire::message::Request;
+use tenure_core::wire::part::Part;
 
 use super::super::server::AppState;
 use super::super::view;
@@ -160,6 +161,10 @@ impl RequestHistory {
             | F::Redeemed(_)
             | F::LeaseExtended(_)
             | F::TicketRefused(_)
+            | F::UnitsReturned(_)
+            | F::TermReturned(_)
+            | F::LeaseShrunk(_)
+            | F::RightsReturned(_)
             | F::CameDue(_)
             | F::UnitsAssigned(_)
             | F::UnitReset(_)
@@ -193,6 +198,11 @@ fn lease_of(fact: &Fact) -> Option<LeaseId> {
         G::ExtensionGranted(fact) => Some(fact.lease),
         G::ExtensionDenied(fact) => Some(fact.lease),
         G::Extended(fact) => Some(fact.lease),
+        G::ReturnBegun(fact) => Some(fact.lease),
+        G::PartReturned(fact) => Some(fact.lease),
+        G::ReturnRefused(fact) => Some(fact.lease),
+        G::ShrinkBegun(fact) => Some(fact.lease),
+        G::Shrunk(fact) => Some(fact.lease),
         G::LeaveBegun(fact) => Some(fact.lease),
         G::CloseBegun(fact) => Some(fact.lease),
         G::SiteClosed(fact) => Some(fact.lease),
@@ -248,6 +258,16 @@ fn says(fact: &Fact) -> Option<String> {
     if let Fact::ServiceManager(G::ExtensionDenied(fact)) = fact {
         return fact.refusal.as_ref().map(ToString::to_string);
     }
+    if let Fact::ServiceManager(G::ReturnRefused(fact)) = fact {
+        return Some(fact.refusal.to_string());
+    }
+    if let Fact::ServiceManager(G::ReturnBegun(fact)) = fact {
+        return Some(match &fact.part {
+            Part::Units(gone) => units(gone),
+            Part::Until(until) => format!("what follows {until}"),
+            Part::Rights { units, from } => format!("{units} units from {from}"),
+        });
+    }
     if let Fact::ServiceManager(G::Joined(fact)) = fact {
         let failed = fact.error.as_ref().map(|error| format!(", which failed: {error}"));
         return Some(format!("{}{}", fact.unit, failed.unwrap_or_default()));
@@ -262,6 +282,12 @@ fn says(fact: &Fact) -> Option<String> {
         return Some(fact.refusal.to_string());
     }
     if let Fact::SiteAuthority(S::UnitsAssigned(fact)) = fact {
+        return Some(units(&fact.units));
+    }
+    if let Fact::SiteAuthority(S::UnitsReturned(fact)) = fact {
+        return Some(units(&fact.units));
+    }
+    if let Fact::SiteAuthority(S::LeaseShrunk(fact)) = fact {
         return Some(units(&fact.units));
     }
     if let Fact::SiteAuthority(S::UnitSetupFailed(fact)) = fact {

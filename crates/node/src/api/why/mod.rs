@@ -488,7 +488,7 @@ fn waits(lease: &LeaseSurvey<'_>, origin: ActorId) -> (Waits, String) {
             held.awaited,
             held.units.len()
         )),
-        State::Closing { tickets } => {
+        State::Closing { tickets, .. } => {
             let Some(ticket) = tickets.first() else { return nothing("it is being given back") };
             let says = "the site was asked to take the units back".to_owned();
             (Waits::Site(ticket.site(), ticket.hash()), says)

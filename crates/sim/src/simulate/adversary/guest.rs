@@ -79,7 +79,8 @@ impl World {
         };
         let slice = Name::literal("other");
         let configuration = Properties::default();
-        Message::Redeem { ticket, lease, slice, min_units, configuration }
+        let victims = Vec::new();
+        Message::Redeem { ticket, lease, slice, min_units, configuration, victims }
     }
 
     fn redeem_again(&mut self, who: usize) {
