@@ -206,7 +206,7 @@ fn a_bad_script_is_an_error_with_its_place() {
         ("deployment\n----\n\n# Dance.\ndance\n----\n", "5: there is no command `dance`; known:"),
         (
             "deployment\ndance\n----\n",
-            "\n  ask GUEST UNITS TYPE [where 'EXPR'].. from=TIME for=SPAN",
+            "\n  ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'].. from=TIME for=SPAN",
         ),
         ("deployment\n  dog rex\n----\n", "1: `dog` is no role; known: site, broker, guest"),
         ("deployment\nclose gest/1\n----\n", "2: there is no actor `gest`; known: broker, guest,"),
