@@ -51,6 +51,22 @@ mutants! {
     HopeExtends,
     /// A receipt is for the whole term of the ticket and not for what is left of it.
     ReceiptForAll,
+    /// All receipts for parts of a ticket have one number.
+    SameReceiptNumber,
+    /// A return that is asked for again is carried out again.
+    ReturnsTwice,
+    /// A lease keeps all of its units at its site though its extension is for fewer.
+    SeamKeepsAll,
+    /// A site does not let the units go that the guest named.
+    VictimsIgnored,
+    /// A guest uses the units that do not go on until the seam itself, without the clock margin.
+    SeamWithoutMargin,
+    /// A lease of which the rest came back runs to its old end at its site.
+    RunsToTheOldEnd,
+    /// A guest that does not know whether its lease ends earlier uses it to its old end.
+    ReturnsLate,
+    /// A lease that ended earlier is forgotten before its ticket has ended.
+    ForgetsShortened,
     /// A close that comes while units are set up is answered and not carried out.
     CloseDuringSetupLost,
     /// A site answers a redeem before the lease is active.

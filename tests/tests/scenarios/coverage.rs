@@ -28,6 +28,10 @@ const POINTS: &[&str] = &[
     "second redeem same answer",
     "busy answered the same again",
     "refusals",
+    "a part of a lease comes back and is sold again",
+    "a refused flex",
+    "an extension for fewer units",
+    "a return through crashes",
     "failed extend leaves the lease",
     "extension re-checks bookings",
     "extension is exactly the next term with the same units",
@@ -97,8 +101,15 @@ const POINTS: &[&str] = &[
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or
-/// belong to a mapper that follows a signal.
-const UNSHOWN: &[&str] = &["woken", "mapper-answered", "signal-observed"];
+/// belong to a mapper that follows a signal; or `crates/core/tests/protocol/returns.rs` has them.
+const UNSHOWN: &[&str] = &[
+    "woken",
+    "mapper-answered",
+    "signal-observed",
+    "return-refused",
+    "shrink-begun",
+    "rights-returned",
+];
 
 /// Laws that no script asks: L5 is about bursts of work, and S12 asks nothing while its table is empty.
 const UNASKED: &[&str] = &["S12", "L5"];

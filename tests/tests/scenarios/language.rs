@@ -8,7 +8,7 @@ use tenure_core::actor::effect::DriverResult;
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::quota::Quota;
 use tenure_core::runtime::{Fact, Input};
-use tenure_core::service_manager::{Command as GuestCommand, Part};
+use tenure_core::service_manager::{Command as GuestCommand, Part, Victims};
 use tenure_core::site_authority::Command as SiteCommand;
 
 use tenure_core::actor::snapshot;
@@ -45,7 +45,12 @@ pub const COMMANDS: &[Known] = &[
         usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes]",
         act: ask,
     },
-    Known { usage: "extend GUEST/LEASE for=SPAN", act: extend },
+    Known {
+        usage: "extend GUEST/LEASE for=SPAN [units=N] [victims=UNIT,..|oldest|youngest]",
+        act: extend,
+    },
+    Known { usage: "flex GUEST/LEASE -UNITS [victims=UNIT,..|oldest|youngest]", act: flex },
+    Known { usage: "shorten GUEST/LEASE until=TIME", act: shorten },
     Known { usage: "accept GUEST/REQUEST OFFER", act: accept },
     Known { usage: "withdraw request GUEST/REQUEST", act: withdraw_request },
     Known { usage: "close GUEST/LEASE", act: close },
@@ -260,7 +265,41 @@ fn withdraw_request(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 fn extend(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, lease) = lease(world, args)?;
     let duration = args.span_option("for")?.ok_or("for= is missing")?;
-    world.hand(who, Input::Command(GuestCommand::extend(lease, duration).into()));
+    let (units, victims) = (args.number_option("units")?, victims(args)?);
+    let command = GuestCommand::Extend { lease, duration, units, victims };
+    world.hand(who, Input::Command(command.into()));
+    Ok(())
+}
+
+/// Which units of a lease go.
+fn victims(args: &mut Args) -> Result<Victims, Bad> {
+    Ok(match args.option("victims").as_deref() {
+        None | Some("youngest") => Victims::Youngest,
+        Some("oldest") => Victims::Oldest,
+        Some(units) => {
+            let unit = |unit: &str| unit.trim_start_matches('u').parse().map(UnitId);
+            let units: Result<_, _> = units.split(',').map(unit).collect();
+            Victims::Named(units.map_err(|_| "`victims=` names units: u1,u3")?)
+        }
+    })
+}
+
+/// Some units of a lease go back.
+fn flex(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
+    let units = args.next("the number of units")?;
+    let shrink = units.strip_prefix('-').and_then(|units| units.parse().ok());
+    let shrink = shrink.ok_or("write how many units go back: -2")?;
+    let command = GuestCommand::Flex { lease, shrink, victims: victims(args)? };
+    world.hand(who, Input::Command(command.into()));
+    Ok(())
+}
+
+/// The rest of a lease's term goes back.
+fn shorten(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
+    let until = args.time_option("until")?.ok_or("until= is missing")?;
+    world.hand(who, Input::Command(GuestCommand::Shorten { lease, until }.into()));
     Ok(())
 }
 

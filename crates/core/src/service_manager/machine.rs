@@ -588,7 +588,7 @@ fn changing(mut held: Held, event: Event, word: &'static str) -> Result<State, I
 /// A part is on its way to the site once the guest has left its units.
 fn left_early(mut held: Held) -> Held {
     if let Change::Leaving(part) = &held.change
-        && (held.leaving == 0 || mutant!(ReturnsBeforeLeft))
+        && held.leaving == 0
     {
         held.change = Change::Returning(part.clone());
     }

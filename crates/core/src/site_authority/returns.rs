@@ -198,7 +198,7 @@ impl SiteAuthority {
         let own = self.state.claims.free(AccountId::Link(hash)).zip(parts.first());
         let handed_on =
             own.is_some_and(|(free, (_, term))| free.free_over(*term) < i64::from(units.get()));
-        if !whole || (handed_on && !mutant!(ReturnsHandedOn)) {
+        if !whole || handed_on {
             let cause = format!("{units} units are not left of the ticket from {from} on");
             return Err(Refusal::Malformed(cause));
         }

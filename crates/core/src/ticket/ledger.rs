@@ -369,7 +369,7 @@ impl Ledger {
             && entry.steps(part.term).iter().all(|(_, units)| *units >= part.units.get());
         entry.returns.len() < MAX_RETURNS
             && entry.returns.iter().all(|back| back.number != part.number)
-            && (fits || mutant!(ReturnsMoreThanHeld))
+            && fits
     }
 
     /// A part of an entered link comes back, from `from` on: its account can be charged for it again.

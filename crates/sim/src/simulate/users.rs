@@ -7,7 +7,8 @@ use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::quota::Quota;
 use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::{Entry, Fact, Input};
-use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::driver::UnitId;
+use tenure_core::service_manager::{Command as GuestCommand, Victims};
 use tenure_core::site_authority::Command as SiteCommand;
 
 use tenure_core::model::name::Name;
@@ -218,12 +219,39 @@ impl World {
         }
     }
 
+    /// Which units of a lease go.
+    fn victims(&mut self) -> Victims {
+        match self.users.below(4) {
+            0 => Victims::Oldest,
+            1 => Victims::Named(vec![UnitId(self.users.count(0, 4))]),
+            _ => Victims::Youngest,
+        }
+    }
+
+    /// A guest gives parts of a lease back: units, or time, one after the other.
+    fn give_parts(&mut self, who: usize, lease: LeaseId, term: Term) {
+        for _ in 0..self.users.below(4) {
+            let at = self.moment(who, term);
+            if self.users.percent(60) {
+                let shrink = NonZeroU32::new(self.users.count(1, 2)).unwrap_or(NonZeroU32::MIN);
+                let victims = self.victims();
+                self.command(at, who, GuestCommand::Flex { lease, shrink, victims });
+            } else {
+                let until = self.users.time(at, term.end().max(at));
+                self.command(at, who, GuestCommand::Shorten { lease, until });
+            }
+        }
+    }
+
     /// A guest has units: it may keep them for longer, or give them back, now, later or at the last moment.
     fn live_with(&mut self, who: usize, lease: LeaseId, term: Term) {
         if self.healed {
             return;
         }
         let margin = self.setting.margin;
+        if self.users.percent(30) {
+            self.give_parts(who, lease, term);
+        }
         if self.users.percent(45) {
             let at = self.moment(who, term);
             let duration = match self.users.below(12) {
@@ -232,6 +260,13 @@ impl World {
                 _ => self.users.span(Span::SECOND, self.setting.term.times(2)),
             };
             self.command(at, who, GuestCommand::extend(lease, duration));
+            if self.users.percent(30) {
+                let victims = self.victims();
+                let units = NonZeroU32::new(self.users.count(1, 2));
+                let fewer = GuestCommand::Extend { lease, duration, units, victims };
+                let at = self.moment(who, term);
+                self.command(at, who, fewer);
+            }
             if self.users.percent(30) {
                 // With the extension under way.
                 let soon = at.plus(self.users.scaled(Span::from_micros(1), Span::MINUTE));
