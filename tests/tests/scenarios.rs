@@ -101,6 +101,10 @@ scripts! {
     failed_extend
     failed_teardown
     failed_unit_replaced
+    flex_at_renewal
+    flex_refused
+    flex_survives_crashes
+    flex_with_a_victim
     forged_receipt
     fragile
     group_comes_back
