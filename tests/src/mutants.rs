@@ -129,6 +129,20 @@ mutants! {
     SignatureNotChecked,
     /// A part of a ticket may run longer than the whole.
     TermMayLeaveParent,
+    /// A group does not notice that it lost a lease.
+    LossesDoNotCount,
+    /// A group waits for ever for a lease without units.
+    AssemblesForEver,
+    /// A group that is broken keeps the leases that it has.
+    SiblingsStay,
+    /// A bundle is taken for a plain group.
+    BundleForgotten,
+    /// A holder hands on more of its ticket than is left.
+    SplitsTwice,
+    /// A part of a ticket has none of the constraints of the whole.
+    SplitDropsConstraints,
+    /// A holder acknowledges a receipt for a part and does not book it.
+    SplitCreditNotBooked,
     /// A broker grants whatever its mapper decides, whatever the guest's quota of units.
     NoUnitQuota,
     /// What comes back still counts towards the quota of who had it.

@@ -392,6 +392,15 @@ fn sleepers() -> Vec<Case> {
             ..alone()
         },
         Case {
+            name: "sleepers that keep",
+            text: "the same with a kept ticket, which may be redeemed",
+            sleepers: true,
+            requests: vec![PlannedRequest { keep: true, ..planned(GUEST, 11) }],
+            until: 24,
+            budget: Budget { redeems: 1, closes: 1, ..Budget::NONE },
+            ..alone()
+        },
+        Case {
             name: "late sleepers",
             text: "the same at the end of a long lease, when the broker forgets its request",
             requests: vec![PlannedRequest { length: 4, ..planned(GUEST, 11) }],

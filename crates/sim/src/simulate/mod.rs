@@ -23,6 +23,7 @@ mod participant;
 mod setting;
 mod shell;
 mod shrink;
+mod tickets;
 mod trace;
 mod transition;
 mod violation;

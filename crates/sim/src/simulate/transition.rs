@@ -22,6 +22,7 @@ const NOWHERE: &str = "[*]";
 #[derive(Clone, Copy)]
 enum Subject {
     Guest(LeaseId),
+    Group(u64),
     Request(RequestId),
     Lease(LinkHash),
     Unit(UnitId),
@@ -31,6 +32,7 @@ impl Subject {
     fn machine(self) -> &'static str {
         match self {
             Self::Guest(_) => "service manager",
+            Self::Group(_) => "service manager group",
             Self::Request(_) => "broker",
             Self::Lease(_) => "site authority",
             Self::Unit(_) => "unit",
@@ -40,11 +42,12 @@ impl Subject {
     fn state(self, actor: &AnyActor) -> Option<&'static str> {
         Some(match (self, actor) {
             (Self::Guest(id), AnyActor::ServiceManager(actor)) => actor.standing(id)?.word(),
+            (Self::Group(number), AnyActor::ServiceManager(actor)) => actor.group(number)?.word(),
             (Self::Request(id), AnyActor::Broker(actor)) => actor.request(id)?.word(),
             (Self::Lease(hash), AnyActor::SiteAuthority(actor)) => actor.lease(hash)?.word(),
             (Self::Unit(id), AnyActor::SiteAuthority(_)) => unit_state(actor, id)?.word(),
             (
-                Self::Guest(_) | Self::Request(_) | Self::Lease(_) | Self::Unit(_),
+                Self::Guest(_) | Self::Group(_) | Self::Request(_) | Self::Lease(_) | Self::Unit(_),
                 AnyActor::ServiceManager(_) | AnyActor::Broker(_) | AnyActor::SiteAuthority(_),
             ) => return None,
         })
@@ -116,10 +119,10 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::SiteClosed(fact) => (fact.lease, "SiteClosed"),
         F::Credited(fact) => (fact.lease, "Credited"),
         F::TermOver(fact) => (fact.lease, "TermOver"),
+        F::GroupWhole(fact) => return vec![(Subject::Group(fact.group), "Complete")],
+        F::GroupBroken(fact) => return vec![(Subject::Group(fact.group), "Broke")],
         F::ReceiptTaken(_)
         | F::Queued(_)
-        | F::GroupWhole(_)
-        | F::GroupBroken(_)
         | F::SignalObserved(_)
         | F::MapperAnswered(_)
         | F::LeaseForgotten(_)

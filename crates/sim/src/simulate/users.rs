@@ -17,7 +17,7 @@ use tenure_core::model::resource::{Constraints, Expr};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::facts as service_manager;
-use tenure_core::service_manager::group::Handling;
+use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::wire::message::Item;
@@ -69,13 +69,19 @@ impl World {
         let window =
             if sampler.percent(50) { Span::ZERO } else { sampler.span(Span::ZERO, term.times(2)) };
         let latest = earliest.plus(window);
-        let short = if sampler.percent(15) {
+        let soon = if sampler.percent(15) {
             Span::SECOND
         } else {
             Span::from_micros(duration.as_micros() / 2)
         };
-        let answer_within = sampler.span(short, duration.max(Span::SECOND));
-        let items = if sampler.percent(85) { 1 } else { sampler.below(3) + 1 };
+        let answer_within = sampler.span(soon, duration.max(Span::SECOND));
+        let items = if sampler.percent(75) { 1 } else { sampler.below(3) + 1 };
+        let short = sampler.percent(30);
+        let handling = Handling {
+            bundle: sampler.percent(if items > 1 { 40 } else { 5 }),
+            assemble: if short { sampler.scaled(Span::SECOND, term) } else { ASSEMBLE },
+            keep_tickets: sampler.percent(12),
+        };
         let offers = self.offers();
         let (broker, ..) = offers[self.users.below(offers.len())].clone();
         let items: Vec<Item> = (0..items).map(|_| self.item(broker, &offers)).collect();
@@ -98,7 +104,7 @@ impl World {
             properties: Properties::default(),
             configuration: Properties::default(),
             reason: "a visit".to_owned(),
-            handling: Handling::default(),
+            handling,
         }
     }
 
@@ -179,8 +185,12 @@ impl World {
     /// Reactions of the outside to facts: guests make requests, operators repair.
     pub(super) fn follow_up(&mut self, who: usize, entry: &Entry) {
         self.tempt(who, &entry.fact);
+        if let Fact::ServiceManager(fact) = &entry.fact {
+            self.handle_tickets(who, fact);
+        }
         if let Fact::ServiceManager(service_manager::Fact::Leased(fact)) = &entry.fact {
             self.live_with(who, fact.lease, fact.term);
+            self.grow_later(who, fact.lease, fact.term);
         } else if let Fact::ServiceManager(service_manager::Fact::Extended(fact)) = &entry.fact {
             if !self.healed && self.users.percent(40) {
                 let duration = self.users.span(Span::SECOND, self.setting.term);
