@@ -59,7 +59,7 @@ fn is_true(document: &str) {
     let commands = sessions(document);
     assert!(commands.len() > 2, "{document} shows no commands");
     for (command, shown, code) in commands {
-        let output = deployment.tenure(&command);
+        let output = deployment.tenure(&command.replace("tenure-data", &data));
         assert_eq!(output.status.code(), Some(code), "{command}: {}", stderr(&output));
         let printed = String::from_utf8_lossy(&output.stdout).replace(&data, "tenure-data");
         assert_eq!(in_general(&printed), in_general(&shown), "tenure {command}\n{printed}");
@@ -69,6 +69,11 @@ fn is_true(document: &str) {
 #[test]
 fn the_first_screen_of_the_readme_is_true() {
     is_true("README.md");
+}
+
+#[test]
+fn the_page_on_a_class_is_true() {
+    is_true("docs/howto/class-of-forty.md");
 }
 
 #[test]

@@ -141,21 +141,33 @@ pub(crate) enum LeaseCommand {
         endpoint: Endpoint,
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
-        /// By how many units: `-2` gives two back
+        /// By how many units: `-2` gives two back, `+2` asks for two more until its end
         #[arg(
             long,
-            value_name = "-N",
+            value_name = "N",
             allow_hyphen_values = true,
-            value_parser = shrink,
+            value_parser = units_by,
             required_unless_present = "until",
             conflicts_with = "until"
         )]
-        units: Option<NonZeroU32>,
+        units: Option<UnitsBy>,
+        /// What must hold of units that are added
+        #[arg(long = "where", value_name = "EXPR")]
+        condition: Option<String>,
         /// When it ends instead, in the words of `tenure lease request --at`
         #[arg(long, value_name = "WHEN", value_parser = when::read)]
         until: Option<Moment>,
         #[command(flatten)]
         victims: VictimArgs,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
+    /// Redeem a ticket that was kept
+    Redeem {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The lease: 3, 3.1 or guest/3.1
+        lease: LeaseName,
         #[command(flatten)]
         wait: WaitArgs,
     },
@@ -216,9 +228,23 @@ const FLEX: &str = "Examples:
   tenure lease flex 7 --units -1 --victim-policy oldest
   tenure lease flex 7 --until now+10m";
 
-fn shrink(text: &str) -> Result<NonZeroU32, String> {
-    let bad = || "write how many units go back, such as -2".to_owned();
-    text.strip_prefix('-').ok_or_else(bad)?.parse().map_err(|_| bad())
+/// By how many units a lease changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum UnitsBy {
+    /// So many more.
+    More(NonZeroU32),
+    /// So many fewer.
+    Fewer(NonZeroU32),
+}
+
+fn units_by(text: &str) -> Result<UnitsBy, String> {
+    let bad = || "write by how many units, with a sign: -2 or +2".to_owned();
+    let number = |digits: &str| digits.parse().map_err(|_| bad());
+    match (text.strip_prefix('-'), text.strip_prefix('+')) {
+        (Some(fewer), _) => Ok(UnitsBy::Fewer(number(fewer)?)),
+        (None, Some(more)) => Ok(UnitsBy::More(number(more)?)),
+        (None, None) => Err(bad()),
+    }
 }
 
 /// Which units of a lease go.
@@ -355,6 +381,18 @@ pub(crate) struct RequestArgs {
     /// An idempotency key: repetitions under one id make one request, or a new one after a temporary refusal
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
+
+    /// Have all leases of the request share one fate: close one, close all; lose one, close all
+    #[arg(long)]
+    pub(crate) bundle: bool,
+
+    /// How long after its start each lease may take to get its units before all are given back [default: 15m]
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str)]
+    pub(crate) assemble: Option<Span>,
+
+    /// Keep the ticket in hand, to redeem or split it later
+    #[arg(long)]
+    pub(crate) keep_ticket: bool,
 
     /// The reason to record in the journal
     #[arg(long, value_name = "TEXT", default_value = "a user's request")]
@@ -507,6 +545,99 @@ pub(crate) enum TicketCommand {
     },
     /// Check a ticket link by link, or evidence of over-issue, without a deployment
     Verify(VerifyArgs),
+    /// List the tickets that are kept, and the parts that were handed on
+    List {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// Only those of this service manager
+        #[arg(long = "as", value_name = "NAME")]
+        manager: Option<Name>,
+    },
+    /// Hand parts of a kept ticket on
+    Split(SplitArgs),
+    /// Redeem a ticket that somebody handed on to you
+    Redeem(TakeArgs),
+}
+
+/// Hand parts of a kept ticket on.
+///
+/// Each receiver gets a ticket of its own, as a file: what `-o json` prints, or one file each in the folder of
+/// `--out`, named by their places and receivers. What a receiver gives back can be handed on again.
+#[derive(Args, Debug)]
+#[command(after_help = SPLITS)]
+pub(crate) struct SplitArgs {
+    #[command(flatten)]
+    pub(crate) endpoint: Endpoint,
+
+    /// The ticket: the lease that it would become, as in 3, 3.1 or guest/3.1, or the beginning of its hash
+    pub(crate) ticket: String,
+
+    /// The units of each part
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) units: NonZeroU32,
+
+    /// Who gets a part: a service manager of the deployment, an id of 64 digits, or key: and those of a public
+    /// key [may be repeated]
+    #[arg(long, value_name = "KEY", required_unless_present = "to_list")]
+    pub(crate) to: Vec<String>,
+
+    /// A file with one receiver a line; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to_list: Option<PathBuf>,
+
+    /// The length of each part
+    #[arg(long = "for", value_name = "TIME", value_parser = Span::from_str)]
+    pub(crate) duration: Span,
+
+    /// Its start [default: now, or the start of the ticket]
+    #[arg(long, value_name = "WHEN", value_parser = when::read)]
+    pub(crate) at: Option<Moment>,
+
+    /// What must hold beside the conditions of the ticket
+    #[arg(long = "where", value_name = "EXPR")]
+    pub(crate) condition: Option<String>,
+
+    /// The folder for the tickets, one file each
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+const SPLITS: &str = "\
+Examples:
+  tenure lease request 40 --for 8h --keep-ticket --wait
+  tenure ticket split 7 --units 1 --to-list pupils.txt --for 2h --out tickets
+  tenure ticket split 7 --units 2 --to guest --for 1h --where 'cpus >= 8' -o json > part.json";
+
+/// Redeem a ticket that somebody handed on to you.
+///
+/// Any service manager whose key is the holder's can redeem it. Its issuer need not be known here.
+#[derive(Args, Debug)]
+pub(crate) struct TakeArgs {
+    #[command(flatten)]
+    pub(crate) endpoint: Endpoint,
+
+    /// The ticket: what `tenure ticket split` wrote; - is standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// The service manager that holds it [default: found by the ticket]
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) manager: Option<Name>,
+
+    /// The slice that the lease belongs to
+    #[arg(long, value_name = "SLICE", default_value = "main")]
+    pub(crate) slice: Name,
+
+    /// A property for the site's driver [may be repeated]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = property)]
+    pub(crate) property: Vec<(Name, String)>,
+
+    /// Keep the ticket in hand, to redeem or split it later
+    #[arg(long)]
+    pub(crate) keep: bool,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
 }
 
 /// Check a ticket link by link, or evidence of over-issue, without a deployment.

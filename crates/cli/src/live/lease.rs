@@ -9,7 +9,7 @@ use tenure_node::api::client::{Client, ClientError};
 use tenure_node::api::{LeaseName, LeaseRequest, LeaseUnitView, LeaseView, Request};
 
 use super::actors::with_probe;
-use super::args::{Endpoint, LeaseCommand, OnTimeout, Output, RequestArgs, WaitArgs};
+use super::args::{Endpoint, LeaseCommand, OnTimeout, Output, RequestArgs, WaitArgs, UnitsBy};
 use super::demand::demand;
 use super::interrupt::Interrupt;
 use super::{ask, connect, offer, print, roughly, why};
@@ -41,9 +41,14 @@ pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result
             let (units, victims) = (*units, victims.choice());
             extend(endpoint, &Request::Extend { lease, duration, units, victims }, *wait, console)
         }
-        LeaseCommand::Flex { endpoint, lease, units, until, victims, wait } => {
+        LeaseCommand::Flex { endpoint, lease, units, condition, until, victims, wait } => {
             let request = match (units, until) {
-                (Some(shrink), _) => {
+                (Some(UnitsBy::More(units)), _) => {
+                    let (lease, condition) = (lease.clone(), condition.clone());
+                    let grow = Request::Grow { lease, units: *units, condition };
+                    return begin(endpoint, &grow, *wait, console);
+                }
+                (Some(UnitsBy::Fewer(shrink)), _) => {
                     let (lease, shrink) = (lease.clone(), *shrink);
                     Request::Flex { lease, shrink, victims: victims.choice() }
                 }
@@ -51,6 +56,9 @@ pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result
                 (None, None) => return Err(Error::Wrong("say what goes back".to_owned())),
             };
             flex(endpoint, lease, &request, *wait, console)
+        }
+        LeaseCommand::Redeem { endpoint, lease, wait } => {
+            begin(endpoint, &Request::Redeem { lease: lease.clone() }, *wait, console)
         }
         LeaseCommand::Close { endpoint, lease, wait } => close(endpoint, lease, *wait, console),
         LeaseCommand::Watch { endpoint, lease } => watch(endpoint, lease.clone(), console),
@@ -75,6 +83,9 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         start: args.at,
         latest: args.by,
         configuration,
+        bundle: args.bundle,
+        assemble: args.assemble,
+        keep_ticket: args.keep_ticket,
         reason: args.reason.clone(),
     };
     let mut client = connect(&args.endpoint.data)?;
@@ -174,6 +185,41 @@ fn flex(
     }
 }
 
+/// Has something done that begins leases; with `--wait`, until the last of them has its units.
+fn begin(
+    endpoint: &Endpoint,
+    request: &Request,
+    wait: WaitArgs,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    let views: Vec<LeaseView> = ask(&endpoint.data, request)?;
+    settle(endpoint, views, wait, console)
+}
+
+/// Prints leases that have begun; with `--wait`, when the last of them has its units.
+pub(super) fn settle(
+    endpoint: &Endpoint,
+    mut views: Vec<LeaseView>,
+    WaitArgs { wait, timeout, .. }: WaitArgs,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    let last = views.last().map(name_of).transpose()?;
+    if let Some(name) = last.filter(|_| wait) {
+        let mut client = connect(&endpoint.data)?;
+        let interrupt = Interrupt::watch(&client, wait)?;
+        let settled = until(&mut client, &name, timeout, is_settled);
+        let settled = settled.map_err(|error| interrupt.or(error, Some(&name)))?;
+        let known = |view: &LeaseView| settled.iter().any(|now| now.lease == view.lease);
+        views.retain(|view| !known(view));
+        views.extend(settled);
+    }
+    list(&views, endpoint.output, console)?;
+    match views.iter().find(|lease| wait && lease.state == "closed") {
+        Some(refused) => Err(Error::NotGranted(Box::new(refused.clone()))),
+        None => Ok(()),
+    }
+}
+
 /// Closes a lease; one that has already ended is left as it is.
 fn close(
     endpoint: &Endpoint,
@@ -201,7 +247,7 @@ fn name_of(view: &LeaseView) -> Result<LeaseName, Error> {
 /// Whether its request has an outcome: its units are in use, or it has ended. What is on its way back
 /// will be over.
 fn is_settled(lease: &LeaseView) -> bool {
-    matches!(lease.state.as_str(), "active" | "closed" | "offered" | "planned")
+    matches!(lease.state.as_str(), "active" | "ticketed" | "closed" | "offered" | "planned")
 }
 
 fn is_over(lease: &LeaseView) -> bool {

@@ -9,6 +9,7 @@ mod lease;
 mod offer;
 mod print;
 mod proof;
+mod split;
 mod ticket;
 #[cfg(test)]
 mod ticket_tests;

@@ -10,11 +10,11 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::SignedLink;
 use tenure_core::ticket::receipt::Receipt;
-use tenure_node::api::{LinkView, Request, StatusView, TicketView};
+use tenure_node::api::{HeldTicketView, LinkView, Request, StatusView, TicketView};
 use tenure_node::clock::{Clock as _, WallClock};
 
 use super::args::{Endpoint, Output, TicketCommand, VerifyArgs};
-use super::{ask, print, proof, roughly};
+use super::{ask, print, proof, roughly, split};
 use crate::error::Error;
 use crate::text::line;
 use crate::{Console, moment};
@@ -24,6 +24,15 @@ pub(crate) fn ticket(command: &TicketCommand, console: &mut Console<'_>) -> Resu
     match command {
         TicketCommand::Show { endpoint, hash } => show(endpoint, hash, console),
         TicketCommand::Verify(args) => verify(args, console),
+        TicketCommand::List { endpoint, manager } => {
+            let held = Request::Tickets { manager: manager.clone() };
+            let held: Vec<HeldTicketView> = ask(&endpoint.data, &held)?;
+            let empty =
+                "no tickets are kept; ask for one: tenure lease request 4 --for 8h --keep-ticket";
+            print::rows(&held, endpoint.output, empty, console)
+        }
+        TicketCommand::Split(args) => split::split(args, console),
+        TicketCommand::Redeem(args) => split::redeem(args, console),
     }
 }
 

@@ -11,7 +11,7 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::facts::{Asked, Fact as F};
-use tenure_core::service_manager::group::Handling;
+use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::{Item, MAX_CONFIGURATION, Request};
 use tenure_core::wire::offer::Reply;
@@ -157,6 +157,11 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         properties.insert(Name::literal(START), start.to_string());
         properties.insert(Name::literal(LATEST), last.to_string());
     }
+    let handling = Handling {
+        bundle: request.bundle,
+        assemble: request.assemble.unwrap_or(ASSEMBLE),
+        keep_tickets: request.keep_ticket,
+    };
     Ok(Ask {
         broker,
         slice: request.slice,
@@ -170,7 +175,7 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         properties: Properties::try_from(properties).map_err(|error| bad(error.to_string()))?,
         configuration: request.configuration,
         reason: request.reason,
-        handling: Handling::default(),
+        handling,
     })
 }
 
@@ -191,22 +196,22 @@ struct Body {
 impl Body {
     fn of_ask(ask: &Ask) -> Self {
         let Ask { broker, slice, items, duration, min_duration, reply, .. } = ask;
-        let lasts = (*duration, *min_duration, *reply);
-        Self::of(*broker, slice, items, lasts, [&ask.properties, &ask.configuration])
+        let how = (*duration, *min_duration, *reply, ask.handling);
+        Self::of(*broker, slice, items, how, [&ask.properties, &ask.configuration])
     }
 
     fn of_fact(fact: &Asked) -> Self {
         let Request { items, duration, min_duration, reply, properties, .. } = &fact.request;
-        let lasts = (*duration, *min_duration, *reply);
         let properties = [properties, &fact.configuration];
-        Self::of(Some(fact.broker), &fact.slice, items, lasts, properties)
+        let how = (*duration, *min_duration, *reply, fact.handling);
+        Self::of(Some(fact.broker), &fact.slice, items, how, properties)
     }
 
     fn of(
         broker: Option<ActorId>,
         slice: &Name,
         items: &[Item],
-        (duration, min_duration, reply): (Span, Span, Reply),
+        (duration, min_duration, reply, handling): (Span, Span, Reply, Handling),
         [properties, configuration]: [&Properties; 2],
     ) -> Self {
         let parts = vec![
@@ -215,6 +220,7 @@ impl Body {
             ("duration", duration.to_string()),
             ("shortest duration", min_duration.to_string()),
             ("answer", answer(reply)),
+            ("handling", handling_text(handling)),
             ("start", properties.get(START).unwrap_or("now").to_owned()),
             ("latest", properties.get(LATEST).unwrap_or("now").to_owned()),
             ("configuration", list(configuration.iter().map(|(k, v)| format!("{k}={v}")))),
@@ -248,6 +254,17 @@ fn answer(reply: Reply) -> String {
         Reply::Plan => "a plan".to_owned(),
         Reply::Hold(span) => format!("offers held for {span}"),
     }
+}
+
+/// How leases are handled, in the words of the command.
+fn handling_text(handling: Handling) -> String {
+    let Handling { bundle, assemble, keep_tickets } = handling;
+    let words = [
+        bundle.then(|| "bundle".to_owned()),
+        (assemble != ASSEMBLE).then(|| format!("assemble {assemble}")),
+        keep_tickets.then(|| "keep-ticket".to_owned()),
+    ];
+    list(words.into_iter().flatten())
 }
 
 fn list(items: impl Iterator<Item = String>) -> String {

@@ -12,6 +12,7 @@ mod probe;
 mod proof;
 mod sense;
 mod server;
+mod tickets;
 mod drift;
 pub mod moment;
 mod view;
@@ -39,6 +40,7 @@ pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use server::AppState;
+pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
 pub(crate) use view::time;
 pub use view::{
     ActorView, BrokerView, ClockStepView, DelegationView, LeaseUnitView, LeaseView, QuotaView,
@@ -91,6 +93,29 @@ pub enum Request {
         lease: LeaseName,
         /// When it ends.
         until: Moment,
+    },
+    /// More units for a lease, as long as it lasts: a list of [`LeaseView`], the lease and the further one.
+    Grow {
+        /// Which.
+        lease: LeaseName,
+        /// How many more.
+        units: NonZeroU32,
+        /// What must hold of them.
+        condition: Option<String>,
+    },
+    /// A kept ticket, or all of a request, redeemed: a list of [`LeaseView`].
+    Redeem {
+        /// Which.
+        lease: LeaseName,
+    },
+    /// Parts of a kept ticket handed on: a list of [`TicketView`].
+    Split(Box<SplitRequest>),
+    /// A ticket that did not come from a broker, to be redeemed or kept: its [`LeaseView`].
+    Take(Box<TakeRequest>),
+    /// The tickets that are kept, and the parts handed on: a list of [`HeldTicketView`].
+    Tickets {
+        /// Of this service manager only.
+        manager: Option<Name>,
     },
     /// A lease, or all parts of a request, given back: a list of [`LeaseView`].
     Close {
@@ -212,6 +237,15 @@ pub struct LeaseRequest {
     /// For the site's driver.
     #[serde(default)]
     pub configuration: Properties,
+    /// Whether its leases share one fate for life.
+    #[serde(default)]
+    pub bundle: bool,
+    /// How long after its start each lease may take to get its units; 15 minutes unless set.
+    #[serde(default)]
+    pub assemble: Option<Span>,
+    /// Whether its tickets are kept and not redeemed yet.
+    #[serde(default)]
+    pub keep_ticket: bool,
     /// Why, in the user's words.
     #[serde(default)]
     pub reason: String,

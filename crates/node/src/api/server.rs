@@ -124,7 +124,7 @@ impl AppState {
     }
 
     /// The actors of a role, or the one that is named.
-    fn chosen(&self, role: Role, name: Option<&Name>) -> ApiResult<Vec<&Handle>> {
+    pub(super) fn chosen(&self, role: Role, name: Option<&Name>) -> ApiResult<Vec<&Handle>> {
         match name {
             Some(name) => Ok(vec![self.actor(role, name)?]),
             None => Ok(self.of_role(role).collect()),
@@ -207,7 +207,7 @@ impl AppState {
     }
 
     /// The leases of a name, with their service manager; those that have ended only if all are.
-    async fn parts(&self, lease: &LeaseName) -> ApiResult<(Name, Vec<LeaseId>)> {
+    pub(super) async fn parts(&self, lease: &LeaseName) -> ApiResult<(Name, Vec<LeaseId>)> {
         let manager = self.manager_of(lease).await?;
         let name = lease.clone();
         let found = self.guest(&manager, move |guest| {
@@ -290,6 +290,15 @@ impl AppState {
                 let until = until.on(self.now());
                 json(&self.each(&lease, |lease| GuestCommand::Shorten { lease, until }).await?)
             }
+            Request::Grow { lease, units, condition } => {
+                json(&self.grow(&lease, units, condition.as_deref()).await?)
+            }
+            Request::Redeem { lease } => {
+                json(&self.each(&lease, |lease| GuestCommand::Redeem { lease }).await?)
+            }
+            Request::Split(request) => json(&self.split(*request).await?),
+            Request::Take(request) => json(&self.take(*request).await?),
+            Request::Tickets { manager } => json(&self.tickets(manager.as_ref()).await?),
             Request::Close { lease } => {
                 json(&self.each(&lease, |lease| GuestCommand::Close { lease }).await?)
             }
@@ -467,6 +476,9 @@ impl AppState {
             if let Some(found) = found.await? {
                 return Ok(found);
             }
+        }
+        if let Some(part) = self.part(&hash).await? {
+            return Ok(part);
         }
         let help = "`tenure lease show` names the tickets of a lease";
         Err(ApiError::new(Code::NoSuch, format!("no ticket in hand begins with {hash}")).help(help))

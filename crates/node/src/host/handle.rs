@@ -55,6 +55,9 @@ impl Committed {
     /// request is met by several tickets.
     pub fn lease(&self) -> Option<LeaseId> {
         self.facts.iter().find_map(|entry| {
+            if let Fact::ServiceManager(service_manager::Fact::TicketTaken(taken)) = &entry.fact {
+                return Some(taken.lease);
+            }
             let Fact::ServiceManager(service_manager::Fact::Asked(asked)) = &entry.fact else {
                 return None;
             };
