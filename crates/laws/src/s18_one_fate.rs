@@ -176,19 +176,26 @@ fn still_held(guest: &GuestModel, group: &Group) -> Option<LeaseId> {
 
 impl Checker {
     fn asks(&mut self, scene: &Scene<'_>, fact: &Asked) {
-        let needed = fact.request.items.iter().map(|item| item.min_units.get()).collect();
+        let needed = fact.request.items.iter();
+        let needed = needed.map(|item| if item.optional { 0 } else { item.min_units.get() }).collect();
         let terms = Terms { handling: fact.handling, needed, grows: fact.grows };
         self.asked.insert((scene.actor, fact.request.id.number), terms);
     }
 
     fn begins(&mut self, scene: &Scene<'_>, fact: &Granted) {
         let key = (scene.actor, fact.number);
-        let Some(Terms { handling, needed, grows }) = self.asked.remove(&key) else { return };
+        let Some(Terms { handling, mut needed, grows }) = self.asked.remove(&key) else { return };
         if let Some(grown) = grows {
             return self.joins(scene, fact, grown);
         }
         if fact.tickets.len() < 2 && !handling.bundle {
             return;
+        }
+        // Items without a ticket are not missed.
+        for (item, needed) in (0u16..).zip(&mut needed) {
+            if !fact.tickets.iter().any(|(of, _)| *of == item) {
+                *needed = 0;
+            }
         }
         let mut members = BTreeMap::new();
         for (part, (item, ticket)) in (0u16..).zip(&fact.tickets) {

@@ -206,7 +206,8 @@ impl Group {
         tickets: impl Iterator<Item = (LeaseId, u16, Ticket)>,
         at: Time,
     ) -> Self {
-        let quorum = |item: &Item| Quorum { needed: item.min_units.get(), left: 0 };
+        // What no ticket is for is not missed: another alternative was met, or it is optional.
+        let quorum = |_: &Item| Quorum { needed: 0, left: 0 };
         let mut group = Self {
             state: State::Assembling,
             bundle: handling.bundle && !mutant!(BundleForgotten),
@@ -223,8 +224,10 @@ impl Group {
             let standing = if handling.keep_tickets { Standing::Up } else { Standing::Awaited };
             let units = link.units.get();
             group.add(id, Member { item: Some(item), units, due, standing });
+            let wanted = items.get(usize::from(item));
             if let Some(quorum) = group.items.get_mut(usize::from(item)) {
                 quorum.left = quorum.left.saturating_add(units);
+                quorum.needed = wanted.filter(|i| !i.optional).map_or(0, |i| i.min_units.get());
             }
         }
         // Of an offer that was accepted there may be less than was asked for.
