@@ -53,6 +53,31 @@ fn a_killed_deployment_takes_up_its_leases_where_they_were() {
     });
 }
 
+#[test]
+fn kept_tickets_their_parts_and_bundles_survive_a_kill() {
+    let mut deployment = Deployment::start();
+    let kept = deployment.json("lease request 1 node --for 1h --keep-ticket --wait");
+    assert_eq!(kept[0]["state"], "ticketed");
+    let folder = deployment.data.path().join("parts").display().to_string();
+    let split = format!("ticket split 1 --to guest --for 30m --out {folder}");
+    assert!(deployment.tenure(&split).status.success());
+    let bundle = "lease request '1 node, 1 node' --for 1h --bundle --wait";
+    assert_eq!(deployment.json(bundle).as_array().map(Vec::len), Some(2));
+    assert_eq!(deployment.end("-KILL"), None);
+    deployment.restart();
+    let again = format!("ticket split 1 --to guest --for 30m --out {folder}");
+    assert!(!deployment.tenure(&again).status.success(), "the unit was handed on already");
+    let taken = deployment.json(&format!("ticket redeem {folder}/1-guest.json --wait"));
+    assert_eq!(taken[0]["state"], "active");
+    deployment.json("lease close 3 --wait");
+    let tickets = deployment.json("ticket list");
+    let states: Vec<_> = tickets.as_array().into_iter().flatten().map(|t| &t["state"]).collect();
+    assert_eq!(states, ["split", "returned"]);
+    deployment.json("lease close 2.0 --wait");
+    let other = deployment.json("lease close 2.1 --wait");
+    assert_eq!(other[0]["outcome"], "given-back", "one of a bundle costs the other");
+}
+
 /// How often the process is killed, unless `TENURE_KILLS` asks for more.
 const KILLS: usize = 4;
 

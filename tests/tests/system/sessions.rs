@@ -77,6 +77,11 @@ fn the_page_on_a_class_is_true() {
 }
 
 #[test]
+fn the_page_on_a_pipeline_is_true() {
+    is_true("docs/howto/pipeline-of-two-stages.md");
+}
+
+#[test]
 fn the_tutorial_is_true() {
     is_true("docs/TUTORIAL.md");
 }

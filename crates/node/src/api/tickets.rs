@@ -121,7 +121,10 @@ fn held(
         left: left.or(Some(i64::from(ticket.bottom().units.get()))),
         ..HeldTicketView::of(ticket.bottom(), &lease, names)
     };
-    let parts = guest.parts_of(ticket).map(|part| HeldTicketView {
+    // In the order in which they were handed on.
+    let mut parts: Vec<_> = guest.parts_of(ticket).collect();
+    parts.sort_by_key(|part| part.link.serial);
+    let parts = parts.into_iter().map(|part| HeldTicketView {
         part_of: Some(ticket.hash().to_hex()),
         state: match part.charged {
             Some(charged) if now < charged.end() => "handed-on".to_owned(),
