@@ -89,6 +89,7 @@ pub struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StatefulItem {
     Lease,
+    Group,
     Request,
     LeaseOn,
     Unit,
@@ -257,8 +258,12 @@ fn states(
     match actor {
         AnyActor::ServiceManager(actor) => {
             let leases = actor.survey();
+            let groups = actor.groups();
+            let groups = groups
+                .map(|(number, group)| ((StatefulItem::Group, number.to_string()), group.word()));
             leases
                 .map(|lease| ((StatefulItem::Lease, names.lease(lease.id)), lease.state.word()))
+                .chain(groups)
                 .collect()
         }
         AnyActor::Broker(actor) => {

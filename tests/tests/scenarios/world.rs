@@ -191,6 +191,7 @@ impl World {
             }
             let what = match (item, alike.len()) {
                 (StatefulItem::Lease, _) => "lease",
+                (StatefulItem::Group, _) => "group",
                 (StatefulItem::Request, _) => "request",
                 (StatefulItem::LeaseOn, _) => "lease on",
                 (StatefulItem::Unit, 1) => "unit",

@@ -9,7 +9,7 @@ use tenure_node::api::client::{Client, ClientError};
 use tenure_node::api::{LeaseName, LeaseRequest, LeaseUnitView, LeaseView, Request};
 
 use super::actors::with_probe;
-use super::args::{Endpoint, LeaseCommand, OnTimeout, Output, RequestArgs, WaitArgs, UnitsBy};
+use super::args::{Endpoint, LeaseCommand, OnTimeout, Output, RequestArgs, UnitsBy, WaitArgs};
 use super::demand::demand;
 use super::interrupt::Interrupt;
 use super::{ask, connect, offer, print, roughly, why};

@@ -339,6 +339,11 @@ impl ServiceManager {
         self.state.groups.get(&number).map(|group| group.state)
     }
 
+    /// All groups that are remembered.
+    pub fn groups(&self) -> impl Iterator<Item = (u64, State)> {
+        self.state.groups.iter().map(|(&number, group)| (number, group.state))
+    }
+
     /// The leases of the group that a lease belongs to; itself alone if there is none.
     pub fn group_members(&self, id: LeaseId) -> Vec<LeaseId> {
         let group = self.state.leases.get(&id).and_then(|lease| lease.group);

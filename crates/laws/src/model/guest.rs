@@ -333,7 +333,8 @@ impl GuestModel {
     /// Whether a part that came back is credited, or forgotten with the ticket it was a part of.
     pub(crate) fn has_credited(&self, (part, number): (LinkHash, u32)) -> bool {
         self.parts.get(&part).is_none_or(|part| {
-            part.credited.contains(&number) || self.leases.get(&part.lease).is_none_or(|lease| lease.forgotten)
+            part.credited.contains(&number)
+                || self.leases.get(&part.lease).is_none_or(|lease| lease.forgotten)
         })
     }
 
