@@ -47,16 +47,18 @@ pub(super) fn withdraw(
 pub(super) fn show(lease: &LeaseView, console: &mut Console<'_>) -> Result<(), Error> {
     if let Some(queue) = &lease.queue {
         let expected = queue.expected.as_deref().unwrap_or("-");
+        writeln!(console.out)?;
         text::line(
             console.out,
             format_args!(
-                "\nnumber {} in the queue, expected at {expected}: {}",
+                "number {} in the queue, expected at {expected}: {}",
                 queue.place, queue.reason
             ),
         )?;
     }
     if let Some(unmet) = &lease.unmet {
-        text::line(console.out, format_args!("\nnot as it was asked for: {}", unmet.in_words()))?;
+        writeln!(console.out)?;
+        text::line(console.out, format_args!("not as it was asked for: {}", unmet.in_words()))?;
     }
     if !lease.in_the_way.is_empty() {
         writeln!(console.out, "\nin the way:\n{}", print::table(&lease.in_the_way, console.width))?;
