@@ -11,7 +11,10 @@ use crate::model::property::Properties;
 use crate::model::slice::LeaseId;
 use crate::model::time::{Span, Term, Time};
 use crate::service_manager::group::Handling;
-use crate::service_manager::mapper::{Ask, Decision, Extend, ServiceManagerMapper, View};
+use crate::service_manager::Victims;
+use crate::service_manager::mapper::{
+    Ask, Decision, Extend, Flex, LeaseView, ServiceManagerMapper, Stage, View,
+};
 use crate::wire::message::{Item, MAX_ITEMS, MAX_UNITS};
 use crate::wire::offer::Reply;
 
@@ -36,9 +39,12 @@ pub struct Adaptive {
     patience: Option<Span>,
     /// How long before the end of a lease to decide whether to keep it; never unless set.
     extend_before: Option<Span>,
-    /// Whether leases are given back early once their units are not needed (the paper could not).
+    /// Whether units are given back early once they are not needed (the paper could not).
     #[serde(default)]
     give_back: bool,
+    /// How long a lease keeps its units before any of them are given back early.
+    #[serde(default)]
+    min_tenure: Span,
     /// Whether fewer units than asked for are welcome.
     #[serde(default)]
     elastic: bool,
@@ -109,7 +115,7 @@ impl Adaptive {
                 also -= units;
             }
             let then = view.held_at(&self.resource, next.start()) + also;
-            if lease.resource != self.resource || !lease.extendable() || then >= needed {
+            if lease.resource != self.resource || !lease.changeable() || then >= needed {
                 continue;
             }
             kept.push_back((next.end(), i64::from(lease.units)));
@@ -122,24 +128,29 @@ impl Adaptive {
 }
 
 impl Adaptive {
-    /// The leases to give back, the last to end first: those that the surplus covers whole.
-    fn surplus(&self, view: &View, needed: i64, held: i64) -> Vec<LeaseId> {
-        let mut surplus = held - needed;
-        let mut back = Vec::new();
-        if !self.give_back {
-            return back;
+    /// What to give back of the leases, the last to end first: whole ones that the surplus covers, and units
+    /// of the next.
+    fn surplus(&self, view: &View, needed: i64, held: i64) -> (Vec<LeaseId>, Vec<Flex>) {
+        let (mut closes, mut flexes) = (Vec::new(), Vec::new());
+        if !self.give_back || held <= needed {
+            return (closes, flexes);
         }
-        for lease in view.last_to_end() {
-            let units = i64::from(lease.units);
-            if surplus <= 0 {
-                break;
-            }
-            if lease.resource == self.resource && units <= surplus {
-                surplus -= units;
-                back.push(lease.id);
+        let of_type = || view.last_to_end().filter(|lease| lease.resource == self.resource);
+        let on_the_way: i64 = of_type().map(|lease| i64::from(lease.returning)).sum();
+        let mut surplus = u32::try_from(held - needed - on_the_way).unwrap_or(0);
+        let tenured = |lease: &LeaseView| lease.term.start().plus(self.min_tenure) <= view.now();
+        for lease in of_type().filter(|lease| tenured(lease)) {
+            let Some(shrink) = NonZeroU32::new(surplus) else { break };
+            if lease.units <= surplus {
+                surplus -= lease.units;
+                closes.push(lease.id);
+            } else if lease.changeable() && lease.stage == Stage::Active {
+                surplus = 0;
+                let reason = format!("{needed} needed, {held} held");
+                flexes.push(Flex { lease: lease.id, shrink, victims: Victims::Youngest, reason });
             }
         }
-        back
+        (closes, flexes)
     }
 }
 
@@ -147,11 +158,13 @@ impl ServiceManagerMapper for Adaptive {
     fn decide(&self, view: &View) -> Decision {
         let needed = view.signal(&self.signal).unwrap_or(0);
         let held = view.held_at(&self.resource, view.now());
+        let (closes, flexes) = self.surplus(view, needed, held);
         Decision {
             round: view.round(),
             asks: self.ask(view, needed, held).into_iter().collect(),
             extensions: self.extensions(view, needed),
-            closes: self.surplus(view, needed, held),
+            closes,
+            flexes,
             ..Decision::default()
         }
     }

@@ -172,6 +172,21 @@ impl Change {
         }
     }
 
+    /// How many units are on their way back to the site.
+    pub fn units(&self) -> u32 {
+        match self {
+            Self::Leaving(PartReturn { part: Part::Units(units), .. })
+            | Self::Returning(PartReturn { part: Part::Units(units), .. }) => {
+                u32::try_from(units.len()).unwrap_or(u32::MAX)
+            }
+            Self::Leaving(_)
+            | Self::Returning(_)
+            | Self::None
+            | Self::Requested { .. }
+            | Self::Redeeming { .. } => 0,
+        }
+    }
+
     /// What is under way in a word, behind the state's.
     fn word(&self) -> Option<&'static str> {
         match self {

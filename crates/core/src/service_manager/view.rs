@@ -76,6 +76,8 @@ pub struct LeaseView {
     pub resource: Name,
     /// How many units it is for.
     pub units: u32,
+    /// How many of them are on their way back to the site.
+    pub returning: u32,
     /// The term held.
     pub term: Term,
     /// Its configuration, as the site's driver gets it.
@@ -92,13 +94,14 @@ impl LeaseView {
             extending: change.is_some_and(|change| !change.is_none()),
             resource: lease.resource.clone(),
             units: lease.units,
+            returning: change.map_or(0, machine::Change::units),
             term: lease.term,
             configuration: lease.configuration.clone(),
         }
     }
 
-    /// Whether an extension can be asked for now.
-    pub fn extendable(&self) -> bool {
+    /// Whether an extension can be asked for now, or a part given back.
+    pub fn changeable(&self) -> bool {
         self.holds_units() && !self.extending
     }
 

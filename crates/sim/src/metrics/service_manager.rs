@@ -131,7 +131,13 @@ impl Guest {
                 let phase = if fact.receipts.is_empty() { Phase::Over } else { Phase::Crediting };
                 self.give_up(at, fact.lease, phase);
             }
-            Fact::Credited(fact) => self.give_up(at, fact.lease, Phase::Over),
+            // A part may be credited while its lease goes on.
+            Fact::Credited(fact) => {
+                let lease = self.leases.get(&fact.lease);
+                if lease.is_some_and(|lease| lease.phase == Phase::Crediting) {
+                    self.give_up(at, fact.lease, Phase::Over);
+                }
+            }
             Fact::TermOver(fact) => self.term_over(at, fact.lease),
             Fact::GaveUp(fact) => {
                 self.given_up.insert(fact.number);
