@@ -47,7 +47,7 @@ impl Random {
     }
 }
 
-struct Bench {
+struct LoadedBroker {
     broker: Broker,
     guests: Vec<(ActorId, Credentials)>,
     random: Random,
@@ -60,19 +60,19 @@ fn signer(who: u8) -> Signer {
 
 fn main() {
     for bookings in BOOKINGS {
-        let mut bench = Bench::new(bookings);
+        let mut loaded = LoadedBroker::new(bookings);
         for _ in 0..bookings {
-            let request = bench.booking();
-            bench.ask(request);
+            let request = loaded.booking();
+            loaded.ask(request);
         }
-        let granted = bench.granted();
+        let granted = loaded.granted();
         let mut times: Vec<Duration> = (0..TIMED)
             .map(|_| {
-                let request = bench.question();
-                bench.ask(request)
+                let request = loaded.question();
+                loaded.ask(request)
             })
             .collect();
-        let answered = bench.granted() - granted;
+        let answered = loaded.granted() - granted;
         times.sort_unstable();
         let micros = |share: usize| times[times.len() * share / 100 - 1].as_micros();
         println!(
@@ -83,7 +83,7 @@ fn main() {
     }
 }
 
-impl Bench {
+impl LoadedBroker {
     /// A broker whose sites have so much that about two thirds of a year are booked.
     fn new(bookings: u64) -> Self {
         let id = |who: u8| signer(who).id();
@@ -96,7 +96,7 @@ impl Bench {
         let signed = signer(1);
         let name = Name::literal("exchange");
         let setup = Setup { name, signer: signed, margin: Span::SECOND, peers };
-        let mut bench = Self {
+        let mut loaded = Self {
             broker: Broker::new(setup),
             guests: (0..GUESTS).map(|n| (id(100 + n), Credentials::new(signer(100 + n)))).collect(),
             random: Random(7),
@@ -108,10 +108,10 @@ impl Bench {
         let units = NonZeroU32::new((units.ceil() as u32).max(8)).unwrap();
         for site in 0..SITES {
             for (number, resource) in [(1, "node"), (2, "gpu")] {
-                bench.delegate(200 + site, number, resource, units);
+                loaded.delegate(200 + site, number, resource, units);
             }
         }
-        bench
+        loaded
     }
 
     fn delegate(&mut self, site: u8, delegation: u64, resource: &'static str, units: NonZeroU32) {

@@ -186,3 +186,19 @@ fn a_reader_that_stops_reading_is_no_fault() {
         assert_eq!(ended(&mut child), Some(code), "{args:?}");
     }
 }
+
+#[test]
+fn with_units_given_back_long_leases_follow_the_demand_with_few_setups() {
+    let of = |scenario: &str, overrides: &[&str]| {
+        let (code, runs) = emulate(scenario, &[&["horizon=3d"], overrides].concat());
+        assert_eq!(code, 0);
+        let figure = |name: &'static str| move |run: &Value| run[name].as_f64().unwrap();
+        let figures = |name| runs.iter().map(figure(name)).collect::<Vec<_>>();
+        (figures("rmse"), figures("setups"))
+    };
+    let (hourly, often) = of("config/emulations/lease-term.toml", &["term=1h", "signatures=none"]);
+    let (errors, setups) = of("config/emulations/give-back.toml", &[]);
+    assert!(errors[0] < 0.01 && errors[0] < hourly[0], "{errors:?}, hourly {hourly:?}");
+    assert!(setups[0] < often[0] / 2.0, "{setups:?}, hourly {often:?}");
+    assert!(errors.is_sorted() && setups.is_sorted_by(|a, b| a >= b), "{errors:?}, {setups:?}");
+}

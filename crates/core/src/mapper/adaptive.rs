@@ -10,8 +10,8 @@ use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::LeaseId;
 use crate::model::time::{Span, Term, Time};
-use crate::service_manager::group::Handling;
 use crate::service_manager::Victims;
+use crate::service_manager::group::Handling;
 use crate::service_manager::mapper::{
     Ask, Decision, Extend, Flex, LeaseView, ServiceManagerMapper, Stage, View,
 };
