@@ -139,6 +139,12 @@ impl Checker {
     ) -> LawVerdict {
         let Call { site, unit, epoch, step, .. } = *call;
         let life = self.lives.get(&actor).copied().unwrap_or(0);
+        // What was left and goes on after all is joined once more.
+        match step {
+            Step::Join => drop(self.called.remove(&(actor, site, unit, Step::Leave))),
+            Step::Leave => drop(self.called.remove(&(actor, site, unit, Step::Join))),
+            Step::Setup | Step::Teardown => {}
+        }
         let last = self.called.insert((actor, site, unit, step), (epoch, life));
         tally.check(last != Some((epoch, life)), || {
             let (name, unit) = (scene.name(), scene.model.unit(site, unit));

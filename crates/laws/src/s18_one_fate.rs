@@ -32,6 +32,8 @@ pub(super) struct Checker {
     awaited: BTreeSet<(ActorId, Time, LeaseId)>,
     /// The groups whose leases must be given back.
     doomed: BTreeSet<(ActorId, u64)>,
+    /// The last lease of each guest that ended with its term, which its guest may have shortened.
+    ended: BTreeMap<ActorId, LeaseId>,
 }
 
 /// What a request says of its leases.
@@ -85,6 +87,9 @@ impl Check for Checker {
                 let units = u32::try_from(fact.units.len()).unwrap_or(u32::MAX);
                 self.has_units(scene.actor, fact.lease, units);
             }
+            Fact::TermOver(fact) => {
+                self.ended.insert(scene.actor, fact.lease);
+            }
             Fact::GroupWhole(fact) => {
                 let awaited = self.awaits(scene.actor, fact.group);
                 if let Some(group) = self.groups.get_mut(&(scene.actor, fact.group)) {
@@ -124,7 +129,8 @@ impl Check for Checker {
         }
         let end = scene.model.guests.get(&guest).and_then(|guest| guest.leases.get(&id));
         let end = end.map_or(Time::MAX, |lease| lease.expires_at);
-        let early = scene.at < end.minus(scene.model.participants.margin);
+        let early = scene.at < end.minus(scene.model.participants.margin)
+            && self.ended.get(&guest) != Some(&id);
         let Some(group) = self.groups.get_mut(&(guest, number)) else { return Ok(()) };
         if let Some(member) = group.members.get_mut(&id).filter(|member| !member.gone) {
             member.gone = true;

@@ -164,7 +164,11 @@ impl ServiceManager {
             matches!(event, Event::TermOver),
         );
         let unused = matches!(lease.state, State::Redeeming { .. });
+        let (shown, word) = (lease.state.to_credit().len(), lease.state.word());
         lease.next(event)?;
+        let credits = lease.state.to_credit().len();
+        let ends = lease.state.word() == "Crediting" && word != "Crediting";
+        let to_credit = credits > 0 && (credits != shown || ends);
         if let Some(held) = lease.state.held() {
             lease.term = held.term;
         }
@@ -181,6 +185,10 @@ impl ServiceManager {
             self.unbook(id, at);
         }
         self.refresh(id, at);
+        // What the broker is shown has changed, so it is another question.
+        if to_credit && !mutant!(CreditNotOwed) {
+            self.require(Obligation::Credit(id), at);
+        }
         self.inform_group(at, id, over && !unused)
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Obligation, Output, ServiceManager, Standing, Timer};
+use super::{Output, ServiceManager, Standing, Timer};
 use crate::actor::Emit as _;
 use crate::actor::fact::{BadFact, truncate_text};
 use crate::driver::UnitId;
@@ -260,10 +260,6 @@ impl ServiceManager {
             lease.expires_at = lease.term.end();
         }
         self.book_again(id, at);
-        if !fact.receipts.is_empty() {
-            // What is to be credited has changed.
-            self.require(Obligation::Credit(id), at);
-        }
         self.refresh(id, at);
         Ok(())
     }

@@ -241,7 +241,9 @@ impl ServiceManager {
             None if matches!(request.reply, Reply::Hold(_)) => !is_asked,
             None => asking::is_met(request, &common, tickets)?,
         };
-        if good && (accepted.is_some() || !is_asked || request.is_met_by(&sums)) {
+        // Of a hold that was given up, whatever was offered may come.
+        let any = accepted.is_some() || matches!(request.reply, Reply::Hold(_));
+        if good && (any || request.is_met_by(&sums)) {
             Ok(())
         } else {
             Err(Refusal::Malformed("the tickets are not for the units asked for".to_owned()))

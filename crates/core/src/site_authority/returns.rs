@@ -324,6 +324,8 @@ impl SiteAuthority {
         {
             lease.term = lease.term.until(fact.until).unwrap_or(lease.term);
             lease.seams.retain(|seam| seam.at < fact.until);
+            // Its guest has had the answers that name the longer term.
+            lease.answered.clear();
         }
         self.refresh(fact.lease, at);
         Ok(())
