@@ -11,6 +11,7 @@ use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::group::Why;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::facts::Denial;
 use tenure_core::site_authority::machine::CloseReason;
@@ -25,7 +26,7 @@ use crate::common::world::What;
 use crate::common::{
     BROKER, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, credentials, id, signer, term, units,
 };
-use crate::lives::{Tape, credit_at_once, honest};
+use crate::lives::{Tape, honest};
 
 /// A change of an honest life, the law that it breaks, and part of the expected report.
 struct Breach {
@@ -218,11 +219,12 @@ const BREACHES: &[Breach] = &[
                 entry(at(0), service_manager::Fact::Extended(fact));
         },
     ),
-    breach(
-        "S12",
-        "lease 1.0 of rival is Closing, its request Returned, its ticket Closed",
-        credit_at_once,
-    ),
+    breach("S12", "of rival is Closed, its request Open, its ticket -", |tape| {
+        let refused = tape.nth(BROKER, "broker.request-refused", 0);
+        let heard = tape.nth(RIVAL, "service-manager.ask-refused", 0);
+        let heard = tape.shown.remove(heard);
+        tape.shown.insert(refused, heard);
+    }),
     breach("S13", "with a link that broker never signed", |tape| {
         let link: Link = (**cut(tape).tickets[0].1.bottom()).clone();
         let forged = delegation(tape).with(SignedLink::sign(link, &signer(STRANGER)));
@@ -296,6 +298,15 @@ const BREACHES: &[Breach] = &[
         };
         let item = fact.request.items[0].clone();
         fact.request.items = vec![item; 65];
+    }),
+    breach("S18", "gives group 1 back without cause", |tape| {
+        let asked = tape.guest(GUEST, "service-manager.asked", 0);
+        let service_manager::Fact::Asked(asked) = asked else { panic!() };
+        asked.handling.bundle = true;
+        let why = Why::Lost(LeaseId { number: 1, part: 0 });
+        let broken = service_manager::GroupBroken { group: 1, why };
+        tape.entry(GUEST, "service-manager.mapper-answered", 1).fact =
+            service_manager::Fact::GroupBroken(broken).into();
     }),
     breach("L1", "lease 1.0 of guest waits since 0s, was due by 31m, and is Asking", |tape| {
         let asked = tape.nth(GUEST, "service-manager.asked", 0);

@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 use tenure_core::actor::Role;
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::quota::Quota;
+use tenure_core::driver::UnitId;
 use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::{Entry, Fact, Input};
-use tenure_core::driver::UnitId;
 use tenure_core::service_manager::{Command as GuestCommand, Victims};
 use tenure_core::site_authority::Command as SiteCommand;
 
