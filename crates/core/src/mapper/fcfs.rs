@@ -79,10 +79,8 @@ impl Round<'_> {
             }
             Err(refusal) if self.may_wait(request, &refusal) => {
                 self.waiting += 1;
-                let expected = match refusal {
-                    Refusal::Busy { earliest, .. } => earliest,
-                    _ => None,
-                };
+                let expected =
+                    if let Refusal::Busy { earliest, .. } = refusal { earliest } else { None };
                 let reason = refusal.to_string();
                 let waiting = Waiting { place: self.waiting, expected, reason: reason.clone() };
                 (Verdict::Wait(waiting), reason)

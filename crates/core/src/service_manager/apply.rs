@@ -9,7 +9,9 @@ use crate::model::name::Name;
 use crate::model::slice::LeaseId;
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
-use crate::service_manager::facts::{Fact, SiteClosed};
+use crate::service_manager::facts::{
+    ExtensionAsked, Fact, Joined, MapperAnswered, SignalObserved, SiteClosed,
+};
 use crate::service_manager::machine::{AfterLeave, Change, Event, Outcome, State, UnitUse};
 use crate::ticket::Ticket;
 
@@ -31,18 +33,9 @@ impl Lease {
 impl ServiceManager {
     pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
         match fact {
-            Fact::SignalObserved(fact) => {
-                self.state.signals.insert(fact.signal.clone(), fact.value);
-                self.state.rounds.call();
-            }
-            Fact::MapperAnswered(fact) => {
-                self.state.rounds.answered(fact.memo.as_ref(), fact.wake);
-                self.state.timers.set(Timer::Wake, fact.wake);
-            }
-            Fact::Woken(_) => {
-                self.state.timers.set(Timer::Wake, None);
-                self.state.rounds.woken();
-            }
+            Fact::SignalObserved(fact) => self.observed(fact),
+            Fact::MapperAnswered(fact) => self.mapper_answered(fact),
+            Fact::Woken(_) => self.woken(),
             Fact::Asked(fact) => self.asked_for(at, fact),
             Fact::Granted(fact) => self.granted(at, fact.number, &fact.tickets, true)?,
             Fact::UnwantedGranted(fact) => self.granted(at, fact.number, &fact.tickets, false)?,
@@ -71,20 +64,9 @@ impl ServiceManager {
             Fact::RedeemRefused(fact) => {
                 self.step(at, fact.lease, Event::Refused(fact.refusal.clone()))?;
             }
-            Fact::Joined(fact) => {
-                self.state.pending.settle(&Obligation::Join(fact.lease, fact.unit));
-                let event = Event::Joined(fact.unit, fact.error.is_none());
-                self.step_unit(at, fact.lease, event)?;
-            }
-            Fact::Left(fact) => {
-                self.state.pending.settle(&Obligation::Leave(fact.lease, fact.unit));
-                self.left(at, fact.lease, fact.unit)?;
-            }
-            Fact::ExtensionAsked(fact) => {
-                self.extension_asked(at, fact)?;
-                let event = Event::ExtensionAsked(fact.request.id.number, fact.victims.clone());
-                self.step(at, fact.lease, event)?;
-            }
+            Fact::Joined(fact) => self.joined(at, fact)?,
+            Fact::Left(fact) => self.left(at, fact.lease, fact.unit)?,
+            Fact::ExtensionAsked(fact) => self.extension_begun(at, fact)?,
             Fact::ExtensionGranted(fact) => {
                 self.state.by_ticket.insert(fact.ticket.hash(), fact.lease);
                 self.step(at, fact.lease, Event::ExtensionGranted(fact.ticket.clone()))?;
@@ -116,6 +98,32 @@ impl ServiceManager {
         Ok(())
     }
 
+    fn observed(&mut self, fact: &SignalObserved) {
+        self.state.signals.insert(fact.signal.clone(), fact.value);
+        self.state.rounds.call();
+    }
+
+    fn mapper_answered(&mut self, fact: &MapperAnswered) {
+        self.state.rounds.answered(fact.memo.as_ref(), fact.wake);
+        self.state.timers.set(Timer::Wake, fact.wake);
+    }
+
+    fn woken(&mut self) {
+        self.state.timers.set(Timer::Wake, None);
+        self.state.rounds.woken();
+    }
+
+    fn joined(&mut self, at: Time, fact: &Joined) -> Result<(), BadFact> {
+        self.state.pending.settle(&Obligation::Join(fact.lease, fact.unit));
+        self.step_unit(at, fact.lease, Event::Joined(fact.unit, fact.error.is_none()))
+    }
+
+    fn extension_begun(&mut self, at: Time, fact: &ExtensionAsked) -> Result<(), BadFact> {
+        self.extension_asked(at, fact)?;
+        let event = Event::ExtensionAsked(fact.request.id.number, fact.victims.clone());
+        self.step(at, fact.lease, event)
+    }
+
     fn forget(&mut self, id: LeaseId) {
         self.state.timers.set(Timer::Lease(id), None);
         self.state.timers.set(Timer::Seam(id), None);
@@ -135,6 +143,7 @@ impl ServiceManager {
 
     /// The guest has left a unit. With the last one the lease moves on, and its extension with it.
     fn left(&mut self, at: Time, id: LeaseId, unit: UnitId) -> Result<(), BadFact> {
+        self.state.pending.settle(&Obligation::Leave(id, unit));
         let held = self.state.leases.get(&id).and_then(|lease| lease.state.held());
         if held.is_some_and(|held| held.awaited + held.leaving == 1) {
             self.step(at, id, Event::Left(unit))
