@@ -58,6 +58,10 @@ impl Check for Checker {
         fact: &site_authority::Fact,
         tally: &mut Tally,
     ) -> LawVerdict {
+        if let site_authority::Fact::LeaseShrunk(fact) = fact {
+            // Its guest lets go of the units when it wakes, at the latest.
+            self.ended.insert((scene.actor, fact.lease), self.step);
+        }
         let site_authority::Fact::LeaseClosed(fact) = fact else { return Ok(()) };
         let site = scene.model.sites.get(&scene.actor);
         let Some(lease) = site.and_then(|site| site.leases.get(&fact.lease)) else { return Ok(()) };

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Output, ServiceManager, Standing, Timer};
+use super::{Obligation, Output, ServiceManager, Standing, Timer};
 use crate::actor::Emit as _;
 use crate::actor::fact::{BadFact, truncate_text};
 use crate::driver::UnitId;
@@ -267,6 +267,11 @@ impl ServiceManager {
     pub(super) fn shrunk(&mut self, at: Time, id: LeaseId) -> Result<(), BadFact> {
         let held = self.lease(id).and_then(State::held);
         let units = held.and_then(|held| held.seams.front()).map(|seam| seam.units);
+        let victims = held.map(Held::next_to_go).unwrap_or_default();
+        for unit in victims {
+            self.state.pending.settle(&Obligation::Join(id, unit));
+            self.state.pending.settle(&Obligation::Leave(id, unit));
+        }
         self.step(at, id, Event::Shrunk)?;
         if let Some(lease) = self.state.leases.get_mut(&id) {
             lease.units = units.unwrap_or(lease.units);

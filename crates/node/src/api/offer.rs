@@ -122,7 +122,12 @@ pub(super) fn held_until(lease: &LeaseSurvey<'_>) -> Option<String> {
 pub(super) fn unmet<'a>(lease: &LeaseSurvey<'a>) -> Option<&'a Refusal> {
     match state(lease)?.0 {
         State::Offered { refusal, .. } | State::Planned { refusal, .. } => refusal.as_ref(),
-        _ => None,
+        State::Asked
+        | State::Accepting { .. }
+        | State::GivenUp
+        | State::Granted { .. }
+        | State::Refused { .. }
+        | State::Unanswered => None,
     }
 }
 

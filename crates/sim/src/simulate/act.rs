@@ -99,7 +99,7 @@ impl World {
         let others = [
             (Act::Restart, sampler.count(2, 12)),
             (Act::Stock, sampler.count(0, 2)),
-            (Act::Quota, if self.setting.burst.is_some() { 0 } else { sampler.count(0, 4) }),
+            (Act::Quota, if self.setting.burst.is_some() { 0 } else { sampler.count(0, 2) }),
         ];
         for (act, count) in others {
             for _ in 0..count {

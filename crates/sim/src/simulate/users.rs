@@ -170,12 +170,12 @@ impl World {
         };
         let guest = guest.filter(|_| sampler.percent(80));
         let quota = sampler.percent(75).then(|| Quota {
-            units: sampler.percent(60).then(|| sampler.count(1, 6)),
-            unit_hours: sampler.percent(30).then(|| sampler.count(1, 20)),
+            units: sampler.percent(60).then(|| sampler.count(3, 12)),
+            unit_hours: sampler.percent(30).then(|| sampler.count(10, 80)),
             period: sampler.percent(50).then(|| self.setting.term.times(4)),
-            open_requests: sampler.percent(30).then(|| sampler.count(1, 3)),
+            open_requests: sampler.percent(30).then(|| sampler.count(2, 6)),
             holds: sampler.percent(20).then(|| sampler.count(0, 2)),
-            requests_per_second: sampler.percent(30).then(|| sampler.count(1, 3)),
+            requests_per_second: sampler.percent(30).then(|| sampler.count(2, 6)),
         });
         let whose = guest.map(|guest| self.participants[guest].id);
         let command = BrokerCommand::SetQuota { whose, quota };
