@@ -130,7 +130,8 @@ impl LoadedBroker {
         };
         let ticket = Ticket::root_of(SignedLink::sign(link, &site));
         let message = Message::Delegate { ticket, attributes: Attributes::new() };
-        self.hand(site.id(), &mut Credentials::new(site.clone()), message);
+        let from = site.id();
+        self.hand(from, &mut Credentials::new(site), message);
     }
 
     fn hand(&mut self, from: ActorId, credentials: &mut Credentials, message: Message) {

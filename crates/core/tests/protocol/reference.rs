@@ -303,7 +303,9 @@ impl Pair {
                 assert!(until <= minute(self.now + HELD));
                 self.holds.push((self.requests, until));
             }
-            state => panic!("{}", state.word()),
+            state @ (State::Open { .. } | State::Planned { .. } | State::Returned { .. }) => {
+                panic!("{}", state.word())
+            }
         }
     }
 

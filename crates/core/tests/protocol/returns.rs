@@ -133,7 +133,8 @@ fn the_rest_of_a_term_takes_extensions_with_it() {
 
 #[test]
 fn what_cannot_be_changed_is_refused_and_stays() {
-    let cases: [(fn(&mut World, LeaseId), &str); 7] = [
+    type Attempt = fn(&mut World, LeaseId);
+    let cases: [(Attempt, &str); 7] = [
         (|w, l| flex(w, l, 1, named(&[7])), "does not have unit u7"),
         (|w, l| flex(w, l, 1, named(&[0, 1])), "2 units are named, 1 go"),
         (|w, l| flex(w, l, 3, Victims::Oldest), "close it"),
