@@ -197,11 +197,11 @@ impl Checker {
         if fact.tickets.len() < 2 && !handling.bundle {
             return;
         }
-        // Items without a ticket are not missed.
+        // An offer that was accepted may be for less, and items without a ticket are not missed.
         for (item, needed) in (0u16..).zip(&mut needed) {
-            if !fact.tickets.iter().any(|(of, _)| *of == item) {
-                *needed = 0;
-            }
+            let of_item = fact.tickets.iter().filter(|(of, _)| *of == item);
+            let units = of_item.map(|(_, ticket)| ticket.bottom().units.get());
+            *needed = (*needed).min(units.fold(0, u32::saturating_add));
         }
         let mut members = BTreeMap::new();
         for (part, (item, ticket)) in (0u16..).zip(&fact.tickets) {
