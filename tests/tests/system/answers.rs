@@ -19,7 +19,6 @@ fn a_no_has_a_code_a_reason_and_a_way_on() {
         ("lease request 1 --for 1h --at 25:00", 2, "is no moment", "tomorrow 9:00"),
         ("lease request 1 --for 1h --where speed>=", 2, "found the end (column 8)", "speed>=\n"),
         ("lease request 1 --for 1h --where 3", 2, "not a condition", "^"),
-        ("lease request 1 node|2 gpu --for 1h", 2, "alternatives (`|`)", "not supported yet"),
         (
             "lease request 1..2 --for 1h --where speed>=9 --wait",
             3,

@@ -94,23 +94,21 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let interrupt = Interrupt::watch(&client, wait.wait)?;
     let asked = client.ask(&Request::Ask(Box::new(request)));
     let view: LeaseView = asked.map_err(|error| interrupt.or(error, None))?;
-    drop(interrupt);
     if !wait.wait {
         return list(&[view], args.endpoint.output, console);
     }
-    follow(client, &view, wait, args.endpoint.output, console)
+    follow((client, interrupt), &view, wait, args.endpoint.output, console)
 }
 
 /// Waits for what becomes of a request, and prints it.
 pub(super) fn follow(
-    mut client: Client,
+    (mut client, interrupt): (Client, Interrupt),
     view: &LeaseView,
     WaitArgs { timeout, on_timeout, .. }: WaitArgs,
     output: Output,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let request = LeaseName { part: None, ..name_of(view)? };
-    let interrupt = Interrupt::watch(&client, true)?;
     let settled = until(&mut client, &request, timeout, is_settled);
     if let (Err(Error::TimedOut { .. }), OnTimeout::Withdraw) = (&settled, on_timeout) {
         let withdraw = Request::Withdraw { lease: request.clone() };

@@ -4,6 +4,7 @@ use serde::Serialize;
 use tenure_node::api::{InTheWayView, LeaseName, LeaseView, OfferView, Request};
 
 use super::args::{Endpoint, Output, WaitArgs};
+use super::interrupt::Interrupt;
 use super::lease::{follow, list};
 use super::{connect, print};
 use crate::Console;
@@ -21,7 +22,10 @@ pub(super) fn accept(
     let mut client = connect(&endpoint.data)?;
     let taken: Vec<LeaseView> = client.ask(&Request::Accept { lease: lease.clone(), offer })?;
     match taken.first() {
-        Some(first) if wait.wait => follow(client, first, wait, endpoint.output, console),
+        Some(first) if wait.wait => {
+            let interrupt = Interrupt::watch(&client, true)?;
+            follow((client, interrupt), first, wait, endpoint.output, console)
+        }
         Some(_) | None => list(&taken, endpoint.output, console),
     }
 }

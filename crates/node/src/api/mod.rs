@@ -389,7 +389,8 @@ mod tests {
             victims: Victims::Youngest,
         };
         let text = serde_json::to_string(&request).unwrap();
-        assert_eq!(text, r#"{"do":"extend","lease":"guest/3","duration":"1h"}"#);
+        let plain = r#"{"do":"extend","lease":"guest/3","duration":"1h","units":null,"victims":"youngest"}"#;
+        assert_eq!(text, plain);
         assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), request);
     }
 }
