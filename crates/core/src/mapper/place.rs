@@ -210,8 +210,7 @@ impl<'a> Draft<'a> {
                 None => Refusal::NoSuchType { resource, known: Vec::new() },
             });
         }
-        let units = matching.iter().map(|&place| sources[place].units);
-        let most = units.fold(0, u32::saturating_add);
+        let most = most(item, matching.iter().map(|&place| &sources[place]));
         if item.min_units.get() > most && !item.optional {
             return Err(Refusal::TooMany { resource, asked: item.min_units.get(), most });
         }
@@ -230,6 +229,17 @@ impl<'a> Draft<'a> {
             of_type.total.add(term, units);
         }
     }
+}
+
+/// The most units that an item can ever have: of all its sources or, where it belongs to others, of one
+/// site.
+fn most<'s>(item: &Item, sources: impl Iterator<Item = &'s Source>) -> u32 {
+    let mut most: BTreeMap<Option<ActorId>, u32> = BTreeMap::new();
+    for source in sources {
+        let units = most.entry(item.together.map(|_| source.site)).or_default();
+        *units = units.saturating_add(source.units);
+    }
+    most.into_values().max().unwrap_or(0)
 }
 
 /// Of two refusals the one that leaves more hope, the first of equals.
@@ -340,68 +350,72 @@ impl Search<'_> {
         let windows: Vec<Option<&Window<'_>>> = self.items.iter().map(of_item).collect();
         let mut placed = vec![Parts::new(); self.items.len()];
         let mut taken = Taken::new();
-        for bundle in self.bundles() {
-            self.place_bundle(&bundle, term, &windows, &mut taken, &mut placed)?;
+        for (bundle, items) in self.bundles() {
+            let sites = if bundle { self.sites_of(&items) } else { vec![None] };
+            self.place_items(&items, &sites, (term, &windows), &mut taken, &mut placed)?;
         }
         Some(placed)
     }
 
-    /// The places of the items that are met, those that belong together in one list.
-    fn bundles(&self) -> Vec<Vec<usize>> {
+    /// The places of the items that are met: first those that belong together, told by `true`, bundle by
+    /// bundle, then one by one those that do not.
+    fn bundles(&self) -> Vec<(bool, Vec<usize>)> {
         let mut together: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
         let mut alone = Vec::new();
         for (place, wanted) in self.items.iter().enumerate() {
             match wanted.as_ref().map(|wanted| wanted.item.together) {
                 Some(Some(number)) => together.entry(number).or_default().push(place),
-                Some(None) => alone.push(vec![place]),
+                Some(None) => alone.push((false, vec![place])),
                 None => {}
             }
         }
-        together.into_values().chain(alone).collect()
+        together.into_values().map(|items| (true, items)).chain(alone).collect()
     }
 
-    /// Places the items of a bundle: one alone anywhere, several at the first site that has room for all.
-    fn place_bundle(
+    /// The sites that may have the items of a bundle.
+    fn sites_of(&self, items: &[usize]) -> Vec<Option<ActorId>> {
+        let mut sites = Vec::new();
+        let wanted = items.iter().filter_map(|&place| self.items.get(place)?.as_ref());
+        for source in wanted.flat_map(Wanted::suiting) {
+            if !sites.contains(&Some(source.site)) {
+                sites.push(Some(source.site));
+            }
+        }
+        sites
+    }
+
+    /// Places items at the first of the sites that has room for all of them; `None` stands for any site.
+    fn place_items(
         &self,
-        bundle: &[usize],
-        term: Term,
-        windows: &[Option<&Window<'_>>],
+        items: &[usize],
+        sites: &[Option<ActorId>],
+        (term, windows): (Term, &[Option<&Window<'_>>]),
         taken: &mut Taken,
         placed: &mut [Parts],
     ) -> Option<()> {
-        let items = || {
-            bundle.iter().filter_map(|&place| {
+        let wanted = || {
+            items.iter().filter_map(|&place| {
                 Some((place, self.items.get(place)?.as_ref()?, (*windows.get(place)?)?))
             })
         };
-        let mut sites: Vec<Option<ActorId>> = vec![None];
-        if let [_, _, ..] = bundle {
-            sites.clear();
-            for source in items().flat_map(|(_, wanted, _)| wanted.suiting()) {
-                if !sites.contains(&Some(source.site)) {
-                    sites.push(Some(source.site));
-                }
-            }
-        }
-        for site in sites {
+        let at = |site: Option<ActorId>| {
             let mut trial = taken.clone();
-            let parts: Option<Vec<(usize, Parts)>> = items()
+            let parts: Option<Vec<(usize, Parts)>> = wanted()
                 .map(|(place, wanted, window)| {
                     let parts = wanted.place((term, window), self.placement, site, &mut trial)?;
                     Some((place, parts))
                 })
                 .collect();
-            if let Some(parts) = parts {
-                *taken = trial;
-                for (place, parts) in parts {
-                    if let Some(slot) = placed.get_mut(place) {
-                        *slot = parts;
-                    }
-                }
-                return Some(());
+            Some((trial, parts?))
+        };
+        let (trial, parts) = sites.iter().find_map(|&site| at(site))?;
+        *taken = trial;
+        for (place, parts) in parts {
+            if let Some(slot) = placed.get_mut(place) {
+                *slot = parts;
             }
         }
-        None
+        Some(())
     }
 
     /// The refusal of an item that could not be met over the earliest term even if nothing were sold:
