@@ -11,9 +11,12 @@ pub(super) const LAW: Law = Law {
     id: "S12",
     name: "joint legality",
     statement: "The states of a lease at its guest, of its request at the broker, and of its \
-                ticket at the site form one of the triples that the model check reaches. With \
-                dishonest actors, a ticket that has ended may be credited before its holder \
-                knows.",
+                ticket at the site form one of the triples that the model check reaches. For \
+                others, a lease whose part goes back is as before; a request that was only a \
+                plan is closed; a hold that lapsed is closed or still asked for at its guest \
+                while its broker holds or forgets it; and of an extended lease the first \
+                ticket may be credited while the lease goes on. With dishonest actors, a \
+                ticket that has ended may be credited before its holder knows.",
     source: "refinement, agreement; Shirako S44, S45",
     on: "facts of all three, in the order in which they happened, after each input, while the clocks keep \
          to the margin",
@@ -23,6 +26,13 @@ pub(super) const LAW: Law = Law {
 const TABLE: &str = include_str!("joint_states.txt");
 
 type Triple<'a> = [&'a str; 3];
+
+/// What the three say of one lease.
+struct Joint {
+    words: Triple<'static>,
+    /// Whether the lease has further tickets at the site.
+    extended: bool,
+}
 
 pub(super) struct Checker {
     legal: BTreeSet<Triple<'static>>,
@@ -76,9 +86,9 @@ impl Check for Checker {
             return Ok(());
         }
         for (guest, lease) in touched {
-            let Some(triple) = triple(scene.model, guest, lease) else { continue };
-            tally.check(triple == [NOTHING; 3] || self.allows(scene.model, triple), || {
-                let (name, [g, b, s]) = (scene.model.name(guest), triple);
+            let Some(joint) = joint(scene.model, guest, lease) else { continue };
+            tally.check(joint.words == [NOTHING; 3] || self.allows(scene.model, &joint), || {
+                let (name, [g, b, s]) = (scene.model.name(guest), joint.words);
                 format!("lease {lease} of {name} is {g}, its request {b}, its ticket {s}")
             })?;
         }
@@ -87,16 +97,17 @@ impl Check for Checker {
 }
 
 impl Checker {
-    fn allows(&self, model: &Model, triple: Triple<'_>) -> bool {
-        self.legal.contains(&triple)
-            || self.is_like_another(triple)
-            || model.participants.has_adversaries() && self.was_credited(triple)
+    fn allows(&self, model: &Model, joint: &Joint) -> bool {
+        self.legal.contains(&joint.words)
+            || self.is_like_another(joint)
+            || model.participants.has_adversaries() && self.was_credited(joint.words)
     }
 
     /// Whether the states are those of a simpler life. A plan is over for its guest as a refused request is,
     /// whatever the broker has forgotten. A hold lapses by each clock alone, and so for the guest while the
     /// broker still has it. A part that goes back is between its guest and the site.
-    fn is_like_another(&self, [guest, broker, site]: Triple<'_>) -> bool {
+    fn is_like_another(&self, joint: &Joint) -> bool {
+        let [guest, broker, site] = joint.words;
         let whole = guest.strip_suffix("+leaving").or_else(|| guest.strip_suffix("+returning"));
         let plain = match guest {
             "Planned" => "Closed",
@@ -104,7 +115,8 @@ impl Checker {
             guest => whole.unwrap_or(guest),
         };
         // Of a first ticket that is over nothing is left, though its lease was extended.
-        let broker = if broker == "Returned" && site == "Active" { "Granted" } else { broker };
+        let outlived = joint.extended && broker == "Returned" && site == "Active";
+        let broker = if outlived { "Granted" } else { broker };
         let lapsing = ["Closed", NOTHING].contains(&guest) && broker == "Held" && site == NOTHING;
         lapsing || self.legal.contains(&[plain, broker, site])
     }
@@ -118,7 +130,7 @@ impl Checker {
 }
 
 /// The three states of a lease, if all who have one are honest.
-fn triple(model: &Model, guest: ActorId, id: LeaseId) -> Option<Triple<'static>> {
+fn joint(model: &Model, guest: ActorId, id: LeaseId) -> Option<Joint> {
     let guest = model.guests.get(&guest)?;
     let lease = guest.leases.get(&id)?;
     let (broker, request, _) = guest.requests.get(&lease.number)?;
@@ -127,18 +139,19 @@ fn triple(model: &Model, guest: ActorId, id: LeaseId) -> Option<Triple<'static>>
     }
     let record = model.brokers.get(broker).and_then(|broker| broker.requests.get(&request.id));
     let at_broker = record.map_or(NOTHING, |record| record.word());
-    let at_site = match &lease.first {
+    let lease_at_site = match &lease.first {
         Some(ticket) if !model.participants.honest(ticket.site()) => return None,
         Some(ticket) => {
             let site = model.sites.get(&ticket.site());
-            let lease = site.and_then(|s| s.leases.get(s.by_ticket.get(&ticket.hash())?));
-            lease.map_or(NOTHING, |lease| lease.word())
+            site.and_then(|s| s.leases.get(s.by_ticket.get(&ticket.hash())?))
         }
-        None => NOTHING,
+        None => None,
     };
+    let at_site = lease_at_site.map_or(NOTHING, |lease| lease.word());
     // A kept ticket that was split is one that is kept, to all others.
     let word = lease.word().strip_suffix("+split").unwrap_or(lease.word());
-    Some([word, at_broker, at_site])
+    let extended = lease_at_site.is_some_and(|lease| lease.tickets.len() > 1);
+    Some(Joint { words: [word, at_broker, at_site], extended })
 }
 
 #[cfg(test)]

@@ -207,7 +207,7 @@ fn alone() -> Case {
 
 /// Everything that is explored.
 pub(crate) fn all() -> Vec<Case> {
-    [lives(), troubles(), sleepers()].concat()
+    [lives(), requests(), parts(), troubles(), sleepers()].concat()
 }
 
 /// The ways in which a lease can go.
@@ -252,6 +252,12 @@ fn lives() -> Vec<Case> {
             ends: vec![End::SoldAgain],
             ..Case::default()
         },
+    ]
+}
+
+/// The ways in which a request can go.
+fn requests() -> Vec<Case> {
+    vec![
         Case {
             name: "hold",
             text: "offers held for two guests, accepted, withdrawn or left to lapse at any moment",
@@ -286,6 +292,12 @@ fn lives() -> Vec<Case> {
             from: 10,
             ..alone()
         },
+    ]
+}
+
+/// The ways in which a part of a lease can go back.
+fn parts() -> Vec<Case> {
+    vec![
         Case {
             name: "parts",
             text: "two units: one of them or the rest of the term goes back, or one does not go on; a close",

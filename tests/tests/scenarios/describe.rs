@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use tenure_core::broker::facts as broker;
-use tenure_core::driver::Call;
+use tenure_core::driver::{Call, UnitId};
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as service_manager;
@@ -50,14 +51,7 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
             format!("lease {}, {why}{offers}", fact.number)
         }
         Fact::Queued(fact) => format!("lease {}, {}", fact.number, waiting(names, &fact.waiting)),
-        Fact::Offered(fact) => {
-            let (offers, until) = (offers(names, &fact.offers), until(fact.until));
-            format!(
-                "lease {}, {offers}, {until}{}",
-                fact.number,
-                because(names, fact.refusal.as_ref())
-            )
-        }
+        Fact::Offered(fact) => offered_until(names, fact),
         Fact::Accepted(fact) => format!("lease {}, offer {}", fact.number, fact.offer),
         Fact::GaveUp(fact) => format!("lease {}", fact.number),
         Fact::TicketTaken(fact) => {
@@ -65,23 +59,10 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
             format!("lease {lease} on {ticket}{}", if fact.keep { ", to be kept" } else { "" })
         }
         Fact::RedeemBegun(fact) => format!("lease {}", names.lease(fact.lease)),
-        Fact::TicketsSplit(fact) => {
-            let parts = fact
-                .links
-                .iter()
-                .map(|link| format!("{} to {}", names.part(link), names.actor(link.holder)));
-            let parts: Vec<_> = parts.collect();
-            format!("lease {}, {}", names.lease(fact.lease), parts.join(", "))
-        }
+        Fact::TicketsSplit(fact) => split(names, fact),
         Fact::ReceiptTaken(fact) => names.receipt(&fact.receipt),
         Fact::GroupWhole(fact) => format!("group {}", fact.group),
-        Fact::GroupBroken(fact) => {
-            let why = match fact.why {
-                Why::Lost(lease) => format!("lease {} is lost", names.lease(lease)),
-                Why::Late(lease) => format!("lease {} has no units in time", names.lease(lease)),
-            };
-            format!("group {}, {why}", fact.group)
-        }
+        Fact::GroupBroken(fact) => broken(names, fact),
         Fact::Leased(fact) => {
             let (term, units) = (names::term(fact.term), leased_units(&fact.units));
             format!("lease {} over {term}, {units}", names.lease(fact.lease))
@@ -90,23 +71,13 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
             format!("lease {}, {}", names.lease(fact.lease), refusal(names, &fact.refusal))
         }
         Fact::Joined(fact) => {
-            let error = fact.error.as_ref();
-            let how = error.map_or(String::new(), |error| format!(" cannot be used: {error}"));
-            format!("lease {}, {}{how}", names.lease(fact.lease), fact.unit)
+            of_unit(names, fact.lease, fact.unit, "cannot be used", fact.error.as_ref())
         }
-        Fact::ExtensionAsked(fact) => {
-            let (wanted, broker) = (request(names, &fact.request), names.actor(fact.broker));
-            let number = fact.request.id.number;
-            format!("lease {}, request {number}: {wanted}, of {broker}", names.lease(fact.lease))
-        }
+        Fact::ExtensionAsked(fact) => extension(names, fact),
         Fact::ExtensionGranted(fact) => {
             format!("lease {}, {}", names.lease(fact.lease), names.ticket_in_full(&fact.ticket))
         }
-        Fact::ExtensionDenied(fact) => {
-            let why = fact.refusal.as_ref().map(|why| refusal(names, why));
-            let why = why.unwrap_or_else(|| "nobody answered in time".to_owned());
-            format!("lease {}, {why}", names.lease(fact.lease))
-        }
+        Fact::ExtensionDenied(fact) => denied(names, fact),
         Fact::Extended(fact) => format!("lease {}", names.lease(fact.lease)),
         Fact::ReturnBegun(fact) => {
             format!("lease {}, {}", names.lease(fact.lease), part(&fact.part))
@@ -119,17 +90,9 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         }
         Fact::ShrinkBegun(fact) => format!("lease {}", names.lease(fact.lease)),
         Fact::Shrunk(fact) => format!("lease {}", names.lease(fact.lease)),
-        Fact::LeaveBegun(fact) => {
-            let then = match fact.then {
-                AfterLeave::End => "its term is about to end",
-                AfterLeave::Close => "it is to be given back",
-            };
-            format!("lease {}, {then}", names.lease(fact.lease))
-        }
+        Fact::LeaveBegun(fact) => leaving(names, fact),
         Fact::Left(fact) => {
-            let error = fact.error.as_ref();
-            let how = error.map_or(String::new(), |error| format!(" went badly: {error}"));
-            format!("lease {}, {}{how}", names.lease(fact.lease), fact.unit)
+            of_unit(names, fact.lease, fact.unit, "went badly", fact.error.as_ref())
         }
         Fact::CloseBegun(fact) => format!("lease {}", names.lease(fact.lease)),
         Fact::SiteClosed(fact) => {
@@ -141,6 +104,57 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         Fact::TermOver(fact) => format!("lease {}", names.lease(fact.lease)),
         Fact::LeaseForgotten(fact) => format!("lease {}", names.lease(fact.lease)),
     })
+}
+
+fn offered_until(names: &mut Names, fact: &service_manager::Offered) -> String {
+    let (made, held) = (offers(names, &fact.offers), until(fact.until));
+    format!("lease {}, {made}, {held}{}", fact.number, because(names, fact.refusal.as_ref()))
+}
+
+fn split(names: &mut Names, fact: &service_manager::TicketsSplit) -> String {
+    let part = |link| format!("{} to {}", names.part(link), names.actor(link.holder));
+    let parts: Vec<_> = fact.links.iter().map(part).collect();
+    format!("lease {}, {}", names.lease(fact.lease), parts.join(", "))
+}
+
+fn broken(names: &mut Names, fact: &service_manager::GroupBroken) -> String {
+    let why = match fact.why {
+        Why::Lost(lease) => format!("lease {} is lost", names.lease(lease)),
+        Why::Late(lease) => format!("lease {} has no units in time", names.lease(lease)),
+    };
+    format!("group {}, {why}", fact.group)
+}
+
+/// A unit of a lease; with what is wrong with it if there is an error.
+fn of_unit(
+    names: &mut Names,
+    lease: LeaseId,
+    unit: UnitId,
+    wrong: &str,
+    error: Option<&String>,
+) -> String {
+    let how = error.map_or(String::new(), |error| format!(" {wrong}: {error}"));
+    format!("lease {}, {unit}{how}", names.lease(lease))
+}
+
+fn extension(names: &mut Names, fact: &service_manager::ExtensionAsked) -> String {
+    let (wanted, broker) = (request(names, &fact.request), names.actor(fact.broker));
+    let number = fact.request.id.number;
+    format!("lease {}, request {number}: {wanted}, of {broker}", names.lease(fact.lease))
+}
+
+fn denied(names: &mut Names, fact: &service_manager::ExtensionDenied) -> String {
+    let why = fact.refusal.as_ref().map(|why| refusal(names, why));
+    let why = why.unwrap_or_else(|| "nobody answered in time".to_owned());
+    format!("lease {}, {why}", names.lease(fact.lease))
+}
+
+fn leaving(names: &mut Names, fact: &service_manager::LeaveBegun) -> String {
+    let then = match fact.then {
+        AfterLeave::End => "its term is about to end",
+        AfterLeave::Close => "it is to be given back",
+    };
+    format!("lease {}, {then}", names.lease(fact.lease))
 }
 
 fn of_broker(names: &mut Names, fact: &broker::Fact) -> Option<String> {
@@ -252,21 +266,11 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
             format!("{}, {}", names.ticket_in_full(&fact.ticket), receipts(names, &fact.receipts))
         }
         Fact::TicketRefused(fact) => {
-            let why = match &fact.denial {
-                Denial::Conflict(outline) => format!(
-                    "conflict ({} links were cut from a ticket that does not cover them at {})",
-                    outline.links.len(),
-                    outline.at
-                ),
-                Denial::Other(why) => refusal(names, why),
-            };
+            let why = denial(names, &fact.denial);
             format!("{}, {why}", names.ticket(&fact.ticket))
         }
         Fact::CameDue(fact) => format!("lease on {}", names.hash(fact.lease)),
-        Fact::UnitsAssigned(fact) => {
-            let (units, lease) = (names::units(&fact.units), names.hash(fact.lease));
-            format!("{units} to the lease on {lease} (mapper: {})", names.plain(&fact.reason))
-        }
+        Fact::UnitsAssigned(fact) => assigned(names, fact),
         Fact::UnitSetUp(fact) => format!("{} in epoch {}", fact.unit, fact.epoch.0),
         Fact::UnitSetupFailed(fact) => {
             format!("{} in epoch {}: {}", fact.unit, fact.epoch.0, fact.error)
@@ -278,11 +282,7 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
         Fact::UnitReset(fact) => fact.unit.to_string(),
         Fact::LeaseActivated(fact) => format!("lease on {}", names.hash(fact.lease)),
         Fact::LeaseClosed(fact) => {
-            let why = match &fact.why {
-                CloseReason::TermOver => "its term has ended".to_owned(),
-                CloseReason::GivenBack => "given back".to_owned(),
-                CloseReason::Failed(why) => refusal(names, why),
-            };
+            let why = close_reason(names, &fact.why);
             let receipts = receipts(names, &fact.receipts);
             format!("lease on {}, {why}, {receipts}", names.hash(fact.lease))
         }
@@ -293,6 +293,30 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
         Fact::LeaseForgotten(fact) => names.hash(fact.lease),
         Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
     })
+}
+
+fn assigned(names: &mut Names, fact: &site_authority::UnitsAssigned) -> String {
+    let (units, lease) = (names::units(&fact.units), names.hash(fact.lease));
+    format!("{units} to the lease on {lease} (mapper: {})", names.plain(&fact.reason))
+}
+
+fn denial(names: &mut Names, denial: &Denial) -> String {
+    match denial {
+        Denial::Conflict(outline) => format!(
+            "conflict ({} links were cut from a ticket that does not cover them at {})",
+            outline.links.len(),
+            outline.at
+        ),
+        Denial::Other(why) => refusal(names, why),
+    }
+}
+
+fn close_reason(names: &mut Names, why: &CloseReason) -> String {
+    match why {
+        CloseReason::TermOver => "its term has ended".to_owned(),
+        CloseReason::GivenBack => "given back".to_owned(),
+        CloseReason::Failed(why) => refusal(names, why),
+    }
 }
 
 /// What a message says.
@@ -444,7 +468,7 @@ fn tickets(names: &mut Names, tickets: &[(u16, Ticket)]) -> String {
 
 fn tickets_for(names: &mut Names, number: u64, granted: &[(u16, Ticket)]) -> String {
     let each = (0..).zip(granted).map(|(part, (_, ticket))| {
-        let lease = tenure_core::model::slice::LeaseId { number, part };
+        let lease = LeaseId { number, part };
         format!("lease {} on {}", names::lease(lease), names.ticket_in_full(ticket))
     });
     each.collect::<Vec<_>>().join(", ")

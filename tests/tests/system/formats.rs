@@ -126,16 +126,27 @@ fn waiting() -> Waiting {
     Waiting { place: 2, expected, reason: "3 are free".to_owned() }
 }
 
-fn service_manager_facts(p: &Parts) -> Vec<sm::Fact> {
-    let refusal = Refusal::Busy {
+fn busy() -> Refusal {
+    Refusal::Busy {
         resource: Name::literal("node"),
         asked: 4,
         free: 3,
         earliest: Some(Time::from_secs(5)),
         in_the_way: Vec::new(),
-    };
-    let unit = LeasedUnit { unit: UNIT, epoch: EPOCH, properties: p.properties.clone() };
-    let reason = || "3 needed, 0 held".to_owned();
+    }
+}
+
+fn reason() -> String {
+    "3 needed, 0 held".to_owned()
+}
+
+fn service_manager_facts(p: &Parts) -> Vec<sm::Fact> {
+    [request_facts(p), lease_facts(p)].concat()
+}
+
+/// The facts of a service manager about requests, tickets and groups.
+fn request_facts(p: &Parts) -> Vec<sm::Fact> {
+    let refusal = busy();
     let tickets = || vec![(0, p.ticket.clone())];
     let memo = Some(Memo(vec![1, 2, 3]));
     vec![
@@ -158,7 +169,7 @@ fn service_manager_facts(p: &Parts) -> Vec<sm::Fact> {
             number: 7,
             offers: offers(p),
             until: Some(Time::from_secs(1)),
-            refusal: Some(refusal.clone()),
+            refusal: Some(refusal),
         }
         .into(),
         sm::Accepted { number: 7, offer: 1 }.into(),
@@ -176,6 +187,13 @@ fn service_manager_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::ReceiptTaken { receipt: p.receipt.clone() }.into(),
         sm::GroupWhole { group: 7 }.into(),
         sm::GroupBroken { group: 7, why: Why::Late(LEASE) }.into(),
+    ]
+}
+
+/// The facts of a service manager about leases.
+fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
+    let unit = LeasedUnit { unit: UNIT, epoch: EPOCH, properties: p.properties.clone() };
+    vec![
         sm::Leased { lease: LEASE, term: p.term, units: vec![unit] }.into(),
         sm::RedeemRefused { lease: LEASE, refusal: Refusal::Forbidden }.into(),
         sm::Joined { lease: LEASE, unit: UNIT, error: None }.into(),
@@ -188,14 +206,14 @@ fn service_manager_facts(p: &Parts) -> Vec<sm::Fact> {
         }
         .into(),
         sm::ExtensionGranted { lease: LEASE, ticket: p.ticket.clone() }.into(),
-        sm::ExtensionDenied { lease: LEASE, refusal: Some(refusal) }.into(),
+        sm::ExtensionDenied { lease: LEASE, refusal: Some(busy()) }.into(),
         sm::Extended { lease: LEASE }.into(),
         sm::ReturnBegun { lease: LEASE, part: Part::Units(vec![UNIT]), reason: reason() }.into(),
         sm::PartReturned { lease: LEASE, receipts: vec![p.receipt.clone()] }.into(),
         sm::ReturnRefused { lease: LEASE, refusal: Refusal::Forbidden }.into(),
         sm::ShrinkBegun { lease: LEASE }.into(),
         sm::Shrunk { lease: LEASE }.into(),
-        sm::UnwantedGranted { number: 7, tickets: tickets() }.into(),
+        sm::UnwantedGranted { number: 7, tickets: vec![(0, p.ticket.clone())] }.into(),
         sm::LeaveBegun { lease: LEASE, then: AfterLeave::Close }.into(),
         sm::Left { lease: LEASE, unit: UNIT, error: Some("hung".to_owned()) }.into(),
         sm::CloseBegun { lease: LEASE }.into(),

@@ -168,13 +168,22 @@ fn samples() -> Samples {
 }
 
 fn service_manager_table() -> Table {
-    use service_manager::{AfterLeave, Event, State};
     let s = samples();
-    let unit = |number| LeasedUnit {
-        unit: UnitId(number),
-        epoch: Epoch(1),
-        properties: Properties::default(),
-    };
+    let (states, events) = (service_manager_states(&s), service_manager_events(&s));
+    let births = &["Ticketed", "Redeeming", "Closing"];
+    let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
+    let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
+    Table::of("service manager", births, &states, &events, |s, e| {
+        s.clone().next(e.clone()).ok().map(|next| next.word())
+    })
+}
+
+fn unit(number: u32) -> LeasedUnit {
+    LeasedUnit { unit: UnitId(number), epoch: Epoch(1), properties: Properties::default() }
+}
+
+fn service_manager_states(s: &Samples) -> Vec<service_manager::State> {
+    use service_manager::{AfterLeave, Event, State};
     let step = |state: State, event: Event| state.next(event).unwrap();
     let redeeming = State::Redeeming { ticket: s.ticket.clone() };
     let two = step(redeeming.clone(), Event::Leased(s.term, vec![unit(0), unit(1)]));
@@ -193,7 +202,7 @@ fn service_manager_table() -> Table {
     let closing = step(redeeming.clone(), Event::CloseBegun);
     let crediting = step(closing.clone(), Event::SiteClosed(vec![s.receipt.clone()]));
     let kept = State::Ticketed { ticket: s.ticket.clone(), split: false };
-    let states: Vec<State> = vec![
+    vec![
         kept.clone(),
         step(kept, Event::Split),
         redeeming,
@@ -218,8 +227,12 @@ fn service_manager_table() -> Table {
         closing,
         crediting.clone(),
         step(crediting, Event::Credited),
-    ];
-    let events = vec![
+    ]
+}
+
+fn service_manager_events(s: &Samples) -> Vec<service_manager::Event> {
+    use service_manager::{AfterLeave, Event};
+    vec![
         Event::RedeemBegun,
         Event::Split,
         Event::Refused(Refusal::Forbidden),
@@ -242,16 +255,10 @@ fn service_manager_table() -> Table {
         Event::Left(UnitId(1)),
         Event::CloseBegun,
         Event::SiteClosed(Vec::new()),
-        Event::SiteClosed(vec![s.receipt]),
+        Event::SiteClosed(vec![s.receipt.clone()]),
         Event::Credited,
         Event::TermOver,
-    ];
-    let births = &["Ticketed", "Redeeming", "Closing"];
-    let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
-    let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
-    Table::of("service manager", births, &states, &events, |s, e| {
-        s.clone().next(e.clone()).ok().map(|next| next.word())
-    })
+    ]
 }
 
 fn group_table() -> Table {
@@ -272,9 +279,9 @@ fn group_table() -> Table {
 }
 
 fn request_table() -> Table {
-    use service_manager_request::{Event, Group, State};
+    use service_manager_request::{Event, GrantedLeases, State};
     let refused = || Event::Refused(Refusal::Forbidden, Vec::new());
-    let granted = || Event::Granted(Group::of(1, 1));
+    let granted = || Event::Granted(GrantedLeases::of(1, 1));
     let offered = || Event::Offered(vec![Offer { parts: Vec::new() }], Time::ZERO, None);
     let planned = || Event::Planned(Vec::new(), None);
     let held = State::Asked.next(offered()).unwrap();

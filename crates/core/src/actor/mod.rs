@@ -25,6 +25,7 @@ use crate::model::identity::{ActorId, Signer};
 use crate::model::name::Name;
 use crate::model::time::{Span, Time};
 use crate::mutants::mutant;
+use crate::ticket::link::LinkHash;
 use crate::wire::credentials::Credentials;
 use crate::wire::message::{Envelope, Header, Message, Sealed, Sequence};
 pub use peers::{Peer, Peers};
@@ -278,6 +279,24 @@ impl Base {
             if mutant!(OneNumberForTwo) { Sequence::ANSWER } else { Sequence::joint(&message) };
         let sequence = Sequence { position: cause.position, index };
         self.envelope(to, (sequence, cause.at), message)
+    }
+
+    /// The envelope of the answer to receipts that were shown together, one for each of `causes`. Without
+    /// causes, some of the receipts are another's, or were forgotten: their terms have ended.
+    pub(crate) fn credited(
+        &self,
+        now: Time,
+        to: ActorId,
+        receipts: Vec<(LinkHash, u32)>,
+        causes: Option<Vec<Cause>>,
+    ) -> Envelope {
+        let message = Message::Credited { receipts };
+        let causes = causes.unwrap_or_default();
+        match (causes.iter().max_by_key(|cause| cause.position), causes.len()) {
+            (None, _) => self.volatile(to, now, message),
+            (Some(&cause), 1) => self.answer(to, cause, message),
+            (Some(&last), _) => self.joint_answer(to, last, message),
+        }
     }
 
     /// The envelope of an answer that no fact stands behind: of use to the asker, binding nobody.

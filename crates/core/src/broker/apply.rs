@@ -214,7 +214,7 @@ impl Broker {
         let from = what.term.start().max(at);
         let whole = self.state.ledger.entered(hash).filter(|_| mutant!(CreditsTheWhole));
         let (term, from) = whole.map_or((what.term, from), |(_, link)| (link.term, Time::MIN));
-        let part = PartReturned { number: what.number, units: what.units, term };
+        let part = PartReturned { term, ..what.into() };
         self.credit_back(hash, part, from, at);
         let out = self.state.ledger.left_of(hash, at);
         let issued = self.state.issued.get_mut(&hash).ok_or_else(|| missing("receipt", hash))?;

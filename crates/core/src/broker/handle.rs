@@ -17,7 +17,7 @@ use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
-use crate::ticket::ledger::{LEDGER_RETENTION, MAX_RETURNS, PartReturned};
+use crate::ticket::ledger::{LEDGER_RETENTION, MAX_RETURNS};
 use crate::ticket::link::{AccountId, DelegationId, LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::ticket::{MAX_DEPTH, Ticket};
@@ -306,15 +306,8 @@ impl Broker {
             let issued = self.state.issued.get(link);
             issued.filter(|issued| issued.request.origin == from)?.credited.get(number).copied()
         };
-        let mut causes = named.iter().map(own).collect::<Option<Vec<_>>>().unwrap_or_default();
-        causes.sort_by_key(|cause| cause.position);
-        let message = Message::Credited { receipts: named };
-        out.replies.push(match causes[..] {
-            // Some of it is another's, or was forgotten: their terms have ended.
-            [] => self.base.volatile(from, now, message),
-            [cause] => self.base.answer(from, cause, message),
-            [.., cause] => self.base.joint_answer(from, cause, message),
-        });
+        let causes = named.iter().map(own).collect();
+        out.replies.push(self.base.credited(now, from, named, causes));
     }
 
     /// Whether a receipt has yet to be credited: not if it was, or is for a ticket that is not remembered.
@@ -327,7 +320,7 @@ impl Broker {
             return Some(false);
         }
         let ledger = &self.state.ledger;
-        let part = PartReturned { number: what.number, units: what.units, term: what.term };
+        let part = what.into();
         // Of a ticket that ended long ago there is nothing left to charge.
         let fits = ledger.can_return(what.link, &part) || ledger.entered(what.link).is_none();
         let ours = what.issuer == self.base.id()

@@ -1,7 +1,7 @@
 //! How facts change a service manager.
 
 use super::group;
-use super::request::{self, Group};
+use super::request::{self, GrantedLeases};
 use super::{Lease, Obligation, ServiceManager, Timer, is_live};
 use crate::actor::fact::BadFact;
 use crate::driver::UnitId;
@@ -40,7 +40,6 @@ impl ServiceManager {
             Fact::Granted(fact) => self.granted(at, fact.number, &fact.tickets, true)?,
             Fact::UnwantedGranted(fact) => self.granted(at, fact.number, &fact.tickets, false)?,
             Fact::TicketTaken(fact) => self.ticket_taken(at, fact),
-            Fact::RedeemBegun(fact) => self.step(at, fact.lease, Event::RedeemBegun)?,
             Fact::TicketsSplit(fact) => self.tickets_split(at, fact)?,
             Fact::ReceiptTaken(fact) => self.receipt_taken(at, &fact.receipt),
             Fact::GroupWhole(fact) => self.step_group(at, fact.group, group::Event::Complete)?,
@@ -57,38 +56,32 @@ impl ServiceManager {
                 self.step_request(at, fact.number, request::Event::Accepted(fact.offer))?;
             }
             Fact::GaveUp(fact) => self.step_request(at, fact.number, request::Event::GaveUp)?,
-            Fact::Leased(fact) => {
-                let event = Event::Leased(fact.term, fact.units.clone());
-                self.step(at, fact.lease, event)?;
-            }
-            Fact::RedeemRefused(fact) => {
-                self.step(at, fact.lease, Event::Refused(fact.refusal.clone()))?;
-            }
             Fact::Joined(fact) => self.joined(at, fact)?,
             Fact::Left(fact) => self.left(at, fact.lease, fact.unit)?,
             Fact::ExtensionAsked(fact) => self.extension_begun(at, fact)?,
-            Fact::ExtensionGranted(fact) => {
-                self.state.by_ticket.insert(fact.ticket.hash(), fact.lease);
-                self.step(at, fact.lease, Event::ExtensionGranted(fact.ticket.clone()))?;
-            }
-            Fact::ExtensionDenied(fact) => self.step(at, fact.lease, Event::ExtensionDenied)?,
-            Fact::Extended(fact) => self.step(at, fact.lease, Event::Extended)?,
-            Fact::ReturnBegun(fact) => {
-                self.step(at, fact.lease, Event::ReturnBegun(fact.part.clone()))?;
-            }
             Fact::PartReturned(fact) => self.take_return(at, fact)?,
-            Fact::ReturnRefused(fact) => self.step(at, fact.lease, Event::ReturnRefused)?,
-            Fact::ShrinkBegun(fact) => self.step(at, fact.lease, Event::ShrinkBegun)?,
             Fact::Shrunk(fact) => self.shrunk(at, fact.lease)?,
-            Fact::LeaveBegun(fact) => self.step(at, fact.lease, Event::LeaveBegun(fact.then))?,
-            Fact::CloseBegun(fact) => self.step(at, fact.lease, Event::CloseBegun)?,
-            Fact::SiteClosed(fact) => {
-                self.closed_by_site(fact);
-                self.step(at, fact.lease, Event::SiteClosed(fact.receipts.clone()))?;
+            Fact::ExtensionGranted(granted) => {
+                self.state.by_ticket.insert(granted.ticket.hash(), granted.lease);
+                self.step_as_told(at, fact)?;
             }
-            Fact::Credited(fact) => self.step(at, fact.lease, Event::Credited)?,
-            Fact::TermOver(fact) if self.state.leases.contains_key(&fact.lease) => {
-                self.step(at, fact.lease, Event::TermOver)?;
+            Fact::SiteClosed(closed) => {
+                self.closed_by_site(closed);
+                self.step_as_told(at, fact)?;
+            }
+            Fact::RedeemBegun(_)
+            | Fact::Leased(_)
+            | Fact::RedeemRefused(_)
+            | Fact::ExtensionDenied(_)
+            | Fact::Extended(_)
+            | Fact::ReturnBegun(_)
+            | Fact::ReturnRefused(_)
+            | Fact::ShrinkBegun(_)
+            | Fact::LeaveBegun(_)
+            | Fact::CloseBegun(_)
+            | Fact::Credited(_) => self.step_as_told(at, fact)?,
+            Fact::TermOver(over) if self.state.leases.contains_key(&over.lease) => {
+                self.step_as_told(at, fact)?;
             }
             Fact::TermOver(fact) => {
                 self.step_request(at, fact.lease.number, request::Event::Expired)?;
@@ -161,6 +154,14 @@ impl ServiceManager {
             self.refresh(id, at);
         }
         Ok(())
+    }
+
+    /// Moves on the lease that a fact is about.
+    fn step_as_told(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
+        match fact.lease_event() {
+            Some((lease, event)) => self.step(at, lease, event),
+            None => Ok(()),
+        }
     }
 
     /// Moves a lease on, with everything that follows from its new state.
@@ -240,7 +241,7 @@ impl ServiceManager {
         let now = lease.state.held().map(|held| &held.change);
         match (old, now) {
             (Change::Requested { number, .. }, Some(Change::Redeeming { .. })) => {
-                let granted = request::Event::Granted(Group::of(number, 0));
+                let granted = request::Event::Granted(GrantedLeases::of(number, 0));
                 self.step_request(at, number, granted)?;
             }
             (Change::Requested { number, .. }, None) => {

@@ -72,7 +72,7 @@ pub enum Command {
         slice: SliceName,
         /// For the site's driver.
         configuration: Properties,
-        /// Whether it is kept in hand.
+        /// Whether it is kept, and not redeemed at once.
         keep: bool,
     },
     /// Take an offer: of those that are held its tickets are asked for; of others it is asked for by a

@@ -8,7 +8,7 @@ use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Term, Time};
 use crate::service_manager::group::{Handling, Why};
-use crate::service_manager::machine::AfterLeave;
+use crate::service_manager::machine::{AfterLeave, Event};
 use crate::ticket::Ticket;
 use crate::ticket::link::SignedLink;
 use crate::ticket::receipt::Receipt;
@@ -118,7 +118,7 @@ facts! {
         slice: SliceName,
         /// For the site's driver.
         configuration: Properties,
-        /// Whether it is kept in hand.
+        /// Whether it is kept, and not redeemed at once.
         keep: bool,
     }
 
@@ -321,4 +321,55 @@ facts! {
 
     /// The mapper is to be asked though nothing happened: at the start, or because it wanted to be.
     Woken = "service-manager.woken" 1 {}
+}
+
+impl Fact {
+    /// What the fact says happened to a lease, in the terms of the lease's machine; `None` if it is about
+    /// something else, or if the lease begins or is forgotten with it. A [`TermOver`] may also be about
+    /// a request that never had a lease.
+    pub fn lease_event(&self) -> Option<(LeaseId, Event)> {
+        Some(match self {
+            Self::RedeemBegun(fact) => (fact.lease, Event::RedeemBegun),
+            Self::TicketsSplit(fact) => (fact.lease, Event::Split),
+            Self::Leased(fact) => (fact.lease, Event::Leased(fact.term, fact.units.clone())),
+            Self::RedeemRefused(fact) => (fact.lease, Event::Refused(fact.refusal.clone())),
+            Self::Joined(fact) => (fact.lease, Event::Joined(fact.unit, fact.error.is_none())),
+            Self::Left(fact) => (fact.lease, Event::Left(fact.unit)),
+            Self::ExtensionAsked(fact) => {
+                let (number, victims) = (fact.request.id.number, fact.victims.clone());
+                (fact.lease, Event::ExtensionAsked(number, victims))
+            }
+            Self::ExtensionGranted(fact) => {
+                (fact.lease, Event::ExtensionGranted(fact.ticket.clone()))
+            }
+            Self::ExtensionDenied(fact) => (fact.lease, Event::ExtensionDenied),
+            Self::Extended(fact) => (fact.lease, Event::Extended),
+            Self::ReturnBegun(fact) => (fact.lease, Event::ReturnBegun(fact.part.clone())),
+            Self::PartReturned(fact) => (fact.lease, Event::PartReturned(fact.receipts.clone())),
+            Self::ReturnRefused(fact) => (fact.lease, Event::ReturnRefused),
+            Self::ShrinkBegun(fact) => (fact.lease, Event::ShrinkBegun),
+            Self::Shrunk(fact) => (fact.lease, Event::Shrunk),
+            Self::LeaveBegun(fact) => (fact.lease, Event::LeaveBegun(fact.then)),
+            Self::CloseBegun(fact) => (fact.lease, Event::CloseBegun),
+            Self::SiteClosed(fact) => (fact.lease, Event::SiteClosed(fact.receipts.clone())),
+            Self::Credited(fact) => (fact.lease, Event::Credited),
+            Self::TermOver(fact) => (fact.lease, Event::TermOver),
+            Self::SignalObserved(_)
+            | Self::MapperAnswered(_)
+            | Self::Asked(_)
+            | Self::Granted(_)
+            | Self::UnwantedGranted(_)
+            | Self::AskRefused(_)
+            | Self::Queued(_)
+            | Self::Offered(_)
+            | Self::Accepted(_)
+            | Self::GaveUp(_)
+            | Self::TicketTaken(_)
+            | Self::ReceiptTaken(_)
+            | Self::GroupWhole(_)
+            | Self::GroupBroken(_)
+            | Self::LeaseForgotten(_)
+            | Self::Woken(_) => return None,
+        })
+    }
 }

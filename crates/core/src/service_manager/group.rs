@@ -27,7 +27,7 @@ pub struct Handling {
     pub bundle: bool,
     /// How long after its start a lease may take to get its units before all are given back.
     pub assemble: Span,
-    /// Whether its tickets are kept in hand, and redeemed by command only.
+    /// Whether its tickets are kept, and redeemed by command only.
     pub keep_tickets: bool,
 }
 
@@ -262,7 +262,7 @@ impl Group {
         self.members.insert(id, member);
     }
 
-    /// Takes in what became of a member.
+    /// Follows what became of a member.
     fn follow(&mut self, id: LeaseId, turn: Turn) {
         let Some(member) = self.members.get_mut(&id) else { return };
         let old = std::mem::replace(&mut member.standing, turn.standing);
@@ -434,7 +434,7 @@ impl ServiceManager {
         Ok(())
     }
 
-    /// Takes in what became of a lease.
+    /// Follows what became of a lease.
     pub(super) fn group_follows(
         &mut self,
         at: Time,

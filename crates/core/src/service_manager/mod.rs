@@ -7,6 +7,7 @@ mod command;
 mod commands;
 pub mod facts;
 pub mod group;
+mod held;
 mod handle;
 pub mod machine;
 pub mod mapper;

@@ -68,7 +68,7 @@ pub enum State {
     /// The broker sent tickets.
     Granted {
         /// The leases they became.
-        group: Group,
+        group: GrantedLeases,
     },
     /// The broker refused.
     Refused {
@@ -85,7 +85,7 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The broker sent tickets, which become these leases.
-    Granted(Group),
+    Granted(GrantedLeases),
     /// The broker refused, with what could be had instead.
     Refused(Refusal, Vec<Offer>),
     /// The broker holds offers until then.
@@ -103,12 +103,12 @@ pub enum Event {
 /// The leases that one request granted. They are granted all together, and the request is remembered for
 /// as long as one of them is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Group {
+pub struct GrantedLeases {
     number: u64,
     leases: BTreeSet<LeaseId>,
 }
 
-impl Group {
+impl GrantedLeases {
     /// The first leases of the request of this number. A ticket that extends a lease becomes none.
     pub fn of(number: u64, leases: usize) -> Self {
         let parts = (0u16..).take(leases);
@@ -420,7 +420,7 @@ impl ServiceManager {
         tickets: &[(u16, Ticket)],
         wanted: bool,
     ) -> Result<(), BadFact> {
-        let group = Group::of(number, tickets.len());
+        let group = GrantedLeases::of(number, tickets.len());
         self.step_request(at, number, Event::Granted(group.clone()))?;
         for (id, (item, ticket)) in group.leases().zip(tickets) {
             let Some(request) = self.state.requests.get(&number) else { continue };

@@ -17,11 +17,11 @@ use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{ReceiptTaken, RedeemBegun, TicketTaken, TicketsSplit};
 use crate::service_manager::machine::{Event, State};
-use crate::ticket::ledger::{Ledger, PartReturned};
+use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{AccountId, Link, LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::ticket::{MAX_DEPTH, Ticket};
-use crate::wire::message::{MAX_CONFIGURATION, MAX_UNITS, Message};
+use crate::wire::message::{MAX_CONFIGURATION, MAX_UNITS};
 
 /// The most parts that one command hands on.
 const MAX_PARTS: usize = 1000;
@@ -83,7 +83,7 @@ impl ServiceManager {
         Ok(())
     }
 
-    /// The ticket of a lease that is kept in hand, and whether it was split.
+    /// The kept ticket of a lease, and whether it was split.
     fn kept(&self, lease: LeaseId) -> Result<(&Ticket, bool), String> {
         let standing = self.standing(lease).ok_or_else(|| format!("there is no lease {lease}"))?;
         match standing.lease() {
@@ -259,7 +259,7 @@ impl ServiceManager {
                 continue;
             }
             let Some((_, link)) = splits.ledger.entered(what.link) else { continue };
-            let part = PartReturned { number: what.number, units: what.units, term: what.term };
+            let part = what.into();
             let ours = what.issuer == self.base.id()
                 && splits.ledger.can_return(what.link, &part)
                 && self.splits_at(link.parent) == Some(what.site);
@@ -275,15 +275,7 @@ impl ServiceManager {
             self.state.splits.credited.get(key).filter(|_| link.holder == from).copied()
         };
         let causes: Option<Vec<Cause>> = keys.iter().map(own).collect();
-        let mut causes = causes.unwrap_or_default();
-        causes.sort_by_key(|cause| cause.position);
-        let message = Message::Credited { receipts: keys };
-        out.replies.push(match causes[..] {
-            // Some of it is another's, or was forgotten: the terms have ended.
-            [] => self.base.volatile(from, now, message),
-            [cause] => self.base.answer(from, cause, message),
-            [.., cause] => self.base.joint_answer(from, cause, message),
-        });
+        out.replies.push(self.base.credited(now, from, keys, causes));
         Ok(())
     }
 
@@ -296,8 +288,7 @@ impl ServiceManager {
     pub(super) fn receipt_taken(&mut self, at: Time, receipt: &Receipt) {
         let what = &receipt.what;
         let splits = &mut self.state.splits;
-        let part = PartReturned { number: what.number, units: what.units, term: what.term };
-        splits.ledger.give_back(what.link, part, what.term.start().max(at));
+        splits.ledger.give_back(what.link, what.into(), what.term.start().max(at));
         let cause = Cause { position: self.base.position, at };
         splits.credited.insert((what.link, what.number), cause);
     }

@@ -43,7 +43,7 @@ pub(super) struct Index {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// Its ticket is kept in hand.
+    /// Its ticket is kept, and not redeemed yet.
     Ticketed,
     /// Its ticket is on the way to the site.
     Redeeming,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 use super::link::{AccountId, LinkHash, SignedLink};
+use super::receipt::Return;
 use super::running::Running;
 use crate::model::calendar::Calendar;
 use crate::model::time::{Span, Term, Time};
@@ -112,6 +113,12 @@ pub struct PartReturned {
     pub units: NonZeroU32,
     /// When they are not charged.
     pub term: Term,
+}
+
+impl From<&Return> for PartReturned {
+    fn from(what: &Return) -> Self {
+        Self { number: what.number, units: what.units, term: what.term }
+    }
 }
 
 impl Entry {

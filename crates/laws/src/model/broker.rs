@@ -9,7 +9,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::Time;
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::ledger::{Ledger, PartReturned};
+use tenure_core::ticket::ledger::Ledger;
 use tenure_core::ticket::link::{DelegationId, LinkHash};
 use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::message::Request;
@@ -59,8 +59,7 @@ impl Cut {
     /// Credits a receipt; answers what happens to the request, if anything was out.
     fn credit(&mut self, receipt: &Receipt, at: Time) -> Option<Event> {
         let (what, hash) = (&receipt.what, self.ticket.hash());
-        let part = PartReturned { number: what.number, units: what.units, term: what.term };
-        self.ledger.give_back(hash, part, what.term.start().max(at));
+        self.ledger.give_back(hash, what.into(), what.term.start().max(at));
         self.receipts.insert(what.number, receipt.clone());
         let over = self.ledger.left_of(hash, at).is_empty();
         if std::mem::replace(&mut self.over, over) {
@@ -107,9 +106,7 @@ impl BrokerModel {
                 Ok(vec![change])
             }
             Fact::TicketsCut(fact) => {
-                for (_, ticket) in &fact.tickets {
-                    self.cut.insert(ticket.hash(), Cut::new(fact.request, ticket));
-                }
+                self.cut(fact.request, &fact.tickets);
                 self.answered(me, fact.request, Event::Granted(fact.tickets.clone()))
             }
             Fact::RequestRefused(fact) => {
@@ -125,9 +122,7 @@ impl BrokerModel {
             }
             Fact::OfferAccepted(fact) => {
                 let tickets = self.offer(fact.request, fact.offer)?;
-                for (_, ticket) in &tickets {
-                    self.cut.insert(ticket.hash(), Cut::new(fact.request, ticket));
-                }
+                self.cut(fact.request, &tickets);
                 Ok(vec![self.step(me, fact.request, Event::Accepted(tickets))?])
             }
             Fact::HoldEnded(fact) => {
@@ -159,6 +154,11 @@ impl BrokerModel {
     /// Whether it has forgotten a request, and its tickets with it.
     pub(crate) fn has_forgotten(&self, id: RequestId) -> bool {
         self.requests.get(&id).is_none_or(|record| record.forgotten)
+    }
+
+    fn cut(&mut self, request: RequestId, tickets: &Tickets) {
+        let cut = tickets.iter().map(|(_, ticket)| (ticket.hash(), Cut::new(request, ticket)));
+        self.cut.extend(cut);
     }
 
     /// The tickets of an offer that is held.

@@ -80,112 +80,81 @@ impl GuestLease {
 impl GuestModel {
     pub(super) fn fold(&mut self, me: ActorId, fact: &Fact) -> Folded {
         let mut changes = GuestChanges { guest: me, changes: Vec::new() };
+        self.note(fact)?;
+        match fact.lease_event() {
+            Some((lease, _)) if self.is_request(lease) => {
+                self.step_request(lease.number, request::Event::Expired, &mut changes)?;
+            }
+            Some((lease, event)) => self.step(lease, event, &mut changes)?,
+            None => self.begin_or_end(fact, &mut changes)?,
+        }
+        Ok(changes.changes)
+    }
+
+    /// Takes down what a fact says besides what happened to a lease.
+    fn note(&mut self, fact: &Fact) -> Result<(), Unfounded> {
         match fact {
-            Fact::Asked(fact) => self.asked(fact, &mut changes),
-            Fact::Granted(fact) => self.granted(fact.number, &fact.tickets, true, &mut changes)?,
-            Fact::UnwantedGranted(fact) => {
-                self.granted(fact.number, &fact.tickets, false, &mut changes)?
-            }
-            Fact::TicketTaken(fact) => {
-                let (number, ticket) = (fact.lease.number, fact.ticket.clone());
-                let state = kept_or_redeemed(ticket.clone(), fact.keep);
-                let over = (number, ticket.bottom().term.end());
-                self.born(fact.lease, Stage::Lease(state), over, Some(ticket), &mut changes);
-            }
-            Fact::RedeemBegun(fact) => self.step(fact.lease, Event::RedeemBegun, &mut changes)?,
             Fact::TicketsSplit(fact) => {
                 for link in &fact.links {
                     let part = Part { lease: fact.lease, credited: BTreeSet::new() };
                     self.parts.insert(link.hash(), part);
                 }
-                self.step(fact.lease, Event::Split, &mut changes)?;
             }
             Fact::ReceiptTaken(fact) => {
                 let hash = fact.receipt.what.link;
                 let part = self.parts.get_mut(&hash).ok_or_else(|| unfounded(hash))?;
                 part.credited.insert(fact.receipt.what.number);
             }
-            Fact::AskRefused(fact) => {
-                let event = request::Event::Refused(fact.refusal.clone(), fact.offers.clone());
-                self.step_request(fact.number, event, &mut changes)?;
-            }
-            Fact::Queued(_) => {}
-            Fact::Offered(fact) => self.offered(fact, &mut changes)?,
-            Fact::Accepted(fact) => {
-                let event = request::Event::Accepted(fact.offer);
-                self.step_request(fact.number, event, &mut changes)?;
-            }
-            Fact::GaveUp(fact) => {
-                self.step_request(fact.number, request::Event::GaveUp, &mut changes)?;
-            }
-            Fact::Leased(fact) => {
-                self.step(fact.lease, Event::Leased(fact.term, fact.units.clone()), &mut changes)?;
-            }
-            Fact::RedeemRefused(fact) => {
-                self.step(fact.lease, Event::Refused(fact.refusal.clone()), &mut changes)?;
-            }
-            Fact::Joined(fact) => {
-                self.step(
-                    fact.lease,
-                    Event::Joined(fact.unit, fact.error.is_none()),
-                    &mut changes,
-                )?;
-            }
-            Fact::Left(fact) => self.step(fact.lease, Event::Left(fact.unit), &mut changes)?,
             Fact::ExtensionAsked(fact) => {
                 let (number, request) = (fact.request.id.number, fact.request.clone());
                 self.requests.insert(number, (fact.broker, request, fact.lease));
-                let event = Event::ExtensionAsked(number, fact.victims.clone());
-                self.step(fact.lease, event, &mut changes)?;
             }
             Fact::ExtensionGranted(fact) => {
                 self.tickets.insert(fact.ticket.hash(), fact.lease);
-                self.step(fact.lease, Event::ExtensionGranted(fact.ticket.clone()), &mut changes)?;
             }
-            Fact::ExtensionDenied(fact) => {
-                self.step(fact.lease, Event::ExtensionDenied, &mut changes)?;
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What happens to requests, and to leases before and after their lives.
+    fn begin_or_end(&mut self, fact: &Fact, changes: &mut GuestChanges) -> Result<(), Unfounded> {
+        match fact {
+            Fact::Asked(fact) => self.asked(fact, changes),
+            Fact::Granted(fact) => self.granted(fact.number, &fact.tickets, true, changes)?,
+            Fact::UnwantedGranted(fact) => {
+                self.granted(fact.number, &fact.tickets, false, changes)?;
             }
-            Fact::Extended(fact) => self.step(fact.lease, Event::Extended, &mut changes)?,
-            Fact::ReturnBegun(fact) => {
-                self.step(fact.lease, Event::ReturnBegun(fact.part.clone()), &mut changes)?;
+            Fact::TicketTaken(fact) => {
+                let (number, ticket) = (fact.lease.number, fact.ticket.clone());
+                let state = kept_or_redeemed(ticket.clone(), fact.keep);
+                let over = (number, ticket.bottom().term.end());
+                self.born(fact.lease, Stage::Lease(state), over, Some(ticket), changes);
             }
-            Fact::PartReturned(fact) => {
-                self.step(fact.lease, Event::PartReturned(fact.receipts.clone()), &mut changes)?;
+            Fact::AskRefused(fact) => {
+                let event = request::Event::Refused(fact.refusal.clone(), fact.offers.clone());
+                self.step_request(fact.number, event, changes)?;
             }
-            Fact::ReturnRefused(fact) => {
-                self.step(fact.lease, Event::ReturnRefused, &mut changes)?
+            Fact::Offered(fact) => self.offered(fact, changes)?,
+            Fact::Accepted(fact) => {
+                self.step_request(fact.number, request::Event::Accepted(fact.offer), changes)?;
             }
-            Fact::ShrinkBegun(fact) => self.step(fact.lease, Event::ShrinkBegun, &mut changes)?,
-            Fact::Shrunk(fact) => self.step(fact.lease, Event::Shrunk, &mut changes)?,
-            Fact::LeaveBegun(fact) => {
-                self.step(fact.lease, Event::LeaveBegun(fact.then), &mut changes)?;
+            Fact::GaveUp(fact) => {
+                self.step_request(fact.number, request::Event::GaveUp, changes)?;
             }
-            Fact::CloseBegun(fact) => self.step(fact.lease, Event::CloseBegun, &mut changes)?,
-            Fact::SiteClosed(fact) => {
-                self.step(fact.lease, Event::SiteClosed(fact.receipts.clone()), &mut changes)?;
-            }
-            Fact::Credited(fact) => self.step(fact.lease, Event::Credited, &mut changes)?,
-            Fact::TermOver(fact) => match self.leases.get(&fact.lease).map(|l| &l.stage) {
-                Some(Stage::Request(_)) => {
-                    self.step_request(fact.lease.number, request::Event::Expired, &mut changes)?;
-                }
-                Some(Stage::Lease(_)) | None => {
-                    self.step(fact.lease, Event::TermOver, &mut changes)?;
-                }
-            },
             Fact::LeaseForgotten(fact) => {
                 let lease =
                     self.leases.get_mut(&fact.lease).ok_or_else(|| unfounded(fact.lease))?;
                 changes.moved(fact.lease, lease.word(), NOTHING);
                 lease.forgotten = true;
             }
-            Fact::GroupWhole(_)
-            | Fact::GroupBroken(_)
-            | Fact::SignalObserved(_)
-            | Fact::MapperAnswered(_)
-            | Fact::Woken(_) => {}
+            _ => {}
         }
-        Ok(changes.changes)
+        Ok(())
+    }
+
+    fn is_request(&self, lease: LeaseId) -> bool {
+        matches!(self.leases.get(&lease).map(|lease| &lease.stage), Some(Stage::Request(_)))
     }
 
     fn asked(&mut self, fact: &Asked, changes: &mut GuestChanges) {
@@ -262,7 +231,7 @@ impl GuestModel {
             return Err(unfounded(first(number)));
         };
         let keep = self.kept.contains(&number);
-        let group = request::Group::of(number, tickets.len());
+        let group = request::GrantedLeases::of(number, tickets.len());
         asked.next(request::Event::Granted(group.clone()))?;
         for (id, (_, ticket)) in group.leases().zip(tickets) {
             let over = (number, ticket.bottom().term.end());

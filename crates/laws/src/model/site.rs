@@ -9,8 +9,8 @@ use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Term, Time};
 use tenure_core::site_authority::facts::{
-    Fact, InventoryChanged, LeaseClosed, LeaseExtended, Redeemed, Stocked, TicketRefused,
-    TicketSurrendered,
+    Fact, InventoryChanged, LeaseClosed, LeaseExtended, Redeemed, Stocked, TermReturned,
+    TicketRefused, TicketSurrendered, UnitSetUp, UnitsAssigned,
 };
 use tenure_core::site_authority::machine::{Event, State};
 use tenure_core::site_authority::unit;
@@ -97,28 +97,14 @@ impl SiteModel {
         match fact {
             Fact::Stocked(fact) => self.stocked(fact, &mut changes),
             Fact::InventoryChanged(fact) => self.withdrawn(fact, &mut changes)?,
-            Fact::DelegationIssued(fact) => {
-                let link = fact.ticket.bottom();
-                let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
-                let id = DelegationId { issuer: link.issuer, number: generation.delegation };
-                self.issued.insert(link.hash());
-                self.know(&fact.ticket);
-                self.offered.insert(generation.delegation, link.hash());
-                self.delegations.insert((id, generation.generation), fact.ticket.clone());
-            }
+            Fact::DelegationIssued(fact) => self.delegated(&fact.ticket)?,
             Fact::Redeemed(fact) => self.redeemed(at, fact, &mut changes),
             Fact::LeaseExtended(fact) => self.extended(fact, &mut changes)?,
             Fact::UnitsReturned(fact) => {
                 self.released(fact.lease, &fact.units, &mut changes)?;
                 self.part_returned(fact.lease, &fact.receipts);
             }
-            Fact::TermReturned(fact) => {
-                self.step_lease(fact.lease, Event::Shortened, &mut changes)?;
-                self.part_returned(fact.lease, &fact.receipts);
-                if let Some(lease) = self.leases.get_mut(&fact.lease) {
-                    lease.term = lease.term.until(fact.until).unwrap_or(lease.term);
-                }
-            }
+            Fact::TermReturned(fact) => self.shortened(fact, &mut changes)?,
             Fact::LeaseShrunk(fact) => {
                 self.released(fact.lease, &fact.units, &mut changes)?;
             }
@@ -132,21 +118,8 @@ impl SiteModel {
                 self.refused.insert(ticket.hash(), RefusedTicket { ticket, refusal });
             }
             Fact::CameDue(fact) => self.step_lease(fact.lease, Event::CameDue, &mut changes)?,
-            Fact::UnitsAssigned(fact) => {
-                for &unit in &fact.units {
-                    self.step_unit(unit, unit::Event::Assigned(fact.lease), &mut changes)?;
-                }
-                let units = fact.units.iter().copied().collect();
-                self.step_lease(fact.lease, Event::Assigned(units), &mut changes)?;
-            }
-            Fact::UnitSetUp(fact) => {
-                let event = unit::Event::SetUp(fact.properties.clone());
-                self.step_unit(fact.unit, event, &mut changes)?;
-                let state = self.units.get(&fact.unit).map(|unit| &unit.state);
-                if let Some(&unit::State::Ready { tenant, .. }) = state {
-                    self.step_lease(tenant, Event::UnitReady(fact.unit), &mut changes)?;
-                }
-            }
+            Fact::UnitsAssigned(fact) => self.assigned(fact, &mut changes)?,
+            Fact::UnitSetUp(fact) => self.set_up(fact, &mut changes)?,
             Fact::UnitSetupFailed(fact) => {
                 self.lost(fact.unit, unit::Event::SetupFailed, &mut changes)?;
             }
@@ -173,6 +146,17 @@ impl SiteModel {
             Fact::MapperAnswered(_) | Fact::Woken(_) => {}
         }
         Ok(changes.changes)
+    }
+
+    fn delegated(&mut self, ticket: &Ticket) -> Result<(), Unfounded> {
+        let link = ticket.bottom();
+        let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
+        let id = DelegationId { issuer: link.issuer, number: generation.delegation };
+        self.issued.insert(link.hash());
+        self.know(ticket);
+        self.offered.insert(generation.delegation, link.hash());
+        self.delegations.insert((id, generation.generation), ticket.clone());
+        Ok(())
     }
 
     fn know(&mut self, ticket: &Ticket) {
@@ -274,6 +258,28 @@ impl SiteModel {
         Ok(())
     }
 
+    fn assigned(
+        &mut self,
+        fact: &UnitsAssigned,
+        changes: &mut SiteChanges,
+    ) -> Result<(), Unfounded> {
+        for &unit in &fact.units {
+            self.step_unit(unit, unit::Event::Assigned(fact.lease), changes)?;
+        }
+        let units = fact.units.iter().copied().collect();
+        self.step_lease(fact.lease, Event::Assigned(units), changes)
+    }
+
+    fn set_up(&mut self, fact: &UnitSetUp, changes: &mut SiteChanges) -> Result<(), Unfounded> {
+        self.step_unit(fact.unit, unit::Event::SetUp(fact.properties.clone()), changes)?;
+        match self.units.get(&fact.unit).map(|unit| &unit.state) {
+            Some(&unit::State::Ready { tenant, .. }) => {
+                self.step_lease(tenant, Event::UnitReady(fact.unit), changes)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn activated(&mut self, hash: LinkHash, changes: &mut SiteChanges) -> Result<(), Unfounded> {
         self.step_lease(hash, Event::Activated, changes)?;
         let Some(lease) = self.leases.get_mut(&hash) else { return Ok(()) };
@@ -307,6 +313,20 @@ impl SiteModel {
         }
         if let Some(lease) = self.leases.get_mut(&hash) {
             lease.active_with.retain(|unit, _| !units.contains(unit));
+        }
+        Ok(())
+    }
+
+    /// The rest of a term is back.
+    fn shortened(
+        &mut self,
+        fact: &TermReturned,
+        changes: &mut SiteChanges,
+    ) -> Result<(), Unfounded> {
+        self.step_lease(fact.lease, Event::Shortened, changes)?;
+        self.part_returned(fact.lease, &fact.receipts);
+        if let Some(lease) = self.leases.get_mut(&fact.lease) {
+            lease.term = lease.term.until(fact.until).unwrap_or(lease.term);
         }
         Ok(())
     }

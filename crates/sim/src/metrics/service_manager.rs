@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::facts::Fact;
-use tenure_core::service_manager::machine::AfterLeave;
+use tenure_core::service_manager::machine::{AfterLeave, Event};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::part::Part;
@@ -70,6 +70,13 @@ enum Phase {
     Over,
 }
 
+impl Phase {
+    /// That of a new lease, whose ticket may be kept.
+    fn kept(kept: bool) -> Self {
+        if kept { Self::Kept } else { Self::Redeeming }
+    }
+}
+
 impl Guest {
     pub(super) fn observe(&mut self, at: Time, in_window: bool, fact: &Fact) {
         match fact {
@@ -87,74 +94,89 @@ impl Guest {
                 }
             }
             Fact::Granted(fact) => {
-                let kept = self.kept.remove(&fact.number);
-                let phase = if kept { Phase::Kept } else { Phase::Redeeming };
+                let phase = Phase::kept(self.kept.remove(&fact.number));
                 self.granted(at, fact.number, &fact.tickets, phase);
             }
             Fact::TicketTaken(fact) => {
-                let phase = if fact.keep { Phase::Kept } else { Phase::Redeeming };
-                self.granted(at, fact.lease.number, &[(0, fact.ticket.clone())], phase);
-            }
-            Fact::RedeemBegun(fact) => {
-                self.change(fact.lease, |lease| lease.phase = Phase::Redeeming);
+                let tickets = [(0, fact.ticket.clone())];
+                self.granted(at, fact.lease.number, &tickets, Phase::kept(fact.keep));
             }
             Fact::UnwantedGranted(fact) => {
                 self.granted(at, fact.number, &fact.tickets, Phase::Closing);
             }
-            Fact::Leased(fact) => self.change(fact.lease, |lease| lease.leased(fact.units.len())),
-            Fact::Joined(fact) => {
-                let usable = fact.error.is_none();
-                self.change(fact.lease, |lease| lease.joined(at, usable));
-            }
-            Fact::ExtensionGranted(fact) => self.change(fact.lease, |lease| {
-                lease.extension = Some(fact.ticket.bottom().term.end());
-            }),
-            Fact::Extended(fact) => self.change(fact.lease, |lease| {
-                let victims = std::mem::take(&mut lease.victims);
-                lease.seams.extend((victims > 0).then_some(victims));
-                lease.until = lease.extension.take().unwrap_or(lease.until);
-            }),
-            Fact::ReturnBegun(fact) => {
-                self.change(fact.lease, |lease| lease.going = Some(fact.part.clone()));
-            }
-            Fact::PartReturned(fact) => self.change(fact.lease, |lease| lease.part_returned(at)),
-            Fact::ReturnRefused(fact) => self.change(fact.lease, |lease| lease.going = None),
-            Fact::ExtensionAsked(fact) => self.change(fact.lease, |lease| {
-                lease.victims = u32::try_from(fact.victims.len()).unwrap_or(u32::MAX);
-            }),
-            Fact::Shrunk(fact) => self.change(fact.lease, |lease| lease.shrunk(at)),
-            Fact::LeaveBegun(fact) => self.change(fact.lease, |lease| lease.leave(at, fact.then)),
-            Fact::CloseBegun(fact) => self.give_up(at, fact.lease, Phase::Closing),
-            Fact::Left(fact) => self.change(fact.lease, Lease::left),
-            Fact::RedeemRefused(fact) => self.give_up(at, fact.lease, Phase::Over),
-            Fact::SiteClosed(fact) => {
-                let phase = if fact.receipts.is_empty() { Phase::Over } else { Phase::Crediting };
-                self.give_up(at, fact.lease, phase);
-            }
-            // A part may be credited while its lease goes on.
-            Fact::Credited(fact) => {
-                let lease = self.leases.get(&fact.lease);
-                if lease.is_some_and(|lease| lease.phase == Phase::Crediting) {
-                    self.give_up(at, fact.lease, Phase::Over);
-                }
-            }
-            Fact::TermOver(fact) => self.term_over(at, fact.lease),
             Fact::GaveUp(fact) => {
                 self.given_up.insert(fact.number);
             }
-            Fact::SignalObserved(_)
+            Fact::RedeemBegun(_)
             | Fact::TicketsSplit(_)
-            | Fact::ReceiptTaken(_)
-            | Fact::GroupWhole(_)
-            | Fact::GroupBroken(_)
+            | Fact::Leased(_)
+            | Fact::RedeemRefused(_)
+            | Fact::Joined(_)
+            | Fact::Left(_)
+            | Fact::ExtensionAsked(_)
+            | Fact::ExtensionGranted(_)
+            | Fact::ExtensionDenied(_)
+            | Fact::Extended(_)
+            | Fact::ReturnBegun(_)
+            | Fact::PartReturned(_)
+            | Fact::ReturnRefused(_)
+            | Fact::ShrinkBegun(_)
+            | Fact::Shrunk(_)
+            | Fact::LeaveBegun(_)
+            | Fact::CloseBegun(_)
+            | Fact::SiteClosed(_)
+            | Fact::Credited(_)
+            | Fact::TermOver(_) => {
+                if let Some((lease, event)) = fact.lease_event() {
+                    self.happened(at, lease, event);
+                }
+            }
+            Fact::SignalObserved(_)
             | Fact::MapperAnswered(_)
             | Fact::Queued(_)
             | Fact::Offered(_)
             | Fact::Accepted(_)
-            | Fact::ShrinkBegun(_)
-            | Fact::ExtensionDenied(_)
+            | Fact::ReceiptTaken(_)
+            | Fact::GroupWhole(_)
+            | Fact::GroupBroken(_)
             | Fact::LeaseForgotten(_)
             | Fact::Woken(_) => {}
+        }
+    }
+
+    /// What happened to a lease.
+    fn happened(&mut self, at: Time, id: LeaseId, event: Event) {
+        if let Event::TermOver = event {
+            return self.term_over(at, id);
+        }
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        match event {
+            Event::RedeemBegun => lease.phase = Phase::Redeeming,
+            Event::Leased(_, units) => lease.leased(units.len()),
+            Event::Joined(_, usable) => lease.joined(at, usable),
+            Event::ExtensionAsked(_, victims) => {
+                lease.victims = u32::try_from(victims.len()).unwrap_or(u32::MAX);
+            }
+            Event::ExtensionGranted(ticket) => lease.extension = Some(ticket.bottom().term.end()),
+            Event::Extended => lease.extended(),
+            Event::ReturnBegun(part) => lease.going = Some(part),
+            Event::PartReturned(_) => lease.part_returned(at),
+            Event::ReturnRefused => lease.going = None,
+            Event::Shrunk => lease.shrunk(at),
+            Event::LeaveBegun(then) => lease.leave(at, then),
+            Event::Left(_) => lease.left(),
+            Event::CloseBegun => lease.give_up(at, Phase::Closing),
+            Event::SiteClosed(receipts) if !receipts.is_empty() => {
+                lease.give_up(at, Phase::Crediting);
+            }
+            Event::Refused(_) | Event::SiteClosed(_) => lease.give_up(at, Phase::Over),
+            // A part may be credited while its lease goes on.
+            Event::Credited if lease.phase == Phase::Crediting => lease.give_up(at, Phase::Over),
+            Event::Credited
+            | Event::Split
+            | Event::ExtensionDenied
+            | Event::ShrinkBegun
+            | Event::TermOver => {}
         }
     }
 
@@ -183,20 +205,6 @@ impl Guest {
             };
             self.leases.insert(LeaseId { number, part }, lease);
         }
-    }
-
-    fn change(&mut self, id: LeaseId, change: impl FnOnce(&mut Lease)) {
-        if let Some(lease) = self.leases.get_mut(&id) {
-            change(lease);
-        }
-    }
-
-    fn give_up(&mut self, at: Time, id: LeaseId, phase: Phase) {
-        self.change(id, |lease| {
-            lease.vacate(at);
-            lease.until = lease.until.min(at);
-            lease.phase = phase;
-        });
     }
 
     fn term_over(&mut self, at: Time, id: LeaseId) {
@@ -294,6 +302,18 @@ impl Lease {
         if self.awaited == 0 {
             self.active.get_or_insert(at);
         }
+    }
+
+    fn extended(&mut self) {
+        let victims = std::mem::take(&mut self.victims);
+        self.seams.extend((victims > 0).then_some(victims));
+        self.until = self.extension.take().unwrap_or(self.until);
+    }
+
+    fn give_up(&mut self, at: Time, phase: Phase) {
+        self.vacate(at);
+        self.until = self.until.min(at);
+        self.phase = phase;
     }
 
     fn leave(&mut self, at: Time, then: AfterLeave) {

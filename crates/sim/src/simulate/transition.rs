@@ -9,7 +9,6 @@ use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::unit;
-use tenure_core::ticket::ledger::PartReturned;
 use tenure_core::ticket::link::LinkHash;
 
 /// A transition: machine, state, event, next state. A birth comes from `[*]`.
@@ -150,8 +149,7 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
                 return Vec::new();
             }
             let mut ledger = actor.ledger().clone();
-            let part = PartReturned { number: what.number, units: what.units, term: what.term };
-            ledger.give_back(what.link, part, what.term.start().max(at));
+            ledger.give_back(what.link, what.into(), what.term.start().max(at));
             let over = ledger.left_of(what.link, at).is_empty();
             (request, if over { "Credited" } else { "PartCredited" })
         }

@@ -1,0 +1,227 @@
+//! What a lease holds: tickets, units, and what is under way for them.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use crate::driver::UnitId;
+use crate::model::time::{Term, Time};
+use crate::ticket::Ticket;
+use crate::ticket::receipt::Receipt;
+use crate::wire::message::LeasedUnit;
+use crate::wire::part::{Part, surplus};
+
+/// What a service manager holds while its lease runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Held {
+    /// The ticket that was redeemed first, then the extensions that were redeemed.
+    pub tickets: Vec<Ticket>,
+    /// From the start of the first to the end of the last.
+    pub term: Term,
+    /// The units.
+    pub units: BTreeMap<UnitId, (LeasedUnit, UnitUse)>,
+    /// How many of them are about to join, or to leave with all others.
+    pub awaited: usize,
+    /// How many of them are about to leave before the others.
+    pub leaving: usize,
+    /// What is under way to change it.
+    pub change: Change,
+    /// When it goes on with fewer units: the next first.
+    pub seams: VecDeque<Seam>,
+    /// The number of the next return.
+    pub returns: u32,
+    /// Receipts for parts, which the broker has yet to credit.
+    pub credits: Vec<Receipt>,
+}
+
+/// An instant from which on a lease has fewer units.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seam {
+    /// When the ticket before ends.
+    pub at: Time,
+    /// How many units go on.
+    pub units: u32,
+    /// Those that do not.
+    pub victims: Vec<UnitId>,
+    /// Whether the guest was to leave them.
+    pub begun: bool,
+}
+
+/// Whether the guest's software uses a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UnitUse {
+    /// It is about to.
+    Joining,
+    /// It does.
+    Joined,
+    /// It could not.
+    Unusable,
+    /// It is about to stop.
+    Leaving,
+    /// It has stopped.
+    Left,
+}
+
+/// What is under way to change a lease, one thing at a time (the ancestors' ActiveTicketed and its kin).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Change {
+    /// Nothing.
+    None,
+    /// A broker was asked for an extension.
+    Requested {
+        /// The number of the request.
+        number: u64,
+        /// Of an extension for fewer units: those that go.
+        victims: Vec<UnitId>,
+    },
+    /// The site was shown the new ticket.
+    Redeeming {
+        /// The ticket.
+        ticket: Ticket,
+        /// The number of the request it was cut for.
+        number: u64,
+        /// Of an extension for fewer units: those that go.
+        victims: Vec<UnitId>,
+    },
+    /// The guest's software stops using the units that go back.
+    Leaving(PartReturn),
+    /// The site was asked to take a part back.
+    Returning(PartReturn),
+}
+
+/// A part that goes back to the site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartReturn {
+    /// Counts the returns of the lease.
+    pub number: u32,
+    /// What goes back.
+    pub part: Part,
+}
+
+impl Change {
+    /// Whether nothing is under way.
+    pub fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    /// When all units go back, if that is what the site was asked for.
+    pub fn until(&self) -> Option<Time> {
+        match self {
+            Self::Returning(PartReturn { part: Part::Until(until), .. }) => Some(*until),
+            Self::Returning(_)
+            | Self::Leaving(_)
+            | Self::None
+            | Self::Requested { .. }
+            | Self::Redeeming { .. } => None,
+        }
+    }
+
+    /// How many units are on their way back to the site.
+    pub fn units(&self) -> u32 {
+        match self {
+            Self::Leaving(PartReturn { part: Part::Units(units), .. })
+            | Self::Returning(PartReturn { part: Part::Units(units), .. }) => {
+                u32::try_from(units.len()).unwrap_or(u32::MAX)
+            }
+            Self::Leaving(_)
+            | Self::Returning(_)
+            | Self::None
+            | Self::Requested { .. }
+            | Self::Redeeming { .. } => 0,
+        }
+    }
+
+    /// What is under way in a word, behind the state's.
+    pub(super) fn word(&self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Requested { .. } => Some("asking"),
+            Self::Redeeming { .. } => Some("redeeming"),
+            Self::Leaving(_) => Some("leaving"),
+            Self::Returning(_) => Some("returning"),
+        }
+    }
+}
+
+impl Held {
+    /// The tickets whose terms are not over at `t`.
+    pub fn tickets_at(&self, t: Time) -> impl Iterator<Item = &Ticket> {
+        self.tickets.iter().filter(move |ticket| t < ticket.bottom().term.end())
+    }
+
+    /// The units about to join or leave.
+    pub fn waiting_to(&self, usage: UnitUse) -> impl Iterator<Item = &UnitId> {
+        self.units.iter().filter(move |(_, (_, u))| *u == usage).map(|(unit, _)| unit)
+    }
+
+    /// For how many units it goes on at its end.
+    pub fn units_at_end(&self, now: u32) -> u32 {
+        self.seams.back().map_or(now, |seam| seam.units)
+    }
+
+    /// The units that do not go on from the next seam.
+    pub fn next_to_go(&self) -> Vec<UnitId> {
+        let units = self.units.keys().copied();
+        let seam = self.seams.front();
+        seam.map_or_else(Vec::new, |seam| surplus(units, seam.units, &seam.victims))
+    }
+
+    /// Moves one unit on; `false` if it is not where it moves from.
+    pub(super) fn settle(&mut self, unit: UnitId, from: UnitUse, to: UnitUse) -> bool {
+        match self.units.get_mut(&unit) {
+            Some((_, state)) if *state == from => {
+                *state = to;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The guest is to leave some units before the others.
+    pub(super) fn leave(&mut self, units: &[UnitId]) {
+        for unit in units {
+            if let Some((_, state)) = self.units.get_mut(unit)
+                && matches!(state, UnitUse::Joined | UnitUse::Unusable)
+            {
+                *state = UnitUse::Leaving;
+                self.leaving += 1;
+            }
+        }
+    }
+
+    /// Some units are the site's again.
+    pub(super) fn drop_units(&mut self, units: &[UnitId]) {
+        for unit in units {
+            match self.units.remove(unit) {
+                Some((_, UnitUse::Joining)) => self.awaited -= 1,
+                Some((_, UnitUse::Leaving)) if self.leaving > 0 => self.leaving -= 1,
+                Some((_, UnitUse::Leaving)) => self.awaited -= 1,
+                Some((_, UnitUse::Joined | UnitUse::Unusable | UnitUse::Left)) | None => {}
+            }
+        }
+    }
+
+    /// The site has a part again.
+    pub(super) fn returned(&mut self, part: &Part, receipts: Vec<Receipt>) {
+        match part {
+            Part::Units(units) => self.drop_units(units),
+            Part::Until(until) => {
+                self.term = self.term.until(*until).unwrap_or(self.term);
+                self.seams.retain(|seam| seam.at < *until);
+                self.tickets.retain(|ticket| ticket.bottom().term.start() < *until);
+            }
+            Part::Rights { .. } => {}
+        }
+        self.credits.extend(receipts);
+    }
+
+    /// The new ticket continues the lease.
+    pub(super) fn extended(&mut self, ticket: Ticket, victims: Vec<UnitId>) {
+        let (link, seam) = (ticket.bottom(), self.term.end());
+        if !victims.is_empty() {
+            self.seams.push_back(Seam { at: seam, units: link.units.get(), victims, begun: false });
+        }
+        self.term = Term::new(self.term.start(), link.term.end()).unwrap_or(self.term);
+        self.tickets.push(ticket);
+    }
+}
