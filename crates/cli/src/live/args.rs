@@ -390,7 +390,7 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "TIME", value_parser = Span::from_str)]
     pub(crate) assemble: Option<Span>,
 
-    /// Keep the ticket in hand, to redeem or split it later
+    /// Do not redeem the ticket now, but keep it to redeem or split later
     #[arg(long)]
     pub(crate) keep_ticket: bool,
 
@@ -632,7 +632,7 @@ pub(crate) struct TakeArgs {
     #[arg(long, value_name = "KEY=VALUE", value_parser = property)]
     pub(crate) property: Vec<(Name, String)>,
 
-    /// Keep the ticket in hand, to redeem or split it later
+    /// Do not redeem the ticket now, but keep it to redeem or split later
     #[arg(long)]
     pub(crate) keep: bool,
 

@@ -14,7 +14,8 @@ use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, error, warn};
 
-use super::server::{AppState, Ended};
+use super::server::AppState;
+use super::watch::Ended;
 use super::{Answer, ApiError, Code, LeaseName, MAX_REQUEST, Request};
 
 /// The pauses after connections could not be taken: the first, and the longest.

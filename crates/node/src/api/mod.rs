@@ -4,6 +4,7 @@
 //! A request that changes state is answered once the change is durable.
 //! Times are RFC 3339 in UTC, lengths of time text such as `2h`, hashes hexadecimal.
 
+mod change;
 pub mod client;
 mod connection;
 pub mod demand;
@@ -16,6 +17,7 @@ mod tickets;
 mod drift;
 pub mod moment;
 mod view;
+mod watch;
 mod lease_request;
 mod why;
 

@@ -1,7 +1,6 @@
 //! The answers to requests.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,9 +9,8 @@ use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
 use tenure_core::runtime::AnyActor;
 use tenure_core::service_manager::Command as GuestCommand;
-use tenure_core::site_authority::Command as SiteCommand;
 
-use tenure_core::broker::{Broker, Command as BrokerCommand};
+use tenure_core::broker::Broker;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
@@ -21,19 +19,13 @@ use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::machine::State;
 use tenure_core::site_authority::SiteAuthority;
 use tenure_core::ticket::Ticket;
-use tokio::sync::{Mutex, mpsc};
-use tokio::task::JoinSet;
+use tokio::sync::Mutex;
 
-use super::connection::Writer;
 use super::view::{self, LeaseView, Names};
-use super::{
-    Answer, ApiError, Code, LeaseName, Request, VERSION, drift, lease_request, probe, proof, sense,
-    why,
-};
+use super::{ApiError, Code, LeaseName, Request, VERSION, drift, lease_request, probe, proof, why};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::deployment::Running;
-use crate::host::request_trace::number_of;
 use crate::host::{Handle, HostError};
 use crate::metrics::Metrics;
 
@@ -52,7 +44,7 @@ pub struct AppState {
     asking: Mutex<()>,
 }
 
-type ApiResult<T> = Result<T, ApiError>;
+pub(super) type ApiResult<T> = Result<T, ApiError>;
 
 impl AppState {
     /// The state for a deployment that keeps its data in `data`.
@@ -119,7 +111,7 @@ impl AppState {
         })
     }
 
-    fn of_role(&self, role: Role) -> impl Iterator<Item = &Handle> {
+    pub(super) fn of_role(&self, role: Role) -> impl Iterator<Item = &Handle> {
         self.handles.values().filter(move |handle| handle.info().role == role)
     }
 
@@ -199,7 +191,7 @@ impl AppState {
     }
 
     /// The leases of a name: all parts of a request, unless one is named.
-    async fn named(&self, lease: &LeaseName) -> ApiResult<Vec<LeaseView>> {
+    pub(super) async fn named(&self, lease: &LeaseName) -> ApiResult<Vec<LeaseView>> {
         let manager = self.manager_of(lease).await?;
         let name = lease.clone();
         let leases = self.leases_of(&manager, move |id, _, _| name.means(id)).await?;
@@ -220,23 +212,40 @@ impl AppState {
         if parts.is_empty() { Err(no_lease(&lease.to_string())) } else { Ok((manager, parts)) }
     }
 
-    /// Has something done to each part of a request; answers how they are then.
-    async fn each(
+    /// The leases of a service manager, or of all: of a slice, or of all; those that have ended if `all`.
+    async fn leases(
         &self,
-        lease: &LeaseName,
-        command: impl Fn(LeaseId) -> GuestCommand,
+        manager: Option<&Name>,
+        slice: Option<Name>,
+        all: bool,
     ) -> ApiResult<Vec<LeaseView>> {
-        let (manager, parts) = self.parts(lease).await?;
-        let mut views = Vec::new();
-        for id in parts {
-            self.command(&manager, command(id)).await?;
-            views.push(self.lease(&manager, id).await?);
+        let mut leases = Vec::new();
+        for handle in self.chosen(Role::ServiceManager, manager)? {
+            let slice = slice.clone();
+            let wanted = move |_: LeaseId, of: &Name, over: bool| {
+                (all || !over) && slice.as_ref().is_none_or(|slice| slice == of)
+            };
+            leases.extend(self.leases_of(&handle.info().name, wanted).await?);
         }
-        Ok(views)
+        // Proofs are long, and a list is for looking over.
+        for refusal in leases.iter_mut().filter_map(|lease| lease.refusal.as_mut()) {
+            refusal.evidence = None;
+        }
+        Ok(leases)
+    }
+
+    async fn slices(&self) -> ApiResult<Vec<view::SliceView>> {
+        let mut slices = Vec::new();
+        for handle in self.of_role(Role::ServiceManager) {
+            let name = handle.info().name.clone();
+            let of = self.guest(&handle.info().name, move |g| Some(view::slices(&name, g)));
+            slices.extend(of.await?.unwrap_or_default());
+        }
+        Ok(slices)
     }
 
     /// The service manager that a lease's name means: the one it says, or the only one with such a lease.
-    async fn manager_of(&self, lease: &LeaseName) -> ApiResult<Name> {
+    pub(super) async fn manager_of(&self, lease: &LeaseName) -> ApiResult<Name> {
         if let Some(name) = &lease.manager {
             return Ok(self.actor(Role::ServiceManager, name)?.info().name.clone());
         }
@@ -272,96 +281,37 @@ impl AppState {
             Request::Metrics => json(&self.metrics.text()),
             Request::Ask(request) => json(&lease_request::ask(self, *request).await?),
             Request::Extend { lease, duration, units, victims } => {
-                sense::lasts(duration)?;
-                sense::goes_on(&self.named(&lease).await?)?;
-                let extend = |lease| {
-                    let victims = victims.clone();
-                    GuestCommand::Extend { lease, duration, units, victims }
-                };
-                json(&self.each(&lease, extend).await?)
+                json(&self.extend(&lease, duration, units, &victims).await?)
             }
             Request::Flex { lease, shrink, victims } => {
-                sense::changes(&self.named(&lease).await?)?;
-                let flex = |lease| GuestCommand::Flex { lease, shrink, victims: victims.clone() };
-                json(&self.each(&lease, flex).await?)
+                json(&self.flex(&lease, shrink, &victims).await?)
             }
             Request::Shorten { lease, until } => {
-                sense::changes(&self.named(&lease).await?)?;
-                let until = until.on(self.now());
-                json(&self.each(&lease, |lease| GuestCommand::Shorten { lease, until }).await?)
+                json(&self.shorten(&lease, until.on(self.now())).await?)
             }
             Request::Grow { lease, units, condition } => {
                 json(&self.grow(&lease, units, condition.as_deref()).await?)
             }
-            Request::Redeem { lease } => {
-                json(&self.each(&lease, |lease| GuestCommand::Redeem { lease }).await?)
-            }
+            Request::Redeem { lease } => json(&self.redeem(&lease).await?),
             Request::Split(request) => json(&self.split(*request).await?),
             Request::Take(request) => json(&self.take(*request).await?),
             Request::Tickets { manager } => json(&self.tickets(manager.as_ref()).await?),
-            Request::Close { lease } => {
-                json(&self.each(&lease, |lease| GuestCommand::Close { lease }).await?)
-            }
+            Request::Close { lease } => json(&self.close(&lease).await?),
             Request::Accept { lease, offer } => json(&self.accept(&lease, offer).await?),
-            Request::Withdraw { lease } => {
-                let manager = self.manager_of(&lease).await?;
-                let withdraw = GuestCommand::Withdraw { number: lease.number };
-                self.command(&manager, withdraw).await?;
-                json(&self.named(&lease).await?)
-            }
+            Request::Withdraw { lease } => json(&self.withdraw(&lease).await?),
             Request::Leases { manager, slice, all } => {
-                let mut leases = Vec::new();
-                for handle in self.chosen(Role::ServiceManager, manager.as_ref())? {
-                    let slice = slice.clone();
-                    let wanted = move |_: LeaseId, of: &Name, over: bool| {
-                        (all || !over) && slice.as_ref().is_none_or(|slice| slice == of)
-                    };
-                    leases.extend(self.leases_of(&handle.info().name, wanted).await?);
-                }
-                // Proofs are long, and a list is for looking over.
-                for refusal in leases.iter_mut().filter_map(|lease| lease.refusal.as_mut()) {
-                    refusal.evidence = None;
-                }
-                json(&leases)
+                json(&self.leases(manager.as_ref(), slice, all).await?)
             }
             Request::Lease { lease } => json(&self.named(&lease).await?),
-            Request::Why { lease } => {
-                let (manager, ids) = self.parts(&lease).await?;
-                let mut whys = Vec::new();
-                for id in ids {
-                    whys.push(why::why(self, &manager, id).await?);
-                }
-                json(&whys)
-            }
-            Request::Slices => {
-                let mut slices = Vec::new();
-                for handle in self.of_role(Role::ServiceManager) {
-                    let name = handle.info().name.clone();
-                    let of = self.guest(&handle.info().name, move |g| Some(view::slices(&name, g)));
-                    slices.extend(of.await?.unwrap_or_default());
-                }
-                json(&slices)
-            }
+            Request::Why { lease } => json(&why::of_parts(self, &lease).await?),
+            Request::Slices => json(&self.slices().await?),
             Request::Sites { site } => json(&self.sites(site.as_ref()).await?),
             Request::Brokers { broker } => json(&self.brokers(broker.as_ref()).await?),
             Request::Quotas { broker } => json(&self.quotas(broker.as_ref()).await?),
             Request::SetQuota { broker, manager, quota } => {
-                let handle = self.actor(Role::Broker, &broker)?;
-                let manager = manager.map(|name| self.actor(Role::ServiceManager, &name));
-                let whose = manager.transpose()?.map(|manager| manager.info().id);
-                let set = handle.command(BrokerCommand::SetQuota { whose, quota }).await;
-                set.map_err(|error| refused(&error))?;
-                json(&self.quotas(Some(&broker)).await?)
+                json(&self.set_quota(&broker, manager.as_ref(), quota).await?)
             }
-            Request::Reset { site, unit } => {
-                let handle = self.actor(Role::SiteAuthority, &site)?;
-                if let Some(view) = self.sites(Some(&site)).await?.first() {
-                    sense::is_quarantined(view, &format!("{site}/{unit}"))?;
-                }
-                let reset = handle.command(SiteCommand::Reset { unit }).await;
-                reset.map_err(|error| refused(&error))?;
-                json(&self.sites(Some(&site)).await?.pop())
-            }
+            Request::Reset { site, unit } => json(&self.reset(&site, unit).await?),
             Request::Ticket { hash } => json(&self.ticket(hash).await?),
             Request::Watch { .. } => {
                 Err(ApiError::new(Code::Usage, "a watch has no single answer"))
@@ -377,17 +327,6 @@ impl AppState {
         let handle = self.actor(Role::ServiceManager, manager)?;
         let committed = handle.command(command).await.map_err(|error| refused(&error))?;
         Ok(committed.lease())
-    }
-
-    /// Takes an offer. One that was not held is asked for by a new request, and that is answered.
-    async fn accept(&self, lease: &LeaseName, offer: u8) -> ApiResult<Vec<LeaseView>> {
-        let manager = self.manager_of(lease).await?;
-        let number = lease.number;
-        let asked = self.command(&manager, GuestCommand::Accept { number, offer }).await?;
-        match asked {
-            Some(asked) => Ok(vec![self.lease(&manager, asked).await?]),
-            None => self.named(lease).await,
-        }
     }
 
     async fn status(&self) -> view::StatusView {
@@ -427,7 +366,7 @@ impl AppState {
         }
     }
 
-    async fn sites(&self, site: Option<&Name>) -> ApiResult<Vec<view::SiteView>> {
+    pub(super) async fn sites(&self, site: Option<&Name>) -> ApiResult<Vec<view::SiteView>> {
         let mut sites = Vec::new();
         for handle in self.chosen(Role::SiteAuthority, site)? {
             let (info, names, found) = (handle.info().clone(), self.names.clone(), self.found());
@@ -448,7 +387,7 @@ impl AppState {
         Ok(brokers)
     }
 
-    async fn quotas(&self, broker: Option<&Name>) -> ApiResult<Vec<view::QuotaView>> {
+    pub(super) async fn quotas(&self, broker: Option<&Name>) -> ApiResult<Vec<view::QuotaView>> {
         let mut quotas = Vec::new();
         for handle in self.chosen(Role::Broker, broker)? {
             let (name, names, now) = (handle.info().name.clone(), self.names.clone(), self.now());
@@ -481,69 +420,8 @@ impl AppState {
             return Ok(part);
         }
         let help = "`tenure lease show` names the tickets of a lease";
-        Err(ApiError::new(Code::NoSuch, format!("no ticket in hand begins with {hash}")).help(help))
-    }
-
-    /// Every change of the leases that are meant, as it becomes durable: first how they are now.
-    pub(super) async fn watch(
-        &self,
-        lease: Option<LeaseName>,
-        out: &mut Writer,
-    ) -> Result<(), Ended> {
-        let managers = match &lease {
-            Some(lease) => vec![self.manager_of(lease).await?],
-            None => self.of_role(Role::ServiceManager).map(|h| h.info().name.clone()).collect(),
-        };
-        let (sender, mut receiver) = mpsc::channel(1024);
-        // Ends with the watch, also where nothing happens any more.
-        let mut followers = JoinSet::new();
-        for manager in &managers {
-            let handle = self.actor(Role::ServiceManager, manager)?;
-            let mut facts = handle.facts().await.map_err(|error| refused(&error))?.facts;
-            let (manager, sender) = (manager.clone(), sender.clone());
-            followers.spawn_local(async move {
-                while let Some((_, entry)) = facts.recv().await {
-                    let number = number_of(&entry.fact);
-                    if number.is_some() && sender.send((manager.clone(), number)).await.is_err() {
-                        return;
-                    }
-                }
-                // The host failed or stopped: what follows is not known.
-                drop(sender.send((manager, None)).await);
-            });
-        }
-        drop(sender);
-        let mut shown: BTreeMap<String, LeaseView> = BTreeMap::new();
-        let mut due: Vec<(Name, Option<u64>)> = managers.into_iter().map(|m| (m, None)).collect();
-        loop {
-            for (manager, number) in due {
-                let wanted = lease.clone();
-                let matching = move |id: LeaseId, _: &Name, over: bool| {
-                    number.is_none_or(|number| id.number == number)
-                        && wanted.as_ref().map_or(!over || number.is_some(), |name| name.means(id))
-                };
-                let views = self.leases_of(&manager, matching).await?;
-                if let Some(number) = number {
-                    forget(&mut shown, &format!("{manager}/{number}"), &views);
-                }
-                for view in views {
-                    let same =
-                        |old: &LeaseView| LeaseView { left_s: view.left_s, ..old.clone() } == view;
-                    if !shown.get(&view.lease).is_some_and(same) {
-                        out.write(&Answer::Ok(json(&view)?)).await?;
-                        shown.insert(view.lease.clone(), view);
-                    }
-                }
-            }
-            match receiver.recv().await {
-                Some((manager, Some(number))) => due = vec![(manager, Some(number))],
-                Some((manager, None)) => {
-                    let message = format!("{manager} went down or fell behind");
-                    return Err(ApiError::new(Code::Failed, message).help("watch again").into());
-                }
-                None => return Ok(()),
-            }
-        }
+        Err(ApiError::new(Code::NoSuch, format!("no ticket held here begins with {hash}"))
+            .help(help))
     }
 }
 
@@ -570,35 +448,6 @@ pub(super) fn refused(error: &HostError) -> ApiError {
     ApiError::new(code, error.to_string())
 }
 
-fn json(value: &impl Serialize) -> ApiResult<serde_json::Value> {
+pub(super) fn json(value: &impl Serialize) -> ApiResult<serde_json::Value> {
     serde_json::to_value(value).map_err(|error| ApiError::new(Code::Failed, error.to_string()))
-}
-
-/// Drops the parts of a request that were shown and are remembered no longer.
-fn forget(shown: &mut BTreeMap<String, LeaseView>, request: &str, remembered: &[LeaseView]) {
-    // The parts are named `guest/3.0`, `guest/3.1` and so on; `/` comes right behind `.`.
-    let parts = shown.range(format!("{request}.")..format!("{request}/"));
-    let known = |name: &String| remembered.iter().any(|view| view.lease == *name);
-    let gone: Vec<String> = parts.map(|(name, _)| name.clone()).filter(|n| !known(n)).collect();
-    for name in gone {
-        shown.remove(&name);
-    }
-}
-
-/// Why a watch ends.
-pub(super) enum Ended {
-    Gone(io::Error),
-    Refused(ApiError),
-}
-
-impl From<io::Error> for Ended {
-    fn from(error: io::Error) -> Self {
-        Self::Gone(error)
-    }
-}
-
-impl From<ApiError> for Ended {
-    fn from(error: ApiError) -> Self {
-        Self::Refused(error)
-    }
 }

@@ -78,7 +78,7 @@ pub struct HeldTicketView {
     pub holder: String,
     /// How many units.
     pub units: u32,
-    /// How many of them are not handed on now, of one in hand.
+    /// How many of them are not handed on now, of one that is held.
     pub left: Option<i64>,
     /// The type.
     pub resource: String,

@@ -139,7 +139,7 @@ pub struct LeaseView {
     /// The bookings that are in the way, the biggest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_the_way: Vec<InTheWayView>,
-    /// The units in hand.
+    /// The units held.
     pub in_hand: Vec<LeaseUnitView>,
     /// The hashes of its tickets: its own, then those of its extensions.
     pub tickets: Vec<String>,
@@ -189,7 +189,7 @@ pub struct SliceView {
     pub leases: u32,
     /// Those of them that are active.
     pub active: u32,
-    /// The units in hand.
+    /// The units held.
     pub units: u32,
 }
 

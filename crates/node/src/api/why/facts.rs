@@ -17,6 +17,7 @@ use tenure_core::service_manager::group::Why;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::Ticket;
 use tenure_core::wire::message::Request;
+use tenure_core::wire::offer::Waiting;
 use tenure_core::wire::part::Part;
 
 use super::super::server::AppState;
@@ -184,120 +185,135 @@ impl RequestHistory {
 
 /// The lease that a fact of a service manager names, where it is about one part of a request.
 fn lease_of(fact: &Fact) -> Option<LeaseId> {
-    use service_manager::Fact as G;
+    use service_manager::{Fact as G, LeaseForgotten, TicketTaken};
     let Fact::ServiceManager(fact) = fact else { return None };
-    match fact {
-        G::TicketTaken(fact) => Some(fact.lease),
-        G::RedeemBegun(fact) => Some(fact.lease),
-        G::TicketsSplit(fact) => Some(fact.lease),
-        G::Leased(fact) => Some(fact.lease),
-        G::RedeemRefused(fact) => Some(fact.lease),
-        G::Joined(fact) => Some(fact.lease),
-        G::Left(fact) => Some(fact.lease),
-        G::ExtensionAsked(fact) => Some(fact.lease),
-        G::ExtensionGranted(fact) => Some(fact.lease),
-        G::ExtensionDenied(fact) => Some(fact.lease),
-        G::Extended(fact) => Some(fact.lease),
-        G::ReturnBegun(fact) => Some(fact.lease),
-        G::PartReturned(fact) => Some(fact.lease),
-        G::ReturnRefused(fact) => Some(fact.lease),
-        G::ShrinkBegun(fact) => Some(fact.lease),
-        G::Shrunk(fact) => Some(fact.lease),
-        G::LeaveBegun(fact) => Some(fact.lease),
-        G::CloseBegun(fact) => Some(fact.lease),
-        G::SiteClosed(fact) => Some(fact.lease),
-        G::Credited(fact) => Some(fact.lease),
-        G::TermOver(fact) => Some(fact.lease),
-        G::LeaseForgotten(fact) => Some(fact.lease),
-        G::Asked(_)
-        | G::AskRefused(_)
-        | G::Granted(_)
-        | G::UnwantedGranted(_)
-        | G::Queued(_)
-        | G::Offered(_)
-        | G::Accepted(_)
-        | G::GaveUp(_)
-        | G::ReceiptTaken(_)
-        | G::GroupWhole(_)
-        | G::GroupBroken(_)
-        | G::SignalObserved(_)
-        | G::MapperAnswered(_)
-        | G::Woken(_) => None,
+    if let G::LeaseForgotten(LeaseForgotten { lease }) | G::TicketTaken(TicketTaken { lease, .. }) =
+        fact
+    {
+        return Some(*lease);
     }
+    fact.lease_event().map(|(lease, _)| lease)
 }
 
 /// What a fact says beyond its kind.
 fn says(fact: &Fact) -> Option<String> {
-    use service_manager::Fact as G;
-    use site_authority::Fact as S;
-    let units =
-        |units: &[UnitId]| units.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    if let Fact::ServiceManager(G::AskRefused(fact)) = fact {
-        return Some(fact.refusal.to_string());
+    match fact {
+        Fact::ServiceManager(fact) => guest_says(fact),
+        Fact::Broker(fact) => broker_says(fact),
+        Fact::SiteAuthority(fact) => site_says(fact),
     }
-    if let Fact::ServiceManager(G::GroupBroken(fact)) = fact {
-        return Some(match fact.why {
+}
+
+fn guest_says(fact: &service_manager::Fact) -> Option<String> {
+    use service_manager::Fact as F;
+    match fact {
+        F::AskRefused(fact) => Some(fact.refusal.to_string()),
+        F::RedeemRefused(fact) => Some(fact.refusal.to_string()),
+        F::ReturnRefused(fact) => Some(fact.refusal.to_string()),
+        F::SiteClosed(fact) => fact.refusal.as_ref().map(ToString::to_string),
+        F::ExtensionDenied(fact) => fact.refusal.as_ref().map(ToString::to_string),
+        F::GroupBroken(fact) => Some(match fact.why {
             Why::Lost(lease) => format!("lease {lease} was lost, so the others are given back"),
             Why::Late(lease) => {
                 format!("lease {lease} got no units in time, so the others are given back")
             }
-        });
-    }
-    if let Fact::ServiceManager(G::Queued(fact)) = fact {
-        return Some(format!("place {}: {}", fact.waiting.place, fact.waiting.reason));
-    }
-    if let Fact::ServiceManager(G::Accepted(fact)) = fact {
-        return Some(format!("offer {}", fact.offer));
-    }
-    if let Fact::ServiceManager(G::RedeemRefused(fact)) = fact {
-        return Some(fact.refusal.to_string());
-    }
-    if let Fact::ServiceManager(G::SiteClosed(fact)) = fact {
-        return fact.refusal.as_ref().map(ToString::to_string);
-    }
-    if let Fact::ServiceManager(G::ExtensionDenied(fact)) = fact {
-        return fact.refusal.as_ref().map(ToString::to_string);
-    }
-    if let Fact::ServiceManager(G::ReturnRefused(fact)) = fact {
-        return Some(fact.refusal.to_string());
-    }
-    if let Fact::ServiceManager(G::ReturnBegun(fact)) = fact {
-        return Some(match &fact.part {
-            Part::Units(gone) => units(gone),
+        }),
+        F::Queued(fact) => Some(place(&fact.waiting)),
+        F::Accepted(fact) => Some(format!("offer {}", fact.offer)),
+        F::ReturnBegun(fact) => Some(match &fact.part {
+            Part::Units(gone) => list(gone),
             Part::Until(until) => format!("what follows {until}"),
             Part::Rights { units, from } => format!("{units} units from {from}"),
-        });
+        }),
+        F::Joined(fact) => {
+            let failed = fact.error.as_ref().map(|error| format!(", which failed: {error}"));
+            Some(format!("{}{}", fact.unit, failed.unwrap_or_default()))
+        }
+        F::SignalObserved(_)
+        | F::MapperAnswered(_)
+        | F::Asked(_)
+        | F::Granted(_)
+        | F::Offered(_)
+        | F::GaveUp(_)
+        | F::TicketTaken(_)
+        | F::RedeemBegun(_)
+        | F::TicketsSplit(_)
+        | F::ReceiptTaken(_)
+        | F::GroupWhole(_)
+        | F::Leased(_)
+        | F::ExtensionAsked(_)
+        | F::ExtensionGranted(_)
+        | F::Extended(_)
+        | F::PartReturned(_)
+        | F::ShrinkBegun(_)
+        | F::Shrunk(_)
+        | F::UnwantedGranted(_)
+        | F::LeaveBegun(_)
+        | F::Left(_)
+        | F::CloseBegun(_)
+        | F::Credited(_)
+        | F::TermOver(_)
+        | F::LeaseForgotten(_)
+        | F::Woken(_) => None,
     }
-    if let Fact::ServiceManager(G::Joined(fact)) = fact {
-        let failed = fact.error.as_ref().map(|error| format!(", which failed: {error}"));
-        return Some(format!("{}{}", fact.unit, failed.unwrap_or_default()));
+}
+
+fn broker_says(fact: &broker::Fact) -> Option<String> {
+    use broker::Fact as F;
+    match fact {
+        F::RequestRefused(fact) => Some(fact.refusal.to_string()),
+        F::RequestQueued(fact) => Some(place(&fact.waiting)),
+        F::HoldEnded(fact) => Some(fact.refusal.to_string()),
+        F::DelegationTaken(_)
+        | F::DelegationEnded(_)
+        | F::Requested(_)
+        | F::TicketsCut(_)
+        | F::OffersHeld(_)
+        | F::OfferAccepted(_)
+        | F::RequestPlanned(_)
+        | F::ReceiptTaken(_)
+        | F::QuotaSet(_)
+        | F::RequestForgotten(_)
+        | F::MapperAnswered(_)
+        | F::Woken(_) => None,
     }
-    if let Fact::Broker(broker::Fact::RequestRefused(fact)) = fact {
-        return Some(fact.refusal.to_string());
+}
+
+fn site_says(fact: &site_authority::Fact) -> Option<String> {
+    use site_authority::Fact as F;
+    match fact {
+        F::UnitsAssigned(fact) => Some(list(&fact.units)),
+        F::UnitsReturned(fact) => Some(list(&fact.units)),
+        F::LeaseShrunk(fact) => Some(list(&fact.units)),
+        F::UnitSetupFailed(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
+        F::UnitTeardownFailed(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
+        F::UnitSetUp(fact) => Some(fact.unit.to_string()),
+        F::Stocked(_)
+        | F::InventoryChanged(_)
+        | F::DelegationIssued(_)
+        | F::DelegationAcknowledged(_)
+        | F::DelegationEnded(_)
+        | F::Redeemed(_)
+        | F::LeaseExtended(_)
+        | F::TermReturned(_)
+        | F::RightsReturned(_)
+        | F::TicketRefused(_)
+        | F::CameDue(_)
+        | F::UnitTornDown(_)
+        | F::UnitReset(_)
+        | F::LeaseActivated(_)
+        | F::LeaseClosed(_)
+        | F::TicketSurrendered(_)
+        | F::LeaseForgotten(_)
+        | F::MapperAnswered(_)
+        | F::Woken(_) => None,
     }
-    if let Fact::Broker(broker::Fact::RequestQueued(fact)) = fact {
-        return Some(format!("place {}: {}", fact.waiting.place, fact.waiting.reason));
-    }
-    if let Fact::Broker(broker::Fact::HoldEnded(fact)) = fact {
-        return Some(fact.refusal.to_string());
-    }
-    if let Fact::SiteAuthority(S::UnitsAssigned(fact)) = fact {
-        return Some(units(&fact.units));
-    }
-    if let Fact::SiteAuthority(S::UnitsReturned(fact)) = fact {
-        return Some(units(&fact.units));
-    }
-    if let Fact::SiteAuthority(S::LeaseShrunk(fact)) = fact {
-        return Some(units(&fact.units));
-    }
-    if let Fact::SiteAuthority(S::UnitSetupFailed(fact)) = fact {
-        return Some(format!("{}: {}", fact.unit, fact.error));
-    }
-    if let Fact::SiteAuthority(S::UnitTeardownFailed(fact)) = fact {
-        return Some(format!("{}: {}", fact.unit, fact.error));
-    }
-    if let Fact::SiteAuthority(S::UnitSetUp(fact)) = fact {
-        return Some(fact.unit.to_string());
-    }
-    None
+}
+
+fn place(waiting: &Waiting) -> String {
+    format!("place {}: {}", waiting.place, waiting.reason)
+}
+
+fn list(units: &[UnitId]) -> String {
+    units.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

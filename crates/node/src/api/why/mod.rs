@@ -3,6 +3,7 @@
 mod bookings;
 mod facts;
 mod pending;
+mod waits;
 
 use std::collections::BTreeSet;
 
@@ -13,8 +14,6 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::runtime::AnyActor;
-use tenure_core::service_manager::machine::{Outcome, State, UnitUse};
-use tenure_core::service_manager::{LeaseSurvey, Standing, request};
 use tenure_core::site_authority::SiteAuthority;
 use tenure_core::site_authority::machine::State as SiteState;
 use tenure_core::site_authority::unit;
@@ -25,10 +24,10 @@ use tenure_core::wire::refusal::Refusal;
 use self::bookings::Market;
 use self::facts::{Failure, RequestHistory};
 use self::pending::{LeaseRefs, PendingItem};
-use super::offer;
+use self::waits::{Waits, waits};
 use super::server::AppState;
 use super::view::{self, LeaseView, RefusalView};
-use super::{ApiError, Code};
+use super::{ApiError, Code, LeaseName};
 
 pub use bookings::BookingView;
 pub use facts::FactView;
@@ -120,17 +119,18 @@ impl FaultView {
     }
 }
 
-/// What a lease waits for.
-enum Waits {
-    Nothing(String, Option<String>),
-    Broker(ActorId, RequestId),
-    Site(ActorId, LinkHash),
-    /// For nothing: it was refused.
-    Refused(Box<Refusal>),
+/// Looks into all parts of a request, or the one that is named.
+pub(super) async fn of_parts(app: &AppState, lease: &LeaseName) -> Result<Vec<WhyView>, ApiError> {
+    let (manager, ids) = app.parts(lease).await?;
+    let mut whys = Vec::new();
+    for id in ids {
+        whys.push(why(app, &manager, id).await?);
+    }
+    Ok(whys)
 }
 
 /// Looks into a lease.
-pub(super) async fn why(app: &AppState, manager: &Name, id: LeaseId) -> Result<WhyView, ApiError> {
+async fn why(app: &AppState, manager: &Name, id: LeaseId) -> Result<WhyView, ApiError> {
     let lease = app.lease(manager, id).await?;
     let no_manager = || ApiError::new(Code::NoSuch, format!("no service manager `{manager}`"));
     let origin = app.id(manager).ok_or_else(no_manager)?;
@@ -397,136 +397,9 @@ impl Inquiry<'_> {
     }
 }
 
-/// What a lease waits for, and what its service manager says about it.
-fn waits(lease: &LeaseSurvey<'_>, origin: ActorId) -> (Waits, String) {
-    if let (Some(State::Crediting { .. } | State::Closed { .. }), Some((_, refusal))) =
-        (lease.state.lease(), lease.closed_by)
-    {
-        return (
-            Waits::Refused(Box::new(refusal.clone())),
-            format!("its site closed it: {refusal}"),
-        );
-    }
-    let nothing = |reason: &str| (Waits::Nothing(reason.to_owned(), None), reason.to_owned());
-    if let Some(outcome) = lease.state.outcome() {
-        return has_gone(&outcome);
-    }
-    let state = match (lease.state, lease.request) {
-        (Standing::Request(request::State::Asked), Some((broker, request))) => {
-            let id = RequestId { origin, number: request.id.number };
-            let until = view::time(request.answer_by);
-            if let Some(waiting) = lease.waiting {
-                return (Waits::Broker(broker, id), offer::in_words(waiting));
-            }
-            return (
-                Waits::Broker(broker, id),
-                format!("a broker was asked; an answer is of use until {until}"),
-            );
-        }
-        (Standing::Request(request::State::Offered { offers, until, .. }), _) => {
-            return nothing(&format!(
-                "its broker holds {} offers until {}: accept one, or release them",
-                offers.len(),
-                view::time(*until)
-            ));
-        }
-        (Standing::Request(request::State::Planned { offers, .. }), _) => {
-            return nothing(&format!(
-                "it is a plan, with {} offers; nothing is booked",
-                offers.len()
-            ));
-        }
-        (Standing::Request(request::State::Accepting { number, .. }), Some((broker, request))) => {
-            let id = RequestId { origin, number: request.id.number };
-            return (
-                Waits::Broker(broker, id),
-                format!("the tickets of offer {number} are asked for"),
-            );
-        }
-        (Standing::Request(_), _) => {
-            return nothing(
-                "the broker's answer did not come in time; a ticket that still comes is given back",
-            );
-        }
-        (Standing::Lease(state), _) => state,
-    };
-    match state {
-        State::Ticketed { split, .. } => {
-            let help = if *split {
-                "hand the rest on to yourself, then redeem that"
-            } else {
-                "redeem it with `tenure lease redeem`, or split it"
-            };
-            let says = "its ticket is kept in hand".to_owned();
-            (Waits::Nothing(says.clone(), Some(help.to_owned())), says)
-        }
-        State::Redeeming { ticket } => {
-            let says = format!("the site was shown ticket {}", ticket.hash());
-            (Waits::Site(ticket.site(), ticket.hash()), says)
-        }
-        State::Joining { held } => nothing(&format!(
-            "the units are there; {} of {} have yet to be joined by the guest's driver",
-            held.awaited,
-            held.units.len()
-        )),
-        State::Active { held } => {
-            let unusable =
-                held.units.values().filter(|(_, usage)| *usage == UnitUse::Unusable).count();
-            let until = format!("it is active until {}", view::time(held.term.end()));
-            if unusable == 0 {
-                return nothing(&until);
-            }
-            let says = format!(
-                "{until}, but {unusable} of {} units could not be joined by the guest's driver",
-                held.units.len()
-            );
-            let help = "the facts have the driver's error; repair the cause, then close the lease and request again";
-            (Waits::Nothing(says.clone(), Some(help.to_owned())), says)
-        }
-        State::Leaving { held, .. } => nothing(&format!(
-            "the guest leaves its units; {} of {} have yet to be left",
-            held.awaited,
-            held.units.len()
-        )),
-        State::Closing { tickets, .. } => {
-            let Some(ticket) = tickets.first() else { return nothing("it is being given back") };
-            let says = "the site was asked to take the units back".to_owned();
-            (Waits::Site(ticket.site(), ticket.hash()), says)
-        }
-        State::Crediting { .. } => {
-            nothing("the broker was shown the receipts, and has yet to take them")
-        }
-        State::Closed { outcome } => has_gone(outcome),
-    }
-}
-
-/// How a lease went, and what its service manager says about it.
-fn has_gone(outcome: &Outcome) -> (Waits, String) {
-    let waits = over(outcome);
-    let says = match &waits {
-        Waits::Nothing(says, _) => says.clone(),
-        Waits::Refused(refusal) => format!("it was refused: {refusal}"),
-        Waits::Broker(..) | Waits::Site(..) => String::new(),
-    };
-    (waits, says)
-}
-
 /// What to do about a unit in quarantine.
 fn reset(fault: &FaultView) -> String {
     format!("put the unit right, then `tenure site reset {}`", fault.unit)
-}
-
-/// How it went, and what to do about that.
-fn over(outcome: &Outcome) -> Waits {
-    match outcome {
-        Outcome::Ended => Waits::Nothing("its term has ended".to_owned(), None),
-        Outcome::GivenBack => Waits::Nothing("it was given back before its end".to_owned(), None),
-        Outcome::Unanswered => {
-            let help = "see `tenure doctor`: the broker may be down or out of reach";
-            Waits::Nothing("no answer came in time".to_owned(), Some(help.to_owned()))
-        }
-        Outcome::Refused(refusal) => Waits::Refused(Box::new(refusal.clone())),
-    }
 }
 
 /// What to do about a refusal.
