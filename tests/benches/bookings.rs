@@ -23,7 +23,7 @@ use tenure_core::model::resource::{Attributes, Constraints};
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::{Generation, Link, SignedLink};
+use tenure_core::ticket::link::{Clauses, Generation, Link, SignedLink};
 use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::message::{Envelope, Header, Item, Message, Request, Sequence};
 use tenure_core::wire::offer::Reply;
@@ -124,6 +124,7 @@ impl LoadedBroker {
             units,
             term: Term::lasting(Time::ZERO, YEAR.times(2)).unwrap(),
             constraints: Constraints::NONE,
+            clauses: Clauses::NONE,
             delegation: Some(Generation { delegation, generation: 0 }),
             extends: None,
             serial: delegation,

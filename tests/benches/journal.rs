@@ -32,7 +32,7 @@ use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
 use tenure_core::site_authority::{Plan, SiteAuthority};
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::{Generation, Link, SignedLink};
+use tenure_core::ticket::link::{Clauses, Generation, Link, SignedLink};
 use tenure_core::wire::message::{Item, LeasedUnit, Request};
 use tenure_core::wire::offer::Reply;
 use tenure_node::journal::{JournalFile, Owner, Past, Snapshots, SystemDisk};
@@ -278,6 +278,7 @@ fn leases(count: u64) -> Vec<Entry> {
         units,
         term,
         constraints: Constraints::NONE,
+        clauses: Clauses::NONE,
         delegation: Some(Generation { delegation: 1, generation: 0 }),
         extends: None,
         serial: 1,

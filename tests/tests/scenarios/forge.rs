@@ -13,7 +13,7 @@ use tenure_core::model::time::Term;
 use tenure_core::runtime::AnyActor;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
-use tenure_core::ticket::link::{Link, SignedLink};
+use tenure_core::ticket::link::{Clauses, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{Envelope, Header, Item, Message, Request, Sequence, Subject};
 use tenure_core::wire::offer::Reply;
@@ -78,6 +78,7 @@ pub fn grant(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         units,
         term,
         constraints: above.constraints.clone(),
+        clauses: Clauses::NONE,
         delegation: None,
         extends: request.items.first().and_then(|item| item.extends),
         serial: world.next_forgery(),
@@ -131,6 +132,7 @@ pub fn split(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         units,
         term: Term::lasting(start, duration).map_err(|bad| bad.to_string())?,
         constraints: above.constraints.clone(),
+        clauses: Clauses::NONE,
         delegation: None,
         extends: None,
         serial: world.next_forgery(),

@@ -23,7 +23,7 @@ use tenure_core::site_authority::facts as site;
 use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::EvidenceOutline;
-use tenure_core::ticket::link::{DelegationId, Generation, Link, SignedLink};
+use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{Item, LeasedUnit, Request};
 use tenure_core::wire::offer::{Offer, OfferPart, Reply, Waiting};
@@ -67,6 +67,7 @@ fn parts() -> Parts {
         units: units(70),
         term,
         constraints: Constraints::NONE,
+        clauses: Clauses::NONE,
         delegation: Some(Generation { delegation: 1, generation: 2 }),
         extends: None,
         serial: 9,
@@ -78,6 +79,7 @@ fn parts() -> Parts {
         holder: guest,
         units: units(4),
         constraints: [image].into_iter().collect(),
+        clauses: Clauses::NONE,
         delegation: None,
         extends: Some(root.hash()),
         ..link

@@ -18,7 +18,7 @@ use tenure_core::service_manager::request as service_manager_request;
 use tenure_core::site_authority::machine as site_authority;
 use tenure_core::site_authority::unit;
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::{Link, SignedLink};
+use tenure_core::ticket::link::{Clauses, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{LeasedUnit, Request};
 use tenure_core::wire::offer::{Offer, Reply, Waiting};
@@ -138,6 +138,7 @@ fn samples() -> Samples {
         units: NonZeroU32::new(2).unwrap(),
         term,
         constraints: Constraints::NONE,
+        clauses: Clauses::NONE,
         delegation: None,
         extends: None,
         serial,

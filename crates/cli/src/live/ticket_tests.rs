@@ -12,7 +12,7 @@ use tenure_core::model::resource::Constraints;
 use tenure_core::model::time::{Term, Time};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
-use tenure_core::ticket::link::{Generation, Link, SignedLink};
+use tenure_core::ticket::link::{Clauses, Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_node::api::{EvidenceView, LinkView, TicketView};
 
@@ -46,6 +46,7 @@ fn link(issuer: u8, holder: u8, parent: Option<&Ticket>, (units, term): (u32, Te
         units: NonZeroU32::new(units).unwrap(),
         term,
         constraints: Constraints::NONE,
+        clauses: Clauses::NONE,
         delegation: parent.is_none().then_some(root),
         extends: None,
         serial: u64::from(holder),

@@ -119,6 +119,7 @@ impl Broker {
                 units,
                 term,
                 constraints: parent.bottom().constraints.clone(),
+                clauses: parent.bottom().clauses.inherited(),
                 delegation: None,
                 extends: item.extends,
                 serial: *serial,

@@ -155,6 +155,7 @@ impl ServiceManager {
             units,
             term,
             constraints,
+            clauses: above.clauses.inherited(),
             delegation: None,
             extends: None,
             serial,

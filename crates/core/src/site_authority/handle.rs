@@ -23,7 +23,7 @@ use crate::site_authority::machine::{CloseReason, State};
 use crate::site_authority::mapper::{Assignment, Decision};
 use crate::site_authority::unit;
 use crate::ticket::Ticket;
-use crate::ticket::link::{DelegationId, Generation, Link, LinkHash, SignedLink};
+use crate::ticket::link::{Clauses, DelegationId, Generation, Link, LinkHash, SignedLink};
 use crate::wire::message::{MAX_UNIT_BYTES, Message, Sealed};
 use crate::wire::refusal::Refusal;
 
@@ -77,6 +77,7 @@ impl SiteAuthority {
             units: offer.units,
             term,
             constraints: Constraints::NONE,
+            clauses: Clauses::NONE,
             delegation: Some(Generation { delegation, generation }),
             extends: None,
             serial: self.base.position,

@@ -484,7 +484,7 @@ mod tests {
     use crate::model::identity::{Scheme, Signer};
     use crate::model::name::Name;
     use crate::model::resource::{Constraints, Expr};
-    use crate::ticket::link::{Generation, Link};
+    use crate::ticket::link::{Clauses, Generation, Link};
 
     fn hours(start: i64, end: i64) -> Term {
         let hour = |n| Time::ZERO.plus(Span::HOUR.times(n));
@@ -509,6 +509,7 @@ mod tests {
             units,
             term,
             constraints,
+            clauses: Clauses::NONE,
             delegation: Some(Generation { delegation: serial, generation: 0 }),
             extends: None,
             serial,

@@ -13,7 +13,7 @@ use crate::model::codec::{self, DecodeError, Hash};
 use crate::model::identity::{ActorId, Label, PublicKey, Signature, Signer, Verifier};
 use crate::model::name::Name;
 use crate::model::resource::Constraints;
-use crate::model::time::Term;
+use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
 
 /// The name of a link: the hash of its signed bytes, never of a re-encoding or of the signature.
@@ -93,6 +93,33 @@ impl fmt::Display for AccountId {
     }
 }
 
+/// What an issuer reserves in a link, beside its constraints. Nothing is reserved by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clauses {
+    /// The issuer may recall units that are in use, this long after its site has told their holder. Without
+    /// it, only units that nobody has claimed.
+    pub notice: Option<Span>,
+    /// No recall takes units in use before this instant.
+    pub not_before: Option<Time>,
+    /// On the site's clock, a first redeem is refused from this instant on.
+    pub redeem_by: Option<Time>,
+}
+
+impl Clauses {
+    /// Nothing is reserved.
+    pub const NONE: Self = Self { notice: None, not_before: None, redeem_by: None };
+
+    /// The least that a child of a link with these clauses must have too.
+    pub fn inherited(&self) -> Self {
+        Self { redeem_by: self.redeem_by, ..Self::NONE }
+    }
+
+    /// Whether units under a link with these clauses can be had no longer than under its parent.
+    fn keep(&self, parent: &Self) -> bool {
+        parent.redeem_by.is_none_or(|by| self.redeem_by.is_some_and(|own| own <= by))
+    }
+}
+
 /// What a link says. Signed as encoded, under the label for links.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
@@ -110,6 +137,8 @@ pub struct Link {
     pub term: Term,
     /// Conditions on the use; all of the parent's and maybe more.
     pub constraints: Constraints,
+    /// What its issuer reserves.
+    pub clauses: Clauses,
     /// Set on a delegation.
     pub delegation: Option<Generation>,
     /// On an extension: the ticket whose lease continues, with the same units.
@@ -133,7 +162,7 @@ impl Link {
         let Some(parent) = parent else { return Ok(()) };
         if self.issuer != parent.holder {
             Err(LinkFault::Issuer)
-        } else if self.delegation.is_some() {
+        } else if self.delegation.is_some() && parent.delegation.is_none() {
             Err(LinkFault::Delegation)
         } else if self.resource != parent.resource {
             let (child, parent) = (self.resource.clone(), parent.resource.clone());
@@ -144,6 +173,8 @@ impl Link {
             Err(LinkFault::Term { child: self.term, parent: parent.term })
         } else if !self.constraints.keep_all_of(&parent.constraints) {
             Err(LinkFault::Constraints)
+        } else if !self.clauses.keep(&parent.clauses) {
+            Err(LinkFault::RedeemBy)
         } else {
             Ok(())
         }

@@ -24,6 +24,9 @@ use link::{LinkHash, SignedLink};
 /// The longest chain, in links.
 pub const MAX_DEPTH: usize = 8;
 
+/// The most delegations in a chain: each passes units on to one more broker.
+pub const MAX_DELEGATIONS: usize = 5;
+
 /// A chain of signed links, root first, never empty once it is made or received whole.
 ///
 /// Tickets are not secrets: only the bottom holder can redeem one.
@@ -57,6 +60,9 @@ pub enum TicketFault {
     /// The last holder is another actor.
     #[error("the ticket is {0}'s")]
     NotHolder(ActorId),
+    /// More than [`MAX_DELEGATIONS`] delegations.
+    #[error("the chain has {0} delegations, more than {MAX_DELEGATIONS}")]
+    TooManyDelegations(u32),
 }
 
 /// How a link fails to be a part of the one above it (S3: attenuation).
@@ -95,12 +101,15 @@ pub enum LinkFault {
     /// A constraint of its parent is gone.
     #[error("a constraint of its parent is gone")]
     Constraints,
-    /// It is marked as a delegation, which only a site's own link may be.
-    #[error("only a site's own link is a delegation")]
+    /// It is marked as a delegation, and its parent is none.
+    #[error("a delegation follows from a delegation only")]
     Delegation,
     /// It carries more constraints than a link may.
     #[error("it carries too many constraints")]
     TooManyConstraints,
+    /// It can be redeemed for longer than its parent.
+    #[error("it can be redeemed for longer than its parent")]
+    RedeemBy,
 }
 
 impl Ticket {
@@ -165,6 +174,11 @@ impl Ticket {
         for (depth, link) in (0..).zip(&self.0) {
             link.follows(parent).map_err(|cause| TicketFault::BadLink { depth, cause })?;
             parent = Some(link);
+        }
+        let delegations = self.0.iter().filter(|link| link.delegation.is_some()).count();
+        if delegations > MAX_DELEGATIONS {
+            let delegations = u32::try_from(delegations).unwrap_or(u32::MAX);
+            return Err(TicketFault::TooManyDelegations(delegations));
         }
         if self.bottom().holder != holder && !mutant!(HolderNotChecked) {
             return Err(TicketFault::NotHolder(self.bottom().holder));

@@ -17,7 +17,7 @@ use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::{DelegationId, Generation, Link, SignedLink};
+use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::batch::Path;
 use tenure_core::wire::credentials::Credentials;
@@ -107,6 +107,7 @@ pub(crate) fn delegation(
         units: units(n),
         term: of,
         constraints: Constraints::NONE,
+        clauses: Clauses::NONE,
         delegation: Some(Generation { delegation: number, generation }),
         extends: None,
         serial: u64::from(generation),
@@ -125,6 +126,7 @@ pub(crate) fn part(parent: &Ticket, to: u8, n: u32, of: Term, serial: u64) -> Li
         units: units(n),
         term: of,
         constraints: above.constraints.clone(),
+        clauses: Clauses::NONE,
         delegation: None,
         extends: None,
         serial,

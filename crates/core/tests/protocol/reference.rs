@@ -19,7 +19,7 @@ use tenure_core::model::resource::{Attributes, Constraints};
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::{Generation, Link, LinkHash, SignedLink};
+use tenure_core::ticket::link::{Clauses, Generation, Link, LinkHash, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::message::{Envelope, Header, Item, Message, Request, Sequence};
@@ -193,6 +193,7 @@ impl Pair {
                 units: units(n),
                 term: Term::lasting(Time::ZERO, Span::DAY.times(30)).unwrap(),
                 constraints: Constraints::NONE,
+                clauses: Clauses::NONE,
                 delegation: Some(Generation { delegation: number, generation: 0 }),
                 extends: None,
                 serial: number,

@@ -5,7 +5,7 @@ use tenure_core::model::identity::{ActorId, Scheme};
 use tenure_core::model::resource::Expr;
 use tenure_core::model::time::Term;
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::{Generation, Link, SignedLink};
+use tenure_core::ticket::link::{Clauses, Generation, Link, SignedLink};
 use tenure_core::wire::message::{Envelope, Item, Message, Request, Sealed};
 
 use super::reworded;
@@ -105,6 +105,7 @@ impl World {
                 units: item.units.min(parent.bottom().units).max(item.min_units),
                 term,
                 constraints,
+                clauses: Clauses::NONE,
                 delegation: None,
                 extends: item.extends,
                 serial: (1 << 40) + self.observed.serial,

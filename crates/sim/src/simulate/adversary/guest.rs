@@ -15,7 +15,7 @@ use tenure_core::model::time::{Span, Term};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::machine::State;
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::{Link, SignedLink};
+use tenure_core::ticket::link::{Clauses, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{Envelope, Item, Message, Request};
 use tenure_core::wire::offer::Reply;
@@ -142,6 +142,7 @@ impl World {
             issuer: self.participants[broker].id,
             holder: me,
             constraints: parent.bottom().constraints.clone(),
+            clauses: Clauses::NONE,
             delegation: None,
             serial: (1 << 40) + self.observed.serial,
             term,
