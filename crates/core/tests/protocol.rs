@@ -56,3 +56,5 @@ mod quotas;
 mod reference;
 #[path = "protocol/grants.rs"]
 mod grants;
+#[path = "protocol/reference_site.rs"]
+mod reference_site;

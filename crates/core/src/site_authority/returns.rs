@@ -174,6 +174,9 @@ impl SiteAuthority {
         out: &mut Output,
     ) -> Result<(), Refusal> {
         let (hash, link) = (ticket.hash(), ticket.bottom());
+        if let Some((_, refusal, _)) = self.state.refused.get(hash) {
+            return Err(refusal);
+        }
         match self.state.rights.get(&hash).map(|rights| &rights.returns) {
             Some(returns) if returns.contains_key(&number) => {
                 self.answer_return(hash, number, out);
@@ -244,9 +247,14 @@ impl SiteAuthority {
 
     /// What a link has too much from an instant on, if its lease goes on with `most` units.
     fn surplus_of(&self, link: &SignedLink, from: Time, most: u32) -> Parts {
-        let left = self.left_of(link, from);
-        let units: u32 = left.iter().map(|(units, _)| units.get()).sum();
-        take(left, units.saturating_sub(most))
+        let mut kept = most;
+        let surplus = |(units, term): (NonZeroU32, Term)| {
+            let keep = units.get().min(kept);
+            kept -= keep;
+            Some((NonZeroU32::new(units.get() - keep)?, term))
+        };
+        // The units that stay are those that are charged the longest.
+        self.left_of(link, from).into_iter().filter_map(surplus).collect()
     }
 
     /// Signs that these parts of a link came back, under its next numbers.
@@ -264,6 +272,10 @@ impl SiteAuthority {
     /// Why a ticket of which parts came back cannot be redeemed, if it cannot.
     pub(super) fn used_up(&self, now: Time, ticket: &Ticket, least: NonZeroU32) -> Option<Refusal> {
         self.state.rights.get(&ticket.hash())?;
+        if ticket.bottom().extends.is_some() {
+            let cause = "a part of the ticket came back, so it extends no lease";
+            return Some(Refusal::Malformed(cause.to_owned()));
+        }
         let left = self.left_of(ticket.bottom(), now);
         let units: u32 = left.iter().map(|(units, _)| units.get()).sum();
         (units < least.get()).then(|| {
