@@ -4,6 +4,8 @@
 mod machines;
 #[path = "system/formats.rs"]
 mod formats;
+#[path = "system/layouts.rs"]
+mod layouts;
 #[path = "system/experiment.rs"]
 mod experiment;
 #[path = "system/faults.rs"]
