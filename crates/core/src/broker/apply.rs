@@ -127,7 +127,7 @@ impl Broker {
         usage.requests += 1;
         usage.open += 1;
         usage.bytes += record.bytes;
-        self.state.requests.insert(request.id, record);
+        self.state.requests.insert(request.id, Box::new(record));
         self.state.rounds.call();
     }
 

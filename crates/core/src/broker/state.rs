@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub(super) totals: OrdMap<Name, Calendar>,
     /// The tickets it holds, newest generation, with what their units are like.
     pub(super) holdings: BTreeMap<AccountId, Holding>,
-    pub(super) requests: BTreeMap<RequestId, Record>,
+    pub(super) requests: BTreeMap<RequestId, Box<Record>>,
     /// What each service manager takes up of them.
     #[serde(deserialize_with = "crate::model::codec::ord_map")]
     pub(super) of_each: OrdMap<ActorId, Usage>,

@@ -248,7 +248,7 @@ impl ServiceManager {
                 self.step_request(at, number, request::Event::GaveUp)?;
             }
             (Change::Redeeming { ticket, number, .. }, _) if denied => {
-                let lease = lease.clone();
+                let lease = Lease::clone(lease);
                 self.extension_refused(at, number, ticket, lease);
             }
             // It goes the way of its lease, and is found and forgotten with it.

@@ -353,6 +353,8 @@ fn book(
     let calendar = holdings.entry(resource.clone()).or_default();
     calendar.forget_until(at.minus(LEDGER_RETENTION));
     calendar.add(term, i64::from(units));
+    // Nearly always the only one.
+    booked.reserve_exact(1);
     booked.push((resource.clone(), term, units));
 }
 

@@ -493,7 +493,7 @@ impl ServiceManager {
             self.state.by_ticket.insert(*ticket, id);
         }
         self.live.insert(id);
-        self.state.leases.insert(id, lease);
+        self.state.leases.insert(id, Box::new(lease));
         self.refresh(id, at);
     }
 

@@ -22,7 +22,8 @@ use crate::ticket::link::LinkHash;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(super) rounds: MapperRounds,
-    pub(super) leases: BTreeMap<LeaseId, Lease>,
+    /// Boxed, as their like elsewhere: the nodes of a tree are half empty.
+    pub(super) leases: BTreeMap<LeaseId, Box<Lease>>,
     /// The requests, by number: open ones, and those that are remembered with their leases.
     pub(super) requests: BTreeMap<u64, Request>,
     /// The leases that go together, by the number of the request that granted the first of them.

@@ -263,7 +263,7 @@ impl SiteAuthority {
 
     fn remember(&mut self, hash: LinkHash, lease: Lease) {
         self.state.charges.charge(&lease);
-        self.state.leases.insert(hash, lease);
+        self.state.leases.insert(hash, Box::new(lease));
         self.state.by_ticket.insert(hash, hash);
     }
 

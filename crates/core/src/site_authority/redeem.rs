@@ -177,7 +177,7 @@ impl SiteAuthority {
         let known = taken.iter().filter_map(|ticket| self.state.by_ticket.get(ticket).copied());
         let leases: Vec<LinkHash> = known.filter(|lease| seen.insert(*lease)).collect();
         let leases: Vec<&Lease> =
-            leases.iter().filter_map(|hash| self.state.leases.get(hash)).collect();
+            leases.iter().filter_map(|hash| self.state.leases.get(hash).map(Box::as_ref)).collect();
         let closed = || leases.iter().filter_map(|lease| lease.closed.as_ref());
         let receipts = leases.iter().flat_map(|lease| lease.all_receipts()).collect();
         let refusal = leases.first().and_then(|lease| failure(&lease.state));

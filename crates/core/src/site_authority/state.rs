@@ -31,7 +31,7 @@ pub(crate) struct State {
     pub(super) last_delegation: u64,
     /// The tree of claims: every link it was shown, under its parent.
     pub(super) claims: Ledger,
-    pub(super) leases: BTreeMap<LinkHash, Lease>,
+    pub(super) leases: BTreeMap<LinkHash, Box<Lease>>,
     /// The lease that each redeemed or surrendered ticket belongs to.
     pub(super) by_ticket: BTreeMap<LinkHash, LinkHash>,
     /// The accounts of tickets that were redeemed or given back whole: nothing is cut from them.
