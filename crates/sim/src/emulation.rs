@@ -9,6 +9,7 @@ mod agenda;
 mod resume;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
@@ -32,6 +33,7 @@ use crate::network::{Network, Packet};
 use crate::participants::{Inbox, Member, Plugins, assemble};
 use crate::report::{Report, RunVerdict, Series};
 use crate::scenario::Scenario;
+use crate::signatures::Signatures;
 
 /// What a run is given beside its scenario.
 #[derive(Clone, Debug, Default)]
@@ -121,6 +123,8 @@ pub struct Emulation<'k> {
     sent: u64,
     now: Time,
     next_step: usize,
+    /// The name of the signal that is measured.
+    demand: Name,
     /// Those that are given a demand, and how many values the longest has.
     driven: (Vec<usize>, usize),
     window: Term,
@@ -206,7 +210,9 @@ impl<'k> Emulation<'k> {
         let parts = assemble(scenario, &inputs.plugins)
             .map_err(|(role, name, cause)| EmulationError::Mapper { role, name, cause })?;
         let mut members: Vec<Member> = parts.into_iter().map(Member::from).collect();
+        let signatures = Arc::new(Signatures::default());
         for member in &mut members {
+            member.host.actor_mut().share_signatures(signatures.clone());
             if let Some(demand) = inputs.demand.get(&member.name) {
                 member.demand.clone_from(demand);
             }
@@ -225,6 +231,7 @@ impl<'k> Emulation<'k> {
         Self {
             by_id: members.iter().enumerate().map(|(index, m)| (m.id, index)).collect(),
             agenda: Agenda::of(members.len()),
+            demand: Name::literal("demand"),
             driven: driven(&members),
             network,
             arrivals: BTreeMap::new(),
@@ -288,6 +295,11 @@ impl<'k> Emulation<'k> {
         driven.map(|(index, m)| self.metrics.series(index, m.name.as_str(), &m.demand)).collect()
     }
 
+    #[cfg(test)]
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
     fn next_instant(&self) -> Option<Time> {
         let arrival = self.arrivals.first_key_value().map(|((time, _), _)| *time);
         let next = [arrival, self.next_measurement(), self.agenda.next()];
@@ -331,8 +343,8 @@ impl<'k> Emulation<'k> {
             let inputs = self.inputs(index, inbox, measured);
             self.repeat(index);
             self.hand_in(index, inputs)?;
-            if self.consult(index)? {
-                // The decision may have opened the next round of the mapper.
+            if self.consult(index)? && self.members[index].host.actor().open_round().is_some() {
+                // The decision has opened the next round of the mapper.
                 self.agenda.call(index);
             }
             self.plan(index);
@@ -380,7 +392,7 @@ impl<'k> Emulation<'k> {
         let messages = inbox.messages.into_iter().map(|(_, _, sealed)| Input::Message(sealed));
         let mut inputs: Vec<Input> = answers.chain(messages).collect();
         if let Some(&value) = measured.and_then(|k| member.demand.get(k)) {
-            let (signal, value) = (Name::literal("demand"), i64::from(value));
+            let (signal, value) = (self.demand.clone(), i64::from(value));
             inputs.push(Input::Observe { signal, value });
         }
         inputs.extend(member.script.due(self.now));

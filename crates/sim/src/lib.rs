@@ -8,6 +8,7 @@ pub mod scenario;
 mod random;
 pub mod network;
 mod driver;
+mod signatures;
 pub mod participants;
 mod metrics;
 pub mod report;

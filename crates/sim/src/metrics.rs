@@ -4,13 +4,16 @@
 mod service_manager;
 mod site_authority;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::{Entry, Fact};
+use tenure_core::service_manager::facts::Fact as GuestFact;
+use tenure_core::site_authority::facts::Fact as SiteFact;
+use tenure_core::ticket::link::LinkHash;
 
 use crate::report::{Report, Series};
-use service_manager::Guest;
+use service_manager::{Guest, Sums};
 use site_authority::Site;
 
 /// The figures of a run in the making.
@@ -21,34 +24,54 @@ pub(crate) struct Metrics {
     capacity: u32,
     guests: BTreeMap<usize, Guest>,
     sites: BTreeMap<usize, Site>,
+    /// The tickets of guests that never heard of their units: what became of them is told at the end.
+    missed: BTreeSet<LinkHash>,
 }
 
 impl Metrics {
     /// Metrics over `window`, the emulated time.
     pub(crate) fn new(window: Term, step: Span, capacity: u32) -> Self {
-        Self { window, step, capacity, guests: BTreeMap::new(), sites: BTreeMap::new() }
+        let (guests, sites, missed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { window, step, capacity, guests, sites, missed }
     }
 
     /// Applies a fact of the actor with number `member`.
     pub(crate) fn observe(&mut self, member: usize, entry: &Entry) {
         let in_window = self.window.contains(entry.at);
         match &entry.fact {
+            // By far the most facts, and none that counts.
+            Fact::ServiceManager(GuestFact::SignalObserved(_) | GuestFact::MapperAnswered(_)) => {}
             Fact::ServiceManager(fact) => {
-                let guest = self.guests.entry(member).or_default();
-                guest.observe(entry.at, in_window, fact);
+                let (window, step) = (self.window, self.step);
+                let guest =
+                    self.guests.entry(member).or_insert_with(|| Guest::observed(window, step));
+                self.missed.extend(guest.observe(entry.at, in_window, fact));
             }
             Fact::SiteAuthority(fact) => {
-                let site = self.sites.entry(member).or_default();
+                let window = self.window;
+                let site = self.sites.entry(member).or_insert_with(|| Site::observed(window));
                 site.observe(entry.at, in_window, fact);
+                if let SiteFact::LeaseForgotten(fact) = fact
+                    && !self.missed.contains(&fact.lease)
+                {
+                    site.forget(fact.lease);
+                }
             }
             Fact::Broker(_) => {}
         }
     }
 
+    /// How many leases are kept, at guests and sites.
+    #[cfg(test)]
+    fn remembered(&self) -> usize {
+        let guests = self.guests.values().map(Guest::remembered);
+        guests.chain(self.sites.values().map(Site::remembered)).sum()
+    }
+
     /// Need and holding of a service manager whose need is known.
     pub(crate) fn series(&self, member: usize, name: &str, demand: &[u32]) -> Series {
         let held = match self.guests.get(&member) {
-            Some(guest) => guest.held(self.window, self.step, demand.len()),
+            Some(guest) => guest.held(demand.len()),
             None => vec![0; demand.len()],
         };
         Series { name: name.to_owned(), demand: demand.to_vec(), held }
@@ -57,32 +80,28 @@ impl Metrics {
     /// Fills in all figures that come from facts.
     pub(crate) fn fill(&self, report: &mut Report, series: &[Series]) {
         report.rmse = rmse(series);
-        let (mut joined, mut leased, mut waits) = (0.0, 0.0, Vec::new());
+        let (mut of_guests, mut lent) = (Sums::default(), 0);
         for guest in self.guests.values() {
             report.requests += guest.requests;
             report.refusals += guest.refusals.values().sum::<u64>();
             for (reason, count) in &guest.refusals {
                 *report.refusals_by_reason.entry((*reason).to_owned()).or_default() += count;
             }
-            let (of_joined, of_leased) = guest.unit_seconds(self.window);
-            joined += of_joined;
-            leased += of_leased;
-            waits.extend(guest.waits());
+            of_guests.add(guest.sums());
         }
-        let mut lent = 0.0;
         for site in self.sites.values() {
             report.setups += site.setups;
             report.failed_setups += site.failed_setups;
             report.teardowns += site.teardowns;
             report.extends += site.extends;
             report.unit_flips += site.flips;
-            lent += site.unit_seconds(self.window);
+            lent += site.unit_micros();
         }
-        report.fidelity = if leased > 0.0 { joined / leased } else { 1.0 };
-        report.utilization =
-            lent / (f64::from(self.capacity) * self.window.duration().as_secs_f64());
-        let count = waits.len().max(1) as f64;
-        report.mean_wait_s = waits.iter().fold(0.0, |sum, wait| sum + wait.as_secs_f64()) / count;
+        let Sums { joined, leased, waited, waits } = of_guests;
+        report.fidelity = if leased > 0 { joined as f64 / leased as f64 } else { 1.0 };
+        let window = i128::from(self.window.duration().as_micros());
+        report.utilization = lent as f64 / (i128::from(self.capacity) * window) as f64;
+        report.mean_wait_s = waited as f64 / 1e6 / waits.max(1) as f64;
     }
 
     /// What went wrong between actors: whatever was never answered, and units in two hands.
@@ -107,8 +126,55 @@ fn rmse(series: &[Series]) -> f64 {
     if count == 0 { 0.0 } else { (sum / count as f64).sqrt() }
 }
 
-/// The length of the part of `[from, until)` that lies in `window`, in seconds.
-fn overlap(window: Term, from: Time, until: Time) -> f64 {
+/// The length of the part of `[from, until)` that lies in `window`, in microseconds.
+fn overlap(window: Term, from: Time, until: Time) -> i128 {
     let (from, until) = (from.max(window.start()), until.min(window.end()));
-    if from < until { until.since(from).as_secs_f64() } else { 0.0 }
+    if from < until { until.since(from).as_micros().into() } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_config::Source;
+    use tenure_core::model::name::Name;
+
+    use super::*;
+    use crate::emulation::{Emulation, Inputs, Progress};
+    use crate::report::RunVerdict;
+    use crate::scenario::parse;
+
+    const SCENARIO: &str = r#"
+        horizon = "2d"
+        term = "1h"
+        capacity = 8
+        signatures = "none"
+        [site.alpha]
+        [broker.exchange]
+        [service-manager.guest]
+    "#;
+
+    #[test]
+    fn figures_are_added_up_and_leases_that_are_over_are_not_kept() {
+        let points = parse(Source { name: "s.toml", text: SCENARIO }, &[]).unwrap();
+        let scenario = &points[0].scenario;
+        // Three units, but for a few steps of every day.
+        let demand = (0..576).map(|step| if step % 288 < 6 { 0 } else { 3 }).collect();
+        let demand = BTreeMap::from([(Name::literal("guest"), demand)]);
+        let inputs = Inputs { demand, ..Inputs::default() };
+        let mut emulation = Emulation::new(scenario, &inputs).unwrap();
+        let mut most = 0;
+        while emulation.step().unwrap() != Progress::Done {
+            most = most.max(emulation.metrics().remembered());
+        }
+        let report = emulation.report();
+        assert_eq!(report.verdict, RunVerdict::Complete);
+        assert!(report.requests > 40 && most < 8, "{most} of {} leases", report.requests);
+        // From half past midnight on there is one lease after the other, also where the second day's gap is:
+        // the last lease of the first day ends when that gap does.
+        let held = &emulation.series()[0].held;
+        assert!(held[..6].iter().all(|&units| units == 0) && held[6..288].iter().all(|&u| u == 3));
+        let leased = held.iter().sum::<i64>() as f64 * 300.0;
+        let utilization = leased / (8.0 * 2.0 * 86_400.0);
+        assert!((report.utilization - utilization).abs() < 1e-9, "{}", report.utilization);
+        assert_eq!(report.mean_wait_s, 0.0);
+    }
 }

@@ -14,6 +14,7 @@ pub(crate) mod timers;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +22,7 @@ use self::watermark::{PeerWatermark, Watermarks};
 use crate::actor::effect::{Effect, EffectId, Input, Output, Problem};
 use crate::actor::fact::{BadFact, Entry};
 use crate::actor::snapshot::{RestoreError, Settings};
-use crate::model::identity::{ActorId, Signer};
+use crate::model::identity::{ActorId, KnownSignatures, Signer};
 use crate::model::name::Name;
 use crate::model::time::{Span, Time};
 use crate::mutants::mutant;
@@ -138,6 +139,11 @@ pub trait Actor: fmt::Debug {
     fn signatures(&self) -> (u64, u64) {
         let credentials = &self.base().credentials;
         (credentials.made(), credentials.checked())
+    }
+
+    /// Has it share what signatures hold with other actors of its process.
+    fn share_signatures(&mut self, known: Arc<dyn KnownSignatures>) {
+        self.base_mut().credentials.share_signatures(known);
     }
 
     /// Of each peer the message that bears witness to the longest journal. Nothing is decided by them; a

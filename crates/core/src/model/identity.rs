@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
@@ -195,12 +196,28 @@ impl fmt::Debug for Signer {
     }
 }
 
+/// Signatures that hold, known to all actors of a process: what one has made or checked, no other checks
+/// again. What it knows only saves work.
+pub trait KnownSignatures: fmt::Debug + Send + Sync {
+    /// Whether a signature is known, by the hash over all that it depends on.
+    fn contains(&self, signature: Hash) -> bool;
+
+    /// Takes in a signature that holds.
+    fn insert(&self, signature: Hash);
+}
+
+/// The name of a signature among [`KnownSignatures`].
+fn name_of(key: &PublicKey, input: &[u8], signature: &Signature) -> Hash {
+    Hash::of("tenure known signature", &[&key.0.0, &signature.0.0, input])
+}
+
 /// Checks signatures. It remembers the keys that signed something good as points of the curve, which a
 /// key must be turned into before each check; what it remembers only saves work.
 #[derive(Clone)]
 pub struct Verifier {
     scheme: Scheme,
     points: BTreeMap<PublicKey, VerifyingKey>,
+    known: Option<Arc<dyn KnownSignatures>>,
 }
 
 impl Verifier {
@@ -209,7 +226,19 @@ impl Verifier {
 
     /// A verifier that has seen no key yet.
     pub fn new(scheme: Scheme) -> Self {
-        Self { scheme, points: BTreeMap::new() }
+        Self { scheme, points: BTreeMap::new(), known: None }
+    }
+
+    /// Has it share what it knows.
+    pub(crate) fn share(&mut self, known: Arc<dyn KnownSignatures>) {
+        self.known = Some(known);
+    }
+
+    /// A signature was made here: it holds.
+    pub(crate) fn made(&self, key: &PublicKey, label: Label, bytes: &[u8], signature: &Signature) {
+        if let Some(known) = &self.known {
+            known.insert(name_of(key, &label.input(bytes), signature));
+        }
     }
 
     /// The scheme in force.
@@ -229,13 +258,26 @@ impl Verifier {
         if self.scheme == Scheme::None {
             return true;
         }
-        let signature = ed25519_dalek::Signature::from_bytes(&signature.0.0);
         let input = label.input(bytes);
+        let Some(known) = self.known.clone() else { return self.checks(key, &input, signature) };
+        let name = name_of(key, &input, signature);
+        if known.contains(name) {
+            return true;
+        }
+        let holds = self.checks(key, &input, signature);
+        if holds {
+            known.insert(name);
+        }
+        holds
+    }
+
+    fn checks(&mut self, key: &PublicKey, input: &[u8], signature: &Signature) -> bool {
+        let signature = ed25519_dalek::Signature::from_bytes(&signature.0.0);
         if let Some(point) = self.points.get(key) {
-            return point.verify_strict(&input, &signature).is_ok();
+            return point.verify_strict(input, &signature).is_ok();
         }
         let point = VerifyingKey::from_bytes(&key.0.0);
-        let Some(point) = point.ok().filter(|p| p.verify_strict(&input, &signature).is_ok()) else {
+        let Some(point) = point.ok().filter(|p| p.verify_strict(input, &signature).is_ok()) else {
             return false;
         };
         if self.points.len() >= Self::MAX_KEYS {
@@ -291,6 +333,44 @@ mod tests {
                 assert!(verifier.points.len() <= Verifier::MAX_KEYS);
             }
         }
+    }
+
+    #[derive(Debug, Default)]
+    struct Known(std::sync::Mutex<std::collections::BTreeSet<Hash>>);
+
+    impl KnownSignatures for Known {
+        fn contains(&self, signature: Hash) -> bool {
+            self.0.lock().unwrap().contains(&signature)
+        }
+
+        fn insert(&self, signature: Hash) {
+            self.0.lock().unwrap().insert(signature);
+        }
+    }
+
+    #[test]
+    fn a_known_signature_holds_for_its_bytes_key_and_label_alone() {
+        let signer = Signer::from_seed(Scheme::Ed25519, [7; 32]);
+        let other = Signer::from_seed(Scheme::Ed25519, [8; 32]);
+        let (key, signature) = (signer.key(), signer.sign(Label::Link, b"forty nodes"));
+        let known = Arc::new(Known::default());
+        let mut verifiers = [(); 2].map(|()| {
+            let mut verifier = Verifier::new(Scheme::Ed25519);
+            verifier.share(known.clone());
+            verifier
+        });
+        for verifier in &mut verifiers {
+            assert!(!verifier.verifies(&key, Label::Receipt, b"forty nodes", &signature));
+            assert!(!verifier.verifies(&key, Label::Link, b"fifty nodes", &signature));
+            assert!(!verifier.verifies(&other.key(), Label::Link, b"forty nodes", &signature));
+            assert!(verifier.verifies(&key, Label::Link, b"forty nodes", &signature));
+        }
+        assert_eq!(known.0.lock().unwrap().len(), 1, "what does not hold is not known");
+        let made = signer.sign(Label::Message, b"hello");
+        verifiers[0].made(&key, Label::Message, b"hello", &made);
+        assert_eq!(known.0.lock().unwrap().len(), 2);
+        assert!(verifiers[1].verifies(&key, Label::Message, b"hello", &made));
+        assert!(verifiers[1].points.is_empty(), "the second has checked nothing itself");
     }
 
     #[test]

@@ -239,6 +239,13 @@ impl SignedLink {
         })
     }
 
+    /// The link was signed here: its signature holds.
+    pub(crate) fn was_made(&self, verifier: &Verifier) {
+        if let Some((key, signature, body)) = parts(&self.0.bytes) {
+            verifier.made(&key, Label::Link, body, &signature);
+        }
+    }
+
     /// The account that the children of this link are charged to.
     pub fn account(&self) -> AccountId {
         match self.delegation {

@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 
 use crate::model::codec::Hash;
-use crate::model::identity::{ActorId, Label, PublicKey, Scheme, Signature, Signer, Verifier};
+use crate::model::identity::{
+    ActorId, KnownSignatures, Label, PublicKey, Scheme, Signature, Signer, Verifier,
+};
 use crate::mutants::mutant;
 use crate::ticket::link::{Link, LinkHash, SignedLink};
 use crate::ticket::receipt::{Receipt, Return};
@@ -47,6 +50,11 @@ impl Credentials {
         }
     }
 
+    /// Has it share what it has signed and checked with others that do.
+    pub(crate) fn share_signatures(&mut self, known: Arc<dyn KnownSignatures>) {
+        self.verifier.share(known);
+    }
+
     /// The actor it signs for.
     pub fn id(&self) -> ActorId {
         self.id
@@ -70,7 +78,9 @@ impl Credentials {
     /// Signs a link.
     pub fn sign_link(&mut self, link: Link) -> SignedLink {
         self.made += self.per_operation();
-        SignedLink::sign(link, &self.signer)
+        let link = SignedLink::sign(link, &self.signer);
+        link.was_made(&self.verifier);
+        link
     }
 
     /// Signs a receipt.
@@ -91,7 +101,9 @@ impl Credentials {
 
     fn sign(&mut self, label: Label, bytes: &[u8]) -> (PublicKey, Signature) {
         self.made += self.per_operation();
-        (self.signer.key(), self.signer.sign(label, bytes))
+        let (key, signature) = (self.signer.key(), self.signer.sign(label, bytes));
+        self.verifier.made(&key, label, bytes, &signature);
+        (key, signature)
     }
 
     /// Checks the signature on a message.

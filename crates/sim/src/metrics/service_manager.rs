@@ -13,8 +13,10 @@ use tenure_core::wire::part::Part;
 use super::overlap;
 use super::site_authority::Fate;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Guest {
+    window: Term,
+    step: Span,
     pub(super) requests: u64,
     pub(super) refusals: BTreeMap<&'static str, u64>,
     leases: BTreeMap<LeaseId, Lease>,
@@ -26,6 +28,32 @@ pub(super) struct Guest {
     unanswered: Vec<String>,
     /// Leases whose term ran out while the site was asked for their units.
     never_had: Vec<(LeaseId, LinkHash)>,
+    /// What is counted of the leases that are forgotten.
+    past: Sums,
+    /// How many units more or fewer were held from a step on, by those leases.
+    changes: BTreeMap<i64, i64>,
+}
+
+/// What is added up over leases.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sums {
+    /// Units times microseconds between join and leave.
+    pub(super) joined: i128,
+    /// Units times microseconds of the terms.
+    pub(super) leased: i128,
+    /// Microseconds from the start asked for to active.
+    pub(super) waited: i128,
+    /// How many became active.
+    pub(super) waits: u64,
+}
+
+impl Sums {
+    pub(super) fn add(&mut self, other: Self) {
+        self.joined += other.joined;
+        self.leased += other.leased;
+        self.waited += other.waited;
+        self.waits += other.waits;
+    }
 }
 
 #[derive(Debug)]
@@ -78,7 +106,27 @@ impl Phase {
 }
 
 impl Guest {
-    pub(super) fn observe(&mut self, at: Time, in_window: bool, fact: &Fact) {
+    /// A guest of which nothing was seen so far.
+    pub(super) fn observed(window: Term, step: Span) -> Self {
+        Self {
+            window,
+            step,
+            requests: 0,
+            refusals: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            kept: BTreeSet::new(),
+            given_up: BTreeSet::new(),
+            unanswered: Vec::new(),
+            never_had: Vec::new(),
+            past: Sums::default(),
+            changes: BTreeMap::new(),
+        }
+    }
+
+    /// Applies a fact. Answers the ticket of a lease whose units the guest never heard of in time.
+    pub(super) fn observe(&mut self, at: Time, in_window: bool, fact: &Fact) -> Option<LinkHash> {
+        let missed = self.never_had.len();
         match fact {
             Fact::Asked(fact) => {
                 self.requests += u64::from(in_window);
@@ -139,8 +187,23 @@ impl Guest {
             | Fact::ReceiptTaken(_)
             | Fact::GroupWhole(_)
             | Fact::GroupBroken(_)
-            | Fact::LeaseForgotten(_)
             | Fact::Woken(_) => {}
+            Fact::LeaseForgotten(fact) => self.forget(fact.lease),
+        }
+        self.never_had.get(missed).map(|(_, ticket)| *ticket)
+    }
+
+    /// A lease about which nothing more can come: what is to be counted of it is added up.
+    fn forget(&mut self, id: LeaseId) {
+        let Some(lease) = self.leases.remove(&id) else {
+            self.asked.remove(&id.number);
+            return;
+        };
+        self.past.add(lease.sums(self.window));
+        let change = |step, units| count(&mut self.changes, step, units);
+        lease.changes((self.window, self.step), change);
+        if self.leases.range(of_request(id.number)).next().is_none() {
+            self.asked.remove(&id.number);
         }
     }
 
@@ -227,51 +290,33 @@ impl Guest {
     }
 
     /// Units held at each step: those of granted leases whose term contains it, margins ignored.
-    pub(super) fn held(&self, window: Term, step: Span, steps: usize) -> Vec<i64> {
-        let mut changes = vec![0i64; steps + 1];
-        let index = |t: Time| -> usize {
-            let since = t.since(window.start()).as_micros().max(0);
-            let k = (since + step.as_micros() - 1) / step.as_micros();
-            usize::try_from(k).unwrap_or(usize::MAX).min(steps)
+    pub(super) fn held(&self, steps: usize) -> Vec<i64> {
+        let mut changes = self.changes.clone();
+        for lease in self.leases.values() {
+            let change = |step, units| count(&mut changes, step, units);
+            lease.changes((self.window, self.step), change);
+        }
+        let (mut held, mut changes) = (0, changes.into_iter().peekable());
+        let of_step = |step: i64| {
+            while let Some((_, units)) = changes.next_if(|(at, _)| *at <= step) {
+                held += units;
+            }
+            held
         };
-        for lease in self.leases.values() {
-            let (from, until) = (index(lease.from.max(lease.granted)), index(lease.until));
-            if from < until {
-                changes[from] += i64::from(lease.units);
-                changes[until] -= i64::from(lease.units);
-            }
-            for &(units, at) in &lease.given_back {
-                let back = index(at).clamp(from, until.max(from));
-                changes[back] -= i64::from(units);
-                changes[until.max(from)] += i64::from(units);
-            }
-        }
-        let running = changes.iter().scan(0, |held, change| {
-            *held += change;
-            Some(*held)
-        });
-        running.take(steps).collect()
+        (0..).take(steps).map(of_step).collect()
     }
 
-    /// Unit-seconds joined, and unit-seconds of lease terms.
-    pub(super) fn unit_seconds(&self, window: Term) -> (f64, f64) {
-        let (mut joined, mut leased) = (0.0, 0.0);
-        for lease in self.leases.values() {
-            leased += f64::from(lease.units) * overlap(window, lease.from, lease.until);
-            for &(units, at) in &lease.given_back {
-                leased -= f64::from(units) * overlap(window, at.max(lease.from), lease.until);
-            }
-            let still = lease.joined.iter().map(|&from| (from, Time::MAX));
-            for (from, until) in lease.used.iter().copied().chain(still) {
-                joined += overlap(window, from, until);
-            }
-        }
-        (joined, leased)
+    /// What is added up over its leases.
+    pub(super) fn sums(&self) -> Sums {
+        let mut sums = self.past;
+        self.leases.values().for_each(|lease| sums.add(lease.sums(self.window)));
+        sums
     }
 
-    /// From the start asked for to active, for each lease that became so.
-    pub(super) fn waits(&self) -> impl Iterator<Item = Span> {
-        self.leases.values().filter_map(|lease| Some(lease.active?.since(lease.asked_for)))
+    /// How many leases are kept.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.leases.len()
     }
 
     /// What was never answered. A lease whose units the site was still setting up is merely late.
@@ -287,7 +332,51 @@ impl Guest {
     }
 }
 
+/// All leases of a request.
+fn of_request(number: u64) -> std::ops::RangeInclusive<LeaseId> {
+    LeaseId { number, part: 0 }..=LeaseId { number, part: u16::MAX }
+}
+
+/// Counts a change, of which nothing is kept where changes cancel out.
+fn count(changes: &mut BTreeMap<i64, i64>, step: i64, units: i64) {
+    let change = changes.entry(step).or_default();
+    *change += units;
+    if *change == 0 {
+        changes.remove(&step);
+    }
+}
+
 impl Lease {
+    fn sums(&self, window: Term) -> Sums {
+        let mut leased = i128::from(self.units) * overlap(window, self.from, self.until);
+        for &(units, at) in &self.given_back {
+            leased -= i128::from(units) * overlap(window, at.max(self.from), self.until);
+        }
+        let still = self.joined.iter().map(|&from| (from, Time::MAX));
+        let used = self.used.iter().copied().chain(still);
+        let joined = used.map(|(from, until)| overlap(window, from, until)).sum();
+        let wait = self.active.map(|active| i128::from(active.since(self.asked_for).as_micros()));
+        Sums { joined, leased, waited: wait.unwrap_or(0), waits: u64::from(wait.is_some()) }
+    }
+
+    /// Calls `change` with each step from which on more or fewer units are held, and how many.
+    fn changes(&self, (window, step): (Term, Span), mut change: impl FnMut(i64, i64)) {
+        let index = |t: Time| -> i64 {
+            let since = t.since(window.start()).as_micros().max(0);
+            (since + step.as_micros() - 1) / step.as_micros()
+        };
+        let (from, until) = (index(self.from.max(self.granted)), index(self.until));
+        if from < until {
+            change(from, i64::from(self.units));
+            change(until, -i64::from(self.units));
+        }
+        for &(units, at) in &self.given_back {
+            let back = index(at).clamp(from, until.max(from));
+            change(back, -i64::from(units));
+            change(until.max(from), i64::from(units));
+        }
+    }
+
     fn leased(&mut self, units: usize) {
         self.phase = Phase::Held;
         self.units = u32::try_from(units).unwrap_or(u32::MAX);

@@ -9,8 +9,9 @@ use tenure_core::ticket::link::LinkHash;
 
 use super::overlap;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Site {
+    window: Term,
     pub(super) setups: u64,
     pub(super) failed_setups: u64,
     pub(super) teardowns: u64,
@@ -20,6 +21,8 @@ pub(super) struct Site {
     used: BTreeSet<UnitId>,
     tenants: BTreeMap<UnitId, LinkHash>,
     leases: BTreeMap<LinkHash, Lease>,
+    /// Units times microseconds of the leases that are forgotten.
+    lent: i128,
 }
 
 /// What became of a ticket at its site.
@@ -43,6 +46,23 @@ struct Lease {
 }
 
 impl Site {
+    /// A site of which nothing was seen so far.
+    pub(super) fn observed(window: Term) -> Self {
+        Self {
+            window,
+            setups: 0,
+            failed_setups: 0,
+            teardowns: 0,
+            extends: 0,
+            flips: 0,
+            failures: Vec::new(),
+            used: BTreeSet::new(),
+            tenants: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            lent: 0,
+        }
+    }
+
     pub(super) fn observe(&mut self, at: Time, in_window: bool, fact: &Fact) {
         let counts = u64::from(in_window);
         match fact {
@@ -136,17 +156,36 @@ impl Site {
         }
     }
 
-    pub(super) fn unit_seconds(&self, window: Term) -> f64 {
-        let lent = |lease: &Lease| {
-            let back = lease.given_back.iter().map(|&(units, at)| {
-                f64::from(units) * overlap(window, at.max(lease.from), lease.until)
-            });
-            f64::from(lease.units) * overlap(window, lease.from, lease.until) - back.sum::<f64>()
-        };
-        self.leases.values().map(lent).sum()
+    /// A lease about which nothing more can come: what is to be counted of it is added up.
+    pub(super) fn forget(&mut self, lease: LinkHash) {
+        if let Some(lease) = self.leases.remove(&lease) {
+            self.lent += lease.unit_micros(self.window);
+        }
+    }
+
+    /// How many leases are kept.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// Units times microseconds lent.
+    pub(super) fn unit_micros(&self) -> i128 {
+        let leases = self.leases.values().map(|lease| lease.unit_micros(self.window));
+        self.lent + leases.sum::<i128>()
     }
 
     pub(super) fn fate(&self, ticket: LinkHash) -> Option<Fate> {
         self.leases.get(&ticket).map(|lease| if lease.active { Fate::Active } else { Fate::Late })
+    }
+}
+
+impl Lease {
+    fn unit_micros(&self, window: Term) -> i128 {
+        let back = self
+            .given_back
+            .iter()
+            .map(|&(units, at)| i128::from(units) * overlap(window, at.max(self.from), self.until));
+        i128::from(self.units) * overlap(window, self.from, self.until) - back.sum::<i128>()
     }
 }
