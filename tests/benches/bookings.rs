@@ -1,15 +1,20 @@
 //! How long a broker with many future bookings takes to answer a request.
 //!
 //! Each request is elastic, for units of two types over several sites at a common start, anywhere in a window
-//! of a week. What is timed is all that the broker and its mapper `fcfs` do from the message to the
-//! answer. One line of JSON for each number of bookings: the cost should hardly grow with it.
+//! of a week. What is timed, in processor time, is all that the broker and its mapper `fcfs` do from the
+//! message to the answer. One line of JSON for each number of bookings: the cost should hardly grow with it.
+//! With `--plot`, they are drawn in `docs/figures/bookings.svg`.
 
 #![allow(clippy::print_stdout, reason = "it prints what it has measured")]
 #![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
 
+use std::error::Error;
 use std::num::NonZeroU32;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use std::{env, fs};
 
+use plotters::prelude::*;
+use rustix::time::{ClockId, clock_gettime};
 use tenure_core::actor::effect::{Input, Output};
 use tenure_core::actor::{Actor as _, Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
@@ -27,6 +32,7 @@ use tenure_core::ticket::link::{Clauses, Generation, Link, SignedLink};
 use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::message::{Envelope, Header, Item, Message, Request, Sequence};
 use tenure_core::wire::offer::Reply;
+use tenure_tests::root;
 
 /// How many tickets are out when requests are timed.
 const BOOKINGS: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
@@ -54,33 +60,105 @@ struct LoadedBroker {
     requests: u64,
 }
 
+/// What this thread has used of a processor: that others use it too does not count.
+fn processor_time() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap())
+}
+
 fn signer(who: u8) -> Signer {
     Signer::from_seed(Scheme::None, [who; 32])
 }
 
 fn main() {
-    for bookings in BOOKINGS {
-        let mut loaded = LoadedBroker::new(bookings);
-        for _ in 0..bookings {
-            let request = loaded.booking();
-            loaded.ask(request);
-        }
-        let granted = loaded.granted();
-        let mut times: Vec<Duration> = (0..TIMED)
-            .map(|_| {
-                let request = loaded.question();
-                loaded.ask(request)
-            })
-            .collect();
-        let answered = loaded.granted() - granted;
-        times.sort_unstable();
-        let micros = |share: usize| times[times.len() * share / 100 - 1].as_micros();
+    let points = BOOKINGS.map(|bookings| {
+        let point = timed(bookings);
+        let Point { bookings, granted, p50, p99 } = point;
         println!(
-            "{{\"bookings\":{granted},\"granted\":{answered},\"of\":{TIMED},\"p50_us\":{},\"p99_us\":{}}}",
-            micros(50),
-            micros(99),
+            "{{\"bookings\":{bookings},\"granted\":{granted},\"of\":{TIMED},\"p50_us\":{p50},\"p99_us\":{p99}}}"
         );
+        point
+    });
+    if env::args().any(|arg| arg == "--plot") {
+        let svg = plot(&points).unwrap();
+        fs::write(root().join("docs/figures/bookings.svg"), svg).unwrap();
     }
+}
+
+/// What requests take with so many bookings, in microseconds.
+#[derive(Clone, Copy)]
+struct Point {
+    bookings: u64,
+    granted: u64,
+    p50: u32,
+    p99: u32,
+}
+
+fn timed(bookings: u64) -> Point {
+    let mut loaded = LoadedBroker::new(bookings);
+    for _ in 0..bookings {
+        let request = loaded.booking();
+        loaded.ask(request);
+    }
+    let booked = loaded.granted();
+    let mut times: Vec<Duration> = (0..TIMED)
+        .map(|_| {
+            let request = loaded.question();
+            loaded.ask(request)
+        })
+        .collect();
+    times.sort_unstable();
+    let micros =
+        |share: usize| u32::try_from(times[times.len() * share / 100 - 1].as_micros()).unwrap();
+    let granted = loaded.granted() - booked;
+    Point { bookings: booked, granted, p50: micros(50), p99: micros(99) }
+}
+
+/// Draws the times over the number of bookings.
+fn plot(points: &[Point; 4]) -> Result<String, Box<dyn Error>> {
+    let mut svg = String::new();
+    let area = SVGBackend::with_string(&mut svg, (720, 400)).into_drawing_area();
+    area.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&area)
+        .margin(16)
+        .x_label_area_size(40)
+        .y_label_area_size(60)
+        .build_cartesian_2d((800.0..1_300_000.0).log_scale(), 0.0..1100.0)?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .x_desc("bookings")
+        .y_desc("a request, microseconds of processor time")
+        .x_label_formatter(&|bookings| format!("{bookings:.0}"))
+        .y_label_formatter(&|micros| format!("{micros:.0}"))
+        .draw()?;
+    let lines = [
+        ("99 of 100 take no longer", RGBColor(184, 84, 26), points.map(|point| point.p99)),
+        ("half take no longer", RGBColor(0, 90, 160), points.map(|point| point.p50)),
+    ];
+    for (label, colour, micros) in lines {
+        let at = |(point, &micros): (&Point, &u32)| (point.bookings as f64, f64::from(micros));
+        let line = points.iter().zip(&micros).map(at);
+        chart
+            .draw_series(LineSeries::new(line, colour.stroke_width(2)).point_size(4))?
+            .label(label)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+    }
+    let goal = [(800.0, 1000.0), (1_300_000.0, 1000.0)];
+    chart
+        .draw_series(DashedLineSeries::new(goal, 6, 4, BLACK.into()))?
+        .label("one millisecond")
+        .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], BLACK));
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::MiddleLeft)
+        .background_style(WHITE.mix(0.8))
+        .border_style(TRANSPARENT)
+        .draw()?;
+    area.present()?;
+    drop(chart);
+    drop(area);
+    Ok(svg)
 }
 
 impl LoadedBroker {
@@ -148,11 +226,11 @@ impl LoadedBroker {
         self.requests += 1;
         let (origin, mut credentials) = (self.guests[guest].0, self.guests[guest].1.clone());
         request.id = RequestId { origin, number: self.requests };
-        let begun = Instant::now();
+        let begun = processor_time();
         self.hand(origin, &mut credentials, Message::Request(request));
         let decision = Fcfs::default().decide(&self.broker.view(Time::ZERO).unwrap());
         self.broker.handle(Time::ZERO, Input::Decision(decision), &mut Output::default());
-        begun.elapsed()
+        processor_time() - begun
     }
 
     fn granted(&self) -> u64 {

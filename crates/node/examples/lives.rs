@@ -118,7 +118,7 @@ fn main() {
             system.block_on(within(lasting(seconds), live(folder.path(), load, seconds)));
         }
         "hold" => {
-            let leases = number().unwrap_or(100_000);
+            let leases = number().unwrap_or(50_000);
             system.block_on(within(PATIENCE_TO_HOLD, hold(folder.path(), leases)));
         }
         other => panic!("`{other}` is none of full, paced, hold"),
