@@ -305,6 +305,7 @@ fn leases(count: u64) -> Vec<Entry> {
         let unit = LeasedUnit {
             unit: UnitId(number as u32),
             epoch: Epoch(1),
+            quantity: NonZeroU32::MIN,
             properties: Properties::try_from(host).expect("properties"),
         };
         let asked = sm::Asked {

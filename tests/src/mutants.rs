@@ -55,6 +55,20 @@ mutants! {
     SameReceiptNumber,
     /// A return that is asked for again is carried out again.
     ReturnsTwice,
+    /// A modification that is asked for again is carried out again.
+    ModifiesTwice,
+    /// A lease counts as modified though the driver failed on a unit.
+    HalfModified,
+    /// After a failed modification units keep the new configuration.
+    NotModifiedBack,
+    /// A changed configuration is not held to the constraints of the ticket.
+    ModifiedOutOfBounds,
+    /// A guest asks for the old configuration again with its next change.
+    OldConfigurationStays,
+    /// A share is made though the stock is taken up by others.
+    ShareBeyondStock,
+    /// A share that is to be smaller is not changed.
+    ShareKeepsItsSize,
     /// A lease keeps all of its units at its site though its extension is for fewer.
     SeamKeepsAll,
     /// A site does not let the units go that the guest named.

@@ -90,6 +90,7 @@ scripts! {
     delegation_ended
     delegation_renewed
     dishonest_requests
+    divisible_stock
     early_redeem
     elastic_goes_on_with_fewer
     every_message_lost_once
@@ -122,6 +123,9 @@ scripts! {
     leave_fails
     leave_never_answered
     mapper_asleep
+    modify
+    modify_fails
+    modify_survives_crashes
     no_resurrection
     out_of_order
     over_issue
@@ -135,6 +139,7 @@ scripts! {
     refusals
     second_stage
     setup_outlasts_the_term
+    share_shrinks
     stock_added
     stock_withdrawn
     stolen_ticket

@@ -8,6 +8,8 @@ mod formats;
 mod layouts;
 #[path = "system/experiment.rs"]
 mod experiment;
+#[path = "system/in_place.rs"]
+mod in_place;
 #[path = "system/faults.rs"]
 mod faults;
 #[path = "system/simulate.rs"]

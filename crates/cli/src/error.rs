@@ -144,6 +144,9 @@ pub(crate) enum Error {
     /// The return of a part was waited for and did not come.
     #[error("{0} was not changed; its site took nothing back")]
     NotFlexed(String),
+    /// A modification was waited for and did not come.
+    #[error("{0} was not modified; it has its old configuration")]
+    NotModified(String),
     /// A lease was waited for in vain.
     #[error("{lease} was not settled within {after}; it continues")]
     TimedOut {
@@ -244,6 +247,7 @@ impl Error {
             | Self::Ill(_)
             | Self::NotExtended(_)
             | Self::NotFlexed(_)
+            | Self::NotModified(_)
             | Self::Write(_) => FAILED,
         }
     }
@@ -307,7 +311,7 @@ impl Error {
             Self::NotGranted(lease) => {
                 Some(format!("`tenure lease why {}` says more", lease.lease))
             }
-            Self::NotExtended(lease) | Self::NotFlexed(lease) => {
+            Self::NotExtended(lease) | Self::NotFlexed(lease) | Self::NotModified(lease) => {
                 Some(format!("`tenure lease why {lease}` says why not"))
             }
             Self::TimedOut { lease, .. } => {

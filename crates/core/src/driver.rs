@@ -6,6 +6,7 @@
 //! successor.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -60,23 +61,37 @@ pub enum Step {
     Teardown,
     /// Guest: start using it.
     Join,
+    /// Either: take over a changed configuration or quantity, in use. Before a leave, whatever its number.
+    Modify,
     /// Guest: stop using it.
     Leave,
 }
 
 impl Step {
+    /// A number for each step, which stays.
+    pub fn index(self) -> u8 {
+        match self {
+            Self::Setup => 0,
+            Self::Teardown => 1,
+            Self::Join => 2,
+            Self::Leave => 3,
+            Self::Modify => 4,
+        }
+    }
+
     /// The step in a word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Setup => "setup",
             Self::Teardown => "teardown",
             Self::Join => "join",
+            Self::Modify => "modify",
             Self::Leave => "leave",
         }
     }
 }
 
-/// One step on one unit. (site, unit, epoch, step) names it for ever.
+/// One step on one unit. (site, unit, epoch, step, number) names it for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The site that owns the unit.
@@ -87,8 +102,12 @@ pub struct Call {
     pub epoch: Epoch,
     /// What to do.
     pub step: Step,
+    /// Counts the modifications of a unit, which grow in a tenancy; 0 for every other step.
+    pub number: u32,
     /// The unit's type.
     pub resource: Name,
+    /// How much of a divisible stock the unit is; 1 for a machine.
+    pub quantity: NonZeroU32,
     /// The guest it is done for. What follows is a name within this guest and says nothing without it.
     pub guest: ActorId,
     /// The guest's slice: units of one slice belong together, so they share names and addresses.
@@ -107,7 +126,7 @@ pub struct DriverError(pub String);
 /// What a driver answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The unit's properties on success (setup and join), else why not.
+    /// The unit's properties on success (setup, join and modify), else why not.
     pub outcome: Result<Properties, DriverError>,
     /// How much longer the step takes from now on: zero from a driver that has really done it, a delay
     /// from one that only pretends to. The shell waits that long before it hands the outcome in.
@@ -119,7 +138,8 @@ pub struct Answer {
 /// Idempotent per (unit, epoch, step): called again after a crash it must find out how far it got. It may
 /// take hours, holds no lock on anything of the core's, and refuses epochs below the highest it has seen.
 pub trait ResourceDriver: Send + Sync {
-    /// Does [`Step::Setup`] or [`Step::Teardown`].
+    /// Does [`Step::Setup`], [`Step::Modify`] or [`Step::Teardown`]. A modification that fails leaves the
+    /// unit as it was.
     fn perform(&self, call: &Call) -> Answer;
 
     /// Says how a unit of a site is, without changing anything.
@@ -130,7 +150,7 @@ pub trait ResourceDriver: Send + Sync {
 /// one more: a lease may have to be left before its join is answered, so [`Step::Leave`] may be called
 /// while [`Step::Join`] is still at work on the unit. It ends that work.
 pub trait GuestDriver: Send + Sync {
-    /// Does [`Step::Join`] or [`Step::Leave`].
+    /// Does [`Step::Join`], [`Step::Modify`] or [`Step::Leave`].
     fn perform(&self, call: &Call) -> Answer;
 
     /// Says how the guest's software on a unit is, without changing anything. A guest has units of several

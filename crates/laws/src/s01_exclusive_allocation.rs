@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 
 use super::{Check, Law, Scene, Tally, LawVerdict};
-use tenure_core::site_authority::facts::{Fact, UnitsAssigned};
+use tenure_core::site_authority::facts::{Fact, ShareAssigned, UnitsAssigned};
 use tenure_core::site_authority::machine::State;
+use tenure_core::ticket::link::LinkHash;
 
 pub(super) const LAW: Law = Law {
     id: "S1",
     name: "exclusive allocation",
     statement: "No unit is on two leases of its site at once. Only a lease whose term has begun \
                 and has not ended gets units, of its type and at most as many as its ticket \
-                names; only a free unit or one being cleaned is assigned.",
+                names; only a free unit or one being cleaned is assigned. A lease of a divisible stock gets one \
+                share of it, and all shares that exist, those being cleaned among them, fit into the stock.",
     source: "mutual exclusion; Shirako S14, Hedeby H02",
     on: "facts of sites",
 };
@@ -21,21 +23,49 @@ pub(super) struct Checker;
 
 impl Check for Checker {
     fn site(&mut self, scene: &Scene<'_>, fact: &Fact, tally: &mut Tally) -> LawVerdict {
-        let Fact::UnitsAssigned(fact) = fact else { return Ok(()) };
-        lease_wants_units(scene, fact, tally)?;
-        units_can_be_had(scene, fact, tally)
+        match fact {
+            Fact::UnitsAssigned(fact) => {
+                lease_wants_units(scene, fact.lease, fact.units.len(), tally)?;
+                units_can_be_had(scene, fact, tally)
+            }
+            Fact::ShareAssigned(fact) => {
+                lease_wants_units(scene, fact.lease, 1, tally)?;
+                share_fits(scene, fact, tally)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
-fn lease_wants_units(scene: &Scene<'_>, fact: &UnitsAssigned, tally: &mut Tally) -> LawVerdict {
-    let (name, lease) = (scene.name(), fact.lease);
+fn share_fits(scene: &Scene<'_>, fact: &ShareAssigned, tally: &mut Tally) -> LawVerdict {
+    let Some(site) = scene.model.sites.get(&scene.actor) else { return Ok(()) };
+    let Some(lease) = site.leases.get(&fact.lease) else { return Ok(()) };
+    let link = lease.tickets[0].bottom();
+    tally.check(lease.state.units().is_empty() && fact.quantity <= link.units, || {
+        let (name, quantity) = (scene.name(), fact.quantity);
+        format!("{name} makes a share of {quantity} for lease {}, of {}", fact.lease, link.units)
+    })?;
+    let all = site.quantities.get(&link.resource).copied().unwrap_or(0);
+    let taken = site.shared(&link.resource) + u64::from(fact.quantity.get());
+    tally.check(taken <= u64::from(all), || {
+        let (name, resource) = (scene.name(), &link.resource);
+        format!("the shares of `{resource}` of {name} take up {taken} of {all}")
+    })
+}
+
+fn lease_wants_units(
+    scene: &Scene<'_>,
+    lease: LinkHash,
+    more: usize,
+    tally: &mut Tally,
+) -> LawVerdict {
+    let name = scene.name();
     let record = scene.model.sites.get(&scene.actor).and_then(|site| site.leases.get(&lease));
     let word = record.map_or("unknown", |record| record.word());
     let wants = record.is_some_and(|r| matches!(r.state, State::Due | State::Priming { .. }));
     tally.check(wants, || format!("{name} puts units on lease {lease}, which is {word}"))?;
     let Some(record) = record else { return Ok(()) };
     let (held, wanted) = (record.state.units().len(), record.tickets[0].bottom().units.get());
-    let more = fact.units.len();
     tally.check(held + more <= wanted as usize, || {
         format!("{name} puts {more} units on lease {lease}, which has {held} of {wanted}")
     })

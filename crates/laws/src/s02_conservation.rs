@@ -78,14 +78,10 @@ impl Check for Checker {
             }
             Fact::InventoryChanged(fact) => {
                 let count = i64::try_from(fact.withdrawn.len()).unwrap_or(i64::MAX);
-                let rest = Term::new(scene.at, Time::MAX);
-                let stock = self.stock.entry((scene.actor, fact.resource.clone())).or_default();
-                rest.iter().for_each(|&rest| stock.add(rest, -count));
-                let left = rest.map_or(0, |rest| stock.free_over(rest));
-                tally.check(left >= 0, || {
-                    let name = scene.name();
-                    format!("{name} withdraws {count} units, {} of which are delegated", -left)
-                })
+                self.withdrawn(scene, &fact.resource, count, tally)
+            }
+            Fact::QuantityWithdrawn(fact) => {
+                self.withdrawn(scene, &fact.resource, i64::from(fact.quantity.get()), tally)
             }
             Fact::DelegationIssued(fact) => self.delegated(scene, fact.ticket.bottom(), tally),
             Fact::DelegationEnded(fact) => {
@@ -100,6 +96,10 @@ impl Check for Checker {
                 self.nothing_left(scene, &[&fact.ticket], 0, scene.at, tally)
             }
             Fact::UnitsReturned(fact) => {
+                let tickets = tickets_of(scene, fact.lease);
+                self.signed(scene, &tickets, &fact.receipts, tally)
+            }
+            Fact::QuantityReturned(fact) => {
                 let tickets = tickets_of(scene, fact.lease);
                 self.signed(scene, &tickets, &fact.receipts, tally)
             }
@@ -191,6 +191,24 @@ impl Check for Checker {
 }
 
 impl Checker {
+    /// What is withdrawn was not delegated.
+    fn withdrawn(
+        &mut self,
+        scene: &Scene<'_>,
+        resource: &Name,
+        count: i64,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let rest = Term::new(scene.at, Time::MAX);
+        let stock = self.stock.entry((scene.actor, resource.clone())).or_default();
+        rest.iter().for_each(|&rest| stock.add(rest, -count));
+        let left = rest.map_or(0, |rest| stock.free_over(rest));
+        tally.check(left >= 0, || {
+            let name = scene.name();
+            format!("{name} withdraws {count} units, {} of which are delegated", -left)
+        })
+    }
+
     /// A site delegates within its stock.
     fn delegated(&mut self, scene: &Scene<'_>, link: &SignedLink, tally: &mut Tally) -> LawVerdict {
         let old = self.left.get(&(scene.actor, link.account())).map(|account| account.head.clone());

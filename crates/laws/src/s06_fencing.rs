@@ -24,7 +24,7 @@ pub(super) struct Checker {
     /// The last step that ended on each unit.
     ended: BTreeMap<(ActorId, UnitId), Epoch>,
     /// The last call for each unit, of its site.
-    called: BTreeMap<(ActorId, UnitId), (Epoch, Step, LeaseId)>,
+    called: BTreeMap<(ActorId, UnitId), (Epoch, Step, u32, LeaseId)>,
     /// The last tenancy of each unit, in the eyes of each guest.
     leased: BTreeMap<(ActorId, ActorId, UnitId), Epoch>,
 }
@@ -76,16 +76,23 @@ impl Check for Checker {
 
     fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
         let Observation::Called { actor, call } = *seen else { return Ok(()) };
-        let Call { site, unit, epoch, step, lease, .. } = *call;
+        let Call { site, unit, epoch, step, number, lease, .. } = *call;
         if actor != site {
             return Ok(());
         }
-        let last = self.called.insert((site, unit), (epoch, step, lease));
+        let last = self.called.insert((site, unit), (epoch, step, number, lease));
         tally.check(last.is_none_or(|last| last.0 <= epoch), || {
             let (word, unit) = (step.word(), scene.model.unit(site, unit));
             format!("{word} of {unit} is called in epoch {epoch:?}, after {last:?}")
         })?;
-        let same = last.is_none_or(|last| last.0 != epoch || last == (epoch, step, lease));
+        // A unit that was set up is modified in its epoch, each time under a higher number.
+        let modified = |(_, before, last, tenant): (Epoch, Step, u32, LeaseId)| {
+            let goes_on = matches!(before, Step::Setup | Step::Modify) && last < number;
+            step == Step::Modify && goes_on && tenant == lease
+        };
+        let same = last.is_none_or(|last| {
+            last.0 != epoch || last == (epoch, step, number, lease) || modified(last)
+        });
         tally.check(same, || {
             let unit = scene.model.unit(site, unit);
             format!("epoch {epoch:?} of {unit} names two calls: {last:?} and {step:?} for {lease}")

@@ -32,7 +32,7 @@ pub(super) struct Checker {
     /// How often what is forgotten was: it may come back.
     forgotten: BTreeMap<Subject, u32>,
     /// The last call of each step, and the life of the caller in which it was made.
-    called: BTreeMap<(ActorId, ActorId, UnitId, Step), (Epoch, u32)>,
+    called: BTreeMap<(ActorId, ActorId, UnitId, Step), (Epoch, u32, u32)>,
     /// How often each actor has come back.
     lives: BTreeMap<ActorId, u32>,
 }
@@ -137,16 +137,16 @@ impl Checker {
         call: &Call,
         tally: &mut Tally,
     ) -> LawVerdict {
-        let Call { site, unit, epoch, step, .. } = *call;
+        let Call { site, unit, epoch, step, number, .. } = *call;
         let life = self.lives.get(&actor).copied().unwrap_or(0);
         // What was left and goes on after all is joined once more.
         match step {
             Step::Join => drop(self.called.remove(&(actor, site, unit, Step::Leave))),
             Step::Leave => drop(self.called.remove(&(actor, site, unit, Step::Join))),
-            Step::Setup | Step::Teardown => {}
+            Step::Setup | Step::Teardown | Step::Modify => {}
         }
-        let last = self.called.insert((actor, site, unit, step), (epoch, life));
-        tally.check(last != Some((epoch, life)), || {
+        let last = self.called.insert((actor, site, unit, step), (epoch, number, life));
+        tally.check(last != Some((epoch, number, life)), || {
             let (name, unit) = (scene.name(), scene.model.unit(site, unit));
             format!("{name} has {} of {unit} called twice in epoch {epoch:?}", step.word())
         })
@@ -186,12 +186,15 @@ fn subject(of: ActorId, message: &Message) -> Option<Subject> {
         }
         Message::Leased { ticket, .. }
         | Message::Closed { ticket, .. }
+        | Message::Modified { ticket, .. }
         | Message::Returned { ticket, .. } => {
             Some(Subject::Ticket(of, *ticket))
         }
         Message::Refused { subject, .. } => match subject {
             message::Subject::Request(id) => Some(Subject::Request(of, *id)),
-            message::Subject::Ticket(ticket) | message::Subject::Return(ticket, _) => {
+            message::Subject::Ticket(ticket)
+            | message::Subject::Modify(ticket, _)
+            | message::Subject::Return(ticket, _) => {
                 Some(Subject::Ticket(of, *ticket))
             }
             message::Subject::Delegation(_) => None,
@@ -213,7 +216,7 @@ fn question(message: &Message) -> Option<Hash> {
             let links: Vec<_> = receipts.iter().map(|receipt| receipt.what.link).collect();
             codec::encode(&(ticket, links))
         }
-        Message::Returned { ticket, number, .. } => codec::encode(&(ticket, number)),
+        Message::Returned { ticket, number, .. } | Message::Modified { ticket, number, .. } => codec::encode(&(ticket, number)),
         Message::Credited { receipts } => codec::encode(receipts),
         Message::Refused { subject, .. } => codec::encode(subject),
         // Where a request stands in a queue changes.
@@ -225,6 +228,7 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::Redeem { .. }
         | Message::Close { .. }
         | Message::Return { .. }
+        | Message::Modify { .. }
         | Message::Credit { .. } => return None,
     };
     Some(Hash::of(message.kind(), &[&about]))

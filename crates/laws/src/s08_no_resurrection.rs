@@ -253,6 +253,10 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::Credited(fact) => fact.lease,
         Fact::TermOver(fact) => fact.lease,
         Fact::LeaseForgotten(fact) => fact.lease,
+        Fact::ModifyBegun(fact) => fact.lease,
+        Fact::Modified(fact) => fact.lease,
+        Fact::ModifyRefused(fact) => fact.lease,
+        Fact::Told(fact) => fact.lease,
         Fact::Asked(_)
         | Fact::TicketTaken(_)
         | Fact::ReceiptTaken(_)

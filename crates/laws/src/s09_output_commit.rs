@@ -94,6 +94,7 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         Message::Delegate { .. }
         | Message::Leased { .. }
         | Message::Closed { .. }
+        | Message::Modified { .. }
         | Message::Returned { .. } => {
             model.sites.get(&from).is_some_and(|site| site_says(site, to, message, binding))
         }
@@ -116,6 +117,7 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         | Message::Redeem { .. }
         | Message::Close { .. }
         | Message::Return { .. }
+        | Message::Modify { .. }
         | Message::Credit { .. } => {
             model.guests.get(&from).is_some_and(|guest| guest_says(guest, (to, at), message))
         }
@@ -129,6 +131,13 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
                 let state = record.map(|record| &record.state);
                 matches!(state, Some(AtBroker::Refused { refusal: recorded, offers: made })
                     if recorded == refusal && made == offers)
+            }
+            Subject::Modify(hash, number) => {
+                let lease = model.sites.get(&from).and_then(|site| site.leases.get(hash));
+                let last = lease.and_then(|lease| lease.modification.as_ref());
+                last.is_some_and(|last| {
+                    last.number == *number && last.outcome == Some(Err(refusal.clone()))
+                })
             }
             Subject::Delegation(_) | Subject::Return(..) => false,
         },
@@ -161,14 +170,27 @@ fn site_says(site: &SiteModel, to: ActorId, message: &Message, binding: bool) ->
             let over = lease.map_or(!binding, |lease| matches!(lease.state, AtSite::Closed { .. }));
             over && receipts.iter().all(|receipt| site.vouches(receipt))
         }
+        Message::Modified { ticket, number, units } => {
+            let lease = site.leases.get(ticket);
+            let last = lease.and_then(|lease| lease.modification.as_ref());
+            let last = last.filter(|last| last.number == *number && last.outcome == Some(Ok(())));
+            let held = lease.map(|lease| lease.state.units()).unwrap_or_default();
+            last.is_some_and(|last| {
+                lease.is_some_and(|lease| lease.holder() == to)
+                    && units.iter().map(|unit| unit.unit).eq(held)
+                    && units.iter().all(|unit| is_ready(site, unit))
+                    && units.iter().all(|unit| last.modified.contains_key(&unit.unit))
+            })
+        }
         Message::Returned { receipts, .. } => receipts.iter().all(|receipt| site.vouches(receipt)),
         _ => false,
     }
 }
 
 fn is_ready(site: &SiteModel, leased: &LeasedUnit) -> bool {
-    let state = site.units.get(&leased.unit).map(|unit| &unit.state);
-    matches!(state, Some(unit::State::Ready { properties, .. }) if *properties == leased.properties)
+    site.units.get(&leased.unit).is_some_and(|unit| {
+        unit.quantity == leased.quantity && unit.state.properties() == Some(&leased.properties)
+    })
 }
 
 fn broker_says(broker: &BrokerModel, to: ActorId, message: &Message, binding: bool) -> bool {
@@ -280,6 +302,14 @@ fn guest_says(guest: &GuestModel, (to, at): (ActorId, Time), message: &Message) 
             let same = PartReturn { number: *number, part: part.clone() };
             ticket.site() == to && held.change == Change::Returning(same)
         }
+        Message::Modify { ticket, number, configuration } => {
+            let Some(AtGuest::Joining { held } | AtGuest::Active { held }) = state(ticket.hash())
+            else {
+                return false;
+            };
+            let (number, configuration) = (*number, configuration.clone());
+            ticket.site() == to && held.change == Change::Modifying { number, configuration }
+        }
         _ => false,
     }
 }
@@ -293,6 +323,23 @@ fn call_is_durable(
 ) -> LawVerdict {
     let model = scene.model;
     let good = match call.step {
+        Step::Modify if actor == call.site => {
+            let unit = model.sites.get(&actor).and_then(|site| site.units.get(&call.unit));
+            unit.is_some_and(|unit| {
+                let begun = matches!(unit.state, unit::State::Ready { .. });
+                let same = unit.epoch == call.epoch && unit.modifications == call.number;
+                begun && same && unit.quantity == call.quantity && unit.served == call.lease
+            })
+        }
+        Step::Modify => {
+            let guest = model.guests.get(&actor);
+            let held = guest.and_then(|guest| guest.held(call.lease));
+            held.is_some_and(|held| {
+                let unit = held.units.get(&call.unit);
+                held.untold.get(&call.unit) == Some(&call.number)
+                    && unit.is_some_and(|(unit, _)| unit.epoch == call.epoch)
+            })
+        }
         Step::Setup | Step::Teardown => {
             let unit = model.sites.get(&actor).and_then(|site| site.units.get(&call.unit));
             unit.is_some_and(|unit| {

@@ -105,10 +105,12 @@ impl Checker {
 
     /// Whether the states are those of a simpler life. A plan is over for its guest as a refused request is,
     /// whatever the broker has forgotten. A hold lapses by each clock alone, and so for the guest while the
-    /// broker still has it. A part that goes back is between its guest and the site.
+    /// broker still has it. A part that goes back, or a change in
+    /// place, is between its guest and the site.
     fn is_like_another(&self, joint: &Joint) -> bool {
         let [guest, broker, site] = joint.words;
-        let whole = guest.strip_suffix("+leaving").or_else(|| guest.strip_suffix("+returning"));
+        let own = ["+leaving", "+returning", "+modifying"];
+        let whole = own.iter().find_map(|change| guest.strip_suffix(change));
         let plain = match guest {
             "Planned" => "Closed",
             "Offered" | "Accepting" if broker == NOTHING => "Asking",

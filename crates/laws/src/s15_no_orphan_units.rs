@@ -16,10 +16,11 @@ pub(super) const LAW: Law = Law {
     id: "S15",
     name: "no orphan units",
     statement: "Every unit is exactly one of free, on one lease, being returned, or quarantined, \
-                and their counts are the stock. A withdrawn unit was free or quarantined. A unit \
+                and their counts are the stock. A withdrawn unit was free or quarantined; a share ends when it is cleaned. A unit \
                 on a lease is one that the lease has, and an ended lease has none. A unit is set \
                 up for each lease that goes active with it, and cleaned before if it was ever \
-                set up. When a site rests, its driver was called for every unit in transition.",
+                set up. When a site rests, its driver was called for every unit in transition, and for every \
+                unit that is to change in use.",
     source: "leak freedom, conservation of the inventory; Shirako S15, S53",
     on: "facts of sites; driver calls, when a site is at rest",
 };
@@ -68,6 +69,28 @@ impl Check for Checker {
                     }
                     self.on.entry((scene.actor, fact.lease)).or_default().insert(unit);
                 }
+                Ok(())
+            }
+            Fact::ShareAssigned(fact) => {
+                let life = self.lives.entry((scene.actor, fact.unit)).or_default();
+                (life.tenant, life.setting_up) = (Some(fact.lease), Some(fact.lease));
+                self.on.entry((scene.actor, fact.lease)).or_default().insert(fact.unit);
+                Ok(())
+            }
+            Fact::ModificationBegun(fact) => {
+                self.changing(scene.actor, fact.lease);
+                Ok(())
+            }
+            Fact::QuantityReturned(fact) => {
+                self.changing(scene.actor, fact.lease);
+                Ok(())
+            }
+            Fact::ModificationFailed(fact) => {
+                let site = scene.model.sites.get(&scene.actor);
+                let lease = site.and_then(|site| site.leases.get(&fact.lease));
+                let last = lease.and_then(|lease| lease.modification.as_ref());
+                let back = last.into_iter().flat_map(|last| last.modified.keys());
+                self.uncalled.entry(scene.actor).or_default().extend(back);
                 Ok(())
             }
             Fact::UnitSetUp(fact) => self.done(scene, fact.unit, Done::SetUp, tally),
@@ -146,6 +169,12 @@ impl Check for Checker {
 }
 
 impl Checker {
+    /// The units of a lease are to change in use.
+    fn changing(&mut self, site: ActorId, lease: LinkHash) {
+        let units = self.on.get(&(site, lease)).into_iter().flatten();
+        self.uncalled.entry(site).or_default().extend(units);
+    }
+
     /// Some units leave a lease that goes on.
     fn released(&mut self, lease: (ActorId, LinkHash), units: &[UnitId]) {
         for unit in units {
@@ -242,7 +271,9 @@ impl Checker {
             *count = count.saturating_sub(1);
         }
         if change.to == NOTHING {
-            return tally.check(["Free", "Quarantined"].contains(&change.from), || {
+            let cleaned = model.is_share(unit) && change.from == "TearingDown";
+            let idle = ["Free", "Quarantined"].contains(&change.from);
+            return tally.check(cleaned || idle, || {
                 let unit = scene.model.unit(scene.actor, unit);
                 format!("{unit} is withdrawn while it is {}", change.from)
             });

@@ -84,7 +84,8 @@ impl Check for Checker {
             Fact::Asked(fact) => self.asks(scene, fact),
             Fact::Granted(fact) => self.begins(scene, fact),
             Fact::Leased(fact) => {
-                let units = u32::try_from(fact.units.len()).unwrap_or(u32::MAX);
+                let quantities = fact.units.iter().map(|unit| unit.quantity.get());
+                let units = quantities.fold(0, u32::saturating_add);
                 self.has_units(scene.actor, fact.lease, units);
             }
             Fact::TermOver(fact) => {

@@ -35,15 +35,17 @@ impl NullDriver {
 
     fn answer(&self, call: &Call) -> Answer {
         let (delay, failure) = match call.step {
-            Step::Setup | Step::Join => (&self.begin, self.failure),
+            Step::Setup | Step::Join | Step::Modify => (&self.begin, self.failure),
             Step::Teardown | Step::Leave => (&self.end, 0.0),
         };
         if let (Some(after), true) = (delay.fixed(), failure <= 0.0) {
             return Answer { outcome: Ok(Properties::default()), after };
         }
-        // Named by site, unit, epoch and step: called again, it takes as long and ends the same.
+        // Named as the call is: called again, it takes as long and ends the same.
         let site = u64::from_le_bytes(call.site.first_bytes());
-        let name = [self.owner, site, u64::from(call.unit.0), call.epoch.0, call.step as u64];
+        let number = u64::from(call.number);
+        let step = (number << 3) | u64::from(call.step.index());
+        let name = [self.owner, site, u64::from(call.unit.0), call.epoch.0, step];
         let mut chance = self.chance.of(Purpose::Driver, &name);
         let after = delay.sample(&mut chance);
         let outcome = if failure > 0.0 && chance.random_bool(failure) {

@@ -492,8 +492,8 @@ impl<'k> Emulation<'k> {
     fn perform(&mut self, index: usize, call: Call) {
         let Some(driver) = &self.members[index].driver else { return };
         let answer = driver.perform(&call);
-        let Call { unit, epoch, step, lease, .. } = call;
-        let done = DriverResult { unit, epoch, step, lease, outcome: answer.outcome };
+        let Call { unit, epoch, step, number, lease, .. } = call;
+        let done = DriverResult { unit, epoch, step, number, lease, outcome: answer.outcome };
         self.arrive(index, answer.after, EventInput::Answer(done));
     }
 

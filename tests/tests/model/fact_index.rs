@@ -91,7 +91,8 @@ impl FactIndex {
             Message::Redeem { ticket, .. } => held(ticket),
             Message::Leased { ticket, .. } => self.activated.contains(&self.lease_of(*ticket)),
             Message::Close { tickets } => tickets.iter().all(held),
-            Message::Return { ticket, .. } => held(ticket),
+            Message::Return { ticket, .. } | Message::Modify { ticket, .. } => held(ticket),
+            Message::Modified { ticket, .. } => self.activated.contains(&self.lease_of(*ticket)),
             Message::Closed { receipts, .. }
             | Message::Returned { receipts, .. }
             | Message::Credit { receipts } => receipts.iter().all(signed),

@@ -341,11 +341,11 @@ impl World {
     }
 
     fn done(&self, call: u32, well: bool) -> Input {
-        let Call { unit, epoch, step, lease, .. } =
+        let Call { unit, epoch, step, number, lease, .. } =
             self.sent.lock().unwrap().calls[call as usize].1;
         let failed = || Err(DriverError("it failed".to_owned()));
         let outcome = if well { Ok(Properties::default()) } else { failed() };
-        Input::Driver(DriverResult { unit, epoch, step, lease, outcome })
+        Input::Driver(DriverResult { unit, epoch, step, number, lease, outcome })
     }
 
     /// Whether an actor has something due before time may pass.

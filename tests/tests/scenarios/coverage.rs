@@ -98,6 +98,11 @@ const POINTS: &[&str] = &[
     "a second stage",
     "a range of durations",
     "items together",
+    "a divisible stock",
+    "a share is made smaller",
+    "a configuration changes in place",
+    "a failed modification",
+    "a modification through crashes",
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or

@@ -8,7 +8,7 @@ use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
-use tenure_core::model::resource::{Attributes, Value};
+use tenure_core::model::resource::{Attributes, DIVISIBLE, Value};
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Input;
 use tenure_core::runtime::hosted::HostedActor;
@@ -120,19 +120,24 @@ fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
     })
 }
 
-/// `4 node 2 disk [cpus=8] [delegation=30d] [renew=1d] [to=broker:4,other:2]`.
+/// `4 node 2 disk [cpus=8] [delegation=30d] [renew=1d] [divisible=disk] [to=broker:4,other:2]`.
 fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
     let length = args.span_option("delegation")?.unwrap_or(Span::DAY.times(30));
     let renew_before = args.span_option("renew")?.unwrap_or(Span::DAY);
     let cpus = args.number_option("cpus")?.unwrap_or(8);
     let to = args.option("to");
+    let divisible = args.option("divisible");
     let attributes = Attributes::from([(Name::literal("cpus"), Value::from(cpus))]);
     let mut stock = Vec::new();
     while let Some(units) = args.maybe() {
         let units = units.parse().map_err(|_| format!("`{units}` is no number of units"))?;
         let resource =
             Name::new(&args.next("the type of the units")?).map_err(|b| b.to_string())?;
-        stock.push(Stock { resource, attributes: attributes.clone(), units });
+        let mut attributes = attributes.clone();
+        if divisible.as_deref() == Some(resource.as_str()) {
+            attributes.insert(Name::literal(DIVISIBLE), Value::Flag(true));
+        }
+        stock.push(Stock { resource, attributes, units });
     }
     let shares = match to.as_deref() {
         None => setup

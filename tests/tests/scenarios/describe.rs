@@ -1,10 +1,12 @@
 //! Facts, messages and refusals in plain args.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use tenure_core::broker::facts as broker;
-use tenure_core::driver::{Call, UnitId};
+use tenure_core::driver::{Call, Step, UnitId};
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Fact;
@@ -95,6 +97,19 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
             of_unit(names, fact.lease, fact.unit, "went badly", fact.error.as_ref())
         }
         Fact::CloseBegun(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::ModifyBegun(fact) => {
+            format!("lease {}, {}", names.lease(fact.lease), configured(&fact.configuration))
+        }
+        Fact::Modified(fact) => {
+            let units = fact.units.iter().map(modified);
+            format!("lease {}, {}", names.lease(fact.lease), names::list(units))
+        }
+        Fact::ModifyRefused(fact) => {
+            format!("lease {}, {}", names.lease(fact.lease), refusal(names, &fact.refusal))
+        }
+        Fact::Told(fact) => {
+            of_unit(names, fact.lease, fact.unit, "stays as it was", fact.error.as_ref())
+        }
         Fact::SiteClosed(fact) => {
             let (lease, why) = (names.lease(fact.lease), fact.refusal.as_ref());
             let why = why.map_or(String::new(), |why| format!(", {}", refusal(names, why)));
@@ -280,6 +295,32 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
             format!("{} in epoch {}: {}", fact.unit, fact.epoch.0, fact.error)
         }
         Fact::UnitReset(fact) => fact.unit.to_string(),
+        Fact::ShareAssigned(fact) => {
+            let (unit, quantity, lease) = (fact.unit, fact.quantity, names.hash(fact.lease));
+            format!("{unit}, a share of {quantity}, to the lease on {lease}")
+        }
+        Fact::QuantityReturned(fact) => {
+            let back = receipts(names, &fact.receipts);
+            format!("lease on {}, {}, {back}", names.hash(fact.lease), fact.quantity)
+        }
+        Fact::QuantityWithdrawn(fact) => format!("{} {}", fact.quantity, fact.resource),
+        Fact::ModificationBegun(fact) => {
+            let configuration = configured(&fact.configuration);
+            format!("lease on {} #{}, {configuration}", names.hash(fact.lease), fact.number)
+        }
+        Fact::UnitModified(fact) => {
+            format!("{} #{} in epoch {}", fact.unit, fact.number, fact.epoch.0)
+        }
+        Fact::UnitModifyFailed(fact) => {
+            format!("{} #{} in epoch {}: {}", fact.unit, fact.number, fact.epoch.0, fact.error)
+        }
+        Fact::LeaseModified(fact) => {
+            format!("lease on {} #{}", names.hash(fact.lease), fact.number)
+        }
+        Fact::ModificationFailed(fact) => {
+            let why = refusal(names, &fact.refusal);
+            format!("lease on {} #{}, {why}", names.hash(fact.lease), fact.number)
+        }
         Fact::LeaseActivated(fact) => format!("lease on {}", names.hash(fact.lease)),
         Fact::LeaseClosed(fact) => {
             let why = close_reason(names, &fact.why);
@@ -366,6 +407,16 @@ pub fn message(names: &mut Names, message: &Message) -> String {
         Message::Returned { ticket, number, receipts: back } => {
             format!("{}, {}", numbered(names, *ticket, *number), receipts(names, back))
         }
+        Message::Modify { ticket, number, configuration } => {
+            format!("{} #{number}, {}", names.ticket(ticket), configured(configuration))
+        }
+        Message::Modified { ticket, number, units } => {
+            format!(
+                "{} #{number}, {}",
+                names.hash(*ticket),
+                names::list(units.iter().map(modified))
+            )
+        }
         Message::Refused { subject, refusal: why, offers: made } => {
             let subject = match *subject {
                 Subject::Request(id) => format!("request {}", id.number),
@@ -373,6 +424,9 @@ pub fn message(names: &mut Names, message: &Message) -> String {
                 Subject::Delegation(id) => names.delegation(id, 0),
                 Subject::Return(hash, number) => {
                     format!("return {number} of {}", names.hash(hash))
+                }
+                Subject::Modify(hash, number) => {
+                    format!("modify {number} of {}", names.hash(hash))
                 }
             };
             format!("{subject}, {}{}", refusal(names, why), offered(names, made))
@@ -391,6 +445,7 @@ fn numbered(names: &Names, hash: LinkHash, number: u32) -> String {
 fn part(part: &Part) -> String {
     match part {
         Part::Units(units) => names::units(units),
+        Part::Quantity(quantity) => format!("{quantity} of its share"),
         Part::Until(until) => format!("all from {} on", names::clock(*until)),
         Part::Rights { units, from } => format!("{units} from {} on", names::clock(*from)),
     }
@@ -398,8 +453,14 @@ fn part(part: &Part) -> String {
 
 /// A driver's call.
 pub fn call(names: &Names, call: &Call) -> String {
-    let Call { unit, epoch, step, lease, .. } = call;
-    format!("{} {unit} in epoch {} for lease {}", step.word(), epoch.0, names.lease(*lease))
+    let Call { unit, epoch, step, number, quantity, lease, properties, .. } = call;
+    let (word, lease) = (step.word(), names.lease(*lease));
+    let share = share(*quantity);
+    let how = match step {
+        Step::Modify => format!(" #{number}, {}", configured(properties)),
+        Step::Setup | Step::Teardown | Step::Join | Step::Leave => String::new(),
+    };
+    format!("{word} {unit}{share} in epoch {} for lease {lease}{how}", epoch.0)
 }
 
 /// A refusal: its word, and its text.
@@ -475,7 +536,28 @@ fn tickets_for(names: &mut Names, number: u64, granted: &[(u16, Ticket)]) -> Str
 }
 
 fn leased_units(units: &[LeasedUnit]) -> String {
-    names::list(units.iter().map(|leased| format!("{} in epoch {}", leased.unit, leased.epoch.0)))
+    names::list(units.iter().map(|leased| {
+        let LeasedUnit { unit, epoch, quantity, .. } = leased;
+        format!("{unit}{} in epoch {}", share(*quantity), epoch.0)
+    }))
+}
+
+/// How much a share is; nothing of a machine.
+fn share(quantity: NonZeroU32) -> String {
+    if quantity.get() > 1 { format!(" ({quantity})") } else { String::new() }
+}
+
+/// A unit with the properties that its modification has left.
+fn modified(leased: &LeasedUnit) -> String {
+    format!("{} with {}", leased.unit, configured(&leased.properties))
+}
+
+fn configured(properties: &Properties) -> String {
+    if properties.is_empty() {
+        return "no properties".to_owned();
+    }
+    let pairs = properties.iter().map(|(key, value)| format!("{key}={value}"));
+    names::list(pairs)
 }
 
 fn receipts(names: &Names, receipts: &[Receipt]) -> String {

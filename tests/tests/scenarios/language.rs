@@ -51,6 +51,7 @@ pub const COMMANDS: &[Known] = &[
     },
     Known { usage: "flex GUEST/LEASE -UNITS [victims=UNIT,..|oldest|youngest]", act: flex },
     Known { usage: "shorten GUEST/LEASE until=TIME", act: shorten },
+    Known { usage: "modify GUEST/LEASE with=KEY:TEXT", act: modify },
     Known { usage: "accept GUEST/REQUEST OFFER", act: accept },
     Known { usage: "withdraw request GUEST/REQUEST", act: withdraw_request },
     Known { usage: "close GUEST/LEASE", act: close },
@@ -300,6 +301,15 @@ fn shorten(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, lease) = lease(world, args)?;
     let until = args.time_option("until")?.ok_or("until= is missing")?;
     world.hand(who, Input::Command(GuestCommand::Shorten { lease, until }.into()));
+    Ok(())
+}
+
+/// The configuration of a lease changes in place.
+fn modify(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
+    let pair = pair(&args.option("with").ok_or("with= is missing")?)?;
+    let changes = Properties::try_from(BTreeMap::from([pair])).map_err(|bad| bad.to_string())?;
+    world.hand(who, Input::Command(GuestCommand::Modify { lease, changes }.into()));
     Ok(())
 }
 
@@ -638,7 +648,7 @@ fn unit(text: &str) -> Result<UnitId, Bad> {
 }
 
 fn step(text: &str) -> Result<Step, Bad> {
-    let steps = [Step::Setup, Step::Teardown, Step::Join, Step::Leave];
+    let steps = [Step::Setup, Step::Teardown, Step::Join, Step::Leave, Step::Modify];
     let found = steps.into_iter().find(|step| step.word() == text);
-    found.ok_or_else(|| format!("`{text}` is no step; known: setup, teardown, join, leave"))
+    found.ok_or_else(|| format!("`{text}` is no step; known: setup, teardown, join, leave, modify"))
 }

@@ -289,8 +289,11 @@ fn states(
 
 /// A driver's answer to a call.
 pub fn done(call: &Call, works: bool) -> DriverResult {
-    let Call { unit, epoch, step, lease, .. } = *call;
+    let Call { unit, epoch, step, number, lease, .. } = *call;
     let error = format!("the {} of {unit} broke", step.word());
-    let outcome = if works { Ok(Properties::default()) } else { Err(DriverError(error)) };
-    DriverResult { unit, epoch, step, lease, outcome }
+    // What was changed is what the unit then has.
+    let properties =
+        if step == Step::Modify { call.properties.clone() } else { Properties::default() };
+    let outcome = if works { Ok(properties) } else { Err(DriverError(error)) };
+    DriverResult { unit, epoch, step, number, lease, outcome }
 }

@@ -194,7 +194,13 @@ fn request_facts(p: &Parts) -> Vec<sm::Fact> {
 
 /// The facts of a service manager about leases.
 fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
-    let unit = LeasedUnit { unit: UNIT, epoch: EPOCH, properties: p.properties.clone() };
+    let unit = LeasedUnit {
+        unit: UNIT,
+        epoch: EPOCH,
+        quantity: NonZeroU32::MIN,
+        properties: p.properties.clone(),
+    };
+    let modified = unit.clone();
     vec![
         sm::Leased { lease: LEASE, term: p.term, units: vec![unit] }.into(),
         sm::RedeemRefused { lease: LEASE, refusal: Refusal::Forbidden }.into(),
@@ -224,6 +230,10 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::TermOver { lease: LEASE }.into(),
         sm::LeaseForgotten { lease: LEASE }.into(),
         sm::Woken {}.into(),
+        sm::ModifyBegun { lease: LEASE, configuration: p.properties.clone() }.into(),
+        sm::Modified { lease: LEASE, units: vec![modified] }.into(),
+        sm::ModifyRefused { lease: LEASE, refusal: Refusal::ModifyFailed("no".to_owned()) }.into(),
+        sm::Told { lease: LEASE, unit: UNIT, error: None }.into(),
     ]
 }
 
@@ -282,7 +292,7 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
 fn site_facts(p: &Parts) -> Vec<site::Fact> {
     let lease = p.ticket.hash();
     let failed = CloseReason::Failed(Refusal::SetupFailed { ready: 1, wanted: 4 });
-    let error = "no answer".to_owned();
+    let error = || "no answer".to_owned();
     let receipts = || vec![p.receipt.clone()];
     let denial = site::Denial::Conflict(EvidenceOutline {
         parents: vec![p.root.hash()],
@@ -323,9 +333,9 @@ fn site_facts(p: &Parts) -> Vec<site::Fact> {
         site::CameDue { lease }.into(),
         site::UnitsAssigned { lease, units: vec![UNIT], reason: "the first".to_owned() }.into(),
         site::UnitSetUp { unit: UNIT, epoch: EPOCH, properties: p.properties.clone() }.into(),
-        site::UnitSetupFailed { unit: UNIT, epoch: EPOCH, error: error.clone() }.into(),
+        site::UnitSetupFailed { unit: UNIT, epoch: EPOCH, error: error() }.into(),
         site::UnitTornDown { unit: UNIT, epoch: EPOCH }.into(),
-        site::UnitTeardownFailed { unit: UNIT, epoch: EPOCH, error }.into(),
+        site::UnitTeardownFailed { unit: UNIT, epoch: EPOCH, error: error() }.into(),
         site::UnitReset { unit: UNIT }.into(),
         site::LeaseActivated { lease }.into(),
         site::LeaseClosed { lease, why: failed, receipts: vec![p.receipt.clone()] }.into(),
@@ -338,6 +348,22 @@ fn site_facts(p: &Parts) -> Vec<site::Fact> {
         site::LeaseForgotten { lease }.into(),
         site::MapperAnswered { round: 1, memo: None, wake: None }.into(),
         site::Woken {}.into(),
+        site::ShareAssigned { lease, unit: UNIT, quantity: units(500) }.into(),
+        site::QuantityReturned { lease, number: 1, quantity: units(200), receipts: receipts() }
+            .into(),
+        site::QuantityWithdrawn { resource: Name::literal("storage"), quantity: units(9) }.into(),
+        site::ModificationBegun { lease, number: 1, configuration: p.properties.clone() }.into(),
+        site::UnitModified {
+            unit: UNIT,
+            epoch: EPOCH,
+            number: 1,
+            properties: p.properties.clone(),
+        }
+        .into(),
+        site::UnitModifyFailed { unit: UNIT, epoch: EPOCH, number: 1, error: error() }.into(),
+        site::LeaseModified { lease, number: 1 }.into(),
+        site::ModificationFailed { lease, number: 1, refusal: Refusal::ModifyFailed(error()) }
+            .into(),
     ]
 }
 

@@ -180,7 +180,12 @@ fn service_manager_table() -> Table {
 }
 
 fn unit(number: u32) -> LeasedUnit {
-    LeasedUnit { unit: UnitId(number), epoch: Epoch(1), properties: Properties::default() }
+    LeasedUnit {
+        unit: UnitId(number),
+        epoch: Epoch(1),
+        quantity: NonZeroU32::MIN,
+        properties: Properties::default(),
+    }
 }
 
 fn service_manager_states(s: &Samples) -> Vec<service_manager::State> {
@@ -199,6 +204,7 @@ fn service_manager_states(s: &Samples) -> Vec<service_manager::State> {
     let flex = |state: State| step(state, Event::ReturnBegun(Part::Units(vec![UnitId(1)])));
     let left = |state: State| step(state, Event::Left(UnitId(1)));
     let shorten = |state: State| step(state, Event::ReturnBegun(Part::Until(s.term.end())));
+    let modify = |state: State| step(state, Event::ModifyBegun(Properties::default()));
     let leave = |state: State, then| step(state, Event::LeaveBegun(then));
     let closing = step(redeeming.clone(), Event::CloseBegun);
     let crediting = step(closing.clone(), Event::SiteClosed(vec![s.receipt.clone()]));
@@ -215,6 +221,8 @@ fn service_manager_states(s: &Samples) -> Vec<service_manager::State> {
         ask(active.clone()),
         grant(ask(active)),
         shorten(one.clone()),
+        modify(both.clone()),
+        step(modify(both.clone()), Event::Modified(vec![unit(0)])),
         seam.clone(),
         step(seam, Event::ShrinkBegun),
         flex(both.clone()),
@@ -259,6 +267,10 @@ fn service_manager_events(s: &Samples) -> Vec<service_manager::Event> {
         Event::SiteClosed(vec![s.receipt.clone()]),
         Event::Credited,
         Event::TermOver,
+        Event::ModifyBegun(Properties::default()),
+        Event::Modified(vec![unit(0)]),
+        Event::ModifyRefused,
+        Event::Told(UnitId(0)),
     ]
 }
 
@@ -372,6 +384,7 @@ fn site_authority_table() -> Table {
         Event::Closed(CloseReason::TermOver),
         Event::Closed(CloseReason::GivenBack),
         Event::Closed(CloseReason::Failed(Refusal::Forbidden)),
+        Event::Modified,
     ];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
     let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
@@ -401,6 +414,7 @@ fn unit_table() -> Table {
         Event::TornDown,
         Event::TeardownFailed,
         Event::Reset,
+        Event::Modified(Properties::default()),
     ];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
     let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();

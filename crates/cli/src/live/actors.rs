@@ -165,6 +165,11 @@ pub(super) fn with_probe(word: &str, probe: Option<&ProbeView>) -> String {
     }
 }
 
+/// A unit, and how much of a divisible stock it is.
+pub(super) fn with_quantity(unit: &str, quantity: u32) -> String {
+    if quantity > 1 { format!("{unit} ({quantity})") } else { unit.to_owned() }
+}
+
 impl print::Row for UnitView {
     const COLUMNS: &'static [&'static str] =
         &["unit", "type", "state", "epoch", "lease", "properties"];
@@ -172,7 +177,7 @@ impl print::Row for UnitView {
     fn cells(&self) -> Vec<String> {
         let properties = self.properties.iter().map(|(key, value)| format!("{key}={value}"));
         vec![
-            self.unit.clone(),
+            with_quantity(&self.unit, self.quantity),
             self.resource.clone(),
             with_probe(&self.state, self.probe.as_ref()),
             self.epoch.to_string(),

@@ -162,6 +162,18 @@ pub(crate) enum LeaseCommand {
         #[command(flatten)]
         wait: WaitArgs,
     },
+    /// Change the configuration of a lease in place
+    Modify {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The lease: 3, 3.1 or guest/3.1
+        lease: LeaseName,
+        /// Properties for the site's driver that change or are added; the others stay
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = property)]
+        properties: Vec<(Name, String)>,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
     /// Redeem a ticket that was kept
     Redeem {
         #[command(flatten)]

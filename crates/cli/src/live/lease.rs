@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
 use tenure_node::api::client::{Client, ClientError};
 use tenure_node::api::{LeaseName, LeaseRequest, LeaseUnitView, LeaseView, Request};
 
-use super::actors::with_probe;
+use super::actors::{with_probe, with_quantity};
 use super::args::{Endpoint, LeaseCommand, OnTimeout, Output, RequestArgs, UnitsBy, WaitArgs};
 use super::demand::demand;
 use super::interrupt::Interrupt;
@@ -56,6 +57,9 @@ pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result
                 (None, None) => return Err(Error::Wrong("say what goes back".to_owned())),
             };
             flex(endpoint, lease, &request, *wait, console)
+        }
+        LeaseCommand::Modify { endpoint, lease, properties, wait } => {
+            modify(endpoint, lease, properties, *wait, console)
         }
         LeaseCommand::Redeem { endpoint, lease, wait } => {
             begin(endpoint, &Request::Redeem { lease: lease.clone() }, *wait, console)
@@ -179,6 +183,36 @@ fn flex(
     };
     match leases.iter().find(same) {
         Some(refused) => Err(Error::NotFlexed(refused.lease.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Changes properties of a lease's configuration.
+fn modify(
+    endpoint: &Endpoint,
+    lease: &LeaseName,
+    properties: &[(Name, String)],
+    WaitArgs { wait, timeout, .. }: WaitArgs,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    let changes: BTreeMap<_, _> = properties.iter().cloned().collect();
+    let configuration =
+        Properties::try_from(changes).map_err(|error| Error::Wrong(error.to_string()))?;
+    let mut client = connect(&endpoint.data)?;
+    let request = Request::Modify { lease: lease.clone(), configuration };
+    let asked: Vec<LeaseView> = client.ask(&request)?;
+    if !wait {
+        return list(&asked, endpoint.output, console);
+    }
+    let interrupt = Interrupt::watch(&client, wait)?;
+    let leases = until(&mut client, lease, timeout, |lease| lease.returning.is_none())
+        .map_err(|error| interrupt.or(error, Some(lease)))?;
+    list(&leases, endpoint.output, console)?;
+    let has = |now: &LeaseView, (key, value): &(Name, String)| {
+        now.configuration.get(key.as_str()) == Some(value)
+    };
+    match leases.iter().find(|now| !properties.iter().all(|pair| has(now, pair))) {
+        Some(refused) => Err(Error::NotModified(refused.lease.clone())),
         None => Ok(()),
     }
 }
@@ -327,6 +361,9 @@ pub(super) fn state(lease: &LeaseView) -> String {
     match (&lease.outcome, &lease.extension, &lease.returning) {
         (Some(outcome), _, _) => format!("{} ({outcome})", lease.state),
         (None, Some(extension), _) => format!("{} (extension: {extension})", lease.state),
+        (None, None, Some(modifying)) if modifying == "modifying" => {
+            format!("{} (modifying)", lease.state)
+        }
         (None, None, Some(returning)) => format!("{} (a part: {returning})", lease.state),
         (None, None, None) => lease.state.clone(),
     }
@@ -422,6 +459,6 @@ impl print::Row for LeaseUnitView {
         let properties = self.properties.iter().map(|(key, value)| format!("{key}={value}"));
         let properties = properties.collect::<Vec<_>>().join(" ");
         let usage = with_probe(&self.usage, self.probe.as_ref());
-        vec![self.unit.clone(), self.epoch.to_string(), usage, properties]
+        vec![with_quantity(&self.unit, self.quantity), self.epoch.to_string(), usage, properties]
     }
 }

@@ -68,6 +68,8 @@ pub struct DriverResult {
     pub epoch: Epoch,
     /// The step.
     pub step: Step,
+    /// The number of a modification.
+    pub number: u32,
     /// The lease it was done for.
     pub lease: LeaseId,
     /// How it went.

@@ -9,12 +9,14 @@ use crate::broker::machine::Tickets;
 use crate::broker::mapper::Allocation;
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
+use crate::model::name::Name;
 use crate::model::property::Properties;
+use crate::model::resource::is_divisible;
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
 use crate::ticket::ledger::LEDGER_RETENTION;
 use crate::ticket::link::{AccountId, Link};
-use crate::wire::message::{Item, Request};
+use crate::wire::message::{Item, MAX_UNITS, Request};
 use crate::wire::offer::{Offer, OfferPart};
 
 /// What is left of sources once parts were cut.
@@ -84,6 +86,9 @@ impl Broker {
             return Err(format!("source {account} does not meet `{unmet}`"));
         }
         let units = NonZeroU32::new(units).ok_or("a part of no units")?;
+        if units.get() > MAX_UNITS && !is_divisible(attributes) {
+            return Err(format!("{units} units of source {account} are more than {MAX_UNITS}"));
+        }
         let free = match drafts.entry(account) {
             Entry::Occupied(draft) => draft.into_mut(),
             Entry::Vacant(none) => {
@@ -96,6 +101,25 @@ impl Broker {
         }
         free.add(term, -i64::from(units.get()));
         Ok(Part { item: index, account, site: holding.ticket.site(), units, term })
+    }
+
+    /// Whether a request asks for no more units than a lease can have: of a divisible stock any number,
+    /// of machines as many as one message can name.
+    pub(super) fn check_units(&self, request: &Request) -> Result<(), String> {
+        let divisible = |resource: &Name| {
+            let mut holdings = self.state.holdings.values();
+            holdings.any(|holding| {
+                holding.ticket.bottom().resource == *resource && is_divisible(&holding.attributes)
+            })
+        };
+        let mut items = request.items.iter();
+        let large = items.find(|i| i.units.get() > MAX_UNITS && !divisible(&i.resource));
+        match large {
+            Some(Item { units, .. }) => {
+                Err(format!("{units} units in one item are more than {MAX_UNITS}"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Cuts the tickets of checked parts. Serials go on from `serial`.

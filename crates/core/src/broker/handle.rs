@@ -93,6 +93,8 @@ impl Broker {
             | Message::Waiting { .. }
             | Message::Offered { .. }
             | Message::Redeem { .. }
+            | Message::Modify { .. }
+            | Message::Modified { .. }
             | Message::Leased { .. }
             | Message::Close { .. }
             | Message::Closed { .. }
@@ -191,7 +193,7 @@ impl Broker {
             }
             return self.repeat_answer(id, out);
         }
-        if let Err(cause) = request.check() {
+        if let Err(cause) = request.check().and_then(|()| self.check_units(&request)) {
             return self.refuse_volatile(now, from, id, Refusal::Malformed(cause), out);
         }
         if now >= request.last_word().plus(self.base.margin()) {

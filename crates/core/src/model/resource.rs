@@ -22,6 +22,15 @@ pub type Attributes = BTreeMap<Name, Value>;
 /// not state it itself.
 pub const SITE: &str = "site";
 
+/// The attribute that a divisible stock has: it is leased as shares of any size, not as numbered units. A
+/// site states it of a stock of that kind, and of no other.
+pub const DIVISIBLE: &str = "divisible";
+
+/// Whether a stock with these attributes is divisible.
+pub fn is_divisible(attributes: &Attributes) -> bool {
+    attributes.get(DIVISIBLE) == Some(&Value::Flag(true))
+}
+
 /// `attributes`, and [`SITE`] if the name of the site is known. What the site states under that name does
 /// not count.
 pub fn at_site(attributes: &Attributes, site: Option<&Name>) -> Attributes {

@@ -61,6 +61,7 @@ impl ServiceManager {
             Fact::ExtensionAsked(fact) => self.extension_begun(at, fact)?,
             Fact::PartReturned(fact) => self.take_return(at, fact)?,
             Fact::Shrunk(fact) => self.shrunk(at, fact.lease)?,
+            Fact::Modified(fact) => self.take_modification(at, fact)?,
             Fact::ExtensionGranted(granted) => {
                 self.state.by_ticket.insert(granted.ticket.hash(), granted.lease);
                 self.step_as_told(at, fact)?;
@@ -79,6 +80,9 @@ impl ServiceManager {
             | Fact::ShrinkBegun(_)
             | Fact::LeaveBegun(_)
             | Fact::CloseBegun(_)
+            | Fact::ModifyBegun(_)
+            | Fact::ModifyRefused(_)
+            | Fact::Told(_)
             | Fact::Credited(_) => self.step_as_told(at, fact)?,
             Fact::TermOver(over) if self.state.leases.contains_key(&over.lease) => {
                 self.step_as_told(at, fact)?;
@@ -263,14 +267,18 @@ impl ServiceManager {
             ) => {
                 self.drop_request(number);
             }
-            (Change::None | Change::Leaving(_) | Change::Returning(_), _)
+            (
+                Change::None | Change::Leaving(_) | Change::Returning(_) | Change::Modifying { .. },
+                _,
+            )
             | (
                 Change::Requested { .. } | Change::Redeeming { .. },
                 Some(
                     Change::Requested { .. }
                     | Change::Redeeming { .. }
                     | Change::Leaving(_)
-                    | Change::Returning(_),
+                    | Change::Returning(_)
+                    | Change::Modifying { .. },
                 ),
             ) => {}
         }
@@ -314,11 +322,13 @@ impl ServiceManager {
         let change = change.map_or(&Change::None, |held| &held.change);
         let extending = matches!(change, Change::Redeeming { .. });
         let returning = matches!(change, Change::Returning(_));
+        let modifying = matches!(change, Change::Modifying { .. });
         let pending = &mut self.state.pending;
         let redeeming = matches!(state, State::Redeeming { .. });
         pending.set(Obligation::Redeem(id), redeeming, position, at);
         pending.set(Obligation::Extend(id), extending, position, at);
         pending.set(Obligation::Return(id), returning, position, at);
+        pending.set(Obligation::Modify(id), modifying, position, at);
         pending.set(Obligation::Close(id), matches!(state, State::Closing { .. }), position, at);
         let credits = !state.to_credit().is_empty() && !mutant!(CreditNotOwed);
         pending.set(Obligation::Credit(id), credits, position, at);
@@ -343,6 +353,8 @@ impl ServiceManager {
                     | Obligation::Extend(_)
                     | Obligation::Return(_)
                     | Obligation::Close(_)
+                    | Obligation::Modify(_)
+                    | Obligation::Tell(..)
                     | Obligation::Credit(_) => false,
                 };
                 let joins =
@@ -370,6 +382,7 @@ impl ServiceManager {
                 pending.settle_range(Obligation::Leave(id, first), Obligation::Leave(id, last));
             }
         }
+        self.owe_telling(id, at);
         self.set_deadline(id);
     }
 
@@ -382,9 +395,10 @@ impl ServiceManager {
         let deadline = match &lease.state {
             State::Ticketed { .. } | State::Redeeming { .. } | State::Leaving { .. } => stop,
             State::Joining { held } | State::Active { held } => match held.change {
-                Change::None | Change::Leaving(_) | Change::Returning(_) => {
-                    stop.minus(self.leave_before)
-                }
+                Change::None
+                | Change::Leaving(_)
+                | Change::Returning(_)
+                | Change::Modifying { .. } => stop.minus(self.leave_before),
                 Change::Requested { .. } if mutant!(HopeExtends) => end,
                 Change::Requested { .. } | Change::Redeeming { .. } => stop,
             },

@@ -74,12 +74,15 @@ impl ServiceManager {
                 "lease {lease} goes on with {units} units from {at}: flex it then"
             ));
         }
-        let units = u32::try_from(held.units.len()).unwrap_or(u32::MAX);
+        let units = held.quantity();
         let rest = units.checked_sub(shrink.get()).filter(|rest| *rest > 0);
         let rest = rest.ok_or_else(|| {
             format!("lease {lease} has {units} units: to give all of them back, close it")
         })?;
-        let part = Part::Units(victims.of(held, rest)?);
+        let part = match held.is_share() {
+            true => Part::Quantity(shrink),
+            false => Part::Units(victims.of(held, rest)?),
+        };
         self.emit(now, ReturnBegun { lease, part, reason: truncate_text(&reason) }, out);
         Ok(())
     }
@@ -118,6 +121,7 @@ impl ServiceManager {
             Change::Leaving(_) | Change::Returning(_) => {
                 Err(format!("a part of lease {lease} is being given back already"))
             }
+            Change::Modifying { .. } => Err(format!("lease {lease} is being modified already")),
         }
     }
 
@@ -282,7 +286,7 @@ impl ServiceManager {
 
     fn units_of(&self, id: LeaseId) -> u32 {
         let held = self.lease(id).and_then(State::held);
-        held.map_or(0, |held| u32::try_from(held.units.len()).unwrap_or(u32::MAX))
+        held.map_or(0, Held::quantity)
     }
 
     /// Counts what is left of a lease as held.

@@ -93,6 +93,13 @@ pub enum Command {
         /// The lease.
         lease: LeaseId,
     },
+    /// Change the configuration of a lease in place.
+    Modify {
+        /// The lease.
+        lease: LeaseId,
+        /// The properties that change or are added.
+        changes: Properties,
+    },
 }
 
 /// A part of a ticket that is handed on.

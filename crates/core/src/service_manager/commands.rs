@@ -48,6 +48,7 @@ impl ServiceManager {
             Command::Accept { number, offer } => self.accept(now, number, offer, out),
             Command::Withdraw { number } => self.withdraw(now, number, out),
             Command::Close { lease } => self.close(now, lease, out),
+            Command::Modify { lease, changes } => self.modify(now, lease, changes, out),
         };
         if let Err(cause) = done {
             out.problems.push(Problem::Command(cause));

@@ -321,6 +321,40 @@ facts! {
 
     /// The mapper is to be asked though nothing happened: at the start, or because it wanted to be.
     Woken = "service-manager.woken" 1 {}
+
+    /// The configuration of a lease is to change in place.
+    ModifyBegun = "service-manager.modify-begun" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// All of the new configuration.
+        configuration: Properties,
+    }
+
+    /// The units of a lease have its new configuration.
+    Modified = "service-manager.modified" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The units, with the properties that result.
+        units: Vec<LeasedUnit>,
+    }
+
+    /// The site did not change the configuration. The lease stays as it was.
+    ModifyRefused = "service-manager.modify-refused" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// Why.
+        refusal: Refusal,
+    }
+
+    /// The guest's software has taken over the change of a unit, or could not.
+    Told = "service-manager.told" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The unit.
+        unit: UnitId,
+        /// Set if it could not.
+        error: Option<String>,
+    }
 }
 
 impl Fact {
@@ -354,6 +388,10 @@ impl Fact {
             Self::SiteClosed(fact) => (fact.lease, Event::SiteClosed(fact.receipts.clone())),
             Self::Credited(fact) => (fact.lease, Event::Credited),
             Self::TermOver(fact) => (fact.lease, Event::TermOver),
+            Self::ModifyBegun(fact) => (fact.lease, Event::ModifyBegun(fact.configuration.clone())),
+            Self::Modified(fact) => (fact.lease, Event::Modified(fact.units.clone())),
+            Self::ModifyRefused(fact) => (fact.lease, Event::ModifyRefused),
+            Self::Told(fact) => (fact.lease, Event::Told(fact.unit)),
             Self::SignalObserved(_)
             | Self::MapperAnswered(_)
             | Self::Asked(_)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::machine::State as LeaseState;
+use super::machine::{Held, State as LeaseState};
 use super::request::Purpose;
 use super::{Output, ServiceManager, Timer};
 use crate::actor::Emit as _;
@@ -178,7 +178,7 @@ pub(super) struct Turn {
 impl Turn {
     /// What a state means; `ended` if the term of the lease is over.
     pub(super) fn of(state: &LeaseState, held: bool, ended: bool) -> Self {
-        let units = state.held().map(|held| u32::try_from(held.units.len()).unwrap_or(u32::MAX));
+        let units = state.held().map(Held::quantity);
         let standing = match state {
             LeaseState::Ticketed { split: true, .. } => Standing::Split,
             LeaseState::Redeeming { .. } => Standing::Awaited,

@@ -120,6 +120,9 @@ impl ServiceManager {
             Message::Returned { ticket, number, receipts } => {
                 self.part_returned(now, from, (ticket, number), receipts, out)
             }
+            Message::Modified { ticket, number, units } => {
+                self.modified(now, from, (ticket, number), units, out)
+            }
             Message::Credit { receipts } => self.credit(now, from, receipts, out),
             Message::Credited { receipts } => self.credited(now, from, &receipts, out),
             Message::Refused { subject, refusal, offers } => {
@@ -138,7 +141,8 @@ impl ServiceManager {
             | Message::Withdraw(_)
             | Message::Redeem { .. }
             | Message::Close { .. }
-            | Message::Return { .. } => Err("a service manager does not take it".to_owned()),
+            | Message::Return { .. }
+            | Message::Modify { .. } => Err("a service manager does not take it".to_owned()),
         };
         if let Err(cause) = taken {
             out.problems.push(dropped(kind, cause));
@@ -298,11 +302,14 @@ impl ServiceManager {
                 if ticket.bottom().term.end().minus(self.base.margin()) <= now => {}
             State::Redeeming { ticket } => {
                 let link = ticket.bottom();
-                let count = u32::try_from(units.len()).unwrap_or(u32::MAX);
+                let quantities = units.iter().map(|unit| unit.quantity.get());
+                let count = quantities.fold(0, u32::saturating_add);
+                let whole = units.len() == 1 || units.iter().all(|u| u.quantity.get() == 1);
                 let distinct: BTreeSet<_> = units.iter().map(|unit| unit.unit).collect();
                 let good = ticket.site() == from
                     && term == link.term
                     && distinct.len() == units.len()
+                    && whole
                     && (record.min_units.get()..=link.units.get()).contains(&count);
                 if !good {
                     return Err(format!("lease {lease} is not what the ticket says"));
@@ -397,6 +404,9 @@ impl ServiceManager {
             Subject::Return(ticket, number) => {
                 self.return_refused(now, from, (ticket, number), refusal, out)
             }
+            Subject::Modify(ticket, number) => {
+                self.modify_refused(now, from, (ticket, number), refusal, out)
+            }
             Subject::Delegation(_) => {
                 Err("it is about nothing of this service manager's".to_owned())
             }
@@ -455,10 +465,11 @@ impl ServiceManager {
     }
 
     pub(super) fn driver_done(&mut self, now: Time, done: DriverResult, out: &mut Output) {
-        let DriverResult { lease, unit, epoch, step, outcome } = done;
+        let DriverResult { lease, unit, epoch, step, .. } = done;
         let obligation = match step {
             Step::Join => Obligation::Join(lease, unit),
             Step::Leave => Obligation::Leave(lease, unit),
+            Step::Modify => return self.told(now, done, out),
             Step::Setup | Step::Teardown => return out.problems.push(super::wrong("site's step")),
         };
         let held = self.lease(lease).and_then(State::held);
@@ -470,7 +481,7 @@ impl ServiceManager {
             let cause = format!("{} of {unit} in {epoch:?} is not owed", step.word());
             return out.problems.push(Problem::Command(cause));
         }
-        let error = outcome.err().map(|error| truncate_text(&error.0));
+        let error = done.outcome.err().map(|error| truncate_text(&error.0));
         if step == Step::Join {
             self.emit(now, Joined { lease, unit, error }, out);
         } else {

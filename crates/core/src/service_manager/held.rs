@@ -1,10 +1,12 @@
 //! What a lease holds: tickets, units, and what is under way for them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
 use crate::driver::UnitId;
+use crate::model::property::Properties;
 use crate::model::time::{Term, Time};
 use crate::ticket::Ticket;
 use crate::ticket::receipt::Receipt;
@@ -32,6 +34,12 @@ pub struct Held {
     pub returns: u32,
     /// Receipts for parts, which the broker has yet to credit.
     pub credits: Vec<Receipt>,
+    /// The number of the next modification.
+    pub modifications: u32,
+    /// How often units changed in use.
+    pub changes: u32,
+    /// Units whose change the guest's software has yet to take over, each with the number of the change.
+    pub untold: BTreeMap<UnitId, u32>,
 }
 
 /// An instant from which on a lease has fewer units.
@@ -87,6 +95,13 @@ pub enum Change {
     Leaving(PartReturn),
     /// The site was asked to take a part back.
     Returning(PartReturn),
+    /// The site was asked to change the configuration.
+    Modifying {
+        /// Counts the modifications of the lease.
+        number: u32,
+        /// All of the new configuration.
+        configuration: Properties,
+    },
 }
 
 /// A part that goes back to the site.
@@ -112,7 +127,8 @@ impl Change {
             | Self::Leaving(_)
             | Self::None
             | Self::Requested { .. }
-            | Self::Redeeming { .. } => None,
+            | Self::Redeeming { .. }
+            | Self::Modifying { .. } => None,
         }
     }
 
@@ -123,11 +139,13 @@ impl Change {
             | Self::Returning(PartReturn { part: Part::Units(units), .. }) => {
                 u32::try_from(units.len()).unwrap_or(u32::MAX)
             }
+            Self::Returning(PartReturn { part: Part::Quantity(quantity), .. }) => quantity.get(),
             Self::Leaving(_)
             | Self::Returning(_)
             | Self::None
             | Self::Requested { .. }
-            | Self::Redeeming { .. } => 0,
+            | Self::Redeeming { .. }
+            | Self::Modifying { .. } => 0,
         }
     }
 
@@ -139,6 +157,7 @@ impl Change {
             Self::Redeeming { .. } => Some("redeeming"),
             Self::Leaving(_) => Some("leaving"),
             Self::Returning(_) => Some("returning"),
+            Self::Modifying { .. } => Some("modifying"),
         }
     }
 }
@@ -185,6 +204,7 @@ impl Held {
             {
                 *state = UnitUse::Leaving;
                 self.leaving += 1;
+                self.untold.remove(unit);
             }
         }
     }
@@ -192,6 +212,7 @@ impl Held {
     /// Some units are the site's again.
     pub(super) fn drop_units(&mut self, units: &[UnitId]) {
         for unit in units {
+            self.untold.remove(unit);
             match self.units.remove(unit) {
                 Some((_, UnitUse::Joining)) => self.awaited -= 1,
                 Some((_, UnitUse::Leaving)) if self.leaving > 0 => self.leaving -= 1,
@@ -199,6 +220,42 @@ impl Held {
                 Some((_, UnitUse::Joined | UnitUse::Unusable | UnitUse::Left)) | None => {}
             }
         }
+    }
+
+    /// A share has this size from now on.
+    pub(super) fn shrink_share(&mut self, quantity: u32) {
+        let Some(quantity) = NonZeroU32::new(quantity) else { return };
+        for (unit, _) in self.units.values_mut() {
+            unit.quantity = quantity;
+        }
+        self.changed();
+    }
+
+    /// The guest's software has to learn of changed units that it uses.
+    pub(super) fn changed(&mut self) {
+        self.changes += 1;
+        let joined = self.units.iter().filter(|(_, (_, usage))| *usage == UnitUse::Joined);
+        self.untold.extend(joined.map(|(&unit, _)| (unit, self.changes)));
+    }
+
+    /// It goes on without these units, or with less.
+    pub(super) fn shrink(&mut self, victims: &[UnitId]) {
+        self.drop_units(victims);
+        if let Some(seam) = self.seams.pop_front()
+            && self.is_share()
+        {
+            self.shrink_share(seam.units);
+        }
+    }
+
+    /// The units have other properties.
+    pub(super) fn modified(&mut self, units: Vec<LeasedUnit>) {
+        for unit in units {
+            if let Some((ours, _)) = self.units.get_mut(&unit.unit) {
+                ours.properties = unit.properties;
+            }
+        }
+        self.changed();
     }
 
     /// The site has a part again.
@@ -210,6 +267,9 @@ impl Held {
                 self.seams.retain(|seam| seam.at < *until);
                 self.tickets.retain(|ticket| ticket.bottom().term.start() < *until);
             }
+            Part::Quantity(quantity) => {
+                self.shrink_share(self.quantity().saturating_sub(quantity.get()))
+            }
             Part::Rights { .. } => {}
         }
         self.credits.extend(receipts);
@@ -218,7 +278,8 @@ impl Held {
     /// The new ticket continues the lease.
     pub(super) fn extended(&mut self, ticket: Ticket, victims: Vec<UnitId>) {
         let (link, seam) = (ticket.bottom(), self.term.end());
-        if !victims.is_empty() {
+        let reduced = self.is_share() && link.units.get() < self.units_at_end(self.quantity());
+        if reduced || !victims.is_empty() {
             self.seams.push_back(Seam { at: seam, units: link.units.get(), victims, begun: false });
         }
         self.term = Term::new(self.term.start(), link.term.end()).unwrap_or(self.term);

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::machine::Illegal;
 use crate::driver::UnitId;
+use crate::model::property::Properties;
 use crate::model::time::Term;
 use crate::mutants::mutant;
 use crate::ticket::Ticket;
@@ -134,6 +135,14 @@ pub enum Event {
     Credited,
     /// The term has ended, less the clock margin.
     TermOver,
+    /// The configuration is to change to this.
+    ModifyBegun(Properties),
+    /// The site changed it; these are the units.
+    Modified(Vec<LeasedUnit>),
+    /// The site did not change it.
+    ModifyRefused,
+    /// The guest's software has taken over the change of a unit, or could not.
+    Told(UnitId),
 }
 
 impl State {
@@ -148,6 +157,7 @@ impl State {
                 Some("redeeming") => "Joining+redeeming",
                 Some("leaving") => "Joining+leaving",
                 Some("returning") => "Joining+returning",
+                Some("modifying") => "Joining+modifying",
                 Some(_) | None => "Joining",
             },
             Self::Active { held } => match held.change.word() {
@@ -155,6 +165,7 @@ impl State {
                 Some("redeeming") => "Active+redeeming",
                 Some("leaving") => "Active+leaving",
                 Some("returning") => "Active+returning",
+                Some("modifying") => "Active+modifying",
                 Some(_) | None => "Active",
             },
             Self::Leaving { then: AfterLeave::End, .. } => "Leaving(end)",
@@ -247,7 +258,11 @@ fn ticketed(ticket: Ticket, split: bool, event: Event) -> Result<State, Illegal>
         | Event::LeaveBegun(_)
         | Event::Left(_)
         | Event::SiteClosed(_)
-        | Event::Credited => Err(illegal(word, &event)),
+        | Event::Credited
+        | Event::ModifyBegun(_)
+        | Event::Modified(_)
+        | Event::ModifyRefused
+        | Event::Told(_) => Err(illegal(word, &event)),
     }
 }
 
@@ -266,6 +281,9 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
                 seams: VecDeque::new(),
                 returns: 0,
                 credits: Vec::new(),
+                modifications: 0,
+                changes: 0,
+                untold: BTreeMap::new(),
             };
             Ok(State::Joining { held })
         }
@@ -287,7 +305,11 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
         | Event::Shrunk
         | Event::LeaveBegun(_)
         | Event::Left(_)
-        | Event::Credited => Err(illegal("Redeeming", &event)),
+        | Event::Credited
+        | Event::ModifyBegun(_)
+        | Event::Modified(_)
+        | Event::ModifyRefused
+        | Event::Told(_) => Err(illegal("Redeeming", &event)),
     }
 }
 
@@ -317,8 +339,7 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         }
         Event::Shrunk if !held.seams.is_empty() => {
             let victims = held.next_to_go();
-            held.drop_units(&victims);
-            held.seams.pop_front();
+            held.shrink(&victims);
             Ok(in_use(left_early(held)))
         }
         Event::Credited => {
@@ -334,7 +355,16 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         | Event::Extended
         | Event::ReturnBegun(_)
         | Event::PartReturned(_)
-        | Event::ReturnRefused => changing(held, event, word),
+        | Event::ReturnRefused
+        | Event::ModifyBegun(_)
+        | Event::Modified(_)
+        | Event::ModifyRefused => changing(held, event, word),
+        Event::Told(unit) => {
+            if held.untold.remove(&unit).is_none() {
+                return Err(illegal(word, &event));
+            }
+            Ok(in_use(held))
+        }
         Event::RedeemBegun
         | Event::Split
         | Event::Refused(_)
@@ -382,6 +412,13 @@ fn changing(mut held: Held, event: Event, word: &'static str) -> Result<State, I
                 }
             }
         }
+        (Event::ModifyBegun(configuration), Change::None) => {
+            let number = held.modifications;
+            held.modifications += 1;
+            held.change = Change::Modifying { number, configuration };
+        }
+        (Event::Modified(units), Change::Modifying { .. }) => held.modified(units),
+        (Event::ModifyRefused, Change::Modifying { .. }) => {}
         (event, _) => return Err(illegal(word, &event)),
     }
     Ok(in_use(held))
@@ -410,6 +447,7 @@ fn leave_all(mut held: Held, then: AfterLeave) -> State {
         }
     }
     held.leaving = 0;
+    held.untold.clear();
     held.awaited = held.waiting_to(UnitUse::Leaving).count();
     // Nothing was sent for it yet.
     if matches!(held.change, Change::Leaving(_)) {
@@ -436,8 +474,7 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         }
         Event::Shrunk if !held.seams.is_empty() => {
             let victims = held.next_to_go();
-            held.drop_units(&victims);
-            held.seams.pop_front();
+            held.shrink(&victims);
             Ok(if held.awaited == 0 && then == AfterLeave::Close {
                 close(held)
             } else {
@@ -477,7 +514,11 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         | Event::ReturnRefused
         | Event::ShrinkBegun
         | Event::Shrunk
-        | Event::LeaveBegun(_) => Err(illegal("Leaving", &event)),
+        | Event::LeaveBegun(_)
+        | Event::ModifyBegun(_)
+        | Event::Modified(_)
+        | Event::ModifyRefused
+        | Event::Told(_) => Err(illegal("Leaving", &event)),
     }
 }
 
@@ -502,7 +543,11 @@ fn closing(credits: Vec<Receipt>, event: Event) -> Result<State, Illegal> {
         | Event::LeaveBegun(_)
         | Event::Left(_)
         | Event::CloseBegun
-        | Event::Credited => Err(illegal("Closing", &event)),
+        | Event::Credited
+        | Event::ModifyBegun(_)
+        | Event::Modified(_)
+        | Event::ModifyRefused
+        | Event::Told(_) => Err(illegal("Closing", &event)),
     }
 }
 
@@ -526,7 +571,11 @@ fn crediting(outcome: Outcome, event: Event) -> Result<State, Illegal> {
         | Event::LeaveBegun(_)
         | Event::Left(_)
         | Event::CloseBegun
-        | Event::SiteClosed(_) => Err(illegal("Crediting", &event)),
+        | Event::SiteClosed(_)
+        | Event::ModifyBegun(_)
+        | Event::Modified(_)
+        | Event::ModifyRefused
+        | Event::Told(_) => Err(illegal("Crediting", &event)),
     }
 }
 
@@ -552,7 +601,9 @@ fn over(receipts: Vec<Receipt>, outcome: Outcome) -> State {
 fn at_end(held: Held, outcome: Outcome) -> State {
     match held.change {
         Change::Redeeming { .. } | Change::Returning(_) => close(held),
-        Change::None | Change::Requested { .. } | Change::Leaving(_) => over(held.credits, outcome),
+        Change::None | Change::Requested { .. } | Change::Leaving(_) | Change::Modifying { .. } => {
+            over(held.credits, outcome)
+        }
     }
 }
 
@@ -588,6 +639,10 @@ impl Event {
             Self::SiteClosed(_) => "SiteClosed",
             Self::Credited => "Credited",
             Self::TermOver => "TermOver",
+            Self::ModifyBegun(_) => "ModifyBegun",
+            Self::Modified(_) => "Modified",
+            Self::ModifyRefused => "ModifyRefused",
+            Self::Told(_) => "Told",
         }
     }
 }

@@ -11,6 +11,7 @@ mod held;
 mod handle;
 pub mod machine;
 pub mod mapper;
+mod modify;
 pub mod request;
 mod split;
 mod state;
@@ -120,6 +121,9 @@ enum Obligation {
     Leave(LeaseId, UnitId),
     Close(LeaseId),
     Credit(LeaseId),
+    Modify(LeaseId),
+    /// The guest's driver, of a change of a unit, under this number.
+    Tell(LeaseId, UnitId, u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -213,8 +217,13 @@ impl ServiceManager {
                 let (site, message) = self.return_message(id)?;
                 send(site, message)
             }
-            Obligation::Join(id, unit) => self.call(id, unit, Step::Join),
-            Obligation::Leave(id, unit) => self.call(id, unit, Step::Leave),
+            Obligation::Modify(id) => {
+                let (site, message) = self.modify_message(id)?;
+                send(site, message)
+            }
+            Obligation::Join(id, unit) => self.call(id, unit, (Step::Join, 0)),
+            Obligation::Leave(id, unit) => self.call(id, unit, (Step::Leave, 0)),
+            Obligation::Tell(id, unit, number) => self.call(id, unit, (Step::Modify, number)),
             Obligation::Close(id) => {
                 let State::Closing { tickets, .. } = self.lease(id)? else { return None };
                 let (first, extensions) = tickets.split_first()?;
@@ -243,7 +252,7 @@ impl ServiceManager {
         })
     }
 
-    fn call(&self, id: LeaseId, unit: UnitId, step: Step) -> Option<Effect> {
+    fn call(&self, id: LeaseId, unit: UnitId, (step, number): (Step, u32)) -> Option<Effect> {
         let lease = self.state.leases.get(&id)?;
         let held = lease.state.held()?;
         let (leased, _) = held.units.get(&unit)?;
@@ -252,7 +261,9 @@ impl ServiceManager {
             unit,
             epoch: leased.epoch,
             step,
+            number,
             resource: lease.resource.clone(),
+            quantity: leased.quantity,
             guest: self.base.id(),
             slice: lease.slice.clone(),
             lease: id,

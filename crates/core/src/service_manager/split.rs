@@ -21,7 +21,7 @@ use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{AccountId, Link, LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::ticket::{MAX_DEPTH, Ticket};
-use crate::wire::message::{MAX_CONFIGURATION, MAX_UNITS};
+use crate::wire::message::MAX_CONFIGURATION;
 
 /// The most parts that one command hands on.
 const MAX_PARTS: usize = 1000;
@@ -200,7 +200,7 @@ impl ServiceManager {
         let checked = self.base.credentials.check_ticket(&ticket, ticket.site(), me);
         checked.map_err(|fault| fault.to_string())?;
         let link = ticket.bottom();
-        if link.delegation.is_some() || link.extends.is_some() || link.units.get() > MAX_UNITS {
+        if link.delegation.is_some() || link.extends.is_some() {
             return Err("the ticket is none that can become a lease of its own".to_owned());
         }
         let two = self.base.two_margins();

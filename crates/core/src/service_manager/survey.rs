@@ -4,6 +4,7 @@ use super::request::{self, Request};
 use super::{Lease, ServiceManager};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
+use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::Term;
 use crate::service_manager::machine::{Held, Outcome, State};
@@ -90,6 +91,8 @@ pub struct LeaseSurvey<'a> {
     pub request: Option<(ActorId, &'a Wanted)>,
     /// Where it stands in the broker's queue, of a request that waits.
     pub waiting: Option<&'a Waiting>,
+    /// What its site's driver was told.
+    pub configuration: &'a Properties,
     /// Its tickets: its own, then those of its extensions.
     pub tickets: &'a [LinkHash],
     /// The number of the group that it belongs to, if there is one.
@@ -150,6 +153,7 @@ impl Request {
             term: self.term()?,
             request: Some((self.broker, &self.wanted)),
             waiting: self.waiting(),
+            configuration: &self.configuration,
             tickets: &[],
             group: None,
             closed_by: None,
@@ -169,6 +173,7 @@ impl Lease {
             term: self.term,
             request: None,
             waiting: None,
+            configuration: &self.configuration,
             tickets: &self.tickets,
             group: self.group,
             closed_by: self.closed_by.as_ref(),

@@ -31,6 +31,14 @@ impl SiteAuthority {
             Fact::TermReturned(fact) => self.term_returned(at, fact)?,
             Fact::LeaseShrunk(fact) => self.lease_shrunk(at, fact)?,
             Fact::RightsReturned(fact) => self.rights_returned(at, fact),
+            Fact::QuantityReturned(fact) => self.quantity_returned(at, fact)?,
+            Fact::QuantityWithdrawn(fact) => self.quantity_withdrawn(fact)?,
+            Fact::ShareAssigned(fact) => self.share_assigned(at, fact)?,
+            Fact::ModificationBegun(fact) => self.modification_begun(at, fact)?,
+            Fact::UnitModified(fact) => self.unit_modified(at, fact)?,
+            Fact::UnitModifyFailed(fact) => self.unit_modify_failed(fact)?,
+            Fact::LeaseModified(fact) => self.lease_modified(at, fact)?,
+            Fact::ModificationFailed(fact) => self.modification_failed(at, fact)?,
             Fact::TicketRefused(fact) => self.ticket_refused(at, fact)?,
             Fact::CameDue(fact) => self.step_lease(at, fact.lease, Event::CameDue)?,
             Fact::UnitsAssigned(fact) => self.units_assigned(at, fact.lease, &fact.units)?,
@@ -124,6 +132,8 @@ impl SiteAuthority {
             configuration_bytes: fact.configuration.bytes(),
             min_units: fact.min_units,
             wanted,
+            divisible: self.is_divisible(&fact.ticket),
+            modification: None,
             seams,
             returns,
             failed: BTreeSet::new(),
@@ -227,6 +237,7 @@ impl SiteAuthority {
         if let Some(lease) = self.state.leases.get_mut(&fact.lease) {
             lease.closed = Some((cause, fact.receipts.clone()));
             self.state.charges.release(lease);
+            lease.modification = None;
             // No unit is set up for it any more.
             lease.configuration_bytes = 0;
             self.state.charges.charge(lease);
@@ -249,6 +260,8 @@ impl SiteAuthority {
             configuration_bytes: 0,
             min_units: ticket.bottom().units,
             wanted: 0,
+            divisible: false,
+            modification: None,
             seams: VecDeque::new(),
             returns,
             failed: BTreeSet::new(),
@@ -400,7 +413,9 @@ impl SiteAuthority {
             | unit::State::Quarantined => unit.served,
         };
         let before = std::mem::replace(&mut unit.served, served);
-        if let Some(pool) = self.state.stocks.get_mut(&unit.resource) {
+        let quantity = (unit.taken, unit.resource.clone());
+        let pool = self.state.stocks.get_mut(&unit.resource);
+        if let Some(pool) = pool.filter(|pool| !pool.is_divisible()) {
             pool.take(id, &from);
             pool.put(id, &to);
         }
@@ -413,6 +428,9 @@ impl SiteAuthority {
         };
         self.serve(before, served)?;
         self.owe_for(id, &from, &to, at);
+        if to == unit::State::Free {
+            self.end_share(id, quantity);
+        }
         let came_free = to == unit::State::Free || (to.assignable() && !from.assignable());
         // One that is lost may have been what a lease waited for.
         if (came_free || to == unit::State::Quarantined) && !self.state.short.is_empty() {
@@ -457,6 +475,9 @@ impl SiteAuthority {
             (true, false) => self.state.pending.settle(&Obligation::Setup(id)),
             (true, true) | (false, false) => {}
         }
+        if !matches!(to, unit::State::Ready { .. }) {
+            self.state.pending.settle(&Obligation::Modify(id));
+        }
         match (cleaning(from), cleaning(to)) {
             (false, true) if mutant!(AbandonedNotCleaned) && setting_up(from) => {}
             (false, true) => self.require(Obligation::Teardown(id), at),
@@ -469,7 +490,7 @@ impl SiteAuthority {
         self.state.units.get(&unit).is_some_and(|u| matches!(u.state, unit::State::Ready { .. }))
     }
 
-    fn require(&mut self, obligation: Obligation, at: Time) {
+    pub(super) fn require(&mut self, obligation: Obligation, at: Time) {
         self.state.pending.require(obligation, self.base.position, at);
     }
 

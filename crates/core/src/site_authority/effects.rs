@@ -1,6 +1,6 @@
 //! A site's pending work in full: the messages and driver calls behind its obligations.
 
-use super::{Delegation, Obligation, SiteAuthority, Tenancy, Unit};
+use super::{Delegation, Lease, Obligation, SiteAuthority, Tenancy, Unit};
 use crate::actor::effect::{Effect, EffectId};
 use crate::driver::{Call, Step, UnitId};
 use crate::model::time::Time;
@@ -23,19 +23,29 @@ impl SiteAuthority {
             }
             Obligation::Setup(unit) => self.call(unit, Step::Setup),
             Obligation::Teardown(unit) => self.call(unit, Step::Teardown),
+            Obligation::Modify(unit) => self.call(unit, Step::Modify),
         }
     }
 
     fn call(&self, id: UnitId, step: Step) -> Option<Effect> {
-        let Unit { resource, epoch, served, .. } = self.state.units.get(&id)?;
+        let Unit { resource, epoch, served, quantity, modifications, .. } =
+            self.state.units.get(&id)?;
+        let tenant = (*served)?;
         let Tenancy { guest, slice, lease, configuration, units: _ } =
-            self.state.tenancies.get(served.as_ref()?)?;
+            self.state.tenancies.get(&tenant)?;
+        let wanted = self.state.leases.get(&tenant).and_then(Lease::configuration_to_be);
+        let (number, configuration) = match step {
+            Step::Modify => (*modifications, wanted.unwrap_or(configuration)),
+            Step::Setup | Step::Teardown | Step::Join | Step::Leave => (0, configuration),
+        };
         Some(Effect::Call(Call {
             site: self.base.id(),
             unit: id,
             epoch: *epoch,
             step,
+            number,
             resource: resource.clone(),
+            quantity: *quantity,
             guest: *guest,
             slice: slice.clone(),
             lease: *lease,

@@ -238,6 +238,88 @@ facts! {
 
     /// The mapper is to be asked though nothing happened: at the start, or because it wanted to be.
     Woken = "site.woken" 1 {}
+
+    /// A share of a divisible stock is made for a lease; it gets the next number of a unit.
+    ShareAssigned = "site.share-assigned" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// The share.
+        unit: UnitId,
+        /// How much it is.
+        quantity: NonZeroU32,
+    }
+
+    /// A part of a lease's share came back; it goes on with the rest.
+    QuantityReturned = "site.quantity-returned" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// The number of the return.
+        number: u32,
+        /// How much.
+        quantity: NonZeroU32,
+        /// For each ticket that covers less from now on, the word that the rest came back.
+        receipts: Vec<Receipt>,
+    }
+
+    /// A part of a divisible stock is withdrawn for good: no share took it up.
+    QuantityWithdrawn = "site.quantity-withdrawn" 1 {
+        /// The type.
+        resource: Name,
+        /// How much.
+        quantity: NonZeroU32,
+    }
+
+    /// The configuration of a lease is to change in place.
+    ModificationBegun = "site.modification-begun" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// The number of the modification.
+        number: u32,
+        /// All of the new configuration.
+        configuration: Properties,
+    }
+
+    /// The driver changed a unit in use: its configuration, or how much a share is.
+    UnitModified = "site.unit-modified" 1 {
+        /// The unit.
+        unit: UnitId,
+        /// Its epoch.
+        epoch: Epoch,
+        /// The number of the modification of this unit.
+        number: u32,
+        /// The properties that the driver reported.
+        properties: Properties,
+    }
+
+    /// The driver could not change a unit in use: it is as it was.
+    UnitModifyFailed = "site.unit-modify-failed" 1 {
+        /// The unit.
+        unit: UnitId,
+        /// Its epoch.
+        epoch: Epoch,
+        /// The number of the modification of this unit.
+        number: u32,
+        /// The driver's words.
+        error: String,
+    }
+
+    /// All units of a lease have its new configuration.
+    LeaseModified = "site.lease-modified" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// The number of the modification.
+        number: u32,
+    }
+
+    /// A lease keeps its old configuration, and its units get it back that had the new one.
+    ModificationFailed = "site.modification-failed" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// The number of the modification.
+        number: u32,
+        /// Why.
+        refusal: Refusal,
+    }
 }
 
 /// Why a ticket is refused for good. The links that show it are named: the site has them in its tree of

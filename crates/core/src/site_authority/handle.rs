@@ -200,6 +200,9 @@ impl SiteAuthority {
             Message::Return { ticket, number, part } => {
                 self.take_part_back(now, from, &ticket, (number, part), out);
             }
+            Message::Modify { ticket, number, configuration } => {
+                self.modify(now, from, &ticket, (number, configuration), out);
+            }
             Message::Close { tickets } => self.close(now, from, &tickets, out),
             Message::Refused { .. }
             | Message::Waiting { .. }
@@ -212,6 +215,7 @@ impl SiteAuthority {
             | Message::Leased { .. }
             | Message::Closed { .. }
             | Message::Returned { .. }
+            | Message::Modified { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => {
                 out.problems.push(dropped(kind, "a site does not take it"));
@@ -237,10 +241,11 @@ impl SiteAuthority {
     }
 
     pub(super) fn driver_done(&mut self, now: Time, done: DriverResult, out: &mut Output) {
-        let DriverResult { unit, epoch, step, outcome, .. } = done;
+        let DriverResult { unit, epoch, step, .. } = done;
         let obligation = match step {
             Step::Setup => Obligation::Setup(unit),
             Step::Teardown => Obligation::Teardown(unit),
+            Step::Modify => return self.modify_done(now, done, out),
             Step::Join | Step::Leave => return out.problems.push(super::wrong("guest's step")),
         };
         let current = self
@@ -253,7 +258,7 @@ impl SiteAuthority {
             return out.problems.push(Problem::Command(cause));
         }
         let tenant = self.state.units.get(&unit).and_then(|record| record.state.tenant());
-        match (step, outcome) {
+        match (step, done.outcome) {
             (Step::Setup, Ok(properties)) => {
                 self.emit(now, UnitSetUp { unit, epoch, properties }, out);
             }
@@ -306,7 +311,7 @@ impl SiteAuthority {
     }
 
     /// Closes a lease that the site cannot make good on; its units can be sold again.
-    fn fail(&mut self, now: Time, hash: LinkHash, refusal: Refusal, out: &mut Output) {
+    pub(super) fn fail(&mut self, now: Time, hash: LinkHash, refusal: Refusal, out: &mut Output) {
         let Some(lease) = self.state.leases.get(&hash) else { return };
         let tickets = lease.tickets.clone();
         let receipts = self.receipts(&tickets, now);
@@ -332,6 +337,7 @@ impl SiteAuthority {
                 Err(cause) => out.problems.push(Problem::BadChoice(cause)),
             }
         }
+        self.share_out(now, out);
         for lease in self.stalled() {
             self.activate_or_fail(now, lease, out);
         }
@@ -344,6 +350,9 @@ impl SiteAuthority {
         let Assignment { lease, units, .. } = assignment;
         let record = self.state.leases.get(lease).ok_or_else(|| format!("no lease {lease}"))?;
         let resource = &record.tickets[0].bottom().resource;
+        if record.divisible {
+            return Err(format!("lease {lease} gets a share of `{resource}`, not units"));
+        }
         if units.is_empty() || units.len() > record.lacks() as usize {
             return Err(format!("{} units for a lease that lacks {}", units.len(), record.lacks()));
         }
@@ -377,7 +386,9 @@ impl SiteAuthority {
     /// A lease that lacks units while none are left to put on it: it goes active with those it has if
     /// the guest can do with them, else it is closed. While some are still being set up, it waits.
     fn activate_or_fail(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
-        let Some(lease) = self.state.leases.get(&hash) else { return };
+        let Some(lease) = self.state.leases.get(&hash).filter(|lease| !lease.divisible) else {
+            return;
+        };
         let resource = &lease.tickets[0].bottom().resource;
         let pool = self.state.stocks.get(resource);
         let left = pool.is_some_and(|pool| {

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::apply::missing;
-use super::{SiteAuthority, Stock, Unit};
+use super::{SiteAuthority, Stock, Unit, UnitPool};
 use crate::actor::Emit as _;
 use crate::actor::effect::Problem;
 use crate::actor::fact::BadFact;
 use crate::driver::{Epoch, UnitId};
 use crate::model::name::Name;
-use crate::model::resource::Attributes;
+use crate::model::resource::{Attributes, is_divisible};
 use crate::model::time::Time;
 use crate::site_authority::Output;
-use crate::site_authority::facts::{InventoryChanged, Stocked};
+use crate::site_authority::facts::{InventoryChanged, QuantityWithdrawn, Stocked};
 use crate::site_authority::unit;
 
 /// Why units cannot be withdrawn.
@@ -61,7 +61,8 @@ impl SiteAuthority {
         self.state.stocks.iter().map(|(resource, pool)| (resource, &*pool.attributes, pool.total))
     }
 
-    /// The units that would be withdrawn: quarantined ones first, then free ones with the highest numbers.
+    /// The units that would be withdrawn: quarantined ones first, then free ones with the highest numbers. Of
+    /// a divisible stock there are none: what no share takes up is withdrawn.
     ///
     /// # Errors
     /// Why so many cannot be withdrawn now.
@@ -81,6 +82,11 @@ impl SiteAuthority {
                 total,
                 until: ends.max().unwrap_or(Time::MIN),
             });
+        }
+        if let Some(pool) = self.state.stocks.get(resource).filter(|pool| pool.is_divisible()) {
+            let idle = total.saturating_sub(pool.shared);
+            let in_use = || WithdrawError::InUse { resource: resource.clone(), idle, total };
+            return if units <= idle { Ok(Vec::new()) } else { Err(in_use()) };
         }
         let of_type = self.state.units.iter().rev().filter(|(_, unit)| unit.resource == *resource);
         let quarantined = |unit: &Unit| unit.state == unit::State::Quarantined;
@@ -114,7 +120,12 @@ impl SiteAuthority {
         for Stock { resource, attributes, units } in self.plan.stock.clone() {
             let pool = self.state.stocks.get(&resource);
             let total = pool.map_or(0, |pool| pool.total);
-            if units > total {
+            if let Some(pool) = pool
+                && pool.is_divisible() != is_divisible(&attributes)
+            {
+                let cause = format!("`{resource}` is in stock as units or as shares, not as both");
+                out.problems.push(Problem::Command(cause));
+            } else if units > total {
                 self.emit(now, Stocked { resource, attributes, units: units - total }, out);
             } else if pool.is_some_and(|pool| *pool.attributes != attributes) {
                 let withdrawn = Vec::new();
@@ -142,8 +153,13 @@ impl SiteAuthority {
         units: NonZeroU32,
         out: &mut Output,
     ) {
-        let attributes = self.state.stocks.get(&resource).map(|pool| (*pool.attributes).clone());
+        let pool = self.state.stocks.get(&resource);
+        let divisible = pool.is_some_and(UnitPool::is_divisible);
+        let attributes = pool.map(|pool| (*pool.attributes).clone());
         match self.withdrawable(&resource, units.get()) {
+            Ok(_) if divisible => {
+                self.emit(now, QuantityWithdrawn { resource, quantity: units }, out);
+            }
             Ok(withdrawn) => {
                 let attributes = attributes.unwrap_or_default();
                 self.emit(now, InventoryChanged { resource, attributes, withdrawn }, out);
@@ -153,11 +169,13 @@ impl SiteAuthority {
     }
 
     pub(super) fn stocked(&mut self, fact: &Stocked) {
-        let first = self.state.numbered;
-        self.state.numbered += fact.units;
         let pool = self.state.stocks.entry(fact.resource.clone()).or_default();
         pool.attributes = Arc::new(fact.attributes.clone());
-        pool.total += fact.units;
+        pool.total = pool.total.saturating_add(fact.units);
+        let first = self.state.numbered;
+        if !pool.is_divisible() {
+            self.state.numbered += fact.units;
+        }
         for number in first..self.state.numbered {
             pool.free.insert(UnitId(number));
             let unit = Unit {
@@ -165,6 +183,9 @@ impl SiteAuthority {
                 state: unit::State::Free,
                 epoch: Epoch::default(),
                 served: None,
+                quantity: NonZeroU32::MIN,
+                taken: NonZeroU32::MIN,
+                modifications: 0,
             };
             self.state.units.insert(UnitId(number), unit);
         }

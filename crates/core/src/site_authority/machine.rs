@@ -68,6 +68,8 @@ pub enum Event {
     Shortened,
     /// It has ended.
     Closed(CloseReason),
+    /// Its units, or its share, are to change in place.
+    Modified,
 }
 
 impl State {
@@ -94,13 +96,14 @@ impl State {
     /// The next state.
     pub fn next(self, event: Event) -> Result<Self, Illegal> {
         use Event::{
-            Activated, Assigned, CameDue, Closed, Extended, Shortened, Shrunk, UnitLost, UnitReady,
+            Activated, Assigned, CameDue, Closed, Extended, Modified, Shortened, Shrunk, UnitLost,
+            UnitReady,
         };
         let illegal =
             Illegal { machine: "site authority", state: self.word(), event: event.word() };
         Ok(match (self, event) {
             (Self::Early, CameDue) => Self::Due,
-            (Self::Active { units }, Extended | Shortened) => Self::Active { units },
+            (Self::Active { units }, Extended | Shortened | Modified) => Self::Active { units },
             (Self::Active { mut units }, Shrunk(gone))
                 if gone.is_subset(&units) && gone.len() < units.len() =>
             {
@@ -133,13 +136,17 @@ impl State {
             (
                 Self::Early,
                 Assigned(_) | UnitReady(_) | UnitLost(_) | Activated | Extended | Shrunk(_)
-                | Shortened,
+                | Shortened | Modified,
             )
             | (
                 Self::Due,
-                CameDue | UnitReady(_) | UnitLost(_) | Activated | Extended | Shrunk(_) | Shortened,
+                CameDue | UnitReady(_) | UnitLost(_) | Activated | Extended | Shrunk(_) | Shortened
+                | Modified,
             )
-            | (Self::Priming { .. }, CameDue | Activated | Extended | Shrunk(_) | Shortened)
+            | (
+                Self::Priming { .. },
+                CameDue | Activated | Extended | Shrunk(_) | Shortened | Modified,
+            )
             | (
                 Self::Active { .. },
                 CameDue | Assigned(_) | UnitReady(_) | UnitLost(_) | Activated | Shrunk(_),
@@ -162,6 +169,7 @@ impl Event {
             Self::Shrunk(_) => "Shrunk",
             Self::Shortened => "Shortened",
             Self::Closed(_) => "Closed",
+            Self::Modified => "Modified",
         }
     }
 }

@@ -13,8 +13,10 @@ mod inventory;
 pub mod machine;
 pub mod mapper;
 mod memory;
+mod modify;
 mod redeem;
 mod returns;
+mod share;
 mod state;
 mod survey;
 pub mod unit;
@@ -40,12 +42,13 @@ use crate::driver::{Epoch, UnitId};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::property::Properties;
-use crate::model::resource::Attributes;
+use crate::model::resource::{Attributes, is_divisible};
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
 use crate::site_authority::facts::Fact;
 use crate::site_authority::machine::State;
 use crate::site_authority::mapper::Decision;
+use crate::site_authority::modify::Modification;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
 use crate::ticket::link::LinkHash;
@@ -68,7 +71,7 @@ pub struct Stock {
     pub resource: Name,
     /// What its units are like.
     pub attributes: Attributes,
-    /// How many there are.
+    /// How many there are; of a stock that [is divisible](crate::model::resource::is_divisible), how much.
     pub units: u32,
 }
 
@@ -107,6 +110,8 @@ struct UnitPool {
     total: u32,
     free: OrdSet<UnitId>,
     cleaning: OrdSet<UnitId>,
+    /// Of a divisible stock: how much of it the shares take up that there are.
+    shared: u32,
     /// Leases that lack units and have none on the way: how many units have failed each, and where it
     /// stands in [`state::State::short`].
     stalled: BTreeSet<(u32, u64)>,
@@ -119,6 +124,12 @@ struct Unit {
     epoch: Epoch,
     /// The lease that it was last set up for, until it is clean again.
     served: Option<LinkHash>,
+    /// How much of a divisible stock it is; 1 for a machine.
+    quantity: NonZeroU32,
+    /// How much of the stock it takes up: not less, until its driver has made it smaller.
+    taken: NonZeroU32,
+    /// How many modifications of it there were.
+    modifications: u32,
 }
 
 /// The tenant of a lease, as drivers see it: kept once for all its units.
@@ -152,6 +163,10 @@ struct Lease {
     min_units: NonZeroU32,
     /// How many units it is for.
     wanted: u32,
+    /// Whether it gets one share of so much, not so many units.
+    divisible: bool,
+    /// The last change of its configuration.
+    modification: Option<Modification>,
     /// When it will go on with fewer, and with how many: the next first.
     seams: VecDeque<Seam>,
     /// The answers to returns of a part of it, by their numbers.
@@ -192,6 +207,7 @@ enum Obligation {
     Delegate(u64),
     Setup(UnitId),
     Teardown(UnitId),
+    Modify(UnitId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -205,6 +221,10 @@ enum Timer {
 }
 
 impl UnitPool {
+    fn is_divisible(&self) -> bool {
+        is_divisible(&self.attributes)
+    }
+
     /// Takes a unit away that was in this state.
     fn take(&mut self, id: UnitId, from: &unit::State) {
         if *from == unit::State::Free {
@@ -257,6 +277,9 @@ impl Lease {
     fn lacks(&self) -> u32 {
         match &self.state {
             State::Due => self.wanted,
+            State::Priming { pending, ready } if self.divisible => {
+                if pending.is_empty() && ready.is_empty() { self.wanted } else { 0 }
+            }
             State::Priming { pending, ready } => {
                 let has = u32::try_from(pending.len() + ready.len()).unwrap_or(u32::MAX);
                 self.wanted.saturating_sub(has)
@@ -404,7 +427,7 @@ impl Actor for SiteAuthority {
                 Obligation::Delegate(number) => {
                     Some(format!("delegation {number} is not acknowledged"))
                 }
-                Obligation::Setup(_) | Obligation::Teardown(_) => None,
+                Obligation::Setup(_) | Obligation::Teardown(_) | Obligation::Modify(_) => None,
             });
         at_most(leases.chain(units).chain(offers), most)
     }

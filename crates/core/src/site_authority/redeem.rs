@@ -222,16 +222,22 @@ impl SiteAuthority {
         }
         let shown = lease.tickets.iter().find(|t| t.hash() == ticket);
         let (Some(shown), Some(cause)) = (shown, lease.answer_to(ticket)) else { return };
-        let units = lease.state.units().into_iter().filter_map(|unit| {
-            let record = self.state.units.get(&unit)?;
-            let properties = record.state.properties()?.clone();
-            Some(LeasedUnit { unit, epoch: record.epoch, properties })
-        });
         let link = shown.bottom();
         let until = self.state.claims.charged_until(ticket).unwrap_or(link.term.end());
         let term = link.term.until(until).unwrap_or(link.term);
-        let message = Message::Leased { ticket, term, units: units.collect() };
+        let message = Message::Leased { ticket, term, units: self.leased_units(lease) };
         out.replies.push(self.base.answer(lease.holder(), cause, message));
+    }
+
+    /// The units of a lease as its guest sees them.
+    pub(super) fn leased_units(&self, lease: &Lease) -> Vec<LeasedUnit> {
+        let units = lease.state.units().into_iter().filter_map(|unit| {
+            let record = self.state.units.get(&unit)?;
+            let properties = record.state.properties()?.clone();
+            let (epoch, quantity) = (record.epoch, record.quantity);
+            Some(LeasedUnit { unit, epoch, quantity, properties })
+        });
+        units.collect()
     }
 
     pub(super) fn refuse(
@@ -263,10 +269,6 @@ impl SiteAuthority {
             let cause = "a delegation is cut into tickets, not redeemed or given back itself";
             return Err(Refusal::Malformed(cause.to_owned()));
         }
-        if link.units.get() > MAX_UNITS {
-            let cause = format!("{} units are more than the {MAX_UNITS} of one lease", link.units);
-            return Err(Refusal::Malformed(cause));
-        }
         let min = self.base.two_margins();
         if link.term.duration() <= min {
             return Err(Refusal::TermTooShort { term: link.term.duration(), min });
@@ -278,6 +280,10 @@ impl SiteAuthority {
             let known = self.state.stocks.keys().cloned().collect();
             return Err(Refusal::NoSuchType { resource: link.resource.clone(), known });
         };
+        if link.units.get() > MAX_UNITS && !stock.is_divisible() {
+            let cause = format!("{} units are more than the {MAX_UNITS} of one lease", link.units);
+            return Err(Refusal::Malformed(cause));
+        }
         if link.constraints.is_empty() {
             return Ok(());
         }

@@ -38,6 +38,17 @@ impl Lease {
         let parts = self.returns.values().flat_map(|(_, receipts)| receipts);
         parts.chain(self.closed.iter().flat_map(|(_, receipts)| receipts)).cloned().collect()
     }
+
+    /// It goes on with so many units. A seam that leaves no unit out any more is none.
+    pub(super) fn needs_no_more_than(&mut self, units: u32) {
+        self.wanted = units;
+        let mut most = units;
+        self.seams.retain(|seam| {
+            let shrinks = seam.units < most;
+            most = most.min(seam.units);
+            shrinks
+        });
+    }
 }
 
 impl SiteAuthority {
@@ -61,13 +72,16 @@ impl SiteAuthority {
                 (Some(lease), Part::Until(until)) if lease == hash => {
                     self.take_time(now, lease, (number, until), out)
                 }
+                (Some(lease), Part::Quantity(quantity)) if lease == hash => {
+                    self.take_quantity(now, lease, (number, quantity), out)
+                }
                 (None, Part::Rights { units, from }) => {
                     self.take_rights(now, ticket, (number, units, from), out)
                 }
                 (Some(_), Part::Rights { .. }) => {
                     Err(Refusal::Malformed("the ticket was redeemed or given back".to_owned()))
                 }
-                (Some(_) | None, Part::Units(_) | Part::Until(_)) => {
+                (Some(_) | None, Part::Units(_) | Part::Until(_) | Part::Quantity(_)) => {
                     Err(Refusal::Malformed("no lease began with this ticket".to_owned()))
                 }
             }
@@ -139,7 +153,7 @@ impl SiteAuthority {
 
     /// The units of a lease that gives a part back, and for how many units it is. None if there is nothing
     /// to decide: it is answered as before, or, while units are set up, not at all.
-    fn open_to_return(
+    pub(super) fn open_to_return(
         &self,
         now: Time,
         hash: LinkHash,
@@ -153,7 +167,9 @@ impl SiteAuthority {
                 return Ok(None);
             }
             State::Early | State::Due | State::Priming { .. } => return Ok(None),
-            State::Active { .. } if lease.term.end() <= now => return Ok(None),
+            State::Active { .. } if lease.term.end() <= now || lease.is_changing() => {
+                return Ok(None);
+            }
             State::Active { .. } => {}
         }
         if lease.returns.contains_key(&number) && !mutant!(ReturnsTwice) {
@@ -218,16 +234,21 @@ impl SiteAuthority {
         let Some(seam) = lease.seams.front() else { return };
         let most = if mutant!(SeamKeepsAll) { u32::MAX } else { seam.units };
         let named = if mutant!(VictimsIgnored) { &[][..] } else { &seam.victims };
-        let units = surplus(lease.state.units().into_iter(), most, named);
+        // A share goes on with less.
+        let units = match lease.divisible {
+            true => Vec::new(),
+            false => surplus(lease.state.units().into_iter(), most, named),
+        };
         self.emit(now, LeaseShrunk { lease: hash, units }, out);
+        self.settle_modification(now, hash, out);
     }
 
-    fn tickets_of(&self, hash: LinkHash) -> Vec<Ticket> {
+    pub(super) fn tickets_of(&self, hash: LinkHash) -> Vec<Ticket> {
         self.state.leases.get(&hash).map(|lease| lease.tickets.clone()).unwrap_or_default()
     }
 
     /// The answer to a return, the same however often it is asked for.
-    fn answer_return(&self, hash: LinkHash, number: u32, out: &mut Output) {
+    pub(super) fn answer_return(&self, hash: LinkHash, number: u32, out: &mut Output) {
         let lease = self.state.leases.get(&hash).map(|lease| (lease.holder(), &lease.returns));
         let rights = self.state.rights.get(&hash);
         let rights = rights.map(|rights| (rights.ticket.bottom().holder, &rights.returns));
@@ -246,7 +267,7 @@ impl SiteAuthority {
     }
 
     /// What a link has too much from an instant on, if its lease goes on with `most` units.
-    fn surplus_of(&self, link: &SignedLink, from: Time, most: u32) -> Parts {
+    pub(super) fn surplus_of(&self, link: &SignedLink, from: Time, most: u32) -> Parts {
         let mut kept = most;
         let surplus = |(units, term): (NonZeroU32, Term)| {
             let keep = units.get().min(kept);
@@ -315,14 +336,7 @@ impl SiteAuthority {
         self.part_returned(at, fact.lease, fact.number, &fact.receipts);
         let count = u32::try_from(fact.units.len()).unwrap_or(u32::MAX);
         if let Some(lease) = self.state.leases.get_mut(&fact.lease) {
-            lease.wanted = lease.wanted.saturating_sub(count);
-            let mut most = lease.wanted;
-            // One that leaves no unit out any more is none.
-            lease.seams.retain(|seam| {
-                let shrinks = seam.units < most;
-                most = most.min(seam.units);
-                shrinks
-            });
+            lease.needs_no_more_than(lease.wanted.saturating_sub(count));
         }
         self.refresh(fact.lease, at);
         Ok(())
@@ -337,7 +351,7 @@ impl SiteAuthority {
             lease.term = lease.term.until(fact.until).unwrap_or(lease.term);
             lease.seams.retain(|seam| seam.at < fact.until);
             // Its guest has had the answers that name the longer term.
-            lease.answered.clear();
+            lease.forget_answers();
         }
         self.refresh(fact.lease, at);
         Ok(())
@@ -350,6 +364,7 @@ impl SiteAuthority {
         {
             lease.wanted = seam.units;
         }
+        self.reduce_share(at, fact.lease);
         self.refresh(fact.lease, at);
         Ok(())
     }
@@ -385,13 +400,20 @@ impl SiteAuthority {
         }
         // Its guest has had the answers that name them.
         if let Some(lease) = self.state.leases.get_mut(&hash).filter(|_| !units.is_empty()) {
-            lease.answered.clear();
+            lease.forget_answers();
+            lease.modify_without(units);
         }
         Ok(())
     }
 
     /// Keeps the answer to a return of a lease.
-    fn part_returned(&mut self, at: Time, hash: LinkHash, number: u32, receipts: &[Receipt]) {
+    pub(super) fn part_returned(
+        &mut self,
+        at: Time,
+        hash: LinkHash,
+        number: u32,
+        receipts: &[Receipt],
+    ) {
         self.enter_receipts(receipts);
         let cause = self.cause(at);
         if let Some(lease) = self.state.leases.get_mut(&hash) {

@@ -1,5 +1,7 @@
 //! The state of a site authority, for display.
 
+use std::num::NonZeroU32;
+
 use super::{SiteAuthority, Unit};
 use crate::driver::{Epoch, UnitId};
 use crate::model::identity::ActorId;
@@ -22,6 +24,8 @@ pub struct UnitSurvey<'a> {
     pub state: &'a unit::State,
     /// Its fencing number.
     pub epoch: Epoch,
+    /// How much of a divisible stock it is; 1 for a machine.
+    pub quantity: NonZeroU32,
 }
 
 /// A lease at its site.
@@ -47,7 +51,8 @@ pub struct SiteLeaseSurvey<'a> {
 
 impl Unit {
     fn survey(&self, id: UnitId) -> UnitSurvey<'_> {
-        UnitSurvey { id, resource: &self.resource, state: &self.state, epoch: self.epoch }
+        let Self { resource, state, epoch, quantity, .. } = self;
+        UnitSurvey { id, resource, state, epoch: *epoch, quantity: *quantity }
     }
 }
 

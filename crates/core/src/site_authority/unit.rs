@@ -63,6 +63,8 @@ pub enum Event {
     TeardownFailed,
     /// An operator put it right.
     Reset,
+    /// The driver changed it in use; these are its properties.
+    Modified(Properties),
 }
 
 impl State {
@@ -105,7 +107,9 @@ impl State {
 
     /// The next state.
     pub fn next(self, event: Event) -> Result<Self, Illegal> {
-        use Event::{Assigned, Released, Reset, SetUp, SetupFailed, TeardownFailed, TornDown};
+        use Event::{
+            Assigned, Modified, Released, Reset, SetUp, SetupFailed, TeardownFailed, TornDown,
+        };
         let illegal = Illegal { machine: "unit", state: self.word(), event: event.word() };
         Ok(match (self, event) {
             (Self::Free, Assigned(tenant)) => Self::SettingUp { tenant },
@@ -113,6 +117,9 @@ impl State {
             (Self::SettingUp { .. }, SetupFailed) => Self::TearingDown { next: None },
             (Self::SettingUp { .. }, Released) => Self::Abandoned { next: None },
             (Self::Ready { .. }, Released) => Self::TearingDown { next: None },
+            (Self::Ready { tenant, .. }, Modified(properties)) => {
+                Self::Ready { tenant, properties }
+            }
             (Self::Abandoned { next: None }, Assigned(next)) => {
                 Self::Abandoned { next: Some(next) }
             }
@@ -134,21 +141,28 @@ impl State {
             }
             (Self::TearingDown { .. }, TeardownFailed) => Self::Quarantined,
             (Self::Quarantined, Reset) => Self::TearingDown { next: None },
-            (Self::Free, Released | SetUp(_) | SetupFailed | TornDown | TeardownFailed | Reset)
-            | (Self::SettingUp { .. }, Assigned(_) | TornDown | TeardownFailed | Reset)
+            (
+                Self::Free,
+                Released | SetUp(_) | SetupFailed | TornDown | TeardownFailed | Reset | Modified(_),
+            )
+            | (
+                Self::SettingUp { .. },
+                Assigned(_) | TornDown | TeardownFailed | Reset | Modified(_),
+            )
             | (
                 Self::Ready { .. },
                 Assigned(_) | SetUp(_) | SetupFailed | TornDown | TeardownFailed | Reset,
             )
             | (Self::Abandoned { next: None }, Released)
             | (Self::Abandoned { next: Some(_) }, Assigned(_))
-            | (Self::Abandoned { .. }, TornDown | TeardownFailed | Reset)
+            | (Self::Abandoned { .. }, TornDown | TeardownFailed | Reset | Modified(_))
             | (Self::TearingDown { next: None }, Released)
             | (Self::TearingDown { next: Some(_) }, Assigned(_))
-            | (Self::TearingDown { .. }, SetUp(_) | SetupFailed | Reset)
+            | (Self::TearingDown { .. }, SetUp(_) | SetupFailed | Reset | Modified(_))
             | (
                 Self::Quarantined,
-                Assigned(_) | Released | SetUp(_) | SetupFailed | TornDown | TeardownFailed,
+                Assigned(_) | Released | SetUp(_) | SetupFailed | TornDown | TeardownFailed
+                | Modified(_),
             ) => return Err(illegal),
         })
     }
@@ -165,6 +179,7 @@ impl Event {
             Self::TornDown => "TornDown",
             Self::TeardownFailed => "TeardownFailed",
             Self::Reset => "Reset",
+            Self::Modified(_) => "Modified",
         }
     }
 }

@@ -82,7 +82,8 @@ impl SiteAuthority {
 
     fn waiting(&self) -> impl Iterator<Item = Waiting> {
         self.state.short.values().filter_map(|&hash| {
-            let lease = self.state.leases.get(&hash)?;
+            // A share is no choice.
+            let lease = self.state.leases.get(&hash).filter(|lease| !lease.divisible)?;
             Some(Waiting {
                 lease: hash,
                 resource: lease.tickets[0].bottom().resource.clone(),

@@ -28,7 +28,8 @@ use crate::wire::refusal::Refusal;
 /// The most items in one request.
 pub const MAX_ITEMS: usize = 64;
 
-/// The most units in one item, and so in one lease: as many as one message can name.
+/// The most units in one item, and so in one lease: as many as one message can name. Of a divisible stock
+/// a lease has one share, however large.
 pub const MAX_UNITS: u32 = 1 << 14;
 
 /// The most bytes that the properties of one lease's units take together.
@@ -180,10 +181,6 @@ impl Item {
         if self.min_units > self.units {
             return Err("an item would do with more units than it asks for".to_owned());
         }
-        // No ticket is for more than its item, and of more its site would make no lease, nor take it back.
-        if self.units.get() > MAX_UNITS {
-            return Err(format!("{} units in one item are more than {MAX_UNITS}", self.units));
-        }
         if self.offset < Span::ZERO {
             return Err("an item would begin before the common start".to_owned());
         }
@@ -211,6 +208,8 @@ pub struct LeasedUnit {
     pub unit: UnitId,
     /// The fencing number of this tenancy.
     pub epoch: Epoch,
+    /// How much of a divisible stock it is; 1 for a machine.
+    pub quantity: NonZeroU32,
     /// The properties that the site's driver reported: names, addresses, keys.
     pub properties: Properties,
 }
@@ -345,6 +344,24 @@ pub enum Message {
         /// For each ticket of which something came back, the site's word.
         receipts: Vec<Receipt>,
     },
+    /// Service manager to site: change the configuration of a lease in place.
+    Modify {
+        /// The lease's own ticket.
+        ticket: Ticket,
+        /// Counts the modifications of this lease; asking twice under one number asks once.
+        number: u32,
+        /// All of the new configuration.
+        configuration: Properties,
+    },
+    /// Site to service manager: the units have the new configuration.
+    Modified {
+        /// The lease's own ticket.
+        ticket: LinkHash,
+        /// The number of the modification.
+        number: u32,
+        /// The units, with the properties that result.
+        units: Vec<LeasedUnit>,
+    },
 }
 
 /// What a refusal is about.
@@ -358,11 +375,13 @@ pub enum Subject {
     Delegation(DelegationId),
     /// A return of a part of a ticket, by its number.
     Return(LinkHash, u32),
+    /// A modification of a lease, by its number.
+    Modify(LinkHash, u32),
 }
 
 impl Message {
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 17] = [
+    pub const KINDS: [&'static str; 19] = [
         "delegate",
         "delegated",
         "request",
@@ -380,6 +399,8 @@ impl Message {
         "refused",
         "return",
         "returned",
+        "modify",
+        "modified",
     ];
 
     /// The word for this kind of message.
@@ -402,6 +423,8 @@ impl Message {
             Self::Refused { .. } => "refused",
             Self::Return { .. } => "return",
             Self::Returned { .. } => "returned",
+            Self::Modify { .. } => "modify",
+            Self::Modified { .. } => "modified",
         }
     }
 }

@@ -22,6 +22,8 @@ pub enum Part {
         /// From when on.
         from: Time,
     },
+    /// So much of the lease's share of a divisible stock, from now on.
+    Quantity(NonZeroU32),
 }
 
 impl Part {

@@ -144,6 +144,9 @@ pub enum Refusal {
         /// How much there would be of it.
         would: u64,
     },
+    /// The units of a lease could not take over a changed configuration; they have the old one.
+    #[error("the lease stays as it was: {0}")]
+    ModifyFailed(String),
 }
 
 /// What a quota limits.
@@ -216,6 +219,7 @@ impl Refusal {
             | Self::SetupFailed { .. }
             | Self::Overloaded
             | Self::Lapsed(_)
+            | Self::ModifyFailed(_)
             | Self::Quota { .. } => Outlook::Later,
             Self::Ticket(_)
             | Self::Conflict(_)
@@ -251,6 +255,7 @@ impl Refusal {
             Self::Withdrawn => "withdrawn",
             Self::Policy(_) => "policy",
             Self::Quota { .. } => "quota",
+            Self::ModifyFailed(_) => "modify-failed",
         }
     }
 }

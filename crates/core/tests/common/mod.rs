@@ -176,6 +176,11 @@ pub(crate) fn redeem(ticket: &Ticket) -> Message {
     }
 }
 
+/// A change of a lease's configuration.
+pub(crate) fn modify(ticket: &Ticket, number: u32, image: &str) -> Message {
+    Message::Modify { ticket: ticket.clone(), number, configuration: properties("image", image) }
+}
+
 pub(crate) fn close(ticket: &Ticket) -> Message {
     Message::Close { tickets: vec![ticket.clone()] }
 }
@@ -252,6 +257,8 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
         },
         Message::Return { ticket: ticket.clone(), number: 0, part: Part::Units(vec![UnitId(0)]) },
         Message::Returned { ticket: ticket.hash(), number: 0, receipts: Vec::new() },
+        modify(ticket, 0, "v2"),
+        Message::Modified { ticket: ticket.hash(), number: 0, units: Vec::new() },
     ];
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
     messages

@@ -15,7 +15,7 @@ use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::{Attributes, Value};
+use tenure_core::model::resource::{Attributes, DIVISIBLE, Value};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::host::{Departure, Host, Turn};
@@ -51,6 +51,8 @@ pub(crate) struct Scene {
     pub(crate) disks: u32,
     /// Units at the other site; none, no site.
     pub(crate) far_stock: u32,
+    /// Whether the stock is divisible.
+    pub(crate) divisible: bool,
     /// How long a delegation lasts, and how long before its end it is renewed.
     pub(crate) delegation: (Span, Span),
     pub(crate) leave_before: Span,
@@ -70,6 +72,7 @@ impl Default for Scene {
             stock: 4,
             disks: 0,
             far_stock: 0,
+            divisible: false,
             delegation: (Span::from_secs(FAR_OFF), Span::DAY),
             leave_before: Span::ZERO,
             limits: Limits::default(),
@@ -197,12 +200,15 @@ pub(crate) fn cast() -> Participants {
     Participants { members, scheme: ED25519, margin: MARGIN, clocks_hold: true }
 }
 
-fn plan(stock: u32, disks: u32, (length, renew_before): (Span, Span)) -> Plan {
+fn plan((stock, divisible): (u32, bool), disks: u32, (length, renew_before): (Span, Span)) -> Plan {
     let attributes = Attributes::from([(Name::literal("cpus"), Value::from(8))]);
     let offer =
         Offer { broker: id(BROKER), resource: node(), units: units(stock), length, renew_before };
     let disk = Name::literal("disk");
-    let nodes = Stock { resource: node(), attributes: attributes.clone(), units: stock };
+    let mut nodes = Stock { resource: node(), attributes: attributes.clone(), units: stock };
+    if divisible {
+        nodes.attributes.insert(Name::literal(DIVISIBLE), Value::Flag(true));
+    }
     let disks = Stock { resource: disk, attributes, units: disks };
     Plan { stock: vec![nodes, disks], offers: vec![offer] }
 }
@@ -210,7 +216,8 @@ fn plan(stock: u32, disks: u32, (length, renew_before): (Span, Span)) -> Plan {
 impl Scene {
     /// Builds the actors, starts them and lets the delegations arrive.
     pub(crate) fn open(self) -> World {
-        let Self { stock, disks, far_stock, delegation, leave_before, limits, .. } = self;
+        let Self { stock, disks, far_stock, divisible, delegation, leave_before, limits, .. } =
+            self;
         let (site_mapper, broker_mapper) = (self.site_mapper, self.broker_mapper);
         let mut world = World {
             now: Time::ZERO,
@@ -235,7 +242,10 @@ impl Scene {
         for (who, name, has, disks) in sites {
             if has > 0 {
                 world.add(who, move || {
-                    let actor = SiteAuthority::new(setup(who, name), plan(has, disks, delegation));
+                    let actor = SiteAuthority::new(
+                        setup(who, name),
+                        plan((has, divisible), disks, delegation),
+                    );
                     HostedActor::site_authority(actor.with_limits(limits), site_mapper())
                 });
             }
@@ -573,8 +583,12 @@ fn host(actor: AnyActor) -> Host {
 
 fn done(call: &Call, works: bool) -> DriverResult {
     let address = super::properties("address", &format!("10.0.0.{}", call.unit.0));
-    let properties = if call.step == Step::Setup { address } else { Properties::default() };
+    let properties = match call.step {
+        Step::Setup => address,
+        Step::Modify => call.properties.clone(),
+        Step::Teardown | Step::Join | Step::Leave => Properties::default(),
+    };
     let outcome = if works { Ok(properties) } else { Err(DriverError("it burns".to_owned())) };
-    let Call { unit, epoch, step, lease, .. } = *call;
-    DriverResult { unit, epoch, step, lease, outcome }
+    let Call { unit, epoch, step, number, lease, .. } = *call;
+    DriverResult { unit, epoch, step, number, lease, outcome }
 }

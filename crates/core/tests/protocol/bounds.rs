@@ -197,6 +197,7 @@ fn a_guest_hears_that_the_properties_of_its_units_are_too_long() {
             unit: call.unit,
             epoch: call.epoch,
             step: call.step,
+            number: call.number,
             lease: call.lease,
             outcome: Ok(properties.clone()),
         };

@@ -202,9 +202,9 @@ fn a_mapper_that_waits_for_clean_units_is_asked_again_when_they_are() {
 #[test]
 fn a_driver_that_complains_at_length_does_not_fill_the_journal() {
     let (mut world, _) = asked_with(|_| Reaction::Waits, 1, 1);
-    let (_, Call { unit, epoch, step, lease, .. }) = world.waiting.remove(0);
+    let (_, Call { unit, epoch, step, number, lease, .. }) = world.waiting.remove(0);
     let outcome = Err(DriverError("x".repeat(MAX_BYTES + 1)));
-    world.hand(SITE, Input::Driver(DriverResult { unit, epoch, step, lease, outcome }));
+    world.hand(SITE, Input::Driver(DriverResult { unit, epoch, step, number, lease, outcome }));
     world.restart(SITE);
     assert_eq!(world.count(SITE, "site.unit-setup-failed"), 1);
 }

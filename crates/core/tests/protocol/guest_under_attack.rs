@@ -1,6 +1,7 @@
 //! A service manager under attack: it accepts messages only from the broker it asked and the site of its
 //! ticket.
 
+use std::num::NonZeroU32;
 use tenure_core::actor::effect::Problem;
 use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::model::property::Properties;
@@ -147,7 +148,12 @@ fn a_broker_that_is_overloaded_is_asked_again() {
 }
 
 fn unit(n: u32) -> LeasedUnit {
-    LeasedUnit { unit: UnitId(n), epoch: Epoch(1), properties: Properties::default() }
+    LeasedUnit {
+        unit: UnitId(n),
+        epoch: Epoch(1),
+        quantity: NonZeroU32::MIN,
+        properties: Properties::default(),
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod broker;
 mod guest;
+mod share;
 mod site;
 
 use std::collections::BTreeMap;

@@ -1,11 +1,14 @@
 //! What a site's journal says: units, delegations, leases, tickets.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::resource::is_divisible;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Term, Time};
 use tenure_core::site_authority::facts::{
@@ -24,6 +27,8 @@ use tenure_core::wire::refusal::Refusal;
 pub(crate) struct SiteModel {
     /// How many units of each type there are.
     pub(crate) stock: BTreeMap<Name, u32>,
+    /// How much there is of each divisible type.
+    pub(crate) quantities: BTreeMap<Name, u32>,
     pub(crate) units: BTreeMap<UnitId, UnitRecord>,
     /// Every generation of every delegation.
     pub(crate) delegations: BTreeMap<(DelegationId, u32), Ticket>,
@@ -58,6 +63,11 @@ pub(crate) struct UnitRecord {
     pub(crate) served: LeaseId,
     /// Whether its site has it no longer.
     pub(crate) withdrawn: bool,
+    /// How much of a divisible stock it is, and how much of the stock it takes up.
+    pub(crate) quantity: NonZeroU32,
+    pub(crate) taken: NonZeroU32,
+    /// How many modifications of it were begun.
+    pub(crate) modifications: u32,
 }
 
 impl UnitRecord {
@@ -79,6 +89,20 @@ pub(crate) struct SiteLease {
     pub(crate) handed_over: BTreeMap<UnitId, Epoch>,
     pub(crate) receipts: Vec<Receipt>,
     pub(crate) forgotten: bool,
+    /// How much its share is, and with how much it goes on.
+    pub(crate) quantity: u32,
+    pub(crate) seams: Vec<u32>,
+    /// The last change of its configuration.
+    pub(crate) modification: Option<ModificationRecord>,
+}
+
+/// A change of a lease's configuration.
+pub(crate) struct ModificationRecord {
+    pub(crate) number: u32,
+    /// The units that the driver has changed.
+    pub(crate) modified: BTreeMap<UnitId, Properties>,
+    /// How it went: changed, or refused.
+    pub(crate) outcome: Option<Result<(), Refusal>>,
 }
 
 impl SiteLease {
@@ -107,6 +131,7 @@ impl SiteModel {
             Fact::TermReturned(fact) => self.shortened(fact, &mut changes)?,
             Fact::LeaseShrunk(fact) => {
                 self.released(fact.lease, &fact.units, &mut changes)?;
+                self.shrunk(fact.lease);
             }
             Fact::RightsReturned(fact) => {
                 self.know(&fact.ticket);
@@ -123,8 +148,28 @@ impl SiteModel {
             Fact::UnitSetupFailed(fact) => {
                 self.lost(fact.unit, unit::Event::SetupFailed, &mut changes)?;
             }
-            Fact::UnitTornDown(fact) => {
-                self.step_unit(fact.unit, unit::Event::TornDown, &mut changes)?;
+            Fact::UnitTornDown(fact) => self.torn_down(fact.unit, &mut changes)?,
+            Fact::ShareAssigned(fact) => self.share_assigned(fact, &mut changes)?,
+            Fact::QuantityReturned(fact) => {
+                self.part_returned(fact.lease, &fact.receipts);
+                self.step_lease(fact.lease, Event::Modified, &mut changes)?;
+                self.reduced_by(fact.lease, fact.quantity.get());
+            }
+            Fact::QuantityWithdrawn(fact) => {
+                let stock = self.quantities.entry(fact.resource.clone()).or_default();
+                *stock = stock.saturating_sub(fact.quantity.get());
+            }
+            Fact::ModificationBegun(fact) => {
+                self.step_lease(fact.lease, Event::Modified, &mut changes)?;
+                self.modification_begun(fact.lease, fact.number);
+            }
+            Fact::UnitModified(fact) => self.unit_modified(fact, &mut changes)?,
+            Fact::UnitModifyFailed(_) => {}
+            Fact::LeaseModified(fact) => {
+                self.modification_over(fact.lease, Ok(()), &mut changes)?
+            }
+            Fact::ModificationFailed(fact) => {
+                self.modification_over(fact.lease, Err(fact.refusal.clone()), &mut changes)?;
             }
             Fact::UnitTeardownFailed(fact) => {
                 self.lost(fact.unit, unit::Event::TeardownFailed, &mut changes)?;
@@ -173,6 +218,10 @@ impl SiteModel {
     }
 
     fn stocked(&mut self, fact: &Stocked, changes: &mut SiteChanges) {
+        if is_divisible(&fact.attributes) {
+            *self.quantities.entry(fact.resource.clone()).or_default() += fact.units;
+            return;
+        }
         let first = self.units.last_key_value().map_or(0, |(last, _)| last.0 + 1);
         *self.stock.entry(fact.resource.clone()).or_default() += fact.units;
         for number in first..first + fact.units {
@@ -182,6 +231,9 @@ impl SiteModel {
                 epoch: Epoch::default(),
                 served: LeaseId { number: 0, part: 0 },
                 withdrawn: false,
+                quantity: NonZeroU32::MIN,
+                taken: NonZeroU32::MIN,
+                modifications: 0,
             };
             changes.unit(UnitId(number), NOTHING, record.state.word());
             self.units.insert(UnitId(number), record);
@@ -236,6 +288,9 @@ impl SiteModel {
             handed_over: BTreeMap::new(),
             receipts: [self.rights.remove(&hash).unwrap_or_default(), receipts].concat(),
             forgotten: false,
+            quantity: ticket.bottom().units.get(),
+            seams: Vec::new(),
+            modification: None,
         };
         self.leases.insert(hash, lease);
         self.by_ticket.insert(hash, hash);
@@ -253,6 +308,10 @@ impl SiteModel {
         if let Some(lease) = self.leases.get_mut(&hash) {
             let end = ticket.bottom().term.end();
             lease.term = Term::new(lease.term.start(), end).unwrap_or(lease.term);
+            let units = ticket.bottom().units.get();
+            if units < lease.seams.last().copied().unwrap_or(lease.quantity) {
+                lease.seams.push(units);
+            }
             lease.tickets.push(ticket.clone());
         }
         Ok(())
@@ -378,7 +437,7 @@ impl SiteModel {
             || rights.is_some_and(|receipts| receipts.contains(receipt))
     }
 
-    fn step_lease(
+    pub(super) fn step_lease(
         &mut self,
         hash: LinkHash,
         event: Event,
@@ -391,7 +450,7 @@ impl SiteModel {
         Ok(())
     }
 
-    fn step_unit(
+    pub(super) fn step_unit(
         &mut self,
         id: UnitId,
         event: unit::Event,
@@ -411,13 +470,18 @@ impl SiteModel {
 }
 
 /// The state changes that a fact caused at one site.
-struct SiteChanges {
+pub(super) struct SiteChanges {
     site: ActorId,
     changes: Vec<Change>,
 }
 
 impl SiteChanges {
-    fn unit(&mut self, unit: UnitId, from: &'static str, to: &'static str) {
+    /// Of the same site, without a change.
+    pub(super) fn nothing(&self) -> Self {
+        Self { site: self.site, changes: Vec::new() }
+    }
+
+    pub(super) fn unit(&mut self, unit: UnitId, from: &'static str, to: &'static str) {
         self.changes.push(Change { subject: Subject::Unit(self.site, unit), from, to });
     }
 

@@ -7,6 +7,7 @@ use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::quota::Quota;
 use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::{Command as GuestCommand, Victims};
@@ -51,6 +52,16 @@ impl AppState {
     ) -> ApiResult<Vec<LeaseView>> {
         sense::changes(&self.named(lease).await?)?;
         self.each(lease, |lease| GuestCommand::Shorten { lease, until }).await
+    }
+
+    pub(super) async fn modify(
+        &self,
+        lease: &LeaseName,
+        configuration: &Properties,
+    ) -> ApiResult<Vec<LeaseView>> {
+        sense::changes(&self.named(lease).await?)?;
+        let modify = |lease| GuestCommand::Modify { lease, changes: configuration.clone() };
+        self.each(lease, modify).await
     }
 
     pub(super) async fn redeem(&self, lease: &LeaseName) -> ApiResult<Vec<LeaseView>> {

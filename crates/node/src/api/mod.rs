@@ -96,6 +96,13 @@ pub enum Request {
         /// When it ends.
         until: Moment,
     },
+    /// Some properties of a lease's configuration, changed in place: a list of [`LeaseView`].
+    Modify {
+        /// Which.
+        lease: LeaseName,
+        /// The properties that change or are added.
+        configuration: Properties,
+    },
     /// More units for a lease, as long as it lasts: a list of [`LeaseView`], the lease and the further one.
     Grow {
         /// Which.

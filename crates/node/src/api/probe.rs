@@ -67,6 +67,7 @@ pub(super) fn lease_unit(
         unit: format!("{}/{}", site.map_or("?", |(_, name)| name), unit.unit),
         epoch: unit.epoch.0,
         usage: use_word(*usage).to_owned(),
+        quantity: unit.quantity.get(),
         properties: current(&unit.properties, at_site.as_ref()),
         probe: worst.map(|(condition, whose)| ProbeView::of(condition, whose)),
     }

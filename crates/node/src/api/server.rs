@@ -289,6 +289,9 @@ impl AppState {
             Request::Shorten { lease, until } => {
                 json(&self.shorten(&lease, until.on(self.now())).await?)
             }
+            Request::Modify { lease, configuration } => {
+                json(&self.modify(&lease, &configuration).await?)
+            }
             Request::Grow { lease, units, condition } => {
                 json(&self.grow(&lease, units, condition.as_deref()).await?)
             }

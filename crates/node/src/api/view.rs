@@ -118,8 +118,11 @@ pub struct LeaseView {
     pub site: Option<String>,
     /// How far an extension is, if one is under way: asking, redeeming.
     pub extension: Option<String>,
-    /// How far the return of a part is, if one is under way: leaving, returning.
+    /// How far another change is, if one is under way: leaving, returning (a part goes back), modifying.
     pub returning: Option<String>,
+    /// What its site's driver was told.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub configuration: BTreeMap<String, String>,
     /// How it went, if it has ended: ended, given-back, refused, withdrawn, lapsed, failed (its setup, at the site), unanswered.
     pub outcome: Option<String>,
     /// Who refused and why, if the lease was refused.
@@ -155,10 +158,21 @@ pub struct LeaseUnitView {
     /// What the guest does with it: joining, joined, unusable, leaving, left.
     #[serde(rename = "use")]
     pub usage: String,
+    /// How much of a divisible stock it is; 1 for a machine.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub quantity: u32,
     /// What the site's driver says about it.
     pub properties: BTreeMap<String, String>,
     /// How it was when it was probed last, if it has been; it is up if it is for site and guest.
     pub probe: Option<ProbeView>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(quantity: &u32) -> bool {
+    *quantity == 1
 }
 
 /// Why something was refused.
@@ -219,6 +233,9 @@ pub struct UnitView {
     pub state: String,
     /// Its fencing number.
     pub epoch: u64,
+    /// How much of a divisible stock it is; 1 for a machine.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub quantity: u32,
     /// The lease it is on.
     pub lease: Option<String>,
     /// The properties that its driver reported.
@@ -411,12 +428,13 @@ pub(super) fn lease(
     let of = site.zip(site_name.as_deref());
     let units = units.map(|unit| lease_unit((me, of), unit, found));
     let extension = held.and_then(|held| match held.change {
-        Change::None | Change::Leaving(_) | Change::Returning(_) => None,
+        Change::None | Change::Leaving(_) | Change::Returning(_) | Change::Modifying { .. } => None,
         Change::Requested { .. } => Some("asking".to_owned()),
         Change::Redeeming { .. } => Some("redeeming".to_owned()),
     });
     let returning = held.and_then(|held| match held.change {
         Change::None | Change::Requested { .. } | Change::Redeeming { .. } => None,
+        Change::Modifying { .. } => Some("modifying".to_owned()),
         Change::Leaving(_) => Some("leaving".to_owned()),
         Change::Returning(_) => Some("returning".to_owned()),
     });
@@ -435,6 +453,11 @@ pub(super) fn lease(
         site: site_name.clone(),
         extension,
         returning,
+        configuration: lease
+            .configuration
+            .iter()
+            .map(|(k, v)| (k.to_string(), v.to_owned()))
+            .collect(),
         outcome: outcome.as_ref().map(|outcome| outcome_word(outcome, lease.closed_by).to_owned()),
         refusal: match (&outcome, lease.closed_by) {
             (Some(Outcome::Refused(refusal)), _) => Some(RefusalView::of(refusal)),
@@ -518,6 +541,7 @@ pub(super) fn site(
             resource: unit.resource.to_string(),
             state: plain(unit.state.word()),
             epoch: unit.epoch.0,
+            quantity: unit.quantity.get(),
             lease: tenant(unit.state),
             properties: reported
                 .map(|reported| current(reported, probed.as_ref()))

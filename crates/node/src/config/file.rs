@@ -35,11 +35,24 @@ pub(super) struct Site {
     pub(super) units: Spanned<u32>,
     pub(super) resource: Option<Spanned<Name>>,
     #[serde(default)]
+    pub(super) kind: Kind,
+    #[serde(default)]
     pub(super) attributes: BTreeMap<Name, Spanned<toml::Value>>,
     pub(super) brokers: Option<Spanned<Vec<Spanned<Name>>>>,
     pub(super) delegation: Option<Spanned<Span>>,
     pub(super) driver: Option<RawPlugin>,
     pub(super) mapper: Option<RawPlugin>,
+}
+
+/// How a stock is leased.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Kind {
+    /// As so many units.
+    #[default]
+    Units,
+    /// As shares of any size.
+    Share,
 }
 
 #[derive(Deserialize)]

@@ -18,7 +18,7 @@ use tenure_config::{
 };
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::name::Name;
-use tenure_core::model::resource::{Attributes, SITE};
+use tenure_core::model::resource::{Attributes, DIVISIBLE, SITE, Value};
 use tenure_core::model::time::Span;
 use toml::Spanned;
 
@@ -265,7 +265,7 @@ impl Check<'_> {
         if units == 0 {
             return self.refuse(site.units.span(), "a site without units lends none", "add units");
         }
-        if units > MAX_UNITS {
+        if units > MAX_UNITS && site.kind == file::Kind::Units {
             let message = format!("{units} units are more than the {MAX_UNITS} of one site");
             return self.refuse(site.units.span(), message, "make several sites of them");
         }
@@ -281,7 +281,7 @@ impl Check<'_> {
         Ok(Site {
             units,
             resource: site.resource.map_or_else(|| Name::literal("node"), Spanned::into_inner),
-            attributes: self.attributes(site.attributes)?,
+            attributes: self.attributes_of(site.attributes, site.kind)?,
             brokers: shares.collect(),
             delegation: self.positive(
                 "delegation",
@@ -391,6 +391,23 @@ impl Check<'_> {
             brokers.push(name.into_inner());
         }
         Ok(brokers)
+    }
+
+    /// The attributes of a stock of a kind, which they say.
+    fn attributes_of(
+        &self,
+        given: BTreeMap<Name, Spanned<toml::Value>>,
+        kind: file::Kind,
+    ) -> Checked<Attributes> {
+        if let Some(stated) = given.get(DIVISIBLE) {
+            let message = format!("the attribute `{DIVISIBLE}` follows from the kind of the stock");
+            return self.refuse(stated.span(), message, "write `kind = \"share\"` instead");
+        }
+        let mut attributes = self.attributes(given)?;
+        if kind == file::Kind::Share {
+            attributes.insert(Name::literal(DIVISIBLE), Value::Flag(true));
+        }
+        Ok(attributes)
     }
 
     fn attributes(&self, given: BTreeMap<Name, Spanned<toml::Value>>) -> Checked<Attributes> {

@@ -33,6 +33,7 @@ use super::stop::Stop;
 pub(crate) struct SiteSettings {
     setup: ProgramPath,
     teardown: ProgramPath,
+    modify: Option<ProgramPath>,
     probe: ProgramPath,
     /// The SHA-256 of each program that may run.
     allow: Vec<Hash>,
@@ -48,6 +49,7 @@ pub(crate) struct SiteSettings {
 pub(crate) struct GuestSettings {
     join: ProgramPath,
     leave: ProgramPath,
+    modify: Option<ProgramPath>,
     probe: ProgramPath,
     allow: Vec<Hash>,
     #[serde(default)]
@@ -94,6 +96,8 @@ struct Exec {
     /// Setup or join, teardown or leave.
     begin: ProgramPath,
     end: ProgramPath,
+    /// For units in use; without one they are not modified.
+    modify: Option<ProgramPath>,
     probe: ProgramPath,
     allow: Vec<Hash>,
     timeout: Duration,
@@ -103,20 +107,20 @@ struct Exec {
 /// Opens a site's.
 pub(crate) fn site(home: &Path, settings: SiteSettings) -> io::Result<Box<dyn ResourceDriver>> {
     let fence = Arc::new(Fence::open(home)?);
-    let SiteSettings { setup, teardown, probe, allow, timeout, output } = settings;
+    let SiteSettings { setup, teardown, modify, probe, allow, timeout, output } = settings;
     let (timeout, output) = (timeout.0, output.0);
     let home = home.canonicalize()?;
-    let steps = Exec { home, begin: setup, end: teardown, probe, allow, timeout, output };
+    let steps = Exec { home, begin: setup, end: teardown, modify, probe, allow, timeout, output };
     Ok(Box::new(Site { fence, steps }))
 }
 
 /// Opens a guest's.
 pub(crate) fn guest(home: &Path, settings: GuestSettings) -> io::Result<Box<dyn GuestDriver>> {
     let fence = Arc::new(Fence::open(home)?);
-    let GuestSettings { join, leave, probe, allow, timeout, output } = settings;
+    let GuestSettings { join, leave, modify, probe, allow, timeout, output } = settings;
     let (timeout, output) = (timeout.0, output.0);
     let home = home.canonicalize()?;
-    let steps = Exec { home, begin: join, end: leave, probe, allow, timeout, output };
+    let steps = Exec { home, begin: join, end: leave, modify, probe, allow, timeout, output };
     Ok(Box::new(Guest { fence, steps }))
 }
 
@@ -171,8 +175,10 @@ impl DriverSteps for Exec {
         let (program, due) = match step {
             Step::Setup | Step::Join => (&self.begin, Standing::Up),
             Step::Teardown | Step::Leave => (&self.end, Standing::Down),
+            Step::Modify => (self.modify.as_ref().unwrap_or(&self.begin), Standing::Up),
         };
-        if work.interrupted {
+        // A probe does not say which configuration a unit has: the program is run again.
+        if work.interrupted && step != Step::Modify {
             match (probe()?, due) {
                 ((standing, output), _) if standing == due => return Ok(output),
                 ((Standing::Partial, _), Standing::Up) => {
@@ -193,6 +199,10 @@ impl DriverSteps for Exec {
         // The probe's properties are as good as those of the step, if the step has said none.
         let output = if output.properties.is_empty() { probed } else { properties(output)? };
         Ok(if due == Standing::Up { output } else { Properties::default() })
+    }
+
+    fn modifies(&self) -> bool {
+        self.modify.is_some()
     }
 
     fn probe(&self, key: Key, record: Option<&Record>) -> Result<Properties, DriverError> {

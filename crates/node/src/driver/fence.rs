@@ -1,7 +1,7 @@
 //! The fence: the one place that decides whether a call may touch a unit.
 //!
-//! The calls of a unit have an order: by epoch, and within an epoch setup before teardown and join before
-//! leave. From that, everything follows.
+//! The calls of a unit have an order: by epoch, and within an epoch setup and join first, modifications by
+//! their numbers, teardown and leave last. From that, everything follows.
 //!
 //! * A call below the highest seen has ended. It is refused, or, if it is of the present epoch and has
 //!   ended, answered as it was.
@@ -38,6 +38,11 @@ use crate::lock::{Lock, LockError};
 pub(crate) trait DriverSteps: Send + Sync {
     /// Does the step; after an interruption, from wherever it stands.
     fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError>;
+
+    /// Whether it can change a unit in use: others are not asked to.
+    fn modifies(&self) -> bool {
+        false
+    }
 
     /// Says how a unit is, without changing anything; without a record it was never touched.
     fn probe(&self, key: Key, record: Option<&Record>) -> Result<Properties, DriverError>;
@@ -107,9 +112,9 @@ struct State {
     running: Option<(Rank, Arc<Stop>)>,
 }
 
-/// Where a call stands among those of its unit.
+/// Where a call stands among those of its unit: its epoch, step and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank(Epoch, Step);
+struct Rank(Epoch, Step, u32);
 
 impl Fence {
     /// A fence that survives nothing, for a driver that has nothing to protect.
@@ -137,7 +142,7 @@ impl Fence {
         steps: &dyn DriverSteps,
         call: &Call,
     ) -> Result<Properties, DriverError> {
-        let (unit, rank) = (self.unit(Key::of(call)), Rank(call.epoch, call.step));
+        let (unit, rank) = (self.unit(Key::of(call)), Rank(call.epoch, call.step, call.number));
         let mut state = self.loaded(&unit, Key::of(call))?;
         loop {
             if let Some(outcome) = state.settled(rank, call.unit) {
@@ -201,7 +206,7 @@ impl Fence {
                 return Err(DriverError(format!("the file of {unit} of {site} is in the way")));
             }
             state.interrupted = record.as_ref().and_then(|record| match record.newest()? {
-                (step, Progress::Begun) => Some(Rank(record.epoch, step)),
+                (step, Progress::Begun) => Some(Rank(record.epoch, step, record.number_of(step))),
                 (_, Progress::Done(_) | Progress::Failed(_)) => None,
             });
             state.record = record;
@@ -215,7 +220,7 @@ impl State {
     /// The answer to a call that needs nothing done.
     fn settled(&self, rank: Rank, unit: UnitId) -> Option<Result<Properties, DriverError>> {
         let record = self.record.as_ref()?;
-        let Rank(epoch, step) = rank;
+        let Rank(epoch, step, number) = rank;
         if epoch < record.epoch {
             let (old, new) = (epoch.0, record.epoch.0);
             let why = format!("epoch {old} of {unit} has ended: epoch {new} has begun");
@@ -224,7 +229,13 @@ impl State {
         if epoch > record.epoch {
             return None;
         }
-        match record.steps.get(&step) {
+        let kept = record.number_of(step);
+        if number < kept {
+            let word = step.word();
+            let why = format!("{word} {number} of {unit} has ended: {word} {kept} has begun");
+            return Some(Err(DriverError(why)));
+        }
+        match record.steps.get(&step).filter(|_| number == kept) {
             Some(Progress::Done(properties)) => Some(Ok(properties.clone())),
             Some(Progress::Failed(error)) => Some(Err(error.clone())),
             Some(Progress::Begun) | None => {
@@ -240,7 +251,8 @@ impl State {
     fn raise(&mut self, store: &RecordStore, call: &Call) -> Result<(), DriverError> {
         let mut record = match &self.record {
             Some(record) if record.epoch == call.epoch => {
-                if record.steps.contains_key(&call.step) {
+                let known = record.number_of(call.step) == call.number;
+                if known && record.steps.contains_key(&call.step) {
                     return Ok(());
                 }
                 Record { tenant: Tenant::of(call), ..record.clone() }
@@ -249,6 +261,9 @@ impl State {
             None => Record::new(call),
         };
         record.steps.insert(call.step, Progress::Begun);
+        if call.step == Step::Modify {
+            record.modification = call.number;
+        }
         store.save(&record).map_err(in_words)?;
         self.record = Some(record);
         Ok(())
@@ -261,8 +276,9 @@ impl State {
         rank: Rank,
         outcome: Result<Properties, DriverError>,
     ) -> Result<Properties, DriverError> {
-        let Rank(epoch, step) = rank;
-        let Some(record) = self.record.as_ref().filter(|record| record.epoch == epoch) else {
+        let Rank(epoch, step, number) = rank;
+        let same = |record: &&Record| record.epoch == epoch && record.number_of(step) == number;
+        let Some(record) = self.record.as_ref().filter(same) else {
             return outcome;
         };
         let mut record = record.clone();
@@ -309,6 +325,8 @@ impl<D: DriverSteps> ResourceDriver for Site<D> {
     fn perform(&self, call: &Call) -> Answer {
         let outcome = match call.step {
             Step::Setup | Step::Teardown => self.fence.perform(&self.steps, call),
+            Step::Modify if self.steps.modifies() => self.fence.perform(&self.steps, call),
+            Step::Modify => Err(not_supported()),
             Step::Join | Step::Leave => Err(not_ours(call.step)),
         };
         Answer { outcome, after: Span::ZERO }
@@ -324,6 +342,8 @@ impl<D: DriverSteps> GuestDriver for Guest<D> {
     fn perform(&self, call: &Call) -> Answer {
         let outcome = match call.step {
             Step::Join | Step::Leave => self.fence.perform(&self.steps, call),
+            Step::Modify if self.steps.modifies() => self.fence.perform(&self.steps, call),
+            Step::Modify => Err(not_supported()),
             Step::Setup | Step::Teardown => Err(not_ours(call.step)),
         };
         Answer { outcome, after: Span::ZERO }
@@ -337,6 +357,10 @@ impl<D: DriverSteps> GuestDriver for Guest<D> {
 
 fn not_ours(step: Step) -> DriverError {
     DriverError(format!("{} is a step of the other side", step.word()))
+}
+
+fn not_supported() -> DriverError {
+    DriverError("the driver does not support to modify a unit in use".to_owned())
 }
 
 fn in_words(error: impl ToString) -> DriverError {

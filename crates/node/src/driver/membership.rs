@@ -85,7 +85,7 @@ impl DriverSteps for Members {
     fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError> {
         let key = work.key();
         let joins = match work.call.step {
-            Step::Join | Step::Setup => Some(self.line(work)?),
+            Step::Join | Step::Setup | Step::Modify => Some(self.line(work)?),
             Step::Leave | Step::Teardown => None,
         };
         let mut members = hold(&self.members);
@@ -99,6 +99,10 @@ impl DriverSteps for Members {
         written.map_err(|error| DriverError(error.to_string()))?;
         *members = changed;
         Ok(Properties::default())
+    }
+
+    fn modifies(&self) -> bool {
+        true
     }
 
     fn probe(&self, key: Key, _: Option<&Record>) -> Result<Properties, DriverError> {

@@ -94,6 +94,10 @@ struct Null<F> {
 struct Nothing;
 
 impl DriverSteps for Nothing {
+    fn modifies(&self) -> bool {
+        true
+    }
+
     fn perform(&self, _: &Work<'_>) -> Result<Properties, DriverError> {
         Ok(Properties::default())
     }
@@ -122,7 +126,7 @@ fn fence(home: &Path, durable: bool) -> io::Result<Arc<Fence>> {
 impl<F> Null<F> {
     fn slowly(&self, call: &Call, answer: Answer) -> Answer {
         let pause = match call.step {
-            Step::Setup | Step::Join => self.begin,
+            Step::Setup | Step::Join | Step::Modify => self.begin,
             Step::Teardown | Step::Leave => self.end,
         };
         // A refusal is no work.

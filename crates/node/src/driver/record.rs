@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::num::NonZeroU32;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -53,6 +54,9 @@ pub(crate) struct Record {
     pub(crate) key: Key,
     pub(crate) epoch: Epoch,
     pub(crate) steps: BTreeMap<Step, Progress>,
+    /// The number of the last modification.
+    #[serde(default)]
+    pub(crate) modification: u32,
     /// The tenant named by the last call.
     pub(crate) tenant: Tenant,
     /// What the driver itself notes, in its own form.
@@ -68,7 +72,14 @@ pub(crate) struct Tenant {
     pub(crate) slice: SliceName,
     pub(crate) lease: LeaseId,
     pub(crate) resource: Name,
+    /// How much of a divisible stock the unit is.
+    #[serde(default = "one")]
+    pub(crate) quantity: NonZeroU32,
     pub(crate) properties: Properties,
+}
+
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
 }
 
 impl Record {
@@ -78,9 +89,15 @@ impl Record {
             key: Key::of(call),
             epoch: call.epoch,
             steps: BTreeMap::new(),
+            modification: 0,
             tenant: Tenant::of(call),
             note: None,
         }
+    }
+
+    /// The number under which a step is kept.
+    pub(crate) fn number_of(&self, step: Step) -> u32 {
+        if step == Step::Modify { self.modification } else { 0 }
     }
 
     /// The newest step, which is the one that may have been cut off.
@@ -96,6 +113,7 @@ impl Tenant {
             slice: call.slice.clone(),
             lease: call.lease,
             resource: call.resource.clone(),
+            quantity: call.quantity,
             properties: call.properties.clone(),
         }
     }

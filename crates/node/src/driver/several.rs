@@ -115,7 +115,7 @@ impl GuestDriver for Several {
     fn perform(&self, call: &Call) -> Answer {
         let mut combined = CombinedAnswer::default();
         match call.step {
-            Step::Join | Step::Setup => {
+            Step::Join | Step::Setup | Step::Modify => {
                 for (name, driver) in &self.drivers {
                     if !combined.add(name, driver.perform(call)) {
                         break;

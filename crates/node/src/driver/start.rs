@@ -75,7 +75,7 @@ impl DriverSteps for Started {
                 self.programs.begin(work, command)?;
                 self.probe(work.key(), None)
             }
-            Step::Leave | Step::Teardown => {
+            Step::Leave | Step::Teardown | Step::Modify => {
                 self.programs.end(work)?;
                 Ok(Properties::default())
             }

@@ -19,6 +19,8 @@ pub(crate) struct StepInput {
     slice: String,
     lease: String,
     resource: String,
+    /// How much of a divisible stock it is; 1 for a machine.
+    quantity: u32,
     properties: Properties,
 }
 
@@ -40,6 +42,7 @@ impl StepInput {
             slice: tenant.slice.to_string(),
             lease: tenant.lease.to_string(),
             resource: tenant.resource.to_string(),
+            quantity: tenant.quantity.get(),
             properties: tenant.properties.clone(),
         }
     }

@@ -35,8 +35,8 @@ impl Driver {
         let panicked = || Err(DriverError("the driver panicked".to_owned()));
         let answer =
             performed.unwrap_or_else(|_| Answer { outcome: panicked(), after: Span::ZERO });
-        let Call { unit, epoch, step, lease, .. } = *call;
-        (DriverResult { unit, epoch, step, lease, outcome: answer.outcome }, answer.after)
+        let Call { unit, epoch, step, number, lease, .. } = *call;
+        (DriverResult { unit, epoch, step, number, lease, outcome: answer.outcome }, answer.after)
     }
 
     /// Looks how a unit is.
@@ -50,10 +50,10 @@ impl Driver {
 }
 
 /// Identifies a call permanently.
-pub(super) type Key = (ActorId, UnitId, Epoch, Step);
+pub(super) type Key = (ActorId, UnitId, Epoch, Step, u32);
 
 pub(super) fn key(call: &Call) -> Key {
-    (call.site, call.unit, call.epoch, call.step)
+    (call.site, call.unit, call.epoch, call.step, call.number)
 }
 
 /// The calls of one host.
@@ -121,7 +121,7 @@ impl Calls {
 
     fn lane(&mut self, step: Step) -> &mut Lane {
         match step {
-            Step::Setup | Step::Join => &mut self.begin,
+            Step::Setup | Step::Join | Step::Modify => &mut self.begin,
             Step::Teardown | Step::Leave => &mut self.end,
         }
     }

@@ -43,6 +43,7 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | GuestCommand::Split { .. }
                 | GuestCommand::Take { .. }
                 | GuestCommand::Flex { .. }
+                | GuestCommand::Modify { .. }
                 | GuestCommand::Shorten { .. } => true,
                 GuestCommand::Withdraw { .. } | GuestCommand::Close { .. } => false,
             },

@@ -66,6 +66,16 @@ impl RequestTrace {
             F::UnitsReturned(fact) => fact.lease,
             F::TermReturned(fact) => fact.lease,
             F::LeaseShrunk(fact) => fact.lease,
+            F::ShareAssigned(fact) => {
+                self.units.insert(fact.unit, fact.lease);
+                fact.lease
+            }
+            F::QuantityReturned(fact) => fact.lease,
+            F::ModificationBegun(fact) => fact.lease,
+            F::LeaseModified(fact) => fact.lease,
+            F::ModificationFailed(fact) => fact.lease,
+            F::UnitModified(fact) => *self.units.get(&fact.unit)?,
+            F::UnitModifyFailed(fact) => *self.units.get(&fact.unit)?,
             F::LeaseActivated(fact) => fact.lease,
             F::LeaseClosed(fact) => fact.lease,
             F::UnitSetUp(fact) => *self.units.get(&fact.unit)?,
@@ -81,6 +91,7 @@ impl RequestTrace {
             | F::TicketRefused(_)
             | F::TicketSurrendered(_)
             | F::RightsReturned(_)
+            | F::QuantityWithdrawn(_)
             | F::MapperAnswered(_)
             | F::Woken(_) => return None,
         };
@@ -134,6 +145,10 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::Leased(fact) => fact.lease.number,
         F::RedeemRefused(fact) => fact.lease.number,
         F::Joined(fact) => fact.lease.number,
+        F::ModifyBegun(fact) => fact.lease.number,
+        F::Modified(fact) => fact.lease.number,
+        F::ModifyRefused(fact) => fact.lease.number,
+        F::Told(fact) => fact.lease.number,
         F::ExtensionAsked(fact) => fact.lease.number,
         F::ExtensionGranted(fact) => fact.lease.number,
         F::ExtensionDenied(fact) => fact.lease.number,

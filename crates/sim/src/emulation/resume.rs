@@ -181,8 +181,8 @@ impl Emulation<'_> {
     fn call_since(&mut self, index: usize, call: Call, since: Time) {
         let Some(driver) = &self.members[index].driver else { return };
         let answer = driver.perform(&call);
-        let Call { unit, epoch, step, lease, .. } = call;
-        let done = DriverResult { unit, epoch, step, lease, outcome: answer.outcome };
+        let Call { unit, epoch, step, number, lease, .. } = call;
+        let done = DriverResult { unit, epoch, step, number, lease, outcome: answer.outcome };
         let left = since.plus(answer.after).since(self.now).max(Span::ZERO);
         self.arrive(index, left, EventInput::Answer(done));
     }

@@ -268,6 +268,9 @@ impl Lease {
                 let count = u32::try_from(units.len()).unwrap_or(u32::MAX);
                 self.units = self.units.saturating_sub(count);
             }
+            Some(Part::Quantity(quantity)) => {
+                self.units = self.units.saturating_sub(quantity.get());
+            }
             Some(Part::Until(until)) => self.end = self.end.min(until),
             Some(Part::Rights { .. }) | None => {}
         }

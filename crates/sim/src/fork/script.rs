@@ -340,6 +340,9 @@ fn returned(fact: &sm::ReturnBegun) -> Option<GuestCommand> {
             shrink: NonZeroU32::new(u32::try_from(units.len()).ok()?)?,
             victims: Victims::Named(units.clone()),
         }),
+        Part::Quantity(shrink) => {
+            Some(GuestCommand::Flex { lease, shrink: *shrink, victims: Victims::Youngest })
+        }
         Part::Until(until) => Some(GuestCommand::Shorten { lease, until: *until }),
         Part::Rights { .. } => None,
     }
@@ -357,6 +360,10 @@ fn other(fact: &Fact) -> Option<RecordedInput> {
         Fact::SiteAuthority(site::Fact::Stocked(fact)) => {
             let units = NonZeroU32::new(fact.units)?;
             Some(RecordedInput::Stock { resource: fact.resource.clone(), units })
+        }
+        Fact::SiteAuthority(site::Fact::QuantityWithdrawn(fact)) => {
+            let (resource, units) = (fact.resource.clone(), fact.quantity);
+            Some(RecordedInput::Withdraw { resource, units })
         }
         Fact::SiteAuthority(site::Fact::InventoryChanged(fact)) => {
             let units = NonZeroU32::new(u32::try_from(fact.withdrawn.len()).ok()?)?;

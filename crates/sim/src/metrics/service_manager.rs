@@ -172,6 +172,10 @@ impl Guest {
             | Fact::Shrunk(_)
             | Fact::LeaveBegun(_)
             | Fact::CloseBegun(_)
+            | Fact::ModifyBegun(_)
+            | Fact::Modified(_)
+            | Fact::ModifyRefused(_)
+            | Fact::Told(_)
             | Fact::SiteClosed(_)
             | Fact::Credited(_)
             | Fact::TermOver(_) => {
@@ -239,6 +243,10 @@ impl Guest {
             | Event::Split
             | Event::ExtensionDenied
             | Event::ShrinkBegun
+            | Event::ModifyBegun(_)
+            | Event::Modified(_)
+            | Event::ModifyRefused
+            | Event::Told(_)
             | Event::TermOver => {}
         }
     }
@@ -428,7 +436,8 @@ impl Lease {
         match self.going.take() {
             Some(Part::Units(units)) => self.shrink(at, units.len()),
             Some(Part::Until(until)) => self.until = self.until.min(until),
-            Some(Part::Rights { .. }) | None => {}
+            // A share is one unit, whatever its size.
+            Some(Part::Quantity(_) | Part::Rights { .. }) | None => {}
         }
     }
 

@@ -88,6 +88,12 @@ impl Site {
                 }
             }
             Fact::UnitsAssigned(fact) => self.assigned(fact.lease, &fact.units),
+            Fact::ShareAssigned(fact) => self.assigned(fact.lease, &[fact.unit]),
+            Fact::QuantityReturned(fact) => {
+                if let Some(lease) = self.leases.get_mut(&fact.lease) {
+                    lease.given_back.push((fact.quantity.get(), at));
+                }
+            }
             Fact::UnitSetUp(fact) => {
                 self.setups += counts;
                 self.flips += counts * u64::from(!self.used.insert(fact.unit));
@@ -125,6 +131,12 @@ impl Site {
             | Fact::CameDue(_)
             | Fact::UnitReset(_)
             | Fact::TicketSurrendered(_)
+            | Fact::QuantityWithdrawn(_)
+            | Fact::ModificationBegun(_)
+            | Fact::UnitModified(_)
+            | Fact::UnitModifyFailed(_)
+            | Fact::LeaseModified(_)
+            | Fact::ModificationFailed(_)
             | Fact::LeaseForgotten(_)
             | Fact::MapperAnswered(_)
             | Fact::Woken(_) => {}

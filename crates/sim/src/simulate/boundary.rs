@@ -48,6 +48,8 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::Delegated { .. }
             | Message::Return { .. }
             | Message::Returned { .. }
+            | Message::Modify { .. }
+            | Message::Modified { .. }
             | Message::Credited { .. }
             | Message::Waiting { .. }
             | Message::Offered { .. }

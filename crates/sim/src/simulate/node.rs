@@ -135,8 +135,8 @@ impl World {
 }
 
 fn done(call: &Call, outcome: Result<Properties, DriverError>) -> DriverResult {
-    let Call { unit, epoch, step, lease, .. } = *call;
-    DriverResult { unit, epoch, step, lease, outcome }
+    let Call { unit, epoch, step, number, lease, .. } = *call;
+    DriverResult { unit, epoch, step, number, lease, outcome }
 }
 
 /// The step that undoes another.
@@ -144,7 +144,7 @@ fn other(step: Step) -> Step {
     match step {
         Step::Setup => Step::Teardown,
         Step::Teardown => Step::Setup,
-        Step::Join => Step::Leave,
+        Step::Join | Step::Modify => Step::Leave,
         Step::Leave => Step::Join,
     }
 }

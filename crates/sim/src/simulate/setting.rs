@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
-use tenure_core::model::resource::{Attributes, Value};
+use tenure_core::model::resource::{Attributes, DIVISIBLE, Value};
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::outbox::RetryPolicy;
 
@@ -29,6 +29,7 @@ pub(super) enum Stream {
     Users,
     Shell,
     Burst,
+    Shares,
     Family(Family),
 }
 
@@ -42,6 +43,7 @@ impl Stream {
                 Self::Users => 2,
                 Self::Shell => 3,
                 Self::Burst => 4,
+                Self::Shares => 5,
                 Self::Family(family) => 16 + family as u64,
             },
         )
@@ -130,7 +132,11 @@ impl Setting {
         families.retain(|family| !options.without.contains(family));
         let brokers = brokers(sampler, &families);
         let guests = guests(sampler, &families, term);
-        let sites = (0..sampler.count(1, 3)).map(|_| site(sampler, brokers.len())).collect();
+        let mut sites: Vec<Site> =
+            (0..sampler.count(1, 3)).map(|_| site(sampler, brokers.len())).collect();
+        if Stream::Shares.sampler(chance).percent(40) {
+            sites.iter_mut().for_each(divide);
+        }
         let part = |n: i64| Span::from_micros(term.as_micros() / n);
         let slowest = Span::MINUTE.min(part(if shrunk { 60 } else { 20 }));
         let retry = sampler.scaled(Span::SECOND, slowest);
@@ -271,6 +277,15 @@ fn guests(sampler: &mut Sampler, families: &BTreeSet<Family>, term: Span) -> Vec
         honest: !(dishonest && place == 2),
     };
     (0..count).map(guest).collect()
+}
+
+/// Disks are leased as shares.
+fn divide(site: &mut Site) {
+    for (resource, attributes, _) in &mut site.stock {
+        if resource.as_str() == "disk" {
+            attributes.insert(Name::literal(DIVISIBLE), Value::Flag(true));
+        }
+    }
 }
 
 fn site(sampler: &mut Sampler, brokers: usize) -> Site {

@@ -115,6 +115,10 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::LeaveBegun(fact) => (fact.lease, "LeaveBegun"),
         F::Left(fact) => (fact.lease, "Left"),
         F::CloseBegun(fact) => (fact.lease, "CloseBegun"),
+        F::ModifyBegun(fact) => (fact.lease, "ModifyBegun"),
+        F::Modified(fact) => (fact.lease, "Modified"),
+        F::ModifyRefused(fact) => (fact.lease, "ModifyRefused"),
+        F::Told(fact) => (fact.lease, "Told"),
         F::SiteClosed(fact) => (fact.lease, "SiteClosed"),
         F::Credited(fact) => (fact.lease, "Credited"),
         F::TermOver(fact) => (fact.lease, "TermOver"),
@@ -183,6 +187,11 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
             let units = fact.units.iter().map(|&unit| (Subject::Unit(unit), "Assigned"));
             units.chain([(Subject::Lease(fact.lease), "Assigned")]).collect()
         }
+        F::ShareAssigned(fact) => {
+            vec![(Subject::Lease(fact.lease), "Assigned")]
+        }
+        F::QuantityReturned(fact) => vec![(Subject::Lease(fact.lease), "Modified")],
+        F::ModificationBegun(fact) => vec![(Subject::Lease(fact.lease), "Modified")],
         F::UnitSetUp(fact) => of_unit(fact.unit, "SetUp", "UnitReady"),
         F::UnitSetupFailed(fact) => of_unit(fact.unit, "SetupFailed", "UnitLost"),
         F::UnitTornDown(fact) => of_unit(fact.unit, "TornDown", ""),
@@ -197,6 +206,11 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
         }
         F::Stocked(_)
         | F::InventoryChanged(_)
+        | F::QuantityWithdrawn(_)
+        | F::UnitModified(_)
+        | F::UnitModifyFailed(_)
+        | F::LeaseModified(_)
+        | F::ModificationFailed(_)
         | F::DelegationIssued(_)
         | F::DelegationAcknowledged(_)
         | F::DelegationEnded(_)

@@ -1,5 +1,6 @@
 //! What guests and operators do: ask, extend, give back, put broken units right.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
@@ -253,6 +254,18 @@ impl World {
         }
     }
 
+    /// A guest changes the configuration of a lease, once or several times.
+    fn modify(&mut self, who: usize, lease: LeaseId, term: Term) {
+        for _ in 0..self.users.count(1, 3) {
+            let at = self.moment(who, term);
+            let mode = format!("{}", self.users.below(100));
+            let changes = [(Name::literal("mode"), mode)].into_iter().collect::<BTreeMap<_, _>>();
+            if let Ok(changes) = Properties::try_from(changes) {
+                self.command(at, who, GuestCommand::Modify { lease, changes });
+            }
+        }
+    }
+
     /// A guest has units: it may keep them for longer, or give them back, now, later or at the last moment.
     fn live_with(&mut self, who: usize, lease: LeaseId, term: Term) {
         if self.healed {
@@ -261,6 +274,9 @@ impl World {
         let margin = self.setting.margin;
         if self.users.percent(30) {
             self.give_parts(who, lease, term);
+        }
+        if self.users.percent(25) {
+            self.modify(who, lease, term);
         }
         if self.users.percent(45) {
             let at = self.moment(who, term);

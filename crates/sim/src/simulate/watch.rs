@@ -176,6 +176,8 @@ impl Watch {
             | Message::Close { .. }
             | Message::Return { .. }
             | Message::Returned { .. }
+            | Message::Modify { .. }
+            | Message::Modified { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => None,
         };
@@ -364,6 +366,10 @@ fn say(message: &Message) -> String {
         }
         Message::Returned { ticket, number, receipts } => {
             format!("{kind} {number} of {ticket}: {} receipts", receipts.len())
+        }
+        Message::Modify { ticket, number, .. } => format!("{kind} {number} of {}", ticket.hash()),
+        Message::Modified { ticket, number, units } => {
+            format!("{kind} {number} of {ticket}: {} units", units.len())
         }
         Message::Waiting { request, waiting } => {
             format!("{kind} {request}: place {}", waiting.place)

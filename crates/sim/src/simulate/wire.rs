@@ -141,7 +141,9 @@ impl World {
 pub(super) fn about(message: &Message) -> Option<Term> {
     match message {
         Message::Redeem { ticket, .. } => Some(ticket.bottom().term),
-        Message::Return { ticket, .. } => Some(ticket.bottom().term),
+        Message::Return { ticket, .. } | Message::Modify { ticket, .. } => {
+            Some(ticket.bottom().term)
+        }
         Message::Close { tickets } => Some(tickets.last()?.bottom().term),
         Message::Granted { tickets, .. } => Some(tickets.first()?.1.bottom().term),
         Message::Leased { term, .. } => Some(*term),
@@ -159,6 +161,7 @@ pub(super) fn about(message: &Message) -> Option<Term> {
         | Message::Delegate { .. }
         | Message::Delegated { .. }
         | Message::Credited { .. }
+        | Message::Modified { .. }
         | Message::Refused { .. } => None,
     }
 }

@@ -150,6 +150,8 @@ impl RequestHistory {
             F::UnitTornDown(fact) => return drop(self.failures.remove(&fact.unit)),
             F::UnitSetupFailed(fact) => (fact.unit, fact.epoch, Step::Setup, &fact.error),
             F::UnitTeardownFailed(fact) => (fact.unit, fact.epoch, Step::Teardown, &fact.error),
+            F::UnitModifyFailed(fact) => (fact.unit, fact.epoch, Step::Modify, &fact.error),
+            F::UnitModified(fact) => return drop(self.failures.remove(&fact.unit)),
             F::LeaseClosed(_) if is_ours => {
                 self.when_closed = self.failures.clone();
                 return;
@@ -173,6 +175,12 @@ impl RequestHistory {
             | F::LeaseClosed(_)
             | F::TicketSurrendered(_)
             | F::LeaseForgotten(_)
+            | F::ShareAssigned(_)
+            | F::QuantityReturned(_)
+            | F::QuantityWithdrawn(_)
+            | F::ModificationBegun(_)
+            | F::LeaseModified(_)
+            | F::ModificationFailed(_)
             | F::MapperAnswered(_)
             | F::Woken(_) => return,
         };
@@ -210,6 +218,11 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::AskRefused(fact) => Some(fact.refusal.to_string()),
         F::RedeemRefused(fact) => Some(fact.refusal.to_string()),
         F::ReturnRefused(fact) => Some(fact.refusal.to_string()),
+        F::ModifyRefused(fact) => Some(fact.refusal.to_string()),
+        F::Told(fact) => {
+            let failed = fact.error.as_ref().map(|error| format!(", which failed: {error}"));
+            Some(format!("{}{}", fact.unit, failed.unwrap_or_default()))
+        }
         F::SiteClosed(fact) => fact.refusal.as_ref().map(ToString::to_string),
         F::ExtensionDenied(fact) => fact.refusal.as_ref().map(ToString::to_string),
         F::GroupBroken(fact) => Some(match fact.why {
@@ -223,6 +236,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::ReturnBegun(fact) => Some(match &fact.part {
             Part::Units(gone) => list(gone),
             Part::Until(until) => format!("what follows {until}"),
+            Part::Quantity(quantity) => format!("{quantity} of its share"),
             Part::Rights { units, from } => format!("{units} units from {from}"),
         }),
         F::Joined(fact) => {
@@ -253,6 +267,8 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::CloseBegun(_)
         | F::Credited(_)
         | F::TermOver(_)
+        | F::ModifyBegun(_)
+        | F::Modified(_)
         | F::LeaseForgotten(_)
         | F::Woken(_) => None,
     }
@@ -288,6 +304,11 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         F::UnitSetupFailed(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
         F::UnitTeardownFailed(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
         F::UnitSetUp(fact) => Some(fact.unit.to_string()),
+        F::UnitModified(fact) => Some(fact.unit.to_string()),
+        F::UnitModifyFailed(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
+        F::ModificationFailed(fact) => Some(fact.refusal.to_string()),
+        F::ShareAssigned(fact) => Some(format!("{}, a share of {}", fact.unit, fact.quantity)),
+        F::QuantityReturned(fact) => Some(format!("{} of its share", fact.quantity)),
         F::Stocked(_)
         | F::InventoryChanged(_)
         | F::DelegationIssued(_)
@@ -304,6 +325,9 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         | F::LeaseActivated(_)
         | F::LeaseClosed(_)
         | F::TicketSurrendered(_)
+        | F::QuantityWithdrawn(_)
+        | F::ModificationBegun(_)
+        | F::LeaseModified(_)
         | F::LeaseForgotten(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => None,

@@ -77,7 +77,7 @@ impl LeaseRefs {
             }
             Message::Accept { request, .. } => request.number == self.id.number,
             Message::Redeem { lease, .. } => *lease == self.id,
-            Message::Return { ticket, .. } => ours(ticket.hash()),
+            Message::Return { ticket, .. } | Message::Modify { ticket, .. } => ours(ticket.hash()),
             Message::Close { tickets } => tickets.iter().any(|ticket| ours(ticket.hash())),
             Message::Credit { receipts } => receipts.iter().any(|receipt| ours(receipt.what.link)),
             Message::Delegate { .. }
@@ -88,6 +88,7 @@ impl LeaseRefs {
             | Message::Leased { .. }
             | Message::Closed { .. }
             | Message::Returned { .. }
+            | Message::Modified { .. }
             | Message::Credited { .. }
             | Message::Refused { .. } => false,
         }

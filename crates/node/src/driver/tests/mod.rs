@@ -9,6 +9,7 @@ mod registry;
 mod several;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use serde_json::Value;
@@ -47,6 +48,8 @@ fn call(epoch: u64, step: Step) -> Call {
         unit: UnitId(1),
         epoch: Epoch(epoch),
         step,
+        number: 0,
+        quantity: NonZeroU32::MIN,
         resource: Name::literal("node"),
         guest: actor(2),
         slice: Name::literal("cats"),
