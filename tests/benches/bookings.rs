@@ -32,6 +32,7 @@ use tenure_core::ticket::link::{Clauses, Generation, Link, SignedLink};
 use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::message::{Envelope, Header, Item, Message, Request, Sequence};
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::proviso::{History, Provisos};
 use tenure_tests::root;
 
 /// How many tickets are out when requests are timed.
@@ -248,6 +249,8 @@ impl LoadedBroker {
             latest,
             duration,
             min_duration: duration,
+            provisos: Provisos::NONE,
+            history: History::first(earliest),
             reply: Reply::Grant,
             answer_by: latest,
             properties: Properties::default(),

@@ -35,6 +35,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Clauses, Generation, Link, SignedLink};
 use tenure_core::wire::message::{Item, LeasedUnit, Request};
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::proviso::{History, Provisos};
 use tenure_node::journal::{JournalFile, Owner, Past, Snapshots, SystemDisk};
 use tenure_sim::emulation::{Emulation, Inputs, Progress};
 use tenure_sim::scenario;
@@ -259,6 +260,8 @@ fn request(guest: ActorId, number: u64, term: Term) -> Request {
         latest: term.start(),
         duration: term.duration(),
         min_duration: term.duration(),
+        provisos: Provisos::NONE,
+        history: History::first(term.start()),
         reply: Reply::Grant,
         answer_by: term.end(),
         properties: Properties::default(),

@@ -36,6 +36,7 @@ use tenure_core::service_manager::{Command as GuestCommand, Part, ServiceManager
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::wire::message::Item;
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::proviso::Provisos;
 
 /// How many leases live at a time where their memory is measured: a site remembers no more for one guest than
 /// 64 MiB of tickets.
@@ -72,7 +73,7 @@ fn main() {
     let holder = stage.ids[GUEST];
     let split = |lease| {
         let term = Term::lasting(NOW, Span::HOUR).unwrap();
-        let part = Part { holder, units: units(1), term, constraints: Constraints::NONE };
+        let part = Part { holder, units: units(1), term, constraints: Constraints::NONE, redeem_by: None };
         GuestCommand::Split { lease, parts: vec![part] }
     };
     measure(&mut stage, "split", costs, |stage| stage.command_each("Ticketed", split));
@@ -177,6 +178,8 @@ impl Stage {
                 configuration: Properties::default(),
                 reason: String::new(),
                 handling: Handling { keep_tickets, ..Handling::default() },
+                provisos: Provisos::NONE,
+                again: None,
             };
             self.command(GuestCommand::Ask(ask));
             if self.inputs[GUEST].len() >= 100 {
@@ -236,6 +239,7 @@ impl Stage {
                         epoch: call.epoch,
                         step: call.step,
                         lease: call.lease,
+                        number: call.number,
                         outcome,
                     };
                     self.inputs[member].push_back(Input::Driver(done));

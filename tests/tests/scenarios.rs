@@ -127,6 +127,12 @@ scripts! {
     modify_fails
     modify_survives_crashes
     no_resurrection
+    excluded_sites
+    redeem_by
+    redeem_by_in_time
+    redeem_by_of_a_part
+    request_revised
+    requests_once
     out_of_order
     over_issue
     over_issue_excused

@@ -108,6 +108,7 @@ impl Check for Checker {
                 self.signed(scene, &tickets, &fact.receipts, tally)?;
                 self.nothing_left(scene, &tickets, 0, fact.until, tally)
             }
+            Fact::TicketReclaimed(fact) => self.reclaimed(scene, fact, tally),
             Fact::RightsReturned(fact) => {
                 for pair in fact.ticket.links().windows(2) {
                     self.take(scene, &pair[0], &pair[1], tally)?;
@@ -206,6 +207,31 @@ impl Checker {
         tally.check(left >= 0, || {
             let name = scene.name();
             format!("{name} withdraws {count} units, {} of which are delegated", -left)
+        })
+    }
+
+    /// A site takes back what no part of a ticket claims.
+    fn reclaimed(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &site_authority::TicketReclaimed,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        if fact.receipts.is_empty() {
+            return Ok(());
+        }
+        for pair in fact.ticket.links().windows(2) {
+            self.take(scene, &pair[0], &pair[1], tally)?;
+        }
+        let (link, hash) = (fact.ticket.bottom(), fact.ticket.hash());
+        if !self.left.contains_key(&(scene.actor, link.account())) {
+            self.open(scene.actor, link);
+        }
+        self.signed(scene, &[&fact.ticket], &fact.receipts, tally)?;
+        let left = self.left.get(&(scene.actor, link.account()));
+        let short = left.and_then(|account| account.left.first_short(link.term.from(scene.at)?, 0));
+        tally.check(short.is_none(), || {
+            format!("{} takes units of ticket {hash} back that parts of it claim", scene.name())
         })
     }
 

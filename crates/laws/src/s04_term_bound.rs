@@ -9,13 +9,15 @@ use tenure_core::site_authority::facts as site_authority;
 use tenure_core::model::identity::ActorId;
 use tenure_core::site_authority::machine::State;
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::LinkHash;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::ticket::link::{LinkHash, SignedLink};
 use tenure_core::model::time::{Term, Time};
 
 pub(super) const LAW: Law = Law {
     id: "S4",
     name: "term bound",
-    statement: "By its site's clock, a ticket is redeemed before its end, and a lease goes \
+    statement: "By its site's clock, a ticket is redeemed before its end and before it has to be; \
+                it is redeemed or reclaimed, and no part of it redeemed after it was reclaimed; and a lease goes \
                 active within its term; an extension joins its lease exactly, with its units or some of them, \
                 type and holder; a site at rest has no lease past its end.",
     source: "lease safety; Shirako S01, S15, S35",
@@ -27,6 +29,9 @@ pub(super) struct Checker {
     /// The leases that are not over, by their ends, and the end of each.
     by_end: BTreeMap<ActorId, BTreeSet<(Time, LinkHash)>>,
     ends: BTreeMap<(ActorId, LinkHash), Time>,
+    /// The tickets that sites took: for leases, or back to their issuers.
+    redeemed: BTreeSet<(ActorId, LinkHash)>,
+    reclaimed: BTreeSet<(ActorId, LinkHash)>,
 }
 
 impl Check for Checker {
@@ -41,6 +46,7 @@ impl Check for Checker {
         let (name, at) = (|| scene.name(), scene.at);
         match fact {
             Fact::Redeemed(fact) => {
+                self.redeemed_in_time(scene, &fact.ticket, tally)?;
                 let term = fact.ticket.bottom().term;
                 tally.check(at < term.end(), || format!("{} redeems a ticket for {term} at {at}", name()))
             }
@@ -60,6 +66,7 @@ impl Check for Checker {
                 })
             }
             Fact::LeaseExtended(fact) => {
+                self.redeemed_in_time(scene, &fact.ticket, tally)?;
                 let fault = match lease(&fact.lease) {
                     Some(lease) => does_not_join(lease, &fact.ticket),
                     None => Some("which is not there"),
@@ -68,6 +75,7 @@ impl Check for Checker {
                     format!("{} extends lease {}, {}", name(), fact.lease, fault.unwrap_or_default())
                 })
             }
+            Fact::TicketReclaimed(fact) => self.reclaimed_in_time(scene, &fact.ticket, tally),
             _ => Ok(()),
         }
     }
@@ -78,6 +86,9 @@ impl Check for Checker {
         fact: &service_manager::Fact,
         tally: &mut Tally,
     ) -> LawVerdict {
+        if let service_manager::Fact::RedeemBegun(fact) = fact {
+            return sent_in_time(scene, fact.lease, tally);
+        }
         let service_manager::Fact::Leased(fact) = fact else { return Ok(()) };
         let guest = scene.model.guests.get(&scene.actor);
         let first = guest.and_then(|guest| guest.leases.get(&fact.lease)?.first.as_ref());
@@ -114,6 +125,56 @@ impl Check for Checker {
             format!("{name} rests at {clock} with lease {hash}, which ended at {end}")
         })
     }
+}
+
+impl Checker {
+    fn redeemed_in_time(
+        &mut self,
+        scene: &Scene<'_>,
+        ticket: &Ticket,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let (site, at) = (scene.actor, scene.at);
+        self.redeemed.insert((site, ticket.hash()));
+        let late = ticket.bottom().clauses.redeem_by.filter(|by| *by <= at);
+        tally.check(late.is_none(), || {
+            format!("{} redeems at {at} a ticket that had to be redeemed earlier", scene.name())
+        })?;
+        // A clock that fell back may have had what was reclaimed forgotten.
+        let gone = |link: &SignedLink| self.reclaimed.contains(&(site, link.hash()));
+        let gone = scene.model.participants.clocks_hold && ticket.links().iter().any(gone);
+        tally.check(!gone, || format!("{} redeems what was reclaimed", scene.name()))
+    }
+
+    fn reclaimed_in_time(
+        &mut self,
+        scene: &Scene<'_>,
+        ticket: &Ticket,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let (site, hash, at) = (scene.actor, ticket.hash(), scene.at);
+        self.reclaimed.insert((site, hash));
+        let due = ticket.bottom().clauses.redeem_by.is_some_and(|by| by <= at);
+        tally.check(due, || {
+            format!("{} has ticket {hash} reclaimed at {at}, which can be redeemed", scene.name())
+        })?;
+        let redeemed = self.redeemed.contains(&(site, hash));
+        tally.check(!redeemed || !scene.model.participants.clocks_hold, || {
+            format!("{} has ticket {hash} reclaimed, which was redeemed", scene.name())
+        })
+    }
+}
+
+/// A guest begins to redeem a ticket one margin before it has to be redeemed.
+fn sent_in_time(scene: &Scene<'_>, lease: LeaseId, tally: &mut Tally) -> LawVerdict {
+    let guest = scene.model.guests.get(&scene.actor);
+    let first = guest.and_then(|guest| guest.leases.get(&lease)?.first.as_ref());
+    let by = first.and_then(|ticket| ticket.bottom().clauses.redeem_by);
+    let last = by.map(|by| by.minus(scene.model.participants.margin));
+    tally.check(last.is_none_or(|last| scene.at < last), || {
+        let (name, at) = (scene.name(), scene.at);
+        format!("{name} begins to redeem lease {lease} at {at}, too late for its site's clock")
+    })
 }
 
 /// Why a ticket does not continue from a lease, if it does not.

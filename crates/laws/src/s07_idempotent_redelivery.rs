@@ -9,7 +9,9 @@ use tenure_core::driver::{Call, Epoch, Step, UnitId};
 use tenure_core::broker::facts as broker;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
+use tenure_core::actor::order::{self, Order};
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::time::Time;
 use tenure_core::wire::message::{self, Envelope, Message, Sealed, Sequence};
 use tenure_core::ticket::Ticket;
 
@@ -19,7 +21,8 @@ pub(super) const LAW: Law = Law {
     statement: "However often and in whatever order messages arrive, a ticket becomes one lease, \
                 a receipt is credited once, a grant is accepted once; the same question gets the \
                 same answer, to the byte; a driver step is called once for each unit and epoch, \
-                and once more after a crash.",
+                and once more after a crash. A command with a key is carried out \
+                once as long as its key is remembered, and no other under its key.",
     source: "at-most-once effects; Shirako S22, S48",
     on: "facts of all actors; messages; driver calls",
 };
@@ -35,6 +38,8 @@ pub(super) struct Checker {
     called: BTreeMap<(ActorId, ActorId, UnitId, Step), (Epoch, u32, u32)>,
     /// How often each actor has come back.
     lives: BTreeMap<ActorId, u32>,
+    /// The orders of each actor by their keys: when each was carried out last, and its digest.
+    orders: BTreeMap<(ActorId, String), BTreeMap<String, (Time, Hash)>>,
 }
 
 impl Check for Checker {
@@ -46,6 +51,9 @@ impl Check for Checker {
     ) -> LawVerdict {
         use site_authority::Fact;
         let site = scene.model.sites.get(&scene.actor);
+        if let Fact::Commanded(fact) = fact {
+            return self.ordered(scene, &fact.order, tally);
+        }
         let ticket = match fact {
             Fact::Redeemed(fact) => &fact.ticket,
             Fact::LeaseExtended(fact) => &fact.ticket,
@@ -75,6 +83,9 @@ impl Check for Checker {
     }
 
     fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> LawVerdict {
+        if let broker::Fact::Commanded(fact) = fact {
+            return self.ordered(scene, &fact.order, tally);
+        }
         if let broker::Fact::RequestForgotten(fact) = fact {
             self.forget(Subject::Request(scene.actor, fact.request));
         }
@@ -93,6 +104,9 @@ impl Check for Checker {
         tally: &mut Tally,
     ) -> LawVerdict {
         use service_manager::Fact;
+        if let Fact::Commanded(fact) = fact {
+            return self.ordered(scene, &fact.order, tally);
+        }
         let one = |ticket| vec![ticket];
         let all = |tickets: &'_ [(u16, Ticket)]| tickets.iter().map(|(_, t)| t.hash()).collect();
         let tickets = match fact {
@@ -152,6 +166,19 @@ impl Checker {
         })
     }
 
+    /// An order is carried out once, and stands alone under its key.
+    fn ordered(&mut self, scene: &Scene<'_>, order: &Order, tally: &mut Tally) -> LawVerdict {
+        let under_key = self.orders.entry((scene.actor, order.key.clone())).or_default();
+        let fresh = |at: Time| scene.at < at.plus(order::REMEMBERED);
+        let bad = under_key.iter().any(|(part, (at, digest))| {
+            fresh(*at) && (*part == order.part || *digest != order.digest)
+        });
+        under_key.insert(order.part.clone(), (scene.at, order.digest));
+        tally.check(!bad, || {
+            format!("{} carries out more than one command under key {}", scene.name(), order.key)
+        })
+    }
+
     fn answered(
         &mut self,
         scene: &Scene<'_>,
@@ -187,7 +214,8 @@ fn subject(of: ActorId, message: &Message) -> Option<Subject> {
         Message::Leased { ticket, .. }
         | Message::Closed { ticket, .. }
         | Message::Modified { ticket, .. }
-        | Message::Returned { ticket, .. } => {
+        | Message::Returned { ticket, .. }
+        | Message::Reclaimed { ticket, .. } => {
             Some(Subject::Ticket(of, *ticket))
         }
         Message::Refused { subject, .. } => match subject {
@@ -217,6 +245,7 @@ fn question(message: &Message) -> Option<Hash> {
             codec::encode(&(ticket, links))
         }
         Message::Returned { ticket, number, .. } | Message::Modified { ticket, number, .. } => codec::encode(&(ticket, number)),
+        Message::Reclaimed { ticket, .. } => codec::encode(ticket),
         Message::Credited { receipts } => codec::encode(receipts),
         Message::Refused { subject, .. } => codec::encode(subject),
         // Where a request stands in a queue changes.
@@ -229,6 +258,7 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::Close { .. }
         | Message::Return { .. }
         | Message::Modify { .. }
+        | Message::Reclaim { .. }
         | Message::Credit { .. } => return None,
     };
     Some(Hash::of(message.kind(), &[&about]))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::Subject;
+use super::model::{SiteModel, Subject};
 use super::{Change, Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::broker::facts as broker;
 use tenure_core::service_manager::facts as service_manager;
@@ -67,7 +67,10 @@ impl Check for Checker {
                 let lease = site.and_then(|site| Some(site.leases.get(&fact.lease)?.term));
                 let refused = site.and_then(|site| site.refused.get(&fact.lease));
                 // Parts of a ticket came back that was never redeemed.
-                let rights = site.is_some_and(|site| site.rights.contains_key(&fact.lease));
+                let gone = |site: &SiteModel| {
+                    site.rights.contains_key(&fact.lease) || site.reclaimed.contains_key(&fact.lease)
+                };
+                let rights = site.is_some_and(gone);
                 if rights && lease.is_none() && refused.is_none() {
                     return Ok(());
                 }
@@ -118,6 +121,14 @@ impl Check for Checker {
                 })
             }
             Fact::HoldEnded(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::Revised(fact) => {
+                let id = fact.request.id;
+                self.lives(scene, subject(id), tally)?;
+                let last = record(&id).map(|record| record.request.history.revision);
+                tally.check(last.is_some_and(|last| last < fact.request.history.revision), || {
+                    format!("{} takes request {id} back to an earlier revision", scene.name())
+                })
+            }
             Fact::RequestQueued(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::RequestPlanned(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::RequestRefused(fact) => self.lives(scene, subject(fact.request), tally),
@@ -132,6 +143,9 @@ impl Check for Checker {
             Fact::DelegationTaken(fact) => self.generation_grows(scene, &fact.ticket, tally),
             Fact::DelegationEnded(_)
             | Fact::QuotaSet(_)
+            | Fact::Commanded(_)
+            | Fact::ReclaimBegun(_)
+            | Fact::ReclaimEnded(_)
             | Fact::ReceiptTaken(_)
             | Fact::MapperAnswered(_)
             | Fact::Woken(_) => Ok(()),
@@ -252,6 +266,8 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::SiteClosed(fact) => fact.lease,
         Fact::Credited(fact) => fact.lease,
         Fact::TermOver(fact) => fact.lease,
+        Fact::TicketLapsed(fact) => fact.lease,
+        Fact::Revised(fact) => first(fact.request.id.number),
         Fact::LeaseForgotten(fact) => fact.lease,
         Fact::ModifyBegun(fact) => fact.lease,
         Fact::Modified(fact) => fact.lease,
@@ -262,6 +278,9 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         | Fact::ReceiptTaken(_)
         | Fact::GroupWhole(_)
         | Fact::GroupBroken(_)
+        | Fact::ReclaimBegun(_)
+        | Fact::ReclaimEnded(_)
+        | Fact::Commanded(_)
         | Fact::SignalObserved(_)
         | Fact::MapperAnswered(_)
         | Fact::Woken(_) => return None,

@@ -95,8 +95,15 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         | Message::Leased { .. }
         | Message::Closed { .. }
         | Message::Modified { .. }
-        | Message::Returned { .. } => {
+        | Message::Returned { .. }
+        | Message::Reclaimed { .. } => {
             model.sites.get(&from).is_some_and(|site| site_says(site, to, message, binding))
+        }
+        Message::Reclaim { ticket } => {
+            let broker = model.brokers.get(&from).and_then(|broker| broker.cut.get(&ticket.hash()));
+            let guest = model.guests.get(&from);
+            let part = guest.is_some_and(|guest| guest.reclaimed.contains(&ticket.hash()));
+            ticket.site() == to && (part || broker.is_some_and(|cut| cut.reclaimed && cut.ticket == *ticket))
         }
         Message::Credited { receipts } if model.guests.contains_key(&from) => {
             let guest = model.guests.get(&from);
@@ -182,6 +189,8 @@ fn site_says(site: &SiteModel, to: ActorId, message: &Message, binding: bool) ->
                     && units.iter().all(|unit| last.modified.contains_key(&unit.unit))
             })
         }
+        Message::Reclaimed { ticket, redeemed: true, .. } => site.by_ticket.contains_key(ticket),
+        Message::Reclaimed { ticket, receipts, .. } => site.reclaimed.get(ticket) == Some(receipts),
         Message::Returned { receipts, .. } => receipts.iter().all(|receipt| site.vouches(receipt)),
         _ => false,
     }

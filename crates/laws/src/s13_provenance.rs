@@ -147,14 +147,25 @@ fn fits(
     tally: &mut Tally,
 ) -> LawVerdict {
     let guest = scene.model.guests.get(&scene.actor);
-    let Some((_, request, _)) = guest.and_then(|guest| guest.requests.get(&number)) else {
+    let Some((_, newest, _)) = guest.and_then(|guest| guest.requests.get(&number)) else {
         return Ok(());
     };
-    let asked = guest.and_then(|guest| guest.request(number));
+    let earlier = guest.and_then(|guest| guest.earlier.get(&number)).into_iter().flatten();
+    let fit = earlier.chain([newest]).any(|request| {
+        is_asked_for(request, guest.and_then(|guest| guest.request(number)), tickets)
+    });
+    tally.check(fit, || {
+        let name = scene.name();
+        format!("{name} takes tickets for request {number} that are not what it asked for")
+    })
+}
+
+/// Whether tickets are what a request asks for, or what was accepted for it.
+fn is_asked_for(request: &Request, asked: Option<&State>, tickets: &[(u16, Ticket)]) -> bool {
     let accepted = match asked {
         Some(State::Accepting { offer, .. }) => Some(offer),
         // Of what was given up, whatever was offered may come.
-        Some(State::GivenUp) if matches!(request.reply, Reply::Hold(_)) => return Ok(()),
+        Some(State::GivenUp) if matches!(request.reply, Reply::Hold(_)) => return true,
         _ => None,
     };
     let of_item = |index: u16| tickets.iter().filter(move |(of, _)| *of == index);
@@ -193,9 +204,21 @@ fn fits(
             }
         };
     let known = tickets.iter().all(|(of, _)| usize::from(*of) < request.items.len());
-    tally.check(fit && known, || {
-        let name = scene.name();
-        format!("{name} takes tickets for request {number} that are not what it asked for")
+    fit && known && keep_provisos(request, tickets)
+}
+
+/// Whether tickets are from sites that a request allows, to be redeemed as early as it says, and, where they
+/// belong apart, from different sites.
+fn keep_provisos(request: &Request, tickets: &[(u16, Ticket)]) -> bool {
+    let mut sites = BTreeMap::new();
+    tickets.iter().all(|(item, ticket)| {
+        let by = ticket.bottom().clauses.redeem_by;
+        let in_time = request.provisos.redeem_by.is_none_or(|most| by.is_some_and(|by| by <= most));
+        let apart = request.items.get(usize::from(*item)).and_then(|item| item.apart);
+        let alone = apart.is_none_or(|apart| {
+            *sites.entry((apart, ticket.site())).or_insert(*item) == *item
+        });
+        in_time && alone && !request.provisos.not_at.contains(&ticket.site())
     })
 }
 

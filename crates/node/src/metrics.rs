@@ -182,7 +182,7 @@ pub(crate) fn kind(input: &Input) -> usize {
         Input::Tick => 2,
         Input::Driver(_) => 3,
         Input::Observe { .. } => 4,
-        Input::Command(_) => 5,
+        Input::Command(_) | Input::Ordered(..) => 5,
         Input::Decision(_) => 6,
     }
 }

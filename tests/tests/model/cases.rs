@@ -8,6 +8,7 @@ use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::Item;
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::proviso::Provisos;
 use tenure_tests::mutants::Mutant;
 
 use super::participants::{GUEST, RIVAL, kind, units};
@@ -145,6 +146,8 @@ impl PlannedRequest {
             latest: Time::from_secs(self.window.1),
             duration: Span::from_secs(self.length),
             min_duration: Span::from_secs(self.length),
+            provisos: Provisos::NONE,
+            again: None,
             reply: self.reply,
             answer_by: Time::from_secs(self.answer_by),
             properties: Properties::default(),

@@ -90,11 +90,13 @@ impl FactIndex {
             }
             Message::Redeem { ticket, .. } => held(ticket),
             Message::Leased { ticket, .. } => self.activated.contains(&self.lease_of(*ticket)),
+            Message::Reclaim { ticket } => self.links.contains_key(&ticket.hash()),
             Message::Close { tickets } => tickets.iter().all(held),
             Message::Return { ticket, .. } | Message::Modify { ticket, .. } => held(ticket),
             Message::Modified { ticket, .. } => self.activated.contains(&self.lease_of(*ticket)),
             Message::Closed { receipts, .. }
             | Message::Returned { receipts, .. }
+            | Message::Reclaimed { receipts, .. }
             | Message::Credit { receipts } => receipts.iter().all(signed),
             // Of a ticket that is forgotten there is nothing left to credit.
             Message::Credited { receipts } => receipts.iter().all(|(hash, number)| {
@@ -180,6 +182,10 @@ impl FactIndex {
             broker::Fact::Requested(_)
             | broker::Fact::RequestRefused(_)
             | broker::Fact::QuotaSet(_)
+            | broker::Fact::ReclaimBegun(_)
+            | broker::Fact::ReclaimEnded(_)
+            | broker::Fact::Revised(_)
+            | broker::Fact::Commanded(_)
             | broker::Fact::MapperAnswered(_)
             | broker::Fact::Woken(_) => {}
         }
@@ -197,6 +203,10 @@ impl FactIndex {
             }
             F::TicketSurrendered(fact) => {
                 self.begin(&fact.ticket);
+                fact.receipts.iter().for_each(|receipt| self.give_back(receipt, at));
+            }
+            F::TicketReclaimed(fact) => {
+                self.enter(&fact.ticket);
                 fact.receipts.iter().for_each(|receipt| self.give_back(receipt, at));
             }
             F::UnitsReturned(fact) => {

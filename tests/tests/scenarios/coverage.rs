@@ -103,6 +103,14 @@ const POINTS: &[&str] = &[
     "a configuration changes in place",
     "a failed modification",
     "a modification through crashes",
+    "redeem by",
+    "a reclaim",
+    "a reclaim of a redeemed ticket",
+    "a reclaim across a crash",
+    "keys of commands",
+    "a request is revised",
+    "excluded sites",
+    "items apart",
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or

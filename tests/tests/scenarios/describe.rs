@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use tenure_core::actor::order::Order;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Call, Step, UnitId};
 use tenure_core::model::identity::ActorId;
@@ -117,8 +118,25 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         }
         Fact::Credited(fact) => format!("lease {}", names.lease(fact.lease)),
         Fact::TermOver(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::TicketLapsed(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::ReclaimBegun(fact) => names.hash(fact.part),
+        Fact::ReclaimEnded(fact) => reclaimed(names, fact.part, fact.redeemed),
+        Fact::Commanded(fact) => order(&fact.order),
+        Fact::Revised(fact) => {
+            let (number, wanted) = (fact.request.id.number, request(names, &fact.request));
+            format!("lease {number}, revision {}: {wanted}", fact.request.history.revision)
+        }
         Fact::LeaseForgotten(fact) => format!("lease {}", names.lease(fact.lease)),
     })
+}
+
+fn reclaimed(names: &Names, ticket: LinkHash, redeemed: bool) -> String {
+    let how = if redeemed { "redeemed in time" } else { "redeemed by nobody" };
+    format!("{}, {how}", names.hash(ticket))
+}
+
+fn order(order: &Order) -> String {
+    format!("key {}, given by {}", order.key, order.who)
 }
 
 fn offered_until(names: &mut Names, fact: &service_manager::Offered) -> String {
@@ -222,6 +240,13 @@ fn of_broker(names: &mut Names, fact: &broker::Fact) -> Option<String> {
         Fact::ReceiptTaken(fact) => names.receipt(&fact.receipt),
         Fact::RequestForgotten(fact) => names.request(fact.request),
         Fact::QuotaSet(fact) => quota(names, fact),
+        Fact::ReclaimBegun(fact) => names.hash(fact.ticket),
+        Fact::ReclaimEnded(fact) => reclaimed(names, fact.ticket, fact.redeemed),
+        Fact::Commanded(fact) => order(&fact.order),
+        Fact::Revised(fact) => {
+            let (id, wanted) = (names.request(fact.request.id), request(names, &fact.request));
+            format!("{id}, revision {}: {wanted}", fact.request.history.revision)
+        }
         Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
     })
 }
@@ -332,6 +357,10 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
             format!("{}, {receipts}", names.ticket_in_full(&fact.ticket))
         }
         Fact::LeaseForgotten(fact) => names.hash(fact.lease),
+        Fact::TicketReclaimed(fact) => {
+            format!("{}, {}", names.ticket_in_full(&fact.ticket), receipts(names, &fact.receipts))
+        }
+        Fact::Commanded(fact) => order(&fact.order),
         Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
     })
 }
@@ -417,6 +446,13 @@ pub fn message(names: &mut Names, message: &Message) -> String {
                 names::list(units.iter().map(modified))
             )
         }
+        Message::Reclaim { ticket } => names.ticket(ticket),
+        Message::Reclaimed { ticket, redeemed: true, .. } => {
+            format!("{}, redeemed in time", names.hash(*ticket))
+        }
+        Message::Reclaimed { ticket, receipts: back, .. } => {
+            format!("{}, {}", names.hash(*ticket), receipts(names, back))
+        }
         Message::Refused { subject, refusal: why, offers: made } => {
             let subject = match *subject {
                 Subject::Request(id) => format!("request {}", id.number),
@@ -486,6 +522,8 @@ fn request(names: &Names, request: &Request) -> String {
             String::new()
         };
         let bundle = item.together.map(|n| format!(" in bundle {n}")).unwrap_or_default();
+        let apart = item.apart.map(|n| format!(" apart {n}")).unwrap_or_default();
+        let bundle = bundle + &apart;
         let (units, on) = (item.units, on.unwrap_or_default());
         let text =
             format!("{optional}{min_units}{units} {}{after}{bundle}{on}{needs}", item.resource);
@@ -506,7 +544,12 @@ fn request(names: &Names, request: &Request) -> String {
         Reply::Plan => ", as a plan".to_owned(),
         Reply::Hold(span) => format!(", held for {span}"),
     };
-    let items_text = |text: String| format!("{text}{shortest}{reply}");
+    let by = request.provisos.redeem_by;
+    let by = by.map(|by| format!(", to be redeemed before {}", names::clock(by)));
+    let sites =
+        request.provisos.not_at.iter().map(|site| format!(", not at {}", names.actor(*site)));
+    let provisos = sites.chain(by).collect::<String>();
+    let items_text = |text: String| format!("{text}{shortest}{reply}{provisos}");
     items_text(window(request, &items))
 }
 

@@ -17,6 +17,7 @@ use tenure_core::ticket::link::{Clauses, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{Envelope, Header, Item, Message, Request, Sequence, Subject};
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::refusal::Refusal;
 
 use super::language::{guest, of_role};
@@ -44,6 +45,8 @@ pub fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         latest,
         duration,
         min_duration: duration,
+        provisos: Provisos::NONE,
+        history: History::first(earliest),
         reply: Reply::Grant,
         answer_by: latest.plus(duration),
         properties: Properties::default(),

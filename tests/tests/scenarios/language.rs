@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
 use tenure_core::actor::effect::DriverResult;
+use tenure_core::actor::order::Order;
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::quota::Quota;
 use tenure_core::runtime::{Fact, Input};
@@ -23,6 +24,7 @@ use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::Item;
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::proviso::Provisos;
 use tenure_laws::Bounds;
 
 use super::deployment;
@@ -42,9 +44,11 @@ pub struct Known {
 /// Every command but `deployment` and `quietly`.
 pub const COMMANDS: &[Known] = &[
     Known {
-        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes]",
+        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes] [redeem-by=TIME] [not-at=SITE,..]",
         act: ask,
     },
+    Known { usage: "revise GUEST/REQUEST UNITS TYPE .. from=TIME for=SPAN", act: revise },
+    Known { usage: "once KEY COMMAND", act: once },
     Known {
         usage: "extend GUEST/LEASE for=SPAN [units=N] [victims=UNIT,..|oldest|youngest]",
         act: extend,
@@ -58,7 +62,7 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "grow GUEST/LEASE UNITS", act: grow },
     Known { usage: "redeem GUEST/LEASE", act: redeem },
     Known {
-        usage: "split GUEST/LEASE UNITS GUEST.. for=SPAN [from=TIME] [where 'EXPR'] [times=N]",
+        usage: "split GUEST/LEASE UNITS GUEST.. for=SPAN [from=TIME] [where 'EXPR'] [times=N] [redeem-by=TIME]",
         act: split,
     },
     Known { usage: "take GUEST TICKET [keep=yes]", act: take },
@@ -153,6 +157,12 @@ fn verb(usage: &str) -> Vec<&str> {
 }
 
 fn act(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    perform(world, args)?;
+    world.run()
+}
+
+/// Does what a command says, but not yet what follows.
+fn perform(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let fits = |known: &&Known, args: &Args| args.begin_with(&verb(known.usage));
     let Some(known) = COMMANDS.iter().find(|known| fits(known, args)) else {
         let known: Vec<_> = COMMANDS.iter().map(|known| format!("  {}", known.usage)).collect();
@@ -167,12 +177,37 @@ fn act(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     }
     let with_usage = |bad: Bad| format!("{bad}\n  write `{}`", known.usage);
     (known.act)(world, args).map_err(with_usage)?;
-    args.done().map_err(with_usage)?;
-    world.run()
+    args.done().map_err(with_usage)
 }
 
 fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let who = guest(world, args)?;
+    let ask = wanted(world, args)?;
+    world.hand(who, Input::Command(GuestCommand::Ask(ask).into()));
+    Ok(())
+}
+
+/// A request is replaced while it is open.
+fn revise(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
+    let (number, ask) = (lease.number, wanted(world, args)?);
+    world.hand(who, Input::Command(GuestCommand::Revise { number, ask }.into()));
+    Ok(())
+}
+
+/// A command under a key: carried out once.
+fn once(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let key = args.next("the key")?;
+    let digest = Hash::of("script", &[args.text().as_bytes()]);
+    let (part, who) = (String::new(), "the script".to_owned());
+    world.order = Some(Order { key, part, who, digest });
+    let done = perform(world, args);
+    world.order = None;
+    done
+}
+
+/// What is asked for.
+fn wanted(world: &World, args: &mut Args) -> Result<Ask, Bad> {
     let items = items(args)?;
     let earliest = args.time_option("from")?.unwrap_or(world.now);
     let lasts = args.option("for").ok_or("for= is missing")?;
@@ -197,7 +232,11 @@ fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         assemble: args.span_option("assemble")?.unwrap_or(ASSEMBLE),
         keep_tickets: args.option("keep").is_some(),
     };
-    let ask = Ask {
+    let mut provisos = Provisos { redeem_by: args.time_option("redeem-by")?, ..Provisos::NONE };
+    for site in args.option("not-at").iter().flat_map(|sites| sites.split(',')) {
+        provisos.not_at.insert(world.id(world.index(site)?));
+    }
+    Ok(Ask {
         broker: broker.map(|broker| world.id(broker)),
         slice: Name::literal("main"),
         items,
@@ -205,20 +244,21 @@ fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         latest,
         duration,
         min_duration,
+        provisos,
+        again: None,
         reply,
         answer_by,
         properties: Properties::default(),
         configuration,
         reason: "the script".to_owned(),
         handling,
-    };
-    world.hand(who, Input::Command(GuestCommand::Ask(ask).into()));
-    Ok(())
+    })
 }
 
-/// The items of a request: `2 node ( 1 gpu 1 disk ) | 4 node optional 1 gpu after 1h`.
+/// The items of a request: `2 node ( 1 gpu 1 disk ) | 4 node optional 1 gpu after 1h`, `[ 1 node 1 node ]` apart.
 fn items(args: &mut Args) -> Result<Vec<Item>, Bad> {
-    let (mut items, mut choice, mut bundles, mut together) = (Vec::new(), 0, 0, None);
+    let (mut items, mut choice, mut bundles) = (Vec::new(), 0, 0);
+    let (mut together, mut apart) = (None, None);
     while let Some(word) = args.maybe() {
         match word.as_str() {
             "|" => choice += 1,
@@ -227,6 +267,11 @@ fn items(args: &mut Args) -> Result<Vec<Item>, Bad> {
                 bundles += 1;
             }
             ")" => together = None,
+            "[" => {
+                apart = Some(bundles);
+                bundles += 1;
+            }
+            "]" => apart = None,
             _ => {
                 let optional = word == "optional";
                 let units = if optional { args.next("the number of units")? } else { word };
@@ -242,6 +287,7 @@ fn items(args: &mut Args) -> Result<Vec<Item>, Bad> {
                     optional,
                     offset: offset.unwrap_or(Span::ZERO),
                     together,
+                    apart,
                     ..Item::new(resource, units)
                 });
             }
@@ -338,6 +384,7 @@ fn split(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let start = args.time_option("from")?.unwrap_or(world.now);
     let duration = args.span_option("for")?.ok_or("for= is missing")?;
     let times = args.number_option("times")?.unwrap_or(1);
+    let redeem_by = args.time_option("redeem-by")?;
     let term = Term::lasting(start, duration).map_err(|bad| bad.to_string())?;
     let mut parts = Vec::new();
     let mut constraints = Constraints::NONE;
@@ -348,7 +395,7 @@ fn split(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         }
         let units = units.parse().map_err(|_| format!("`{units}` is no number of units"))?;
         let holder = world.id(guest(world, args)?);
-        let part = Part { holder, units, term, constraints: Constraints::NONE };
+        let part = Part { holder, units, term, constraints: Constraints::NONE, redeem_by };
         parts.extend(std::iter::repeat_n(part, times));
     }
     parts.iter_mut().for_each(|part| part.constraints = constraints.clone());

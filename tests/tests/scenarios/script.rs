@@ -142,6 +142,11 @@ impl Args {
         Self { plain, options, below: Vec::new() }
     }
 
+    /// All that is left, as text.
+    pub fn text(&self) -> String {
+        format!("{:?} {:?}", self.plain, self.options)
+    }
+
     /// The next word as a condition, which stands between single quotes.
     pub fn condition(&mut self) -> Result<Expr, Bad> {
         let word = self.next("a condition")?;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::effect::{DriverResult, Effect};
+use tenure_core::actor::order::Order;
 use tenure_core::runtime::{Entry, Input};
 
 use tenure_core::driver::Call;
@@ -42,6 +43,8 @@ pub struct World {
     trace: Vec<String>,
     /// The time that the trace has shown last.
     shown: Option<Time>,
+    /// The name of the command that is carried out, if it has one.
+    pub order: Option<Order>,
 }
 
 impl World {
@@ -59,6 +62,7 @@ impl World {
             forgeries: 1000,
             trace: Vec::new(),
             shown: None,
+            order: None,
         }
     }
 
@@ -109,6 +113,10 @@ impl World {
     /// Hands an actor an input, makes its facts durable, then lets out what follows from them. Answers
     /// whether anything came of it.
     pub fn hand(&mut self, who: usize, input: Input) -> bool {
+        let input = match (input, self.order.take()) {
+            (Input::Command(command), Some(order)) => Input::Ordered(command, order),
+            (input, _) => input,
+        };
         if !self.participants[who].up {
             return false;
         }

@@ -6,9 +6,11 @@ use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
 use tenure_core::actor::fact::Memo;
+use tenure_core::actor::order::Order;
 use tenure_core::broker::facts as broker;
 use tenure_core::broker::quota::{Quota, Source};
 use tenure_core::driver::{Epoch, UnitId};
+use tenure_core::model::codec::Hash;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
@@ -28,6 +30,7 @@ use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{Item, LeasedUnit, Request};
 use tenure_core::wire::offer::{Offer, OfferPart, Reply, Waiting};
 use tenure_core::wire::part::Part;
+use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::refusal::Refusal;
 use tenure_tests::check_golden;
 
@@ -103,6 +106,8 @@ fn parts() -> Parts {
         latest: Time::from_secs(90),
         duration: Span::HOUR,
         min_duration: Span::HOUR,
+        provisos: Provisos::NONE,
+        history: History::first(Time::ZERO),
         reply: Reply::Grant,
         answer_by: Time::from_secs(1_000),
         properties: properties.clone(),
@@ -136,6 +141,11 @@ fn busy() -> Refusal {
         earliest: Some(Time::from_secs(5)),
         in_the_way: Vec::new(),
     }
+}
+
+fn order() -> Order {
+    let digest = Hash::of("test", &[b"body"]);
+    Order { key: "nightly".to_owned(), part: "3.1".to_owned(), who: "uid 7".to_owned(), digest }
 }
 
 fn reason() -> String {
@@ -234,6 +244,11 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::Modified { lease: LEASE, units: vec![modified] }.into(),
         sm::ModifyRefused { lease: LEASE, refusal: Refusal::ModifyFailed("no".to_owned()) }.into(),
         sm::Told { lease: LEASE, unit: UNIT, error: None }.into(),
+        sm::TicketLapsed { lease: LEASE }.into(),
+        sm::ReclaimBegun { part: p.ticket.hash() }.into(),
+        sm::ReclaimEnded { part: p.ticket.hash(), redeemed: true }.into(),
+        sm::Commanded { order: order(), facts: 2 }.into(),
+        sm::Revised { request: p.request.clone(), reason: reason() }.into(),
     ]
 }
 
@@ -286,6 +301,10 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
         .into(),
         broker::MapperAnswered { round: 1, memo: None, wake: None }.into(),
         broker::Woken {}.into(),
+        broker::ReclaimBegun { ticket: p.ticket.hash() }.into(),
+        broker::ReclaimEnded { ticket: p.ticket.hash(), redeemed: false }.into(),
+        broker::Commanded { order: order(), facts: 1 }.into(),
+        broker::Revised { request: p.request.clone() }.into(),
     ]
 }
 
@@ -364,6 +383,8 @@ fn site_facts(p: &Parts) -> Vec<site::Fact> {
         site::LeaseModified { lease, number: 1 }.into(),
         site::ModificationFailed { lease, number: 1, refusal: Refusal::ModifyFailed(error()) }
             .into(),
+        site::TicketReclaimed { ticket: p.ticket.clone(), receipts: receipts() }.into(),
+        site::Commanded { order: order(), facts: 1 }.into(),
     ]
 }
 

@@ -23,6 +23,7 @@ use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{LeasedUnit, Request};
 use tenure_core::wire::offer::{Offer, Reply, Waiting};
 use tenure_core::wire::part::Part;
+use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::refusal::Refusal;
 use tenure_tests::{check_block, check_golden};
 
@@ -161,6 +162,8 @@ fn samples() -> Samples {
         latest: Time::ZERO,
         duration: Span::HOUR,
         min_duration: Span::HOUR,
+        provisos: Provisos::NONE,
+        history: History::first(Time::ZERO),
         reply: Reply::Grant,
         answer_by: Time::ZERO,
         properties: Properties::default(),
@@ -353,6 +356,7 @@ fn broker_table() -> Table {
         planned,
         Event::Credited(hash),
         Event::PartCredited,
+        Event::Revised(Arc::new(s.request.clone())),
     ];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
     let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();

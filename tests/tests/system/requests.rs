@@ -190,3 +190,27 @@ fn an_interrupted_wait_says_what_continues() {
     let active = (0..1000).any(|_| deployment.json("lease show guest/1")[0]["state"] == "active");
     assert!(active, "it went on");
 }
+
+#[test]
+fn a_change_under_an_id_is_made_once_even_across_a_kill() {
+    let mut deployment = with_driver(DRIVER, 4);
+    deployment.json("lease request 1 --for 1h --as guest --wait");
+    let extend = |deployment: &Deployment, rest: &str| {
+        deployment.tenure(&format!("lease extend guest/1 {rest} --id longer --wait"))
+    };
+    let end = |deployment: &Deployment| deployment.json("lease show guest/1")[0]["end"].clone();
+    assert_eq!(extend(&deployment, "--for 1h").status.code(), Some(0));
+    let extended = end(&deployment);
+    deployment.end("-KILL");
+    deployment.restart_up();
+    let again = deployment.tenure("lease extend guest/1 --for 1h --id longer");
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+    assert_eq!(end(&deployment), extended, "it is extended once");
+    let other = extend(&deployment, "--for 2h");
+    assert_eq!(other.status.code(), Some(2), "{}", stderr(&other));
+    assert!(
+        stderr(&other).contains("id `longer` stands for another command"),
+        "{}",
+        stderr(&other)
+    );
+}

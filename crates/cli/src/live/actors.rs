@@ -10,7 +10,7 @@ use tenure_node::api::{
 };
 
 use super::args::{BrokerCommand, Output, QuotaCommand, SiteCommand, SliceCommand};
-use super::{ask, print};
+use super::{ask, ask_change, print};
 use crate::Console;
 use crate::error::Error;
 
@@ -38,7 +38,7 @@ pub(crate) fn site(command: &SiteCommand, console: &mut Console<'_>) -> Result<(
         }
         SiteCommand::Reset { endpoint, unit: (site, unit) } => {
             let request = Request::Reset { site: site.clone(), unit: *unit };
-            let site: SiteView = ask(&endpoint.data, &request)?;
+            let site: SiteView = ask_change(endpoint, &request)?;
             print::one(&site, &site.units, endpoint.output, "no units", console)
         }
     }
@@ -75,7 +75,9 @@ fn quota(command: &QuotaCommand, console: &mut Console<'_>) -> Result<(), Error>
     let whose = |manager: &Name| (manager.as_str() != EACH).then(|| manager.clone());
     let (endpoint, request) = match command {
         QuotaCommand::List { endpoint, broker } => {
-            (endpoint, Request::Quotas { broker: broker.clone() })
+            let all = Request::Quotas { broker: broker.clone() };
+            let quotas: Vec<QuotaView> = ask(&endpoint.data, &all)?;
+            return print::rows(&quotas, endpoint.output, "no quotas", console);
         }
         QuotaCommand::Set {
             endpoint,
@@ -104,7 +106,7 @@ fn quota(command: &QuotaCommand, console: &mut Console<'_>) -> Result<(), Error>
             (endpoint, Request::SetQuota { broker, manager, quota: None })
         }
     };
-    let quotas: Vec<QuotaView> = ask(&endpoint.data, &request)?;
+    let quotas: Vec<QuotaView> = ask_change(endpoint, &request)?;
     print::rows(&quotas, endpoint.output, "no quotas", console)
 }
 

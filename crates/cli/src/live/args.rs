@@ -27,6 +27,25 @@ pub(crate) struct Endpoint {
     pub(crate) output: Output,
 }
 
+/// The deployment to change, and the name of the change.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Change {
+    #[command(flatten)]
+    pub(crate) endpoint: Endpoint,
+
+    /// An idempotency key: the change is made once, however often it is asked for within a day
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
+}
+
+impl std::ops::Deref for Change {
+    type Target = Endpoint;
+
+    fn deref(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
@@ -96,6 +115,8 @@ pub(crate) enum ConfigCommand {
 pub(crate) enum LeaseCommand {
     /// Request a lease
     Request(RequestArgs),
+    /// Replace a request that is open
+    Revise(ReviseArgs),
     /// List leases
     List {
         #[command(flatten)]
@@ -120,7 +141,7 @@ pub(crate) enum LeaseCommand {
     /// Extend a lease
     Extend {
         #[command(flatten)]
-        endpoint: Endpoint,
+        endpoint: Change,
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
         /// By how much
@@ -138,7 +159,7 @@ pub(crate) enum LeaseCommand {
     #[command(after_help = FLEX)]
     Flex {
         #[command(flatten)]
-        endpoint: Endpoint,
+        endpoint: Change,
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
         /// By how many units: `-2` gives two back, `+2` asks for two more until its end
@@ -165,7 +186,7 @@ pub(crate) enum LeaseCommand {
     /// Change the configuration of a lease in place
     Modify {
         #[command(flatten)]
-        endpoint: Endpoint,
+        endpoint: Change,
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
         /// Properties for the site's driver that change or are added; the others stay
@@ -177,7 +198,7 @@ pub(crate) enum LeaseCommand {
     /// Redeem a ticket that was kept
     Redeem {
         #[command(flatten)]
-        endpoint: Endpoint,
+        endpoint: Change,
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
         #[command(flatten)]
@@ -186,7 +207,7 @@ pub(crate) enum LeaseCommand {
     /// Close a lease before its end
     Close {
         #[command(flatten)]
-        endpoint: Endpoint,
+        endpoint: Change,
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
         /// Wait until it has ended
@@ -196,7 +217,7 @@ pub(crate) enum LeaseCommand {
     /// Take an offer of a request
     Accept {
         #[command(flatten)]
-        endpoint: Endpoint,
+        endpoint: Change,
         /// The request: 3 or guest/3
         lease: LeaseName,
         /// The number of the offer
@@ -208,14 +229,14 @@ pub(crate) enum LeaseCommand {
     /// Let the offers go that are held for a request
     Release {
         #[command(flatten)]
-        endpoint: Endpoint,
+        endpoint: Change,
         /// The request: 3 or guest/3
         lease: LeaseName,
     },
     /// Withdraw a request that is not granted
     Withdraw {
         #[command(flatten)]
-        endpoint: Endpoint,
+        endpoint: Change,
         /// The request: 3 or guest/3
         lease: LeaseName,
     },
@@ -406,12 +427,70 @@ pub(crate) struct RequestArgs {
     #[arg(long)]
     pub(crate) keep_ticket: bool,
 
+    /// When the tickets have to be redeemed by, in the words of `--at`; unclaimed ones go back after that
+    #[arg(long, value_name = "WHEN", value_parser = when::read)]
+    pub(crate) redeem_by: Option<Moment>,
+
+    /// A site that no unit is to come from [may be repeated]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) not_site: Vec<Name>,
+
+    /// Have each item of the demand from one site, and no two from the same
+    #[arg(long)]
+    pub(crate) apart: bool,
+
     /// The reason to record in the journal
     #[arg(long, value_name = "TEXT", default_value = "a user's request")]
     pub(crate) reason: String,
 
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
+}
+
+/// Replace a request that is open; it keeps its age and its place.
+#[derive(Args, Debug)]
+pub(crate) struct ReviseArgs {
+    #[command(flatten)]
+    pub(crate) change: Change,
+
+    /// The request: 3 or guest/3
+    pub(crate) lease: LeaseName,
+
+    /// What is asked for now, as for `tenure lease request`
+    #[arg(required = true, value_name = "DEMAND")]
+    pub(crate) demand: Vec<String>,
+
+    /// The length of the lease: `2h`, or `1h..2h` for the longest that can be had
+    #[arg(long = "for", value_name = "TIME", value_parser = lasting)]
+    pub(crate) duration: Lasting,
+
+    /// What must hold of the units, in a demand of one item
+    #[arg(long = "where", value_name = "EXPR")]
+    pub(crate) condition: Option<String>,
+
+    /// The earliest start
+    #[arg(long, value_name = "WHEN", default_value = "now", value_parser = when::read)]
+    pub(crate) at: Moment,
+
+    /// The latest start; the earliest unless given
+    #[arg(long, value_name = "WHEN", value_parser = when::read)]
+    pub(crate) by: Option<Moment>,
+
+    /// When the tickets have to be redeemed by, in the words of `--at`; unclaimed ones go back after that
+    #[arg(long, value_name = "WHEN", value_parser = when::read)]
+    pub(crate) redeem_by: Option<Moment>,
+
+    /// A site that no unit is to come from [may be repeated]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) not_site: Vec<Name>,
+
+    /// Have each item of the demand from one site, and no two from the same
+    #[arg(long)]
+    pub(crate) apart: bool,
+
+    /// The reason to record in the journal
+    #[arg(long, value_name = "TEXT", default_value = "a user's revision")]
+    pub(crate) reason: String,
 }
 
 const REQUESTS: &str = r#"Examples:
@@ -457,7 +536,7 @@ pub(crate) enum SiteCommand {
     /// Return a repaired unit from quarantine to service
     Reset {
         #[command(flatten)]
-        endpoint: Endpoint,
+        endpoint: Change,
         /// The unit: alpha/u3
         #[arg(value_parser = unit)]
         unit: (Name, UnitId),
@@ -503,7 +582,7 @@ pub(crate) enum QuotaCommand {
     #[command(after_help = QUOTAS)]
     Set {
         #[command(flatten)]
-        endpoint: Endpoint,
+        endpoint: Change,
         /// The broker
         broker: Name,
         /// The service manager; `each` for those without a quota of their own
@@ -530,7 +609,7 @@ pub(crate) enum QuotaCommand {
     /// Put the configured quota of a service manager in force again
     Clear {
         #[command(flatten)]
-        endpoint: Endpoint,
+        endpoint: Change,
         /// The broker
         broker: Name,
         /// The service manager; `each` for those without a quota of their own
@@ -579,7 +658,7 @@ pub(crate) enum TicketCommand {
 #[command(after_help = SPLITS)]
 pub(crate) struct SplitArgs {
     #[command(flatten)]
-    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint: Change,
 
     /// The ticket: the lease that it would become, as in 3, 3.1 or guest/3.1, or the beginning of its hash
     pub(crate) ticket: String,
@@ -609,6 +688,10 @@ pub(crate) struct SplitArgs {
     #[arg(long = "where", value_name = "EXPR")]
     pub(crate) condition: Option<String>,
 
+    /// When each part has to be redeemed by, in the words of `--at`; unclaimed parts come back after that
+    #[arg(long, value_name = "WHEN", value_parser = when::read)]
+    pub(crate) redeem_by: Option<Moment>,
+
     /// The folder for the tickets, one file each
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -626,7 +709,7 @@ Examples:
 #[derive(Args, Debug)]
 pub(crate) struct TakeArgs {
     #[command(flatten)]
-    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint: Change,
 
     /// The ticket: what `tenure ticket split` wrote; - is standard input
     #[arg(value_name = "FILE")]

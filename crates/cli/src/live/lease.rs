@@ -7,13 +7,15 @@ use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
 use tenure_node::api::client::{Client, ClientError};
-use tenure_node::api::{LeaseName, LeaseRequest, LeaseUnitView, LeaseView, Request};
+use tenure_node::api::{LeaseName, LeaseRequest, LeaseUnitView, LeaseView, Request, ReviseRequest};
 
 use super::actors::{with_probe, with_quantity};
-use super::args::{Endpoint, LeaseCommand, OnTimeout, Output, RequestArgs, UnitsBy, WaitArgs};
+use super::args::{
+    Change, Endpoint, LeaseCommand, OnTimeout, Output, RequestArgs, ReviseArgs, UnitsBy, WaitArgs,
+};
 use super::demand::demand;
 use super::interrupt::Interrupt;
-use super::{ask, connect, offer, print, roughly, why};
+use super::{ask, ask_change, connect, connect_to, offer, print, roughly, why};
 use crate::Console;
 use crate::error::Error;
 use crate::text;
@@ -22,6 +24,7 @@ use crate::text;
 pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result<(), Error> {
     match command {
         LeaseCommand::Request(args) => request(args, console),
+        LeaseCommand::Revise(args) => revise(args, console),
         LeaseCommand::Accept { endpoint, lease, offer, wait } => {
             offer::accept(endpoint, lease, *offer, *wait, console)
         }
@@ -91,6 +94,9 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         assemble: args.assemble,
         keep_ticket: args.keep_ticket,
         reason: args.reason.clone(),
+        redeem_by: args.redeem_by,
+        not_sites: args.not_site.iter().cloned().collect(),
+        apart: args.apart,
     };
     let mut client = connect(&args.endpoint.data)?;
     // A plan and a hold are there to be looked at.
@@ -102,6 +108,34 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         return list(&[view], args.endpoint.output, console);
     }
     follow((client, interrupt), &view, wait, args.endpoint.output, console)
+}
+
+/// Replaces a request that is open.
+fn revise(args: &ReviseArgs, console: &mut Console<'_>) -> Result<(), Error> {
+    let wanted = LeaseRequest {
+        manager: None,
+        broker: None,
+        id: None,
+        slice: Name::literal("main"),
+        demand: demand(&args.demand, args.condition.as_deref())?.to_string(),
+        duration: args.duration.longest,
+        min_duration: Some(args.duration.shortest),
+        plan: false,
+        hold: None,
+        start: args.at,
+        latest: args.by,
+        configuration: Properties::default(),
+        bundle: false,
+        assemble: None,
+        keep_ticket: false,
+        reason: args.reason.clone(),
+        redeem_by: args.redeem_by,
+        not_sites: args.not_site.iter().cloned().collect(),
+        apart: args.apart,
+    };
+    let revised = ReviseRequest { lease: args.lease.clone(), wanted };
+    let leases: Vec<LeaseView> = ask_change(&args.change, &Request::Revise(Box::new(revised)))?;
+    list(&leases, args.change.output, console)
 }
 
 /// Waits for what becomes of a request, and prints it.
@@ -134,12 +168,12 @@ pub(super) fn follow(
 }
 
 fn extend(
-    endpoint: &Endpoint,
+    endpoint: &Change,
     request: &Request,
     WaitArgs { wait, timeout, .. }: WaitArgs,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
-    let mut client = connect(&endpoint.data)?;
+    let mut client = connect_to(endpoint)?;
     let asked: Vec<LeaseView> = client.ask(request)?;
     let Request::Extend { lease, .. } = request else { return Ok(()) };
     if !wait {
@@ -162,13 +196,13 @@ fn extend(
 
 /// Gives a part of a lease back.
 fn flex(
-    endpoint: &Endpoint,
+    endpoint: &Change,
     lease: &LeaseName,
     request: &Request,
     WaitArgs { wait, timeout, .. }: WaitArgs,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
-    let mut client = connect(&endpoint.data)?;
+    let mut client = connect_to(endpoint)?;
     let asked: Vec<LeaseView> = client.ask(request)?;
     if !wait {
         return list(&asked, endpoint.output, console);
@@ -189,7 +223,7 @@ fn flex(
 
 /// Changes properties of a lease's configuration.
 fn modify(
-    endpoint: &Endpoint,
+    endpoint: &Change,
     lease: &LeaseName,
     properties: &[(Name, String)],
     WaitArgs { wait, timeout, .. }: WaitArgs,
@@ -198,12 +232,12 @@ fn modify(
     let changes: BTreeMap<_, _> = properties.iter().cloned().collect();
     let configuration =
         Properties::try_from(changes).map_err(|error| Error::Wrong(error.to_string()))?;
-    let mut client = connect(&endpoint.data)?;
     let request = Request::Modify { lease: lease.clone(), configuration };
-    let asked: Vec<LeaseView> = client.ask(&request)?;
+    let asked: Vec<LeaseView> = ask_change(endpoint, &request)?;
     if !wait {
         return list(&asked, endpoint.output, console);
     }
+    let mut client = connect(&endpoint.data)?;
     let interrupt = Interrupt::watch(&client, wait)?;
     let leases = until(&mut client, lease, timeout, |lease| lease.returning.is_none())
         .map_err(|error| interrupt.or(error, Some(lease)))?;
@@ -219,12 +253,12 @@ fn modify(
 
 /// Has something done that begins leases; with `--wait`, until the last of them has its units.
 fn begin(
-    endpoint: &Endpoint,
+    endpoint: &Change,
     request: &Request,
     wait: WaitArgs,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
-    let views: Vec<LeaseView> = ask(&endpoint.data, request)?;
+    let views: Vec<LeaseView> = ask_change(endpoint, request)?;
     settle(endpoint, views, wait, console)
 }
 
@@ -254,12 +288,12 @@ pub(super) fn settle(
 
 /// Closes a lease; one that has already ended is left as it is.
 fn close(
-    endpoint: &Endpoint,
+    endpoint: &Change,
     lease: &LeaseName,
     WaitArgs { wait, timeout, .. }: WaitArgs,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
-    let mut client = connect(&endpoint.data)?;
+    let mut client = connect_to(endpoint)?;
     let mut leases: Vec<LeaseView> = client.ask(&Request::Lease { lease: lease.clone() })?;
     if !leases.iter().all(is_over) {
         leases = client.ask(&Request::Close { lease: lease.clone() })?;

@@ -41,6 +41,16 @@ fn ask<T: DeserializeOwned>(data: &Path, request: &Request) -> Result<T, Error> 
     Ok(connect(data)?.ask(request)?)
 }
 
+/// Connects to a deployment that is to be changed.
+fn connect_to(change: &args::Change) -> Result<Client, Error> {
+    Ok(connect(&change.data)?.under(change.id.clone()))
+}
+
+/// Has a deployment make one change.
+fn ask_change<T: DeserializeOwned>(change: &args::Change, request: &Request) -> Result<T, Error> {
+    Ok(connect_to(change)?.ask(request)?)
+}
+
 /// A length of time as people say it: the two largest parts.
 fn roughly(seconds: f64) -> String {
     if seconds < 0.0 {

@@ -3,23 +3,23 @@
 use serde::Serialize;
 use tenure_node::api::{InTheWayView, LeaseName, LeaseView, OfferView, Request};
 
-use super::args::{Endpoint, Output, WaitArgs};
+use super::args::{Change, Output, WaitArgs};
 use super::interrupt::Interrupt;
 use super::lease::{follow, list};
-use super::{connect, print};
+use super::{connect_to, print};
 use crate::Console;
 use crate::error::Error;
 use crate::text;
 
 /// Takes an offer of a request.
 pub(super) fn accept(
-    endpoint: &Endpoint,
+    endpoint: &Change,
     lease: &LeaseName,
     offer: u8,
     wait: WaitArgs,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
-    let mut client = connect(&endpoint.data)?;
+    let mut client = connect_to(endpoint)?;
     let taken: Vec<LeaseView> = client.ask(&Request::Accept { lease: lease.clone(), offer })?;
     match taken.first() {
         Some(first) if wait.wait => {
@@ -32,12 +32,12 @@ pub(super) fn accept(
 
 /// Ends a request; with `held` only one that offers are held for.
 pub(super) fn withdraw(
-    endpoint: &Endpoint,
+    endpoint: &Change,
     lease: &LeaseName,
     held: bool,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
-    let mut client = connect(&endpoint.data)?;
+    let mut client = connect_to(endpoint)?;
     let leases: Vec<LeaseView> = client.ask(&Request::Lease { lease: lease.clone() })?;
     if held && !leases.iter().any(|lease| lease.state == "offered") {
         let state = leases.first().map_or("unknown", |lease| lease.state.as_str());

@@ -9,7 +9,7 @@ use tenure_core::model::property::Properties;
 use tenure_node::api::{HeldTicketView, LeaseView, Request, SplitRequest, TakeRequest, TicketView};
 
 use super::args::{SplitArgs, TakeArgs};
-use super::{ask, lease, print, proof};
+use super::{ask_change, lease, print, proof};
 use crate::Console;
 use crate::error::Error;
 use crate::text::line;
@@ -29,8 +29,9 @@ pub(super) fn split(args: &SplitArgs, console: &mut Console<'_>) -> Result<(), E
         duration: args.duration,
         start: args.at,
         condition: args.condition.clone(),
+        redeem_by: args.redeem_by,
     };
-    let parts: Vec<TicketView> = ask(&args.endpoint.data, &Request::Split(Box::new(request)))?;
+    let parts: Vec<TicketView> = ask_change(&args.endpoint, &Request::Split(Box::new(request)))?;
     let Some(folder) = &args.out else {
         return print::rows(&parts, args.endpoint.output, "no parts", console);
     };
@@ -59,7 +60,7 @@ pub(super) fn redeem(args: &TakeArgs, console: &mut Console<'_>) -> Result<(), E
         configuration,
         keep: args.keep,
     };
-    let view: LeaseView = ask(&args.endpoint.data, &Request::Take(Box::new(request)))?;
+    let view: LeaseView = ask_change(&args.endpoint, &Request::Take(Box::new(request)))?;
     lease::settle(&args.endpoint, vec![view], args.wait, console)
 }
 

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::actor::fact::Entry;
+use crate::actor::order::Order;
 use crate::driver::{Call, DriverError, Epoch, Step, UnitId};
 use crate::model::name::Name;
 use crate::model::property::Properties;
@@ -34,6 +35,8 @@ pub enum Input<C, D> {
     Command(C),
     /// The mapper has decided.
     Decision(D),
+    /// A user gave a command that has a name: it is carried out once.
+    Ordered(C, Order),
 }
 
 impl<C, D> Input<C, D> {
@@ -51,6 +54,9 @@ impl<C, D> Input<C, D> {
             Self::Observe { signal, value } => Input::Observe { signal, value },
             Self::Command(given) => {
                 Input::Command(command(given).ok_or("command of another role")?)
+            }
+            Self::Ordered(given, order) => {
+                Input::Ordered(command(given).ok_or("command of another role")?, order)
             }
             Self::Decision(made) => {
                 Input::Decision(decision(made).ok_or("decision of another role")?)

@@ -5,6 +5,7 @@
 pub mod effect;
 pub mod fact;
 pub mod machine;
+pub mod order;
 pub mod peers;
 pub mod rounds;
 pub mod snapshot;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use self::order::{Done, Order, Orders};
 use self::watermark::{PeerWatermark, Watermarks};
 use crate::actor::effect::{Effect, EffectId, Input, Output, Problem};
 use crate::actor::fact::{BadFact, Entry};
@@ -114,6 +116,9 @@ pub trait Actor: fmt::Debug {
     /// What has not ended: leases, undecided requests, pending work; one line each, at most `most`.
     fn unfinished(&self, most: usize) -> Vec<String>;
 
+    /// The orders that it has carried out.
+    fn orders(&self) -> &Orders;
+
     /// What all roles have in common.
     fn base(&self) -> &Base;
 
@@ -157,6 +162,14 @@ pub trait Actor: fmt::Debug {
     fn witnessed_len(&mut self, sealed: &Sealed) -> Option<u64> {
         let base = self.base_mut();
         watermark::witnessed_len(base.id(), sealed, &mut base.credentials)
+    }
+
+    /// What came of an order, if it was carried out and is remembered.
+    ///
+    /// # Errors
+    /// If its key stands for another order.
+    fn done(&self, now: Time, order: &Order) -> Result<Option<Done>, String> {
+        Ok(self.orders().known(now, order)?.cloned())
     }
 
     /// The actors it deals with.

@@ -61,23 +61,27 @@ impl Broker {
         for (index, (item, sources)) in items {
             for &(account, units) in sources {
                 let term = item.term(allocation.term).ok_or("an item without a term")?;
-                parts.push(self.part(index, item, (account, units), term, drafts)?);
+                parts.push(self.part(request, (index, item), (account, units), term, drafts)?);
             }
         }
         check_together(request, &parts)?;
+        check_apart(request, &parts)?;
         Ok(parts)
     }
 
     fn part(
         &self,
-        index: u16,
-        item: &Item,
+        request: &Request,
+        (index, item): (u16, &Item),
         (account, units): (AccountId, u32),
         term: Term,
         drafts: &mut Drafts,
     ) -> Result<Part, String> {
         let absent = || format!("there is no source {account}");
         let holding = self.state.holdings.get(&account).ok_or_else(absent)?;
+        if request.provisos.not_at.contains(&holding.ticket.site()) {
+            return Err(format!("source {account} is at a site that the request excludes"));
+        }
         if holding.ticket.bottom().resource != item.resource {
             return Err(format!("source {account} has no `{}`", item.resource));
         }
@@ -143,7 +147,11 @@ impl Broker {
                 units,
                 term,
                 constraints: parent.bottom().constraints.clone(),
-                clauses: parent.bottom().clauses.inherited(),
+                clauses: parent
+                    .bottom()
+                    .clauses
+                    .inherited()
+                    .redeemed_by(request.provisos.redeem_by),
                 delegation: None,
                 extends: item.extends,
                 serial: *serial,
@@ -180,6 +188,22 @@ fn check_together(request: &Request, parts: &[Part]) -> Result<(), String> {
         let Some(together) = item.and_then(|item| item.together) else { continue };
         if *sites.entry(together).or_insert(part.site) != part.site {
             return Err("items that belong together come from one site".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Whether items that belong apart come from different sites, each from one.
+fn check_apart(request: &Request, parts: &[Part]) -> Result<(), String> {
+    let mut items: BTreeMap<(u8, ActorId), u16> = BTreeMap::new();
+    let mut sites: BTreeMap<u16, ActorId> = BTreeMap::new();
+    for part in parts {
+        let item = request.items.get(usize::from(part.item));
+        let Some(apart) = item.and_then(|item| item.apart) else { continue };
+        let own_site = *sites.entry(part.item).or_insert(part.site) == part.site;
+        let alone = *items.entry((apart, part.site)).or_insert(part.item) == part.item;
+        if !own_site || !alone {
+            return Err("items that belong apart come from different sites".to_owned());
         }
     }
     Ok(())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Broker, Cause, Holding, IssuedTicket, Record, Timer, Wanted};
 use crate::actor::fact::BadFact;
+use crate::actor::order::Done;
 use crate::broker::facts::{DelegationTaken, Fact, QuotaSet};
 use crate::broker::machine::{Event, State};
 use crate::model::codec::encode;
@@ -48,7 +49,15 @@ impl Broker {
                 let planned = Event::Planned(fact.offers.clone(), fact.refusal.clone());
                 self.moved(fact.request, at, planned)?;
             }
+            Fact::ReclaimBegun(fact) => self.reclaim_begun(at, fact.ticket),
+            Fact::ReclaimEnded(fact) => self.settle_reclaim(fact.ticket),
             Fact::ReceiptTaken(fact) => self.receipt_taken(at, &fact.receipt)?,
+            Fact::Commanded(fact) => {
+                let (order, facts) = (fact.order.clone(), fact.facts);
+                let first = self.base.position.saturating_sub(facts);
+                self.state.orders.record(Done { order, at, first, facts });
+            }
+            Fact::Revised(fact) => self.revised(at, fact)?,
             Fact::RequestForgotten(fact) => self.forget(fact.request),
             Fact::MapperAnswered(fact) => {
                 self.state.rounds.answered(fact.memo.as_ref(), fact.wake);
@@ -150,6 +159,7 @@ impl Broker {
         }
         let issued = IssuedTicket::new(ticket, request, place);
         self.index.granted(ticket, &issued);
+        self.set_reclaim(ticket);
         self.state.issued.insert(ticket.hash(), issued);
     }
 
@@ -226,8 +236,12 @@ impl Broker {
         } else {
             issued.returned = true;
         }
+        let is_back = issued.returned;
         let (id, over) = (issued.request, issued.returned);
         self.index.returned(hash, issued);
+        if is_back {
+            self.state.timers.set(Timer::Reclaim(hash), None);
+        }
         self.call_for_open();
         match (late, over) {
             // Its term has ended: nothing was out any more.
@@ -254,6 +268,7 @@ impl Broker {
         if let State::Granted { tickets, .. } | State::Returned { tickets } = &record.state {
             for (_, ticket) in tickets {
                 self.state.issued.remove(&ticket.hash());
+                self.settle_reclaim(ticket.hash());
                 self.index.forgotten(ticket.hash());
             }
         }
@@ -285,7 +300,7 @@ fn bytes_of(state: &State) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-fn wanted(request: &Request) -> Wanted {
+pub(super) fn wanted(request: &Request) -> Wanted {
     let sum = |units: fn(&Item) -> NonZeroU32| {
         request.preferred().fold(0, |sum: u32, item| sum.saturating_add(units(item).get()))
     };

@@ -1,13 +1,14 @@
 //! The facts of a broker.
 
 use crate::actor::fact::{Memo, facts};
+use crate::actor::order::Order;
 use crate::broker::machine::Tickets;
 use crate::broker::quota::{Quota, Source, Whose};
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
 use crate::model::time::Time;
 use crate::ticket::Ticket;
-use crate::ticket::link::DelegationId;
+use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::Request;
 use crate::wire::offer::{Offer, Waiting};
@@ -140,4 +141,32 @@ facts! {
 
     /// The mapper is to be asked though nothing happened: at the start, or because it wanted to be.
     Woken = "broker.woken" 1 {}
+
+    /// The site is asked for what nobody claims of a ticket that had to be redeemed by now.
+    ReclaimBegun = "broker.reclaim-begun" 1 {
+        /// The ticket.
+        ticket: LinkHash,
+    }
+
+    /// The site has said what became of the ticket. What came back is in the facts before this one.
+    ReclaimEnded = "broker.reclaim-ended" 1 {
+        /// The ticket.
+        ticket: LinkHash,
+        /// Whether it was redeemed in time.
+        redeemed: bool,
+    }
+
+    /// A command with a name was carried out; what came of it are the facts before this one.
+    Commanded = "broker.commanded" 1 {
+        /// Its name, who gave it, and a digest of all that was asked for.
+        order: Order,
+        /// How many facts came of it.
+        facts: u64,
+    }
+
+    /// A request was replaced by a later revision of it.
+    Revised = "broker.revised" 1 {
+        /// What is asked for now.
+        request: Request,
+    }
 }

@@ -1,6 +1,6 @@
 //! How a broker handles its inputs.
 
-use super::{Broker, Timer, hold};
+use super::{Broker, Command, Timer, hold};
 use crate::actor::dropped;
 use crate::actor::effect::Problem;
 use crate::actor::{Emit as _, Role};
@@ -33,6 +33,12 @@ impl Broker {
         self.emit(now, Woken {}, out);
     }
 
+    pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
+        match command {
+            Command::SetQuota { whose, quota } => self.set_quota(now, whose, quota, out),
+        }
+    }
+
     pub(super) fn set_quota(
         &mut self,
         now: Time,
@@ -50,6 +56,7 @@ impl Broker {
                 Timer::DelegationEnd(delegation) => {
                     self.emit(now, DelegationEnded { delegation }, out);
                 }
+                Timer::Reclaim(ticket) => self.reclaim_due(now, ticket, out),
                 Timer::Request(id) => {
                     match self.state.requests.get(&id).map(|record| &record.state) {
                         Some(State::Open { request, waiting }) => {
@@ -87,6 +94,12 @@ impl Broker {
             }
             Message::Accept { request, offer } => self.accept(now, from, request, offer, out),
             Message::Credit { receipts } => self.credit(now, from, receipts, out),
+            Message::Reclaimed { ticket, redeemed, receipts } => {
+                self.reclaimed(now, from, (ticket, redeemed), receipts, out);
+            }
+            Message::Refused { subject: Subject::Ticket(ticket), refusal, .. } => {
+                self.reclaim_refused(now, from, ticket, &refusal, out);
+            }
             Message::Refused { .. }
             | Message::Delegated { .. }
             | Message::Granted { .. }
@@ -100,6 +113,7 @@ impl Broker {
             | Message::Closed { .. }
             | Message::Return { .. }
             | Message::Returned { .. }
+            | Message::Reclaim { .. }
             | Message::Credited { .. } => {
                 out.problems.push(dropped(kind, "a broker does not take it"));
             }
@@ -188,8 +202,9 @@ impl Broker {
             return self.refuse_volatile(now, from, id, Refusal::Forbidden, out);
         }
         if self.state.requests.contains_key(&id) && !mutant!(TakesRequestsTwice) {
-            if let Some(refusal) = withdrawn {
-                self.withdrawn(now, id, refusal, out);
+            match withdrawn {
+                Some(refusal) => self.withdrawn(now, id, refusal, out),
+                None => self.revise(now, request, out),
             }
             return self.repeat_answer(id, out);
         }
@@ -204,29 +219,40 @@ impl Broker {
         if crowded || self.state.quotas.asks_too_fast(from, now) {
             return self.refuse_volatile(now, from, id, Refusal::Overloaded, out);
         }
-        let min = self.base.two_margins();
-        let deadline = request.last_end().minus(min).min(request.answer_by);
-        let refusal = if withdrawn.is_some() {
-            withdrawn
-        } else if request.min_duration <= min {
-            Some(Refusal::TermTooShort { term: request.min_duration, min })
-        } else if now >= deadline {
-            Some(Refusal::TooLate(deadline))
-        } else if request.latest < now.minus(LEDGER_RETENTION) {
-            Some(Refusal::TooLate(request.latest.plus(LEDGER_RETENTION)))
-        } else {
+        let refusal = withdrawn.or_else(|| self.not_open(now, &request));
+        self.emit(now, Requested { request }, out);
+        if let Some(refusal) = refusal {
+            self.refuse(now, id, refusal, "never open to decision".to_owned(), out);
+        }
+    }
+
+    /// Why a request is not open to decision, if it is not.
+    fn not_open(&self, now: Time, request: &Request) -> Option<Refusal> {
+        let from = request.id.origin;
+        let crowded = || {
             let usage = self.usage_of(from);
             let crowded = self.state.quotas.no_more_open(from, usage.open);
             let holds = || match request.reply {
                 Reply::Hold(_) => self.state.quotas.no_more_held(from, usage.held),
                 Reply::Grant | Reply::Plan => None,
             };
-            let crowded = crowded.or_else(holds);
-            crowded.or_else(|| self.not_extendable(&request))
+            crowded.or_else(holds)
         };
-        self.emit(now, Requested { request }, out);
-        if let Some(refusal) = refusal {
-            self.refuse(now, id, refusal, "never open to decision".to_owned(), out);
+        self.senseless(now, request).or_else(crowded).or_else(|| self.not_extendable(request))
+    }
+
+    /// Why a request cannot be met whatever else there is, if it cannot.
+    pub(super) fn senseless(&self, now: Time, request: &Request) -> Option<Refusal> {
+        let min = self.base.two_margins();
+        let deadline = request.last_end().minus(min).min(request.answer_by);
+        if request.min_duration <= min {
+            Some(Refusal::TermTooShort { term: request.min_duration, min })
+        } else if now >= deadline {
+            Some(Refusal::TooLate(deadline))
+        } else if request.latest < now.minus(LEDGER_RETENTION) {
+            Some(Refusal::TooLate(request.latest.plus(LEDGER_RETENTION)))
+        } else {
+            None
         }
     }
 
@@ -314,7 +340,7 @@ impl Broker {
 
     /// Whether a receipt has yet to be credited: not if it was, or is for a ticket that is not remembered.
     /// None if it is not good.
-    fn is_new(&mut self, receipt: &Receipt) -> Option<bool> {
+    pub(super) fn is_new(&mut self, receipt: &Receipt) -> Option<bool> {
         let what = &receipt.what;
         let Some(issued) = self.state.issued.get(&what.link) else { return Some(false) };
         let known = issued.credited.contains_key(&what.number);

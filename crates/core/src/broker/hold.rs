@@ -128,6 +128,7 @@ impl Broker {
             let whole = PartReturned { number: 0, units: link.units, term: link.term };
             self.credit_back(hash, whole, Time::MIN, at);
             self.state.issued.remove(&hash);
+            self.settle_reclaim(hash);
             self.index.forgotten(hash);
         }
         self.call_for_open();

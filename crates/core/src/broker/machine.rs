@@ -87,6 +87,8 @@ pub enum Event {
     Credited(LinkHash),
     /// A receipt for a part of one of its tickets was credited.
     PartCredited,
+    /// Its asker has replaced it.
+    Revised(Arc<Request>),
 }
 
 impl State {
@@ -132,6 +134,9 @@ impl State {
                     Self::Granted { tickets, returned }
                 }
             }
+            (Self::Open { waiting, .. }, Event::Revised(request)) => {
+                Self::Open { request, waiting }
+            }
             (state @ Self::Granted { .. }, Event::PartCredited) => state,
             (Self::Open { .. }, Event::Credited(_) | Event::PartCredited | Event::Accepted(_))
             | (
@@ -141,7 +146,8 @@ impl State {
                 | Event::Held(..)
                 | Event::Planned(..)
                 | Event::Credited(_)
-                | Event::PartCredited,
+                | Event::PartCredited
+                | Event::Revised(_),
             )
             | (
                 Self::Granted { .. },
@@ -150,7 +156,8 @@ impl State {
                 | Event::Refused(..)
                 | Event::Waited(_)
                 | Event::Held(..)
-                | Event::Planned(..),
+                | Event::Planned(..)
+                | Event::Revised(_),
             )
             | (Self::Planned { .. } | Self::Returned { .. } | Self::Refused { .. }, _) => {
                 return Err(illegal);
@@ -171,6 +178,7 @@ impl Event {
             Self::Planned(..) => "Planned",
             Self::Credited(_) => "Credited",
             Self::PartCredited => "PartCredited",
+            Self::Revised(_) => "Revised",
         }
     }
 }

@@ -7,6 +7,8 @@ mod allocation;
 pub mod facts;
 mod handle;
 mod hold;
+mod reclaim;
+mod revise;
 pub mod machine;
 pub mod mapper;
 pub mod quota;
@@ -23,9 +25,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
 use crate::actor::fact::BadFact;
+use crate::actor::order::{self, Orders};
 use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::{Actor, Base, Cause, Role, Setup, at_most};
-use crate::broker::facts::Fact;
+use crate::broker::facts::{Commanded, Fact};
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
 use crate::broker::quota::{Quota, Whose};
@@ -141,6 +144,14 @@ enum Timer {
     Wake,
     Request(RequestId),
     DelegationEnd(DelegationId),
+    /// A ticket may be unclaimed.
+    Reclaim(LinkHash),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+enum Obligation {
+    /// The site is asked for what nobody claims of a ticket.
+    Reclaim(LinkHash),
 }
 
 impl Broker {
@@ -217,8 +228,11 @@ impl Actor for Broker {
             Input::Decision(decision) => self.decide(now, decision, out),
             Input::Driver(_) => out.problems.push(wrong("driver's answer")),
             Input::Observe { .. } => out.problems.push(wrong("observation")),
-            Input::Command(Command::SetQuota { whose, quota }) => {
-                self.set_quota(now, whose, quota, out);
+            Input::Command(command) => self.command(now, command, out),
+            Input::Ordered(command, order) => {
+                let act = |actor: &mut Self, out: &mut Output| actor.command(now, command, out);
+                let fact = |order, facts| Commanded { order, facts };
+                order::carry_out((self, now), order, out, act, fact);
             }
         }
     }
@@ -243,13 +257,15 @@ impl Actor for Broker {
         Ok(())
     }
 
-    /// A broker answers; nothing it sends is sent again of its own accord.
-    fn effects_after(&self, _: u64) -> Vec<(EffectId, Effect)> {
-        Vec::new()
+    fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)> {
+        let effect = |(id, obligation, at): (EffectId, &Obligation, Time)| {
+            Some((id, self.effect(obligation, (id, at))?))
+        };
+        self.state.pending.after(position).filter_map(effect).collect()
     }
 
-    fn is_pending(&self, _: EffectId) -> bool {
-        false
+    fn is_pending(&self, id: EffectId) -> bool {
+        self.state.pending.is_pending(id)
     }
 
     fn open_round(&self) -> Option<u64> {
@@ -262,6 +278,10 @@ impl Actor for Broker {
 
     fn unfinished(&self, most: usize) -> Vec<String> {
         at_most(self.state.open.values().map(|id| format!("request {id} is not decided")), most)
+    }
+
+    fn orders(&self) -> &Orders {
+        &self.state.orders
     }
 
     fn base(&self) -> &Base {

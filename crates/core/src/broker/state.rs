@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::machine;
 use super::quota::Quotas;
-use super::{Holding, IssuedTicket, Record, Timer, Usage};
+use super::{Holding, IssuedTicket, Obligation, Record, Timer, Usage};
+use crate::actor::order::Orders;
+use crate::actor::pending::PendingEffects;
 use crate::actor::rounds::MapperRounds;
 use crate::actor::timers::Timers;
 use crate::model::calendar::Calendar;
@@ -40,6 +42,8 @@ pub(crate) struct State {
     pub(super) issued: BTreeMap<LinkHash, IssuedTicket>,
     pub(super) serial: u64,
     pub(super) timers: Timers<Timer>,
+    pub(super) pending: PendingEffects<Obligation>,
+    pub(super) orders: Orders,
 }
 
 impl State {

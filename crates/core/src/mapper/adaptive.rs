@@ -17,6 +17,7 @@ use crate::service_manager::mapper::{
 };
 use crate::wire::message::{Item, MAX_ITEMS, MAX_UNITS};
 use crate::wire::offer::Reply;
+use crate::wire::proviso::Provisos;
 
 /// Holds as many units as a signal says: asks for what is missing, and, if told to, keeps leases whose
 /// units are still needed at their end.
@@ -94,6 +95,8 @@ impl Adaptive {
             latest: view.now(),
             duration: self.term,
             min_duration: self.term,
+            provisos: Provisos::NONE,
+            again: None,
             reply: Reply::Grant,
             answer_by: view.now().plus(patience),
             properties: self.properties.clone(),

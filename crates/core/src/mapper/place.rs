@@ -1,5 +1,6 @@
 //! Where to cut units from: the two ways the brokers' mappers know.
 
+mod apart;
 mod offers;
 mod window;
 
@@ -16,7 +17,8 @@ use crate::model::resource::{Expr, Unmet};
 use crate::model::time::{Span, Term, Time};
 use crate::ticket::link::AccountId;
 use crate::wire::message::{Item, Request};
-use crate::wire::refusal::{Outlook, Refusal};
+use crate::wire::proviso::Provisos;
+use crate::wire::refusal::Refusal;
 use window::Window;
 
 /// The most starts that are looked at closely for one request, beside those that are skipped because
@@ -151,7 +153,7 @@ impl<'a> Draft<'a> {
             if item.choice != choice {
                 return Ok(None);
             }
-            match self.wanted(item, cut_from(item)) {
+            match self.wanted(item, cut_from(item), &request.provisos) {
                 Ok(wanted) => Ok(Some(wanted)),
                 Err(_) if item.optional => Ok(None),
                 Err(refusal) => Err(refusal),
@@ -192,6 +194,7 @@ impl<'a> Draft<'a> {
         &'w self,
         item: &'w Item,
         only: Option<AccountId>,
+        provisos: &Provisos,
     ) -> Result<Wanted<'w>, Refusal> {
         let resource = item.resource.clone();
         let Some(of_type) = self.types.get(&resource).filter(|of| !of.sources.is_empty()) else {
@@ -202,10 +205,17 @@ impl<'a> Draft<'a> {
             item.requirements.first_broken(&source.attributes, &Properties::default()).is_none()
         };
         let sources = &of_type.sources;
-        let matching: Vec<usize> =
-            (0..sources.len()).filter(|&place| meets(&sources[place])).collect();
+        let allowed = |source: &Source| !provisos.not_at.contains(&source.site);
+        if !sources.iter().any(allowed) {
+            return Err(Refusal::Excluded { resource });
+        }
+        let matching: Vec<usize> = (0..sources.len())
+            .filter(|&place| meets(&sources[place]) && allowed(&sources[place]))
+            .collect();
         if matching.is_empty() {
-            return Err(match unmet(item, sources) {
+            let sources: Vec<_> =
+                sources.iter().filter(|source| allowed(source)).cloned().collect();
+            return Err(match unmet(item, &sources) {
                 Some(unmet) => Refusal::NoMatch { resource, unmet },
                 None => Refusal::NoSuchType { resource, known: Vec::new() },
             });
@@ -236,17 +246,16 @@ impl<'a> Draft<'a> {
 fn most<'s>(item: &Item, sources: impl Iterator<Item = &'s Source>) -> u32 {
     let mut most: BTreeMap<Option<ActorId>, u32> = BTreeMap::new();
     for source in sources {
-        let units = most.entry(item.together.map(|_| source.site)).or_default();
+        let units = most.entry(item.together.or(item.apart).map(|_| source.site)).or_default();
         *units = units.saturating_add(source.units);
     }
     most.into_values().max().unwrap_or(0)
 }
 
-/// Of two refusals the one that leaves more hope, the first of equals.
+/// Of two refusals the one that says more, the first of equals.
 fn better(first: Option<Refusal>, second: Refusal) -> Refusal {
-    let hope = |refusal: &Refusal| refusal.outlook() == Outlook::Later;
     match first {
-        Some(first) if hope(&first) || !hope(&second) => first,
+        Some(first) if first.rank() >= second.rank() => first,
         Some(_) | None => second,
     }
 }
@@ -350,6 +359,7 @@ impl Search<'_> {
         let windows: Vec<Option<&Window<'_>>> = self.items.iter().map(of_item).collect();
         let mut placed = vec![Parts::new(); self.items.len()];
         let mut taken = Taken::new();
+        self.place_apart((term, &windows), &mut taken, &mut placed)?;
         for (bundle, items) in self.bundles() {
             let sites = if bundle { self.sites_of(&items) } else { vec![None] };
             self.place_items(&items, &sites, (term, &windows), &mut taken, &mut placed)?;
@@ -365,11 +375,17 @@ impl Search<'_> {
         for (place, wanted) in self.items.iter().enumerate() {
             match wanted.as_ref().map(|wanted| wanted.item.together) {
                 Some(Some(number)) => together.entry(number).or_default().push(place),
+                Some(None) if self.is_apart(place) => {}
                 Some(None) => alone.push((false, vec![place])),
                 None => {}
             }
         }
         together.into_values().map(|items| (true, items)).chain(alone).collect()
+    }
+
+    fn is_apart(&self, place: usize) -> bool {
+        let wanted = self.items.get(place).and_then(Option::as_ref);
+        wanted.is_some_and(|wanted| wanted.item.apart.is_some())
     }
 
     /// The sites that may have the items of a bundle.

@@ -16,6 +16,7 @@ use crate::service_manager::group::Handling;
 use crate::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
 use crate::wire::message::Item;
 use crate::wire::offer::Reply;
+use crate::wire::proviso::Provisos;
 
 /// Makes the listed requests, and nothing else; without a list it leaves the asking to users. What was asked for is remembered in the memo, so no
 /// request is made twice.
@@ -145,6 +146,8 @@ impl Listed {
             latest,
             duration: self.duration,
             min_duration: self.duration,
+            provisos: Provisos::NONE,
+            again: None,
             reply: Reply::Grant,
             answer_by: latest.plus(Span::from_micros(self.duration.as_micros() / 2)),
             properties: self.properties.clone(),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::effect::{self, Effect, EffectId, Problem};
 use crate::actor::fact::BadFact;
+use crate::actor::order::Orders;
 use crate::actor::snapshot::{RestoreError, Settings};
 use crate::actor::{Actor, Base, Role};
 use crate::broker::{self, Broker};
@@ -251,6 +252,10 @@ impl Actor for AnyActor {
 
     fn unfinished(&self, most: usize) -> Vec<String> {
         on_actor!(self, actor => actor.unfinished(most))
+    }
+
+    fn orders(&self) -> &Orders {
+        on_actor!(self, actor => actor.orders())
     }
 
     fn base(&self) -> &Base {

@@ -4,6 +4,7 @@ use super::group;
 use super::request::{self, GrantedLeases};
 use super::{Lease, Obligation, ServiceManager, Timer, is_live};
 use crate::actor::fact::BadFact;
+use crate::actor::order::Done;
 use crate::driver::UnitId;
 use crate::model::name::Name;
 use crate::model::slice::LeaseId;
@@ -41,6 +42,8 @@ impl ServiceManager {
             Fact::UnwantedGranted(fact) => self.granted(at, fact.number, &fact.tickets, false)?,
             Fact::TicketTaken(fact) => self.ticket_taken(at, fact),
             Fact::TicketsSplit(fact) => self.tickets_split(at, fact)?,
+            Fact::ReclaimBegun(fact) => self.reclaim_begun(at, fact.part),
+            Fact::ReclaimEnded(fact) => self.settle_reclaim(fact.part),
             Fact::ReceiptTaken(fact) => self.receipt_taken(at, &fact.receipt),
             Fact::GroupWhole(fact) => self.step_group(at, fact.group, group::Event::Complete)?,
             Fact::GroupBroken(fact) => {
@@ -83,6 +86,7 @@ impl ServiceManager {
             | Fact::ModifyBegun(_)
             | Fact::ModifyRefused(_)
             | Fact::Told(_)
+            | Fact::TicketLapsed(_)
             | Fact::Credited(_) => self.step_as_told(at, fact)?,
             Fact::TermOver(over) if self.state.leases.contains_key(&over.lease) => {
                 self.step_as_told(at, fact)?;
@@ -90,6 +94,12 @@ impl ServiceManager {
             Fact::TermOver(fact) => {
                 self.step_request(at, fact.lease.number, request::Event::Expired)?;
             }
+            Fact::Commanded(fact) => {
+                let (order, facts) = (fact.order.clone(), fact.facts);
+                let first = self.base.position.saturating_sub(facts);
+                self.state.orders.record(Done { order, at, first, facts });
+            }
+            Fact::Revised(fact) => self.revised(at, fact)?,
             Fact::LeaseForgotten(fact) => self.forget(fact.lease),
         }
         Ok(())
@@ -170,15 +180,16 @@ impl ServiceManager {
 
     /// Moves a lease on, with everything that follows from its new state.
     pub(super) fn step(&mut self, at: Time, id: LeaseId, event: Event) -> Result<(), BadFact> {
-        let lease = self.state.leases.get_mut(&id).ok_or_else(|| absent(id))?;
+        let lease = self.state.leases.get(&id).ok_or_else(|| absent(id))?;
         let change = lease.state.held().map(|held| held.change.clone());
         let (denied, extended, over) = (
             matches!(event, Event::ExtensionDenied),
             matches!(event, Event::Extended),
-            matches!(event, Event::TermOver),
+            matches!(event, Event::TermOver) && !self.lapses(at, id),
         );
         let unused = matches!(lease.state, State::Redeeming { .. });
         let (shown, word) = (lease.state.to_credit().len(), lease.state.word());
+        let lease = self.state.leases.get_mut(&id).ok_or_else(|| absent(id))?;
         lease.next(event)?;
         let credits = lease.state.to_credit().len();
         let ends = lease.state.word() == "Crediting" && word != "Crediting";
@@ -204,6 +215,13 @@ impl ServiceManager {
             self.require(Obligation::Credit(id), at);
         }
         self.inform_group(at, id, over && !unused)
+    }
+
+    /// Whether the ticket of a lease has to be redeemed by now, and would go on without that.
+    fn lapses(&self, at: Time, id: LeaseId) -> bool {
+        let kept = self.state.leases.get(&id);
+        let kept = kept.filter(|lease| matches!(lease.state, State::Ticketed { .. }));
+        kept.is_some_and(|lease| at < lease.ends_by().minus(self.base.margin()))
     }
 
     /// Lets a lease's group know what became of it; `over` if its term is.
@@ -355,7 +373,8 @@ impl ServiceManager {
                     | Obligation::Close(_)
                     | Obligation::Modify(_)
                     | Obligation::Tell(..)
-                    | Obligation::Credit(_) => false,
+                    | Obligation::Credit(_)
+                    | Obligation::Reclaim(_) => false,
                 };
                 let joins =
                     pending.between(Obligation::Join(id, first), Obligation::Join(id, last));
@@ -393,7 +412,11 @@ impl ServiceManager {
         let end = lease.ends_by();
         let stop = if mutant!(NoClockMargin) { end } else { end.minus(margin) };
         let deadline = match &lease.state {
-            State::Ticketed { .. } | State::Redeeming { .. } | State::Leaving { .. } => stop,
+            State::Ticketed { ticket, .. } => {
+                let by = ticket.bottom().clauses.redeem_by;
+                by.map_or(stop, |by| stop.min(by.minus(margin)))
+            }
+            State::Redeeming { .. } | State::Leaving { .. } => stop,
             State::Joining { held } | State::Active { held } => match held.change {
                 Change::None
                 | Change::Leaving(_)

@@ -198,7 +198,20 @@ pub(super) fn is_met(
     });
     let sites: BTreeSet<(u8, ActorId)> = sites.collect();
     let bundles: BTreeSet<u8> = sites.iter().map(|(bundle, _)| *bundle).collect();
-    Ok(bundles.len() == sites.len())
+    Ok(bundles.len() == sites.len() && are_apart(request, tickets))
+}
+
+/// Whether items that belong apart come from different sites, each from one.
+fn are_apart(request: &Request, tickets: &[(u16, Ticket)]) -> bool {
+    let apart = tickets.iter().filter_map(|(item, ticket)| {
+        let apart = request.items.get(usize::from(*item))?.apart?;
+        Some((apart, *item, ticket.site()))
+    });
+    let parts: BTreeSet<(u8, u16, ActorId)> = apart.collect();
+    let sites: BTreeSet<(u8, ActorId)> =
+        parts.iter().map(|(apart, _, site)| (*apart, *site)).collect();
+    let items: BTreeSet<u16> = parts.iter().map(|(_, item, _)| *item).collect();
+    parts.len() == sites.len() && parts.len() == items.len()
 }
 
 /// The request for exactly what an offer says.
@@ -231,5 +244,7 @@ fn ask_for(request: &request::Request, offer: &Offer, now: Time) -> Option<Ask> 
         configuration: request.configuration.clone(),
         handling: request.handling,
         reason: format!("an offer to request {}", wanted.id.number),
+        provisos: wanted.provisos.clone(),
+        again: Some(wanted.id.number),
     })
 }

@@ -88,6 +88,13 @@ pub enum Command {
         /// The number of the request.
         number: u64,
     },
+    /// Replace a request that waits for its answer; it keeps its age and its place.
+    Revise {
+        /// The number of the request.
+        number: u64,
+        /// What is asked for now. The broker, the slice, the configuration and what becomes of the tickets stay.
+        ask: Ask,
+    },
     /// Give a lease back.
     Close {
         /// The lease.
@@ -113,6 +120,8 @@ pub struct Part {
     pub term: Term,
     /// Conditions on its use, beside those of the ticket.
     pub constraints: Constraints,
+    /// When it has to be redeemed by, if that is before the ticket has to be.
+    pub redeem_by: Option<Time>,
 }
 
 impl Command {

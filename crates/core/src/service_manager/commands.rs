@@ -23,6 +23,7 @@ use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::wire::message::{Item, MAX_CONFIGURATION, MAX_TICKETS, Request};
 use crate::wire::offer::Reply;
+use crate::wire::proviso::{History, Provisos};
 
 impl ServiceManager {
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
@@ -47,6 +48,7 @@ impl ServiceManager {
             }
             Command::Accept { number, offer } => self.accept(now, number, offer, out),
             Command::Withdraw { number } => self.withdraw(now, number, out),
+            Command::Revise { number, ask } => self.revise(now, number, ask, out),
             Command::Close { lease } => self.close(now, lease, out),
             Command::Modify { lease, changes } => self.modify(now, lease, changes, out),
         };
@@ -91,21 +93,9 @@ impl ServiceManager {
     ) -> Result<(), String> {
         self.state.last_number += u64::from(mutant!(NumberOutsideJournal));
         let broker = self.broker(ask.broker)?;
-        if let Some(item) = ask.items.iter().find(|i| i.requirements.len() > Constraints::MAX_COUNT)
-        {
-            let (count, most) = (item.requirements.len(), Constraints::MAX_COUNT);
-            return Err(format!("{count} requirements in one item are more than {most}"));
-        }
+        self.check_ask(now, &ask)?;
         let fits = ask.configuration.check_bytes(MAX_CONFIGURATION);
         fits.map_err(|error| format!("the configuration is too long: {error}"))?;
-        Term::lasting(ask.earliest, ask.duration).map_err(|empty| empty.to_string())?;
-        if ask.min_duration <= self.base.two_margins() {
-            return Err(format!(
-                "a term of {} is too short: it must be longer than {}",
-                ask.min_duration,
-                self.base.two_margins()
-            ));
-        }
         let request = Request {
             id: RequestId { origin: self.base.id(), number: self.state.last_number + 1 },
             items: ask.items,
@@ -116,6 +106,8 @@ impl ServiceManager {
             reply: ask.reply,
             answer_by: ask.answer_by,
             properties: ask.properties,
+            provisos: ask.provisos,
+            history: self.history(now, ask.again),
         };
         request.check()?;
         let Ask { slice, configuration, handling, .. } = ask;
@@ -123,6 +115,38 @@ impl ServiceManager {
         let asked = Asked { broker, slice, request, configuration, handling, grows, reason };
         self.emit(now, asked, out);
         Ok(())
+    }
+
+    /// Why it is of no use to ask for this, if it is not.
+    pub(super) fn check_ask(&self, now: Time, ask: &Ask) -> Result<(), String> {
+        if let Some(item) = ask.items.iter().find(|i| i.requirements.len() > Constraints::MAX_COUNT)
+        {
+            let (count, most) = (item.requirements.len(), Constraints::MAX_COUNT);
+            return Err(format!("{count} requirements in one item are more than {most}"));
+        }
+        Term::lasting(ask.earliest, ask.duration).map_err(|empty| empty.to_string())?;
+        if ask.min_duration <= self.base.two_margins() {
+            return Err(format!(
+                "a term of {} is too short: it must be longer than {}",
+                ask.min_duration,
+                self.base.two_margins()
+            ));
+        }
+        if let Some(by) = ask.provisos.redeem_by
+            && by <= now.plus(self.base.two_margins())
+        {
+            return Err(format!("tickets that have to be redeemed before {by} come too late"));
+        }
+        Ok(())
+    }
+
+    /// What became of a request before; of another try, with what became of the earlier ones.
+    fn history(&self, now: Time, again: Option<u64>) -> History {
+        let before = again.and_then(|number| self.state.requests.get(&number));
+        before.map_or(History::first(now), |before| {
+            let History { asked, tries, .. } = before.wanted.history;
+            History { asked, tries: tries.saturating_add(1), revision: 0 }
+        })
     }
 
     /// Asks for further units of the same type at the same site, from now to the end of the lease.
@@ -161,6 +185,8 @@ impl ServiceManager {
             configuration: record.configuration.clone(),
             handling: Handling::default(),
             reason: format!("lease {lease} grows"),
+            provisos: Provisos::NONE,
+            again: None,
         };
         self.ask(now, ask, Some(lease), out)
     }
@@ -199,7 +225,7 @@ impl ServiceManager {
             )
         })?;
         let victims = if units.get() < most { victims.of(held, units.get())? } else { Vec::new() };
-        let request = self.extension_request(newest, held.term.end(), duration, units);
+        let request = self.extension_request(now, newest, held.term.end(), duration, units);
         let broker = self.broker(Some(newest.bottom().issuer))?;
         let reason = truncate_text(&reason);
         self.emit(now, ExtensionAsked { lease, broker, request, victims, reason }, out);
@@ -209,6 +235,7 @@ impl ServiceManager {
     /// The request that continues from a ticket at `end`, with so many of its units.
     fn extension_request(
         &self,
+        now: Time,
         newest: &Ticket,
         end: Time,
         duration: Span,
@@ -226,6 +253,8 @@ impl ServiceManager {
             reply: Reply::Grant,
             answer_by: end.minus(self.base.margin()),
             properties: Properties::default(),
+            provisos: Provisos::NONE,
+            history: History::first(now),
         }
     }
 

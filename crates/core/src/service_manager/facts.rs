@@ -1,6 +1,7 @@
 //! The facts of a service manager.
 
 use crate::actor::fact::{Memo, facts};
+use crate::actor::order::Order;
 use crate::driver::UnitId;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
@@ -10,7 +11,7 @@ use crate::model::time::{Term, Time};
 use crate::service_manager::group::{Handling, Why};
 use crate::service_manager::machine::{AfterLeave, Event};
 use crate::ticket::Ticket;
-use crate::ticket::link::SignedLink;
+use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::{LeasedUnit, Request};
 use crate::wire::offer::{Offer, Waiting};
@@ -355,6 +356,42 @@ facts! {
         /// Set if it could not.
         error: Option<String>,
     }
+
+    /// A ticket that was kept has to be redeemed by now: it is not used any more.
+    TicketLapsed = "service-manager.ticket-lapsed" 1 {
+        /// The lease.
+        lease: LeaseId,
+    }
+
+    /// The site is asked for what nobody claims of a part that had to be redeemed by now.
+    ReclaimBegun = "service-manager.reclaim-begun" 1 {
+        /// The part.
+        part: LinkHash,
+    }
+
+    /// The site has said what became of the part. What came back is in the facts before this one.
+    ReclaimEnded = "service-manager.reclaim-ended" 1 {
+        /// The part.
+        part: LinkHash,
+        /// Whether it was redeemed in time.
+        redeemed: bool,
+    }
+
+    /// A command with a name was carried out; what came of it are the facts before this one.
+    Commanded = "service-manager.commanded" 1 {
+        /// Its name, who gave it, and a digest of all that was asked for.
+        order: Order,
+        /// How many facts came of it.
+        facts: u64,
+    }
+
+    /// A request was replaced by a later revision of it.
+    Revised = "service-manager.revised" 1 {
+        /// What is asked for now.
+        request: Request,
+        /// Why, in the user's words.
+        reason: String,
+    }
 }
 
 impl Fact {
@@ -392,6 +429,7 @@ impl Fact {
             Self::Modified(fact) => (fact.lease, Event::Modified(fact.units.clone())),
             Self::ModifyRefused(fact) => (fact.lease, Event::ModifyRefused),
             Self::Told(fact) => (fact.lease, Event::Told(fact.unit)),
+            Self::TicketLapsed(fact) => (fact.lease, Event::TermOver),
             Self::SignalObserved(_)
             | Self::MapperAnswered(_)
             | Self::Asked(_)
@@ -407,6 +445,10 @@ impl Fact {
             | Self::GroupWhole(_)
             | Self::GroupBroken(_)
             | Self::LeaseForgotten(_)
+            | Self::ReclaimBegun(_)
+            | Self::Commanded(_)
+            | Self::Revised(_)
+            | Self::ReclaimEnded(_)
             | Self::Woken(_) => return None,
         })
     }

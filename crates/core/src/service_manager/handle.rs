@@ -17,7 +17,7 @@ use crate::service_manager::Output;
 use crate::service_manager::facts::{
     AskRefused, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted, Joined,
     LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SignalObserved, SiteClosed, TermOver,
-    UnwantedGranted, Woken,
+    TicketLapsed, UnwantedGranted, Woken,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Held, State, UnitUse};
 use crate::ticket::Ticket;
@@ -25,6 +25,7 @@ use crate::ticket::link::LinkHash;
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::{LeasedUnit, Message, Request, Sealed, Subject};
 use crate::wire::offer::{Offer, Reply};
+use crate::wire::proviso::Provisos;
 use crate::wire::refusal::{Outlook, Refusal};
 
 /// What the tickets of a request have to be.
@@ -54,6 +55,7 @@ impl ServiceManager {
                 Timer::Seam(id) => self.seam_due(now, id, out),
                 Timer::Lease(id) => self.lease_due(now, id, out),
                 Timer::Group(number) => self.group_due(now, number, out),
+                Timer::Reclaim(part) => self.reclaim_due(now, part, out),
             }
         }
     }
@@ -91,6 +93,7 @@ impl ServiceManager {
             State::Joining { .. } | State::Active { .. } if now < end => {
                 self.emit(now, LeaveBegun { lease, then: AfterLeave::End }, out);
             }
+            State::Ticketed { .. } if now < end => self.emit(now, TicketLapsed { lease }, out),
             State::Ticketed { .. }
             | State::Redeeming { .. }
             | State::Joining { .. }
@@ -117,6 +120,9 @@ impl ServiceManager {
             Message::Closed { ticket, refusal, receipts } => {
                 self.site_closed(now, from, ticket, refusal, receipts, out)
             }
+            Message::Reclaimed { ticket, redeemed, receipts } => {
+                self.reclaimed(now, from, (ticket, redeemed), receipts, out)
+            }
             Message::Returned { ticket, number, receipts } => {
                 self.part_returned(now, from, (ticket, number), receipts, out)
             }
@@ -142,7 +148,8 @@ impl ServiceManager {
             | Message::Redeem { .. }
             | Message::Close { .. }
             | Message::Return { .. }
-            | Message::Modify { .. } => Err("a service manager does not take it".to_owned()),
+            | Message::Modify { .. }
+            | Message::Reclaim { .. } => Err("a service manager does not take it".to_owned()),
         };
         if let Err(cause) = taken {
             out.problems.push(dropped(kind, cause));
@@ -163,6 +170,7 @@ impl ServiceManager {
             return Err(format!("request {id} was not put to its sender"));
         }
         let (wanted, purpose) = (request.wanted.clone(), request.purpose);
+        let earlier = request.earlier.clone();
         let beside = self.site_beside(purpose);
         let (is_asked, accepted) = match &request.state {
             request::State::Asked => (true, None),
@@ -176,8 +184,20 @@ impl ServiceManager {
             | request::State::Refused { .. }
             | request::State::Unanswered => (false, None),
         };
+        let mut wanted_now = tickets.iter().filter(|_| is_asked);
+        let late = wanted_now.find_map(|(_, ticket)| self.too_late_to_redeem(now, ticket.bottom()));
+        if let Some(refusal) = late {
+            // Its broker has it back by a reclaim.
+            self.not_granted(now, number, (refusal, Vec::new()), out);
+            return Ok(());
+        }
         let suits = Suits { accepted: accepted.as_ref(), is_asked, beside };
-        if let Err(refusal) = self.check_grant(&wanted, &tickets, &suits) {
+        let mut checked = self.check_grant(&wanted, &tickets, &suits);
+        // The broker may have met what was asked for before it was revised.
+        for before in earlier.iter().rev() {
+            checked = checked.or_else(|_| self.check_grant(before, &tickets, &suits));
+        }
+        if let Err(refusal) = checked {
             self.not_granted(now, number, (refusal, Vec::new()), out);
             return Ok(());
         }
@@ -227,6 +247,7 @@ impl ServiceManager {
             let good = wanted.is_some_and(|wanted| {
                 wanted.resource == link.resource && wanted.extends == link.extends
             }) && self.goes_on_at(link.extends, ticket.site())
+                && keeps_provisos(&request.provisos, ticket)
                 && suits.beside.is_none_or(|site| site == ticket.site())
                 && !self.state.by_ticket.contains_key(&ticket.hash())
                 && seen.insert(ticket.hash());
@@ -421,7 +442,9 @@ impl ServiceManager {
         refusal: Refusal,
         out: &mut Output,
     ) -> Result<(), String> {
-        let Some(&lease) = self.state.by_ticket.get(&hash) else { return Ok(()) };
+        let Some(&lease) = self.state.by_ticket.get(&hash) else {
+            return self.reclaim_refused(now, from, hash, &refusal, out);
+        };
         // The site may take the ticket later: it is asked again until the deadline.
         if refusal.outlook() == Outlook::Later {
             return Ok(());
@@ -439,6 +462,7 @@ impl ServiceManager {
                         Refusal::Ticket(_)
                             | Refusal::Conflict(_)
                             | Refusal::Oversold { .. }
+                            | Refusal::Unclaimed(_)
                             | Refusal::Malformed(_)
                     ) =>
             {
@@ -488,6 +512,13 @@ impl ServiceManager {
             self.emit(now, Left { lease, unit, error }, out);
         }
     }
+}
+
+/// Whether a ticket is as its request says it has to be.
+fn keeps_provisos(provisos: &Provisos, ticket: &Ticket) -> bool {
+    let by = ticket.bottom().clauses.redeem_by;
+    let in_time = provisos.redeem_by.is_none_or(|wanted| by.is_some_and(|by| by <= wanted));
+    in_time && !provisos.not_at.contains(&ticket.site())
 }
 
 /// Whether `ticket` is the extension that is being redeemed at `site`.

@@ -13,6 +13,7 @@ use crate::service_manager::Victims;
 use crate::service_manager::group::Handling;
 use crate::wire::message::Item;
 use crate::wire::offer::Reply;
+use crate::wire::proviso::Provisos;
 
 pub use super::view::{LeaseView, Stage, View};
 
@@ -51,6 +52,12 @@ pub struct Ask {
     pub handling: Handling,
     /// Why.
     pub reason: String,
+    /// Conditions on how it is met.
+    #[serde(default)]
+    pub provisos: Provisos,
+    /// The number of the earlier request that this is another try of.
+    #[serde(default)]
+    pub again: Option<u64>,
 }
 
 /// A lease to be kept for longer.

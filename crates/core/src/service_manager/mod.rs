@@ -8,6 +8,8 @@ mod commands;
 pub mod facts;
 pub mod group;
 mod held;
+mod reclaim;
+mod revise;
 mod handle;
 pub mod machine;
 pub mod mapper;
@@ -30,6 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
 use crate::actor::fact::BadFact;
+use crate::actor::order::{self, Orders};
 use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::{Actor, Base, Role, Setup, at_most};
 use crate::driver::{Call, Epoch, Step, UnitId};
@@ -39,7 +42,7 @@ use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
-use crate::service_manager::facts::Fact;
+use crate::service_manager::facts::{Commanded, Fact};
 use crate::service_manager::machine::{Change, State, UnitUse};
 use crate::service_manager::mapper::Decision;
 use crate::ticket::Ticket;
@@ -124,6 +127,8 @@ enum Obligation {
     Modify(LeaseId),
     /// The guest's driver, of a change of a unit, under this number.
     Tell(LeaseId, UnitId, u32),
+    /// The site is asked for what nobody claims of a part that was handed on.
+    Reclaim(LinkHash),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -133,6 +138,8 @@ enum Timer {
     Seam(LeaseId),
     Lease(LeaseId),
     Group(u64),
+    /// A part that was handed on may be unclaimed.
+    Reclaim(LinkHash),
 }
 
 impl ServiceManager {
@@ -232,6 +239,10 @@ impl ServiceManager {
                 let tickets = std::iter::once(first).chain(ahead).cloned().collect();
                 send(first.site(), Message::Close { tickets })
             }
+            Obligation::Reclaim(part) => {
+                let ticket = self.part(part)?;
+                send(ticket.site(), Message::Reclaim { ticket })
+            }
             Obligation::Credit(id) => {
                 let receipts = self.lease(id)?.to_credit();
                 let issuer = receipts.first()?.what.issuer;
@@ -285,6 +296,11 @@ impl Actor for ServiceManager {
             Input::Driver(done) => self.driver_done(now, done, out),
             Input::Observe { signal, value } => self.observe(now, signal, value, out),
             Input::Command(command) => self.command(now, command, out),
+            Input::Ordered(command, order) => {
+                let act = |actor: &mut Self, out: &mut Output| actor.command(now, command, out);
+                let fact = |order, facts| Commanded { order, facts };
+                order::carry_out((self, now), order, out, act, fact);
+            }
             Input::Decision(decision) => self.decide(now, decision, out),
         }
     }
@@ -337,6 +353,10 @@ impl Actor for ServiceManager {
     fn unfinished(&self, most: usize) -> Vec<String> {
         let live = self.live.iter().filter_map(|id| Some((id, self.standing(*id)?)));
         at_most(live.map(|(id, state)| format!("lease {id} is {}", state.word())), most)
+    }
+
+    fn orders(&self) -> &Orders {
+        &self.state.orders
     }
 
     fn base(&self) -> &Base {

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
+use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Bookings, Lease, Obligation, ServiceManager, Timer};
 use crate::actor::fact::BadFact;
 use crate::actor::machine::Illegal;
+use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::property::Properties;
@@ -249,7 +251,9 @@ pub(crate) struct Request {
     /// The end of the last term that it asks for or was offered.
     pub(super) last_end: Time,
     /// What it adds to the holdings.
-    booked: Bookings,
+    pub(super) booked: Bookings,
+    /// What was asked for before it was revised, the oldest first.
+    pub(super) earlier: Vec<Wanted>,
 }
 
 impl Request {
@@ -275,6 +279,19 @@ impl Request {
     /// The first term asked for.
     pub(super) fn term(&self) -> Option<Term> {
         Term::lasting(self.wanted.earliest, self.wanted.duration).ok()
+    }
+
+    /// Counts what it asks for as about to be held.
+    pub(super) fn book(&mut self, holdings: &mut OrdMap<Name, Calendar>, at: Time) {
+        let Some(term) = self.term() else { return };
+        // Of what is only looked into, nothing is about to be held.
+        let about_to_be_held =
+            self.wanted.preferred().filter(|_| self.wanted.reply == Reply::Grant);
+        for item in about_to_be_held {
+            let Some(term) = item.term(term) else { continue };
+            let units = item.units.get();
+            super::book(holdings, &mut self.booked, &item.resource, term, units, at);
+        }
     }
 
     /// Whether it is shown beside the leases: it has none, and none shows it as its extension.
@@ -322,21 +339,9 @@ impl ServiceManager {
             waiting: None,
             last_end: wanted.last_end(),
             booked: Bookings::default(),
+            earlier: Vec::new(),
         };
-        let (Some(_), Some(term)) = (request.resource(), request.term()) else { return };
-        // Of what is only looked into, nothing is about to be held.
-        let about_to_be_held = wanted.preferred().filter(|_| wanted.reply == Reply::Grant);
-        for item in about_to_be_held {
-            let Some(term) = item.term(term) else { continue };
-            super::book(
-                &mut self.state.holdings,
-                &mut request.booked,
-                &item.resource,
-                term,
-                item.units.get(),
-                at,
-            );
-        }
+        request.book(&mut self.state.holdings, at);
         self.put(at, number, request);
     }
 
@@ -358,6 +363,7 @@ impl ServiceManager {
             waiting: None,
             last_end: fact.request.last_end(),
             booked: Bookings::default(),
+            earlier: Vec::new(),
         };
         self.put(at, fact.request.id.number, request);
         Ok(())
@@ -524,7 +530,7 @@ impl ServiceManager {
     }
 
     /// Sets what follows from a request's state: when it is next due, and whether it is unfinished.
-    fn refresh_request(&mut self, number: u64) {
+    pub(super) fn refresh_request(&mut self, number: u64) {
         let (margin, two) = (self.base.margin(), self.base.two_margins());
         let request = self.state.requests.get(&number);
         let due = request.and_then(|request| {

@@ -1,6 +1,7 @@
 //! Tickets that are kept: split and handed on, brought by others, redeemed at last.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,18 @@ pub struct PartSurvey<'a> {
     pub link: &'a SignedLink,
     /// The part of its term that did not come back.
     pub charged: Option<Term>,
+}
+
+impl Splits {
+    /// A part that was handed on.
+    pub(super) fn entered(&self, part: LinkHash) -> Option<&SignedLink> {
+        self.ledger.entered(part).map(|(_, link)| link)
+    }
+
+    /// What of a part is out from an instant on.
+    pub(super) fn left_of(&self, part: LinkHash, from: Time) -> Vec<(NonZeroU32, Term)> {
+        self.ledger.left_of(part, from)
+    }
 }
 
 impl ServiceManager {
@@ -136,11 +149,16 @@ impl ServiceManager {
         serial: u64,
         left: &mut Calendar,
     ) -> Result<Link, String> {
-        let Part { holder, units, term, constraints: added } = part;
+        let Part { holder, units, term, constraints: added, redeem_by } = part;
         let above = parent.bottom();
         let two = self.base.two_margins();
         if term.duration() <= two || term.end() <= now.plus(two) {
             return Err(format!("a part over {term} is too short: it must last longer than {two}"));
+        }
+        if let Some(by) = redeem_by
+            && by <= now.plus(two)
+        {
+            return Err(format!("a part that has to be redeemed before {by} comes too late"));
         }
         let mut constraints = above.constraints.clone();
         if mutant!(SplitDropsConstraints) {
@@ -155,7 +173,7 @@ impl ServiceManager {
             units,
             term,
             constraints,
-            clauses: above.clauses.inherited(),
+            clauses: above.clauses.inherited().redeemed_by(redeem_by),
             delegation: None,
             extends: None,
             serial,
@@ -182,6 +200,7 @@ impl ServiceManager {
             splits.ledger.enter(&parent, link, at);
             splits.serial = splits.serial.max(link.serial);
         }
+        fact.links.iter().for_each(|link| self.set_reclaim(link));
         self.step(at, fact.lease, Event::Split)
     }
 
@@ -206,6 +225,9 @@ impl ServiceManager {
         let two = self.base.two_margins();
         if link.term.duration() <= two || link.term.end() <= now.plus(two) {
             return Err(format!("the term of the ticket, {}, is over or too short", link.term));
+        }
+        if let Some(refusal) = self.too_late_to_redeem(now, link) {
+            return Err(refusal.to_string());
         }
         let fits = configuration.check_bytes(MAX_CONFIGURATION);
         fits.map_err(|error| format!("the configuration is too long: {error}"))?;
@@ -254,18 +276,8 @@ impl ServiceManager {
     ) -> Result<(), String> {
         let keys: Vec<_> = receipts.iter().map(|r| (r.what.link, r.what.number)).collect();
         for receipt in receipts {
-            let what = &receipt.what;
-            let splits = &self.state.splits;
-            if splits.credited.contains_key(&(what.link, what.number)) {
+            if !self.is_new(&receipt)? {
                 continue;
-            }
-            let Some((_, link)) = splits.ledger.entered(what.link) else { continue };
-            let part = what.into();
-            let ours = what.issuer == self.base.id()
-                && splits.ledger.can_return(what.link, &part)
-                && self.splits_at(link.parent) == Some(what.site);
-            if !ours || !self.base.credentials.checks_receipt(&receipt) {
-                return Err("the receipt is not good here".to_owned());
             }
             if !mutant!(SplitCreditNotBooked) {
                 self.emit(now, ReceiptTaken { receipt }, out);
@@ -278,6 +290,25 @@ impl ServiceManager {
         let causes: Option<Vec<Cause>> = keys.iter().map(own).collect();
         out.replies.push(self.base.credited(now, from, keys, causes));
         Ok(())
+    }
+
+    /// Whether a receipt has yet to be credited: not if it was, or is for a part that is not remembered.
+    pub(super) fn is_new(&mut self, receipt: &Receipt) -> Result<bool, String> {
+        let what = &receipt.what;
+        let splits = &self.state.splits;
+        if splits.credited.contains_key(&(what.link, what.number)) {
+            return Ok(false);
+        }
+        let Some((_, link)) = splits.ledger.entered(what.link) else { return Ok(false) };
+        let part = what.into();
+        let ours = what.issuer == self.base.id()
+            && splits.ledger.can_return(what.link, &part)
+            && self.splits_at(link.parent) == Some(what.site);
+        if ours && self.base.credentials.checks_receipt(receipt) {
+            Ok(true)
+        } else {
+            Err("the receipt is not good here".to_owned())
+        }
     }
 
     /// The site of a kept ticket, by its bottom link.
@@ -300,13 +331,15 @@ impl ServiceManager {
         let account = AccountId::Link(ticket);
         let parts: Vec<_> = splits.ledger.children(account).map(|(link, _)| link.hash()).collect();
         for part in parts {
+            self.settle_reclaim(part);
+            let splits = &mut self.state.splits;
             let (first, last) = ((part, 0), (part, u32::MAX));
             let taken: Vec<_> = splits.credited.range(first..=last).map(|(key, _)| *key).collect();
             for key in taken {
                 splits.credited.remove(&key);
             }
         }
-        splits.ledger.close(account);
+        self.state.splits.ledger.close(account);
     }
 }
 

@@ -9,6 +9,7 @@ use super::group::Group;
 use super::request::{self, Request};
 use super::split::Splits;
 use super::{Lease, Obligation, Timer, is_live};
+use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
 use crate::actor::rounds::MapperRounds;
 use crate::actor::timers::Timers;
@@ -40,6 +41,7 @@ pub(crate) struct State {
     pub(super) last_number: u64,
     pub(super) pending: PendingEffects<Obligation>,
     pub(super) timers: Timers<Timer>,
+    pub(super) orders: Orders,
 }
 
 impl State {

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::{Cause, Delegation, Lease, Obligation, Seam, SiteAuthority, Tenancy, Timer};
 use crate::actor::fact::BadFact;
+use crate::actor::order::Done;
 use crate::driver::UnitId;
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
@@ -71,6 +72,12 @@ impl SiteAuthority {
             Fact::LeaseClosed(fact) => self.lease_closed(at, fact)?,
             Fact::TicketSurrendered(fact) => {
                 self.surrendered(at, fact);
+            }
+            Fact::TicketReclaimed(fact) => self.ticket_reclaimed(at, fact),
+            Fact::Commanded(fact) => {
+                let (order, facts) = (fact.order.clone(), fact.facts);
+                let first = self.base.position.saturating_sub(facts);
+                self.state.orders.record(Done { order, at, first, facts });
             }
             Fact::LeaseForgotten(fact) => self.forget(at, fact.lease),
             Fact::MapperAnswered(fact) => {
@@ -308,6 +315,7 @@ impl SiteAuthority {
         self.state.timers.set(Timer::Seam(hash), None);
         self.state.refused.remove(hash);
         self.end_rights(hash);
+        self.forget_reclaimed(hash);
         self.state.claims.forget_history(at);
         if let Some(lease) = self.state.leases.remove(&hash) {
             self.state.charges.release(&lease);

@@ -1,6 +1,6 @@
 //! A site's pending work in full: the messages and driver calls behind its obligations.
 
-use super::{Delegation, Lease, Obligation, SiteAuthority, Tenancy, Unit};
+use super::{Delegation, Obligation, SiteAuthority, Tenancy, Unit};
 use crate::actor::effect::{Effect, EffectId};
 use crate::driver::{Call, Step, UnitId};
 use crate::model::time::Time;
@@ -33,7 +33,7 @@ impl SiteAuthority {
         let tenant = (*served)?;
         let Tenancy { guest, slice, lease, configuration, units: _ } =
             self.state.tenancies.get(&tenant)?;
-        let wanted = self.state.leases.get(&tenant).and_then(Lease::configuration_to_be);
+        let wanted = self.state.leases.get(&tenant).and_then(|lease| lease.configuration_to_be());
         let (number, configuration) = match step {
             Step::Modify => (*modifications, wanted.unwrap_or(configuration)),
             Step::Setup | Step::Teardown | Step::Join | Step::Leave => (0, configuration),

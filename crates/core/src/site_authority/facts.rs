@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use crate::actor::fact::{Memo, facts};
+use crate::actor::order::Order;
 use crate::driver::{Epoch, UnitId};
 use crate::model::name::Name;
 use crate::model::property::Properties;
@@ -319,6 +320,23 @@ facts! {
         number: u32,
         /// Why.
         refusal: Refusal,
+    }
+
+    /// A ticket was not redeemed in time: it can be no more, and its issuer has back what no part of it
+    /// claims.
+    TicketReclaimed = "site.ticket-reclaimed" 1 {
+        /// The ticket.
+        ticket: Ticket,
+        /// The word on what came back.
+        receipts: Vec<Receipt>,
+    }
+
+    /// A command with a name was carried out; what came of it are the facts before this one.
+    Commanded = "site.commanded" 1 {
+        /// Its name, who gave it, and a digest of all that was asked for.
+        order: Order,
+        /// How many facts came of it.
+        facts: u64,
     }
 }
 

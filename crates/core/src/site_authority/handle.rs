@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use super::{Obligation, Offer, SiteAuthority, Stock, Timer};
+use super::{Command, Obligation, Offer, SiteAuthority, Stock, Timer};
 use crate::actor::effect::{DriverResult, Problem};
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, dropped};
@@ -41,6 +41,14 @@ impl SiteAuthority {
         }
         self.update_delegations(now, out);
         self.emit(now, Woken {}, out);
+    }
+
+    pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
+        match command {
+            Command::Reset { unit } => self.reset(now, unit, out),
+            Command::Stock { resource, units } => self.stock(now, resource, units, out),
+            Command::Withdraw { resource, units } => self.withdraw(now, resource, units, out),
+        }
     }
 
     /// Issues the first generation of a delegation, if the stock covers it beside all others.
@@ -204,6 +212,7 @@ impl SiteAuthority {
                 self.modify(now, from, &ticket, (number, configuration), out);
             }
             Message::Close { tickets } => self.close(now, from, &tickets, out),
+            Message::Reclaim { ticket } => self.reclaim(now, from, &ticket, out),
             Message::Refused { .. }
             | Message::Waiting { .. }
             | Message::Offered { .. }
@@ -216,6 +225,7 @@ impl SiteAuthority {
             | Message::Closed { .. }
             | Message::Returned { .. }
             | Message::Modified { .. }
+            | Message::Reclaimed { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => {
                 out.problems.push(dropped(kind, "a site does not take it"));

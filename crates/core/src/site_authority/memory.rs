@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, Lease, Returns, Rights};
+use super::{Cause, Lease, Reclaimed, Returns, Rights};
 use crate::model::identity::ActorId;
 use crate::model::property::Properties;
 use crate::site_authority::facts::Denial;
@@ -87,6 +87,20 @@ impl Charges {
         }
     }
 
+    /// A ticket that was reclaimed is remembered.
+    pub(super) fn charge_reclaimed(&mut self, reclaimed: &Reclaimed) {
+        for (holder, bytes) in parts_of_reclaimed(reclaimed) {
+            *self.0.entry(holder).or_default() += bytes;
+        }
+    }
+
+    /// A ticket that was reclaimed is forgotten.
+    pub(super) fn release_reclaimed(&mut self, reclaimed: &Reclaimed) {
+        for (holder, bytes) in parts_of_reclaimed(reclaimed) {
+            self.take_off(holder, bytes);
+        }
+    }
+
     /// A lease that was charged as it stands is forgotten, or about to change.
     pub(super) fn release(&mut self, lease: &Lease) {
         for (holder, bytes) in parts(lease) {
@@ -126,6 +140,11 @@ fn returns_cost(returns: &Returns) -> usize {
 fn parts_of_rights(rights: &Rights) -> impl Iterator<Item = (ActorId, u64)> {
     let bytes = cost(&rights.ticket, returns_cost(&rights.returns));
     holders(&rights.ticket).map(move |holder| (holder, bytes))
+}
+
+fn parts_of_reclaimed(reclaimed: &Reclaimed) -> impl Iterator<Item = (ActorId, u64)> {
+    let bytes = cost(&reclaimed.ticket, (reclaimed.receipts.len() + 1) * RECEIPT_BYTES);
+    holders(&reclaimed.ticket).map(move |holder| (holder, bytes))
 }
 
 /// What is charged to whom for a lease: its configuration and returns come with its first ticket.

@@ -14,6 +14,7 @@ pub mod machine;
 pub mod mapper;
 mod memory;
 mod modify;
+mod reclaim;
 mod redeem;
 mod returns;
 mod share;
@@ -36,6 +37,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
 use crate::actor::fact::BadFact;
+use crate::actor::order::{self, Orders};
 use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::{Actor, Base, Cause, Role, Setup, at_most};
 use crate::driver::{Epoch, UnitId};
@@ -45,7 +47,7 @@ use crate::model::property::Properties;
 use crate::model::resource::{Attributes, is_divisible};
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
-use crate::site_authority::facts::Fact;
+use crate::site_authority::facts::{Commanded, Fact};
 use crate::site_authority::machine::State;
 use crate::site_authority::mapper::Decision;
 use crate::site_authority::modify::Modification;
@@ -200,6 +202,15 @@ type Returns = BTreeMap<u32, (Cause, Vec<Receipt>)>;
 struct Rights {
     ticket: Ticket,
     returns: Returns,
+}
+
+/// A ticket that can be redeemed no more, and what came back of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Reclaimed {
+    ticket: Ticket,
+    /// The fact behind the answer.
+    cause: Cause,
+    receipts: Vec<Receipt>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -360,12 +371,11 @@ impl Actor for SiteAuthority {
             Input::Tick => self.tick(now, out),
             Input::Driver(done) => self.driver_done(now, done, out),
             Input::Decision(decision) => self.decide(now, decision, out),
-            Input::Command(Command::Reset { unit }) => self.reset(now, unit, out),
-            Input::Command(Command::Stock { resource, units }) => {
-                self.stock(now, resource, units, out);
-            }
-            Input::Command(Command::Withdraw { resource, units }) => {
-                self.withdraw(now, resource, units, out);
+            Input::Command(command) => self.command(now, command, out),
+            Input::Ordered(command, order) => {
+                let act = |actor: &mut Self, out: &mut Output| actor.command(now, command, out);
+                let fact = |order, facts| Commanded { order, facts };
+                order::carry_out((self, now), order, out, act, fact);
             }
             Input::Observe { .. } => out.problems.push(wrong("observation")),
         }
@@ -430,6 +440,10 @@ impl Actor for SiteAuthority {
                 Obligation::Setup(_) | Obligation::Teardown(_) | Obligation::Modify(_) => None,
             });
         at_most(leases.chain(units).chain(offers), most)
+    }
+
+    fn orders(&self) -> &Orders {
+        &self.state.orders
     }
 
     fn base(&self) -> &Base {

@@ -53,6 +53,9 @@ impl SiteAuthority {
             Err(unmet @ Refusal::Constraint(_)) if ticket.bottom().extends.is_none() => Some(unmet),
             Err(refusal) => return self.refuse(now, from, hash, refusal, out),
         };
+        if let Some(refusal) = self.unclaimed(now, &ticket) {
+            return self.refuse_uncovered(now, &ticket, refusal, out);
+        }
         if min_units > ticket.bottom().units {
             let refusal = Refusal::Malformed("the fewest units are more than all".to_owned());
             return self.refuse(now, from, hash, refusal, out);
@@ -136,6 +139,9 @@ impl SiteAuthority {
             return Ok(());
         }
         if let Some((_, refusal, _)) = self.state.refused.get(hash) {
+            return Err(refusal);
+        }
+        if let Some(refusal) = self.reclaimed_above(ticket) {
             return Err(refusal);
         }
         match self.check(now, from, ticket, &Properties::default()) {

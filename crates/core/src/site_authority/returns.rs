@@ -30,7 +30,7 @@ use crate::wire::refusal::Refusal;
 const MAX_RECEIPTS: usize = 1000;
 
 /// Units of a link, each with the term that comes back.
-type Parts = Vec<(NonZeroU32, Term)>;
+pub(super) type Parts = Vec<(NonZeroU32, Term)>;
 
 impl Lease {
     /// Every receipt for its tickets, in the order in which they were signed.
@@ -203,6 +203,9 @@ impl SiteAuthority {
                 check_number(returns, number, signed)?;
             }
             None => self.state.charges.admit(&self.limits, ticket, &Properties::default())?,
+        }
+        if let Some(refusal) = self.reclaimed_above(ticket) {
+            return Err(refusal);
         }
         match self.check(now, link.holder, ticket, &Properties::default()) {
             Ok(()) | Err(Refusal::Constraint(_)) => {}

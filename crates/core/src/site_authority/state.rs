@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::memory::{Charges, RefusedTickets};
-use super::{Delegation, Lease, Obligation, Rights, Tenancy, Timer, Unit, UnitPool};
+use super::{Delegation, Lease, Obligation, Reclaimed, Rights, Tenancy, Timer, Unit, UnitPool};
+use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
 use crate::actor::rounds::MapperRounds;
 use crate::actor::timers::Timers;
@@ -49,4 +50,7 @@ pub(crate) struct State {
     pub(super) busy: BTreeSet<UnitId>,
     pub(super) pending: PendingEffects<Obligation>,
     pub(super) timers: Timers<Timer>,
+    /// Tickets that were not redeemed in time, and went back to their issuers.
+    pub(super) reclaimed: BTreeMap<LinkHash, Reclaimed>,
+    pub(super) orders: Orders,
 }

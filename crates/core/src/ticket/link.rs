@@ -114,6 +114,12 @@ impl Clauses {
         Self { redeem_by: self.redeem_by, ..Self::NONE }
     }
 
+    /// The same, to be redeemed before `by` if that is earlier.
+    pub fn redeemed_by(self, by: Option<Time>) -> Self {
+        let redeem_by = self.redeem_by.into_iter().chain(by).min();
+        Self { redeem_by, ..self }
+    }
+
     /// Whether units under a link with these clauses can be had no longer than under its parent.
     fn keep(&self, parent: &Self) -> bool {
         parent.redeem_by.is_none_or(|by| self.redeem_by.is_some_and(|own| own <= by))

@@ -23,6 +23,7 @@ use crate::wire::batch::{self, Path};
 use crate::wire::credentials::Credentials;
 use crate::wire::offer::{MAX_HOLD, Offer, Reply, Waiting};
 use crate::wire::part::Part;
+use crate::wire::proviso::{History, Provisos};
 use crate::wire::refusal::Refusal;
 
 /// The most items in one request.
@@ -63,6 +64,10 @@ pub struct Request {
     pub answer_by: Time,
     /// For the broker's mapper alone.
     pub properties: Properties,
+    /// Conditions on how it is met.
+    pub provisos: Provisos,
+    /// What became of it until now.
+    pub history: History,
 }
 
 impl Request {
@@ -107,6 +112,7 @@ impl Request {
         {
             return Err(format!("offers are held for more than no time and at most {MAX_HOLD}"));
         }
+        self.provisos.check()?;
         self.items.iter().try_for_each(|item| item.check(self))?;
         let needed =
             |choice: &u8| self.items.iter().any(|item| item.choice == *choice && !item.optional);
@@ -154,6 +160,8 @@ pub struct Item {
     pub offset: Span,
     /// Items of one number come from one site.
     pub together: Option<u8>,
+    /// Items of one number come from different sites, each from one.
+    pub apart: Option<u8>,
 }
 
 impl Item {
@@ -169,6 +177,7 @@ impl Item {
             optional: false,
             offset: Span::ZERO,
             together: None,
+            apart: None,
         }
     }
 
@@ -181,6 +190,9 @@ impl Item {
         if self.min_units > self.units {
             return Err("an item would do with more units than it asks for".to_owned());
         }
+        if self.together.is_some() && self.apart.is_some() {
+            return Err("an item belongs together with others or apart, not both".to_owned());
+        }
         if self.offset < Span::ZERO {
             return Err("an item would begin before the common start".to_owned());
         }
@@ -192,6 +204,7 @@ impl Item {
             && !self.optional
             && self.offset == Span::ZERO
             && self.together.is_none()
+            && self.apart.is_none()
             && request.min_duration == request.duration
             && request.reply == Reply::Grant;
         if self.extends.is_some() && !plain {
@@ -362,6 +375,20 @@ pub enum Message {
         /// The units, with the properties that result.
         units: Vec<LeasedUnit>,
     },
+    /// Issuer to site: nobody has redeemed this ticket in time; have back what no part of it claims.
+    Reclaim {
+        /// The ticket, whole.
+        ticket: Ticket,
+    },
+    /// Site to issuer: the ticket can be redeemed no more, or it was in time.
+    Reclaimed {
+        /// The ticket.
+        ticket: LinkHash,
+        /// Whether it was redeemed or given back before it could be reclaimed.
+        redeemed: bool,
+        /// What came back of it, by the site's word.
+        receipts: Vec<Receipt>,
+    },
 }
 
 /// What a refusal is about.
@@ -381,7 +408,7 @@ pub enum Subject {
 
 impl Message {
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 19] = [
+    pub const KINDS: [&'static str; 21] = [
         "delegate",
         "delegated",
         "request",
@@ -401,6 +428,8 @@ impl Message {
         "returned",
         "modify",
         "modified",
+        "reclaim",
+        "reclaimed",
     ];
 
     /// The word for this kind of message.
@@ -425,6 +454,8 @@ impl Message {
             Self::Returned { .. } => "returned",
             Self::Modify { .. } => "modify",
             Self::Modified { .. } => "modified",
+            Self::Reclaim { .. } => "reclaim",
+            Self::Reclaimed { .. } => "reclaimed",
         }
     }
 }

@@ -5,4 +5,5 @@ pub mod credentials;
 pub mod message;
 pub mod offer;
 pub mod part;
+pub mod proviso;
 pub mod refusal;

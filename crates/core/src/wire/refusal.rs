@@ -147,6 +147,15 @@ pub enum Refusal {
     /// The units of a lease could not take over a changed configuration; they have the old one.
     #[error("the lease stays as it was: {0}")]
     ModifyFailed(String),
+    /// The ticket had to be redeemed earlier.
+    #[error("the ticket had to be redeemed before {0}")]
+    Unclaimed(Time),
+    /// All sites that have the type are excluded by the request.
+    #[error("the request excludes every site that offers `{resource}`")]
+    Excluded {
+        /// The type.
+        resource: Name,
+    },
 }
 
 /// What a quota limits.
@@ -212,6 +221,8 @@ impl Refusal {
             | Self::UnitsDiffer { .. }
             | Self::NotExtendable(_)
             | Self::Withdrawn
+            | Self::Unclaimed(_)
+            | Self::Excluded { .. }
             | Self::Malformed(_) => Outlook::Never,
             Self::Busy { .. }
             | Self::Beyond { .. }
@@ -227,6 +238,29 @@ impl Refusal {
             | Self::Constraint(_)
             | Self::Policy(_)
             | Self::Forbidden => Outlook::Denied,
+        }
+    }
+
+    /// Of several refusals of one request, which to pass on: the one of the highest rank. First comes what
+    /// may be met later, the sooner and the more surely the better; then what the asker is not entitled to;
+    /// last what can never be, what another request can mend before what it cannot.
+    pub fn rank(&self) -> u8 {
+        match self {
+            Self::Busy { earliest: Some(_), .. } => 15,
+            Self::Busy { earliest: None, .. } => 14,
+            Self::Beyond { .. } => 13,
+            Self::Quota { .. } => 12,
+            Self::SetupFailed { .. } | Self::ModifyFailed(_) | Self::Lapsed(_) => 11,
+            Self::Overloaded | Self::Undecided(_) => 10,
+            Self::Policy(_) => 9,
+            Self::Constraint(_) => 8,
+            Self::Conflict(_) | Self::Oversold { .. } => 7,
+            Self::Ticket(_) | Self::Forbidden => 6,
+            Self::TooMany { .. } | Self::TermTooShort { .. } | Self::UnitsDiffer { .. } => 5,
+            Self::NoMatch { .. } | Self::Excluded { .. } => 4,
+            Self::TooLate(_) | Self::Unclaimed(_) | Self::NotExtendable(_) => 3,
+            Self::NoSuchType { .. } => 2,
+            Self::Withdrawn | Self::Malformed(_) => 1,
         }
     }
 
@@ -256,6 +290,8 @@ impl Refusal {
             Self::Policy(_) => "policy",
             Self::Quota { .. } => "quota",
             Self::ModifyFailed(_) => "modify-failed",
+            Self::Unclaimed(_) => "unclaimed",
+            Self::Excluded { .. } => "excluded",
         }
     }
 }

@@ -26,6 +26,7 @@ use tenure_core::wire::message::{
 };
 use tenure_core::wire::offer::{Reply, Waiting};
 use tenure_core::wire::part::Part;
+use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::refusal::Refusal;
 
 /// People, each known by the byte that their secret is made of.
@@ -199,6 +200,8 @@ pub(crate) fn ask_for(n: u32, start: i64, secs: i64) -> Ask {
         latest: at(start),
         duration: Span::from_secs(secs),
         min_duration: Span::from_secs(secs),
+        provisos: Provisos::NONE,
+        again: None,
         reply: Reply::Grant,
         answer_by: at(start + secs / 2),
         properties: Properties::default(),
@@ -216,9 +219,31 @@ pub(crate) fn request(from: u8, number: u64, n: u32, start: i64, secs: i64) -> R
 /// What is asked for as a broker reads it.
 pub(crate) fn request_of(id: RequestId, ask: Ask) -> Request {
     let Ask {
-        items, earliest, latest, duration, min_duration, reply, answer_by, properties, ..
+        items,
+        earliest,
+        latest,
+        duration,
+        min_duration,
+        reply,
+        answer_by,
+        properties,
+        provisos,
+        ..
     } = ask;
-    Request { id, items, earliest, latest, duration, min_duration, reply, answer_by, properties }
+    let history = History::first(earliest);
+    Request {
+        id,
+        items,
+        earliest,
+        latest,
+        duration,
+        min_duration,
+        reply,
+        answer_by,
+        properties,
+        provisos,
+        history,
+    }
 }
 
 /// Bytes that their sender signed as a message, whatever they are.
@@ -259,6 +284,8 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
         Message::Returned { ticket: ticket.hash(), number: 0, receipts: Vec::new() },
         modify(ticket, 0, "v2"),
         Message::Modified { ticket: ticket.hash(), number: 0, units: Vec::new() },
+        Message::Reclaim { ticket: ticket.clone() },
+        Message::Reclaimed { ticket: ticket.hash(), redeemed: true, receipts: Vec::new() },
     ];
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
     messages

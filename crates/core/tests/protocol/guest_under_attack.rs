@@ -256,7 +256,16 @@ fn a_service_manager_drops_what_is_not_said_to_service_managers() {
     for message in one_of_each(&ticket) {
         let kind = message.kind();
         // A receipt may be anybody's: `splits.rs` has what is credited.
-        let its = ["granted", "leased", "closed", "credit", "credited", "refused", "returned"];
+        let its = [
+            "granted",
+            "leased",
+            "closed",
+            "credit",
+            "credited",
+            "refused",
+            "returned",
+            "reclaimed",
+        ];
         if its.contains(&kind) {
             continue;
         }

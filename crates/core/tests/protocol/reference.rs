@@ -24,6 +24,7 @@ use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::message::{Envelope, Header, Item, Message, Request, Sequence};
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::refusal::Outlook;
 
 use crate::common::{BROKER, FAR_SITE, GUEST, MARGIN, SITE, units};
@@ -241,6 +242,8 @@ impl Pair {
             latest,
             duration,
             min_duration: Span::MINUTE.times(asked.duration - asked.shorter_by),
+            provisos: Provisos::NONE,
+            history: History::first(earliest),
             reply: if asked.hold { Reply::Hold(Span::MINUTE.times(HELD)) } else { Reply::Grant },
             answer_by: latest.plus(duration),
             properties: Properties::default(),

@@ -41,7 +41,9 @@ pub(crate) struct Cut {
     pub(crate) request: RequestId,
     /// Its receipts, by their numbers.
     pub(crate) receipts: BTreeMap<u32, Receipt>,
-    ticket: Ticket,
+    pub(crate) ticket: Ticket,
+    /// Whether its site is being asked for what nobody claims of it.
+    pub(crate) reclaimed: bool,
     ledger: Ledger,
     /// Whether nothing of it is out any more.
     over: bool,
@@ -53,7 +55,8 @@ impl Cut {
         if let [.., parent, child] = ticket.links() {
             ledger.enter(parent, child, child.term.start());
         }
-        Self { request, receipts: BTreeMap::new(), ticket: ticket.clone(), ledger, over: false }
+        let (receipts, ticket) = (BTreeMap::new(), ticket.clone());
+        Self { request, receipts, ticket, reclaimed: false, ledger, over: false }
     }
 
     /// Credits a receipt; answers what happens to the request, if anything was out.
@@ -147,7 +150,28 @@ impl BrokerModel {
                 self.open -= usize::from(matches!(record.state, State::Open { .. }));
                 Ok(vec![change(me, id, from, NOTHING)])
             }
-            Fact::QuotaSet(_) | Fact::MapperAnswered(_) | Fact::Woken(_) => Ok(Vec::new()),
+            Fact::Revised(fact) => {
+                let (id, request) = (fact.request.id, fact.request.clone());
+                let event = Event::Revised(std::sync::Arc::new(request.clone()));
+                let change = self.step(me, id, event)?;
+                if let Some(record) = self.requests.get_mut(&id) {
+                    record.request = request;
+                }
+                Ok(vec![change])
+            }
+            Fact::ReclaimBegun(fact) => {
+                let cut = self.cut.get_mut(&fact.ticket).ok_or_else(|| unfounded(fact.ticket))?;
+                cut.reclaimed = !cut.over;
+                Ok(Vec::new())
+            }
+            Fact::ReclaimEnded(fact) => {
+                let cut = self.cut.get_mut(&fact.ticket).ok_or_else(|| unfounded(fact.ticket))?;
+                cut.reclaimed = false;
+                Ok(Vec::new())
+            }
+            Fact::QuotaSet(_) | Fact::MapperAnswered(_) | Fact::Commanded(_) | Fact::Woken(_) => {
+                Ok(Vec::new())
+            }
         }
     }
 

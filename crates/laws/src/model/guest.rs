@@ -22,6 +22,10 @@ pub(crate) struct GuestModel {
     pub(crate) leases: BTreeMap<LeaseId, GuestLease>,
     /// Every request it ever made, with the broker it was put to and the lease it is for.
     pub(crate) requests: BTreeMap<u64, (ActorId, Request, LeaseId)>,
+    /// What was asked for before requests were revised, by their numbers.
+    pub(crate) earlier: BTreeMap<u64, Vec<Request>>,
+    /// The parts whose sites are being asked for what nobody claims of them.
+    pub(crate) reclaimed: BTreeSet<LinkHash>,
     /// The requests whose tickets are kept.
     kept: BTreeSet<u64>,
     /// Every part of a ticket that it ever handed on.
@@ -108,6 +112,22 @@ impl GuestModel {
             Fact::ExtensionAsked(fact) => {
                 let (number, request) = (fact.request.id.number, fact.request.clone());
                 self.requests.insert(number, (fact.broker, request, fact.lease));
+            }
+            Fact::Revised(fact) => {
+                let number = fact.request.id.number;
+                let asked = self.requests.get_mut(&number).ok_or_else(|| unfounded(number))?;
+                let before = std::mem::replace(&mut asked.1, fact.request.clone());
+                self.earlier.entry(number).or_default().push(before);
+                let end = fact.request.last_end();
+                if let Some(lease) = self.leases.get_mut(&first(number)) {
+                    lease.expires_at = lease.expires_at.max(end);
+                }
+            }
+            Fact::ReclaimBegun(fact) => {
+                self.reclaimed.insert(fact.part);
+            }
+            Fact::ReclaimEnded(fact) => {
+                self.reclaimed.remove(&fact.part);
             }
             Fact::ExtensionGranted(fact) => {
                 self.tickets.insert(fact.ticket.hash(), fact.lease);

@@ -42,6 +42,8 @@ pub(crate) struct SiteModel {
     offered: BTreeMap<u64, LinkHash>,
     /// The receipts for parts of tickets that are not redeemed.
     pub(crate) rights: BTreeMap<LinkHash, Vec<Receipt>>,
+    /// Tickets that were not redeemed in time and went back to their issuers, with the receipts.
+    pub(crate) reclaimed: BTreeMap<LinkHash, Vec<Receipt>>,
     /// Tickets that were refused for good.
     pub(crate) refused: BTreeMap<LinkHash, RefusedTicket>,
     /// Every link of the tickets that it issued, took or refused.
@@ -177,6 +179,11 @@ impl SiteModel {
             Fact::UnitReset(fact) => self.step_unit(fact.unit, unit::Event::Reset, &mut changes)?,
             Fact::LeaseActivated(fact) => self.activated(fact.lease, &mut changes)?,
             Fact::LeaseClosed(fact) => self.closed(fact, &mut changes)?,
+            Fact::TicketReclaimed(fact) => {
+                self.know(&fact.ticket);
+                let receipts = fact.receipts.clone();
+                self.reclaimed.insert(fact.ticket.hash(), receipts);
+            }
             Fact::TicketSurrendered(fact) => self.surrendered(fact, &mut changes),
             Fact::LeaseForgotten(fact) => self.forgotten(fact.lease, &mut changes),
             Fact::DelegationAcknowledged(fact) => {
@@ -188,7 +195,7 @@ impl SiteModel {
                 issued.ok_or_else(|| unfounded(id))?;
                 self.offered.remove(&fact.number);
             }
-            Fact::MapperAnswered(_) | Fact::Woken(_) => {}
+            Fact::MapperAnswered(_) | Fact::Woken(_) | Fact::Commanded(_) => {}
         }
         Ok(changes.changes)
     }
@@ -435,6 +442,7 @@ impl SiteModel {
         let rights = self.rights.get(&receipt.what.link);
         lease.is_some_and(|lease| lease.receipts.contains(receipt))
             || rights.is_some_and(|receipts| receipts.contains(receipt))
+            || self.reclaimed.get(&receipt.what.link).is_some_and(|all| all.contains(receipt))
     }
 
     pub(super) fn step_lease(

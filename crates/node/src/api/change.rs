@@ -13,7 +13,8 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::{Command as GuestCommand, Victims};
 use tenure_core::site_authority::Command as SiteCommand;
 
-use super::server::{ApiResult, AppState, refused};
+use super::asker::Asker;
+use super::server::{ApiResult, AppState};
 use super::view::{LeaseView, QuotaView, SiteView};
 use super::{LeaseName, sense};
 
@@ -24,14 +25,17 @@ impl AppState {
         duration: Span,
         units: Option<NonZeroU32>,
         victims: &Victims,
+        by: &Asker,
     ) -> ApiResult<Vec<LeaseView>> {
         sense::lasts(duration)?;
-        sense::goes_on(&self.named(lease).await?)?;
+        if !self.is_again(lease, by).await? {
+            sense::goes_on(&self.named(lease).await?)?;
+        }
         let extend = |lease| {
             let victims = victims.clone();
             GuestCommand::Extend { lease, duration, units, victims }
         };
-        self.each(lease, extend).await
+        self.each((lease, by), extend).await
     }
 
     pub(super) async fn flex(
@@ -39,50 +43,67 @@ impl AppState {
         lease: &LeaseName,
         shrink: NonZeroU32,
         victims: &Victims,
+        by: &Asker,
     ) -> ApiResult<Vec<LeaseView>> {
-        sense::changes(&self.named(lease).await?)?;
+        if !self.is_again(lease, by).await? {
+            sense::changes(&self.named(lease).await?)?;
+        }
         let flex = |lease| GuestCommand::Flex { lease, shrink, victims: victims.clone() };
-        self.each(lease, flex).await
+        self.each((lease, by), flex).await
     }
 
     pub(super) async fn shorten(
         &self,
         lease: &LeaseName,
         until: Time,
+        by: &Asker,
     ) -> ApiResult<Vec<LeaseView>> {
-        sense::changes(&self.named(lease).await?)?;
-        self.each(lease, |lease| GuestCommand::Shorten { lease, until }).await
+        if !self.is_again(lease, by).await? {
+            sense::changes(&self.named(lease).await?)?;
+        }
+        self.each((lease, by), |lease| GuestCommand::Shorten { lease, until }).await
     }
 
     pub(super) async fn modify(
         &self,
         lease: &LeaseName,
         configuration: &Properties,
+        by: &Asker,
     ) -> ApiResult<Vec<LeaseView>> {
         sense::changes(&self.named(lease).await?)?;
         let modify = |lease| GuestCommand::Modify { lease, changes: configuration.clone() };
-        self.each(lease, modify).await
+        self.each((lease, by), modify).await
     }
 
-    pub(super) async fn redeem(&self, lease: &LeaseName) -> ApiResult<Vec<LeaseView>> {
-        self.each(lease, |lease| GuestCommand::Redeem { lease }).await
+    pub(super) async fn redeem(&self, lease: &LeaseName, by: &Asker) -> ApiResult<Vec<LeaseView>> {
+        self.each((lease, by), |lease| GuestCommand::Redeem { lease }).await
     }
 
-    pub(super) async fn close(&self, lease: &LeaseName) -> ApiResult<Vec<LeaseView>> {
-        self.each(lease, |lease| GuestCommand::Close { lease }).await
+    pub(super) async fn close(&self, lease: &LeaseName, by: &Asker) -> ApiResult<Vec<LeaseView>> {
+        self.each((lease, by), |lease| GuestCommand::Close { lease }).await
     }
 
-    pub(super) async fn withdraw(&self, lease: &LeaseName) -> ApiResult<Vec<LeaseView>> {
+    pub(super) async fn withdraw(
+        &self,
+        lease: &LeaseName,
+        by: &Asker,
+    ) -> ApiResult<Vec<LeaseView>> {
         let manager = self.manager_of(lease).await?;
-        self.command(&manager, GuestCommand::Withdraw { number: lease.number }).await?;
+        self.command(&manager, (by, ""), GuestCommand::Withdraw { number: lease.number }).await?;
         self.named(lease).await
     }
 
     /// Takes an offer. One that was not held is asked for by a new request, and that is answered.
-    pub(super) async fn accept(&self, lease: &LeaseName, offer: u8) -> ApiResult<Vec<LeaseView>> {
+    pub(super) async fn accept(
+        &self,
+        lease: &LeaseName,
+        offer: u8,
+        by: &Asker,
+    ) -> ApiResult<Vec<LeaseView>> {
         let manager = self.manager_of(lease).await?;
         let number = lease.number;
-        let asked = self.command(&manager, GuestCommand::Accept { number, offer }).await?;
+        let asked =
+            self.command(&manager, (by, ""), GuestCommand::Accept { number, offer }).await?;
         match asked {
             Some(asked) => Ok(vec![self.lease(&manager, asked).await?]),
             None => self.named(lease).await,
@@ -94,35 +115,47 @@ impl AppState {
         broker: &Name,
         manager: Option<&Name>,
         quota: Option<Quota>,
+        by: &Asker,
     ) -> ApiResult<Vec<QuotaView>> {
         let handle = self.actor(Role::Broker, broker)?;
         let manager = manager.map(|name| self.actor(Role::ServiceManager, name));
         let whose = manager.transpose()?.map(|manager| manager.info().id);
-        let set = handle.command(BrokerCommand::SetQuota { whose, quota }).await;
-        set.map_err(|error| refused(&error))?;
+        self.order(handle, (by, ""), BrokerCommand::SetQuota { whose, quota }).await?;
         self.quotas(Some(broker)).await
     }
 
-    pub(super) async fn reset(&self, site: &Name, unit: UnitId) -> ApiResult<Option<SiteView>> {
+    pub(super) async fn reset(
+        &self,
+        site: &Name,
+        unit: UnitId,
+        by: &Asker,
+    ) -> ApiResult<Option<SiteView>> {
         let handle = self.actor(Role::SiteAuthority, site)?;
-        if let Some(view) = self.sites(Some(site)).await?.first() {
+        if !self.is_repeated(handle, by).await?
+            && let Some(view) = self.sites(Some(site)).await?.first()
+        {
             sense::is_quarantined(view, &format!("{site}/{unit}"))?;
         }
-        let reset = handle.command(SiteCommand::Reset { unit }).await;
-        reset.map_err(|error| refused(&error))?;
+        self.order(handle, (by, ""), SiteCommand::Reset { unit }).await?;
         Ok(self.sites(Some(site)).await?.pop())
+    }
+
+    /// Whether a change to a lease was asked for before under the same key.
+    async fn is_again(&self, lease: &LeaseName, by: &Asker) -> ApiResult<bool> {
+        let manager = self.manager_of(lease).await?;
+        self.is_repeated(self.actor(Role::ServiceManager, &manager)?, by).await
     }
 
     /// Has something done to each part of a request; answers how they are then.
     async fn each(
         &self,
-        lease: &LeaseName,
+        (lease, by): (&LeaseName, &Asker),
         command: impl Fn(LeaseId) -> GuestCommand,
     ) -> ApiResult<Vec<LeaseView>> {
         let (manager, parts) = self.parts(lease).await?;
         let mut views = Vec::new();
         for id in parts {
-            self.command(&manager, command(id)).await?;
+            self.command(&manager, (by, &id.to_string()), command(id)).await?;
             views.push(self.lease(&manager, id).await?);
         }
         Ok(views)

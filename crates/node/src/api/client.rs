@@ -18,6 +18,8 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(120);
 pub struct Client {
     stream: BufReader<UnixStream>,
     path: PathBuf,
+    /// The key of the changes that are asked for.
+    key: Option<String>,
 }
 
 /// Why there is no answer.
@@ -71,7 +73,12 @@ impl Client {
             }
         };
         let stream = UnixStream::connect(path).map_err(nobody)?;
-        Ok(Self { stream: BufReader::new(stream), path: path.to_owned() })
+        Ok(Self { stream: BufReader::new(stream), path: path.to_owned(), key: None })
+    }
+
+    /// Asks for changes under this key: each of them is made once.
+    pub fn under(self, key: Option<String>) -> Self {
+        Self { key, ..self }
     }
 
     /// The socket.
@@ -94,7 +101,11 @@ impl Client {
     /// See [`ClientError`].
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
         let broken = |cause| ClientError::Broken { path: self.path.clone(), cause };
-        let mut line = serde_json::to_vec(request).map_err(ClientError::Strange)?;
+        let mut object = serde_json::to_value(request).map_err(ClientError::Strange)?;
+        if let (Some(object), Some(key)) = (object.as_object_mut(), &self.key) {
+            object.insert("key".to_owned(), key.clone().into());
+        }
+        let mut line = serde_json::to_vec(&object).map_err(ClientError::Strange)?;
         line.push(b'\n');
         let sent = self.stream.get_mut().write_all(&line).map_err(broken);
         let timeout = (!matches!(request, Request::Watch { .. })).then_some(REPLY_TIMEOUT);

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
@@ -14,6 +15,7 @@ use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, error, warn};
 
+use super::asker::Asker;
 use super::server::AppState;
 use super::watch::Ended;
 use super::{Answer, ApiError, Code, LeaseName, MAX_REQUEST, Request};
@@ -81,6 +83,12 @@ struct Server {
     watches: Arc<Semaphore>,
 }
 
+/// The idempotency key of a request for a change.
+#[derive(Deserialize)]
+struct Keyed {
+    key: Option<String>,
+}
+
 /// A place among the connections; kept also by a request that outlasts its connection.
 type Place = Rc<OwnedSemaphorePermit>;
 
@@ -117,13 +125,17 @@ impl Server {
         }
         let mut reader = BufReader::new(read);
         while let Some(line) = timeout(self.limits.request, request_line(&mut reader)).await?? {
+            let key = serde_json::from_slice(&line).map_or(None, |Keyed { key }| key);
             let answer = match serde_json::from_slice(&line) {
                 Ok(Request::Watch { lease }) => match Arc::clone(&self.watches).try_acquire_owned()
                 {
                     Ok(_watches) => return watched(&self.app, lease, reader, out).await,
                     Err(_) => Err(self.too_many_watch()),
                 },
-                Ok(request) => self.answer(request, Rc::clone(&place)).await,
+                Ok(request) => match Asker::new(peer, key, &request) {
+                    Ok(by) => self.answer(request, by, Rc::clone(&place)).await,
+                    Err(error) => Err(error),
+                },
                 Err(error) => {
                     let message = format!("the request makes no sense: {error}");
                     Err(ApiError::new(Code::Usage, message).help("see docs/API.md"))
@@ -136,11 +148,16 @@ impl Server {
 
     /// Works on a request. One that takes too long continues without its asker, since what it changes must be
     /// taken note of.
-    async fn answer(&self, request: Request, place: Place) -> Result<serde_json::Value, ApiError> {
+    async fn answer(
+        &self,
+        request: Request,
+        by: Asker,
+        place: Place,
+    ) -> Result<serde_json::Value, ApiError> {
         let app = Rc::clone(&self.app);
         let work = spawn_local(async move {
             let _place = place;
-            app.answer(request).await
+            app.answer(request, &by).await
         });
         let unknown = |message: String| {
             Err(ApiError::new(Code::Failed, message).help("look before you try again"))

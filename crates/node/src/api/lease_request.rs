@@ -15,18 +15,23 @@ use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::{Item, MAX_CONFIGURATION, Request};
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::proviso::Provisos;
 use tenure_core::wire::refusal::Outlook;
 use tenure_expr::Demand;
 
+use super::asker::Asker;
 use super::server::AppState;
 use super::view::LeaseView;
-use super::{ApiError, Code, LeaseName, LeaseRequest, demand};
+use super::{ApiError, Code, LeaseName, LeaseRequest, ReviseRequest, demand};
 use crate::journal::{JournalError, REQUEST_KEY, Reader};
 
 /// The request properties that carry the earliest and the latest start as they were named, of a request with
 /// an id.
 const START: &str = "request.start";
 const LATEST: &str = "request.latest";
+
+/// The request property that carries the instant to redeem by as it was named, of a request with an id.
+const REDEEM_BY: &str = "request.redeem-by";
 
 /// The longest id, in bytes.
 const MAX_ID: usize = 256;
@@ -36,7 +41,11 @@ const RETRY_FOR: Span = Span::MINUTE;
 
 /// Asks for a lease. An id is an idempotency key: of the requests under one id at most one is open or
 /// granted, and a repetition returns that one, unless it was refused for now.
-pub(super) async fn ask(app: &AppState, request: LeaseRequest) -> Result<LeaseView, ApiError> {
+pub(super) async fn ask(
+    app: &AppState,
+    request: LeaseRequest,
+    by: &Asker,
+) -> Result<LeaseView, ApiError> {
     super::sense::lasts(request.duration)?;
     let manager = manager(app, request.manager.as_ref())?;
     let (id, named) = (request.id.clone(), request.broker.is_some());
@@ -45,19 +54,19 @@ pub(super) async fn ask(app: &AppState, request: LeaseRequest) -> Result<LeaseVi
         return Err(ApiError::new(Code::Usage, message).help("leave it out, or choose another"));
     }
     let ask = ask_of(app, &manager, request)?;
-    let Some(id) = id else { return make(app, &manager, ask).await };
+    let Some(id) = id else { return make(app, &manager, ask, by).await };
     // Held while the request is made, so that two at a time make one lease.
     let _asking = app.asking().lock().await;
     let made = Made::under(app, &manager, &id).await?;
-    once(app, &manager, (&id, named), ask, made).await
+    once(app, &manager, (&id, named, by), ask, made).await
 }
 
 /// The request that an id stands for, or a new one in its place.
 async fn once(
     app: &AppState,
     manager: &Name,
-    (id, names_broker): (&str, bool),
-    ask: Ask,
+    (id, names_broker, by): (&str, bool, &Asker),
+    mut ask: Ask,
     made: Option<Made>,
 ) -> Result<LeaseView, ApiError> {
     if let Some(Made { number, body, refused_for_now }) = made {
@@ -77,10 +86,13 @@ async fn once(
                 let message = format!("the request under id `{id}` is over and forgotten");
                 return Err(ApiError::new(Code::NoSuch, message).help("choose another --id"));
             }
-            Some(_) | None => withdraw(app, manager, &parts).await?,
+            Some(_) | None => {
+                withdraw(app, manager, &parts, by).await?;
+                ask.again = Some(number);
+            }
         }
     }
-    make(app, manager, ask).await
+    make(app, manager, ask, by).await
 }
 
 /// Whether a part of a request came to nothing, but another try may come to something. What its user gave up
@@ -94,11 +106,18 @@ fn may_be_met_later(app: &AppState, part: &LeaseView) -> bool {
 }
 
 /// Gives back what a request was granted. A ticket that comes later goes back by itself.
-async fn withdraw(app: &AppState, manager: &Name, parts: &[LeaseView]) -> Result<(), ApiError> {
+async fn withdraw(
+    app: &AppState,
+    manager: &Name,
+    parts: &[LeaseView],
+    by: &Asker,
+) -> Result<(), ApiError> {
     let on_its_way_out = ["given-up", "planned", "closing", "crediting", "closed"];
     for part in parts.iter().filter(|part| !on_its_way_out.contains(&part.state.as_str())) {
         if let Ok(LeaseName { number, part: Some(part), .. }) = part.lease.parse() {
-            app.command(manager, GuestCommand::Close { lease: LeaseId { number, part } }).await?;
+            let lease = LeaseId { number, part };
+            let part = format!("close {lease}");
+            app.command(manager, (by, &part), GuestCommand::Close { lease }).await?;
         }
     }
     Ok(())
@@ -156,20 +175,35 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         properties.insert(Name::literal(REQUEST_KEY), id);
         properties.insert(Name::literal(START), start.to_string());
         properties.insert(Name::literal(LATEST), last.to_string());
+        if let Some(by) = request.redeem_by {
+            properties.insert(Name::literal(REDEEM_BY), by.to_string());
+        }
     }
     let handling = Handling {
         bundle: request.bundle,
         assemble: request.assemble.unwrap_or(ASSEMBLE),
         keep_tickets: request.keep_ticket,
     };
+    let mut items = items(&request.demand)?;
+    if request.apart {
+        items.iter_mut().for_each(|item| item.apart = Some(0));
+    }
+    let not_at =
+        request.not_sites.iter().map(|site| Ok(app.actor(Role::SiteAuthority, site)?.info().id));
+    let provisos = Provisos {
+        redeem_by: request.redeem_by.map(|by| by.on(now)),
+        not_at: not_at.collect::<Result<_, ApiError>>()?,
+    };
     Ok(Ask {
         broker,
         slice: request.slice,
-        items: items(&request.demand)?,
+        items,
         earliest,
         latest,
         duration: request.duration,
         min_duration: request.min_duration.unwrap_or(request.duration),
+        provisos,
+        again: None,
         reply,
         answer_by: latest.plus(retry_policy),
         properties: Properties::try_from(properties).map_err(|error| bad(error.to_string()))?,
@@ -179,9 +213,24 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
     })
 }
 
+/// Replaces a request that is open.
+pub(super) async fn revise(
+    app: &AppState,
+    request: ReviseRequest,
+    by: &Asker,
+) -> Result<Vec<LeaseView>, ApiError> {
+    let ReviseRequest { lease, wanted } = request;
+    super::sense::lasts(wanted.duration)?;
+    let manager = app.manager_of(&lease).await?;
+    let ask = ask_of(app, &manager, wanted)?;
+    let command = GuestCommand::Revise { number: lease.number, ask };
+    app.command(&manager, (by, ""), command).await?;
+    app.named(&lease).await
+}
+
 /// Asks, and answers the lease.
-async fn make(app: &AppState, manager: &Name, ask: Ask) -> Result<LeaseView, ApiError> {
-    let lease = app.command(manager, GuestCommand::Ask(ask)).await?;
+async fn make(app: &AppState, manager: &Name, ask: Ask, by: &Asker) -> Result<LeaseView, ApiError> {
+    let lease = app.command(manager, (by, ""), GuestCommand::Ask(ask)).await?;
     let lease = lease.ok_or_else(|| ApiError::new(Code::Failed, "the request made no lease"))?;
     app.lease(manager, lease).await
 }
@@ -197,14 +246,18 @@ impl Body {
     fn of_ask(ask: &Ask) -> Self {
         let Ask { broker, slice, items, duration, min_duration, reply, .. } = ask;
         let how = (*duration, *min_duration, *reply, ask.handling);
-        Self::of(*broker, slice, items, how, [&ask.properties, &ask.configuration])
+        let mut body = Self::of(*broker, slice, items, how, [&ask.properties, &ask.configuration]);
+        body.keep(&ask.provisos);
+        body
     }
 
     fn of_fact(fact: &Asked) -> Self {
         let Request { items, duration, min_duration, reply, properties, .. } = &fact.request;
         let properties = [properties, &fact.configuration];
         let how = (*duration, *min_duration, *reply, fact.handling);
-        Self::of(Some(fact.broker), &fact.slice, items, how, properties)
+        let mut body = Self::of(Some(fact.broker), &fact.slice, items, how, properties);
+        body.keep(&fact.request.provisos);
+        body
     }
 
     fn of(
@@ -221,11 +274,19 @@ impl Body {
             ("shortest duration", min_duration.to_string()),
             ("answer", answer(reply)),
             ("handling", handling_text(handling)),
+            ("apart", list(items.iter().filter_map(|item| item.apart).map(|n| n.to_string()))),
+            ("redeem by", properties.get(REDEEM_BY).unwrap_or_default().to_owned()),
             ("start", properties.get(START).unwrap_or("now").to_owned()),
             ("latest", properties.get(LATEST).unwrap_or("now").to_owned()),
             ("configuration", list(configuration.iter().map(|(k, v)| format!("{k}={v}")))),
         ];
         Self { broker, parts }
+    }
+
+    /// Adds the conditions on how it is met. The instant by which to redeem is named by its words.
+    fn keep(&mut self, provisos: &Provisos) {
+        let sites = list(provisos.not_at.iter().map(ToString::to_string));
+        self.parts.push(("excluded sites", sites));
     }
 
     /// What is different now, in words. The broker counts only if it is named.

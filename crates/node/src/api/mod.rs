@@ -4,6 +4,7 @@
 //! A request that changes state is answered once the change is durable.
 //! Times are RFC 3339 in UTC, lengths of time text such as `2h`, hashes hexadecimal.
 
+mod asker;
 mod change;
 pub mod client;
 mod connection;
@@ -21,6 +22,7 @@ mod watch;
 mod lease_request;
 mod why;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -143,6 +145,8 @@ pub enum Request {
         /// The request.
         lease: LeaseName,
     },
+    /// A request that is open is replaced; it keeps its age and its place: a list of [`LeaseView`].
+    Revise(Box<ReviseRequest>),
     /// The leases: a list of [`LeaseView`].
     Leases {
         /// Of this service manager only.
@@ -258,6 +262,25 @@ pub struct LeaseRequest {
     /// Why, in the user's words.
     #[serde(default)]
     pub reason: String,
+    /// When its tickets have to be redeemed by.
+    #[serde(default)]
+    pub redeem_by: Option<Moment>,
+    /// Sites that no unit is to come from.
+    #[serde(default)]
+    pub not_sites: BTreeSet<Name>,
+    /// Whether its items are to come from different sites, each from one.
+    #[serde(default)]
+    pub apart: bool,
+}
+
+/// What replaces a request that is open.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ReviseRequest {
+    /// The request.
+    pub lease: LeaseName,
+    /// What is asked for now. Broker, slice, configuration and what becomes of the tickets stay.
+    pub wanted: LeaseRequest,
 }
 
 /// Names a lease, or all parts of a request: `guest/3`, `guest/3.1`, and `3` where only one service

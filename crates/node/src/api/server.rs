@@ -21,6 +21,7 @@ use tenure_core::site_authority::SiteAuthority;
 use tenure_core::ticket::Ticket;
 use tokio::sync::Mutex;
 
+use super::asker::Asker;
 use super::view::{self, LeaseView, Names};
 use super::{ApiError, Code, LeaseName, Request, VERSION, drift, lease_request, probe, proof, why};
 use crate::clock::Clock;
@@ -42,6 +43,8 @@ pub struct AppState {
     metrics: Metrics,
     /// Held while a request with an id is made, so that none is made twice.
     asking: Mutex<()>,
+    /// Held while a change with a key is made.
+    once: Mutex<()>,
 }
 
 pub(super) type ApiResult<T> = Result<T, ApiError>;
@@ -59,6 +62,7 @@ impl AppState {
             names: names.collect(),
             metrics: running.metrics().clone(),
             asking: Mutex::default(),
+            once: Mutex::default(),
             handles,
         }
     }
@@ -275,33 +279,40 @@ impl AppState {
         }
     }
 
-    pub(super) async fn answer(&self, request: Request) -> ApiResult<serde_json::Value> {
+    pub(super) async fn answer(
+        &self,
+        request: Request,
+        by: &Asker,
+    ) -> ApiResult<serde_json::Value> {
+        // Held while something with a key is done, so that it is done once.
+        let _once = if by.has_key() { Some(self.once.lock().await) } else { None };
         match request {
             Request::Status => json(&self.status().await),
             Request::Metrics => json(&self.metrics.text()),
-            Request::Ask(request) => json(&lease_request::ask(self, *request).await?),
+            Request::Ask(request) => json(&lease_request::ask(self, *request, by).await?),
             Request::Extend { lease, duration, units, victims } => {
-                json(&self.extend(&lease, duration, units, &victims).await?)
+                json(&self.extend(&lease, duration, units, &victims, by).await?)
             }
             Request::Flex { lease, shrink, victims } => {
-                json(&self.flex(&lease, shrink, &victims).await?)
+                json(&self.flex(&lease, shrink, &victims, by).await?)
             }
             Request::Shorten { lease, until } => {
-                json(&self.shorten(&lease, until.on(self.now())).await?)
+                json(&self.shorten(&lease, until.on(self.now()), by).await?)
             }
             Request::Modify { lease, configuration } => {
-                json(&self.modify(&lease, &configuration).await?)
+                json(&self.modify(&lease, &configuration, by).await?)
             }
             Request::Grow { lease, units, condition } => {
-                json(&self.grow(&lease, units, condition.as_deref()).await?)
+                json(&self.grow(&lease, units, condition.as_deref(), by).await?)
             }
-            Request::Redeem { lease } => json(&self.redeem(&lease).await?),
-            Request::Split(request) => json(&self.split(*request).await?),
-            Request::Take(request) => json(&self.take(*request).await?),
+            Request::Redeem { lease } => json(&self.redeem(&lease, by).await?),
+            Request::Split(request) => json(&self.split(*request, by).await?),
+            Request::Take(request) => json(&self.take(*request, by).await?),
             Request::Tickets { manager } => json(&self.tickets(manager.as_ref()).await?),
-            Request::Close { lease } => json(&self.close(&lease).await?),
-            Request::Accept { lease, offer } => json(&self.accept(&lease, offer).await?),
-            Request::Withdraw { lease } => json(&self.withdraw(&lease).await?),
+            Request::Close { lease } => json(&self.close(&lease, by).await?),
+            Request::Accept { lease, offer } => json(&self.accept(&lease, offer, by).await?),
+            Request::Withdraw { lease } => json(&self.withdraw(&lease, by).await?),
+            Request::Revise(request) => json(&lease_request::revise(self, *request, by).await?),
             Request::Leases { manager, slice, all } => {
                 json(&self.leases(manager.as_ref(), slice, all).await?)
             }
@@ -312,9 +323,9 @@ impl AppState {
             Request::Brokers { broker } => json(&self.brokers(broker.as_ref()).await?),
             Request::Quotas { broker } => json(&self.quotas(broker.as_ref()).await?),
             Request::SetQuota { broker, manager, quota } => {
-                json(&self.set_quota(&broker, manager.as_ref(), quota).await?)
+                json(&self.set_quota(&broker, manager.as_ref(), quota, by).await?)
             }
-            Request::Reset { site, unit } => json(&self.reset(&site, unit).await?),
+            Request::Reset { site, unit } => json(&self.reset(&site, unit, by).await?),
             Request::Ticket { hash } => json(&self.ticket(hash).await?),
             Request::Watch { .. } => {
                 Err(ApiError::new(Code::Usage, "a watch has no single answer"))
@@ -325,11 +336,11 @@ impl AppState {
     pub(super) async fn command(
         &self,
         manager: &Name,
+        (by, part): (&Asker, &str),
         command: GuestCommand,
     ) -> ApiResult<Option<LeaseId>> {
         let handle = self.actor(Role::ServiceManager, manager)?;
-        let committed = handle.command(command).await.map_err(|error| refused(&error))?;
-        Ok(committed.lease())
+        Ok(self.order(handle, (by, part), command).await?.lease())
     }
 
     async fn status(&self) -> view::StatusView {

@@ -18,9 +18,10 @@ use tenure_core::service_manager::{Command, LeaseSurvey, Part, ServiceManager};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::SignedLink;
 
+use super::asker::Asker;
 use super::moment::Moment;
 use super::proof::{self, TicketView};
-use super::server::{AppState, refused};
+use super::server::AppState;
 use super::view::{self, LeaseView, Names, name, time};
 use super::{ApiError, Code, LeaseName};
 
@@ -43,6 +44,9 @@ pub struct SplitRequest {
     /// What must hold beside the ticket's own constraints.
     #[serde(default)]
     pub condition: Option<String>,
+    /// When each part has to be redeemed by.
+    #[serde(default)]
+    pub redeem_by: Option<Moment>,
 }
 
 /// A ticket that a user brings.
@@ -177,7 +181,11 @@ impl AppState {
     }
 
     /// Splits a kept ticket; answers the parts.
-    pub(super) async fn split(&self, request: SplitRequest) -> Result<Vec<TicketView>, ApiError> {
+    pub(super) async fn split(
+        &self,
+        request: SplitRequest,
+        by: &Asker,
+    ) -> Result<Vec<TicketView>, ApiError> {
         super::sense::lasts(request.duration)?;
         let (manager, lease, ticket) = self.kept(&request.ticket).await?;
         let holders = request.to.iter().map(|to| self.holder(to));
@@ -189,11 +197,12 @@ impl AppState {
         let term = Term::lasting(start, request.duration).map_err(|e| bad(e.to_string()))?;
         let constraints = condition(request.condition.as_deref())?;
         let units = request.units;
-        let part = |holder| Part { holder, units, term, constraints: constraints.clone() };
+        let redeem_by = request.redeem_by.map(|by| by.on(now));
+        let part =
+            |holder| Part { holder, units, term, constraints: constraints.clone(), redeem_by };
         let parts = holders.into_iter().map(part).collect();
         let handle = self.actor(Role::ServiceManager, &manager)?;
-        let committed = handle.command(Command::Split { lease, parts }).await;
-        let committed = committed.map_err(|error| refused(&error))?;
+        let committed = self.order(handle, (by, ""), Command::Split { lease, parts }).await?;
         let links = committed.facts.iter().find_map(|entry| match &entry.fact {
             Fact::ServiceManager(F::TicketsSplit(fact)) => Some(&fact.links),
             Fact::ServiceManager(_) | Fact::Broker(_) | Fact::SiteAuthority(_) => None,
@@ -252,7 +261,11 @@ impl AppState {
     }
 
     /// Takes a ticket that a user brought.
-    pub(super) async fn take(&self, request: TakeRequest) -> Result<LeaseView, ApiError> {
+    pub(super) async fn take(
+        &self,
+        request: TakeRequest,
+        by: &Asker,
+    ) -> Result<LeaseView, ApiError> {
         let bad = |message: String| ApiError::new(Code::Usage, message);
         let links = request.links.iter().map(|link| read_link(link));
         let links = links.collect::<Result<Vec<_>, _>>().map_err(bad)?;
@@ -269,7 +282,7 @@ impl AppState {
         };
         let TakeRequest { slice, configuration, keep, .. } = request;
         let command = Command::Take { ticket, slice, configuration, keep };
-        let lease = self.command(&manager, command).await?;
+        let lease = self.command(&manager, (by, ""), command).await?;
         let lease = lease.ok_or_else(|| ApiError::new(Code::Failed, "it made no lease"))?;
         self.lease(&manager, lease).await
     }
@@ -280,13 +293,15 @@ impl AppState {
         lease: &LeaseName,
         units: NonZeroU32,
         condition: Option<&str>,
+        by: &Asker,
     ) -> Result<Vec<LeaseView>, ApiError> {
         let requirements = self::condition(condition)?;
         let (manager, parts) = self.parts(lease).await?;
         let Some(&lease) = parts.first() else {
             return Err(ApiError::new(Code::NoSuch, format!("no lease {lease}")));
         };
-        let further = self.command(&manager, Command::Grow { lease, units, requirements }).await?;
+        let grow = Command::Grow { lease, units, requirements };
+        let further = self.command(&manager, (by, ""), grow).await?;
         let further = further.ok_or_else(|| ApiError::new(Code::Failed, "it made no lease"))?;
         Ok(vec![self.lease(&manager, lease).await?, self.lease(&manager, further).await?])
     }

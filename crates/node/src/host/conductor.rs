@@ -376,6 +376,7 @@ impl Handler<Given> for Paced {
             | Input::Tick
             | Input::Observe { .. }
             | Input::Command(_)
+            | Input::Ordered(..)
             | Input::Decision(_) => self.inbox.other(Task::plain(input)),
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn message_begins(kind: &str) -> bool {
 /// Whether what a user or a measurement asks for begins something new.
 pub(super) fn input_begins(input: &Input) -> bool {
     match input {
-        Input::Command(command) => match command {
+        Input::Command(command) | Input::Ordered(command, _) => match command {
             Command::ServiceManager(command) => match command {
                 GuestCommand::Ask(_)
                 | GuestCommand::Extend { .. }
@@ -44,7 +44,8 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | GuestCommand::Take { .. }
                 | GuestCommand::Flex { .. }
                 | GuestCommand::Modify { .. }
-                | GuestCommand::Shorten { .. } => true,
+                | GuestCommand::Shorten { .. }
+                | GuestCommand::Revise { .. } => true,
                 GuestCommand::Withdraw { .. } | GuestCommand::Close { .. } => false,
             },
             Command::Broker(BrokerCommand::SetQuota { .. }) => false,

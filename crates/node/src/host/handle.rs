@@ -7,6 +7,7 @@ use actix::dev::ToEnvelope;
 use actix::prelude::SendError;
 use actix::{Addr, Handler, Message};
 use tenure_core::actor::Role;
+use tenure_core::actor::order::Order;
 use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::{Command, Entry, Fact, Input};
 
@@ -118,6 +119,18 @@ impl Handle {
     /// See [`HostError`]; only [`HostError::Unknown`] leaves open whether anything has changed.
     pub async fn command(&self, command: impl Into<Command>) -> Result<Committed, HostError> {
         self.input(Input::Command(command.into())).await
+    }
+
+    /// As [`command`](Self::command), once for each name: a command that was carried out changes nothing.
+    ///
+    /// # Errors
+    /// As [`command`](Self::command).
+    pub async fn order(
+        &self,
+        command: impl Into<Command>,
+        order: Order,
+    ) -> Result<Committed, HostError> {
+        self.input(Input::Ordered(command.into(), order)).await
     }
 
     /// Hands the actor a measurement; returns when it is durable.

@@ -92,6 +92,8 @@ impl RequestTrace {
             | F::TicketSurrendered(_)
             | F::RightsReturned(_)
             | F::QuantityWithdrawn(_)
+            | F::TicketReclaimed(_)
+            | F::Commanded(_)
             | F::MapperAnswered(_)
             | F::Woken(_) => return None,
         };
@@ -108,6 +110,7 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
     use broker::Fact as F;
     match fact {
         F::Requested(fact) => Some(fact.request.id),
+        F::Revised(fact) => Some(fact.request.id),
         F::TicketsCut(fact) => Some(fact.request),
         F::RequestRefused(fact) => Some(fact.request),
         F::RequestQueued(fact) => Some(fact.request),
@@ -119,6 +122,9 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         F::DelegationTaken(_)
         | F::DelegationEnded(_)
         | F::QuotaSet(_)
+        | F::ReclaimBegun(_)
+        | F::ReclaimEnded(_)
+        | F::Commanded(_)
         | F::ReceiptTaken(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => None,
@@ -164,9 +170,15 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::SiteClosed(fact) => fact.lease.number,
         F::Credited(fact) => fact.lease.number,
         F::TermOver(fact) => fact.lease.number,
+        F::TicketLapsed(fact) => fact.lease.number,
+        F::Revised(fact) => fact.request.id.number,
         F::LeaseForgotten(fact) => fact.lease.number,
-        F::ReceiptTaken(_) | F::SignalObserved(_) | F::MapperAnswered(_) | F::Woken(_) => {
-            return None;
-        }
+        F::ReceiptTaken(_)
+        | F::ReclaimBegun(_)
+        | F::ReclaimEnded(_)
+        | F::Commanded(_)
+        | F::SignalObserved(_)
+        | F::MapperAnswered(_)
+        | F::Woken(_) => return None,
     })
 }

@@ -26,6 +26,7 @@ use tenure_core::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, 
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::wire::message::Item;
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::proviso::Provisos;
 use tenure_node::clock::{Clock, WallClock};
 use tenure_node::deployment::{Deployment, Down, Running};
 use tenure_node::host::{ActorBuilder, ActorInfo, Driver, Handle, HostError, Limits, Part};
@@ -238,6 +239,8 @@ pub(crate) fn ask(units: u32, now: Time, duration: Span) -> Ask {
         latest: now.plus(Span::HOUR),
         duration,
         min_duration: duration,
+        provisos: Provisos::NONE,
+        again: None,
         reply: Reply::Grant,
         answer_by: now.plus(Span::HOUR),
         properties: Properties::default(),

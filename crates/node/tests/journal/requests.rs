@@ -13,6 +13,7 @@ use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::group::Handling;
 use tenure_core::wire::message::{Item, Request};
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::refusal::Refusal;
 use tenure_node::journal::{JournalError, Reader};
 
@@ -29,6 +30,8 @@ fn asked(number: u64, key: &str) -> Entry {
         latest: Time::ZERO,
         duration: Span::HOUR,
         min_duration: Span::HOUR,
+        provisos: Provisos::NONE,
+        history: History::first(Time::ZERO),
         reply: Reply::Grant,
         answer_by: Time::ZERO,
         properties: Properties::try_from(properties).unwrap(),

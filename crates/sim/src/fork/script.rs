@@ -300,6 +300,8 @@ fn user_command(entry: &Entry, known: &Known) -> Option<RecordedInput> {
                 latest: request.latest,
                 duration: request.duration,
                 min_duration: request.min_duration,
+                provisos: request.provisos,
+                again: None,
                 reply: request.reply,
                 answer_by: request.answer_by,
                 properties: request.properties,

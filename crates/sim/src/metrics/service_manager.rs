@@ -178,6 +178,7 @@ impl Guest {
             | Fact::Told(_)
             | Fact::SiteClosed(_)
             | Fact::Credited(_)
+            | Fact::TicketLapsed(_)
             | Fact::TermOver(_) => {
                 if let Some((lease, event)) = fact.lease_event() {
                     self.happened(at, lease, event);
@@ -189,6 +190,10 @@ impl Guest {
             | Fact::Offered(_)
             | Fact::Accepted(_)
             | Fact::ReceiptTaken(_)
+            | Fact::ReclaimBegun(_)
+            | Fact::ReclaimEnded(_)
+            | Fact::Commanded(_)
+            | Fact::Revised(_)
             | Fact::GroupWhole(_)
             | Fact::GroupBroken(_)
             | Fact::Woken(_) => {}

@@ -128,6 +128,8 @@ impl Site {
             | Fact::DelegationEnded(_)
             | Fact::TicketRefused(_)
             | Fact::RightsReturned(_)
+            | Fact::TicketReclaimed(_)
+            | Fact::Commanded(_)
             | Fact::CameDue(_)
             | Fact::UnitReset(_)
             | Fact::TicketSurrendered(_)

@@ -50,6 +50,8 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::Returned { .. }
             | Message::Modify { .. }
             | Message::Modified { .. }
+            | Message::Reclaim { .. }
+            | Message::Reclaimed { .. }
             | Message::Credited { .. }
             | Message::Waiting { .. }
             | Message::Offered { .. }

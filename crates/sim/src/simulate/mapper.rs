@@ -21,6 +21,7 @@ use tenure_core::site_authority::mapper as site_authority;
 use tenure_core::site_authority::mapper::Assignment;
 use tenure_core::wire::message::{Item, Request};
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::proviso::Provisos;
 
 use super::fault::{Family, Fault};
 use super::sampler::Sampler;
@@ -208,6 +209,8 @@ pub(super) fn odd_ask(sampler: &mut Sampler, now: Time, term: Span) -> Ask {
         latest: earliest.plus(sampler.span(term.times(-1), term)),
         duration: sampler.span(term.times(-1), term),
         min_duration: sampler.span(term.times(-1), term),
+        provisos: Provisos::NONE,
+        again: None,
         reply: Reply::Grant,
         answer_by: now,
         properties: Properties::default(),

@@ -122,9 +122,14 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::SiteClosed(fact) => (fact.lease, "SiteClosed"),
         F::Credited(fact) => (fact.lease, "Credited"),
         F::TermOver(fact) => (fact.lease, "TermOver"),
+        F::TicketLapsed(fact) => (fact.lease, "TermOver"),
         F::GroupWhole(fact) => return vec![(Subject::Group(fact.group), "Complete")],
         F::GroupBroken(fact) => return vec![(Subject::Group(fact.group), "Broke")],
         F::ReceiptTaken(_)
+        | F::ReclaimBegun(_)
+        | F::ReclaimEnded(_)
+        | F::Commanded(_)
+        | F::Revised(_)
         | F::Queued(_)
         | F::SignalObserved(_)
         | F::MapperAnswered(_)
@@ -141,6 +146,7 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
         F::TicketsCut(fact) => (fact.request, "Granted"),
         F::RequestRefused(fact) => (fact.request, "Refused"),
         F::RequestQueued(fact) => (fact.request, "Waited"),
+        F::Revised(fact) => (fact.request.id, "Revised"),
         F::OffersHeld(fact) => (fact.request, "Held"),
         F::OfferAccepted(fact) => (fact.request, "Accepted"),
         F::HoldEnded(fact) => (fact.request, "Refused"),
@@ -160,6 +166,9 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
         F::DelegationTaken(_)
         | F::DelegationEnded(_)
         | F::QuotaSet(_)
+        | F::ReclaimBegun(_)
+        | F::ReclaimEnded(_)
+        | F::Commanded(_)
         | F::RequestForgotten(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => return Vec::new(),
@@ -215,6 +224,8 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
         | F::DelegationAcknowledged(_)
         | F::DelegationEnded(_)
         | F::RightsReturned(_)
+        | F::TicketReclaimed(_)
+        | F::Commanded(_)
         | F::TicketRefused(_)
         | F::LeaseForgotten(_)
         | F::MapperAnswered(_)

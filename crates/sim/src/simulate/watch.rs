@@ -178,6 +178,8 @@ impl Watch {
             | Message::Returned { .. }
             | Message::Modify { .. }
             | Message::Modified { .. }
+            | Message::Reclaim { .. }
+            | Message::Reclaimed { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => None,
         };
@@ -317,6 +319,9 @@ fn describe(input: &Input) -> String {
         ),
         Input::Observe { signal, value } => format!("{signal} is {value}"),
         Input::Command(command) => short(format!("{command:?}")),
+        Input::Ordered(command, order) => {
+            short(format!("{command:?} under key {} {}", order.key, order.part))
+        }
         Input::Decision(decision) => short(format!("{decision:?}")),
     }
 }
@@ -370,6 +375,10 @@ fn say(message: &Message) -> String {
         Message::Modify { ticket, number, .. } => format!("{kind} {number} of {}", ticket.hash()),
         Message::Modified { ticket, number, units } => {
             format!("{kind} {number} of {ticket}: {} units", units.len())
+        }
+        Message::Reclaim { ticket } => format!("{kind} {}", ticket.hash()),
+        Message::Reclaimed { ticket, redeemed, receipts } => {
+            format!("{kind} {ticket}: redeemed {redeemed}, {} receipts", receipts.len())
         }
         Message::Waiting { request, waiting } => {
             format!("{kind} {request}: place {}", waiting.place)

@@ -141,14 +141,15 @@ impl World {
 pub(super) fn about(message: &Message) -> Option<Term> {
     match message {
         Message::Redeem { ticket, .. } => Some(ticket.bottom().term),
-        Message::Return { ticket, .. } | Message::Modify { ticket, .. } => {
-            Some(ticket.bottom().term)
-        }
+        Message::Return { ticket, .. }
+        | Message::Modify { ticket, .. }
+        | Message::Reclaim { ticket } => Some(ticket.bottom().term),
         Message::Close { tickets } => Some(tickets.last()?.bottom().term),
         Message::Granted { tickets, .. } => Some(tickets.first()?.1.bottom().term),
         Message::Leased { term, .. } => Some(*term),
         Message::Closed { receipts, .. }
         | Message::Returned { receipts, .. }
+        | Message::Reclaimed { receipts, .. }
         | Message::Credit { receipts } => Some(receipts.first()?.what.term),
         Message::Request(request) => {
             let until = request.answer_by.min(request.last_end());

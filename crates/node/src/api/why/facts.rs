@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use tenure_core::actor::order::Order;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Epoch, Step, UnitId};
 use tenure_core::model::identity::ActorId;
@@ -168,6 +169,8 @@ impl RequestHistory {
             | F::TermReturned(_)
             | F::LeaseShrunk(_)
             | F::RightsReturned(_)
+            | F::TicketReclaimed(_)
+            | F::Commanded(_)
             | F::CameDue(_)
             | F::UnitsAssigned(_)
             | F::UnitReset(_)
@@ -233,6 +236,9 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         }),
         F::Queued(fact) => Some(place(&fact.waiting)),
         F::Accepted(fact) => Some(format!("offer {}", fact.offer)),
+        F::ReclaimEnded(fact) => Some(outcome(fact.redeemed)),
+        F::Revised(fact) => Some(revision(&fact.request)),
+        F::Commanded(fact) => Some(given_by(&fact.order)),
         F::ReturnBegun(fact) => Some(match &fact.part {
             Part::Units(gone) => list(gone),
             Part::Until(until) => format!("what follows {until}"),
@@ -269,6 +275,8 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::TermOver(_)
         | F::ModifyBegun(_)
         | F::Modified(_)
+        | F::TicketLapsed(_)
+        | F::ReclaimBegun(_)
         | F::LeaseForgotten(_)
         | F::Woken(_) => None,
     }
@@ -280,6 +288,9 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         F::RequestRefused(fact) => Some(fact.refusal.to_string()),
         F::RequestQueued(fact) => Some(place(&fact.waiting)),
         F::HoldEnded(fact) => Some(fact.refusal.to_string()),
+        F::ReclaimEnded(fact) => Some(outcome(fact.redeemed)),
+        F::Revised(fact) => Some(revision(&fact.request)),
+        F::Commanded(fact) => Some(given_by(&fact.order)),
         F::DelegationTaken(_)
         | F::DelegationEnded(_)
         | F::Requested(_)
@@ -289,6 +300,7 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         | F::RequestPlanned(_)
         | F::ReceiptTaken(_)
         | F::QuotaSet(_)
+        | F::ReclaimBegun(_)
         | F::RequestForgotten(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => None,
@@ -309,6 +321,7 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         F::ModificationFailed(fact) => Some(fact.refusal.to_string()),
         F::ShareAssigned(fact) => Some(format!("{}, a share of {}", fact.unit, fact.quantity)),
         F::QuantityReturned(fact) => Some(format!("{} of its share", fact.quantity)),
+        F::Commanded(fact) => Some(given_by(&fact.order)),
         F::Stocked(_)
         | F::InventoryChanged(_)
         | F::DelegationIssued(_)
@@ -318,6 +331,7 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         | F::LeaseExtended(_)
         | F::TermReturned(_)
         | F::RightsReturned(_)
+        | F::TicketReclaimed(_)
         | F::TicketRefused(_)
         | F::CameDue(_)
         | F::UnitTornDown(_)
@@ -332,6 +346,19 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         | F::MapperAnswered(_)
         | F::Woken(_) => None,
     }
+}
+
+/// What became of a reclaim.
+fn outcome(redeemed: bool) -> String {
+    if redeemed { "it was redeemed in time" } else { "nobody can redeem it any more" }.to_owned()
+}
+
+fn revision(request: &Request) -> String {
+    format!("revision {}", request.history.revision)
+}
+
+fn given_by(order: &Order) -> String {
+    format!("key {}, given by {}", order.key, order.who)
 }
 
 fn place(waiting: &Waiting) -> String {

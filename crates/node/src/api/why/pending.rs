@@ -77,7 +77,9 @@ impl LeaseRefs {
             }
             Message::Accept { request, .. } => request.number == self.id.number,
             Message::Redeem { lease, .. } => *lease == self.id,
-            Message::Return { ticket, .. } | Message::Modify { ticket, .. } => ours(ticket.hash()),
+            Message::Return { ticket, .. }
+            | Message::Modify { ticket, .. }
+            | Message::Reclaim { ticket } => ours(ticket.hash()),
             Message::Close { tickets } => tickets.iter().any(|ticket| ours(ticket.hash())),
             Message::Credit { receipts } => receipts.iter().any(|receipt| ours(receipt.what.link)),
             Message::Delegate { .. }
@@ -89,6 +91,7 @@ impl LeaseRefs {
             | Message::Closed { .. }
             | Message::Returned { .. }
             | Message::Modified { .. }
+            | Message::Reclaimed { .. }
             | Message::Credited { .. }
             | Message::Refused { .. } => false,
         }

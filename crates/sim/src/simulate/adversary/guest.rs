@@ -19,6 +19,7 @@ use tenure_core::ticket::link::{Clauses, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{Envelope, Item, Message, Request};
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::proviso::{History, Provisos};
 
 use super::reworded;
 use crate::simulate::act::Act;
@@ -364,6 +365,8 @@ impl World {
             latest: earliest,
             duration,
             min_duration: duration,
+            provisos: Provisos::NONE,
+            history: History::first(earliest),
             reply: Reply::Grant,
             answer_by: earliest.plus(duration),
             properties: Properties::default(),
