@@ -272,7 +272,7 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::ModifyBegun(fact) => fact.lease,
         Fact::Modified(fact) => fact.lease,
         Fact::ModifyRefused(fact) => fact.lease,
-        Fact::Told(fact) => fact.lease,
+        Fact::Notified(fact) => fact.lease,
         Fact::Asked(_)
         | Fact::TicketTaken(_)
         | Fact::ReceiptTaken(_)

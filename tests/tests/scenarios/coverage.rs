@@ -114,7 +114,7 @@ const POINTS: &[&str] = &[
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or
-/// belong to a mapper that follows a signal; or `crates/core/tests/protocol/returns.rs` has them.
+/// belong to a mapper that follows a signal; or `crates/core/tests/protocol/returns.rs` and `in_place.rs` have them.
 const UNSHOWN: &[&str] = &[
     "woken",
     "mapper-answered",
@@ -122,6 +122,7 @@ const UNSHOWN: &[&str] = &[
     "return-refused",
     "shrink-begun",
     "rights-returned",
+    "quantity-withdrawn",
 ];
 
 /// Laws that no script asks: L5 is about bursts of work, and S12 asks nothing while its table is empty.

@@ -108,7 +108,7 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         Fact::ModifyRefused(fact) => {
             format!("lease {}, {}", names.lease(fact.lease), refusal(names, &fact.refusal))
         }
-        Fact::Told(fact) => {
+        Fact::Notified(fact) => {
             of_unit(names, fact.lease, fact.unit, "stays as it was", fact.error.as_ref())
         }
         Fact::SiteClosed(fact) => {

@@ -243,7 +243,7 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::ModifyBegun { lease: LEASE, configuration: p.properties.clone() }.into(),
         sm::Modified { lease: LEASE, units: vec![modified] }.into(),
         sm::ModifyRefused { lease: LEASE, refusal: Refusal::ModifyFailed("no".to_owned()) }.into(),
-        sm::Told { lease: LEASE, unit: UNIT, error: None }.into(),
+        sm::Notified { lease: LEASE, unit: UNIT, error: None }.into(),
         sm::TicketLapsed { lease: LEASE }.into(),
         sm::ReclaimBegun { part: p.ticket.hash() }.into(),
         sm::ReclaimEnded { part: p.ticket.hash(), redeemed: true }.into(),

@@ -273,7 +273,7 @@ fn service_manager_events(s: &Samples) -> Vec<service_manager::Event> {
         Event::ModifyBegun(Properties::default()),
         Event::Modified(vec![unit(0)]),
         Event::ModifyRefused,
-        Event::Told(UnitId(0)),
+        Event::Notified(UnitId(0)),
     ]
 }
 

@@ -85,7 +85,7 @@ impl ServiceManager {
             | Fact::CloseBegun(_)
             | Fact::ModifyBegun(_)
             | Fact::ModifyRefused(_)
-            | Fact::Told(_)
+            | Fact::Notified(_)
             | Fact::TicketLapsed(_)
             | Fact::Credited(_) => self.step_as_told(at, fact)?,
             Fact::TermOver(over) if self.state.leases.contains_key(&over.lease) => {

@@ -348,7 +348,7 @@ facts! {
     }
 
     /// The guest's software has taken over the change of a unit, or could not.
-    Told = "service-manager.told" 1 {
+    Notified = "service-manager.notified" 1 {
         /// The lease.
         lease: LeaseId,
         /// The unit.
@@ -428,7 +428,7 @@ impl Fact {
             Self::ModifyBegun(fact) => (fact.lease, Event::ModifyBegun(fact.configuration.clone())),
             Self::Modified(fact) => (fact.lease, Event::Modified(fact.units.clone())),
             Self::ModifyRefused(fact) => (fact.lease, Event::ModifyRefused),
-            Self::Told(fact) => (fact.lease, Event::Told(fact.unit)),
+            Self::Notified(fact) => (fact.lease, Event::Notified(fact.unit)),
             Self::TicketLapsed(fact) => (fact.lease, Event::TermOver),
             Self::SignalObserved(_)
             | Self::MapperAnswered(_)

@@ -142,7 +142,7 @@ pub enum Event {
     /// The site did not change it.
     ModifyRefused,
     /// The guest's software has taken over the change of a unit, or could not.
-    Told(UnitId),
+    Notified(UnitId),
 }
 
 impl State {
@@ -262,7 +262,7 @@ fn ticketed(ticket: Ticket, split: bool, event: Event) -> Result<State, Illegal>
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Told(_) => Err(illegal(word, &event)),
+        | Event::Notified(_) => Err(illegal(word, &event)),
     }
 }
 
@@ -309,7 +309,7 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Told(_) => Err(illegal("Redeeming", &event)),
+        | Event::Notified(_) => Err(illegal("Redeeming", &event)),
     }
 }
 
@@ -359,7 +359,7 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused => changing(held, event, word),
-        Event::Told(unit) => {
+        Event::Notified(unit) => {
             if held.untold.remove(&unit).is_none() {
                 return Err(illegal(word, &event));
             }
@@ -518,7 +518,7 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Told(_) => Err(illegal("Leaving", &event)),
+        | Event::Notified(_) => Err(illegal("Leaving", &event)),
     }
 }
 
@@ -547,7 +547,7 @@ fn closing(credits: Vec<Receipt>, event: Event) -> Result<State, Illegal> {
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Told(_) => Err(illegal("Closing", &event)),
+        | Event::Notified(_) => Err(illegal("Closing", &event)),
     }
 }
 
@@ -575,7 +575,7 @@ fn crediting(outcome: Outcome, event: Event) -> Result<State, Illegal> {
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Told(_) => Err(illegal("Crediting", &event)),
+        | Event::Notified(_) => Err(illegal("Crediting", &event)),
     }
 }
 
@@ -642,7 +642,7 @@ impl Event {
             Self::ModifyBegun(_) => "ModifyBegun",
             Self::Modified(_) => "Modified",
             Self::ModifyRefused => "ModifyRefused",
-            Self::Told(_) => "Told",
+            Self::Notified(_) => "Notified",
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::model::property::Properties;
 use crate::model::slice::LeaseId;
 use crate::model::time::Time;
 use crate::mutants::mutant;
-use crate::service_manager::facts::{Modified, ModifyBegun, ModifyRefused, Told};
+use crate::service_manager::facts::{Modified, ModifyBegun, ModifyRefused, Notified};
 use crate::service_manager::machine::{Change, Event, Held, State};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
@@ -123,7 +123,7 @@ impl ServiceManager {
             return out.problems.push(Problem::Command(cause));
         }
         let error = outcome.err().map(|error| truncate_text(&error.0));
-        self.emit(now, Told { lease, unit, error }, out);
+        self.emit(now, Notified { lease, unit, error }, out);
     }
 
     /// The lease has its new configuration.

@@ -58,7 +58,7 @@ fn a_change_reaches_every_unit_and_comes_back_with_what_results() {
     assert_eq!(world.state(GUEST, lease), "Active");
     assert_eq!(known(&world, lease), vec![properties("image", "v2"); 2]);
     assert_eq!(world.count(SITE, "site.unit-modified"), 2);
-    assert_eq!(world.count(GUEST, "service-manager.told"), 2);
+    assert_eq!(world.count(GUEST, "service-manager.notified"), 2);
     let epochs = held(&world, lease).units.values().map(|(unit, _)| unit.epoch.0);
     assert_eq!(epochs.collect::<Vec<_>>(), [1, 1]);
 }
@@ -231,7 +231,7 @@ fn a_part_of_a_share_comes_back_and_is_sold_again() {
     assert_eq!((world.state(GUEST, lease), held(&world, lease).quantity()), ("Active", 400));
     assert_eq!([599, 600].map(|t| world.free_at(t)), [300, 600]);
     assert_eq!(world.count(SITE, "site.unit-modified"), 1);
-    assert_eq!(world.count(GUEST, "service-manager.told"), 1);
+    assert_eq!(world.count(GUEST, "service-manager.notified"), 1);
     let next = world.ask(RIVAL, ask_for(600, 600, 1200));
     assert_eq!(world.state(RIVAL, next), "Active");
 }

@@ -154,7 +154,7 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::ModifyBegun(fact) => fact.lease.number,
         F::Modified(fact) => fact.lease.number,
         F::ModifyRefused(fact) => fact.lease.number,
-        F::Told(fact) => fact.lease.number,
+        F::Notified(fact) => fact.lease.number,
         F::ExtensionAsked(fact) => fact.lease.number,
         F::ExtensionGranted(fact) => fact.lease.number,
         F::ExtensionDenied(fact) => fact.lease.number,

@@ -175,7 +175,7 @@ impl Guest {
             | Fact::ModifyBegun(_)
             | Fact::Modified(_)
             | Fact::ModifyRefused(_)
-            | Fact::Told(_)
+            | Fact::Notified(_)
             | Fact::SiteClosed(_)
             | Fact::Credited(_)
             | Fact::TicketLapsed(_)
@@ -251,7 +251,7 @@ impl Guest {
             | Event::ModifyBegun(_)
             | Event::Modified(_)
             | Event::ModifyRefused
-            | Event::Told(_)
+            | Event::Notified(_)
             | Event::TermOver => {}
         }
     }

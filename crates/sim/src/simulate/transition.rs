@@ -118,7 +118,7 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::ModifyBegun(fact) => (fact.lease, "ModifyBegun"),
         F::Modified(fact) => (fact.lease, "Modified"),
         F::ModifyRefused(fact) => (fact.lease, "ModifyRefused"),
-        F::Told(fact) => (fact.lease, "Told"),
+        F::Notified(fact) => (fact.lease, "Notified"),
         F::SiteClosed(fact) => (fact.lease, "SiteClosed"),
         F::Credited(fact) => (fact.lease, "Credited"),
         F::TermOver(fact) => (fact.lease, "TermOver"),

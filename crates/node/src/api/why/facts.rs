@@ -222,7 +222,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::RedeemRefused(fact) => Some(fact.refusal.to_string()),
         F::ReturnRefused(fact) => Some(fact.refusal.to_string()),
         F::ModifyRefused(fact) => Some(fact.refusal.to_string()),
-        F::Told(fact) => {
+        F::Notified(fact) => {
             let failed = fact.error.as_ref().map(|error| format!(", which failed: {error}"));
             Some(format!("{}{}", fact.unit, failed.unwrap_or_default()))
         }
