@@ -165,6 +165,18 @@ mutants! {
     TakesLapsedOffers,
     /// What is held stays held until it is accepted.
     HoldsForever,
+    /// One number for two delegations is no offence.
+    EquivocationExcused,
+    /// A broker delegates more than is left.
+    DelegatesTwice,
+    /// What a broker delegated is not renewed with its own delegation.
+    RenewalStops,
+    /// A broker gives back what it has sold.
+    ReturnsWhatIsSold,
+    /// A site takes back what was handed on.
+    TakesBackWhatIsSold,
+    /// An operator can delegate more than there is.
+    HandDelegatesTooMuch,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

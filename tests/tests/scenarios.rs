@@ -19,6 +19,8 @@ mod audit;
 mod world;
 #[path = "scenarios/deployment.rs"]
 mod deployment;
+#[path = "scenarios/delegations.rs"]
+mod delegations;
 #[path = "scenarios/forge.rs"]
 mod forge;
 #[path = "scenarios/show.rs"]
@@ -62,6 +64,9 @@ scripts! {
     asking_answered_late
     asking_never_answered
     back_from_an_old_term
+    broker_to_broker
+    broker_to_broker_renewed
+    broker_to_broker_survives_crashes
     bundle_loses_one
     busy_again
     class_of_forty
@@ -87,7 +92,10 @@ scripts! {
     credit_never_answered
     credit_retried
     cut_one_way
+    delegation_by_hand
     delegation_ended
+    delegation_given_back
+    delegation_grows
     delegation_renewed
     dishonest_requests
     divisible_stock
@@ -134,6 +142,7 @@ scripts! {
     request_revised
     requests_once
     out_of_order
+    over_delegation_convicted
     over_issue
     over_issue_excused
     part_split_too_far

@@ -151,11 +151,13 @@ fn tickets_in(fact: &Fact) -> Vec<&Ticket> {
     use tenure_core::site_authority::facts as site_authority;
     match fact {
         Fact::SiteAuthority(site_authority::Fact::DelegationIssued(fact)) => vec![&fact.ticket],
+        Fact::SiteAuthority(site_authority::Fact::DelegatedByHand(fact)) => vec![&fact.ticket],
         Fact::SiteAuthority(site_authority::Fact::Redeemed(fact)) => vec![&fact.ticket],
         Fact::SiteAuthority(site_authority::Fact::LeaseExtended(fact)) => vec![&fact.ticket],
         Fact::SiteAuthority(site_authority::Fact::TicketRefused(fact)) => vec![&fact.ticket],
         Fact::SiteAuthority(site_authority::Fact::TicketSurrendered(fact)) => vec![&fact.ticket],
         Fact::Broker(broker::Fact::DelegationTaken(fact)) => vec![&fact.ticket],
+        Fact::Broker(broker::Fact::DelegationIssued(fact)) => vec![&fact.ticket],
         Fact::Broker(broker::Fact::TicketsCut(fact)) => all(&fact.tickets),
         Fact::Broker(broker::Fact::OffersHeld(fact)) => {
             fact.offers.iter().flat_map(|offer| all(offer)).collect()

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
+use super::model::Cover;
 use super::{Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::model::calendar::Calendar;
 use tenure_core::broker::facts as broker;
@@ -49,6 +50,10 @@ struct Account {
     /// The link, or the newest generation of the delegation.
     head: SignedLink,
     left: Calendar,
+    /// What all generations cover, without what came back.
+    cover: Cover,
+    /// Of a delegation below another: what it was cut from.
+    under: Option<AccountId>,
 }
 
 /// What a child takes from its parent.
@@ -84,6 +89,7 @@ impl Check for Checker {
                 self.withdrawn(scene, &fact.resource, i64::from(fact.quantity.get()), tally)
             }
             Fact::DelegationIssued(fact) => self.delegated(scene, fact.ticket.bottom(), tally),
+            Fact::DelegatedByHand(fact) => self.delegated(scene, fact.ticket.bottom(), tally),
             Fact::DelegationEnded(fact) => {
                 let id = DelegationId { issuer: scene.actor, number: fact.number };
                 self.ended(scene, id, scene.at, tally)
@@ -169,6 +175,23 @@ impl Check for Checker {
             Fact::DelegationEnded(fact) => {
                 self.ended(scene, fact.delegation, scene.at.minus(LEDGER_RETENTION), tally)
             }
+            Fact::DelegationIssued(fact) => {
+                let [.., parent, child] = fact.ticket.links() else { return Ok(()) };
+                self.take(scene, parent, child, tally)
+            }
+            Fact::ReturnBegun(fact) => self.returning(scene, fact, tally),
+            Fact::ReturnRefused(fact) => {
+                self.not_returning(scene, fact.delegation);
+                Ok(())
+            }
+            Fact::PartReturned(fact) => {
+                self.not_returning(scene, fact.delegation);
+                for Receipt { what, .. } in &fact.receipts {
+                    let key = AccountId::Delegation(fact.delegation);
+                    self.retire(scene.actor, key, what.link, (what.number, what.units, what.term));
+                }
+                Ok(())
+            }
             Fact::TicketsCut(fact) => fact.tickets.iter().try_for_each(|(_, ticket)| {
                 let [.., parent, child] = ticket.links() else { return Ok(()) };
                 self.take(scene, parent, child, tally)
@@ -237,14 +260,14 @@ impl Checker {
 
     /// A site delegates within its stock.
     fn delegated(&mut self, scene: &Scene<'_>, link: &SignedLink, tally: &mut Tally) -> LawVerdict {
-        let old = self.left.get(&(scene.actor, link.account())).map(|account| account.head.clone());
+        let changes = self.open(scene.actor, link);
         let stock = self.stock.entry((scene.actor, link.resource.clone())).or_default();
-        if let Some(old) = old {
-            stock.add(old.term, i64::from(old.units.get()));
-        }
-        stock.add(link.term, -i64::from(link.units.get()));
+        changes.iter().for_each(|&(term, units)| stock.add(term, -units));
         let left = stock.free_over(link.term);
-        self.open(scene.actor, link);
+        let mut out = Calendar::new();
+        out.add(link.term, i64::from(link.units.get()));
+        let charge = Charge { account: link.account(), link: link.clone(), out, receipts: 0 };
+        self.taken.entry((scene.actor, link.hash())).or_insert(charge);
         tally.check(left >= 0, || {
             let (name, account) = (scene.name(), link.account());
             format!("{name} delegates {} units as {account}, {} more than it has", link.units, -left)
@@ -268,20 +291,74 @@ impl Checker {
     }
 
     /// Opens the account of a ticket, or adds its next generation.
-    fn open(&mut self, eyes: ActorId, link: &SignedLink) {
-        let (units, key) = (i64::from(link.units.get()), (eyes, link.account()));
-        match self.left.get_mut(&key) {
-            Some(account) => {
-                let old = std::mem::replace(&mut account.head, link.clone());
-                account.left.add(old.term, -i64::from(old.units.get()));
-                account.left.add(link.term, units);
-            }
-            None => {
-                let mut left = Calendar::new();
-                left.add(link.term, units);
-                self.left.insert(key, Account { head: link.clone(), left });
-            }
+    fn open(&mut self, eyes: ActorId, link: &SignedLink) -> Vec<(Term, i64)> {
+        let account = self.left.entry((eyes, link.account())).or_insert_with(|| Account {
+            head: link.clone(),
+            left: Calendar::new(),
+            cover: Cover::default(),
+            under: None,
+        });
+        if account.head.term.end() <= link.term.end() {
+            account.head = link.clone();
         }
+        let changes = account.cover.take(link);
+        changes.iter().for_each(|&(term, units)| account.left.add(term, units));
+        changes
+    }
+
+    /// A part of a generation of a delegation comes back: its parent has it again.
+    fn retire(
+        &mut self,
+        eyes: ActorId,
+        id: AccountId,
+        hash: LinkHash,
+        (number, units, term): (u32, NonZeroU32, Term),
+    ) {
+        let Some(account) = self.left.get_mut(&(eyes, id)) else { return };
+        let changes = account.cover.back(hash, (number, units.get(), term));
+        self.reckon(eyes, id, &changes);
+    }
+
+    /// What a delegation covers has changed.
+    fn reckon(&mut self, eyes: ActorId, id: AccountId, changes: &[(Term, i64)]) {
+        let Some(account) = self.left.get_mut(&(eyes, id)) else { return };
+        changes.iter().for_each(|&(term, units)| account.left.add(term, units));
+        let (under, resource) = (account.under, account.head.resource.clone());
+        let own = matches!(id, AccountId::Delegation(id) if id.issuer == eyes);
+        if let Some(above) = under.and_then(|under| self.left.get_mut(&(eyes, under))) {
+            changes.iter().for_each(|&(term, units)| above.left.add(term, -units));
+        } else if own && let Some(stock) = self.stock.get_mut(&(eyes, resource)) {
+            changes.iter().for_each(|&(term, units)| stock.add(term, -units));
+        }
+    }
+
+    /// A broker lets go of units that it is to give back: they must be free.
+    fn returning(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &broker::ReturnBegun,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let link = fact.ticket.bottom();
+        let Some(term) = link.term.from(fact.from) else { return Ok(()) };
+        self.retire(scene.actor, link.account(), link.hash(), (u32::MAX, fact.units, term));
+        let account = self.left.get(&(scene.actor, link.account()));
+        let short = account.and_then(|account| account.left.first_short(term, 0));
+        tally.check(short.is_none(), || {
+            let (name, id) = (scene.name(), link.account());
+            format!("{name} gives back {} units of {id} that it has sold", fact.units)
+        })
+    }
+
+    /// What was to be given back is not on its way any more.
+    fn not_returning(&mut self, scene: &Scene<'_>, delegation: DelegationId) {
+        let broker = scene.model.brokers.get(&scene.actor);
+        let begun = broker.and_then(|broker| broker.returning.get(&delegation));
+        let Some(hash) = begun.map(|returning| returning.begun.ticket.hash()) else { return };
+        let id = AccountId::Delegation(delegation);
+        let Some(account) = self.left.get_mut(&(scene.actor, id)) else { return };
+        let changes = account.cover.not_back(hash, u32::MAX);
+        self.reckon(scene.actor, id, &changes);
     }
 
     /// A site accepts a ticket: every link of it, and the use of the last one.
@@ -295,7 +372,11 @@ impl Checker {
         }
         // Of one that came back in part less is used.
         let part = self.taken.get(&(scene.actor, link.hash())).is_some_and(|c| c.receipts > 0);
-        if part { Ok(()) } else { self.charge(scene, link, link, tally) }
+        if part {
+            return Ok(());
+        }
+        let whole = [(link.term, i64::from(link.units.get()))];
+        self.charge_for(scene, (link, link), &whole, tally)
     }
 
     /// A child of a ticket, taken once.
@@ -314,14 +395,22 @@ impl Checker {
         out.add(child.term, i64::from(child.units.get()));
         let charge = Charge { account: parent.account(), link: child.clone(), out, receipts: 0 };
         self.taken.insert(key, charge);
-        self.charge(scene, parent, child, tally)
+        if child.delegation.is_none() {
+            let whole = [(child.term, i64::from(child.units.get()))];
+            return self.charge_for(scene, (parent, child), &whole, tally);
+        }
+        let more = self.open(scene.actor, child);
+        if let Some(account) = self.left.get_mut(&(scene.actor, child.account())) {
+            account.under = Some(parent.account());
+        }
+        self.charge_for(scene, (parent, child), &more, tally)
     }
 
-    fn charge(
+    fn charge_for(
         &mut self,
         scene: &Scene<'_>,
-        parent: &SignedLink,
-        child: &SignedLink,
+        (parent, child): (&SignedLink, &SignedLink),
+        charged: &[(Term, i64)],
         tally: &mut Tally,
     ) -> LawVerdict {
         let key = (scene.actor, parent.account());
@@ -332,7 +421,7 @@ impl Checker {
         // No ledger is exact further back than a term may start.
         let past = scene.at.minus(LEDGER_RETENTION);
         account.left.forget_until(past.minus(LEDGER_RETENTION));
-        account.left.add(child.term, -i64::from(child.units.get()));
+        charged.iter().for_each(|&(term, units)| account.left.add(term, -units));
         let Some(term) = child.term.from(past) else { return Ok(()) };
         let short = account.left.first_short(term, 0);
         tally.check(short.is_none(), || {
@@ -361,6 +450,13 @@ impl Checker {
 
     /// Units of a ticket are back, from an instant on.
     fn given_back(&mut self, eyes: ActorId, what: &Return, from: Time) {
+        let of_delegation = self.taken.get_mut(&(eyes, what.link));
+        let of_delegation = of_delegation.filter(|charge| charge.link.delegation.is_some());
+        if let (Some(charge), Some(term)) = (of_delegation, what.term.from(from)) {
+            charge.out.add(term, -i64::from(what.units.get()));
+            let id = charge.link.account();
+            return self.retire(eyes, id, what.link, (what.number, what.units, term));
+        }
         self.free(eyes, what.link, (what.units, what.term), from);
     }
 

@@ -10,7 +10,7 @@ pub(super) const LAW: Law = Law {
     name: "monotone attenuation",
     statement: "Each link of a ticket is part of the one above: issued by its holder, of the \
                 same type, with no more units, within its term, with all of its constraints. \
-                Only a site's own link is a delegation.",
+                Below a delegation alone stands a delegation.",
     source: "capability attenuation; Shirako S10, S11",
     on: "every ticket and link in a fact",
 };
@@ -60,7 +60,10 @@ fn outside(parent: &SignedLink, child: &SignedLink) -> Option<&'static str> {
         (outer.start() <= inner.start(), "a link begins before the one above"),
         (inner.end() <= outer.end(), "a link ends after the one above"),
         (child.constraints.keep_all_of(&parent.constraints), "a link drops a constraint"),
-        (child.delegation.is_none(), "a link that no site issued is a delegation"),
+        (
+            child.delegation.is_none() || parent.delegation.is_some(),
+            "a delegation stands below a ticket that is none",
+        ),
     ];
     rules.into_iter().find_map(|(holds, fault)| (!holds).then_some(fault))
 }

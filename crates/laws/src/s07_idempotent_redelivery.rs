@@ -91,8 +91,11 @@ impl Check for Checker {
         }
         let broker::Fact::ReceiptTaken(fact) = fact else { return Ok(()) };
         let (hash, number) = (fact.receipt.what.link, fact.receipt.what.number);
-        let cut = scene.model.brokers.get(&scene.actor).and_then(|broker| broker.cut.get(&hash));
-        tally.check(cut.is_none_or(|cut| !cut.receipts.contains_key(&number)), || {
+        let broker = scene.model.brokers.get(&scene.actor);
+        let cut = broker.and_then(|broker| Some(&broker.cut.get(&hash)?.receipts));
+        let issued = broker.and_then(|broker| Some(&broker.issued.get(&hash)?.1));
+        let known = cut.or(issued).is_some_and(|receipts| receipts.contains_key(&number));
+        tally.check(!known, || {
             format!("{} credits receipt {number} of ticket {hash} twice", scene.name())
         })
     }

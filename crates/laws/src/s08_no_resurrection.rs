@@ -84,6 +84,7 @@ impl Check for Checker {
                 self.forgotten(scene, Subject::Ticket(scene.actor, fact.lease), end, tally)
             }
             Fact::DelegationIssued(fact) => self.generation_grows(scene, &fact.ticket, tally),
+            Fact::DelegatedByHand(fact) => self.generation_grows(scene, &fact.ticket, tally),
             _ => Ok(()),
         }
     }
@@ -141,7 +142,17 @@ impl Check for Checker {
                 self.forgotten(scene, subject(fact.request), end, tally)
             }
             Fact::DelegationTaken(fact) => self.generation_grows(scene, &fact.ticket, tally),
+            Fact::DelegationIssued(fact) => {
+                self.generation_grows(scene, &fact.ticket, tally)?;
+                self.number_grows(scene, fact.ticket.bottom().serial, tally)
+            }
             Fact::DelegationEnded(_)
+            | Fact::DelegationAcknowledged(_)
+            | Fact::IssuedDelegationEnded(_)
+            | Fact::ReturnBegun(_)
+            | Fact::PartReturned(_)
+            | Fact::ReturnRefused(_)
+            | Fact::ReturnCredited(_)
             | Fact::QuotaSet(_)
             | Fact::Commanded(_)
             | Fact::ReclaimBegun(_)

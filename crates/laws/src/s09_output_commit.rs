@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::model::{BrokerModel, GuestModel, SiteModel};
 use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
+use tenure_core::broker::facts::ReturnBegun;
 use tenure_core::driver::{Call, Step};
 use tenure_core::model::identity::ActorId;
 use tenure_core::broker::machine::State as AtBroker;
@@ -13,6 +14,7 @@ use tenure_core::site_authority::machine::State as AtSite;
 use tenure_core::site_authority::unit;
 use tenure_core::wire::message::{Envelope, LeasedUnit, Message, Sealed, Sequence, Subject};
 use tenure_core::wire::offer::Offer;
+use tenure_core::wire::part::Part;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::model::time::Time;
@@ -91,6 +93,11 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
     let binding = envelope.header.sequence.index != Sequence::VOLATILE;
     let (to, at, message) = (envelope.header.to, envelope.header.at, &envelope.message);
     let good = match message {
+        Message::Delegate { .. } | Message::Return { .. } | Message::Credit { .. }
+            if model.brokers.contains_key(&from) =>
+        {
+            model.brokers.get(&from).is_some_and(|broker| broker_asks(broker, to, message))
+        }
         Message::Delegate { .. }
         | Message::Leased { .. }
         | Message::Closed { .. }
@@ -239,9 +246,29 @@ fn broker_says(broker: &BrokerModel, to: ActorId, message: &Message, binding: bo
         }
         // It answers with all that it was shown; what it cut and remembers must be credited.
         Message::Credited { receipts } => receipts.iter().all(|(hash, number)| {
+            if let Some((_, known)) = broker.issued.get(hash) {
+                return known.contains_key(number) || !binding;
+            }
             let cut = broker.cut.get(hash);
             let remembered = cut.filter(|cut| !broker.has_forgotten(cut.request));
             remembered.is_none_or(|cut| cut.receipts.contains_key(number)) || !binding
+        }),
+        _ => false,
+    }
+}
+
+/// What a broker asks others, it still waits for.
+fn broker_asks(broker: &BrokerModel, to: ActorId, message: &Message) -> bool {
+    match message {
+        Message::Delegate { ticket, .. } => ticket.bottom().holder == to && broker.offers(ticket),
+        Message::Return { ticket, number, part } => broker.returning.values().any(|returning| {
+            let ReturnBegun { ticket: of, number: begun, units, from } = &returning.begun;
+            let same = Part::Rights { units: *units, from: *from } == *part;
+            of == ticket && begun == number && same && ticket.site() == to
+                && returning.receipts.is_empty()
+        }),
+        Message::Credit { receipts } => broker.returning.values().any(|returning| {
+            returning.receipts == *receipts && returning.begun.ticket.bottom().issuer == to
         }),
         _ => false,
     }

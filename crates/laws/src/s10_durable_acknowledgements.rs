@@ -92,8 +92,31 @@ impl Check for Checker {
     }
 
     fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> LawVerdict {
-        let broker::Fact::ReceiptTaken(fact) = fact else { return Ok(()) };
-        self.record(scene, Promise::Receipt(fact.receipt.clone()), tally)
+        use broker::Fact;
+        match fact {
+            Fact::ReceiptTaken(fact) => {
+                self.record(scene, Promise::Receipt(fact.receipt.clone()), tally)
+            }
+            Fact::PartReturned(fact) => fact.receipts.iter().try_for_each(|receipt| {
+                self.record(scene, Promise::Receipt(receipt.clone()), tally)
+            }),
+            Fact::DelegationAcknowledged(fact) => {
+                let id = DelegationId { issuer: scene.actor, number: fact.number };
+                let broker = scene.model.brokers.get(&scene.actor);
+                let generation = |ticket: &Ticket| {
+                    ticket.bottom().delegation.is_some_and(|known| {
+                        (known.delegation, known.generation) == (fact.number, fact.generation)
+                    })
+                };
+                let mut issued = broker.into_iter().flat_map(|broker| broker.issued.values());
+                let issued = issued.find(|(ticket, _)| generation(ticket));
+                let Some(holder) = issued.map(|(ticket, _)| ticket.bottom().holder) else {
+                    return Ok(());
+                };
+                self.record(scene, Promise::Delegated(holder, id, fact.generation), tally)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn guest(
@@ -207,7 +230,9 @@ impl Promise {
         match self {
             Self::Link(issuer, hash) => match model.participants.members.get(issuer).map(|p| p.role) {
                 Some(Role::SiteAuthority) => site(issuer).is_some_and(|s| s.issued.contains(hash)),
-                Some(Role::Broker) => broker(issuer).is_some_and(|b| b.cut.contains_key(hash)),
+                Some(Role::Broker) => broker(issuer).is_some_and(|b| {
+                    b.cut.contains_key(hash) || b.issued.contains_key(hash)
+                }),
                 Some(Role::ServiceManager) => {
                     model.guests.get(issuer).is_some_and(|guest| guest.parts.contains_key(hash))
                 }
@@ -217,8 +242,12 @@ impl Promise {
                 Some(Role::ServiceManager) => {
                     model.guests.get(holder).is_some_and(|guest| guest.tickets.contains_key(hash))
                 }
+                // A broker shows a delegation that it gives back a part of.
+                Some(Role::Broker) => broker(holder).is_some_and(|broker| {
+                    broker.delegations.values().any(|ticket| ticket.hash() == *hash)
+                }),
                 // No other honest actor shows a ticket to a site.
-                Some(Role::Broker | Role::SiteAuthority) | None => false,
+                Some(Role::SiteAuthority) | None => false,
             },
             Self::Receipt(receipt) => {
                 site(&receipt.what.site).is_some_and(|site| site.vouches(receipt))
@@ -228,6 +257,9 @@ impl Promise {
                 model.guests.get(id).is_some_and(|guest| guest.has_credited(*receipt))
             }
             Self::Credited(id, (hash, number)) => broker(id).is_some_and(|broker| {
+                if let Some((_, receipts)) = broker.issued.get(hash) {
+                    return receipts.contains_key(number);
+                }
                 let cut = broker.cut.get(hash);
                 cut.is_some_and(|cut| {
                     cut.receipts.contains_key(number) || broker.has_forgotten(cut.request)

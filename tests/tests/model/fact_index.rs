@@ -179,7 +179,16 @@ impl FactIndex {
             broker::Fact::RequestForgotten(fact) => {
                 self.remembered.remove(&fact.request);
             }
-            broker::Fact::Requested(_)
+            broker::Fact::DelegationIssued(fact) => {
+                self.enter(&fact.ticket);
+            }
+            broker::Fact::DelegationAcknowledged(_)
+            | broker::Fact::IssuedDelegationEnded(_)
+            | broker::Fact::ReturnBegun(_)
+            | broker::Fact::PartReturned(_)
+            | broker::Fact::ReturnRefused(_)
+            | broker::Fact::ReturnCredited(_)
+            | broker::Fact::Requested(_)
             | broker::Fact::RequestRefused(_)
             | broker::Fact::QuotaSet(_)
             | broker::Fact::ReclaimBegun(_)
@@ -195,6 +204,7 @@ impl FactIndex {
         use site_authority::Fact as F;
         match fact {
             F::DelegationIssued(fact) => self.open(&fact.ticket),
+            F::DelegatedByHand(fact) => self.open(&fact.ticket),
             F::DelegationEnded(fact) => self.end(fact.number, at),
             F::Redeemed(fact) => self.begin(&fact.ticket),
             F::LeaseExtended(fact) => {

@@ -111,6 +111,13 @@ const POINTS: &[&str] = &[
     "a request is revised",
     "excluded sites",
     "items apart",
+    "a delegation by hand",
+    "a delegation grows",
+    "a delegation is given back",
+    "broker to broker",
+    "a renewal cascades",
+    "over-delegation",
+    "brokers crash between each other",
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or

@@ -31,7 +31,7 @@ use super::names::{self, Names};
 pub fn fact(names: &mut Names, who: ActorId, fact: &Fact) -> Option<String> {
     let text = match fact {
         Fact::ServiceManager(fact) => of_service_manager(names, fact)?,
-        Fact::Broker(fact) => of_broker(names, fact)?,
+        Fact::Broker(fact) => of_broker(names, who, fact)?,
         Fact::SiteAuthority(fact) => of_site(names, who, fact)?,
     };
     let kind = fact.kind().0;
@@ -190,7 +190,7 @@ fn leaving(names: &mut Names, fact: &service_manager::LeaveBegun) -> String {
     format!("lease {}, {then}", names.lease(fact.lease))
 }
 
-fn of_broker(names: &mut Names, fact: &broker::Fact) -> Option<String> {
+fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<String> {
     use broker::Fact;
     Some(match fact {
         Fact::DelegationTaken(fact) => names.ticket_in_full(&fact.ticket),
@@ -248,6 +248,31 @@ fn of_broker(names: &mut Names, fact: &broker::Fact) -> Option<String> {
             format!("{id}, revision {}: {wanted}", fact.request.history.revision)
         }
         Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
+        Fact::DelegationIssued(fact) => {
+            let holder = names.actor(fact.ticket.bottom().holder);
+            let ticket = names.ticket_in_full(&fact.ticket);
+            format!("{ticket} to {holder}, promised until {}", names::clock(fact.until))
+        }
+        Fact::DelegationAcknowledged(fact) => {
+            let delegation = DelegationId { issuer: broker, number: fact.number };
+            names.delegation(delegation, fact.generation)
+        }
+        Fact::IssuedDelegationEnded(fact) => {
+            names.delegation(DelegationId { issuer: broker, number: fact.number }, 0)
+        }
+        Fact::ReturnBegun(fact) => {
+            let ticket = names.ticket_in_full(&fact.ticket);
+            format!("{} units of {ticket} from {} on", fact.units, names::clock(fact.from))
+        }
+        Fact::PartReturned(fact) => {
+            let back = receipts(names, &fact.receipts);
+            format!("{}, {back}", names.delegation(fact.delegation, 0))
+        }
+        Fact::ReturnRefused(fact) => {
+            let why = refusal(names, &fact.refusal);
+            format!("{}, {why}", names.delegation(fact.delegation, 0))
+        }
+        Fact::ReturnCredited(fact) => names.delegation(fact.delegation, 0),
     })
 }
 
@@ -273,6 +298,10 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
             format!("{} without [{}]", fact.resource, units.join(" "))
         }
         Fact::DelegationIssued(fact) => {
+            let holder = names.actor(fact.ticket.bottom().holder);
+            format!("{} to {holder}", names.ticket_in_full(&fact.ticket))
+        }
+        Fact::DelegatedByHand(fact) => {
             let holder = names.actor(fact.ticket.bottom().holder);
             format!("{} to {holder}", names.ticket_in_full(&fact.ticket))
         }

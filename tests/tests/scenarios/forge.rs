@@ -194,7 +194,7 @@ fn shown(world: &World, args: &mut Args) -> Result<(usize, Ticket, usize), Bad> 
 }
 
 /// Only who is called dishonest in the deployment does such things.
-fn say(
+pub fn say(
     world: &mut World,
     who: usize,
     to: tenure_core::model::identity::ActorId,
@@ -277,7 +277,9 @@ fn refused(world: &World, ticket: &Ticket) -> Option<Evidence> {
 fn receipts(world: &World) -> Vec<Receipt> {
     let opened = world.network.sent().iter().filter_map(|packet| packet.sealed.peek().ok());
     let receipts = opened.filter_map(|envelope| match envelope.message {
-        Message::Closed { receipts, .. } | Message::Credit { receipts } => Some(receipts),
+        Message::Closed { receipts, .. }
+        | Message::Returned { receipts, .. }
+        | Message::Credit { receipts } => Some(receipts),
         _ => None,
     });
     receipts.flatten().collect()

@@ -27,6 +27,7 @@ use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
 use tenure_laws::Bounds;
 
+use super::delegations;
 use super::deployment;
 use super::forge;
 use super::network::{Fate, Which};
@@ -68,6 +69,11 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "take GUEST TICKET [keep=yes]", act: take },
     Known { usage: "stock SITE UNITS TYPE", act: stock },
     Known { usage: "withdraw SITE UNITS TYPE", act: withdraw },
+    Known {
+        usage: "delegate SITE|BROKER BROKER UNITS TYPE for=SPAN [from=DELEGATION] [grow=NUMBER]",
+        act: delegations::delegate,
+    },
+    Known { usage: "give back BROKER DELEGATION UNITS [from=TIME]", act: delegations::give_back },
     Known { usage: "reset SITE UNIT", act: reset },
     Known {
         usage: "quota BROKER GUEST|each [units=N] [unit-hours=N] [period=SPAN] [open=N] [holds=N] [rate=N]",
@@ -100,6 +106,10 @@ pub const COMMANDS: &[Known] = &[
         act: forge::ask,
     },
     Known { usage: "forge grant BROKER GUEST/REQUEST UNITS from=TICKET", act: forge::grant },
+    Known {
+        usage: "forge delegate BROKER BROKER UNITS from=DELEGATION for=SPAN [number=N]",
+        act: delegations::forge,
+    },
     Known { usage: "forge alter TICKET [units=N] [end=TIME] [holder=NAME]", act: forge::alter },
     Known { usage: "forge split GUEST TICKET UNITS GUEST for=SPAN [from=TIME]", act: forge::split },
     Known { usage: "forge redeem GUEST TICKET [at=SITE]", act: forge::redeem },

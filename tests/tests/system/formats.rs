@@ -255,6 +255,7 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
 fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
     let request = p.request.id;
     let refusal = Refusal::TooMany { resource: Name::literal("node"), asked: 400, most: 140 };
+    let delegation = DelegationId { issuer: p.root.site(), number: 1 };
     vec![
         broker::DelegationTaken { ticket: p.root.clone(), attributes: p.attributes.clone() }.into(),
         broker::DelegationEnded { delegation: DelegationId { issuer: p.root.site(), number: 1 } }
@@ -305,6 +306,24 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
         broker::ReclaimEnded { ticket: p.ticket.hash(), redeemed: false }.into(),
         broker::Commanded { order: order(), facts: 1 }.into(),
         broker::Revised { request: p.request.clone() }.into(),
+        broker::DelegationIssued {
+            ticket: p.ticket.clone(),
+            attributes: p.attributes.clone(),
+            until: p.term.end(),
+        }
+        .into(),
+        broker::DelegationAcknowledged { number: 1, generation: 2 }.into(),
+        broker::IssuedDelegationEnded { number: 1 }.into(),
+        broker::ReturnBegun {
+            ticket: p.root.clone(),
+            number: 1,
+            units: units(2),
+            from: p.term.start(),
+        }
+        .into(),
+        broker::PartReturned { delegation, receipts: vec![p.receipt.clone()] }.into(),
+        broker::ReturnRefused { delegation, refusal: Refusal::TooLate(p.term.end()) }.into(),
+        broker::ReturnCredited { delegation }.into(),
     ]
 }
 
@@ -314,8 +333,7 @@ fn site_facts(p: &Parts) -> Vec<site::Fact> {
     let error = || "no answer".to_owned();
     let receipts = || vec![p.receipt.clone()];
     let denial = site::Denial::Conflict(EvidenceOutline {
-        parents: vec![p.root.hash()],
-        above: 0,
+        parents: vec![vec![p.root.hash()]],
         links: vec![lease],
         at: Time::from_secs(90),
     });
@@ -334,6 +352,7 @@ fn site_facts(p: &Parts) -> Vec<site::Fact> {
         .into(),
         site::DelegationIssued { ticket: p.root.clone() }.into(),
         site::DelegationAcknowledged { number: 1, generation: 2 }.into(),
+        site::DelegatedByHand { ticket: p.root.clone() }.into(),
         site::DelegationEnded { number: 1 }.into(),
         site::Redeemed {
             ticket: p.ticket.clone(),

@@ -186,11 +186,14 @@ pub(super) fn tickets(fact: &Fact) -> Vec<&Ticket> {
         Fact::ServiceManager(sm::Fact::UnwantedGranted(fact)) => all(&fact.tickets),
         Fact::ServiceManager(sm::Fact::ExtensionGranted(fact)) => vec![&fact.ticket],
         Fact::Broker(broker::Fact::DelegationTaken(fact)) => vec![&fact.ticket],
+        Fact::Broker(broker::Fact::DelegationIssued(fact)) => vec![&fact.ticket],
+        Fact::Broker(broker::Fact::ReturnBegun(fact)) => vec![&fact.ticket],
         Fact::Broker(broker::Fact::TicketsCut(fact)) => all(&fact.tickets),
         Fact::Broker(broker::Fact::OffersHeld(fact)) => {
             fact.offers.iter().flat_map(|offer| all(offer)).collect()
         }
         Fact::SiteAuthority(site::Fact::DelegationIssued(fact)) => vec![&fact.ticket],
+        Fact::SiteAuthority(site::Fact::DelegatedByHand(fact)) => vec![&fact.ticket],
         Fact::SiteAuthority(site::Fact::Redeemed(fact)) => vec![&fact.ticket],
         Fact::SiteAuthority(site::Fact::LeaseExtended(fact)) => vec![&fact.ticket],
         Fact::SiteAuthority(site::Fact::TicketRefused(fact)) => vec![&fact.ticket],

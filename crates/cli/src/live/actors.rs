@@ -10,7 +10,7 @@ use tenure_node::api::{
 };
 
 use super::args::{BrokerCommand, Output, QuotaCommand, SiteCommand, SliceCommand};
-use super::{ask, ask_change, print};
+use super::{ask, ask_change, delegation, print};
 use crate::Console;
 use crate::error::Error;
 
@@ -41,6 +41,8 @@ pub(crate) fn site(command: &SiteCommand, console: &mut Console<'_>) -> Result<(
             let site: SiteView = ask_change(endpoint, &request)?;
             print::one(&site, &site.units, endpoint.output, "no units", console)
         }
+        SiteCommand::Delegate(asked) => delegation::of_site(asked, console),
+        SiteCommand::Delegations(asked) => delegation::list_site(asked, console),
     }
 }
 
@@ -67,6 +69,9 @@ pub(crate) fn broker(command: &BrokerCommand, console: &mut Console<'_>) -> Resu
             })
         }
         BrokerCommand::Quota(command) => quota(command, console),
+        BrokerCommand::Delegate(asked) => delegation::of_broker(asked, console),
+        BrokerCommand::Return(asked) => delegation::give_back(asked, console),
+        BrokerCommand::Delegations(asked) => delegation::list_broker(asked, console),
     }
 }
 

@@ -13,6 +13,7 @@ use tenure_core::service_manager::Victims;
 use tenure_node::api::LeaseName;
 use tenure_node::api::moment::Moment;
 
+use super::delegation;
 use crate::{moment, when};
 
 /// The deployment to address, and the output format.
@@ -541,6 +542,8 @@ pub(crate) enum SiteCommand {
         #[arg(value_parser = unit)]
         unit: (Name, UnitId),
     },
+    Delegate(delegation::OfSite),
+    Delegations(delegation::Delegations),
 }
 
 fn unit(text: &str) -> Result<(Name, UnitId), String> {
@@ -567,6 +570,9 @@ pub(crate) enum BrokerCommand {
     /// Show and set what each service manager may have
     #[command(subcommand)]
     Quota(QuotaCommand),
+    Delegate(delegation::OfBroker),
+    Return(delegation::GiveBack),
+    Delegations(delegation::Delegations),
 }
 
 #[derive(Debug, Subcommand)]

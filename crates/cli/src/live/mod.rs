@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 mod actors;
+mod delegation;
 mod demand;
 mod doctor;
 mod interrupt;

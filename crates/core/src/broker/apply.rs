@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::{Broker, Cause, Holding, IssuedTicket, Record, Timer, Wanted};
+use super::{Broker, Cause, Holding, IssuedTicket, Obligation, Record, Timer, Wanted};
 use crate::actor::fact::BadFact;
 use crate::actor::order::Done;
 use crate::broker::facts::{DelegationTaken, Fact, QuotaSet};
@@ -51,13 +51,16 @@ impl Broker {
             }
             Fact::ReclaimBegun(fact) => self.reclaim_begun(at, fact.ticket),
             Fact::ReclaimEnded(fact) => self.settle_reclaim(fact.ticket),
-            Fact::ReceiptTaken(fact) => self.receipt_taken(at, &fact.receipt)?,
             Fact::Commanded(fact) => {
                 let (order, facts) = (fact.order.clone(), fact.facts);
                 let first = self.base.position.saturating_sub(facts);
                 self.state.orders.record(Done { order, at, first, facts });
             }
             Fact::Revised(fact) => self.revised(at, fact)?,
+            Fact::ReceiptTaken(fact) => match self.issued_number(fact.receipt.what.link) {
+                Some(number) => self.issued_came_back(at, number, fact),
+                None => self.receipt_taken(at, &fact.receipt)?,
+            },
             Fact::RequestForgotten(fact) => self.forget(fact.request),
             Fact::MapperAnswered(fact) => {
                 self.state.rounds.answered(fact.memo.as_ref(), fact.wake);
@@ -67,6 +70,15 @@ impl Broker {
                 self.state.timers.set(Timer::Wake, None);
                 self.state.rounds.woken();
             }
+            Fact::DelegationIssued(fact) => self.delegation_issued(at, fact),
+            Fact::DelegationAcknowledged(fact) => {
+                self.state.pending.settle(&Obligation::Delegate(fact.number));
+            }
+            Fact::IssuedDelegationEnded(fact) => self.issued_ended(fact.number),
+            Fact::ReturnBegun(fact) => self.return_begun(at, fact),
+            Fact::PartReturned(fact) => self.part_returned(at, fact),
+            Fact::ReturnRefused(fact) => self.return_refused(fact),
+            Fact::ReturnCredited(fact) => self.end_return(AccountId::Delegation(fact.delegation)),
         }
         Ok(())
     }
@@ -87,13 +99,16 @@ impl Broker {
         self.index.list(&self.base, account, &fact.ticket, &fact.attributes);
         let (ticket, attributes) = (fact.ticket.clone(), fact.attributes.clone());
         let taken = Cause { position: self.base.position, at };
-        self.state.holdings.insert(account, Holding { ticket, attributes, taken });
+        let returns = self.state.holdings.get(&account).map_or(0, |holding| holding.returns);
+        self.state.holdings.insert(account, Holding { ticket, attributes, taken, returns });
         self.call_for_open();
     }
 
     fn delegation_ended(&mut self, at: Time, id: DelegationId) {
         let account = AccountId::Delegation(id);
         self.state.timers.set(Timer::DelegationEnd(id), None);
+        self.end_issued_under(account);
+        self.end_return(account);
         self.state.ledger.close(account);
         let Some(ended) = self.state.holdings.remove(&account) else { return };
         let resource = &ended.ticket.bottom().resource;

@@ -1,6 +1,11 @@
 //! Commands of a broker's operators.
 
+use std::num::NonZeroU32;
+
 use super::quota::{Quota, Whose};
+use crate::model::identity::ActorId;
+use crate::model::time::{Span, Time};
+use crate::ticket::link::DelegationId;
 
 /// A command of a broker's operator.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,5 +16,28 @@ pub enum Command {
         whose: Whose,
         /// The quota.
         quota: Option<Quota>,
+    },
+    /// Units of a delegation that it holds are delegated to another broker.
+    Delegate {
+        /// The other broker.
+        to: ActorId,
+        /// What they are taken from.
+        from: DelegationId,
+        /// How many units.
+        units: NonZeroU32,
+        /// For how long from now; as its own delegation is renewed, so is this one, up to then.
+        length: Span,
+        /// A delegation to that broker that is to have so many units, and to last so long, instead of a
+        /// new one.
+        grow: Option<u64>,
+    },
+    /// Units of a delegation that it holds are given back to their site.
+    Return {
+        /// The delegation.
+        delegation: DelegationId,
+        /// How many units.
+        units: NonZeroU32,
+        /// From when on; from now on unless set.
+        from: Option<Time>,
     },
 }

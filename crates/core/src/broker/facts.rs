@@ -1,5 +1,7 @@
 //! The facts of a broker.
 
+use std::num::NonZeroU32;
+
 use crate::actor::fact::{Memo, facts};
 use crate::actor::order::Order;
 use crate::broker::machine::Tickets;
@@ -168,5 +170,64 @@ facts! {
     Revised = "broker.revised" 1 {
         /// What is asked for now.
         request: Request,
+    }
+
+    /// Units of a delegation that it holds are delegated to another broker, or such a delegation is renewed.
+    DelegationIssued = "broker.delegation-issued" 1 {
+        /// The delegation.
+        ticket: Ticket,
+        /// What its units are like.
+        attributes: Attributes,
+        /// Until when it is promised: so far it is renewed.
+        until: Time,
+    }
+
+    /// The other broker has recorded the delegation.
+    DelegationAcknowledged = "broker.delegation-acknowledged" 1 {
+        /// The number of the delegation.
+        number: u64,
+        /// The generation.
+        generation: u32,
+    }
+
+    /// A delegation to another broker is over.
+    IssuedDelegationEnded = "broker.issued-delegation-ended" 1 {
+        /// The number of the delegation.
+        number: u64,
+    }
+
+    /// Units of a delegation that it holds are to go back to their site; they are not sold any more.
+    ReturnBegun = "broker.return-begun" 1 {
+        /// The newest generation of the delegation.
+        ticket: Ticket,
+        /// The number of the return.
+        number: u32,
+        /// How many units.
+        units: NonZeroU32,
+        /// From when on.
+        from: Time,
+    }
+
+    /// The site has the units back. The broker that the delegation came from, if it is not the site, is
+    /// shown the receipts.
+    PartReturned = "broker.part-returned" 1 {
+        /// The delegation.
+        delegation: DelegationId,
+        /// The word that they came back.
+        receipts: Vec<Receipt>,
+    }
+
+    /// The site does not take the units back: they can be sold as before.
+    ReturnRefused = "broker.return-refused" 1 {
+        /// The delegation.
+        delegation: DelegationId,
+        /// Why.
+        refusal: Refusal,
+    }
+
+    /// The broker that the delegation came from has recorded that units of it came back.
+    ReturnCredited = "broker.return-credited" 1 {
+        /// The delegation.
+        delegation: DelegationId,
     }
 }

@@ -1,5 +1,6 @@
 //! How a broker handles its inputs.
 
+use super::delegating::Asked;
 use super::{Broker, Command, Timer, hold};
 use crate::actor::dropped;
 use crate::actor::effect::Problem;
@@ -36,6 +37,13 @@ impl Broker {
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
         match command {
             Command::SetQuota { whose, quota } => self.set_quota(now, whose, quota, out),
+            Command::Delegate { to, from, units, length, grow } => {
+                let asked = Asked { to, from, units, length, grow };
+                refused(self.delegate(now, &asked, out), out);
+            }
+            Command::Return { delegation, units, from } => {
+                refused(self.begin_return(now, delegation, (units, from), out), out);
+            }
         }
     }
 
@@ -57,6 +65,7 @@ impl Broker {
                     self.emit(now, DelegationEnded { delegation }, out);
                 }
                 Timer::Reclaim(ticket) => self.reclaim_due(now, ticket, out),
+                Timer::IssuedEnd(number) => self.issued_end(now, number, out),
                 Timer::Request(id) => {
                     match self.state.requests.get(&id).map(|record| &record.state) {
                         Some(State::Open { request, waiting }) => {
@@ -97,11 +106,20 @@ impl Broker {
             Message::Reclaimed { ticket, redeemed, receipts } => {
                 self.reclaimed(now, from, (ticket, redeemed), receipts, out);
             }
+            Message::Delegated { delegation, generation } => {
+                self.acknowledged(now, from, (delegation, generation), out);
+            }
+            Message::Returned { ticket, number, receipts } => {
+                self.returned(now, from, (ticket, number), receipts, out);
+            }
             Message::Refused { subject: Subject::Ticket(ticket), refusal, .. } => {
                 self.reclaim_refused(now, from, ticket, &refusal, out);
             }
+            Message::Refused { subject: Subject::Return(ticket, number), refusal, .. } => {
+                self.return_denied(now, from, (ticket, number), refusal, out);
+            }
+            Message::Credited { receipts } => self.return_credited(now, from, &receipts, out),
             Message::Refused { .. }
-            | Message::Delegated { .. }
             | Message::Granted { .. }
             | Message::Waiting { .. }
             | Message::Offered { .. }
@@ -112,9 +130,7 @@ impl Broker {
             | Message::Close { .. }
             | Message::Closed { .. }
             | Message::Return { .. }
-            | Message::Returned { .. }
-            | Message::Reclaim { .. }
-            | Message::Credited { .. } => {
+            | Message::Reclaim { .. } => {
                 out.problems.push(dropped(kind, "a broker does not take it"));
             }
         }
@@ -123,7 +139,7 @@ impl Broker {
     fn delegated(
         &mut self,
         now: Time,
-        site: ActorId,
+        from: ActorId,
         ticket: Ticket,
         attributes: Attributes,
         out: &mut Output,
@@ -137,27 +153,30 @@ impl Broker {
         let held = self.state.holdings.get(&account).map(|holding| holding.ticket.bottom().clone());
         let held_generation = held.as_ref().and_then(|link| link.delegation).map(|g| g.generation);
         if held_generation.is_none_or(|held| held < generation.generation) {
-            if let Err(refusal) = self.check_delegation(now, site, &ticket, held.as_ref()) {
+            if let Err(refusal) = self.check_delegation(now, from, &ticket, held.as_ref()) {
                 let subject = Subject::Delegation(delegation);
                 let message = Message::Refused { subject, refusal, offers: Vec::new() };
-                return out.replies.push(self.base.volatile(site, now, message));
+                return out.replies.push(self.base.volatile(from, now, message));
             }
             self.emit(now, DelegationTaken { ticket, attributes }, out);
+            self.cascade(now, account, out);
         }
         let Some(holding) = self.state.holdings.get(&account) else { return };
         let held = holding.ticket.bottom().delegation.map_or(0, |g| g.generation);
         let message = Message::Delegated { delegation, generation: held };
-        out.replies.push(self.base.answer(site, holding.taken, message));
+        out.replies.push(self.base.answer(from, holding.taken, message));
     }
 
     fn check_delegation(
         &mut self,
         now: Time,
-        site: ActorId,
+        from: ActorId,
         ticket: &Ticket,
         held: Option<&SignedLink>,
     ) -> Result<(), Refusal> {
-        if !self.base.is_known(site, Role::SiteAuthority) {
+        let known =
+            self.base.is_known(from, Role::SiteAuthority) || self.base.is_known(from, Role::Broker);
+        if !known || from != ticket.bottom().issuer {
             return Err(Refusal::Forbidden);
         }
         if ticket.links().len() >= MAX_DEPTH {
@@ -169,14 +188,15 @@ impl Broker {
             return Err(Refusal::Overloaded);
         }
         let me = self.base.id();
-        self.base.credentials.check_ticket(ticket, site, me)?;
+        self.base.credentials.check_ticket(ticket, ticket.site(), me)?;
         let new = ticket.bottom();
         if new.term.end() <= now {
             return Err(Refusal::TooLate(new.term.end()));
         }
         let supersedes = held.is_none_or(|old| {
             old.resource == new.resource
-                && old.units <= new.units
+                && self.kept_of(old) <= u64::from(new.units.get())
+                && self.account_above(old) == ticket.account_above()
                 && old.term.start() == new.term.start()
                 && old.term.end() <= new.term.end()
                 && new.constraints == old.constraints
@@ -186,6 +206,18 @@ impl Broker {
         } else {
             Err(Refusal::Malformed("the renewal takes away what the delegation gave".to_owned()))
         }
+    }
+
+    /// The units of a holding that did not come back when its newest generation ends.
+    fn kept_of(&self, link: &SignedLink) -> u64 {
+        let left = self.state.ledger.left_of_delegation(link, link.term.start());
+        let lasting = left.iter().filter(|(_, term)| term.end() == link.term.end());
+        lasting.map(|(units, _)| u64::from(units.get())).sum()
+    }
+
+    /// The delegation that a holding was cut from.
+    fn account_above(&self, held: &SignedLink) -> Option<AccountId> {
+        self.state.holdings.get(&held.account())?.ticket.account_above()
     }
 
     /// A request comes in, comes again, or is withdrawn.
@@ -318,7 +350,11 @@ impl Broker {
         let named: Vec<_> =
             receipts.iter().map(|receipt| (receipt.what.link, receipt.what.number)).collect();
         for receipt in receipts {
-            match self.is_new(&receipt) {
+            let is_new = match self.issued_number(receipt.what.link) {
+                Some(number) => self.is_new_of_issued(number, &receipt),
+                None => self.is_new(&receipt),
+            };
+            match is_new {
                 Some(true) => {}
                 Some(false) => continue,
                 None => {
@@ -331,8 +367,10 @@ impl Broker {
         }
         // Anybody may bring a receipt, but only its holder's answer is one of a kind.
         let own = |(link, number): &(LinkHash, u32)| {
-            let issued = self.state.issued.get(link);
-            issued.filter(|issued| issued.request.origin == from)?.credited.get(number).copied()
+            let Some(issued) = self.state.issued.get(link) else {
+                return self.credited_of_issued(from, (*link, *number));
+            };
+            Some(issued).filter(|i| i.request.origin == from)?.credited.get(number).copied()
         };
         let causes = named.iter().map(own).collect();
         out.replies.push(self.base.credited(now, from, named, causes));
@@ -406,4 +444,9 @@ impl Broker {
             out.replies.push(self.base.answer(id.origin, cause, message));
         }
     }
+}
+
+/// What a command was refused for is told to who gave it.
+fn refused(done: Result<(), String>, out: &mut Output) {
+    out.problems.extend(done.err().map(Problem::Command));
 }

@@ -3,8 +3,11 @@
 mod answer;
 mod apply;
 mod command;
+mod delegating;
+mod effects;
 mod allocation;
 pub mod facts;
+mod giving_back;
 mod handle;
 mod hold;
 mod reclaim;
@@ -17,6 +20,7 @@ mod survey;
 mod view;
 
 pub use self::command::Command;
+pub use delegating::DelegatedSurvey;
 pub use survey::{HoldingSurvey, QuotaSurvey, RequestSurvey};
 
 use std::collections::BTreeMap;
@@ -39,7 +43,7 @@ use crate::model::slice::RequestId;
 use crate::model::time::{Span, Time};
 use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
-use crate::ticket::link::{DelegationId, LinkHash};
+use crate::ticket::link::{AccountId, DelegationId, LinkHash};
 
 /// What one call of [`handle`](Actor::handle) produced.
 pub type Output = crate::actor::effect::Output<Fact>;
@@ -60,6 +64,21 @@ struct Holding {
     ticket: Ticket,
     attributes: Attributes,
     taken: Cause,
+    /// How many returns of parts of it were begun: each has a number.
+    returns: u32,
+}
+
+/// What a broker owes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+enum Obligation {
+    /// A delegation is offered to another broker.
+    Delegate(u64),
+    /// A site is asked to take a part of a holding back.
+    Return(AccountId),
+    /// The issuer of a holding is shown that a part of it came back.
+    Credit(AccountId),
+    /// A site is asked for what nobody claims of a ticket.
+    Reclaim(LinkHash),
 }
 
 /// A ticket that was cut.
@@ -146,12 +165,8 @@ enum Timer {
     DelegationEnd(DelegationId),
     /// A ticket may be unclaimed.
     Reclaim(LinkHash),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-enum Obligation {
-    /// The site is asked for what nobody claims of a ticket.
-    Reclaim(LinkHash),
+    /// A delegation to another broker is over.
+    IssuedEnd(u64),
 }
 
 impl Broker {
@@ -167,8 +182,8 @@ impl Broker {
     /// The bytes of one service manager's remembered requests from which on it gets no new one.
     pub const MAX_BYTES_OF_ONE: u64 = 1 << 26;
 
-    /// The most delegations that it holds.
-    pub const MAX_HOLDINGS: usize = 10_000;
+    /// The most delegations that it holds: of 1,000 sites with 1,000 types each.
+    pub const MAX_HOLDINGS: usize = 1_000_000;
 
     /// A broker with an empty journal.
     pub fn new(setup: Setup) -> Self {
@@ -277,7 +292,8 @@ impl Actor for Broker {
     }
 
     fn unfinished(&self, most: usize) -> Vec<String> {
-        at_most(self.state.open.values().map(|id| format!("request {id} is not decided")), most)
+        let open = self.state.open.values().map(|id| format!("request {id} is not decided"));
+        at_most(open.chain(self.owed()), most)
     }
 
     fn orders(&self) -> &Orders {

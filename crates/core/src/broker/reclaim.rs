@@ -3,7 +3,6 @@
 use super::{Broker, Obligation, Output, Timer};
 use crate::actor::Emit as _;
 use crate::actor::dropped;
-use crate::actor::effect::{Effect, EffectId};
 use crate::broker::facts::{ReceiptTaken, ReclaimBegun, ReclaimEnded};
 use crate::model::identity::ActorId;
 use crate::model::time::Time;
@@ -14,18 +13,10 @@ use crate::wire::message::Message;
 use crate::wire::refusal::{Outlook, Refusal};
 
 impl Broker {
-    pub(super) fn effect(
-        &self,
-        obligation: &Obligation,
-        cause: (EffectId, Time),
-    ) -> Option<Effect> {
-        match *obligation {
-            Obligation::Reclaim(ticket) => {
-                let ticket = self.state.ticket(self.state.issued.get(&ticket)?)?.clone();
-                let (site, message) = (ticket.site(), Message::Reclaim { ticket });
-                Some(Effect::Send(Box::new(self.base.envelope(site, cause, message))))
-            }
-        }
+    /// The question to the site of a ticket.
+    pub(super) fn reclaim_message(&self, ticket: LinkHash) -> Option<(ActorId, Message)> {
+        let ticket = self.state.ticket(self.state.issued.get(&ticket)?)?.clone();
+        Some((ticket.site(), Message::Reclaim { ticket }))
     }
 
     /// A ticket is reclaimed one margin after it had to be redeemed.

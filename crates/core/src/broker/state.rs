@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
+use super::delegating::Delegated;
+use super::giving_back::Returning;
 use super::machine;
 use super::quota::Quotas;
 use super::{Holding, IssuedTicket, Obligation, Record, Timer, Usage};
@@ -42,6 +44,12 @@ pub(crate) struct State {
     pub(super) issued: BTreeMap<LinkHash, IssuedTicket>,
     pub(super) serial: u64,
     pub(super) timers: Timers<Timer>,
+    /// The delegations to other brokers that have not ended, by their numbers.
+    pub(super) delegated: BTreeMap<u64, Delegated>,
+    /// The number of the newest of them there ever was: none is used again.
+    pub(super) last_delegation: u64,
+    /// What is on its way back to a site, by the delegation that it is part of.
+    pub(super) returning: BTreeMap<AccountId, Returning>,
     pub(super) pending: PendingEffects<Obligation>,
     pub(super) orders: Orders,
 }

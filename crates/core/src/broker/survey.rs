@@ -18,6 +18,8 @@ pub struct HoldingSurvey<'a> {
     pub ticket: &'a Ticket,
     /// What its units are like, the name of the site among it.
     pub attributes: &'a Attributes,
+    /// How many of its units it has: what came back is gone.
+    pub left: u32,
     /// How many of its units are not sold, over time; `None` before anything was sold.
     pub free: Option<&'a Calendar>,
 }
@@ -70,8 +72,18 @@ impl Broker {
         self.state.holdings.iter().map(|(&id, holding)| HoldingSurvey {
             ticket: &holding.ticket,
             attributes: self.attributes_of(id, holding),
+            left: self.left_of_holding(id),
             free: self.state.ledger.free(id),
         })
+    }
+
+    /// The units of a holding that last until its end.
+    fn left_of_holding(&self, id: AccountId) -> u32 {
+        let Some(account) = self.state.ledger.account(id) else { return 0 };
+        let head = account.head();
+        let left = self.state.ledger.left_of_delegation(head, head.term.start());
+        let lasting = left.iter().filter(|(_, term)| term.end() == head.term.end());
+        lasting.map(|(units, _)| units.get()).sum()
     }
 
     /// What the units of a holding are like, the name of the site among it.

@@ -21,7 +21,8 @@ impl SiteAuthority {
         match fact {
             Fact::Stocked(fact) => self.stocked(fact),
             Fact::InventoryChanged(fact) => self.inventory_changed(fact)?,
-            Fact::DelegationIssued(fact) => self.delegation_issued(at, &fact.ticket),
+            Fact::DelegationIssued(fact) => self.delegation_issued(at, &fact.ticket, false),
+            Fact::DelegatedByHand(fact) => self.delegation_issued(at, &fact.ticket, true),
             Fact::DelegationAcknowledged(fact) => {
                 self.state.pending.settle(&Obligation::Delegate(fact.number));
             }
@@ -92,7 +93,7 @@ impl SiteAuthority {
         Ok(())
     }
 
-    fn delegation_issued(&mut self, at: Time, ticket: &Ticket) {
+    fn delegation_issued(&mut self, at: Time, ticket: &Ticket, by_hand: bool) {
         let link = ticket.bottom();
         let Some(generation) = link.delegation else { return };
         let number = generation.delegation;
@@ -101,11 +102,20 @@ impl SiteAuthority {
             .plan
             .offers
             .iter()
-            .position(|offer| offer.broker == link.holder && offer.resource == link.resource);
+            .position(|offer| offer.broker == link.holder && offer.resource == link.resource)
+            .filter(|_| !by_hand);
         let renew = offer.map(|offer| link.term.end().minus(self.plan.offers[offer].renew_before));
         let pool = self.state.stocks.get(&link.resource);
         let attributes = pool.map(|pool| (*pool.attributes).clone()).unwrap_or_default();
-        let delegation = Delegation { ticket: ticket.clone(), attributes };
+        let (units, old) = (link.units.get(), self.state.delegations.get(&number));
+        let delegation = Delegation {
+            ticket: ticket.clone(),
+            attributes,
+            by_hand,
+            held: self.held_under(link.account(), at),
+            left: units,
+            given_back: old.map_or(0, |old| old.given_back),
+        };
         self.state.delegations.insert(number, delegation);
         self.state.last_delegation = self.state.last_delegation.max(number);
         self.state.timers.set(Timer::Renewal(number), renew);
@@ -289,21 +299,21 @@ impl SiteAuthority {
 
     fn ticket_refused(&mut self, at: Time, fact: &TicketRefused) -> Result<(), BadFact> {
         let TicketRefused { ticket, denial } = fact;
-        let above = match denial {
-            Denial::Conflict(outline) => usize::try_from(outline.above).unwrap_or(usize::MAX),
-            Denial::Other(_) => 0,
+        let near = match denial {
+            // The last parent has the account that the others have, too.
+            Denial::Conflict(outline) => {
+                let depth = outline.parents.last().map_or(0, Vec::len);
+                depth.checked_sub(1).and_then(|place| ticket.links().get(place))
+            }
+            Denial::Other(_) => None,
         };
-        let heads = ticket.links().get(above).and_then(|parent| {
-            let account = self.state.claims.account(parent.account())?;
-            Some(account.heads())
-        });
-        let head = |hash| heads?.iter().find(|head| head.hash() == hash);
-        let find =
-            |hash| self.state.claims.entered(hash).map(|(_, link)| link).or_else(|| head(hash));
+        let near = near.unwrap_or(ticket.root()).account();
+        let claims = &self.state.claims;
+        let find = |hash| claims.find(near, hash).cloned();
         let cause = self.cause(at);
         self.state
             .refused
-            .insert(ticket, denial, cause, |hash| find(hash).cloned())
+            .insert(ticket, denial, cause, find)
             .map_err(|hash| missing("refusal", hash))?;
         let forget = ticket.bottom().term.end().plus(self.base.margin());
         self.state.timers.set(Timer::Lease(ticket.hash()), Some(forget));

@@ -3,7 +3,9 @@
 use std::num::NonZeroU32;
 
 use crate::driver::UnitId;
+use crate::model::identity::ActorId;
 use crate::model::name::Name;
+use crate::model::time::Span;
 
 /// A command of a site's operator.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,5 +28,19 @@ pub enum Command {
         resource: Name,
         /// How many.
         units: NonZeroU32,
+    },
+    /// Units are delegated to a broker, beside what the plan offers. Such a delegation is not renewed.
+    Delegate {
+        /// The broker.
+        broker: ActorId,
+        /// The type.
+        resource: Name,
+        /// How many units.
+        units: NonZeroU32,
+        /// For how long from now.
+        length: Span,
+        /// A delegation to that broker that is to have so many units, and to last so long, instead of a
+        /// new one.
+        grow: Option<u64>,
     },
 }

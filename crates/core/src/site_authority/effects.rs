@@ -14,7 +14,7 @@ impl SiteAuthority {
     ) -> Option<Effect> {
         match *obligation {
             Obligation::Delegate(number) => {
-                let Delegation { ticket, attributes } =
+                let Delegation { ticket, attributes, .. } =
                     self.state.delegations.get(&number)?.clone();
                 let holder = ticket.bottom().holder;
                 let message = Message::Delegate { ticket, attributes };

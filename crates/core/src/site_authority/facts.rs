@@ -338,6 +338,12 @@ facts! {
         /// How many facts came of it.
         facts: u64,
     }
+
+    /// An operator delegated units to a broker, or the next generation of such a delegation.
+    DelegatedByHand = "site.delegated-by-hand" 1 {
+        /// The delegation.
+        ticket: Ticket,
+    }
 }
 
 /// Why a ticket is refused for good. The links that show it are named: the site has them in its tree of

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
+use super::delegations::Asked;
 use super::{Command, Obligation, Offer, SiteAuthority, Stock, Timer};
 use crate::actor::effect::{DriverResult, Problem};
 use crate::actor::fact::truncate_text;
@@ -31,10 +32,7 @@ impl SiteAuthority {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
         self.take_stock(now, out);
         for (index, offer) in self.plan.offers.clone().into_iter().enumerate() {
-            let issued = self.state.delegations.values().any(|delegation| {
-                let link = delegation.ticket.bottom();
-                link.holder == offer.broker && link.resource == offer.resource
-            });
+            let issued = self.state.delegations.values().any(|held| held.follows(&offer));
             if !issued {
                 self.offer(now, index, &offer, out);
             }
@@ -48,6 +46,9 @@ impl SiteAuthority {
             Command::Reset { unit } => self.reset(now, unit, out),
             Command::Stock { resource, units } => self.stock(now, resource, units, out),
             Command::Withdraw { resource, units } => self.withdraw(now, resource, units, out),
+            Command::Delegate { broker, resource, units, length, grow } => {
+                self.delegate(now, Asked { broker, resource, units, length, grow }, out);
+            }
         }
     }
 
@@ -77,7 +78,18 @@ impl SiteAuthority {
         term: Term,
         out: &mut Output,
     ) {
-        let link = self.base.credentials.sign_link(Link {
+        let ticket = self.generation(offer, (delegation, generation), term);
+        self.emit(now, DelegationIssued { ticket }, out);
+    }
+
+    /// The ticket of a generation of a delegation.
+    pub(super) fn generation(
+        &mut self,
+        offer: &Offer,
+        (delegation, generation): (u64, u32),
+        term: Term,
+    ) -> Ticket {
+        Ticket::root_of(self.base.credentials.sign_link(Link {
             parent: None,
             issuer: self.base.id(),
             holder: offer.broker,
@@ -89,8 +101,7 @@ impl SiteAuthority {
             delegation: Some(Generation { delegation, generation }),
             extends: None,
             serial: self.base.position,
-        });
-        self.emit(now, DelegationIssued { ticket: Ticket::root_of(link) }, out);
+        }))
     }
 
     /// Renews a delegation before it ends: same number, next generation, longer term.
@@ -121,8 +132,9 @@ impl SiteAuthority {
     /// Whether a delegation is for fewer units than can be offered by now, or its broker knows other
     /// attributes.
     fn is_outdated(&self, number: u64) -> bool {
-        let Some((offer, link)) = self.offered(number) else { return false };
-        self.units_of_next(&offer, &link) > link.units || self.has_other_attributes(number)
+        let Some((offer, _)) = self.offered(number) else { return false };
+        self.units_of_next(number, &offer) > self.left_of_delegation(number)
+            || self.has_other_attributes(number) && self.left_of_delegation(number) > 0
     }
 
     /// Whether the plan has been carried out: what it has is stocked, what it offers is delegated as far as
@@ -133,8 +145,7 @@ impl SiteAuthority {
             pool.is_some_and(|s| s.total >= stock.units && *s.attributes == stock.attributes)
         };
         let delegated = |offer: &Offer| {
-            let mut links = self.state.delegations.values().map(|held| held.ticket.bottom());
-            links.any(|link| link.holder == offer.broker && link.resource == offer.resource)
+            self.state.delegations.values().any(|held| held.follows(offer))
                 || offer.units.get() > self.undelegated(&offer.resource)
         };
         let open = |&number: &u64| {
@@ -147,23 +158,35 @@ impl SiteAuthority {
 
     /// A delegation with the offer that it follows, if it is still offered.
     fn offered(&self, number: u64) -> Option<(Offer, SignedLink)> {
-        let link = self.state.delegations.get(&number)?.ticket.bottom();
-        let follows =
-            |offer: &&Offer| offer.broker == link.holder && offer.resource == link.resource;
-        Some((self.plan.offers.iter().find(follows)?.clone(), link.clone()))
+        let held = self.state.delegations.get(&number)?;
+        let offer = self.plan.offers.iter().find(|offer| held.follows(offer))?;
+        Some((offer.clone(), held.ticket.bottom().clone()))
     }
 
     /// If more is offered by now, the next generation grows as far as the stock allows; it never shrinks.
-    fn units_of_next(&self, offer: &Offer, link: &SignedLink) -> NonZeroU32 {
-        let more = offer.units.get().saturating_sub(link.units.get());
-        link.units.saturating_add(more.min(self.undelegated(&link.resource)))
+    /// What came back is not offered again.
+    fn units_of_next(&self, number: u64, offer: &Offer) -> u32 {
+        let Some(delegation) = self.state.delegations.get(&number) else { return 0 };
+        let offered = offer.units.get().saturating_sub(delegation.given_back);
+        let more = offered.saturating_sub(delegation.left);
+        let more = more.min(self.undelegated(&offer.resource));
+        delegation.left.saturating_add(more)
+    }
+
+    /// The units that a broker has when the newest generation of its delegation ends.
+    fn left_of_delegation(&self, number: u64) -> u32 {
+        self.state.delegations.get(&number).map_or(0, |delegation| delegation.left)
     }
 
     fn reissue(&mut self, now: Time, number: u64, end: Time, out: &mut Output) {
         let Some((offer, link)) = self.offered(number) else { return };
         let Some(Generation { generation, .. }) = link.delegation else { return };
-        let units = self.units_of_next(&offer, &link);
-        let units = if mutant!(RenewalGrows) { link.units.saturating_add(1) } else { units };
+        let units = self.units_of_next(number, &offer);
+        let units = if mutant!(RenewalGrows) { link.units.get().saturating_add(1) } else { units };
+        let Some(units) = NonZeroU32::new(units) else {
+            // All of it came back.
+            return self.state.timers.set(Timer::Renewal(number), None);
+        };
         let offer = Offer { units, ..offer };
         if let Ok(term) = Term::new(link.term.start(), end) {
             self.issue(now, &offer, number, generation + 1, term, out);

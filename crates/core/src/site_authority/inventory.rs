@@ -99,12 +99,12 @@ impl SiteAuthority {
         Ok(idle.into_iter().take(units as usize).map(|(&id, _)| id).collect())
     }
 
-    /// The units of a type that no delegation names.
+    /// The units of a type that no broker has.
     pub(super) fn undelegated(&self, resource: &Name) -> u32 {
         let total = self.state.stocks.get(resource).map_or(0, |pool| pool.total);
-        let links = self.state.delegations.values().map(|delegation| delegation.ticket.bottom());
-        let of_type = links.filter(|link| link.resource == *resource);
-        of_type.fold(total, |left, link| left.saturating_sub(link.units.get()))
+        let of_type = self.state.delegations.values();
+        let of_type = of_type.filter(|held| held.ticket.bottom().resource == *resource);
+        of_type.fold(total, |left, delegation| left.saturating_sub(delegation.held))
     }
 
     /// Whether the properties of a delegation's units differ from what its broker received.

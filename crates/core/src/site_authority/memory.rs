@@ -193,9 +193,11 @@ impl RefusedTickets {
         let kept = self.by_broker.get(&ticket.root().holder);
         let is_kept = |link: &SignedLink| kept.is_some_and(|k| k.links.contains_key(&link.hash()));
         let links = if let Refusal::Conflict(evidence) = refusal {
-            let parents = evidence.parents.iter().map(Ticket::bottom);
+            let parents = evidence.parents.iter().flat_map(Ticket::links);
             let links = parents.chain(&evidence.links).filter(|link| !is_kept(link));
-            links.map(link_cost).sum()
+            let links: BTreeMap<LinkHash, u64> =
+                links.map(|link| (link.hash(), link_cost(link))).collect();
+            links.into_values().sum()
         } else {
             0
         };

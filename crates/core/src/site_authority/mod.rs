@@ -6,6 +6,7 @@
 
 mod apply;
 mod command;
+mod delegations;
 mod effects;
 pub mod facts;
 mod handle;
@@ -24,6 +25,7 @@ pub mod unit;
 mod view;
 
 pub use self::command::Command;
+pub use delegations::DelegationSurvey;
 pub use inventory::WithdrawError;
 pub use memory::Limits;
 pub use survey::{SiteLeaseSurvey, UnitSurvey};
@@ -150,6 +152,14 @@ struct Delegation {
     ticket: Ticket,
     /// The properties of the units when it was issued, as sent to its broker.
     attributes: Attributes,
+    /// Whether an operator made it, and not the plan.
+    by_hand: bool,
+    /// How many units its broker has at most from now on.
+    held: u32,
+    /// How many of them it has when the newest generation ends.
+    left: u32,
+    /// How many came back for good, of all generations.
+    given_back: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -307,6 +317,14 @@ impl Lease {
             State::Due | State::Priming { .. } => Some((failed, self.short_since?)),
             State::Early | State::Active { .. } | State::Closed { .. } => None,
         }
+    }
+}
+
+impl Delegation {
+    /// Whether it is what the plan offers.
+    fn follows(&self, offer: &Offer) -> bool {
+        let link = self.ticket.bottom();
+        !self.by_hand && link.holder == offer.broker && link.resource == offer.resource
     }
 }
 

@@ -344,6 +344,9 @@ impl SiteAuthority {
             let cause = "a ticket is used or handed on, never both".to_owned();
             return Some(Refusal::Malformed(cause));
         }
+        if let Some(refusal) = self.contradicted(ticket) {
+            return Some(refusal);
+        }
         let (depth, overdrawn) = (1..links.len()).find_map(|depth| {
             let overdrawn = self.state.claims.check(&links[depth - 1], &links[depth]).err()?;
             Some((depth, overdrawn))
@@ -366,19 +369,29 @@ impl SiteAuthority {
     /// The evidence with every generation of the parent that a link in it names.
     fn evidence(&self, ticket: &Ticket, depth: usize, found: Overdrawn) -> Option<Evidence> {
         let account = self.state.claims.account(ticket.links()[depth - 1].account())?;
-        let above = ticket.links()[..depth - 1].to_vec();
+        let own = Ticket::try_from(ticket.links()[..depth].to_vec()).ok()?;
         let named: BTreeSet<_> = found.links.iter().filter_map(|link| link.parent).collect();
-        let parents = account
-            .heads()
-            .iter()
-            .filter(|head| named.contains(&head.hash()))
-            .filter_map(|head| {
-                let mut links = above.clone();
-                links.push(head.clone());
-                Ticket::try_from(links).ok()
-            })
-            .collect();
+        let known = account.heads().iter().filter(|head| head.hash() != own.hash());
+        let known = known.filter(|head| named.contains(&head.hash()));
+        let mut parents =
+            known.map(|head| self.state.claims.chain(head)).collect::<Option<Vec<_>>>()?;
+        parents.push(own);
         Some(Evidence { parents, links: found.links, at: found.at })
+    }
+
+    /// Why a chain is void that gives the number of one delegation to another: the two convict their issuer.
+    fn contradicted(&self, ticket: &Ticket) -> Option<Refusal> {
+        let links = ticket.links();
+        let (depth, other) = (1..links.len()).find_map(|depth| {
+            let other = self.state.claims.contradicted(&links[depth - 1], &links[depth])?;
+            Some((depth, other))
+        })?;
+        let own = Ticket::try_from(links[..=depth].to_vec()).ok();
+        let Some((other, own)) = self.state.claims.chain(other).zip(own) else {
+            return Some(Refusal::Malformed("its delegation is another one here".to_owned()));
+        };
+        let (parents, at) = (vec![other, own], links[depth].term.start());
+        Some(Refusal::Conflict(Box::new(Evidence { parents, links: Vec::new(), at })))
     }
 
     /// The lease that a ticket continues from.

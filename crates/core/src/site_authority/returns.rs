@@ -202,7 +202,10 @@ impl SiteAuthority {
                 let signed = returns.values().map(|(_, receipts)| receipts.len()).sum();
                 check_number(returns, number, signed)?;
             }
-            None => self.state.charges.admit(&self.limits, ticket, &Properties::default())?,
+            None => self.admits_return(ticket)?,
+        }
+        if link.delegation.is_some() {
+            return self.take_delegation(now, ticket, (number, units, from), out);
         }
         if let Some(refusal) = self.reclaimed_above(ticket) {
             return Err(refusal);
@@ -283,7 +286,12 @@ impl SiteAuthority {
 
     /// Signs that these parts of a link came back, under its next numbers.
     pub(super) fn sign_receipts(&mut self, link: &SignedLink, parts: Parts) -> Vec<Receipt> {
-        let first = u32::try_from(self.state.claims.returns_of(link.hash()).len());
+        let claims = &self.state.claims;
+        let signed = match link.delegation {
+            Some(_) => claims.returns_of_delegation(link).len(),
+            None => claims.returns_of(link.hash()).len(),
+        };
+        let first = u32::try_from(signed);
         let first = if mutant!(SameReceiptNumber) { 0 } else { first.unwrap_or(u32::MAX) };
         let site = self.base.id();
         let sign = |(number, (units, term))| {
@@ -377,7 +385,11 @@ impl SiteAuthority {
         let (ticket, hash) = (&fact.ticket, fact.ticket.hash());
         self.enter_chain(ticket, at);
         self.state.claims.open(ticket.bottom());
-        self.enter_receipts(&fact.receipts);
+        if ticket.bottom().delegation.is_some() {
+            self.delegation_returned(at, ticket.bottom(), &fact.receipts);
+        } else {
+            self.enter_receipts(&fact.receipts);
+        }
         let answer = (self.cause(at), fact.receipts.clone());
         let mut returns = self.end_rights(hash);
         returns.insert(fact.number, answer);
@@ -439,7 +451,7 @@ fn check_number(returns: &Returns, number: u32, signed: usize) -> Result<(), Ref
 }
 
 /// So many units of what is left, first those that are charged the longest.
-fn take(left: Parts, units: u32) -> Parts {
+pub(super) fn take(left: Parts, units: u32) -> Parts {
     let mut missing = units;
     let part = |(units, term): (NonZeroU32, Term)| {
         let taken = NonZeroU32::new(units.get().min(missing))?;

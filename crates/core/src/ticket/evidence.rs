@@ -4,18 +4,20 @@
 //! the issuer shows a site's receipts for links among them that had come back by then; doctored
 //! evidence convicts no actor.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Ticket;
-use super::link::{LinkHash, SignedLink};
+use super::link::{AccountId, LinkHash, SignedLink};
 use super::receipt::Receipt;
 use crate::model::identity::{ActorId, Scheme, Verifier};
 use crate::model::time::Time;
+use crate::mutants::mutant;
 
-/// The links that exceed their parent at an instant.
+/// The links that exceed their parent at an instant; or two generations of one delegation with several
+/// holders or parents, which convict who signed both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The tickets the links were cut from: one, or several generations of one delegation.
@@ -29,10 +31,8 @@ pub struct Evidence {
 /// Evidence by the names of its links: anyone who keeps the links can put it together again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvidenceOutline {
-    /// The bottom links of the parents.
-    pub parents: Vec<LinkHash>,
-    /// How many links of the ticket that was refused stand above them.
-    pub above: u32,
+    /// The links of each parent, root first.
+    pub parents: Vec<Vec<LinkHash>>,
     /// The links.
     pub links: Vec<LinkHash>,
     /// The instant at which all of them run.
@@ -48,8 +48,10 @@ impl EvidenceOutline {
     ) -> Option<Evidence> {
         let own = |hash| refused.links().iter().find(|link| link.hash() == hash).cloned();
         let find = |&hash: &LinkHash| own(hash).or_else(|| find(hash));
-        let above = refused.links().get(..usize::try_from(self.above).ok()?)?;
-        let parent = |hash| Ticket::try_from([above, &[find(hash)?]].concat()).ok();
+        let parent = |names: &Vec<LinkHash>| {
+            let links = names.iter().map(find).collect::<Option<Vec<_>>>()?;
+            Ticket::try_from(links).ok()
+        };
         let parents = self.parents.iter().map(parent).collect::<Option<_>>()?;
         let links = self.links.iter().map(find).collect::<Option<_>>()?;
         Some(Evidence { parents, links, at: self.at })
@@ -57,7 +59,7 @@ impl EvidenceOutline {
 
     /// The names of all links in it, some of them twice.
     pub fn names(&self) -> impl Iterator<Item = LinkHash> + use<'_> {
-        self.parents.iter().chain(&self.links).copied()
+        self.parents.iter().flatten().chain(&self.links).copied()
     }
 }
 
@@ -92,10 +94,9 @@ impl Evidence {
 
     /// The names of its links.
     pub fn outline(&self) -> EvidenceOutline {
-        let above = self.parents.first().map_or(0, |parent| parent.links().len() - 1);
+        let names = |parent: &Ticket| parent.links().iter().map(SignedLink::hash).collect();
         EvidenceOutline {
-            parents: self.parents.iter().map(Ticket::hash).collect(),
-            above: u32::try_from(above).unwrap_or(u32::MAX),
+            parents: self.parents.iter().map(names).collect(),
             links: self.links.iter().map(SignedLink::hash).collect(),
             at: self.at,
         }
@@ -105,27 +106,35 @@ impl Evidence {
     pub fn convicts(&self, scheme: Scheme, receipts: &[Receipt]) -> Result<ActorId, EvidenceFault> {
         let first = self.parents.first().ok_or(EvidenceFault::NotOneTicket)?;
         let mut verifier = Verifier::new(scheme);
+        let mut equivocates = false;
         for parent in &self.parents {
-            let same = parent.bottom().account() == first.bottom().account()
-                && parent.bottom().holder == first.bottom().holder;
-            if !same {
+            if parent.bottom().account() != first.bottom().account() {
                 return Err(EvidenceFault::NotOneTicket);
             }
+            equivocates |= parent.bottom().holder != first.bottom().holder
+                || parent.account_above() != first.account_above();
             let sound = parent.check_shape(parent.site(), parent.bottom().holder).is_ok()
                 && parent.links().iter().all(|link| link.verifies(&mut verifier));
             if !sound {
                 return Err(EvidenceFault::Invalid(parent.hash()));
             }
         }
-        let mut sum = 0;
+        if equivocates && !mutant!(EquivocationExcused) {
+            return Ok(first.bottom().issuer);
+        }
+        let mut sums: BTreeMap<AccountId, u64> = BTreeMap::new();
         for (place, link) in self.links.iter().enumerate() {
             if self.links[..place].iter().any(|other| other.hash() == link.hash()) {
                 return Err(EvidenceFault::Repeated(link.hash()));
             }
             self.check_link(&mut verifier, link)?;
             let site = first.site();
-            sum += self.unexcused(&mut verifier, site, link, receipts);
+            let units = self.unexcused(&mut verifier, site, link, receipts);
+            // The generations of a delegation are one claim.
+            let sum = sums.entry(link.account()).or_default();
+            *sum = units.max(*sum);
         }
+        let sum = sums.into_values().sum();
         let limits = self.parents.iter().map(|parent| u64::from(parent.bottom().units.get()));
         let limit = limits.max().unwrap_or(0);
         if sum <= limit {

@@ -4,6 +4,8 @@
 //! shown, its tree of claims. The same rule in both: a child is entered under its parent's account only
 //! while the account covers it over the child's whole term.
 
+mod delegated;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
@@ -88,6 +90,10 @@ pub struct Account {
     /// From when on its level tells instants apart: the past before it is not looked at any more.
     since: Time,
     children: BTreeSet<LinkHash>,
+    /// What came back of each generation of a delegation.
+    returned: BTreeMap<LinkHash, Vec<PartReturned>>,
+    /// Of a delegation below another: the account that it was cut from.
+    under: Option<AccountId>,
     /// The children that are still charged, by the instants at which they are.
     #[serde(skip)]
     running: Running,
@@ -149,6 +155,19 @@ impl Entry {
         let (last, _) = steps.iter().rev().find(|(_, units)| *units > 0)?;
         Term::new(self.link.term.start(), last.end()).ok()
     }
+
+    /// What is left from an instant on: units, each with the term over which they are charged; those that
+    /// are charged the longest come first.
+    fn left(&self, from: Time) -> Vec<(NonZeroU32, Term)> {
+        let Some(rest) = self.charged.and_then(|term| term.from(from)) else { return Vec::new() };
+        let (mut above, mut left) = (0, Vec::new());
+        for (part, units) in self.steps(rest).into_iter().rev() {
+            let more = NonZeroU32::new(units.saturating_sub(above));
+            left.extend(more.zip(Term::new(rest.start(), part.end()).ok()));
+            above = units.max(above);
+        }
+        left
+    }
 }
 
 /// What an entry takes beside its link.
@@ -192,6 +211,8 @@ impl Account {
         if self.heads.first().is_some_and(|head| head.term.end() <= past) {
             let newest = self.heads.last().map(SignedLink::hash);
             self.heads.retain(|head| head.term.end() > past || Some(head.hash()) == newest);
+            let heads = &self.heads;
+            self.returned.retain(|hash, _| heads.iter().any(|head| head.hash() == *hash));
         }
     }
 }
@@ -205,19 +226,11 @@ impl Ledger {
             heads: Vec::new(),
             since: Time::MIN,
             children: BTreeSet::new(),
+            returned: BTreeMap::new(),
+            under: None,
             running: Running::default(),
         });
-        let mut changes = vec![(link.term, i64::from(link.units.get()))];
-        if let Some(old) = account.heads.last() {
-            if old.hash() == link.hash() {
-                return Vec::new();
-            }
-            // What the old one covers before the new one begins stays as it was.
-            let superseded = old.term.from(link.term.start());
-            let superseded = superseded.filter(|_| !mutant!(RenewalCountsTwice));
-            changes.extend(superseded.map(|term| (term, -i64::from(old.units.get()))));
-        }
-        account.heads.push(link.clone());
+        let changes = account.take_head(link);
         let free = self.levels.entry(link.account()).or_default();
         for &(term, units) in &changes {
             free.add(term, units);
@@ -228,14 +241,13 @@ impl Ledger {
     /// Forgets an account with everything that was entered under it, at any depth.
     pub fn close(&mut self, id: AccountId) {
         let mut closing = vec![id];
-        while let Some(account) = closing.pop().and_then(|id| self.remove(id)) {
+        while let Some(id) = closing.pop() {
+            let Some(account) = self.remove(id) else { continue };
             for hash in account.children {
                 if let Some(entry) = self.entries.remove(&hash) {
                     self.bytes -= entry.bytes();
                     self.by_end.remove(&(entry.link.term.end(), hash));
-                }
-                if self.accounts.contains_key(&AccountId::Link(hash)) {
-                    closing.push(AccountId::Link(hash));
+                    closing.push(entry.link.account());
                 }
             }
         }
@@ -271,9 +283,10 @@ impl Ledger {
         self.entries.get(&hash).map(|entry| (entry.account, &entry.link))
     }
 
-    /// The entered links that are charged, each with the term it is charged for.
+    /// The entered tickets that are charged, each with the term it is charged for.
     pub(crate) fn charged(&self) -> impl Iterator<Item = (&SignedLink, Term, u32)> {
-        self.entries.values().flat_map(|entry| {
+        let tickets = self.entries.values().filter(|entry| entry.link.delegation.is_none());
+        tickets.flat_map(|entry| {
             let steps = entry.charged.map(|term| entry.steps(term)).unwrap_or_default();
             steps.into_iter().map(|(term, units)| (&entry.link, term, units))
         })
@@ -300,29 +313,54 @@ impl Ledger {
         if self.entries.contains_key(&child.hash()) {
             return Ok(());
         }
-        let units = i64::from(child.units.get());
         let id = parent.account();
         let Some((account, free)) = self.accounts.get(&id).zip(self.levels.get(&id)) else {
             return Ok(());
         };
-        let told_apart = child.term.from(account.since);
-        match told_apart.and_then(|term| free.first_short(term, units)) {
+        let mut free = free.clone();
+        if parent.delegation.is_some() {
+            // It may be a generation that is not known yet.
+            let more = account.changes_with(parent);
+            more.into_iter().for_each(|(term, units)| free.add(term, units));
+        }
+        let known = child.delegation.and_then(|_| self.accounts.get(&child.account()));
+        let whole = || vec![(child.term, i64::from(child.units.get()))];
+        let wanted = known.map_or_else(whole, |known| known.changes_with(child));
+        let short = wanted
+            .into_iter()
+            .filter_map(|(term, units)| free.first_short(term.from(account.since)?, units));
+        match short.min() {
             None => Ok(()),
-            Some(at) => Err(self.overdrawn(account, child, at)),
+            Some(at) => Err(self.overdrawn(account, parent, child, at)),
         }
     }
 
     /// Enters `child` under `parent`'s account, which is opened if need be. The caller has checked it.
-    pub fn enter(&mut self, parent: &SignedLink, child: &SignedLink, now: Time) {
+    /// Answers by how much more the account is charged, when.
+    pub fn enter(
+        &mut self,
+        parent: &SignedLink,
+        child: &SignedLink,
+        now: Time,
+    ) -> Vec<(Term, i64)> {
         let id = parent.account();
         if self.entries.contains_key(&child.hash()) {
-            return;
+            return Vec::new();
         }
         if !self.accounts.contains_key(&id) {
             self.open(parent);
         }
         let past = if mutant!(LedgerForgetsToday) { now } else { now.minus(LEDGER_RETENTION) };
         self.drop_until(past);
+        let charge = if child.delegation.is_some() {
+            let changes = self.open(child);
+            if let Some(account) = self.accounts.get_mut(&child.account()) {
+                account.under = Some(id);
+            }
+            changes
+        } else {
+            vec![(child.term, i64::from(child.units.get()))]
+        };
         if let Some(account) = self.accounts.get_mut(&id) {
             account.forget_until(past);
             account.children.insert(child.hash());
@@ -330,13 +368,14 @@ impl Ledger {
         }
         if let Some(free) = self.levels.get_mut(&id) {
             free.forget_until(past);
-            free.add(child.term, -i64::from(child.units.get()));
         }
+        self.shift(Some(id), &charge, -1);
         let (link, charged) = (child.clone(), Some(child.term));
         let entry = Entry { link, account: id, returns: Vec::new(), charged };
         self.bytes += entry.bytes();
         self.entries.insert(child.hash(), entry);
         self.by_end.insert((child.term.end(), child.hash()));
+        charge
     }
 
     /// What came back of an entered link.
@@ -358,20 +397,15 @@ impl Ledger {
     /// What is left of an entered link from an instant on: units, each with the term over which they are
     /// charged; those that are charged the longest come first.
     pub fn left_of(&self, hash: LinkHash, from: Time) -> Vec<(NonZeroU32, Term)> {
-        let Some(entry) = self.entries.get(&hash) else { return Vec::new() };
-        let Some(rest) = entry.charged.and_then(|term| term.from(from)) else { return Vec::new() };
-        let (mut above, mut left) = (0, Vec::new());
-        for (part, units) in entry.steps(rest).into_iter().rev() {
-            let more = NonZeroU32::new(units.saturating_sub(above));
-            left.extend(more.zip(Term::new(rest.start(), part.end()).ok()));
-            above = units.max(above);
-        }
-        left
+        self.entries.get(&hash).map(|entry| entry.left(from)).unwrap_or_default()
     }
 
     /// Whether a part of an entered link can come back: all of it is charged, and its number is new.
     pub fn can_return(&self, hash: LinkHash, part: &PartReturned) -> bool {
         let Some(entry) = self.entries.get(&hash) else { return false };
+        if entry.link.delegation.is_some() {
+            return self.can_retire(&entry.link, part);
+        }
         let fits = entry.link.term.encloses(part.term)
             && entry.steps(part.term).iter().all(|(_, units)| *units >= part.units.get());
         entry.returns.len() < MAX_RETURNS
@@ -384,6 +418,11 @@ impl Ledger {
     pub fn give_back(&mut self, hash: LinkHash, part: PartReturned, from: Time) -> Option<Term> {
         let entry = self.entries.get_mut(&hash)?;
         let term = part.term.from(from)?;
+        if entry.link.delegation.is_some() {
+            let link = entry.link.clone();
+            self.retire(&link, part, from);
+            return Some(term);
+        }
         let (before, bytes) = (entry.charged, entry.bytes());
         entry.returns.push(PartReturned { term, ..part });
         entry.charged = entry.hull();
@@ -444,20 +483,32 @@ impl Ledger {
                 account.running.remove(term, hash);
             }
         }
-        self.remove(AccountId::Link(hash));
+        let account = entry.link.account();
+        // All generations of a delegation have gone once the longest has.
+        if self.accounts.get(&account).is_some_and(|known| known.head().hash() == hash) {
+            self.remove(account);
+        }
         true
     }
 
     /// The smallest set of charged links, `child` among them, that exceeds the account at `at`.
-    fn overdrawn(&self, account: &Account, child: &SignedLink, at: Time) -> Overdrawn {
-        let covered = account.heads.iter().filter(|head| head.term.contains(at));
+    fn overdrawn(
+        &self,
+        account: &Account,
+        parent: &SignedLink,
+        child: &SignedLink,
+        at: Time,
+    ) -> Overdrawn {
+        let heads = account.heads.iter().chain([parent]);
+        let covered = heads.filter(|head| head.term.contains(at));
         let limit = covered.map(|head| u64::from(head.units.get())).max().unwrap_or(0);
         let mut others: Vec<(u32, &SignedLink)> = account
             .running
             .near(at)
             .filter_map(|hash| self.entries.get(&hash))
             .filter(|entry| entry.link.term.contains(at))
-            .map(|entry| (entry.charged_at(at), &entry.link))
+            .filter(|entry| child.delegation.is_none() || entry.link.account() != child.account())
+            .map(|entry| (self.charge_of(entry, at), &entry.link))
             .filter(|(units, _)| *units > 0)
             .collect();
         others.sort_by_key(|(units, link)| (std::cmp::Reverse(*units), link.hash()));
@@ -475,6 +526,19 @@ impl Ledger {
             links.push(link.clone());
         }
         Overdrawn { at, links, shown: all > limit }
+    }
+
+    /// What an entry is charged at an instant. Of the generations of a delegation one stands for all.
+    fn charge_of(&self, entry: &Entry, at: Time) -> u32 {
+        let hash = entry.link.hash();
+        let known = entry.link.delegation.and_then(|_| self.accounts.get(&entry.link.account()));
+        match known {
+            None => entry.charged_at(at),
+            Some(known) if known.best_at(at) == Some(hash) => {
+                u32::try_from(known.covers_at(at)).unwrap_or(u32::MAX)
+            }
+            Some(_) => 0,
+        }
     }
 }
 

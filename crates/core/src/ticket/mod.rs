@@ -19,7 +19,7 @@ use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::time::Term;
 use crate::mutants::mutant;
-use link::{LinkHash, SignedLink};
+use link::{AccountId, LinkHash, SignedLink};
 
 /// The longest chain, in links.
 pub const MAX_DEPTH: usize = 8;
@@ -152,6 +152,12 @@ impl Ticket {
     /// The name of the ticket: the hash of its bottom link.
     pub fn hash(&self) -> LinkHash {
         self.bottom().hash()
+    }
+
+    /// The account that its last link was cut from; none if that is a site's own.
+    pub fn account_above(&self) -> Option<AccountId> {
+        let [.., above, _] = &self.0[..] else { return None };
+        Some(above.account())
     }
 
     /// How many bytes its links take as they travel.

@@ -30,7 +30,7 @@ pub struct Credentials {
 }
 
 /// The most delegations whose verification is remembered.
-const MAX_KNOWN: usize = 1024;
+const MAX_KNOWN: usize = 1 << 16;
 
 /// The most signatures on several messages that are remembered: what left together comes together.
 const MAX_BATCHES: usize = 64;

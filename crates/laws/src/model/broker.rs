@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
-use tenure_core::broker::facts::Fact;
+use tenure_core::broker::facts::{Fact, ReturnBegun};
 use tenure_core::broker::machine::{Event, State, Tickets};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::RequestId;
@@ -23,10 +23,23 @@ pub(crate) struct BrokerModel {
     pub(crate) requests: BTreeMap<RequestId, RequestRecord>,
     /// Every ticket it ever cut.
     pub(crate) cut: BTreeMap<LinkHash, Cut>,
+    /// Every generation of every delegation to another broker, with its receipts by their numbers.
+    pub(crate) issued: BTreeMap<LinkHash, (Ticket, BTreeMap<u32, Receipt>)>,
+    /// The newest generation of each that is not acknowledged.
+    offered: BTreeMap<u64, LinkHash>,
+    /// What is on its way back to a site.
+    pub(crate) returning: BTreeMap<DelegationId, Returning>,
     /// How many requests wait for a decision.
     pub(crate) open: usize,
     /// The requests that offers are held for, by when they lapse.
     pub(crate) held: BTreeSet<(Time, RequestId)>,
+}
+
+/// Units of a delegation that are on their way back.
+pub(crate) struct Returning {
+    pub(crate) begun: ReturnBegun,
+    /// What the site has signed.
+    pub(crate) receipts: Vec<Receipt>,
 }
 
 /// A request at a broker.
@@ -138,6 +151,10 @@ impl BrokerModel {
             }
             Fact::ReceiptTaken(fact) => {
                 let hash = fact.receipt.what.link;
+                if let Some((_, receipts)) = self.issued.get_mut(&hash) {
+                    receipts.insert(fact.receipt.what.number, fact.receipt.clone());
+                    return Ok(Vec::new());
+                }
                 let cut = self.cut.get_mut(&hash).ok_or_else(|| unfounded(hash))?;
                 let (event, request) = (cut.credit(&fact.receipt, at), cut.request);
                 event.into_iter().map(|event| self.step(me, request, event)).collect()
@@ -169,10 +186,55 @@ impl BrokerModel {
                 cut.reclaimed = false;
                 Ok(Vec::new())
             }
+            Fact::DelegationIssued(fact) => {
+                let (link, ticket) = (fact.ticket.bottom(), fact.ticket.clone());
+                let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
+                self.offered.insert(generation.delegation, link.hash());
+                self.issued.insert(link.hash(), (ticket, BTreeMap::new()));
+                Ok(Vec::new())
+            }
+            Fact::DelegationAcknowledged(fact) => {
+                let offered = self.offered.remove(&fact.number);
+                offered.map(|_| Vec::new()).ok_or_else(|| unfounded(fact.number))
+            }
+            Fact::IssuedDelegationEnded(fact) => {
+                self.offered.remove(&fact.number);
+                Ok(Vec::new())
+            }
+            Fact::ReturnBegun(fact) => {
+                let link = fact.ticket.bottom();
+                let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
+                let id = DelegationId { issuer: link.issuer, number: generation.delegation };
+                let returning = Returning { begun: fact.clone(), receipts: Vec::new() };
+                self.returning.insert(id, returning);
+                Ok(Vec::new())
+            }
+            Fact::PartReturned(fact) => {
+                let id = fact.delegation;
+                let returning = self.returning.get_mut(&id).ok_or_else(|| unfounded(id))?;
+                returning.receipts.clone_from(&fact.receipts);
+                let ticket = &returning.begun.ticket;
+                if ticket.site() == ticket.bottom().issuer {
+                    self.returning.remove(&id);
+                }
+                Ok(Vec::new())
+            }
+            Fact::ReturnRefused(fact) => self.end_return(fact.delegation),
+            Fact::ReturnCredited(fact) => self.end_return(fact.delegation),
             Fact::QuotaSet(_) | Fact::MapperAnswered(_) | Fact::Commanded(_) | Fact::Woken(_) => {
                 Ok(Vec::new())
             }
         }
+    }
+
+    fn end_return(&mut self, id: DelegationId) -> Folded {
+        self.returning.remove(&id).map(|_| Vec::new()).ok_or_else(|| unfounded(id))
+    }
+
+    /// Whether a delegation waits for its broker.
+    pub(crate) fn offers(&self, ticket: &Ticket) -> bool {
+        let number = ticket.bottom().delegation.map(|generation| generation.delegation);
+        number.and_then(|number| self.offered.get(&number)) == Some(&ticket.hash())
     }
 
     /// Whether it has forgotten a request, and its tickets with it.

@@ -5,6 +5,7 @@
 //! what can never come back.
 
 mod broker;
+mod cover;
 mod guest;
 mod share;
 mod site;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub(super) use broker::BrokerModel;
+pub(super) use cover::Cover;
 pub(super) use guest::{GuestLease, GuestModel};
 pub(super) use site::{SiteLease, SiteModel};
 

@@ -124,6 +124,7 @@ impl SiteModel {
             Fact::Stocked(fact) => self.stocked(fact, &mut changes),
             Fact::InventoryChanged(fact) => self.withdrawn(fact, &mut changes)?,
             Fact::DelegationIssued(fact) => self.delegated(&fact.ticket)?,
+            Fact::DelegatedByHand(fact) => self.delegated(&fact.ticket)?,
             Fact::Redeemed(fact) => self.redeemed(at, fact, &mut changes),
             Fact::LeaseExtended(fact) => self.extended(fact, &mut changes)?,
             Fact::UnitsReturned(fact) => {

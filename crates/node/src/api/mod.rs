@@ -8,6 +8,7 @@ mod asker;
 mod change;
 pub mod client;
 mod connection;
+mod delegate;
 pub mod demand;
 mod offer;
 mod probe;
@@ -40,6 +41,7 @@ use thiserror::Error;
 use self::moment::Moment;
 
 pub use connection::{Limits, serve};
+pub use delegate::{BrokerDelegation, DelegationName, SiteDelegation};
 pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
@@ -208,6 +210,22 @@ pub enum Request {
     Ticket {
         /// The beginning of its hash.
         hash: String,
+    },
+    /// Units of a site are delegated by hand: a list of [`SiteView`].
+    DelegateOfSite(Box<SiteDelegation>),
+    /// Units of a broker are delegated to another: a list of [`BrokerView`].
+    DelegateOfBroker(Box<BrokerDelegation>),
+    /// Units of a delegation are given back by its broker: a list of [`BrokerView`].
+    GiveBack {
+        /// The broker.
+        broker: Name,
+        /// The delegation.
+        delegation: DelegationName,
+        /// How many units.
+        units: NonZeroU32,
+        /// From when on; from now on unless set.
+        #[serde(default)]
+        from: Option<Moment>,
     },
 }
 

@@ -327,6 +327,11 @@ impl AppState {
             }
             Request::Reset { site, unit } => json(&self.reset(&site, unit, by).await?),
             Request::Ticket { hash } => json(&self.ticket(hash).await?),
+            Request::DelegateOfSite(asked) => json(&self.site_delegates(*asked).await?),
+            Request::DelegateOfBroker(asked) => json(&self.broker_delegates(*asked).await?),
+            Request::GiveBack { broker, delegation, units, from } => {
+                json(&self.give_delegation_back(&broker, &delegation, units, from).await?)
+            }
             Request::Watch { .. } => {
                 Err(ApiError::new(Code::Usage, "a watch has no single answer"))
             }
@@ -391,7 +396,7 @@ impl AppState {
         Ok(sites)
     }
 
-    async fn brokers(&self, broker: Option<&Name>) -> ApiResult<Vec<view::BrokerView>> {
+    pub(super) async fn brokers(&self, broker: Option<&Name>) -> ApiResult<Vec<view::BrokerView>> {
         let mut brokers = Vec::new();
         for handle in self.chosen(Role::Broker, broker)? {
             let (info, names, now) = (handle.info().clone(), self.names.clone(), self.now());

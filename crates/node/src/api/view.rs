@@ -286,6 +286,24 @@ pub struct DelegationView {
     pub end: String,
     /// The hash of its newest generation.
     pub ticket: String,
+    /// What users call it: its issuer and its number there.
+    #[serde(default)]
+    pub name: String,
+    /// Who issued it: the site, or a broker.
+    #[serde(default)]
+    pub issuer: String,
+    /// Which generation it is.
+    #[serde(default)]
+    pub generation: u32,
+    /// How many units its holder has left.
+    #[serde(default)]
+    pub left: u32,
+    /// Whether an operator made it, and it is not renewed; at a site only.
+    #[serde(default)]
+    pub by_hand: bool,
+    /// Until when it is promised; of one that a broker issued only.
+    #[serde(default)]
+    pub promised_until: Option<String>,
 }
 
 /// A broker.
@@ -299,6 +317,9 @@ pub struct BrokerView {
     pub delegations: Vec<DelegationView>,
     /// The requests it remembers.
     pub requests: Vec<RequestView>,
+    /// What it has delegated to other brokers.
+    #[serde(default)]
+    pub issued: Vec<DelegationView>,
 }
 
 /// The quota of a service manager at a broker, with what is used of it. What is not limited is not set.
@@ -560,7 +581,11 @@ pub(super) fn site(
         start: time(lease.term.start()),
         end: time(lease.term.end()),
     });
-    let delegations = actor.delegations().map(|ticket| delegation(ticket, names));
+    let delegations = actor.delegation_survey().map(|survey| DelegationView {
+        left: survey.held,
+        by_hand: survey.by_hand,
+        ..delegation(survey.ticket, names)
+    });
     SiteView {
         name: site.to_string(),
         id: id.to_hex(),
@@ -582,6 +607,16 @@ fn delegation(ticket: &Ticket, names: &Names) -> DelegationView {
         start: time(link.term.start()),
         end: time(link.term.end()),
         ticket: ticket.hash().to_string(),
+        name: format!(
+            "{}/{}",
+            name(names, link.issuer),
+            link.delegation.map_or(0, |g| g.delegation)
+        ),
+        issuer: name(names, link.issuer),
+        generation: link.delegation.map_or(0, |generation| generation.generation),
+        left: link.units.get(),
+        by_hand: false,
+        promised_until: None,
     }
 }
 
@@ -591,6 +626,7 @@ fn holding(holding: &HoldingSurvey<'_>, names: &Names, now: Time) -> DelegationV
     // The site stands beside them.
     let attributes = holding.attributes.iter().filter(|(key, _)| key.as_str() != SITE);
     DelegationView {
+        left: holding.left,
         free: Some(holding.free.map_or(whole, |calendar| calendar.free_at(now))),
         attributes: attributes.map(|(key, value)| (key.to_string(), setting(value))).collect(),
         ..delegation(holding.ticket, names)
@@ -644,6 +680,14 @@ pub(super) fn broker(
         id: info.1.to_hex(),
         delegations,
         requests: actor.request_survey().map(|asked| request(&asked, names)).collect(),
+        issued: actor
+            .issued_delegations(now)
+            .map(|issued| DelegationView {
+                left: issued.left,
+                promised_until: Some(time(issued.until)),
+                ..delegation(issued.ticket, names)
+            })
+            .collect(),
     }
 }
 

@@ -48,11 +48,15 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | GuestCommand::Revise { .. } => true,
                 GuestCommand::Withdraw { .. } | GuestCommand::Close { .. } => false,
             },
-            Command::Broker(BrokerCommand::SetQuota { .. }) => false,
+            Command::Broker(command) => match command {
+                BrokerCommand::SetQuota { .. } | BrokerCommand::Return { .. } => false,
+                BrokerCommand::Delegate { .. } => true,
+            },
             Command::SiteAuthority(command) => match command {
                 SiteCommand::Reset { .. }
                 | SiteCommand::Stock { .. }
                 | SiteCommand::Withdraw { .. } => false,
+                SiteCommand::Delegate { .. } => true,
             },
         },
         Input::Observe { .. } => true,

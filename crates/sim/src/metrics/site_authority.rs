@@ -124,6 +124,7 @@ impl Site {
             Fact::Stocked(_)
             | Fact::InventoryChanged(_)
             | Fact::DelegationIssued(_)
+            | Fact::DelegatedByHand(_)
             | Fact::DelegationAcknowledged(_)
             | Fact::DelegationEnded(_)
             | Fact::TicketRefused(_)

@@ -1,0 +1,21 @@
+//! What a broker owes, in full.
+
+use super::{Broker, Obligation};
+use crate::actor::effect::{Effect, EffectId};
+use crate::model::time::Time;
+
+impl Broker {
+    pub(super) fn effect(
+        &self,
+        obligation: &Obligation,
+        cause: (EffectId, Time),
+    ) -> Option<Effect> {
+        let (to, message) = match *obligation {
+            Obligation::Delegate(number) => self.delegate_message(number)?,
+            Obligation::Return(account) => self.return_message(account)?,
+            Obligation::Credit(account) => self.credit_message(account)?,
+            Obligation::Reclaim(ticket) => self.reclaim_message(ticket)?,
+        };
+        Some(Effect::Send(Box::new(self.base.envelope(to, cause, message))))
+    }
+}

@@ -1,0 +1,221 @@
+//! Delegations in a ledger: all generations of one are charged to their parent once.
+//!
+//! What a delegation covers at an instant is the most that one of its generations has left then; its
+//! parent is charged for the same. So the order in which generations become known decides nothing, and
+//! what was cut under an earlier one stays covered. What comes back is a part of one generation.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+
+use super::{Account, Entry, Ledger, PartReturned};
+use crate::model::time::{Term, Time};
+use crate::mutants::mutant;
+use crate::ticket::Ticket;
+use crate::ticket::link::{AccountId, LinkHash, SignedLink};
+
+/// A level over time: from each instant on, until the next.
+type Steps = BTreeMap<Time, i64>;
+
+impl Account {
+    /// What it covers at an instant, whatever was cut from it.
+    pub fn covers_at(&self, t: Time) -> i64 {
+        self.heads.iter().map(|head| self.left_at(head, t)).max().unwrap_or(0)
+    }
+
+    /// The most that it covers from an instant on.
+    pub fn most_from(&self, t: Time) -> i64 {
+        let later = self.steps(None);
+        let later = later.range(t..).map(|(_, &level)| level);
+        later.chain([self.covers_at(t)]).max().unwrap_or(0)
+    }
+
+    /// The account of its parent, if it was cut from one.
+    pub fn under(&self) -> Option<AccountId> {
+        self.under
+    }
+
+    /// Takes in a link as a generation. Answers by how much what it covers changes, when.
+    pub(super) fn take_head(&mut self, link: &SignedLink) -> Vec<(Term, i64)> {
+        let changes = self.changes_with(link);
+        let key = |head: &SignedLink| (head.term.end(), head.delegation.map(|g| g.generation));
+        let place = self.heads.partition_point(|head| key(head) <= key(link));
+        self.heads.insert(place, link.clone());
+        changes
+    }
+
+    /// By how much what it covers would change with another generation, when.
+    pub(super) fn changes_with(&self, link: &SignedLink) -> Vec<(Term, i64)> {
+        if self.heads.iter().any(|head| head.hash() == link.hash()) {
+            return Vec::new();
+        }
+        if mutant!(RenewalCountsTwice) {
+            return vec![(link.term, i64::from(link.units.get()))];
+        }
+        difference(&self.steps(None), &self.steps(Some(link)))
+    }
+
+    /// The generation that covers the most at an instant.
+    pub(super) fn best_at(&self, t: Time) -> Option<LinkHash> {
+        let running = self.heads.iter().filter(|head| self.left_at(head, t) > 0);
+        running.max_by_key(|head| self.left_at(head, t)).map(SignedLink::hash)
+    }
+
+    /// What a generation has left at an instant.
+    fn left_at(&self, head: &SignedLink, t: Time) -> i64 {
+        if !head.term.contains(t) {
+            return 0;
+        }
+        let back = self.returned.get(&head.hash()).into_iter().flatten();
+        let back = back.filter(|back| back.term.contains(t));
+        back.fold(i64::from(head.units.get()), |left, back| left - i64::from(back.units.get()))
+            .max(0)
+    }
+
+    /// What it covers over time, with another generation.
+    fn steps(&self, more: Option<&SignedLink>) -> Steps {
+        let terms = self.heads.iter().chain(more).map(|head| head.term);
+        let terms = terms.chain(self.returned.values().flatten().map(|back| back.term));
+        let edges: BTreeSet<Time> = terms.flat_map(|term| [term.start(), term.end()]).collect();
+        let level = |t| {
+            let more = more.map_or(0, |link| self.left_at(link, t));
+            (t, self.covers_at(t).max(more))
+        };
+        edges.into_iter().map(level).collect()
+    }
+}
+
+/// Where two levels differ, and by how much.
+fn difference(before: &Steps, after: &Steps) -> Vec<(Term, i64)> {
+    let edges: BTreeSet<Time> = before.keys().chain(after.keys()).copied().collect();
+    let edges: Vec<Time> = edges.into_iter().collect();
+    let at = |steps: &Steps, t| steps.range(..=t).next_back().map_or(0, |(_, &level)| level);
+    let mut changes: Vec<(Term, i64)> = Vec::new();
+    for pair in edges.windows(2) {
+        let Ok(term) = Term::new(pair[0], pair[1]) else { continue };
+        let change = at(after, pair[0]) - at(before, pair[0]);
+        let joined = changes.last().filter(|(last, by)| last.end() == pair[0] && *by == change);
+        match joined.and_then(|(last, _)| Term::new(last.start(), pair[1]).ok()) {
+            Some(longer) => {
+                changes.pop();
+                changes.push((longer, change));
+            }
+            None if change != 0 => changes.push((term, change)),
+            None => {}
+        }
+    }
+    changes
+}
+
+impl Ledger {
+    /// The account that an account was cut from.
+    pub(super) fn under(&self, id: AccountId) -> Option<AccountId> {
+        match id {
+            AccountId::Delegation(_) => self.accounts.get(&id)?.under,
+            AccountId::Link(hash) => Some(self.entries.get(&hash)?.account),
+        }
+    }
+
+    /// The chain of a generation of a delegation, root first.
+    pub fn chain(&self, generation: &SignedLink) -> Option<Ticket> {
+        let (mut links, mut id) = (vec![generation.clone()], generation.account());
+        while let Some(parent) = links.last().and_then(|link| link.parent) {
+            id = self.under(id)?;
+            let heads = self.accounts.get(&id)?.heads();
+            links.push(heads.iter().find(|head| head.hash() == parent)?.clone());
+        }
+        links.reverse();
+        Ticket::try_from(links).ok()
+    }
+
+    /// The link of that name, if it was entered or heads an account from `near` up.
+    pub fn find(&self, near: AccountId, hash: LinkHash) -> Option<&SignedLink> {
+        if let Some((_, link)) = self.entered(hash) {
+            return Some(link);
+        }
+        let mut at = Some(near);
+        while let Some(id) = at {
+            let heads = self.accounts.get(&id).map(Account::heads).unwrap_or_default();
+            if let Some(head) = heads.iter().find(|head| head.hash() == hash) {
+                return Some(head);
+            }
+            at = self.under(id);
+        }
+        None
+    }
+
+    /// The generation known of a delegation that has another holder, or another parent, than this one
+    /// names: its issuer has given one number to two delegations.
+    pub fn contradicted(&self, parent: &SignedLink, child: &SignedLink) -> Option<&SignedLink> {
+        child.delegation?;
+        let account = self.accounts.get(&child.account())?;
+        let same = account.head().holder == child.holder && account.under == Some(parent.account());
+        (!same).then(|| account.head())
+    }
+
+    /// What came back of a generation of a delegation.
+    pub fn returns_of_delegation(&self, link: &SignedLink) -> &[PartReturned] {
+        let account = self.accounts.get(&link.account());
+        account.and_then(|account| account.returned.get(&link.hash())).map_or(&[], Vec::as_slice)
+    }
+
+    /// What is left of a generation of a delegation from an instant on, as
+    /// [`left_of`](Self::left_of) says it.
+    pub fn left_of_delegation(&self, link: &SignedLink, from: Time) -> Vec<(NonZeroU32, Term)> {
+        let returns = self.returns_of_delegation(link).to_vec();
+        let mut entry =
+            Entry { link: link.clone(), account: link.account(), returns, charged: None };
+        entry.charged = entry.hull();
+        entry.left(from)
+    }
+
+    /// Whether a part of a generation can come back: it has so much left, and the number is new.
+    pub fn can_retire(&self, link: &SignedLink, part: &PartReturned) -> bool {
+        let returns = self.returns_of_delegation(link);
+        let left = self.left_of_delegation(link, part.term.start());
+        let enough = left.iter().filter(|(_, term)| term.end() >= part.term.end());
+        let enough: u64 = enough.map(|(units, _)| u64::from(units.get())).sum();
+        link.term.encloses(part.term)
+            && returns.len() < super::MAX_RETURNS
+            && returns.iter().all(|back| back.number != part.number)
+            && enough >= u64::from(part.units.get())
+    }
+
+    /// A part of a generation of a delegation comes back, from `from` on. Answers by how much what the
+    /// delegation covers changes, when; its parent is charged for as much less.
+    pub fn retire(
+        &mut self,
+        link: &SignedLink,
+        part: PartReturned,
+        from: Time,
+    ) -> Vec<(Term, i64)> {
+        let Some(term) = part.term.from(from) else { return Vec::new() };
+        let part = PartReturned { term, ..part };
+        self.reconsider(link, |returned| returned.push(part))
+    }
+
+    /// A part that was about to come back does not.
+    pub fn restore(&mut self, link: &SignedLink, number: u32) -> Vec<(Term, i64)> {
+        self.reconsider(link, |returned| returned.retain(|back| back.number != number))
+    }
+
+    fn reconsider(
+        &mut self,
+        link: &SignedLink,
+        change: impl FnOnce(&mut Vec<PartReturned>),
+    ) -> Vec<(Term, i64)> {
+        let Some(account) = self.accounts.get_mut(&link.account()) else { return Vec::new() };
+        let before = account.steps(None);
+        change(account.returned.entry(link.hash()).or_default());
+        let (changes, under) = (difference(&before, &account.steps(None)), account.under);
+        self.shift(Some(link.account()), &changes, 1);
+        self.shift(under, &changes, -1);
+        changes
+    }
+
+    /// Changes the level of an account.
+    pub(super) fn shift(&mut self, id: Option<AccountId>, changes: &[(Term, i64)], sign: i64) {
+        if let Some(level) = id.and_then(|id| self.levels.get_mut(&id)) {
+            changes.iter().for_each(|&(term, units)| level.add(term, units * sign));
+        }
+    }
+}
