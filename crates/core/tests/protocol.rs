@@ -50,6 +50,8 @@ mod setup;
 mod old_tickets;
 #[path = "protocol/delegations.rs"]
 mod delegations;
+#[path = "protocol/resale.rs"]
+mod resale;
 #[path = "protocol/asking.rs"]
 mod asking;
 #[path = "protocol/quotas.rs"]

@@ -490,56 +490,6 @@ impl Ledger {
         }
         true
     }
-
-    /// The smallest set of charged links, `child` among them, that exceeds the account at `at`.
-    fn overdrawn(
-        &self,
-        account: &Account,
-        parent: &SignedLink,
-        child: &SignedLink,
-        at: Time,
-    ) -> Overdrawn {
-        let heads = account.heads.iter().chain([parent]);
-        let covered = heads.filter(|head| head.term.contains(at));
-        let limit = covered.map(|head| u64::from(head.units.get())).max().unwrap_or(0);
-        let mut others: Vec<(u32, &SignedLink)> = account
-            .running
-            .near(at)
-            .filter_map(|hash| self.entries.get(&hash))
-            .filter(|entry| entry.link.term.contains(at))
-            .filter(|entry| child.delegation.is_none() || entry.link.account() != child.account())
-            .map(|entry| (self.charge_of(entry, at), &entry.link))
-            .filter(|(units, _)| *units > 0)
-            .collect();
-        others.sort_by_key(|(units, link)| (std::cmp::Reverse(*units), link.hash()));
-        let mut links = vec![child.clone()];
-        let mut total = u64::from(child.units.get());
-        let all = others.iter().map(|(units, _)| u64::from(*units)).sum::<u64>() + total;
-        if mutant!(EvidenceWithoutTheLast) {
-            (links, total) = (Vec::new(), 0);
-        }
-        for (units, link) in others {
-            if total > limit {
-                break;
-            }
-            total += u64::from(units);
-            links.push(link.clone());
-        }
-        Overdrawn { at, links, shown: all > limit }
-    }
-
-    /// What an entry is charged at an instant. Of the generations of a delegation one stands for all.
-    fn charge_of(&self, entry: &Entry, at: Time) -> u32 {
-        let hash = entry.link.hash();
-        let known = entry.link.delegation.and_then(|_| self.accounts.get(&entry.link.account()));
-        match known {
-            None => entry.charged_at(at),
-            Some(known) if known.best_at(at) == Some(hash) => {
-                u32::try_from(known.covers_at(at)).unwrap_or(u32::MAX)
-            }
-            Some(_) => 0,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ pub enum Refusal {
     #[error("the ticket is void: {0}")]
     Ticket(#[from] TicketFault),
     /// The ticket was cut from one that is used up; here is the proof.
-    #[error("{} links were cut from a ticket that does not cover them at {}", .0.links.len(), .0.at)]
+    #[error("{}", conflict(.0))]
     Conflict(Box<Evidence>),
     /// The ticket's constraints do not hold of what was asked.
     #[error("the constraints of the ticket do not hold: {0}")]
@@ -301,6 +301,15 @@ fn list(names: &[Name]) -> String {
         [] => "none".to_owned(),
         names => names.iter().map(Name::as_str).collect::<Vec<_>>().join(", "),
     }
+}
+
+/// What evidence shows, in a sentence.
+fn conflict(evidence: &Evidence) -> String {
+    if evidence.links.is_empty() {
+        return "one number was given to two delegations".to_owned();
+    }
+    let (count, at) = (evidence.links.len(), evidence.at);
+    format!("{count} links were cut from a ticket that does not cover them at {at}")
 }
 
 fn hint(earliest: Option<Time>) -> String {

@@ -20,6 +20,7 @@ mod users;
 mod mapper;
 mod node;
 mod participant;
+mod resale;
 mod setting;
 mod shell;
 mod shrink;

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
 use tenure_core::broker::Command as BrokerCommand;
+use tenure_core::broker::facts as broker;
 use tenure_core::broker::quota::Quota;
 use tenure_core::driver::UnitId;
 use tenure_core::runtime::AnyActor;
@@ -227,6 +228,10 @@ impl World {
             }
         } else if let Fact::ServiceManager(service_manager::Fact::Offered(fact)) = &entry.fact {
             self.choose(who, fact);
+        } else if let Fact::Broker(broker::Fact::DelegationTaken(fact)) = &entry.fact {
+            self.resell(who, &fact.ticket);
+        } else if let Fact::SiteAuthority(site_authority::Fact::Stocked(fact)) = &entry.fact {
+            self.delegate_by_hand(who, &fact.resource);
         } else if let Fact::SiteAuthority(site_authority::Fact::UnitTeardownFailed(fact)) =
             &entry.fact
         {

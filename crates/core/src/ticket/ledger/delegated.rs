@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
-use super::{Account, Entry, Ledger, PartReturned};
+use super::{Account, Entry, Ledger, Overdrawn, PartReturned};
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::ticket::Ticket;
@@ -216,6 +216,56 @@ impl Ledger {
     pub(super) fn shift(&mut self, id: Option<AccountId>, changes: &[(Term, i64)], sign: i64) {
         if let Some(level) = id.and_then(|id| self.levels.get_mut(&id)) {
             changes.iter().for_each(|&(term, units)| level.add(term, units * sign));
+        }
+    }
+
+    /// The smallest set of charged links, `child` among them, that exceeds the account at `at`.
+    pub(super) fn overdrawn(
+        &self,
+        account: &Account,
+        parent: &SignedLink,
+        child: &SignedLink,
+        at: Time,
+    ) -> Overdrawn {
+        let heads = account.heads.iter().chain([parent]);
+        let covered = heads.filter(|head| head.term.contains(at));
+        let limit = covered.map(|head| u64::from(head.units.get())).max().unwrap_or(0);
+        let mut others: Vec<(u32, &SignedLink)> = account
+            .running
+            .near(at)
+            .filter_map(|hash| self.entries.get(&hash))
+            .filter(|entry| entry.link.term.contains(at))
+            .filter(|entry| child.delegation.is_none() || entry.link.account() != child.account())
+            .map(|entry| (self.charge_of(entry, at), &entry.link))
+            .filter(|(units, _)| *units > 0)
+            .collect();
+        others.sort_by_key(|(units, link)| (std::cmp::Reverse(*units), link.hash()));
+        let mut links = vec![child.clone()];
+        let mut total = u64::from(child.units.get());
+        let all = others.iter().map(|(units, _)| u64::from(*units)).sum::<u64>() + total;
+        if mutant!(EvidenceWithoutTheLast) {
+            (links, total) = (Vec::new(), 0);
+        }
+        for (units, link) in others {
+            if total > limit {
+                break;
+            }
+            total += u64::from(units);
+            links.push(link.clone());
+        }
+        Overdrawn { at, links, shown: all > limit }
+    }
+
+    /// What an entry is charged at an instant. Of the generations of a delegation one stands for all.
+    fn charge_of(&self, entry: &Entry, at: Time) -> u32 {
+        let hash = entry.link.hash();
+        let known = entry.link.delegation.and_then(|_| self.accounts.get(&entry.link.account()));
+        match known {
+            None => entry.charged_at(at),
+            Some(known) if known.best_at(at) == Some(hash) => {
+                u32::try_from(known.covers_at(at)).unwrap_or(u32::MAX)
+            }
+            Some(_) => 0,
         }
     }
 }
