@@ -130,6 +130,7 @@ const UNSHOWN: &[&str] = &[
     "shrink-begun",
     "rights-returned",
     "quantity-withdrawn",
+    "issued-delegation-ended",
 ];
 
 /// Laws that no script asks: L5 is about bursts of work, and S12 asks nothing while its table is empty.

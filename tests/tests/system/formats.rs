@@ -352,7 +352,6 @@ fn site_facts(p: &Parts) -> Vec<site::Fact> {
         .into(),
         site::DelegationIssued { ticket: p.root.clone() }.into(),
         site::DelegationAcknowledged { number: 1, generation: 2 }.into(),
-        site::DelegatedByHand { ticket: p.root.clone() }.into(),
         site::DelegationEnded { number: 1 }.into(),
         site::Redeemed {
             ticket: p.ticket.clone(),
@@ -404,6 +403,7 @@ fn site_facts(p: &Parts) -> Vec<site::Fact> {
             .into(),
         site::TicketReclaimed { ticket: p.ticket.clone(), receipts: receipts() }.into(),
         site::Commanded { order: order(), facts: 1 }.into(),
+        site::DelegatedByHand { ticket: p.root.clone() }.into(),
     ]
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Broker, Obligation, Output, Timer};
 use crate::actor::effect::Problem;
-use crate::actor::{Cause, Emit as _, Role};
+use crate::actor::{Cause, Emit as _, Role, dropped};
 use crate::broker::facts::{DelegationAcknowledged, DelegationIssued, IssuedDelegationEnded};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
@@ -256,6 +256,9 @@ impl Broker {
         out: &mut Output,
     ) {
         let current = self.state.delegated.get(&id.number).map(|d| d.ticket.bottom());
+        if current.is_none_or(|link| link.holder != from) {
+            return out.problems.push(dropped("delegated", "it has no such delegation"));
+        }
         let matches = id.issuer == self.base.id()
             && current.is_some_and(|link| {
                 link.holder == from && link.delegation.is_some_and(|g| g.generation == generation)
