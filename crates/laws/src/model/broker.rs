@@ -99,28 +99,7 @@ impl RequestRecord {
 impl BrokerModel {
     pub(super) fn fold(&mut self, me: ActorId, at: Time, fact: &Fact) -> Folded {
         match fact {
-            Fact::DelegationTaken(fact) => {
-                let link = fact.ticket.bottom();
-                let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
-                let id = DelegationId { issuer: link.issuer, number: generation.delegation };
-                self.delegations.insert((id, generation.generation), fact.ticket.clone());
-                Ok(Vec::new())
-            }
-            Fact::DelegationEnded(fact) => {
-                let id = fact.delegation;
-                let taken = self.delegations.range((id, 0)..=(id, u32::MAX)).next();
-                taken.map(|_| Vec::new()).ok_or_else(|| unfounded(id))
-            }
-            Fact::Requested(fact) => {
-                let request = fact.request.clone();
-                let state =
-                    State::Open { request: std::sync::Arc::new(request.clone()), waiting: None };
-                let change = change(me, request.id, NOTHING, state.word());
-                self.open += 1;
-                let record = RequestRecord { request, state, forgotten: false };
-                self.requests.insert(record.request.id, record);
-                Ok(vec![change])
-            }
+            Fact::Requested(fact) => Ok(self.requested(me, &fact.request)),
             Fact::TicketsCut(fact) => {
                 self.cut(fact.request, &fact.tickets);
                 self.answered(me, fact.request, Event::Granted(fact.tickets.clone()))
@@ -149,16 +128,7 @@ impl BrokerModel {
                 let planned = Event::Planned(fact.offers.clone(), fact.refusal.clone());
                 self.answered(me, fact.request, planned)
             }
-            Fact::ReceiptTaken(fact) => {
-                let hash = fact.receipt.what.link;
-                if let Some((_, receipts)) = self.issued.get_mut(&hash) {
-                    receipts.insert(fact.receipt.what.number, fact.receipt.clone());
-                    return Ok(Vec::new());
-                }
-                let cut = self.cut.get_mut(&hash).ok_or_else(|| unfounded(hash))?;
-                let (event, request) = (cut.credit(&fact.receipt, at), cut.request);
-                event.into_iter().map(|event| self.step(me, request, event)).collect()
-            }
+            Fact::ReceiptTaken(fact) => self.credited(me, at, &fact.receipt),
             Fact::RequestForgotten(fact) => {
                 let id = fact.request;
                 let record = self.requests.get_mut(&id).ok_or_else(|| unfounded(id))?;
@@ -167,24 +137,50 @@ impl BrokerModel {
                 self.open -= usize::from(matches!(record.state, State::Open { .. }));
                 Ok(vec![change(me, id, from, NOTHING)])
             }
-            Fact::Revised(fact) => {
-                let (id, request) = (fact.request.id, fact.request.clone());
-                let event = Event::Revised(std::sync::Arc::new(request.clone()));
-                let change = self.step(me, id, event)?;
-                if let Some(record) = self.requests.get_mut(&id) {
-                    record.request = request;
-                }
-                Ok(vec![change])
-            }
-            Fact::ReclaimBegun(fact) => {
-                let cut = self.cut.get_mut(&fact.ticket).ok_or_else(|| unfounded(fact.ticket))?;
-                cut.reclaimed = !cut.over;
+            Fact::DelegationTaken(_)
+            | Fact::DelegationEnded(_)
+            | Fact::DelegationIssued(_)
+            | Fact::DelegationAcknowledged(_)
+            | Fact::IssuedDelegationEnded(_)
+            | Fact::ReturnBegun(_)
+            | Fact::PartReturned(_)
+            | Fact::ReturnRefused(_)
+            | Fact::ReturnCredited(_) => self.delegated(fact),
+            Fact::Revised(fact) => self.revised(me, &fact.request),
+            Fact::ReclaimBegun(fact) => self.reclaims(fact.ticket, true),
+            Fact::ReclaimEnded(fact) => self.reclaims(fact.ticket, false),
+            Fact::QuotaSet(_) | Fact::MapperAnswered(_) | Fact::Commanded(_) | Fact::Woken(_) => {
                 Ok(Vec::new())
             }
-            Fact::ReclaimEnded(fact) => {
-                let cut = self.cut.get_mut(&fact.ticket).ok_or_else(|| unfounded(fact.ticket))?;
-                cut.reclaimed = false;
+        }
+    }
+
+    /// What it sold or delegated came back.
+    fn credited(&mut self, me: ActorId, at: Time, receipt: &Receipt) -> Folded {
+        let hash = receipt.what.link;
+        if let Some((_, receipts)) = self.issued.get_mut(&hash) {
+            receipts.insert(receipt.what.number, receipt.clone());
+            return Ok(Vec::new());
+        }
+        let cut = self.cut.get_mut(&hash).ok_or_else(|| unfounded(hash))?;
+        let (event, request) = (cut.credit(receipt, at), cut.request);
+        event.into_iter().map(|event| self.step(me, request, event)).collect()
+    }
+
+    /// Delegations that it has, those to other brokers, and what goes back to sites.
+    fn delegated(&mut self, fact: &Fact) -> Folded {
+        match fact {
+            Fact::DelegationTaken(fact) => {
+                let link = fact.ticket.bottom();
+                let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
+                let id = DelegationId { issuer: link.issuer, number: generation.delegation };
+                self.delegations.insert((id, generation.generation), fact.ticket.clone());
                 Ok(Vec::new())
+            }
+            Fact::DelegationEnded(fact) => {
+                let id = fact.delegation;
+                let taken = self.delegations.range((id, 0)..=(id, u32::MAX)).next();
+                taken.map(|_| Vec::new()).ok_or_else(|| unfounded(id))
             }
             Fact::DelegationIssued(fact) => {
                 let (link, ticket) = (fact.ticket.bottom(), fact.ticket.clone());
@@ -221,10 +217,34 @@ impl BrokerModel {
             }
             Fact::ReturnRefused(fact) => self.end_return(fact.delegation),
             Fact::ReturnCredited(fact) => self.end_return(fact.delegation),
-            Fact::QuotaSet(_) | Fact::MapperAnswered(_) | Fact::Commanded(_) | Fact::Woken(_) => {
-                Ok(Vec::new())
-            }
+            _ => Ok(Vec::new()),
         }
+    }
+
+    fn requested(&mut self, me: ActorId, request: &Request) -> Vec<Change> {
+        let open = std::sync::Arc::new(request.clone());
+        let state = State::Open { request: open, waiting: None };
+        let change = change(me, request.id, NOTHING, state.word());
+        self.open += 1;
+        let record = RequestRecord { request: request.clone(), state, forgotten: false };
+        self.requests.insert(request.id, record);
+        vec![change]
+    }
+
+    fn revised(&mut self, me: ActorId, request: &Request) -> Folded {
+        let event = Event::Revised(std::sync::Arc::new(request.clone()));
+        let change = self.step(me, request.id, event)?;
+        if let Some(record) = self.requests.get_mut(&request.id) {
+            record.request = request.clone();
+        }
+        Ok(vec![change])
+    }
+
+    /// Its site is asked, or has answered, what nobody claims of a ticket.
+    fn reclaims(&mut self, ticket: LinkHash, asks: bool) -> Folded {
+        let cut = self.cut.get_mut(&ticket).ok_or_else(|| unfounded(ticket))?;
+        cut.reclaimed = asks && !cut.over;
+        Ok(Vec::new())
     }
 
     fn end_return(&mut self, id: DelegationId) -> Folded {
