@@ -248,6 +248,20 @@ fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<
             format!("{id}, revision {}: {wanted}", fact.request.history.revision)
         }
         Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
+        Fact::DelegationIssued(_)
+        | Fact::DelegationAcknowledged(_)
+        | Fact::IssuedDelegationEnded(_)
+        | Fact::ReturnBegun(_)
+        | Fact::PartReturned(_)
+        | Fact::ReturnRefused(_)
+        | Fact::ReturnCredited(_) => return below(names, broker, fact),
+    })
+}
+
+/// Delegations to other brokers, and what is given back of delegations.
+fn below(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<String> {
+    use broker::Fact;
+    Some(match fact {
         Fact::DelegationIssued(fact) => {
             let holder = names.actor(fact.ticket.bottom().holder);
             let ticket = names.ticket_in_full(&fact.ticket);
@@ -273,6 +287,7 @@ fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<
             format!("{}, {why}", names.delegation(fact.delegation, 0))
         }
         Fact::ReturnCredited(fact) => names.delegation(fact.delegation, 0),
+        _ => return None,
     })
 }
 
@@ -289,6 +304,11 @@ fn quota(names: &mut Names, fact: &broker::QuotaSet) -> String {
     format!("{whose}, {}", limits.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
+fn delegated(names: &mut Names, ticket: &Ticket) -> String {
+    let holder = names.actor(ticket.bottom().holder);
+    format!("{} to {holder}", names.ticket_in_full(ticket))
+}
+
 fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Option<String> {
     use site_authority::Fact;
     Some(match fact {
@@ -297,14 +317,8 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
             let units: Vec<_> = fact.withdrawn.iter().map(ToString::to_string).collect();
             format!("{} without [{}]", fact.resource, units.join(" "))
         }
-        Fact::DelegationIssued(fact) => {
-            let holder = names.actor(fact.ticket.bottom().holder);
-            format!("{} to {holder}", names.ticket_in_full(&fact.ticket))
-        }
-        Fact::DelegatedByHand(fact) => {
-            let holder = names.actor(fact.ticket.bottom().holder);
-            format!("{} to {holder}", names.ticket_in_full(&fact.ticket))
-        }
+        Fact::DelegationIssued(fact) => delegated(names, &fact.ticket),
+        Fact::DelegatedByHand(fact) => delegated(names, &fact.ticket),
         Fact::DelegationAcknowledged(fact) => {
             let delegation = DelegationId { issuer: site, number: fact.number };
             names.delegation(delegation, fact.generation)
