@@ -32,6 +32,7 @@ impl Broker {
             Fact::TicketsCut(fact) => {
                 for (place, (_, ticket)) in fact.tickets.iter().enumerate() {
                     self.enter(ticket, (fact.request, place), at);
+                    self.set_reclaim(ticket);
                 }
                 self.moved(fact.request, at, Event::Granted(fact.tickets.clone()))?;
             }
@@ -174,7 +175,6 @@ impl Broker {
         }
         let issued = IssuedTicket::new(ticket, request, place);
         self.index.granted(ticket, &issued);
-        self.set_reclaim(ticket);
         self.state.issued.insert(ticket.hash(), issued);
     }
 

@@ -95,6 +95,7 @@ impl Broker {
         for (place, (_, ticket)) in tickets.iter().enumerate() {
             let issued = IssuedTicket::new(ticket, fact.request, place);
             self.state.issued.insert(ticket.hash(), issued);
+            self.set_reclaim(ticket);
         }
         self.moved(fact.request, at, Event::Accepted(tickets))
     }

@@ -19,7 +19,7 @@ impl Broker {
         Some((ticket.site(), Message::Reclaim { ticket }))
     }
 
-    /// A ticket is reclaimed one margin after it had to be redeemed.
+    /// A ticket that its asker has is reclaimed one margin after it had to be redeemed.
     pub(super) fn set_reclaim(&mut self, ticket: &Ticket) {
         let by = ticket.bottom().clauses.redeem_by;
         let due = by.map(|by| by.plus(self.base.margin()));
