@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::actor::Emit;
 use crate::actor::effect::{Output, Problem};
-use crate::actor::{Actor, Emit};
 use crate::model::codec::Hash;
 use crate::model::time::{Span, Time};
 
@@ -110,9 +110,7 @@ pub(crate) fn carry_out<A: Emit, F: Into<A::Fact>>(
     out: &mut Output<A::Fact>,
     act: impl FnOnce(&mut A, &mut Output<A::Fact>),
     fact: impl FnOnce(Order, u64) -> F,
-) where
-    A: Actor,
-{
+) {
     match actor.orders().known(now, &order) {
         Ok(Some(_)) => {}
         Ok(None) => {
