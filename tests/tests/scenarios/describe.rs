@@ -415,6 +415,9 @@ fn assigned(names: &mut Names, fact: &site_authority::UnitsAssigned) -> String {
 
 fn denial(names: &mut Names, denial: &Denial) -> String {
     match denial {
+        Denial::Conflict(outline) if outline.links.is_empty() => {
+            "conflict (one number was given to two delegations)".to_owned()
+        }
         Denial::Conflict(outline) => format!(
             "conflict ({} links were cut from a ticket that does not cover them at {})",
             outline.links.len(),

@@ -61,7 +61,7 @@ fn a_change_by_a_program_survives_a_kill_and_one_that_fails_leaves_all_as_it_was
     assert_eq!(written(&drivers.join("0.image.begun")), "v2");
     assert_eq!(deployment.end("-KILL"), None);
     fs::write(drivers.join("open"), "").expect("the way is free");
-    deployment.restart();
+    deployment.restart_up();
     eventually(DEADLINE, "the changed image", || image(&deployment) == "v2");
     let lease = deployment.lease("1");
     assert_eq!((&lease["state"], &lease["in_hand"][0]["epoch"]), (&"active".into(), &1.into()));

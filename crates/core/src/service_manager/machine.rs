@@ -412,7 +412,8 @@ fn changing(mut held: Held, event: Event, word: &'static str) -> Result<State, I
                 }
             }
         }
-        (Event::ModifyBegun(configuration), Change::None) => {
+        // The guest's software is told of a change of units that it has joined.
+        (Event::ModifyBegun(configuration), Change::None) if held.awaited == 0 => {
             let number = held.modifications;
             held.modifications += 1;
             held.change = Change::Modifying { number, configuration };
