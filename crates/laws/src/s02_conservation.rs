@@ -114,24 +114,8 @@ impl Check for Checker {
                 self.signed(scene, &tickets, &fact.receipts, tally)?;
                 self.nothing_left(scene, &tickets, 0, fact.until, tally)
             }
-            Fact::TicketReclaimed(fact) => self.reclaimed(scene, fact, tally),
-            Fact::RightsReturned(fact) => {
-                for pair in fact.ticket.links().windows(2) {
-                    self.take(scene, &pair[0], &pair[1], tally)?;
-                }
-                let key = (scene.actor, fact.ticket.bottom().account());
-                if !self.left.contains_key(&key) {
-                    self.open(scene.actor, fact.ticket.bottom());
-                }
-                self.signed(scene, &[&fact.ticket], &fact.receipts, tally)?;
-                let left = self.left.get(&key).and_then(|account| {
-                    account.left.first_short(fact.ticket.bottom().term.from(scene.at)?, 0)
-                });
-                tally.check(left.is_none(), || {
-                    let (name, link) = (scene.name(), fact.ticket.hash());
-                    format!("{name} takes units of ticket {link} back that were handed on")
-                })
-            }
+            Fact::TicketReclaimed(fact) => self.rights(scene, &fact.ticket, &fact.receipts, tally),
+            Fact::RightsReturned(fact) => self.rights(scene, &fact.ticket, &fact.receipts, tally),
             Fact::LeaseClosed(fact) => {
                 let tickets = tickets_of(scene, fact.lease);
                 self.signed(scene, &tickets, &fact.receipts, tally)?;
@@ -233,28 +217,30 @@ impl Checker {
         })
     }
 
-    /// A site takes back what no part of a ticket claims.
-    fn reclaimed(
+    /// A site takes back units of a ticket that is not redeemed: none that a part of it claims.
+    fn rights(
         &mut self,
         scene: &Scene<'_>,
-        fact: &site_authority::TicketReclaimed,
+        ticket: &Ticket,
+        receipts: &[Receipt],
         tally: &mut Tally,
     ) -> LawVerdict {
-        if fact.receipts.is_empty() {
+        if receipts.is_empty() {
             return Ok(());
         }
-        for pair in fact.ticket.links().windows(2) {
+        for pair in ticket.links().windows(2) {
             self.take(scene, &pair[0], &pair[1], tally)?;
         }
-        let (link, hash) = (fact.ticket.bottom(), fact.ticket.hash());
-        if !self.left.contains_key(&(scene.actor, link.account())) {
+        let (link, key) = (ticket.bottom(), (scene.actor, ticket.bottom().account()));
+        if !self.left.contains_key(&key) {
             self.open(scene.actor, link);
         }
-        self.signed(scene, &[&fact.ticket], &fact.receipts, tally)?;
-        let left = self.left.get(&(scene.actor, link.account()));
+        self.signed(scene, &[ticket], receipts, tally)?;
+        let left = self.left.get(&key);
         let short = left.and_then(|account| account.left.first_short(link.term.from(scene.at)?, 0));
         tally.check(short.is_none(), || {
-            format!("{} takes units of ticket {hash} back that parts of it claim", scene.name())
+            let (name, link) = (scene.name(), ticket.hash());
+            format!("{name} takes units of ticket {link} back that were handed on")
         })
     }
 

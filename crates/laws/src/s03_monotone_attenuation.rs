@@ -9,7 +9,8 @@ pub(super) const LAW: Law = Law {
     id: "S3",
     name: "monotone attenuation",
     statement: "Each link of a ticket is part of the one above: issued by its holder, of the \
-                same type, with no more units, within its term, with all of its constraints. \
+                same type, with no more units, within its term, with all of its constraints, \
+                to be redeemed no later. \
                 Below a delegation alone stands a delegation.",
     source: "capability attenuation; Shirako S10, S11",
     on: "every ticket and link in a fact",
@@ -60,6 +61,12 @@ fn outside(parent: &SignedLink, child: &SignedLink) -> Option<&'static str> {
         (outer.start() <= inner.start(), "a link begins before the one above"),
         (inner.end() <= outer.end(), "a link ends after the one above"),
         (child.constraints.keep_all_of(&parent.constraints), "a link drops a constraint"),
+        (
+            parent.clauses.redeem_by.is_none_or(|by| {
+                child.clauses.redeem_by.is_some_and(|child| child <= by)
+            }),
+            "a link can be redeemed for longer than the one above",
+        ),
         (
             child.delegation.is_none() || parent.delegation.is_some(),
             "a delegation stands below a ticket that is none",

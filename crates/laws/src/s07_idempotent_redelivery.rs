@@ -27,6 +27,9 @@ pub(super) const LAW: Law = Law {
     on: "facts of all actors; messages; driver calls",
 };
 
+/// Caller, driver's site, unit and step.
+type StepOf = (ActorId, ActorId, UnitId, Step);
+
 #[derive(Default)]
 pub(super) struct Checker {
     /// Each answer as it left first, by sender, receiver, what it answers, and how often its sender has
@@ -35,7 +38,7 @@ pub(super) struct Checker {
     /// How often what is forgotten was: it may come back.
     forgotten: BTreeMap<Subject, u32>,
     /// The last call of each step, and the life of the caller in which it was made.
-    called: BTreeMap<(ActorId, ActorId, UnitId, Step), (Epoch, u32, u32)>,
+    called: BTreeMap<StepOf, (Epoch, u32, u32)>,
     /// How often each actor has come back.
     lives: BTreeMap<ActorId, u32>,
     /// The orders of each actor by their keys: when each was carried out last, and its digest.

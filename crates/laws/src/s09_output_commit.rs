@@ -15,6 +15,7 @@ use tenure_core::site_authority::unit;
 use tenure_core::wire::message::{Envelope, LeasedUnit, Message, Sealed, Sequence, Subject};
 use tenure_core::wire::offer::Offer;
 use tenure_core::wire::part::Part;
+use tenure_core::wire::refusal::Refusal;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::model::time::Time;
@@ -135,32 +136,40 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         | Message::Credit { .. } => {
             model.guests.get(&from).is_some_and(|guest| guest_says(guest, (to, at), message))
         }
-        Message::Refused { subject, refusal, offers } if binding => match subject {
-            Subject::Ticket(hash) => {
-                let refused = model.sites.get(&from).and_then(|site| site.refused.get(hash));
-                refused.is_some_and(|refused| refused.refusal == *refusal)
-            }
-            Subject::Request(id) => {
-                let record = model.brokers.get(&from).and_then(|broker| broker.requests.get(id));
-                let state = record.map(|record| &record.state);
-                matches!(state, Some(AtBroker::Refused { refusal: recorded, offers: made })
-                    if recorded == refusal && made == offers)
-            }
-            Subject::Modify(hash, number) => {
-                let lease = model.sites.get(&from).and_then(|site| site.leases.get(hash));
-                let last = lease.and_then(|lease| lease.modification.as_ref());
-                last.is_some_and(|last| {
-                    last.number == *number && last.outcome == Some(Err(refusal.clone()))
-                })
-            }
-            Subject::Delegation(_) | Subject::Return(..) => false,
-        },
+        Message::Refused { subject, refusal, offers } if binding => {
+            is_recorded(scene, subject, refusal, offers)
+        }
         Message::Refused { .. } => true,
     };
     tally.check(good, || {
         let (name, kind, to) = (scene.name(), message.kind(), model.name(to));
         format!("{name} sends {to} a `{kind}` that its durable facts do not say: {message:?}")
     })
+}
+
+/// Whether a fact of its sender has this refusal.
+fn is_recorded(scene: &Scene<'_>, subject: &Subject, refusal: &Refusal, offers: &[Offer]) -> bool {
+    let (model, from) = (scene.model, scene.actor);
+    match subject {
+        Subject::Ticket(hash) => {
+            let refused = model.sites.get(&from).and_then(|site| site.refused.get(hash));
+            refused.is_some_and(|refused| refused.refusal == *refusal)
+        }
+        Subject::Request(id) => {
+            let record = model.brokers.get(&from).and_then(|broker| broker.requests.get(id));
+            let state = record.map(|record| &record.state);
+            matches!(state, Some(AtBroker::Refused { refusal: recorded, offers: made })
+                if recorded == refusal && made == offers)
+        }
+        Subject::Modify(hash, number) => {
+            let lease = model.sites.get(&from).and_then(|site| site.leases.get(hash));
+            let last = lease.and_then(|lease| lease.modification.as_ref());
+            last.is_some_and(|last| {
+                last.number == *number && last.outcome == Some(Err(refusal.clone()))
+            })
+        }
+        Subject::Delegation(_) | Subject::Return(..) => false,
+    }
 }
 
 fn site_says(site: &SiteModel, to: ActorId, message: &Message, binding: bool) -> bool {

@@ -9,7 +9,7 @@ use crate::driver::UnitId;
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
 use crate::site_authority::facts::{
-    Denial, Fact, LeaseClosed, LeaseExtended, Redeemed, TicketRefused, TicketSurrendered,
+    Denial, Fact, LeaseClosed, LeaseExtended, Redeemed, TicketRefused, TicketSurrendered, UnitSetUp,
 };
 use crate::site_authority::machine::{Event, State};
 use crate::site_authority::unit;
@@ -44,13 +44,7 @@ impl SiteAuthority {
             Fact::TicketRefused(fact) => self.ticket_refused(at, fact)?,
             Fact::CameDue(fact) => self.step_lease(at, fact.lease, Event::CameDue)?,
             Fact::UnitsAssigned(fact) => self.units_assigned(at, fact.lease, &fact.units)?,
-            Fact::UnitSetUp(fact) => {
-                let event = unit::Event::SetUp(fact.properties.clone());
-                let tenant = self.step_unit(at, fact.unit, event)?;
-                if let Some(lease) = tenant.filter(|_| self.is_ready(fact.unit)) {
-                    self.step_lease(at, lease, Event::UnitReady(fact.unit))?;
-                }
-            }
+            Fact::UnitSetUp(fact) => self.unit_set_up(at, fact)?,
             Fact::UnitSetupFailed(fact) => {
                 self.unit_lost(at, fact.unit, unit::Event::SetupFailed)?;
             }
@@ -63,17 +57,9 @@ impl SiteAuthority {
             Fact::UnitReset(fact) => {
                 self.step_unit(at, fact.unit, unit::Event::Reset)?;
             }
-            Fact::LeaseActivated(fact) => {
-                self.step_lease(at, fact.lease, Event::Activated)?;
-                let cause = self.cause(at);
-                if let Some(lease) = self.state.leases.get_mut(&fact.lease) {
-                    lease.answer(fact.lease, cause);
-                }
-            }
+            Fact::LeaseActivated(fact) => self.lease_activated(at, fact.lease)?,
             Fact::LeaseClosed(fact) => self.lease_closed(at, fact)?,
-            Fact::TicketSurrendered(fact) => {
-                self.surrendered(at, fact);
-            }
+            Fact::TicketSurrendered(fact) => self.surrendered(at, fact),
             Fact::TicketReclaimed(fact) => self.ticket_reclaimed(at, fact),
             Fact::Commanded(fact) => {
                 let (order, facts) = (fact.order.clone(), fact.facts);
@@ -89,6 +75,24 @@ impl SiteAuthority {
                 self.state.timers.set(Timer::Wake, None);
                 self.state.rounds.woken();
             }
+        }
+        Ok(())
+    }
+
+    fn unit_set_up(&mut self, at: Time, fact: &UnitSetUp) -> Result<(), BadFact> {
+        let event = unit::Event::SetUp(fact.properties.clone());
+        let tenant = self.step_unit(at, fact.unit, event)?;
+        match tenant.filter(|_| self.is_ready(fact.unit)) {
+            Some(lease) => self.step_lease(at, lease, Event::UnitReady(fact.unit)),
+            None => Ok(()),
+        }
+    }
+
+    fn lease_activated(&mut self, at: Time, hash: LinkHash) -> Result<(), BadFact> {
+        self.step_lease(at, hash, Event::Activated)?;
+        let cause = self.cause(at);
+        if let Some(lease) = self.state.leases.get_mut(&hash) {
+            lease.answer(hash, cause);
         }
         Ok(())
     }

@@ -264,6 +264,7 @@ fn a_service_manager_drops_what_is_not_said_to_service_managers() {
             "credited",
             "refused",
             "returned",
+            "modified",
             "reclaimed",
         ];
         if its.contains(&kind) {

@@ -237,15 +237,19 @@ fn a_busy_life_has_every_kind_of_fact_that_matters_in_it() {
         .map(|(kind, _)| kind)
         .filter(|kind| EVERYBODY.iter().all(|&who| world.count(who, kind) == 0))
         .collect();
-    // Its delegations are renewed by the one broker that there is, its stock stays, nothing comes back in part,
-    // and every ticket is redeemed in time: `delegations.rs`, `drivers.rs`, `returns.rs` and the scripts of
-    // `tests/scenarios` have those.
+    // Its delegations are renewed by the one broker that there is, its stock stays, nothing comes back in part
+    // or changes in place, and every ticket is redeemed in time: `delegations.rs`, `drivers.rs`, `returns.rs`,
+    // `in_place.rs` and the scripts of `tests/scenarios` have those.
     let elsewhere = [
         "service-manager.return-begun",
         "service-manager.part-returned",
         "service-manager.return-refused",
         "service-manager.shrink-begun",
         "service-manager.shrunk",
+        "service-manager.modify-begun",
+        "service-manager.modified",
+        "service-manager.modify-refused",
+        "service-manager.notified",
         "service-manager.ticket-lapsed",
         "service-manager.reclaim-begun",
         "service-manager.reclaim-ended",
@@ -269,6 +273,14 @@ fn a_busy_life_has_every_kind_of_fact_that_matters_in_it() {
         "site.term-returned",
         "site.lease-shrunk",
         "site.rights-returned",
+        "site.share-assigned",
+        "site.quantity-returned",
+        "site.quantity-withdrawn",
+        "site.modification-begun",
+        "site.unit-modified",
+        "site.unit-modify-failed",
+        "site.lease-modified",
+        "site.modification-failed",
         "site.ticket-reclaimed",
         "site.commanded",
         "site.delegated-by-hand",

@@ -152,28 +152,14 @@ impl SiteModel {
                 self.lost(fact.unit, unit::Event::SetupFailed, &mut changes)?;
             }
             Fact::UnitTornDown(fact) => self.torn_down(fact.unit, &mut changes)?,
-            Fact::ShareAssigned(fact) => self.share_assigned(fact, &mut changes)?,
-            Fact::QuantityReturned(fact) => {
-                self.part_returned(fact.lease, &fact.receipts);
-                self.step_lease(fact.lease, Event::Modified, &mut changes)?;
-                self.reduced_by(fact.lease, fact.quantity.get());
-            }
-            Fact::QuantityWithdrawn(fact) => {
-                let stock = self.quantities.entry(fact.resource.clone()).or_default();
-                *stock = stock.saturating_sub(fact.quantity.get());
-            }
-            Fact::ModificationBegun(fact) => {
-                self.step_lease(fact.lease, Event::Modified, &mut changes)?;
-                self.modification_begun(fact.lease, fact.number);
-            }
-            Fact::UnitModified(fact) => self.unit_modified(fact, &mut changes)?,
-            Fact::UnitModifyFailed(_) => {}
-            Fact::LeaseModified(fact) => {
-                self.modification_over(fact.lease, Ok(()), &mut changes)?
-            }
-            Fact::ModificationFailed(fact) => {
-                self.modification_over(fact.lease, Err(fact.refusal.clone()), &mut changes)?;
-            }
+            Fact::ShareAssigned(_)
+            | Fact::QuantityReturned(_)
+            | Fact::QuantityWithdrawn(_)
+            | Fact::ModificationBegun(_)
+            | Fact::UnitModified(_)
+            | Fact::UnitModifyFailed(_)
+            | Fact::LeaseModified(_)
+            | Fact::ModificationFailed(_) => self.changed_in_place(fact, &mut changes)?,
             Fact::UnitTeardownFailed(fact) => {
                 self.lost(fact.unit, unit::Event::TeardownFailed, &mut changes)?;
             }
@@ -199,6 +185,39 @@ impl SiteModel {
             Fact::MapperAnswered(_) | Fact::Woken(_) | Fact::Commanded(_) => {}
         }
         Ok(changes.changes)
+    }
+
+    /// Shares and their quantities, and configurations of leases that run.
+    fn changed_in_place(
+        &mut self,
+        fact: &Fact,
+        changes: &mut SiteChanges,
+    ) -> Result<(), Unfounded> {
+        match fact {
+            Fact::ShareAssigned(fact) => self.share_assigned(fact, changes)?,
+            Fact::QuantityReturned(fact) => {
+                self.part_returned(fact.lease, &fact.receipts);
+                self.step_lease(fact.lease, Event::Modified, changes)?;
+                self.reduced_by(fact.lease, fact.quantity.get());
+            }
+            Fact::QuantityWithdrawn(fact) => {
+                let stock = self.quantities.entry(fact.resource.clone()).or_default();
+                *stock = stock.saturating_sub(fact.quantity.get());
+            }
+            Fact::ModificationBegun(fact) => {
+                self.step_lease(fact.lease, Event::Modified, changes)?;
+                self.modification_begun(fact.lease, fact.number);
+            }
+            Fact::UnitModified(fact) => self.unit_modified(fact, changes)?,
+            Fact::LeaseModified(fact) => {
+                self.modification_over(fact.lease, Ok(()), changes)?;
+            }
+            Fact::ModificationFailed(fact) => {
+                self.modification_over(fact.lease, Err(fact.refusal.clone()), changes)?;
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     fn delegated(&mut self, ticket: &Ticket) -> Result<(), Unfounded> {

@@ -1,5 +1,7 @@
 //! What the facts of one service manager say.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "most facts are not counted")]
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tenure_core::model::slice::LeaseId;
@@ -155,49 +157,12 @@ impl Guest {
             Fact::GaveUp(fact) => {
                 self.given_up.insert(fact.number);
             }
-            Fact::RedeemBegun(_)
-            | Fact::TicketsSplit(_)
-            | Fact::Leased(_)
-            | Fact::RedeemRefused(_)
-            | Fact::Joined(_)
-            | Fact::Left(_)
-            | Fact::ExtensionAsked(_)
-            | Fact::ExtensionGranted(_)
-            | Fact::ExtensionDenied(_)
-            | Fact::Extended(_)
-            | Fact::ReturnBegun(_)
-            | Fact::PartReturned(_)
-            | Fact::ReturnRefused(_)
-            | Fact::ShrinkBegun(_)
-            | Fact::Shrunk(_)
-            | Fact::LeaveBegun(_)
-            | Fact::CloseBegun(_)
-            | Fact::ModifyBegun(_)
-            | Fact::Modified(_)
-            | Fact::ModifyRefused(_)
-            | Fact::Notified(_)
-            | Fact::SiteClosed(_)
-            | Fact::Credited(_)
-            | Fact::TicketLapsed(_)
-            | Fact::TermOver(_) => {
+            Fact::LeaseForgotten(fact) => self.forget(fact.lease),
+            _ => {
                 if let Some((lease, event)) = fact.lease_event() {
                     self.happened(at, lease, event);
                 }
             }
-            Fact::SignalObserved(_)
-            | Fact::MapperAnswered(_)
-            | Fact::Queued(_)
-            | Fact::Offered(_)
-            | Fact::Accepted(_)
-            | Fact::ReceiptTaken(_)
-            | Fact::ReclaimBegun(_)
-            | Fact::ReclaimEnded(_)
-            | Fact::Commanded(_)
-            | Fact::Revised(_)
-            | Fact::GroupWhole(_)
-            | Fact::GroupBroken(_)
-            | Fact::Woken(_) => {}
-            Fact::LeaseForgotten(fact) => self.forget(fact.lease),
         }
         self.never_had.get(missed).map(|(_, ticket)| *ticket)
     }

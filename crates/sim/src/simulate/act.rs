@@ -25,7 +25,7 @@ pub(super) enum Act {
     /// A guest asks for something.
     Visit,
     /// A guest's user commands something.
-    Command(usize, Command),
+    Command(usize, Box<Command>),
     /// A participant is stopped and started again in good order.
     Restart,
     /// A site gets more units.
@@ -119,7 +119,7 @@ impl World {
     pub(super) fn act(&mut self, act: Act) -> Result<(), Violation> {
         match act {
             Act::Visit => self.visit(),
-            Act::Command(who, command) => self.hand_in(who, Input::Command(command)),
+            Act::Command(who, command) => self.hand_in(who, Input::Command(*command)),
             Act::Restart => {
                 let who = self.users.below(self.participants.len());
                 if self.participants[who].listens() {
@@ -333,7 +333,7 @@ impl World {
 
     /// Schedules a command for a guest.
     pub(super) fn command(&mut self, at: Time, who: usize, command: impl Into<Command>) {
-        self.later(at, Event::Act(Act::Command(who, command.into())));
+        self.later(at, Event::Act(Act::Command(who, Box::new(command.into()))));
     }
 
     /// A lease is given back later.

@@ -38,7 +38,7 @@ impl World {
         let Some(decision) = participant.mapper.decide(&view).map(Input::Decision) else { return };
         let (now, term) = (self.now, self.setting.term);
         if !self.strikes(Family::Mapper, 12) {
-            return self.later(now, Event::Decision { to: who, decision });
+            return self.later(now, Event::Decision { to: who, decision: Box::new(decision) });
         }
         let sampler = self.sampler(Family::Mapper);
         let (fault, first, after) = match sampler.below(12) {
@@ -55,9 +55,9 @@ impl World {
         };
         self.watch.fault(fault);
         if let Some(decision) = first {
-            self.later(now, Event::Decision { to: who, decision });
+            self.later(now, Event::Decision { to: who, decision: Box::new(decision) });
         }
-        self.later(now.plus(after), Event::Decision { to: who, decision });
+        self.later(now.plus(after), Event::Decision { to: who, decision: Box::new(decision) });
     }
 
     /// Every mapper is asked once more about what is open.

@@ -63,7 +63,7 @@ pub(super) enum Event {
     },
     Decision {
         to: usize,
-        decision: Input,
+        decision: Box<Input>,
     },
     /// A disk has synced, or a pause has ended.
     Free {
@@ -210,7 +210,7 @@ impl World {
                 self.hand_in(to, Input::Message(sealed))
             }
             Event::Answer { to, done } => self.hand_in(to, Input::Driver(done)),
-            Event::Decision { to, decision } => self.hand_in(to, decision),
+            Event::Decision { to, decision } => self.hand_in(to, *decision),
             Event::Free { who, life } if self.participants[who].life == life => self.free(who),
             Event::Free { .. } => Ok(()),
             Event::Rise { who } => self.bring_up(who),
