@@ -76,6 +76,35 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         Fact::Joined(fact) => {
             of_unit(names, fact.lease, fact.unit, "cannot be used", fact.error.as_ref())
         }
+        Fact::LeaveBegun(fact) => leaving(names, fact),
+        Fact::Left(fact) => {
+            of_unit(names, fact.lease, fact.unit, "went badly", fact.error.as_ref())
+        }
+        Fact::CloseBegun(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::SiteClosed(fact) => {
+            let (lease, why) = (names.lease(fact.lease), fact.refusal.as_ref());
+            let why = why.map_or(String::new(), |why| format!(", {}", refusal(names, why)));
+            format!("lease {lease}{why}, {}", receipts(names, &fact.receipts))
+        }
+        Fact::Credited(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::TermOver(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::TicketLapsed(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::ReclaimBegun(fact) => names.hash(fact.part),
+        Fact::ReclaimEnded(fact) => reclaimed(names, fact.part, fact.redeemed),
+        Fact::Commanded(fact) => order(&fact.order),
+        Fact::Revised(fact) => {
+            let (number, wanted) = (fact.request.id.number, request(names, &fact.request));
+            format!("lease {number}, revision {}: {wanted}", fact.request.history.revision)
+        }
+        Fact::LeaseForgotten(fact) => format!("lease {}", names.lease(fact.lease)),
+        _ => return of_change(names, fact),
+    })
+}
+
+/// What changes of a lease that runs.
+fn of_change(names: &mut Names, fact: &service_manager::Fact) -> Option<String> {
+    use service_manager::Fact;
+    Some(match fact {
         Fact::ExtensionAsked(fact) => extension(names, fact),
         Fact::ExtensionGranted(fact) => {
             format!("lease {}, {}", names.lease(fact.lease), names.ticket_in_full(&fact.ticket))
@@ -93,11 +122,6 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         }
         Fact::ShrinkBegun(fact) => format!("lease {}", names.lease(fact.lease)),
         Fact::Shrunk(fact) => format!("lease {}", names.lease(fact.lease)),
-        Fact::LeaveBegun(fact) => leaving(names, fact),
-        Fact::Left(fact) => {
-            of_unit(names, fact.lease, fact.unit, "went badly", fact.error.as_ref())
-        }
-        Fact::CloseBegun(fact) => format!("lease {}", names.lease(fact.lease)),
         Fact::ModifyBegun(fact) => {
             format!("lease {}, {}", names.lease(fact.lease), configured(&fact.configuration))
         }
@@ -111,22 +135,7 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         Fact::Notified(fact) => {
             of_unit(names, fact.lease, fact.unit, "stays as it was", fact.error.as_ref())
         }
-        Fact::SiteClosed(fact) => {
-            let (lease, why) = (names.lease(fact.lease), fact.refusal.as_ref());
-            let why = why.map_or(String::new(), |why| format!(", {}", refusal(names, why)));
-            format!("lease {lease}{why}, {}", receipts(names, &fact.receipts))
-        }
-        Fact::Credited(fact) => format!("lease {}", names.lease(fact.lease)),
-        Fact::TermOver(fact) => format!("lease {}", names.lease(fact.lease)),
-        Fact::TicketLapsed(fact) => format!("lease {}", names.lease(fact.lease)),
-        Fact::ReclaimBegun(fact) => names.hash(fact.part),
-        Fact::ReclaimEnded(fact) => reclaimed(names, fact.part, fact.redeemed),
-        Fact::Commanded(fact) => order(&fact.order),
-        Fact::Revised(fact) => {
-            let (number, wanted) = (fact.request.id.number, request(names, &fact.request));
-            format!("lease {number}, revision {}: {wanted}", fact.request.history.revision)
-        }
-        Fact::LeaseForgotten(fact) => format!("lease {}", names.lease(fact.lease)),
+        _ => return None,
     })
 }
 
@@ -334,20 +343,6 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
         Fact::LeaseExtended(fact) => {
             format!("lease on {} by {}", names.hash(fact.lease), names.ticket_in_full(&fact.ticket))
         }
-        Fact::UnitsReturned(fact) => {
-            let back = receipts(names, &fact.receipts);
-            format!("lease on {}, {}, {back}", names.hash(fact.lease), names::units(&fact.units))
-        }
-        Fact::TermReturned(fact) => {
-            let (lease, back) = (names.hash(fact.lease), receipts(names, &fact.receipts));
-            format!("lease on {lease}, ends at {}, {back}", names::clock(fact.until))
-        }
-        Fact::LeaseShrunk(fact) => {
-            format!("lease on {} without {}", names.hash(fact.lease), names::units(&fact.units))
-        }
-        Fact::RightsReturned(fact) => {
-            format!("{}, {}", names.ticket_in_full(&fact.ticket), receipts(names, &fact.receipts))
-        }
         Fact::TicketRefused(fact) => {
             let why = denial(names, &fact.denial);
             format!("{}, {why}", names.ticket(&fact.ticket))
@@ -363,6 +358,43 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
             format!("{} in epoch {}: {}", fact.unit, fact.epoch.0, fact.error)
         }
         Fact::UnitReset(fact) => fact.unit.to_string(),
+        Fact::LeaseActivated(fact) => format!("lease on {}", names.hash(fact.lease)),
+        Fact::LeaseClosed(fact) => {
+            let why = close_reason(names, &fact.why);
+            let receipts = receipts(names, &fact.receipts);
+            format!("lease on {}, {why}, {receipts}", names.hash(fact.lease))
+        }
+        Fact::TicketSurrendered(fact) => {
+            let receipts = receipts(names, &fact.receipts);
+            format!("{}, {receipts}", names.ticket_in_full(&fact.ticket))
+        }
+        Fact::LeaseForgotten(fact) => names.hash(fact.lease),
+        Fact::TicketReclaimed(fact) => {
+            format!("{}, {}", names.ticket_in_full(&fact.ticket), receipts(names, &fact.receipts))
+        }
+        Fact::Commanded(fact) => order(&fact.order),
+        _ => return of_change_at_site(names, fact),
+    })
+}
+
+/// What changes of a lease that runs, or comes back of a ticket.
+fn of_change_at_site(names: &mut Names, fact: &site_authority::Fact) -> Option<String> {
+    use site_authority::Fact;
+    Some(match fact {
+        Fact::UnitsReturned(fact) => {
+            let back = receipts(names, &fact.receipts);
+            format!("lease on {}, {}, {back}", names.hash(fact.lease), names::units(&fact.units))
+        }
+        Fact::TermReturned(fact) => {
+            let (lease, back) = (names.hash(fact.lease), receipts(names, &fact.receipts));
+            format!("lease on {lease}, ends at {}, {back}", names::clock(fact.until))
+        }
+        Fact::LeaseShrunk(fact) => {
+            format!("lease on {} without {}", names.hash(fact.lease), names::units(&fact.units))
+        }
+        Fact::RightsReturned(fact) => {
+            format!("{}, {}", names.ticket_in_full(&fact.ticket), receipts(names, &fact.receipts))
+        }
         Fact::ShareAssigned(fact) => {
             let (unit, quantity, lease) = (fact.unit, fact.quantity, names.hash(fact.lease));
             format!("{unit}, a share of {quantity}, to the lease on {lease}")
@@ -389,22 +421,7 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
             let why = refusal(names, &fact.refusal);
             format!("lease on {} #{}, {why}", names.hash(fact.lease), fact.number)
         }
-        Fact::LeaseActivated(fact) => format!("lease on {}", names.hash(fact.lease)),
-        Fact::LeaseClosed(fact) => {
-            let why = close_reason(names, &fact.why);
-            let receipts = receipts(names, &fact.receipts);
-            format!("lease on {}, {why}, {receipts}", names.hash(fact.lease))
-        }
-        Fact::TicketSurrendered(fact) => {
-            let receipts = receipts(names, &fact.receipts);
-            format!("{}, {receipts}", names.ticket_in_full(&fact.ticket))
-        }
-        Fact::LeaseForgotten(fact) => names.hash(fact.lease),
-        Fact::TicketReclaimed(fact) => {
-            format!("{}, {}", names.ticket_in_full(&fact.ticket), receipts(names, &fact.receipts))
-        }
-        Fact::Commanded(fact) => order(&fact.order),
-        Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
+        _ => return None,
     })
 }
 
@@ -476,6 +493,18 @@ pub fn message(names: &mut Names, message: &Message) -> String {
             let named = receipts.iter().map(|&(hash, number)| numbered(names, hash, number));
             names::list(named)
         }
+        Message::Refused { subject, refusal: why, offers: made } => {
+            let (why, made) = (refusal(names, why), offered(names, made));
+            format!("{}, {why}{made}", refused(names, *subject))
+        }
+        _ => of_part(names, message),
+    };
+    format!("{kind} {text}")
+}
+
+/// What is said of parts of tickets, and of leases that change in place.
+fn of_part(names: &mut Names, message: &Message) -> String {
+    match message {
         Message::Return { ticket, number, part: back } => {
             format!("{}, {}", numbered(names, ticket.hash(), *number), part(back))
         }
@@ -499,22 +528,22 @@ pub fn message(names: &mut Names, message: &Message) -> String {
         Message::Reclaimed { ticket, receipts: back, .. } => {
             format!("{}, {}", names.hash(*ticket), receipts(names, back))
         }
-        Message::Refused { subject, refusal: why, offers: made } => {
-            let subject = match *subject {
-                Subject::Request(id) => format!("request {}", id.number),
-                Subject::Ticket(hash) => names.hash(hash),
-                Subject::Delegation(id) => names.delegation(id, 0),
-                Subject::Return(hash, number) => {
-                    format!("return {number} of {}", names.hash(hash))
-                }
-                Subject::Modify(hash, number) => {
-                    format!("modify {number} of {}", names.hash(hash))
-                }
-            };
-            format!("{subject}, {}{}", refusal(names, why), offered(names, made))
+        _ => String::new(),
+    }
+}
+
+fn refused(names: &Names, subject: Subject) -> String {
+    match subject {
+        Subject::Request(id) => format!("request {}", id.number),
+        Subject::Ticket(hash) => names.hash(hash),
+        Subject::Delegation(id) => names.delegation(id, 0),
+        Subject::Return(hash, number) => {
+            format!("return {number} of {}", names.hash(hash))
         }
-    };
-    format!("{kind} {text}")
+        Subject::Modify(hash, number) => {
+            format!("modify {number} of {}", names.hash(hash))
+        }
+    }
 }
 
 /// A ticket with the number of a return, from the second on.

@@ -255,7 +255,6 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
 fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
     let request = p.request.id;
     let refusal = Refusal::TooMany { resource: Name::literal("node"), asked: 400, most: 140 };
-    let delegation = DelegationId { issuer: p.root.site(), number: 1 };
     vec![
         broker::DelegationTaken { ticket: p.root.clone(), attributes: p.attributes.clone() }.into(),
         broker::DelegationEnded { delegation: DelegationId { issuer: p.root.site(), number: 1 } }
@@ -302,6 +301,12 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
         .into(),
         broker::MapperAnswered { round: 1, memo: None, wake: None }.into(),
         broker::Woken {}.into(),
+    ]
+}
+
+fn resale_facts(p: &Parts) -> Vec<broker::Fact> {
+    let delegation = DelegationId { issuer: p.root.site(), number: 1 };
+    vec![
         broker::ReclaimBegun { ticket: p.ticket.hash() }.into(),
         broker::ReclaimEnded { ticket: p.ticket.hash(), redeemed: false }.into(),
         broker::Commanded { order: order(), facts: 1 }.into(),
@@ -385,6 +390,14 @@ fn site_facts(p: &Parts) -> Vec<site::Fact> {
         site::LeaseForgotten { lease }.into(),
         site::MapperAnswered { round: 1, memo: None, wake: None }.into(),
         site::Woken {}.into(),
+    ]
+}
+
+fn changes_at_site(p: &Parts) -> Vec<site::Fact> {
+    let lease = p.ticket.hash();
+    let error = || "no answer".to_owned();
+    let receipts = || vec![p.receipt.clone()];
+    vec![
         site::ShareAssigned { lease, unit: UNIT, quantity: units(500) }.into(),
         site::QuantityReturned { lease, number: 1, quantity: units(200), receipts: receipts() }
             .into(),
@@ -410,8 +423,9 @@ fn site_facts(p: &Parts) -> Vec<site::Fact> {
 fn samples() -> Vec<Fact> {
     let parts = parts();
     let guest = service_manager_facts(&parts).into_iter().map(Fact::from);
-    let broker = broker_facts(&parts).into_iter().map(Fact::from);
-    guest.chain(broker).chain(site_facts(&parts).into_iter().map(Fact::from)).collect()
+    let broker = broker_facts(&parts).into_iter().chain(resale_facts(&parts)).map(Fact::from);
+    let site = site_facts(&parts).into_iter().chain(changes_at_site(&parts)).map(Fact::from);
+    guest.chain(broker).chain(site).collect()
 }
 
 fn hex(bytes: &[u8]) -> String {
