@@ -4,10 +4,12 @@ use std::num::NonZeroU32;
 
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
+use tenure_core::actor::order::Order;
 use tenure_core::runtime::{Command, Input, Output};
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::site_authority::Command as SiteCommand;
 
+use tenure_core::model::codec::Hash;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
@@ -119,7 +121,10 @@ impl World {
     pub(super) fn act(&mut self, act: Act) -> Result<(), Violation> {
         match act {
             Act::Visit => self.visit(),
-            Act::Command(who, command) => self.hand_in(who, Input::Command(*command)),
+            Act::Command(who, command) => {
+                let input = self.named(*command);
+                self.hand_in(who, input)
+            }
             Act::Restart => {
                 let who = self.users.below(self.participants.len());
                 if self.participants[who].listens() {
@@ -329,6 +334,17 @@ impl World {
     /// Who may be asked by whom: all brokers.
     pub(super) fn of_role(&self, role: Role) -> Vec<usize> {
         (0..self.participants.len()).filter(|&who| self.participants[who].role == role).collect()
+    }
+
+    /// A command as it is handed in, at times under a key that may have been used.
+    fn named(&mut self, command: Command) -> Input {
+        if !self.users.percent(25) {
+            return Input::Command(command);
+        }
+        let key = self.users.below(40).to_string();
+        let digest = Hash::of("simulated order", &[format!("{command:?}").as_bytes()]);
+        let (part, who) = (String::new(), "a user".to_owned());
+        Input::Ordered(command, Order { key, part, who, digest })
     }
 
     /// Schedules a command for a guest.

@@ -87,13 +87,15 @@ impl World {
             } else {
                 self.users.time(start, term.end().max(start))
             };
+            let redeem_by =
+                self.users.percent(30).then(|| self.users.time(soon, term.end().max(soon)));
             let constraint = if self.users.percent(20) { "speed >= 1" } else { "" };
             Some(Part {
                 holder: self.participants[holder].id,
                 units: NonZeroU32::new(self.users.count(1, most)).unwrap_or(NonZeroU32::MIN),
                 term: Term::new(start, end).unwrap_or(term),
                 constraints: Expr::parse(constraint).ok().into_iter().collect::<Constraints>(),
-                redeem_by: None,
+                redeem_by,
             })
         });
         parts.collect()

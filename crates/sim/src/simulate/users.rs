@@ -41,6 +41,11 @@ impl World {
             let at = self.now.plus(self.users.span(Span::ZERO, self.setting.term));
             self.close_later(at, who, lease);
         }
+        if self.users.percent(12) {
+            let ask = self.random_request(now);
+            let at = self.now.plus(self.users.scaled(Span::from_micros(1), self.setting.term));
+            self.command(at, who, GuestCommand::Revise { number: lease.number, ask });
+        }
         self.hand_in(who, Input::Command(GuestCommand::Ask(ask).into()))
     }
 
@@ -90,6 +95,7 @@ impl World {
         let items: Vec<Item> = (0..items).map(|_| self.item(broker, &offers)).collect();
         let items = self.varied(items);
         let brokers = self.of_role(Role::Broker);
+        let provisos = self.provisos(now);
         Ask {
             broker: brokers.get(broker).map(|&broker| self.participants[broker].id),
             slice: Name::literal("main"),
@@ -102,9 +108,9 @@ impl World {
             } else {
                 duration
             },
-            provisos: Provisos::NONE,
-            again: None,
             reply: self.reply(),
+            provisos,
+            again: None,
             answer_by: latest.plus(answer_within),
             properties: Properties::default(),
             configuration: Properties::default(),
@@ -118,8 +124,10 @@ impl World {
         let term = self.setting.term;
         let sampler = &mut self.users;
         let together = sampler.percent(20).then_some(0);
+        let apart = (together.is_none() && sampler.percent(20)).then_some(0);
         for (choice, item) in (0u8..).zip(&mut items) {
             item.together = together;
+            item.apart = apart;
             match sampler.below(8) {
                 0 if choice > 0 => item.choice = choice,
                 1 if choice > 0 => item.optional = true,
@@ -128,6 +136,22 @@ impl World {
             }
         }
         items
+    }
+
+    /// Conditions on how a request is met: mostly none.
+    fn provisos(&mut self, now: Time) -> Provisos {
+        let mut provisos = Provisos::NONE;
+        if self.users.percent(15) {
+            let within = self.users.span(Span::SECOND, self.setting.term.times(2));
+            provisos.redeem_by = Some(now.plus(within));
+        }
+        let sites = self.of_role(Role::SiteAuthority);
+        if self.users.percent(8)
+            && let Some(&site) = self.users.pick(&sites)
+        {
+            provisos.not_at.insert(self.participants[site].id);
+        }
+        provisos
     }
 
     /// The answer that a guest wants.
