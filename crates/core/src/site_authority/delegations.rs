@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::{Offer, SiteAuthority};
+use super::{Offer, SiteAuthority, Timer};
 use crate::actor::effect::Problem;
 use crate::actor::{Emit as _, Role};
 use crate::model::identity::ActorId;
@@ -208,6 +208,12 @@ impl SiteAuthority {
                 delegation.left = delegation.left.saturating_sub(what.units.get());
                 delegation.given_back += what.units.get();
             }
+        }
+        if delegation.left == 0
+            && let Some(number) = own
+        {
+            // There is nothing to renew.
+            self.state.timers.set(Timer::Renewal(number), None);
         }
     }
 

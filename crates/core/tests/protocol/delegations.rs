@@ -18,6 +18,7 @@ use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::LEDGER_RETENTION;
 use tenure_core::wire::message::{Message, Request};
+use tenure_core::wire::part::Part;
 use tenure_core::wire::refusal::Refusal;
 
 use crate::common::{
@@ -127,6 +128,20 @@ fn a_delegation_that_is_renewed_lives_on_at_its_site() {
     let facts = tick_until(&mut site, at(5 * HOUR));
     assert!(!kinds(&facts).contains(&"site.delegation-ended"));
     assert_eq!(site.delegations().count(), 1);
+}
+
+#[test]
+fn a_delegation_that_came_back_whole_has_nothing_to_renew() {
+    let mut site = site(true);
+    let mut facts = hand(&mut site, at(0), Input::Start).facts;
+    let ticket = site.delegations().next().unwrap().clone();
+    let part = Part::Rights { units: units(4), from: at(0) };
+    let message = Message::Return { ticket, number: 0, part };
+    facts.extend(hand(&mut site, at(1), Input::Message(letter(BROKER, SITE, message))).facts);
+    facts.extend(tick_until(&mut site, at(HOUR - 1)));
+    assert_eq!(kinds(&facts).last(), Some(&"site.rights-returned"));
+    // What an actor is follows from its facts.
+    assert!(site.snapshot() == resumed(true, &facts).snapshot());
 }
 
 /// A broker that has these generations of one delegation of 4 units, taken at 0.
