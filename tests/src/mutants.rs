@@ -177,6 +177,10 @@ mutants! {
     TakesBackWhatIsSold,
     /// An operator can delegate more than there is.
     HandDelegatesTooMuch,
+    /// A grant of an earlier revision is held to the last one.
+    LastRevisionGranted,
+    /// A broker takes the revision of a request that it may have forgotten.
+    RevisionsComeBack,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

@@ -22,6 +22,8 @@ mod guest_under_attack;
 mod receipts;
 #[path = "protocol/returns.rs"]
 mod returns;
+#[path = "protocol/revisions.rs"]
+mod revisions;
 #[path = "protocol/in_place.rs"]
 mod in_place;
 #[path = "protocol/extension.rs"]

@@ -9,6 +9,7 @@ use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
 use tenure_core::service_manager::facts::{Asked, Fact, Granted};
 use tenure_core::service_manager::group::{Handling, Why};
+use tenure_core::wire::message::Request;
 
 pub(super) const LAW: Law = Law {
     id: "S18",
@@ -39,8 +40,8 @@ pub(super) struct Checker {
 /// What a request says of its leases.
 struct Terms {
     handling: Handling,
-    /// The fewest units of each item.
-    needed: Vec<u32>,
+    /// The request, and its revisions.
+    revisions: Vec<Request>,
     /// The lease that it is to grow.
     grows: Option<LeaseId>,
 }
@@ -82,6 +83,12 @@ impl Check for Checker {
     fn guest(&mut self, scene: &Scene<'_>, fact: &Fact, tally: &mut Tally) -> LawVerdict {
         match fact {
             Fact::Asked(fact) => self.asks(scene, fact),
+            Fact::Revised(fact) => {
+                let key = (scene.actor, fact.request.id.number);
+                if let Some(terms) = self.asked.get_mut(&key) {
+                    terms.revisions.push(fact.request.clone());
+                }
+            }
             Fact::Granted(fact) => self.begins(scene, fact),
             Fact::Leased(fact) => {
                 let quantities = fact.units.iter().map(|unit| unit.quantity.get());
@@ -183,21 +190,26 @@ fn still_held(guest: &GuestModel, group: &Group) -> Option<LeaseId> {
 
 impl Checker {
     fn asks(&mut self, scene: &Scene<'_>, fact: &Asked) {
-        let needed = fact.request.items.iter();
-        let needed = needed.map(|item| if item.optional { 0 } else { item.min_units.get() }).collect();
-        let terms = Terms { handling: fact.handling, needed, grows: fact.grows };
+        let revisions = vec![fact.request.clone()];
+        let terms = Terms { handling: fact.handling, revisions, grows: fact.grows };
         self.asked.insert((scene.actor, fact.request.id.number), terms);
     }
 
     fn begins(&mut self, scene: &Scene<'_>, fact: &Granted) {
         let key = (scene.actor, fact.number);
-        let Some(Terms { handling, mut needed, grows }) = self.asked.remove(&key) else { return };
+        let Some(Terms { handling, revisions, grows }) = self.asked.remove(&key) else { return };
         if let Some(grown) = grows {
             return self.joins(scene, fact, grown);
         }
         if fact.tickets.len() < 2 && !handling.bundle {
             return;
         }
+        // The newest revision that the tickets meet; an offer that was accepted may meet none.
+        let mut newest_first = revisions.iter().rev();
+        let met = newest_first.find(|request| request.is_met_with(&fact.tickets));
+        let items = met.or(revisions.last()).map_or(&[][..], |request| &request.items);
+        let needed = items.iter().map(|item| if item.optional { 0 } else { item.min_units.get() });
+        let mut needed: Vec<u32> = needed.collect();
         // An offer that was accepted may be for less, and items without a ticket are not missed.
         for (item, needed) in (0u16..).zip(&mut needed) {
             let of_item = fact.tickets.iter().filter(|(of, _)| *of == item);

@@ -142,7 +142,7 @@ impl Broker {
             wanted: wanted(request),
             came_at,
             answer_by: request.answer_by.min(request.last_end()),
-            expires_at: request.last_word().plus(self.base.margin()),
+            expires_at: request.remembered_until().plus(self.base.margin()),
             answered: None,
         };
         self.state.timers.set(Timer::Request(request.id), Some(record.answer_by));

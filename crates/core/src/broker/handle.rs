@@ -243,7 +243,7 @@ impl Broker {
         if let Err(cause) = request.check().and_then(|()| self.check_units(&request)) {
             return self.refuse_volatile(now, from, id, Refusal::Malformed(cause), out);
         }
-        if now >= request.last_word().plus(self.base.margin()) {
+        if now >= Self::known_until(&request).plus(self.base.margin()) {
             let refusal = Refusal::TooLate(request.last_end());
             return self.refuse_volatile(now, from, id, refusal, out);
         }

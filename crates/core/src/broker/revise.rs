@@ -9,9 +9,16 @@ use crate::actor::fact::BadFact;
 use crate::broker::facts::Revised;
 use crate::broker::machine::{Event, State};
 use crate::model::time::Time;
+use crate::mutants::mutant;
 use crate::wire::message::Request;
 
 impl Broker {
+    /// Until when an unknown request is taken: later it may be one that was answered and forgotten. That
+    /// must not depend on which of its revisions comes.
+    pub(super) fn known_until(request: &Request) -> Time {
+        if mutant!(RevisionsComeBack) { request.last_word() } else { request.known_until() }
+    }
+
     /// A request that is known comes again: a higher revision replaces one that is open, everything else is
     /// answered as it was.
     pub(super) fn revise(&mut self, now: Time, request: Request, out: &mut Output) {
@@ -39,7 +46,7 @@ impl Broker {
         if let Some(record) = self.state.requests.get_mut(&id) {
             record.wanted = super::apply::wanted(&request);
             record.answer_by = request.answer_by.min(request.last_end());
-            let last = request.last_word().plus(self.base.margin());
+            let last = request.remembered_until().plus(self.base.margin());
             record.expires_at = record.expires_at.max(last);
             self.index.opened(record.came_at, Arc::clone(&request));
         }

@@ -145,7 +145,7 @@ impl ServiceManager {
         let before = again.and_then(|number| self.state.requests.get(&number));
         before.map_or(History::first(now), |before| {
             let History { asked, tries, .. } = before.wanted.history;
-            History { asked, tries: tries.saturating_add(1), revision: 0 }
+            History { tries: tries.saturating_add(1), ..History::first(asked) }
         })
     }
 

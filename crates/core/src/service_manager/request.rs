@@ -427,6 +427,9 @@ impl ServiceManager {
         wanted: bool,
     ) -> Result<(), BadFact> {
         let group = GrantedLeases::of(number, tickets.len());
+        if let Some(request) = self.state.requests.get_mut(&number) {
+            request.settle_on_revision(tickets);
+        }
         self.step_request(at, number, Event::Granted(group.clone()))?;
         for (id, (item, ticket)) in group.leases().zip(tickets) {
             let Some(request) = self.state.requests.get(&number) else { continue };

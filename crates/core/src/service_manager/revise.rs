@@ -5,14 +5,29 @@ use super::{Obligation, Output, ServiceManager};
 use crate::actor::Emit as _;
 use crate::actor::fact::{BadFact, truncate_text};
 use crate::model::time::Time;
+use crate::mutants::mutant;
 use crate::service_manager::facts::Revised;
 use crate::service_manager::mapper::Ask;
+use crate::ticket::Ticket;
 use crate::wire::message::Request;
 use crate::wire::offer::Reply;
 use crate::wire::proviso::History;
 
 /// The most revisions of one request: what was asked for before is kept, since its answer may be under way.
 const MAX_REVISIONS: u32 = 16;
+
+impl super::request::Request {
+    /// What was asked for is what was granted: the newest revision that the tickets meet.
+    pub(super) fn settle_on_revision(&mut self, tickets: &[(u16, Ticket)]) {
+        let earlier = std::mem::take(&mut self.earlier);
+        if self.wanted.is_met_with(tickets) || mutant!(LastRevisionGranted) {
+            return;
+        }
+        if let Some(met) = earlier.into_iter().rev().find(|before| before.is_met_with(tickets)) {
+            *self.wanted = met;
+        }
+    }
+}
 
 impl ServiceManager {
     /// Replaces a request that waits for its answer.
@@ -33,7 +48,8 @@ impl ServiceManager {
         if ask.reply != Reply::Grant {
             return Err("a revision asks for tickets, not for offers".to_owned());
         }
-        let History { asked, tries, revision } = known.wanted.history;
+        let History { asked, tries, revision, .. } = known.wanted.history;
+        let first_word = Some(known.wanted.known_until());
         if revision >= MAX_REVISIONS {
             return Err(format!("request {number} was revised {MAX_REVISIONS} times"));
         }
@@ -49,7 +65,7 @@ impl ServiceManager {
             answer_by: ask.answer_by,
             properties: known.wanted.properties.clone(),
             provisos: ask.provisos,
-            history: History { asked, tries, revision: revision + 1 },
+            history: History { asked, tries, revision: revision + 1, first_word },
         };
         request.check()?;
         self.emit(now, Revised { request, reason: truncate_text(&ask.reason) }, out);

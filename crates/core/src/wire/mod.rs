@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod credentials;
+mod grant;
 pub mod message;
 pub mod offer;
 pub mod part;

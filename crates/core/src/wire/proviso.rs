@@ -42,11 +42,13 @@ pub struct History {
     pub tries: u32,
     /// Counts its revisions, from 0; a higher one replaces a lower one.
     pub revision: u32,
+    /// Of a revision, the last word of the request as it was first asked for.
+    pub first_word: Option<Time>,
 }
 
 impl History {
     /// The first try, asked for now.
     pub fn first(now: Time) -> Self {
-        Self { asked: now, tries: 1, revision: 0 }
+        Self { asked: now, tries: 1, revision: 0, first_word: None }
     }
 }
