@@ -156,6 +156,11 @@ impl GuestModel {
                 self.step_request(fact.number, event, changes)?;
             }
             Fact::Offered(fact) => self.offered(fact, changes)?,
+            Fact::Revised(fact) => {
+                let id = first(fact.request.id.number);
+                let word = self.leases.get(&id).ok_or_else(|| unfounded(id))?.word();
+                changes.moved(id, word, word);
+            }
             Fact::Accepted(fact) => {
                 self.step_request(fact.number, request::Event::Accepted(fact.offer), changes)?;
             }
