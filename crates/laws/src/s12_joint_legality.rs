@@ -14,7 +14,8 @@ pub(super) const LAW: Law = Law {
                 ticket at the site form one of the triples that the model check reaches. For \
                 others, a lease whose part goes back is as before; a request that was only a \
                 plan is closed; a hold that lapsed is closed or still asked for at its guest \
-                while its broker holds or forgets it; and of an extended lease the first \
+                while its broker holds or forgets it; what was reclaimed may be credited before its \
+                guest knows of the grant; and of an extended lease the first \
                 ticket may be credited while the lease goes on. With dishonest actors, a \
                 ticket that has ended may be credited before its holder knows.",
     source: "refinement, agreement; Shirako S44, S45",
@@ -32,6 +33,8 @@ struct Joint {
     words: Triple<'static>,
     /// Whether the lease has further tickets at the site.
     extended: bool,
+    /// Whether a site has given back what nobody claimed of the request's tickets.
+    reclaimed: bool,
 }
 
 pub(super) struct Checker {
@@ -119,6 +122,10 @@ impl Checker {
         // Of a first ticket that is over nothing is left, though its lease was extended.
         let outlived = joint.extended && broker == "Returned" && site == "Active";
         let broker = if outlived { "Granted" } else { broker };
+        // What was reclaimed came back though its guest may not even know that it was granted.
+        let unclaimed = joint.reclaimed && broker == "Returned" && site == NOTHING;
+        let plain = if unclaimed && guest == "Accepting" { "Asking" } else { plain };
+        let broker = if unclaimed { "Granted" } else { broker };
         let lapsing = ["Closed", NOTHING].contains(&guest) && broker == "Held" && site == NOTHING;
         lapsing || self.legal.contains(&[plain, broker, site])
     }
@@ -153,7 +160,12 @@ fn joint(model: &Model, guest: ActorId, id: LeaseId) -> Option<Joint> {
     // A kept ticket that was split is one that is kept, to all others.
     let word = lease.word().strip_suffix("+split").unwrap_or(lease.word());
     let extended = lease_at_site.is_some_and(|lease| lease.tickets.len() > 1);
-    Some(Joint { words: [word, at_broker, at_site], extended })
+    let reclaimed = model.brokers.get(broker).is_some_and(|broker| {
+        let cut = broker.cut.values().filter(|cut| cut.request == request.id);
+        let mut sites = cut.map(|cut| (model.sites.get(&cut.ticket.site()), cut.ticket.hash()));
+        sites.any(|(site, ticket)| site.is_some_and(|s| s.reclaimed.contains_key(&ticket)))
+    });
+    Some(Joint { words: [word, at_broker, at_site], extended, reclaimed })
 }
 
 #[cfg(test)]

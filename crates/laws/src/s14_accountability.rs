@@ -9,7 +9,7 @@ pub(super) const LAW: Law = Law {
     name: "accountability",
     statement: "When a site refuses a ticket because its parent is used up, the evidence \
                 convicts an issuer offline, and never an honest one. A ticket that only honest \
-                actors handed on is never refused for good.",
+                actors handed on is never refused for good, unless it had to be redeemed earlier.",
     source: "PeerReview's completeness and accuracy; Shirako S07, S12",
     on: "facts of sites",
 };
@@ -27,7 +27,10 @@ impl Check for Checker {
         let participants = &scene.model.participants;
         let links = fact.ticket.links();
         let honest = links.iter().all(|link| participants.honest(link.issuer) && participants.honest(link.holder));
-        tally.check(!honest, || {
+        // Nobody need be at fault that a ticket was not redeemed by its instant.
+        let unclaimed = matches!(refusal, Refusal::Unclaimed(by) if by <= scene.at)
+            || site.is_some_and(|s| links.iter().any(|l| s.reclaimed.contains_key(&l.hash())));
+        tally.check(!honest || unclaimed, || {
             let (name, hash, cause) = (scene.name(), fact.ticket.hash(), &refusal);
             format!("{name} refuses ticket {hash} for good, which only honest actors had: {cause}")
         })
