@@ -64,3 +64,5 @@ mod reference;
 mod grants;
 #[path = "protocol/reference_site.rs"]
 mod reference_site;
+#[path = "protocol/redeem_by.rs"]
+mod redeem_by;

@@ -89,7 +89,10 @@ impl Check for Checker {
                 let site = scene.model.sites.get(&scene.actor);
                 let lease = site.and_then(|site| site.leases.get(&fact.lease));
                 let last = lease.and_then(|lease| lease.modification.as_ref());
+                // What has left the lease since is cleaned, not changed back.
+                let held = lease.map(|lease| lease.state.units()).unwrap_or_default();
                 let back = last.into_iter().flat_map(|last| last.modified.keys());
+                let back = back.filter(|unit| held.contains(unit));
                 self.uncalled.entry(scene.actor).or_default().extend(back);
                 Ok(())
             }

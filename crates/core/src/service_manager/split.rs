@@ -85,14 +85,17 @@ impl ServiceManager {
         lease: LeaseId,
         out: &mut Output,
     ) -> Result<(), String> {
-        match self.kept(lease)? {
-            (_, false) => self.emit(now, RedeemBegun { lease }, out),
-            (_, true) => {
-                return Err(format!(
-                    "the ticket of lease {lease} was split: hand the rest on to yourself, and redeem that"
-                ));
-            }
+        let (ticket, split) = self.kept(lease)?;
+        if split {
+            return Err(format!(
+                "the ticket of lease {lease} was split: hand the rest on to yourself, and redeem that"
+            ));
         }
+        // By a clock that was set on, before the tick at which the ticket lapses.
+        if let Some(refusal) = self.too_late_to_redeem(now, ticket.bottom()) {
+            return Err(refusal.to_string());
+        }
+        self.emit(now, RedeemBegun { lease }, out);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use tenure_core::site_authority::facts::Denial;
 use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
-use tenure_core::ticket::link::{Link, SignedLink};
+use tenure_core::ticket::link::{Generation, Link, SignedLink};
 use tenure_core::wire::message::{Envelope, Header, Message, Sequence, Subject};
 use tenure_core::wire::refusal::Refusal;
 use tenure_laws::LAWS;
@@ -72,8 +72,12 @@ const BREACHES: &[Breach] = &[
     breach("S3", "a link is of another type", |tape| {
         recut(tape, |link| link.resource = Name::literal("disk"));
     }),
-    breach("S3", "a link has more units than the one above", |tape| {
-        recut(tape, |link| link.units = units(5));
+    breach("S3", "a delegation stands below a ticket that is none", |tape| {
+        let ticket = cut(tape).tickets[0].1.clone();
+        let mut link: Link = (**ticket.bottom()).clone();
+        (link.parent, link.issuer) = (Some(ticket.hash()), link.holder);
+        link.delegation = Some(Generation { delegation: 7, generation: 0 });
+        cut(tape).tickets[0].1 = ticket.with(SignedLink::sign(link, &signer(RIVAL)));
     }),
     breach("S4", "lets lease", |tape| tape.entry(SITE, "site.lease-activated", 0).at = at(HOUR)),
     breach("S4", "redeems a ticket for [0s, 1h)", |tape| {

@@ -39,9 +39,7 @@ impl World {
         if self.users.percent(20) {
             let units = units(self.users.count(1, 2));
             let at = self.now.plus(self.users.span(Span::ZERO, term.times(2)));
-            let later = self.users.percent(25).then(|| self.users.span(Span::ZERO, term));
-            let since = later.map(|later| at.plus(later));
-            let command = BrokerCommand::Return { delegation: from, units, from: since };
+            let command = BrokerCommand::Return { delegation: from, units, from: None };
             self.command(at, who, command);
         }
     }
