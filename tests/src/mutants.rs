@@ -169,6 +169,8 @@ mutants! {
     EquivocationExcused,
     /// A broker delegates more than is left.
     DelegatesTwice,
+    /// What came back of a generation is left of those before it.
+    ReturnOfOneGeneration,
     /// What a broker delegated is not renewed with its own delegation.
     RenewalStops,
     /// A broker gives back what it has sold.

@@ -34,7 +34,7 @@ driver = { name = "process", command = ["/no/such/program"] }
 "#;
     let deployment = of(broken);
     let (code, error) = code(&deployment, "lease request 1 --for 10m --wait");
-    assert!(code.is_some_and(|code| code != 0), "{error}");
+    assert!(code.is_some_and(|code| code != 0), "{code:?}: {error}");
     assert!(
         error.contains("guest/1.0 was not granted: alpha: only 0 of 1 units could be set up"),
         "{error}"

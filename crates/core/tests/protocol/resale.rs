@@ -80,6 +80,32 @@ fn what_came_back_of_a_generation_is_free_above_until_a_later_one_says_otherwise
 }
 
 #[test]
+fn what_came_back_of_a_generation_came_back_of_all_before_it_in_whatever_order_they_are_shown() {
+    let first = below(&root(), RESELLER, 4, term(0, 2000), (1, 0));
+    let second = below(&root(), RESELLER, 4, term(0, 4000), (1, 1));
+    let part = PartReturned { number: 0, units: units(3), term: term(500, 4000) };
+    for order in [vec![&first, &second], vec![&second, &first], vec![&second]] {
+        let mut ledger = shown(&order[..order.len() - 1]);
+        let (last, newest) = (order[order.len() - 1].links(), second.bottom());
+        if order.len() == 1 || order[1] == &second {
+            ledger.enter(&last[0], &last[1], at(0));
+            ledger.retire(newest, part, at(500));
+        } else {
+            ledger.retire(newest, part, at(500));
+            ledger.enter(&last[0], &last[1], at(0));
+        }
+        // Shown again it changes nothing.
+        ledger.open(newest);
+        assert_eq!(ledger.account(newest.account()).unwrap().heads().len(), order.len());
+        let above = ledger.free(root().root().account()).unwrap();
+        assert_eq!([499, 500, 1999, 2000, 3999].map(|t| above.free_at(at(t))), [2, 5, 5, 5, 5]);
+        let ticket = cut(&first, RESELLER, GUEST, 2, term(600, 700), 1);
+        let links = ticket.links();
+        assert!(ledger.check(&links[1], &links[2]).is_err(), "one unit is left of it");
+    }
+}
+
+#[test]
 fn a_broker_that_delegates_too_much_is_convicted_and_its_reseller_is_not() {
     let (one, two) = (
         below(&root(), RESELLER, 4, term(0, 2000), (1, 0)),

@@ -1,4 +1,5 @@
-//! What a delegation covers: of its generations the one that has the most left, at each instant.
+//! What a delegation covers: of its generations the one that has the most left, at each instant. What came
+//! back of one came back of all before it.
 
 use tenure_core::model::time::{Term, Time};
 use tenure_core::ticket::link::{LinkHash, SignedLink};
@@ -17,8 +18,10 @@ struct Generation {
 
 impl Cover {
     fn at(&self, t: Time) -> i64 {
+        let number = |g: &Generation| g.link.delegation.map(|mark| mark.generation);
         let left = self.generations.iter().filter(|g| g.link.term.contains(t)).map(|generation| {
-            let back = generation.back.iter().filter(|(_, _, term)| term.contains(t));
+            let later = self.generations.iter().filter(|g| number(g) >= number(generation));
+            let back = later.flat_map(|g| &g.back).filter(|(_, _, term)| term.contains(t));
             back.fold(generation.link.units.get(), |left, (_, units, _)| {
                 left.saturating_sub(*units)
             })

@@ -158,11 +158,13 @@ impl Gated {
             if wait(&[watch.as_fd()], Some(soon))? == [true] {
                 let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
                 let status = waitid(WaitId::PidFd(watch.as_fd()), look)?;
-                if !status.is_some_and(|status| matches!(status.exit_status(), Some(126 | 127))) {
+                match status.map(|status| status.exit_status()) {
                     // It has already ended; its watcher will see how.
-                    return Ok(self.process);
+                    Some(code) if !matches!(code, Some(126 | 127)) => return Ok(self.process),
+                    Some(_) => break,
+                    // How it ended is not known yet.
+                    None => {}
                 }
-                break;
             }
         }
         // The shell says so when it finds no program.

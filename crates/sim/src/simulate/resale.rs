@@ -39,7 +39,9 @@ impl World {
         if self.users.percent(20) {
             let units = units(self.users.count(1, 2));
             let at = self.now.plus(self.users.span(Span::ZERO, term.times(2)));
-            let command = BrokerCommand::Return { delegation: from, units, from: None };
+            let later = self.users.percent(25).then(|| self.users.span(Span::ZERO, term));
+            let since = later.map(|later| at.plus(later));
+            let command = BrokerCommand::Return { delegation: from, units, from: since };
             self.command(at, who, command);
         }
     }

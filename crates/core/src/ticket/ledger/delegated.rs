@@ -2,7 +2,8 @@
 //!
 //! What a delegation covers at an instant is the most that one of its generations has left then; its
 //! parent is charged for the same. So the order in which generations become known decides nothing, and
-//! what was cut under an earlier one stays covered. What comes back is a part of one generation.
+//! what was cut under an earlier one stays covered. What comes back of a generation came back of all
+//! before it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -36,6 +37,9 @@ impl Account {
 
     /// Takes in a link as a generation. Answers by how much what it covers changes, when.
     pub(super) fn take_head(&mut self, link: &SignedLink) -> Vec<(Term, i64)> {
+        if self.is_head(link) {
+            return Vec::new();
+        }
         let changes = self.changes_with(link);
         let key = |head: &SignedLink| (head.term.end(), head.delegation.map(|g| g.generation));
         let place = self.heads.partition_point(|head| key(head) <= key(link));
@@ -43,9 +47,13 @@ impl Account {
         changes
     }
 
+    fn is_head(&self, link: &SignedLink) -> bool {
+        self.heads.iter().any(|head| head.hash() == link.hash())
+    }
+
     /// By how much what it covers would change with another generation, when.
     pub(super) fn changes_with(&self, link: &SignedLink) -> Vec<(Term, i64)> {
-        if self.heads.iter().any(|head| head.hash() == link.hash()) {
+        if self.is_head(link) {
             return Vec::new();
         }
         if mutant!(RenewalCountsTwice) {
@@ -60,12 +68,18 @@ impl Account {
         running.max_by_key(|head| self.left_at(head, t)).map(SignedLink::hash)
     }
 
-    /// What a generation has left at an instant.
+    /// What a generation has left at an instant: what came back of a later one came back of it too, while a
+    /// later one is for what its issuer knew to be left.
     fn left_at(&self, head: &SignedLink, t: Time) -> i64 {
         if !head.term.contains(t) {
             return 0;
         }
-        let back = self.returned.get(&head.hash()).into_iter().flatten();
+        let number = |link: &SignedLink| link.delegation.map(|g| g.generation);
+        let later = self.heads.iter().filter(|other| {
+            number(other) >= number(head) && !mutant!(ReturnOfOneGeneration)
+                || other.hash() == head.hash()
+        });
+        let back = later.filter_map(|other| self.returned.get(&other.hash())).flatten();
         let back = back.filter(|back| back.term.contains(t));
         back.fold(i64::from(head.units.get()), |left, back| left - i64::from(back.units.get()))
             .max(0)
