@@ -9,6 +9,8 @@ mod script;
 mod names;
 #[path = "scenarios/describe.rs"]
 mod describe;
+#[path = "scenarios/values.rs"]
+mod values;
 #[path = "scenarios/network.rs"]
 mod network;
 #[path = "scenarios/participant.rs"]

@@ -24,7 +24,7 @@ pub(crate) struct Metrics {
     capacity: u32,
     guests: BTreeMap<usize, Guest>,
     sites: BTreeMap<usize, Site>,
-    /// The tickets of guests that never heard of their units: what became of them is told at the end.
+    /// The tickets of guests that never heard of their units: their outcome is reported at the end.
     missed: BTreeSet<LinkHash>,
 }
 

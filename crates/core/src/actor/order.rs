@@ -1,6 +1,6 @@
 //! Commands with a name: who gave each of them, and that each is carried out once.
 //!
-//! An order has a key, chosen by whoever gives it. The actor remembers the keys that were used, with the
+//! An order has a key, chosen by its giver. The actor remembers the keys that were used, with the
 //! facts that came of them: the same order again changes nothing, and another one under its key is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,8 +86,14 @@ impl Orders {
         Ok(under_key.any(|(_, done)| now < done.at.plus(REMEMBERED)))
     }
 
+    /// Remembers an order of which the `facts` before `position` came.
+    pub(crate) fn commanded(&mut self, order: &Order, facts: u64, position: u64, at: Time) {
+        let first = position.saturating_sub(facts);
+        self.record(Done { order: order.clone(), at, first, facts });
+    }
+
     /// Remembers an order, and forgets those that are too old or too many.
-    pub(crate) fn record(&mut self, done: Done) {
+    fn record(&mut self, done: Done) {
         let name = (done.order.key.clone(), done.order.part.clone());
         let old = done.at.minus(REMEMBERED);
         if let Some(before) = self.done.insert(name.clone(), done.clone()) {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::{Broker, Cause, Holding, IssuedTicket, Obligation, Record, Timer, Wanted};
 use crate::actor::fact::BadFact;
-use crate::actor::order::Done;
 use crate::broker::facts::{DelegationTaken, Fact, QuotaSet};
 use crate::broker::machine::{Event, State};
 use crate::model::codec::encode;
@@ -53,9 +52,8 @@ impl Broker {
             Fact::ReclaimBegun(fact) => self.reclaim_begun(at, fact.ticket),
             Fact::ReclaimEnded(fact) => self.settle_reclaim(fact.ticket),
             Fact::Commanded(fact) => {
-                let (order, facts) = (fact.order.clone(), fact.facts);
-                let first = self.base.position.saturating_sub(facts);
-                self.state.orders.record(Done { order, at, first, facts });
+                let position = self.base.position;
+                self.state.orders.commanded(&fact.order, fact.facts, position, at);
             }
             Fact::Revised(fact) => self.revised(at, fact)?,
             Fact::ReceiptTaken(fact) => match self.issued_number(fact.receipt.what.link) {

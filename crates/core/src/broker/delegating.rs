@@ -19,7 +19,7 @@ use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::LEDGER_RETENTION;
-use crate::ticket::link::{AccountId, DelegationId, Generation, Link, LinkHash};
+use crate::ticket::link::{AccountId, DelegationId, Generation, Link, LinkHash, SignedLink};
 use crate::wire::message::Message;
 
 /// A delegation to another broker.
@@ -27,7 +27,7 @@ use crate::wire::message::Message;
 pub(crate) struct Delegated {
     /// The newest generation.
     pub(super) ticket: Ticket,
-    /// What its units are like, as its holder is told.
+    /// The attributes of its units.
     pub(super) attributes: Attributes,
     /// Until when it is promised.
     pub(super) until: Time,
@@ -120,7 +120,7 @@ impl Broker {
         if link.holder != asked.to || old.ticket.account_above() != Some(account) {
             return Err(absent());
         }
-        let left = self.left_at_end(old);
+        let left = self.left_at_end(link);
         if asked.units.get() < left || until < link.term.end() {
             let end = link.term.end();
             return Err(format!(
@@ -137,9 +137,8 @@ impl Broker {
         })
     }
 
-    /// How many units a delegation has left when its newest generation ends.
-    fn left_at_end(&self, delegated: &Delegated) -> u32 {
-        let link = delegated.ticket.bottom();
+    /// How many units a delegation, held or issued, has left when its newest generation ends.
+    pub(super) fn left_at_end(&self, link: &SignedLink) -> u32 {
         let left = self.state.ledger.left_of_delegation(link, link.term.start());
         let lasting = left.iter().filter(|(_, term)| term.end() == link.term.end());
         lasting.map(|(units, _)| units.get()).sum()
@@ -211,7 +210,7 @@ impl Broker {
             let (to, start) = (link.holder, link.term.start());
             let generation = link.delegation.map_or(0, |generation| generation.generation + 1);
             // Nothing of what came back is delegated again.
-            let Some(units) = NonZeroU32::new(self.left_at_end(old)) else { continue };
+            let Some(units) = NonZeroU32::new(self.left_at_end(link)) else { continue };
             let generation = Generation { delegation: number, generation };
             let draft = Draft { to, generation, units, start, until };
             if let Err(cause) = self.issue(now, account, &draft, out) {

@@ -195,7 +195,7 @@ impl Broker {
         }
         let supersedes = held.is_none_or(|old| {
             old.resource == new.resource
-                && self.kept_of(old) <= u64::from(new.units.get())
+                && self.left_at_end(old) <= new.units.get()
                 && self.account_above(old) == ticket.account_above()
                 && old.term.start() == new.term.start()
                 && old.term.end() <= new.term.end()
@@ -206,13 +206,6 @@ impl Broker {
         } else {
             Err(Refusal::Malformed("the renewal takes away what the delegation gave".to_owned()))
         }
-    }
-
-    /// The units of a holding that did not come back when its newest generation ends.
-    fn kept_of(&self, link: &SignedLink) -> u64 {
-        let left = self.state.ledger.left_of_delegation(link, link.term.start());
-        let lasting = left.iter().filter(|(_, term)| term.end() == link.term.end());
-        lasting.map(|(units, _)| u64::from(units.get())).sum()
     }
 
     /// The delegation that a holding was cut from.
@@ -446,7 +439,7 @@ impl Broker {
     }
 }
 
-/// What a command was refused for is told to who gave it.
+/// Reports the refusal of a command to its giver.
 fn refused(done: Result<(), String>, out: &mut Output) {
     out.problems.extend(done.err().map(Problem::Command));
 }

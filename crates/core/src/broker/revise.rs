@@ -27,9 +27,6 @@ impl Broker {
         if request.history.revision <= known.history.revision {
             return;
         }
-        if *known.as_ref() == request {
-            return;
-        }
         if let Err(cause) = request.check() {
             return out.problems.push(dropped("request", cause));
         }

@@ -202,7 +202,7 @@ pub trait KnownSignatures: fmt::Debug + Send + Sync {
     /// Whether a signature is known, by the hash over all that it depends on.
     fn contains(&self, signature: Hash) -> bool;
 
-    /// Takes in a signature that holds.
+    /// Records a signature that was verified.
     fn insert(&self, signature: Hash);
 }
 

@@ -4,7 +4,6 @@ use super::group;
 use super::request::{self, GrantedLeases};
 use super::{Lease, Obligation, ServiceManager, Timer, is_live};
 use crate::actor::fact::BadFact;
-use crate::actor::order::Done;
 use crate::driver::UnitId;
 use crate::model::name::Name;
 use crate::model::slice::LeaseId;
@@ -95,9 +94,8 @@ impl ServiceManager {
                 self.step_request(at, fact.lease.number, request::Event::Expired)?;
             }
             Fact::Commanded(fact) => {
-                let (order, facts) = (fact.order.clone(), fact.facts);
-                let first = self.base.position.saturating_sub(facts);
-                self.state.orders.record(Done { order, at, first, facts });
+                let position = self.base.position;
+                self.state.orders.commanded(&fact.order, fact.facts, position, at);
             }
             Fact::Revised(fact) => self.revised(at, fact)?,
             Fact::LeaseForgotten(fact) => self.forget(fact.lease),

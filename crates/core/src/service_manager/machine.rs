@@ -412,7 +412,7 @@ fn changing(mut held: Held, event: Event, word: &'static str) -> Result<State, I
                 }
             }
         }
-        // The guest's software is told of a change of units that it has joined.
+        // The guest's software learns only of changes to units that it has joined.
         (Event::ModifyBegun(configuration), Change::None) if held.awaited == 0 => {
             let number = held.modifications;
             held.modifications += 1;

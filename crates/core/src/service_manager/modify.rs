@@ -139,7 +139,7 @@ impl ServiceManager {
         self.step(at, fact.lease, Event::Modified(fact.units.clone()))
     }
 
-    /// Sets what the guest's driver is to be told of a lease's units.
+    /// Sets the notifications that the guest's driver is owed for a lease's units.
     pub(super) fn owe_telling(&mut self, id: LeaseId, at: Time) {
         let held = match self.lease(id) {
             Some(State::Joining { held } | State::Active { held }) => Some(held),
@@ -174,7 +174,7 @@ impl Held {
         quantities.fold(0, u32::saturating_add)
     }
 
-    /// Whether it has a share of a divisible stock. One of 1 is as good as a unit.
+    /// Whether it has a share of a divisible stock. A share of 1 is treated like a unit.
     pub fn is_share(&self) -> bool {
         self.units.values().any(|(unit, _)| unit.quantity.get() > 1)
     }

@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::{Cause, Delegation, Lease, Obligation, Seam, SiteAuthority, Tenancy, Timer};
 use crate::actor::fact::BadFact;
-use crate::actor::order::Done;
 use crate::driver::UnitId;
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
@@ -62,9 +61,8 @@ impl SiteAuthority {
             Fact::TicketSurrendered(fact) => self.surrendered(at, fact),
             Fact::TicketReclaimed(fact) => self.ticket_reclaimed(at, fact),
             Fact::Commanded(fact) => {
-                let (order, facts) = (fact.order.clone(), fact.facts);
-                let first = self.base.position.saturating_sub(facts);
-                self.state.orders.record(Done { order, at, first, facts });
+                let position = self.base.position;
+                self.state.orders.commanded(&fact.order, fact.facts, position, at);
             }
             Fact::LeaseForgotten(fact) => self.forget(at, fact.lease),
             Fact::MapperAnswered(fact) => {

@@ -58,8 +58,7 @@ impl SiteAuthority {
             Err(refusal) => return self.refuse(now, from, hash, refusal, out),
         }
         // What is above it may be back already, and covers nothing any more.
-        let above_is_back =
-            ticket.links().iter().any(|link| self.state.reclaimed.contains_key(&link.hash()));
+        let above_is_back = self.reclaimed_above(ticket).is_some();
         if !above_is_back && let Some(refusal) = self.not_covered(ticket, false) {
             return self.refuse(now, from, hash, refusal, out);
         }

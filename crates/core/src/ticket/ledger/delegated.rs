@@ -35,7 +35,7 @@ impl Account {
         self.under
     }
 
-    /// Takes in a link as a generation. Answers by how much what it covers changes, when.
+    /// Adds a generation. Returns by how much what it covers changes, and when.
     pub(super) fn take_head(&mut self, link: &SignedLink) -> Vec<(Term, i64)> {
         if self.is_head(link) {
             return Vec::new();

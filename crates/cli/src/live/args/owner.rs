@@ -1,0 +1,122 @@
+//! The words of the commands of owners and brokers.
+
+use std::str::FromStr as _;
+
+use clap::Subcommand;
+use tenure_core::driver::UnitId;
+use tenure_core::model::name::Name;
+use tenure_core::model::time::Span;
+
+use super::{Change, Endpoint};
+use crate::live::delegation;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SiteCommand {
+    /// List sites and their units
+    List {
+        #[command(flatten)]
+        endpoint: Endpoint,
+    },
+    /// Show the units of a site
+    Show {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The site
+        site: Name,
+    },
+    /// Return a repaired unit from quarantine to service
+    Reset {
+        #[command(flatten)]
+        endpoint: Change,
+        /// The unit: alpha/u3
+        #[arg(value_parser = unit)]
+        unit: (Name, UnitId),
+    },
+    Delegate(delegation::OfSite),
+    Delegations(delegation::Delegations),
+}
+
+fn unit(text: &str) -> Result<(Name, UnitId), String> {
+    let bad = || "write the site and the number of the unit: alpha/u3".to_owned();
+    let (site, unit) = text.split_once('/').ok_or_else(bad)?;
+    let number = unit.strip_prefix('u').unwrap_or(unit).parse().map_err(|_| bad())?;
+    Ok((Name::new(site).map_err(|error| error.to_string())?, UnitId(number)))
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BrokerCommand {
+    /// List brokers and what they can sell
+    List {
+        #[command(flatten)]
+        endpoint: Endpoint,
+    },
+    /// Show what a broker can sell, and the requests it remembers
+    Show {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The broker
+        broker: Name,
+    },
+    /// Show and set what each service manager may have
+    #[command(subcommand)]
+    Quota(QuotaCommand),
+    Delegate(delegation::OfBroker),
+    Return(delegation::GiveBack),
+    Delegations(delegation::Delegations),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QuotaCommand {
+    /// List the quotas of service managers, with what they use
+    List {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The broker [default: all]
+        broker: Option<Name>,
+    },
+    /// Set the quota of a service manager; it prevails over the configuration until it is cleared
+    #[command(after_help = QUOTAS)]
+    Set {
+        #[command(flatten)]
+        endpoint: Change,
+        /// The broker
+        broker: Name,
+        /// The service manager; `each` for those without a quota of their own
+        manager: Name,
+        /// The units that it may hold at a time
+        #[arg(long, value_name = "N")]
+        units: Option<u32>,
+        /// The unit-hours that it may be granted in one period
+        #[arg(long, value_name = "N")]
+        unit_hours: Option<u32>,
+        /// The length of a period [default: 7d]
+        #[arg(long, value_name = "TIME", value_parser = Span::from_str, requires = "unit_hours")]
+        period: Option<Span>,
+        /// Its requests that may wait for a decision at a time
+        #[arg(long, value_name = "N")]
+        open_requests: Option<u32>,
+        /// Its requests that offers may be held for at a time
+        #[arg(long, value_name = "N")]
+        holds: Option<u32>,
+        /// Its requests that are taken in a second
+        #[arg(long, value_name = "N")]
+        requests_per_second: Option<u32>,
+    },
+    /// Put the configured quota of a service manager in force again
+    Clear {
+        #[command(flatten)]
+        endpoint: Change,
+        /// The broker
+        broker: Name,
+        /// The service manager; `each` for those without a quota of their own
+        manager: Name,
+    },
+}
+
+const QUOTAS: &str = "\
+What is not given is not limited, unless it is for `each`.
+
+Examples:
+  tenure broker quota set exchange guest --units 8 --unit-hours 200 --period 1d
+  tenure broker quota set exchange each --open-requests 20
+  tenure broker quota clear exchange guest";
