@@ -6,6 +6,7 @@ use tenure_core::actor::{Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
+use tenure_core::mapper::queue::Queue;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Attributes, DIVISIBLE, Value};
@@ -106,7 +107,8 @@ fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
         Role::Broker => {
             let queue = args.option("queue").is_some();
             Box::new(move || {
-                let mapper = if queue { Fcfs::default().with_queue() } else { Fcfs::default() };
+                let mapper =
+                    if queue { Fcfs::default().with_queue(Queue::Wait) } else { Fcfs::default() };
                 HostedActor::broker(Broker::new(setup.clone()), Box::new(mapper))
             })
         }

@@ -10,6 +10,7 @@ use tenure_core::broker::mapper::BrokerMapper;
 use tenure_core::broker::quota::Quota;
 use tenure_core::driver::{Call, Step, UnitId};
 use tenure_core::mapper::fcfs::Fcfs;
+use tenure_core::mapper::queue::Queue;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
@@ -33,7 +34,8 @@ const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
 fn busy_scene(suspicious: bool) -> World {
     let delegation = (Span::HOUR.times(3), Span::HOUR.times(2));
     let leave_before = Span::MINUTE;
-    let broker_mapper = || Box::new(Fcfs::default().with_queue()) as Box<dyn BrokerMapper>;
+    let broker_mapper =
+        || Box::new(Fcfs::default().with_queue(Queue::Wait)) as Box<dyn BrokerMapper>;
     Scene { stock: 6, delegation, leave_before, suspicious, broker_mapper, ..Scene::default() }
         .open()
 }
