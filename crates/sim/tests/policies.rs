@@ -86,7 +86,7 @@ enum Rule {
     Easy,
 }
 
-/// Jobs wait in a queue; at each instant at which one is submitted or ends it is worked out anew who begins.
+/// Jobs wait in a queue; at each instant at which one is submitted or ends it is worked out again who begins.
 /// `next` picks one of those that wait, which were not looked at yet, by what has begun so far.
 fn queued(
     jobs: &[Job],
@@ -201,7 +201,7 @@ fn by_usage(waiting: &[(usize, Job)], begun: &[Begun], _: i64) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn fcfs_books_each_job_as_early_as_there_is_room(jobs in jobs(40)) {
@@ -285,4 +285,13 @@ fn a_stream_of_urgent_jobs_keeps_an_aged_one_out_for_a_bounded_time() {
     assert_eq!(without[1], *without.iter().max().unwrap());
     // Four points are four minutes: those submitted later than that come after it.
     assert!(with[1] <= 60 + 25 * 20, "{}", with[1]);
+}
+
+#[test]
+fn what_ends_at_an_instant_is_given_to_those_who_waited_before_it() {
+    let job = |submit, run, user| Job { submit, run, units: CAPACITY, user, priority: 0 };
+    // The second user has had nothing, but asks just as the units become free.
+    let jobs = [job(60, 40, 0), job(70, 40, 0), job(100, 40, 1)];
+    let mapper = "name = \"fair-share\", property = \"user\", queue = \"strict\"";
+    assert_eq!(emulated(&jobs, mapper), [60, 100, 140]);
 }

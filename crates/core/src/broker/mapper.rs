@@ -28,6 +28,15 @@ pub struct Allocation {
     pub parts: Vec<Vec<(AccountId, u32)>>,
 }
 
+impl Allocation {
+    /// All its units, times the microseconds of the common term.
+    pub fn unit_micros(&self) -> u128 {
+        let units = self.parts.iter().flatten().map(|&(_, units)| u128::from(units));
+        let micros = u128::try_from(self.term.duration().as_micros()).unwrap_or(0);
+        units.sum::<u128>() * micros
+    }
+}
+
 /// What becomes of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {

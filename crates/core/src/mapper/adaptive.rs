@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::flop_flip::{FlopFlip, Seen};
 use crate::actor::fact::Memo;
@@ -31,13 +30,13 @@ pub struct Adaptive {
     #[serde(default = "Adaptive::demand")]
     signal: Name,
     /// The type of the units.
-    #[serde(default = "Adaptive::node")]
+    #[serde(default = "super::node")]
     resource: Name,
     /// The slice of the leases.
-    #[serde(default = "Adaptive::main")]
+    #[serde(default = "super::main_slice")]
     slice: Name,
     /// For how long to ask.
-    #[serde(deserialize_with = "lasting")]
+    #[serde(deserialize_with = "super::lasting")]
     term: Span,
     /// How long to wait for an answer: half a term unless set.
     patience: Option<Span>,
@@ -62,23 +61,9 @@ pub struct Adaptive {
     configuration: Properties,
 }
 
-fn lasting<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
-    let term = Span::deserialize(deserializer)?;
-    let short = || D::Error::custom(format!("a term lasts for some time, and {term} is none"));
-    term.is_positive().then_some(term).ok_or_else(short)
-}
-
 impl Adaptive {
     fn demand() -> Name {
         Name::literal("demand")
-    }
-
-    fn node() -> Name {
-        Name::literal("node")
-    }
-
-    fn main() -> Name {
-        Name::literal("main")
     }
 
     fn ask(&self, view: &View, needed: i64, held: i64) -> Option<Ask> {

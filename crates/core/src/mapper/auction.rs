@@ -32,8 +32,10 @@ pub struct Auction {
     budget: u64,
     /// What it gets in each period.
     income: u64,
+    #[serde(deserialize_with = "super::lasting")]
     period: Span,
     /// The time between two auctions; each round is one unless set.
+    #[serde(deserialize_with = "super::lasting_if_set")]
     every: Option<Span>,
 }
 
@@ -70,8 +72,7 @@ impl Auction {
 
     /// What a service manager can still spend.
     fn left(&self, spending: &Spending, whom: ActorId, now: Time) -> u64 {
-        let period = self.period.as_micros().max(1);
-        let periods = now.since(Time::ZERO).as_micros().max(0) / period;
+        let periods = now.since(Time::ZERO).as_micros().max(0) / self.period.as_micros();
         let income = self.income.saturating_mul(u64::try_from(periods).unwrap_or(0));
         let spent = spending.spent.get(&whom).copied().unwrap_or(0);
         self.budget.saturating_add(income).saturating_sub(spent)
@@ -93,7 +94,7 @@ impl Auction {
 
     /// Whether this round is an auction, and when the next is.
     fn due(&self, spending: &mut Spending, now: Time) -> bool {
-        let Some(every) = self.every.filter(|every| every.is_positive()) else { return true };
+        let Some(every) = self.every else { return true };
         let next = *spending.next.get_or_insert(now);
         if now < next {
             return false;
@@ -127,11 +128,6 @@ fn most_unit_micros(request: &Request) -> u128 {
     units * u128::try_from(request.duration.as_micros()).unwrap_or(0)
 }
 
-fn unit_micros(granted: &Allocation) -> u128 {
-    let units: u128 = granted.parts.iter().flatten().map(|&(_, units)| u128::from(units)).sum();
-    units * u128::try_from(granted.term.duration().as_micros()).unwrap_or(0)
-}
-
 impl BrokerMapper for Auction {
     fn decide(&self, view: &View) -> Decision {
         let before: Spending = codec::decode(&view.memo().0).unwrap_or_default();
@@ -159,7 +155,7 @@ impl BrokerMapper for Auction {
                     let won = granted(&choice);
                     if let Some(allocation) = won {
                         let spent = bound.spent.entry(whom).or_default();
-                        *spent = spent.saturating_add(cost(bid, unit_micros(allocation)));
+                        *spent = spent.saturating_add(cost(bid, allocation.unit_micros()));
                     }
                     bids.push((bid, won.is_some()));
                     choice
@@ -170,7 +166,7 @@ impl BrokerMapper for Auction {
         let price = self.price(&bids);
         for choice in &mut choices {
             let Some(allocation) = granted(choice) else { continue };
-            let (whom, pays) = (choice.request.origin, cost(price, unit_micros(allocation)));
+            let (whom, pays) = (choice.request.origin, cost(price, allocation.unit_micros()));
             let spent = spending.spent.entry(whom).or_default();
             *spent = spent.saturating_add(pays);
             let left = self.left(&spending, whom, now);

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::place::Placement;
 use super::queue::{Queue, Round, extends};
 use crate::actor::fact::Memo;
-use crate::broker::mapper::{Allocation, BrokerMapper, Choice, Decision, Verdict, View};
+use crate::broker::mapper::{BrokerMapper, Choice, Decision, Verdict, View};
 use crate::model::codec;
 use crate::model::time::{Span, Time};
 use crate::wire::message::Request;
@@ -24,7 +23,7 @@ pub struct FairShare {
     queue: Queue,
     /// The request property that says for whom it is; the service manager unless set.
     property: Option<String>,
-    #[serde(deserialize_with = "lasting")]
+    #[serde(deserialize_with = "super::lasting")]
     half_life: Span,
     /// How large the share of each is, by what the property says; 1 unless set.
     shares: BTreeMap<String, NonZeroU32>,
@@ -40,12 +39,6 @@ impl Default for FairShare {
             shares: BTreeMap::new(),
         }
     }
-}
-
-fn lasting<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
-    let life = Span::deserialize(deserializer)?;
-    let short = || D::Error::custom(format!("a half-life lasts for some time, and {life} is none"));
-    life.is_positive().then_some(life).ok_or_else(short)
 }
 
 /// What each had: unit-seconds, as they counted at an instant.
@@ -117,13 +110,6 @@ impl FairShare {
     }
 }
 
-/// The unit-seconds of an allocation.
-fn unit_seconds(granted: &Allocation) -> u128 {
-    let units: u128 = granted.parts.iter().flatten().map(|&(_, units)| u128::from(units)).sum();
-    let micros = u128::try_from(granted.term.duration().as_micros()).unwrap_or(0);
-    units * micros / 1_000_000
-}
-
 /// A round in the making.
 struct Serving<'a> {
     policy: &'a FairShare,
@@ -139,7 +125,9 @@ impl Serving<'_> {
         if let Verdict::Grant(granted) = &choice.verdict {
             let usage = self.policy.usage_at(&self.usages, whom, self.now);
             choice.reason = format!("{}; {whom} had {usage} unit-seconds", choice.reason);
-            self.usages.0.insert(whom.to_owned(), (usage + unit_seconds(granted), self.now));
+            self.usages
+                .0
+                .insert(whom.to_owned(), (usage + granted.unit_micros() / 1_000_000, self.now));
         }
         self.choices.push(choice);
     }

@@ -15,6 +15,9 @@ use crate::wire::message::Item;
 use crate::wire::offer::Reply;
 use crate::wire::proviso::Provisos;
 
+/// The shortest run time of a job that is submitted, unless the settings say another.
+pub const SHORTEST: Span = Span::from_secs(10);
+
 /// Asks for the processors of each job when it is submitted, for as long as it runs, at the earliest start
 /// there is. An emulation fills in the jobs of a log. What was asked for is remembered in the memo, so no job is
 /// submitted twice.
@@ -28,16 +31,16 @@ struct Settings {
     #[serde(default)]
     jobs: Vec<Job>,
     /// The type of the units; one is a processor.
-    #[serde(default = "node")]
+    #[serde(default = "super::node")]
     resource: Name,
-    #[serde(default = "main")]
+    #[serde(default = "super::main_slice")]
     slice: Name,
     /// How late a job may start, from its submission on.
     #[serde(default = "ever")]
     patience: Span,
     /// Jobs that run for less are left out.
-    #[serde(default = "ten_seconds", rename = "shortest")]
-    _shortest: Span,
+    #[serde(default = "shortest")]
+    shortest: Span,
 }
 
 /// A job of a log.
@@ -56,6 +59,8 @@ struct Job {
 
 impl From<Settings> for Jobs {
     fn from(mut settings: Settings) -> Self {
+        let shortest = settings.shortest;
+        settings.jobs.retain(|job| job.run >= shortest);
         settings.jobs.sort_by_key(|job| job.at);
         Self(settings)
     }
@@ -103,19 +108,11 @@ impl ServiceManagerMapper for Jobs {
     }
 }
 
-fn node() -> Name {
-    Name::literal("node")
-}
-
-fn main() -> Name {
-    Name::literal("main")
-}
-
 /// Ten years: longer than any log.
 fn ever() -> Span {
     Span::DAY.times(3650)
 }
 
-fn ten_seconds() -> Span {
-    Span::from_secs(10)
+fn shortest() -> Span {
+    SHORTEST
 }

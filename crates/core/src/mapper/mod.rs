@@ -21,7 +21,9 @@ pub mod static_list;
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer};
 
+use crate::model::name::Name;
 use crate::model::property::Properties;
+use crate::model::time::Span;
 use crate::wire::message::MAX_CONFIGURATION;
 
 /// Reads the configuration of the leases that a mapper asks for.
@@ -29,4 +31,26 @@ fn configuration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Propertie
     let configuration = Properties::deserialize(deserializer)?;
     configuration.check_bytes(MAX_CONFIGURATION).map_err(D::Error::custom)?;
     Ok(configuration)
+}
+
+/// Reads a length of time above zero.
+fn lasting<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
+    let span = Span::deserialize(deserializer)?;
+    let short = || D::Error::custom(format!("it has to last for some time, and {span} is none"));
+    span.is_positive().then_some(span).ok_or_else(short)
+}
+
+/// The same for a setting that may be left out.
+fn lasting_if_set<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Span>, D::Error> {
+    lasting(deserializer).map(Some)
+}
+
+/// The type of the units that a mapper asks for where its settings name none.
+fn node() -> Name {
+    Name::literal("node")
+}
+
+/// The slice of the leases where its settings name none.
+fn main_slice() -> Name {
+    Name::literal("main")
 }

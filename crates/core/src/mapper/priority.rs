@@ -20,6 +20,7 @@ pub struct Priority {
     /// The request property that holds the number; a request without it has priority 0.
     property: String,
     /// How long a request waits for one more point.
+    #[serde(deserialize_with = "super::lasting_if_set")]
     ageing: Option<Span>,
 }
 
@@ -40,7 +41,7 @@ impl Priority {
     fn urgency(&self, view: &View, request: &Request) -> i128 {
         let points = request.properties.get(&self.property).and_then(|text| text.parse().ok());
         let points = i128::from(points.unwrap_or(0_i64));
-        match self.ageing.filter(|ageing| ageing.is_positive()) {
+        match self.ageing {
             Some(ageing) => {
                 let age = view.now().since(request.history.asked).as_micros().max(0);
                 points * i128::from(ageing.as_micros()) + i128::from(age)

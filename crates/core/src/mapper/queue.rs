@@ -13,7 +13,7 @@ use crate::wire::offer::{Reply, Waiting};
 use crate::wire::refusal::{Outlook, Refusal};
 
 /// What becomes of a request that cannot begin at its earliest start. The first two book ahead: what has
-/// its ticket keeps its term. The others decide anew in each round, so that what comes back early is used,
+/// its ticket keeps its term. The others decide again in each round, so that what comes back early is used,
 /// and grant only what can begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {

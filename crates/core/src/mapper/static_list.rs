@@ -57,12 +57,12 @@ struct Listed {
     duration: Span,
     /// How many units; as a range also how few would do.
     units: Units,
-    #[serde(default = "node")]
+    #[serde(default = "super::node")]
     resource: Name,
     /// What must hold of the attributes of the type.
     #[serde(default, rename = "where", deserialize_with = "condition")]
     condition: Option<Expr>,
-    #[serde(default = "main")]
+    #[serde(default = "super::main_slice")]
     slice: Name,
     /// For the broker's mapper.
     #[serde(default)]
@@ -172,12 +172,4 @@ impl ServiceManagerMapper for StaticList {
             ..Decision::default()
         }
     }
-}
-
-fn node() -> Name {
-    Name::literal("node")
-}
-
-fn main() -> Name {
-    Name::literal("main")
 }

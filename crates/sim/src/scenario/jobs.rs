@@ -1,5 +1,7 @@
 //! Jobs of a log as a mapper submits them.
 
+use serde::Deserialize as _;
+use tenure_core::mapper::jobs::SHORTEST;
 use tenure_core::model::time::Span;
 
 use super::{LogFile, ServiceManager, Workload};
@@ -10,9 +12,6 @@ const MAPPER: &str = "jobs";
 
 /// Its setting that lists them.
 const LIST: &str = "jobs";
-
-/// The shortest run time of a job that is submitted, unless the settings say another.
-const SHORTEST: Span = Span::from_secs(10);
 
 /// Jobs that are not submitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,18 +41,19 @@ impl ServiceManager {
     /// Fills in the jobs of the log that it submits, and answers which are left out. `most` is how many units
     /// there are.
     pub fn submit(&mut self, jobs: &[LoggedJob], most: u32) -> LeftOut {
-        let shortest = self.mapper.settings.get("shortest").and_then(toml::Value::as_str);
-        let shortest = shortest.and_then(|text| text.parse().ok()).unwrap_or(SHORTEST);
+        let shortest = self.mapper.settings.get("shortest").cloned();
+        let shortest = shortest.and_then(|length| Span::deserialize(length).ok());
+        let shortest = shortest.unwrap_or(SHORTEST);
         let mut left_out = LeftOut { shortest, ..LeftOut::default() };
         let mut list = Vec::new();
         for job in jobs {
             if job.processors > most {
                 left_out.wide += 1;
-            } else if job.run < shortest {
-                left_out.short += 1;
-            } else {
-                list.push(setting(job));
+                continue;
             }
+            // The mapper leaves them out.
+            left_out.short += usize::from(job.run < shortest);
+            list.push(setting(job));
         }
         self.mapper.settings.insert(LIST.to_owned(), toml::Value::Array(list));
         left_out

@@ -129,7 +129,7 @@ impl Log {
         }
     }
 
-    /// The jobs that begin in [`offset`, `offset` + `horizon`), by their start; none of a series.
+    /// The jobs that begin in [`offset`, `offset` + `horizon`), in the order of the log; none of a series.
     pub fn jobs(&self, offset: Span, horizon: Span) -> Vec<LoggedJob> {
         let Entries::Jobs(jobs) = &self.entries else { return Vec::new() };
         let (from, until) = (offset.as_micros(), offset.plus(horizon).as_micros());
@@ -140,9 +140,7 @@ impl Log {
             processors: job.processors,
             user: job.user,
         });
-        let mut logged: Vec<_> = logged.collect();
-        logged.sort_by_key(|job| job.at);
-        logged
+        logged.collect()
     }
 
     /// The horizon in whole steps that reaches from `offset` to the end of the log; zero when the
