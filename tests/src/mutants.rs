@@ -183,6 +183,20 @@ mutants! {
     LastRevisionGranted,
     /// A broker takes the revision of a request that it may have forgotten.
     RevisionsComeBack,
+    /// Anybody can recall a ticket.
+    RecalledByAnybody,
+    /// A recall takes what was handed on of a ticket as if nobody had it.
+    RecallTakesClaimed,
+    /// Tickets are redeemed whatever their recall leaves of them.
+    RecallForgotten,
+    /// A lease that is recalled is extended all the same.
+    ExtendsRecalled,
+    /// A recall takes units at once, whatever notice their ticket carries.
+    NoticeIgnored,
+    /// A guest lets go of recalled units only when the site takes them.
+    RecallWithoutMargin,
+    /// A guest goes on with units that are recalled.
+    RecallOutlived,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

@@ -29,6 +29,8 @@ mod forge;
 mod show;
 #[path = "scenarios/language.rs"]
 mod language;
+#[path = "scenarios/recall.rs"]
+mod recall;
 #[path = "scenarios/coverage.rs"]
 mod coverage;
 #[path = "scenarios/states.rs"]
@@ -152,6 +154,11 @@ scripts! {
     plan
     queue_served
     quota_of_a_guest
+    recall_of_unclaimed
+    recall_refuses_extension
+    recall_survives_crashes
+    recall_takes_units
+    recall_withdrawn
     redeeming_never_answered
     refusals
     second_stage

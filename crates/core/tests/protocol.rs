@@ -26,6 +26,8 @@ mod returns;
 mod revisions;
 #[path = "protocol/in_place.rs"]
 mod in_place;
+#[path = "protocol/recall.rs"]
+mod recall;
 #[path = "protocol/extension.rs"]
 mod extension;
 #[path = "protocol/deadlines.rs"]

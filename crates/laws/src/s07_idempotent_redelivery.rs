@@ -231,7 +231,7 @@ fn subject(of: ActorId, message: &Message) -> Option<Subject> {
             | message::Subject::Return(ticket, _) => {
                 Some(Subject::Ticket(of, *ticket))
             }
-            message::Subject::Delegation(_) => None,
+            message::Subject::Delegation(_) | message::Subject::Recall(..) => None,
         },
         _ => None,
     }
@@ -254,8 +254,12 @@ fn question(message: &Message) -> Option<Hash> {
         Message::Reclaimed { ticket, .. } => codec::encode(ticket),
         Message::Credited { receipts } => codec::encode(receipts),
         Message::Refused { subject, .. } => codec::encode(subject),
-        // Where a request stands in a queue changes.
-        Message::Waiting { .. }
+        // Where a request stands in a queue changes, and how a recall does.
+        Message::Recall { .. }
+        | Message::Recalled { .. }
+        | Message::RecallNotice { .. }
+        | Message::RecallNoted { .. }
+        | Message::Waiting { .. }
         | Message::Delegate { .. }
         | Message::Request(_)
         | Message::Accept { .. }

@@ -68,7 +68,9 @@ impl Check for Checker {
                 let refused = site.and_then(|site| site.refused.get(&fact.lease));
                 // Parts of a ticket came back that was never redeemed.
                 let gone = |site: &SiteModel| {
-                    site.rights.contains_key(&fact.lease) || site.reclaimed.contains_key(&fact.lease)
+                    site.rights.contains_key(&fact.lease)
+                        || site.reclaimed.contains_key(&fact.lease)
+                        || site.recalls.contains_key(&fact.lease)
                 };
                 let rights = site.is_some_and(gone);
                 if rights && lease.is_none() && refused.is_none() {
@@ -157,6 +159,9 @@ impl Check for Checker {
             | Fact::Commanded(_)
             | Fact::ReclaimBegun(_)
             | Fact::ReclaimEnded(_)
+            | Fact::RecallAsked(_)
+            | Fact::RecallAnswered(_)
+            | Fact::RecallRefused(_)
             | Fact::ReceiptTaken(_)
             | Fact::MapperAnswered(_)
             | Fact::Woken(_) => Ok(()),
@@ -284,7 +289,15 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::Modified(fact) => fact.lease,
         Fact::ModifyRefused(fact) => fact.lease,
         Fact::Notified(fact) => fact.lease,
-        Fact::Asked(_)
+        Fact::RecallTold(fact) => fact.lease,
+        Fact::VictimsNamed(fact) => fact.lease,
+        Fact::RecallBegun(fact) => fact.lease,
+        Fact::RecallLifted(fact) => fact.lease,
+        Fact::UnitsRecalled(fact) => fact.lease,
+        Fact::RecallAsked(_)
+        | Fact::RecallAnswered(_)
+        | Fact::RecallRefused(_)
+        | Fact::Asked(_)
         | Fact::TicketTaken(_)
         | Fact::ReceiptTaken(_)
         | Fact::GroupWhole(_)

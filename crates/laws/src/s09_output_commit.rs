@@ -104,7 +104,9 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         | Message::Closed { .. }
         | Message::Modified { .. }
         | Message::Returned { .. }
-        | Message::Reclaimed { .. } => {
+        | Message::Reclaimed { .. }
+        | Message::Recalled { .. }
+        | Message::RecallNotice { .. } => {
             model.sites.get(&from).is_some_and(|site| site_says(site, to, message, binding))
         }
         Message::Reclaim { ticket } => {
@@ -118,6 +120,21 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
             let credited =
                 |part: &(LinkHash, u32)| guest.is_some_and(|guest| guest.has_credited(*part));
             !binding || receipts.iter().all(credited)
+        }
+        Message::Recall { ticket, level } => {
+            let (guest, broker) = (model.guests.get(&from), model.brokers.get(&from));
+            let asked = guest.and_then(|guest| guest.recalls.get(&ticket.hash()));
+            let asked = asked.or_else(|| broker.and_then(|b| b.recalls.get(&ticket.hash())));
+            asked == Some(level)
+        }
+        Message::RecallNoted { ticket, link, number, victims } => {
+            let guest = model.guests.get(&from);
+            let lease = guest.and_then(|guest| guest.tickets.get(ticket));
+            let told = lease.zip(guest).and_then(|(lease, g)| g.told.get(&(*lease, *link)));
+            let named = lease.zip(guest).and_then(|(lease, guest)| guest.named.get(lease));
+            !binding
+                || (told.is_some_and(|told| told.number == *number)
+                    && (victims.is_empty() || named == Some(victims)))
         }
         Message::Delegated { .. }
         | Message::Granted { .. }
@@ -168,7 +185,7 @@ fn is_recorded(scene: &Scene<'_>, subject: &Subject, refusal: &Refusal, offers: 
                 last.number == *number && last.outcome == Some(Err(refusal.clone()))
             })
         }
-        Subject::Delegation(_) | Subject::Return(..) => false,
+        Subject::Delegation(_) | Subject::Return(..) | Subject::Recall(..) => false,
     }
 }
 
@@ -208,6 +225,19 @@ fn site_says(site: &SiteModel, to: ActorId, message: &Message, binding: bool) ->
         Message::Reclaimed { ticket, redeemed: true, .. } => site.by_ticket.contains_key(ticket),
         Message::Reclaimed { ticket, receipts, .. } => site.reclaimed.get(ticket) == Some(receipts),
         Message::Returned { receipts, .. } => receipts.iter().all(|receipt| site.vouches(receipt)),
+        Message::Recalled { link, number, receipts, .. } => {
+            site.recalls.get(link).is_some_and(|recall| {
+                recall.level.number == *number
+                    && recall.ticket.bottom().issuer == to
+                    && recall.receipts == *receipts
+            })
+        }
+        Message::RecallNotice { ticket, told } => {
+            let lease = site.leases.get(ticket);
+            let recall = site.recalls.get(&told.link);
+            lease.is_some_and(|lease| lease.holder() == to)
+                && recall.is_some_and(|recall| recall.level.number == told.number)
+        }
         _ => false,
     }
 }

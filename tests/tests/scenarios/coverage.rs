@@ -118,6 +118,11 @@ const POINTS: &[&str] = &[
     "a renewal cascades",
     "over-delegation",
     "brokers crash between each other",
+    "a recall",
+    "a recall is withdrawn",
+    "a recall of rights",
+    "a recall refuses an extension",
+    "a recall through crashes",
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or
@@ -127,6 +132,9 @@ const UNSHOWN: &[&str] = &[
     "mapper-answered",
     "signal-observed",
     "return-refused",
+    "recall-lifted",
+    "recall-begun",
+    "recall-refused",
     "shrink-begun",
     "rights-returned",
     "quantity-withdrawn",

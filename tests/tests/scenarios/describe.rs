@@ -17,6 +17,7 @@ use tenure_core::ticket::link::{DelegationId, LinkHash};
 use tenure_core::wire::message::{Message, Subject};
 
 use super::names::{self, Names};
+use super::recall;
 use super::values::{
     because, configured, leased_units, modified, offered, offers, part, receipts, refusal, request,
     share, tickets, tickets_for, until, waiting,
@@ -130,7 +131,7 @@ fn of_change(names: &mut Names, fact: &service_manager::Fact) -> Option<String> 
         Fact::Notified(fact) => {
             of_unit(names, fact.lease, fact.unit, "stays as it was", fact.error.as_ref())
         }
-        _ => return None,
+        _ => return recall::of_service_manager(names, fact),
     })
 }
 
@@ -250,6 +251,11 @@ fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<
         Fact::Revised(fact) => {
             let (id, wanted) = (names.request(fact.request.id), request(names, &fact.request));
             format!("{id}, revision {}: {wanted}", fact.request.history.revision)
+        }
+        Fact::RecallAsked(fact) => recall::level(names, fact.link, &fact.level),
+        Fact::RecallAnswered(fact) => recall::answer(names, fact.link, fact.at, fact.enforced),
+        Fact::RecallRefused(fact) => {
+            format!("{}, {}", names.hash(fact.link), refusal(names, &fact.refusal))
         }
         Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
         Fact::DelegationIssued(_)
@@ -416,7 +422,7 @@ fn of_change_at_site(names: &mut Names, fact: &site_authority::Fact) -> Option<S
             let why = refusal(names, &fact.refusal);
             format!("lease on {} #{}, {why}", names.hash(fact.lease), fact.number)
         }
-        _ => return None,
+        _ => return recall::of_site(names, fact),
     })
 }
 
@@ -444,6 +450,7 @@ fn close_reason(names: &mut Names, why: &CloseReason) -> String {
         CloseReason::TermOver => "its term has ended".to_owned(),
         CloseReason::GivenBack => "given back".to_owned(),
         CloseReason::Failed(why) => refusal(names, why),
+        CloseReason::Recalled(link) => format!("by the recall of {}", names.hash(*link)),
     }
 }
 
@@ -523,7 +530,7 @@ fn of_part(names: &mut Names, message: &Message) -> String {
         Message::Reclaimed { ticket, receipts: back, .. } => {
             format!("{}, {}", names.hash(*ticket), receipts(names, back))
         }
-        _ => String::new(),
+        _ => recall::message(names, message),
     }
 }
 
@@ -537,6 +544,9 @@ fn refused(names: &Names, subject: Subject) -> String {
         }
         Subject::Modify(hash, number) => {
             format!("modify {number} of {}", names.hash(hash))
+        }
+        Subject::Recall(hash, number) => {
+            format!("recall {number} of {}", names.hash(hash))
         }
     }
 }

@@ -32,6 +32,7 @@ use super::deployment;
 use super::forge;
 use super::network::{Fate, Which};
 use super::participant::{CrashPoint, DriverBehavior, done};
+use super::recall;
 use super::script::{self, Args, Bad};
 use super::show;
 use super::world::World;
@@ -45,7 +46,7 @@ pub struct Known {
 /// Every command but `deployment` and `quietly`.
 pub const COMMANDS: &[Known] = &[
     Known {
-        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes] [redeem-by=TIME] [not-at=SITE,..]",
+        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes] [redeem-by=TIME] [not-at=SITE,..] [notice=SPAN] [min-tenure=SPAN]",
         act: ask,
     },
     Known { usage: "revise GUEST/REQUEST UNITS TYPE .. from=TIME for=SPAN", act: revise },
@@ -54,6 +55,8 @@ pub const COMMANDS: &[Known] = &[
         usage: "extend GUEST/LEASE for=SPAN [units=N] [victims=UNIT,..|oldest|youngest]",
         act: extend,
     },
+    Known { usage: "recall ISSUER TICKET UNITS|withdraw [from=TIME]", act: recall::recall },
+    Known { usage: "victims GUEST/LEASE UNIT,..", act: name_victims },
     Known { usage: "flex GUEST/LEASE -UNITS [victims=UNIT,..|oldest|youngest]", act: flex },
     Known { usage: "shorten GUEST/LEASE until=TIME", act: shorten },
     Known { usage: "modify GUEST/LEASE with=KEY:TEXT", act: modify },
@@ -63,7 +66,7 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "grow GUEST/LEASE UNITS", act: grow },
     Known { usage: "redeem GUEST/LEASE", act: redeem },
     Known {
-        usage: "split GUEST/LEASE UNITS GUEST.. for=SPAN [from=TIME] [where 'EXPR'] [times=N] [redeem-by=TIME]",
+        usage: "split GUEST/LEASE UNITS GUEST.. for=SPAN [from=TIME] [where 'EXPR'] [times=N] [redeem-by=TIME] [notice=SPAN] [min-tenure=SPAN]",
         act: split,
     },
     Known { usage: "take GUEST TICKET [keep=yes]", act: take },
@@ -218,7 +221,8 @@ fn once(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 
 /// What is asked for.
 fn wanted(world: &World, args: &mut Args) -> Result<Ask, Bad> {
-    let items = items(args)?;
+    let accepts = recall::accepts(args)?;
+    let items = items(args)?.into_iter().map(|item| Item { accepts, ..item }).collect();
     let earliest = args.time_option("from")?.unwrap_or(world.now);
     let lasts = args.option("for").ok_or("for= is missing")?;
     let (shortest, longest) = lasts.split_once("..").unwrap_or((&lasts, &lasts));
@@ -341,6 +345,14 @@ fn victims(args: &mut Args) -> Result<Victims, Bad> {
     })
 }
 
+/// The units that go first by a recall.
+fn name_victims(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
+    let units = recall::units_named(&args.next("the units")?)?;
+    world.hand(who, Input::Command(GuestCommand::Victims { lease, units }.into()));
+    Ok(())
+}
+
 /// Some units of a lease go back.
 fn flex(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, lease) = lease(world, args)?;
@@ -395,6 +407,7 @@ fn split(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let duration = args.span_option("for")?.ok_or("for= is missing")?;
     let times = args.number_option("times")?.unwrap_or(1);
     let redeem_by = args.time_option("redeem-by")?;
+    let accepts = recall::accepts(args)?;
     let term = Term::lasting(start, duration).map_err(|bad| bad.to_string())?;
     let mut parts = Vec::new();
     let mut constraints = Constraints::NONE;
@@ -405,7 +418,8 @@ fn split(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         }
         let units = units.parse().map_err(|_| format!("`{units}` is no number of units"))?;
         let holder = world.id(guest(world, args)?);
-        let part = Part { holder, units, term, constraints: Constraints::NONE, redeem_by };
+        let constraints = Constraints::NONE;
+        let part = Part { holder, units, term, constraints, redeem_by, accepts };
         parts.extend(std::iter::repeat_n(part, times));
     }
     parts.iter_mut().for_each(|part| part.constraints = constraints.clone());

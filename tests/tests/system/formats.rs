@@ -31,6 +31,7 @@ use tenure_core::wire::message::{Item, LeasedUnit, Request};
 use tenure_core::wire::offer::{Offer, OfferPart, Reply, Waiting};
 use tenure_core::wire::part::Part;
 use tenure_core::wire::proviso::{History, Provisos};
+use tenure_core::wire::recall::{Level, Notice};
 use tenure_core::wire::refusal::Refusal;
 use tenure_tests::check_golden;
 
@@ -147,6 +148,14 @@ fn order() -> Order {
     let digest = Hash::of("test", &[b"body"]);
     Order { key: "nightly".to_owned(), part: "3.1".to_owned(), who: "uid 7".to_owned(), digest }
 }
+fn level(p: &Parts) -> Level {
+    Level { number: 1, units: 2, from: p.term.start() }
+}
+
+fn told(p: &Parts) -> Notice {
+    let (link, at) = (p.ticket.hash(), p.term.end());
+    Notice { link, number: 1, units: 2, at, victims: vec![UNIT] }
+}
 
 fn reason() -> String {
     "3 needed, 0 held".to_owned()
@@ -239,6 +248,15 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::Credited { lease: LEASE }.into(),
         sm::TermOver { lease: LEASE }.into(),
         sm::LeaseForgotten { lease: LEASE }.into(),
+        sm::RecallTold { lease: LEASE, told: told(p) }.into(),
+        sm::VictimsNamed { lease: LEASE, victims: vec![UNIT] }.into(),
+        sm::RecallBegun { lease: LEASE, link: p.ticket.hash(), units: vec![UNIT] }.into(),
+        sm::UnitsRecalled { lease: LEASE, link: p.ticket.hash(), units: vec![UNIT], stay: 2 }
+            .into(),
+        sm::RecallLifted { lease: LEASE }.into(),
+        sm::RecallAsked { link: p.ticket.hash(), level: level(p) }.into(),
+        sm::RecallAnswered { link: p.ticket.hash(), at: p.term.end(), enforced: true }.into(),
+        sm::RecallRefused { link: p.ticket.hash(), refusal: Refusal::Forbidden }.into(),
         sm::Woken {}.into(),
         sm::ModifyBegun { lease: LEASE, configuration: p.properties.clone() }.into(),
         sm::Modified { lease: LEASE, units: vec![modified] }.into(),
@@ -299,6 +317,9 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
             by: Source::Operator,
         }
         .into(),
+        broker::RecallAsked { link: p.ticket.hash(), level: level(p) }.into(),
+        broker::RecallAnswered { link: p.ticket.hash(), at: p.term.end(), enforced: true }.into(),
+        broker::RecallRefused { link: p.ticket.hash(), refusal: Refusal::Forbidden }.into(),
         broker::MapperAnswered { round: 1, memo: None, wake: None }.into(),
         broker::Woken {}.into(),
     ]
@@ -417,6 +438,15 @@ fn changes_at_site(p: &Parts) -> Vec<site::Fact> {
         site::TicketReclaimed { ticket: p.ticket.clone(), receipts: receipts() }.into(),
         site::Commanded { order: order(), facts: 1 }.into(),
         site::DelegatedByHand { ticket: p.root.clone() }.into(),
+        site::Recalled {
+            ticket: p.ticket.clone(),
+            level: level(p),
+            cuts: vec![site::LeaseCut { lease, units: 1, at: p.term.end() }],
+        }
+        .into(),
+        site::RightsRecalled { link: lease, receipts: receipts() }.into(),
+        site::UnitsRecalled { lease, link: lease, units: vec![UNIT], receipts: receipts() }.into(),
+        site::RecallNoted { lease, link: lease, victims: vec![UNIT] }.into(),
     ]
 }
 

@@ -10,7 +10,7 @@ use tenure_node::api::{
 };
 
 use super::args::{BrokerCommand, Output, QuotaCommand, SiteCommand, SliceCommand};
-use super::{ask, ask_change, delegation, print};
+use super::{ask, ask_change, delegation, print, recall};
 use crate::Console;
 use crate::error::Error;
 
@@ -72,6 +72,7 @@ pub(crate) fn broker(command: &BrokerCommand, console: &mut Console<'_>) -> Resu
         BrokerCommand::Delegate(asked) => delegation::of_broker(asked, console),
         BrokerCommand::Return(asked) => delegation::give_back(asked, console),
         BrokerCommand::Delegations(asked) => delegation::list_broker(asked, console),
+        BrokerCommand::Recall(args) => recall::recall(args, console),
     }
 }
 

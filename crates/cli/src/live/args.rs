@@ -201,6 +201,16 @@ pub(crate) enum LeaseCommand {
         #[command(flatten)]
         wait: WaitArgs,
     },
+    /// Name the units that go first when some of a lease are recalled
+    Victims {
+        #[command(flatten)]
+        endpoint: Change,
+        /// The lease: 3, 3.1 or guest/3.1
+        lease: LeaseName,
+        /// The units, such as u3,u5
+        #[arg(required = true, value_delimiter = ',', value_name = "UNITS", value_parser = unit_number)]
+        units: Vec<UnitId>,
+    },
     /// Redeem a ticket that was kept
     Redeem {
         #[command(flatten)]
@@ -445,6 +455,14 @@ pub(crate) struct RequestArgs {
     #[arg(long)]
     pub(crate) apart: bool,
 
+    /// Accept that units in use are recalled, after at least this notice
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str)]
+    pub(crate) notice: Option<Span>,
+
+    /// Accept that only once the lease has lasted so long
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str, requires = "notice")]
+    pub(crate) min_tenure: Option<Span>,
+
     /// The reason to record in the journal
     #[arg(long, value_name = "TEXT", default_value = "a user's request")]
     pub(crate) reason: String,
@@ -493,6 +511,14 @@ pub(crate) struct ReviseArgs {
     /// Have each item of the demand from one site, and no two from the same
     #[arg(long)]
     pub(crate) apart: bool,
+
+    /// Accept that units in use are recalled, after at least this notice
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str)]
+    pub(crate) notice: Option<Span>,
+
+    /// Accept that only once the lease has lasted so long
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str, requires = "notice")]
+    pub(crate) min_tenure: Option<Span>,
 
     /// The reason to record in the journal
     #[arg(long, value_name = "TEXT", default_value = "a user's revision")]

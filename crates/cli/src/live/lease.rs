@@ -64,6 +64,11 @@ pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result
         LeaseCommand::Modify { endpoint, lease, properties, wait } => {
             modify(endpoint, lease, properties, *wait, console)
         }
+        LeaseCommand::Victims { endpoint, lease, units } => {
+            let request = Request::Victims { lease: lease.clone(), units: units.clone() };
+            let leases: Vec<LeaseView> = ask_change(endpoint, &request)?;
+            list(&leases, endpoint.output, console)
+        }
         LeaseCommand::Redeem { endpoint, lease, wait } => {
             begin(endpoint, &Request::Redeem { lease: lease.clone() }, *wait, console)
         }
@@ -93,6 +98,8 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         bundle: args.bundle,
         assemble: args.assemble,
         keep_ticket: args.keep_ticket,
+        notice: args.notice,
+        min_tenure: args.min_tenure,
         reason: args.reason.clone(),
         redeem_by: args.redeem_by,
         not_sites: args.not_site.iter().cloned().collect(),
@@ -132,6 +139,8 @@ fn revise(args: &ReviseArgs, console: &mut Console<'_>) -> Result<(), Error> {
         redeem_by: args.redeem_by,
         not_sites: args.not_site.iter().cloned().collect(),
         apart: args.apart,
+        notice: args.notice,
+        min_tenure: args.min_tenure,
     };
     let revised = ReviseRequest { lease: args.lease.clone(), wanted };
     let leases: Vec<LeaseView> = ask_change(&args.change, &Request::Revise(Box::new(revised)))?;

@@ -30,6 +30,8 @@ pub(super) fn split(args: &SplitArgs, console: &mut Console<'_>) -> Result<(), E
         start: args.at,
         condition: args.condition.clone(),
         redeem_by: args.redeem_by,
+        notice: args.notice,
+        min_tenure: args.min_tenure,
     };
     let parts: Vec<TicketView> = ask_change(&args.endpoint, &Request::Split(Box::new(request)))?;
     let Some(folder) = &args.out else {

@@ -14,7 +14,7 @@ use tenure_node::api::{HeldTicketView, LinkView, Request, StatusView, TicketView
 use tenure_node::clock::{Clock as _, WallClock};
 
 use super::args::{Endpoint, Output, TicketCommand, VerifyArgs};
-use super::{ask, print, proof, roughly, split};
+use super::{ask, print, proof, recall, roughly, split};
 use crate::error::Error;
 use crate::text::line;
 use crate::{Console, moment};
@@ -33,6 +33,7 @@ pub(crate) fn ticket(command: &TicketCommand, console: &mut Console<'_>) -> Resu
         }
         TicketCommand::Split(args) => split::split(args, console),
         TicketCommand::Redeem(args) => split::redeem(args, console),
+        TicketCommand::Recall(args) => recall::recall(args, console),
     }
 }
 

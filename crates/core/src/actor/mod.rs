@@ -7,6 +7,7 @@ pub mod fact;
 pub mod machine;
 pub mod order;
 pub mod peers;
+pub mod recalls;
 pub mod rounds;
 pub mod snapshot;
 pub mod watermark;

@@ -14,8 +14,9 @@ use crate::model::property::Properties;
 use crate::model::resource::is_divisible;
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
+use crate::ticket::Ticket;
 use crate::ticket::ledger::LEDGER_RETENTION;
-use crate::ticket::link::{AccountId, Link};
+use crate::ticket::link::{AccountId, Clauses, Link};
 use crate::wire::message::{Item, MAX_UNITS, Request};
 use crate::wire::offer::{Offer, OfferPart};
 
@@ -147,10 +148,8 @@ impl Broker {
                 units,
                 term,
                 constraints: parent.bottom().constraints.clone(),
-                clauses: parent
-                    .bottom()
-                    .clauses
-                    .inherited()
+                clauses: self
+                    .clauses_of(item, &parent, term)
                     .redeemed_by(request.provisos.redeem_by),
                 delegation: None,
                 extends: item.extends,
@@ -160,6 +159,15 @@ impl Broker {
             tickets.push((index, parent.with(self.base.credentials.sign_link(link))));
         }
         Ok(tickets)
+    }
+
+    /// What a ticket reserves: a notice only if that was asked for, and what it extends reserves.
+    fn clauses_of(&self, item: &Item, parent: &Ticket, term: Term) -> Clauses {
+        let inherited = parent.bottom().clauses.inherited();
+        match item.extends.and_then(|extends| self.state.ledger.entered(extends)) {
+            Some((_, extended)) => extended.clauses.extended(inherited),
+            None => item.accepts.clauses(inherited, term.start()),
+        }
     }
 
     /// Whether the grant of an extension keeps source, units and term of what it continues from.

@@ -78,6 +78,16 @@ impl Broker {
             Fact::PartReturned(fact) => self.part_returned(at, fact),
             Fact::ReturnRefused(fact) => self.return_refused(fact),
             Fact::ReturnCredited(fact) => self.end_return(AccountId::Delegation(fact.delegation)),
+            Fact::RecallAsked(fact) => self.recall_asked(at, fact),
+            Fact::RecallAnswered(fact) => {
+                if self.state.recalls.answered(fact.link, fact.at, fact.enforced) {
+                    self.state.pending.settle(&Obligation::Recall(fact.link));
+                }
+            }
+            Fact::RecallRefused(fact) => {
+                self.state.recalls.refused(fact.link, &fact.refusal);
+                self.state.pending.settle(&Obligation::Recall(fact.link));
+            }
         }
         Ok(())
     }
@@ -282,6 +292,8 @@ impl Broker {
             for (_, ticket) in tickets {
                 self.state.issued.remove(&ticket.hash());
                 self.settle_reclaim(ticket.hash());
+                self.state.recalls.forget(ticket.hash());
+                self.state.pending.settle(&Obligation::Recall(ticket.hash()));
                 self.index.forgotten(ticket.hash());
             }
         }

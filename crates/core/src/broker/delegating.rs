@@ -303,7 +303,10 @@ impl Broker {
             Obligation::Delegate(number) => {
                 Some(format!("delegation {number} is not acknowledged"))
             }
-            Obligation::Return(_) | Obligation::Credit(_) | Obligation::Reclaim(_) => None,
+            Obligation::Return(_)
+            | Obligation::Credit(_)
+            | Obligation::Reclaim(_)
+            | Obligation::Recall(_) => None,
         });
         let returns = self.state.returning.keys();
         offers.chain(returns.map(|account| format!("units of {account} are on their way back")))

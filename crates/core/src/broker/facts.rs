@@ -14,6 +14,7 @@ use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::Request;
 use crate::wire::offer::{Offer, Waiting};
+use crate::wire::recall::Level;
 use crate::wire::refusal::Refusal;
 
 facts! {
@@ -229,5 +230,31 @@ facts! {
     ReturnCredited = "broker.return-credited" 1 {
         /// The delegation.
         delegation: DelegationId,
+    }
+
+    /// The site of a ticket is asked to recall units of it.
+    RecallAsked = "broker.recall-asked" 1 {
+        /// The link that is recalled.
+        link: LinkHash,
+        /// How many units stay, from when on.
+        level: Level,
+    }
+
+    /// The site has recorded a recall, or enforced it.
+    RecallAnswered = "broker.recall-answered" 1 {
+        /// The link that is recalled.
+        link: LinkHash,
+        /// When it takes the last of the units.
+        at: Time,
+        /// Whether it has taken all that it takes.
+        enforced: bool,
+    }
+
+    /// The site does not take a recall.
+    RecallRefused = "broker.recall-refused" 1 {
+        /// The link.
+        link: LinkHash,
+        /// Why.
+        refusal: Refusal,
     }
 }

@@ -44,6 +44,9 @@ impl Broker {
             Command::Return { delegation, units, from } => {
                 refused(self.begin_return(now, delegation, (units, from), out), out);
             }
+            Command::Recall { ticket, units, from } => {
+                self.recall(now, ticket, (units, from), out);
+            }
         }
     }
 
@@ -119,6 +122,12 @@ impl Broker {
                 self.return_denied(now, from, (ticket, number), refusal, out);
             }
             Message::Credited { receipts } => self.return_credited(now, from, &receipts, out),
+            Message::Recalled { link, number, at, enforced, receipts } => {
+                self.recall_answered(now, from, (link, number), (at, enforced, receipts), out);
+            }
+            Message::Refused { subject: Subject::Recall(link, number), refusal, .. } => {
+                self.recall_refused(now, from, (link, number), refusal, out);
+            }
             Message::Refused { .. }
             | Message::Granted { .. }
             | Message::Waiting { .. }
@@ -130,7 +139,10 @@ impl Broker {
             | Message::Close { .. }
             | Message::Closed { .. }
             | Message::Return { .. }
-            | Message::Reclaim { .. } => {
+            | Message::Reclaim { .. }
+            | Message::Recall { .. }
+            | Message::RecallNotice { .. }
+            | Message::RecallNoted { .. } => {
                 out.problems.push(dropped(kind, "a broker does not take it"));
             }
         }

@@ -15,6 +15,7 @@ mod revise;
 pub mod machine;
 pub mod mapper;
 pub mod quota;
+mod recall;
 mod state;
 mod survey;
 mod view;
@@ -79,6 +80,8 @@ enum Obligation {
     Credit(AccountId),
     /// A site is asked for what nobody claims of a ticket.
     Reclaim(LinkHash),
+    /// A site is asked to recall units of a ticket.
+    Recall(LinkHash),
 }
 
 /// A ticket that was cut.

@@ -12,6 +12,7 @@ use super::quota::Quotas;
 use super::{Holding, IssuedTicket, Obligation, Record, Timer, Usage};
 use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
+use crate::actor::recalls::IssuedRecalls;
 use crate::actor::rounds::MapperRounds;
 use crate::actor::timers::Timers;
 use crate::model::calendar::Calendar;
@@ -52,6 +53,8 @@ pub(crate) struct State {
     pub(super) returning: BTreeMap<AccountId, Returning>,
     pub(super) pending: PendingEffects<Obligation>,
     pub(super) orders: Orders,
+    /// The recalls of tickets that it has cut.
+    pub(super) recalls: IssuedRecalls,
 }
 
 impl State {

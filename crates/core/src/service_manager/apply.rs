@@ -19,7 +19,10 @@ impl Lease {
     /// The end of what it surely has: a site that was asked to end it earlier may have done so.
     pub(super) fn ends_by(&self) -> Time {
         let until = self.state.held().and_then(|held| held.change.until());
-        until.filter(|_| !mutant!(ReturnsLate)).map_or(self.expires_at, |t| t.min(self.expires_at))
+        let end = until
+            .filter(|_| !mutant!(ReturnsLate))
+            .map_or(self.expires_at, |t| t.min(self.expires_at));
+        self.recalled_whole().map_or(end, |at| at.min(end))
     }
 
     /// Moves its machine on. After an error the state is void.
@@ -86,6 +89,7 @@ impl ServiceManager {
             | Fact::ModifyRefused(_)
             | Fact::Notified(_)
             | Fact::TicketLapsed(_)
+            | Fact::RecallLifted(_)
             | Fact::Credited(_) => self.step_as_told(at, fact)?,
             Fact::TermOver(over) if self.state.leases.contains_key(&over.lease) => {
                 self.step_as_told(at, fact)?;
@@ -99,6 +103,20 @@ impl ServiceManager {
             }
             Fact::Revised(fact) => self.revised(at, fact)?,
             Fact::LeaseForgotten(fact) => self.forget(fact.lease),
+            Fact::RecallTold(fact) => self.take_notice(at, fact),
+            Fact::VictimsNamed(fact) => self.victims_named(at, fact),
+            Fact::RecallBegun(fact) => self.recall_begun(at, fact)?,
+            Fact::UnitsRecalled(fact) => self.units_recalled(at, fact)?,
+            Fact::RecallAsked(fact) => self.recall_asked(at, fact),
+            Fact::RecallAnswered(fact) => {
+                if self.state.recalls.answered(fact.link, fact.at, fact.enforced) {
+                    self.state.pending.settle(&Obligation::Recall(fact.link));
+                }
+            }
+            Fact::RecallRefused(fact) => {
+                self.state.recalls.refused(fact.link, &fact.refusal);
+                self.state.pending.settle(&Obligation::Recall(fact.link));
+            }
         }
         Ok(())
     }
@@ -132,6 +150,8 @@ impl ServiceManager {
     fn forget(&mut self, id: LeaseId) {
         self.state.timers.set(Timer::Lease(id), None);
         self.state.timers.set(Timer::Seam(id), None);
+        self.state.timers.set(Timer::Recall(id), None);
+        self.state.pending.settle(&Obligation::Victims(id));
         let Some(lease) = self.state.leases.remove(&id) else {
             return self.forget_request(id.number);
         };
@@ -197,14 +217,16 @@ impl ServiceManager {
         }
         if !is_live(&lease.state) {
             self.live.remove(&id);
+            self.state.pending.settle(&Obligation::Victims(id));
         }
+        let lost = over && self.ends_by_recall(id);
         if extended {
             self.extended(id, at);
         }
         if let Some(change) = change {
             self.after_extension(id, change, denied, at)?;
         }
-        if !over && !self.counts(id) {
+        if (!over || lost) && !self.counts(id) {
             self.unbook(id, at);
         }
         self.refresh(id, at);
@@ -372,7 +394,9 @@ impl ServiceManager {
                     | Obligation::Modify(_)
                     | Obligation::Tell(..)
                     | Obligation::Credit(_)
-                    | Obligation::Reclaim(_) => false,
+                    | Obligation::Reclaim(_)
+                    | Obligation::Victims(_)
+                    | Obligation::Recall(_) => false,
                 };
                 let joins =
                     pending.between(Obligation::Join(id, first), Obligation::Join(id, last));
@@ -444,6 +468,7 @@ impl ServiceManager {
         self.state.timers.set(Timer::Lease(id), Some(deadline));
         self.index.changed(id, lease);
         self.set_seam(id);
+        self.set_recall(id);
     }
 
     pub(super) fn require(&mut self, obligation: Obligation, at: Time) {

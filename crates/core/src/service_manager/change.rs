@@ -74,6 +74,12 @@ impl ServiceManager {
                 "lease {lease} goes on with {units} units from {at}: flex it then"
             ));
         }
+        if let Some(told) = self.recall_told(lease) {
+            let (units, at) = (told.units, told.at);
+            return Err(format!(
+                "lease {lease} is recalled to {units} units from {at}: name those that go first"
+            ));
+        }
         let units = held.quantity();
         let rest = units.checked_sub(shrink.get()).filter(|rest| *rest > 0);
         let rest = rest.ok_or_else(|| {
@@ -290,7 +296,7 @@ impl ServiceManager {
     }
 
     /// Counts what is left of a lease as held.
-    fn book_again(&mut self, id: LeaseId, at: Time) {
+    pub(super) fn book_again(&mut self, id: LeaseId, at: Time) {
         let Some(lease) = self.state.leases.get(&id) else { return };
         let Some(held) = lease.state.held() else { return };
         let (most, term) = (lease.units, held.term);

@@ -51,6 +51,8 @@ impl ServiceManager {
             Command::Revise { number, ask } => self.revise(now, number, ask, out),
             Command::Close { lease } => self.close(now, lease, out),
             Command::Modify { lease, changes } => self.modify(now, lease, changes, out),
+            Command::Victims { lease, units } => self.name_victims(now, lease, units, out),
+            Command::Recall { ticket, units, from } => self.recall(now, ticket, (units, from), out),
         };
         if let Err(cause) = done {
             out.problems.push(Problem::Command(cause));

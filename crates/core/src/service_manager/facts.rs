@@ -16,6 +16,7 @@ use crate::ticket::receipt::Receipt;
 use crate::wire::message::{LeasedUnit, Request};
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::part::Part;
+use crate::wire::recall::{Level, Notice};
 use crate::wire::refusal::Refusal;
 
 facts! {
@@ -392,6 +393,76 @@ facts! {
         /// Why, in the user's words.
         reason: String,
     }
+
+    /// The site says what a recall takes of a lease, and when.
+    RecallTold = "service-manager.recall-told" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// What it leaves, and when.
+        told: Notice,
+    }
+
+    /// The user names the units that go first by a recall.
+    VictimsNamed = "service-manager.victims-named" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The units.
+        victims: Vec<UnitId>,
+    }
+
+    /// The guest's software begins to leave units that are recalled.
+    RecallBegun = "service-manager.recall-begun" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The link that is recalled.
+        link: LinkHash,
+        /// The units.
+        units: Vec<UnitId>,
+    }
+
+    /// A lease goes on without the units that are recalled.
+    UnitsRecalled = "service-manager.units-recalled" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The link that is recalled.
+        link: LinkHash,
+        /// The units.
+        units: Vec<UnitId>,
+        /// How many stay, or how much of a share.
+        stay: u32,
+    }
+
+    /// A recall is changed or withdrawn: the guest's software joins the units again that it left for it.
+    RecallLifted = "service-manager.recall-lifted" 1 {
+        /// The lease.
+        lease: LeaseId,
+    }
+
+    /// The site of a part of a kept ticket is asked to recall units of it.
+    RecallAsked = "service-manager.recall-asked" 1 {
+        /// The link that is recalled.
+        link: LinkHash,
+        /// How many units stay, from when on.
+        level: Level,
+    }
+
+    /// The site has recorded a recall, or enforced it.
+    RecallAnswered = "service-manager.recall-answered" 1 {
+        /// The link that is recalled.
+        link: LinkHash,
+        /// When it takes the last of the units.
+        at: Time,
+        /// Whether it has taken all that it takes.
+        enforced: bool,
+    }
+
+    /// The site does not take a recall.
+    RecallRefused = "service-manager.recall-refused" 1 {
+        /// The link.
+        link: LinkHash,
+        /// Why.
+        refusal: Refusal,
+    }
 }
 
 impl Fact {
@@ -430,6 +501,11 @@ impl Fact {
             Self::ModifyRefused(fact) => (fact.lease, Event::ModifyRefused),
             Self::Notified(fact) => (fact.lease, Event::Notified(fact.unit)),
             Self::TicketLapsed(fact) => (fact.lease, Event::TermOver),
+            Self::RecallBegun(fact) => (fact.lease, Event::RecallBegun(fact.units.clone())),
+            Self::RecallLifted(fact) => (fact.lease, Event::RecallLifted),
+            Self::UnitsRecalled(fact) => {
+                (fact.lease, Event::UnitsRecalled(fact.units.clone(), fact.stay))
+            }
             Self::SignalObserved(_)
             | Self::MapperAnswered(_)
             | Self::Asked(_)
@@ -449,6 +525,11 @@ impl Fact {
             | Self::Commanded(_)
             | Self::Revised(_)
             | Self::ReclaimEnded(_)
+            | Self::RecallTold(_)
+            | Self::VictimsNamed(_)
+            | Self::RecallAsked(_)
+            | Self::RecallAnswered(_)
+            | Self::RecallRefused(_)
             | Self::Woken(_) => return None,
         })
     }

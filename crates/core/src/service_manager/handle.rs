@@ -56,6 +56,7 @@ impl ServiceManager {
                 Timer::Lease(id) => self.lease_due(now, id, out),
                 Timer::Group(number) => self.group_due(now, number, out),
                 Timer::Reclaim(part) => self.reclaim_due(now, part, out),
+                Timer::Recall(id) => self.recall_due(now, id, out),
             }
         }
     }
@@ -140,6 +141,12 @@ impl ServiceManager {
             Message::Offered { request, offers, until, refusal } => {
                 self.offers_came(now, from, request, (offers, until, refusal), out)
             }
+            Message::RecallNotice { ticket, told } => {
+                self.told_of_recall(now, from, ticket, told, out)
+            }
+            Message::Recalled { link, number, at, enforced, receipts } => {
+                self.recall_answered(now, from, (link, number), (at, enforced, receipts), out)
+            }
             Message::Delegate { .. }
             | Message::Delegated { .. }
             | Message::Request(_)
@@ -149,7 +156,9 @@ impl ServiceManager {
             | Message::Close { .. }
             | Message::Return { .. }
             | Message::Modify { .. }
-            | Message::Reclaim { .. } => Err("a service manager does not take it".to_owned()),
+            | Message::Reclaim { .. }
+            | Message::Recall { .. }
+            | Message::RecallNoted { .. } => Err("a service manager does not take it".to_owned()),
         };
         if let Err(cause) = taken {
             out.problems.push(dropped(kind, cause));
@@ -245,7 +254,9 @@ impl ServiceManager {
             let (link, index) = (ticket.bottom(), usize::from(*index));
             let wanted = request.items.get(index);
             let good = wanted.is_some_and(|wanted| {
-                wanted.resource == link.resource && wanted.extends == link.extends
+                wanted.resource == link.resource
+                    && wanted.extends == link.extends
+                    && self.accepts(wanted, link)
             }) && self.goes_on_at(link.extends, ticket.site())
                 && keeps_provisos(&request.provisos, ticket)
                 && suits.beside.is_none_or(|site| site == ticket.site())
@@ -331,7 +342,7 @@ impl ServiceManager {
                     && term == link.term
                     && distinct.len() == units.len()
                     && whole
-                    && (record.min_units.get()..=link.units.get()).contains(&count);
+                    && (record.fewest()..=link.units.get()).contains(&count);
                 if !good {
                     return Err(format!("lease {lease} is not what the ticket says"));
                 }
@@ -428,6 +439,9 @@ impl ServiceManager {
             Subject::Modify(ticket, number) => {
                 self.modify_refused(now, from, (ticket, number), refusal, out)
             }
+            Subject::Recall(link, number) => {
+                self.recall_refused(now, from, (link, number), refusal, out)
+            }
             Subject::Delegation(_) => {
                 Err("it is about nothing of this service manager's".to_owned())
             }
@@ -463,6 +477,7 @@ impl ServiceManager {
                             | Refusal::Conflict(_)
                             | Refusal::Oversold { .. }
                             | Refusal::Unclaimed(_)
+                            | Refusal::Recalled { .. }
                             | Refusal::Malformed(_)
                     ) =>
             {

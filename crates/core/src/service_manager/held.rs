@@ -257,6 +257,40 @@ impl Held {
         }
         self.changed();
     }
+    /// Some units are recalled, and the site's again, or a share is cut; a seam that leaves no unit out any
+    /// more is none.
+    pub(super) fn recalled(&mut self, units: &[UnitId], stay: u32) {
+        self.drop_units(units);
+        if self.is_share() && stay < self.quantity() {
+            self.shrink_share(stay);
+        }
+        let mut most = self.quantity();
+        self.seams.retain(|seam| {
+            let shrinks = seam.units < most;
+            most = most.min(seam.units);
+            shrinks
+        });
+    }
+
+    /// The guest joins units again that it left, but for those that go for another reason.
+    pub(super) fn join_again(&mut self) {
+        let shrinking = self.seams.front().is_some_and(|seam| seam.begun);
+        let others = if shrinking { self.next_to_go() } else { Vec::new() };
+        let part = match &self.change {
+            Change::Leaving(part) | Change::Returning(part) => Some(part.part.clone()),
+            Change::None
+            | Change::Requested { .. }
+            | Change::Redeeming { .. }
+            | Change::Modifying { .. } => None,
+        };
+        for (unit, (_, usage)) in &mut self.units {
+            let goes = others.contains(unit) || part.as_ref().is_some_and(|p| p.names(*unit));
+            if *usage == UnitUse::Left && !goes {
+                *usage = UnitUse::Joining;
+                self.awaited += 1;
+            }
+        }
+    }
 
     /// The site has a part again.
     pub(super) fn returned(&mut self, part: &Part, receipts: Vec<Receipt>) {

@@ -143,6 +143,12 @@ pub enum Event {
     ModifyRefused,
     /// The guest's software has taken over the change of a unit, or could not.
     Notified(UnitId),
+    /// Units that are recalled are to be left.
+    RecallBegun(Vec<UnitId>),
+    /// The lease goes on without units that are recalled, with so many, or so much of a share.
+    UnitsRecalled(Vec<UnitId>, u32),
+    /// The recall is changed or withdrawn: units that were left for it are joined again.
+    RecallLifted,
 }
 
 impl State {
@@ -262,7 +268,10 @@ fn ticketed(ticket: Ticket, split: bool, event: Event) -> Result<State, Illegal>
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Notified(_) => Err(illegal(word, &event)),
+        | Event::Notified(_)
+        | Event::RecallBegun(_)
+        | Event::UnitsRecalled(..)
+        | Event::RecallLifted => Err(illegal(word, &event)),
     }
 }
 
@@ -309,7 +318,10 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Notified(_) => Err(illegal("Redeeming", &event)),
+        | Event::Notified(_)
+        | Event::RecallBegun(_)
+        | Event::UnitsRecalled(..)
+        | Event::RecallLifted => Err(illegal("Redeeming", &event)),
     }
 }
 
@@ -341,6 +353,18 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
             let victims = held.next_to_go();
             held.shrink(&victims);
             Ok(in_use(left_early(held)))
+        }
+        Event::RecallBegun(units) => {
+            held.leave(&units);
+            Ok(in_use(held))
+        }
+        Event::UnitsRecalled(units, stay) => {
+            held.recalled(&units, stay);
+            Ok(in_use(left_early(held)))
+        }
+        Event::RecallLifted => {
+            held.join_again();
+            Ok(in_use(held))
         }
         Event::Credited => {
             held.credits.clear();
@@ -482,6 +506,14 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
                 State::Leaving { held, then }
             })
         }
+        Event::UnitsRecalled(units, stay) => {
+            held.recalled(&units, stay);
+            Ok(if held.awaited == 0 && then == AfterLeave::Close {
+                close(held)
+            } else {
+                State::Leaving { held, then }
+            })
+        }
         Event::LeaveBegun(AfterLeave::Close) if then == AfterLeave::End => {
             Ok(State::Leaving { held, then: AfterLeave::Close })
         }
@@ -519,7 +551,9 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Notified(_) => Err(illegal("Leaving", &event)),
+        | Event::Notified(_)
+        | Event::RecallBegun(_)
+        | Event::RecallLifted => Err(illegal("Leaving", &event)),
     }
 }
 
@@ -548,7 +582,10 @@ fn closing(credits: Vec<Receipt>, event: Event) -> Result<State, Illegal> {
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Notified(_) => Err(illegal("Closing", &event)),
+        | Event::Notified(_)
+        | Event::RecallBegun(_)
+        | Event::UnitsRecalled(..)
+        | Event::RecallLifted => Err(illegal("Closing", &event)),
     }
 }
 
@@ -576,7 +613,10 @@ fn crediting(outcome: Outcome, event: Event) -> Result<State, Illegal> {
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Notified(_) => Err(illegal("Crediting", &event)),
+        | Event::Notified(_)
+        | Event::RecallBegun(_)
+        | Event::UnitsRecalled(..)
+        | Event::RecallLifted => Err(illegal("Crediting", &event)),
     }
 }
 
@@ -644,6 +684,9 @@ impl Event {
             Self::Modified(_) => "Modified",
             Self::ModifyRefused => "ModifyRefused",
             Self::Notified(_) => "Notified",
+            Self::RecallBegun(_) => "RecallBegun",
+            Self::UnitsRecalled(..) => "UnitsRecalled",
+            Self::RecallLifted => "RecallLifted",
         }
     }
 }

@@ -14,6 +14,7 @@ mod handle;
 pub mod machine;
 pub mod mapper;
 mod modify;
+mod recall;
 pub mod request;
 mod split;
 mod state;
@@ -107,6 +108,8 @@ pub(crate) struct Lease {
     ends_at: Option<Time>,
     /// When nothing about it can come any more, less the clock margin.
     expires_at: Time,
+    /// What its site has said of recalls, by the links that are recalled.
+    recalls: BTreeMap<LinkHash, recall::Recalled>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -129,6 +132,10 @@ enum Obligation {
     Tell(LeaseId, UnitId, u32),
     /// The site is asked for what nobody claims of a part that was handed on.
     Reclaim(LinkHash),
+    /// Which units of a recalled lease go first.
+    Victims(LeaseId),
+    /// That units of this part of a kept ticket are recalled.
+    Recall(LinkHash),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -140,6 +147,8 @@ enum Timer {
     Group(u64),
     /// A part that was handed on may be unclaimed.
     Reclaim(LinkHash),
+    /// A recall takes units of a lease.
+    Recall(LeaseId),
 }
 
 impl ServiceManager {
@@ -247,6 +256,14 @@ impl ServiceManager {
                 let receipts = self.lease(id)?.to_credit();
                 let issuer = receipts.first()?.what.issuer;
                 send(issuer, Message::Credit { receipts: receipts.to_vec() })
+            }
+            Obligation::Victims(id) => {
+                let (site, message) = self.victims_message(id)?;
+                send(site, message)
+            }
+            Obligation::Recall(link) => {
+                let (site, message) = self.recall_message(link)?;
+                send(site, message)
             }
         }
     }

@@ -454,6 +454,7 @@ impl ServiceManager {
                 group: None,
                 ends_at: None,
                 expires_at: link.term.end(),
+                recalls: Default::default(),
             };
             self.born(at, id, lease);
             if wanted {

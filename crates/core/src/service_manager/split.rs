@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::request::shown_as;
-use super::{Bookings, Lease, Output, Part, ServiceManager};
+use super::{Bookings, Lease, Obligation, Output, Part, ServiceManager};
 use crate::actor::fact::BadFact;
 use crate::actor::{Cause, Emit as _};
 use crate::model::calendar::Calendar;
@@ -152,8 +152,9 @@ impl ServiceManager {
         serial: u64,
         left: &mut Calendar,
     ) -> Result<Link, String> {
-        let Part { holder, units, term, constraints: added, redeem_by } = part;
+        let Part { holder, units, term, constraints: added, redeem_by, accepts } = part;
         let above = parent.bottom();
+        accepts.check(false)?;
         let two = self.base.two_margins();
         if term.duration() <= two || term.end() <= now.plus(two) {
             return Err(format!("a part over {term} is too short: it must last longer than {two}"));
@@ -176,7 +177,9 @@ impl ServiceManager {
             units,
             term,
             constraints,
-            clauses: above.clauses.inherited().redeemed_by(redeem_by),
+            clauses: accepts
+                .clauses(above.clauses.inherited(), term.start())
+                .redeemed_by(redeem_by),
             delegation: None,
             extends: None,
             serial,
@@ -262,6 +265,7 @@ impl ServiceManager {
             group: None,
             ends_at: None,
             expires_at: link.term.end(),
+            recalls: Default::default(),
         };
         self.state.last_number = self.state.last_number.max(id.number);
         let link = link.clone();
@@ -279,12 +283,7 @@ impl ServiceManager {
     ) -> Result<(), String> {
         let keys: Vec<_> = receipts.iter().map(|r| (r.what.link, r.what.number)).collect();
         for receipt in receipts {
-            if !self.is_new(&receipt)? {
-                continue;
-            }
-            if !mutant!(SplitCreditNotBooked) {
-                self.emit(now, ReceiptTaken { receipt }, out);
-            }
+            self.take_receipt(now, receipt, out)?;
         }
         let own = |key: &(LinkHash, u32)| {
             let (_, link) = self.state.splits.ledger.entered(key.0)?;
@@ -314,8 +313,21 @@ impl ServiceManager {
         }
     }
 
+    /// Takes a receipt for a part that was handed on, unless it is known.
+    pub(super) fn take_receipt(
+        &mut self,
+        now: Time,
+        receipt: Receipt,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        if self.is_new(&receipt)? && !mutant!(SplitCreditNotBooked) {
+            self.emit(now, ReceiptTaken { receipt }, out);
+        }
+        Ok(())
+    }
+
     /// The site of a kept ticket, by its bottom link.
-    fn splits_at(&self, parent: Option<LinkHash>) -> Option<ActorId> {
+    pub(super) fn splits_at(&self, parent: Option<LinkHash>) -> Option<ActorId> {
         let lease = self.state.by_ticket.get(&parent?)?;
         Some(self.state.leases.get(lease)?.state.ticket()?.site())
     }
@@ -330,11 +342,13 @@ impl ServiceManager {
 
     /// Forgets what was handed on of a ticket.
     pub(super) fn forget_splits(&mut self, ticket: LinkHash) {
-        let splits = &mut self.state.splits;
         let account = AccountId::Link(ticket);
-        let parts: Vec<_> = splits.ledger.children(account).map(|(link, _)| link.hash()).collect();
+        let ledger = &self.state.splits.ledger;
+        let parts: Vec<_> = ledger.children(account).map(|(link, _)| link.hash()).collect();
         for part in parts {
             self.settle_reclaim(part);
+            self.state.recalls.forget(part);
+            self.state.pending.settle(&Obligation::Recall(part));
             let splits = &mut self.state.splits;
             let (first, last) = ((part, 0), (part, u32::MAX));
             let taken: Vec<_> = splits.credited.range(first..=last).map(|(key, _)| *key).collect();

@@ -12,6 +12,7 @@ use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::wire::message::Request as Wanted;
 use crate::wire::offer::Waiting;
+use crate::wire::recall::Notice;
 use crate::wire::refusal::Refusal;
 
 /// A lease, or a request that has none: what is shown under one name.
@@ -99,6 +100,8 @@ pub struct LeaseSurvey<'a> {
     pub group: Option<u64>,
     /// The site that closed it of its own accord, and why.
     pub closed_by: Option<&'a (ActorId, Refusal)>,
+    /// What the next recall leaves it, and when.
+    pub recalled: Option<&'a Notice>,
 }
 
 impl ServiceManager {
@@ -157,6 +160,7 @@ impl Request {
             tickets: &[],
             group: None,
             closed_by: None,
+            recalled: None,
         })
     }
 }
@@ -177,6 +181,7 @@ impl Lease {
             tickets: &self.tickets,
             group: self.group,
             closed_by: self.closed_by.as_ref(),
+            recalled: self.next_told(),
         }
     }
 }

@@ -200,6 +200,8 @@ impl SiteAuthority {
                 Timer::Renewal(number) => self.renew(now, number, out),
                 Timer::DelegationEnd(number) => self.emit(now, DelegationEnded { number }, out),
                 Timer::Seam(lease) => self.shrink(now, lease, out),
+                Timer::Recall(link) => self.recall_rights(now, link, out),
+                Timer::Cut(lease) => self.cut(now, lease, out),
                 Timer::Lease(lease) => {
                     match self.state.leases.get(&lease).map(|lease| &lease.state) {
                         Some(State::Early) => self.emit(now, CameDue { lease }, out),
@@ -236,6 +238,10 @@ impl SiteAuthority {
             }
             Message::Close { tickets } => self.close(now, from, &tickets, out),
             Message::Reclaim { ticket } => self.reclaim(now, from, &ticket, out),
+            Message::Recall { ticket, level } => self.recall(now, from, &ticket, level, out),
+            Message::RecallNoted { ticket, link, number, victims } => {
+                self.noted(now, from, (ticket, link, number), victims, out);
+            }
             Message::Refused { .. }
             | Message::Waiting { .. }
             | Message::Offered { .. }
@@ -249,6 +255,8 @@ impl SiteAuthority {
             | Message::Returned { .. }
             | Message::Modified { .. }
             | Message::Reclaimed { .. }
+            | Message::Recalled { .. }
+            | Message::RecallNotice { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => {
                 out.problems.push(dropped(kind, "a site does not take it"));

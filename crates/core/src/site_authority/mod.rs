@@ -16,6 +16,7 @@ pub mod mapper;
 mod memory;
 mod modify;
 mod reclaim;
+mod recall;
 mod redeem;
 mod returns;
 mod share;
@@ -192,6 +193,8 @@ struct Lease {
     /// The fact behind the answer to a redeem, for each ticket in the order of their names.
     answered: Vec<(LinkHash, Cause)>,
     closed: Option<(Cause, Vec<Receipt>)>,
+    /// What recalls take of it, by the links that are recalled.
+    cuts: BTreeMap<LinkHash, recall::Cut>,
 }
 
 /// An instant from which on a lease is for fewer units.
@@ -229,6 +232,8 @@ enum Obligation {
     Setup(UnitId),
     Teardown(UnitId),
     Modify(UnitId),
+    /// The holder of a lease is to know what a recall takes, by the lease and the link that is recalled.
+    Notice(LinkHash, LinkHash),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -239,6 +244,10 @@ enum Timer {
     Seam(LinkHash),
     Lease(LinkHash),
     DelegationEnd(u64),
+    /// A recall takes rights that nobody has claimed.
+    Recall(LinkHash),
+    /// A recall takes units of a lease.
+    Cut(LinkHash),
 }
 
 impl UnitPool {
@@ -455,7 +464,10 @@ impl Actor for SiteAuthority {
                 Obligation::Delegate(number) => {
                     Some(format!("delegation {number} is not acknowledged"))
                 }
-                Obligation::Setup(_) | Obligation::Teardown(_) | Obligation::Modify(_) => None,
+                Obligation::Setup(_)
+                | Obligation::Teardown(_)
+                | Obligation::Modify(_)
+                | Obligation::Notice(..) => None,
             });
         at_most(leases.chain(units).chain(offers), most)
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::memory::{Charges, RefusedTickets};
+use super::recall::Recall;
 use super::{Delegation, Lease, Obligation, Reclaimed, Rights, Tenancy, Timer, Unit, UnitPool};
 use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
@@ -53,4 +54,6 @@ pub(crate) struct State {
     /// Tickets that were not redeemed in time, and went back to their issuers.
     pub(super) reclaimed: BTreeMap<LinkHash, Reclaimed>,
     pub(super) orders: Orders,
+    /// The recalls of links that are not over, the highest number of each.
+    pub(super) recalls: BTreeMap<LinkHash, Recall>,
 }

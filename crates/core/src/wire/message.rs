@@ -24,6 +24,7 @@ use crate::wire::credentials::Credentials;
 use crate::wire::offer::{MAX_HOLD, Offer, Reply, Waiting};
 use crate::wire::part::Part;
 use crate::wire::proviso::{History, Provisos};
+use crate::wire::recall::{Accepts, Level, Notice};
 use crate::wire::refusal::Refusal;
 
 /// The most items in one request.
@@ -162,6 +163,8 @@ pub struct Item {
     pub together: Option<u8>,
     /// Items of one number come from different sites, each from one.
     pub apart: Option<u8>,
+    /// What its ticket may reserve for the broker.
+    pub accepts: Accepts,
 }
 
 impl Item {
@@ -178,6 +181,7 @@ impl Item {
             offset: Span::ZERO,
             together: None,
             apart: None,
+            accepts: Accepts::default(),
         }
     }
 
@@ -193,6 +197,7 @@ impl Item {
         if self.together.is_some() && self.apart.is_some() {
             return Err("an item belongs together with others or apart, not both".to_owned());
         }
+        self.accepts.check(self.extends.is_some())?;
         if self.offset < Span::ZERO {
             return Err("an item would begin before the common start".to_owned());
         }
@@ -389,6 +394,44 @@ pub enum Message {
         /// What came back of it, by the site's word.
         receipts: Vec<Receipt>,
     },
+    /// Issuer to site: at most so many units of this ticket, and of what extends it, from an instant on.
+    Recall {
+        /// The ticket, which its issuer recalls.
+        ticket: Ticket,
+        /// How many units stay, from when on.
+        level: Level,
+    },
+    /// Site to issuer: the recall is recorded, or enforced.
+    Recalled {
+        /// The link that is recalled.
+        link: LinkHash,
+        /// The number of the recall.
+        number: u32,
+        /// When it takes the last of the units.
+        at: Time,
+        /// Whether it has taken all that it takes.
+        enforced: bool,
+        /// For all that was taken by recalls of this link, the site's word.
+        receipts: Vec<Receipt>,
+    },
+    /// Site to holder: units of this lease are recalled.
+    RecallNotice {
+        /// The lease's own ticket.
+        ticket: LinkHash,
+        /// How many units stay, from when on.
+        told: Notice,
+    },
+    /// Holder to site: the notice is recorded; these units go first.
+    RecallNoted {
+        /// The lease's own ticket.
+        ticket: LinkHash,
+        /// The link that is recalled.
+        link: LinkHash,
+        /// The number of the recall.
+        number: u32,
+        /// The units that go first. The site chooses the others.
+        victims: Vec<UnitId>,
+    },
 }
 
 /// What a refusal is about.
@@ -404,11 +447,13 @@ pub enum Subject {
     Return(LinkHash, u32),
     /// A modification of a lease, by its number.
     Modify(LinkHash, u32),
+    /// A recall of a link, by its number.
+    Recall(LinkHash, u32),
 }
 
 impl Message {
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 21] = [
+    pub const KINDS: [&'static str; 25] = [
         "delegate",
         "delegated",
         "request",
@@ -430,6 +475,10 @@ impl Message {
         "modified",
         "reclaim",
         "reclaimed",
+        "recall",
+        "recalled",
+        "recall-notice",
+        "recall-noted",
     ];
 
     /// The word for this kind of message.
@@ -456,6 +505,10 @@ impl Message {
             Self::Modified { .. } => "modified",
             Self::Reclaim { .. } => "reclaim",
             Self::Reclaimed { .. } => "reclaimed",
+            Self::Recall { .. } => "recall",
+            Self::Recalled { .. } => "recalled",
+            Self::RecallNotice { .. } => "recall-notice",
+            Self::RecallNoted { .. } => "recall-noted",
         }
     }
 }

@@ -156,6 +156,14 @@ pub enum Refusal {
         /// The type.
         resource: Name,
     },
+    /// The ticket, or one above it, is recalled by its issuer.
+    #[error("the ticket is recalled: {units} units stay from {from} on")]
+    Recalled {
+        /// How many units stay.
+        units: u32,
+        /// From when on.
+        from: Time,
+    },
 }
 
 /// What a quota limits.
@@ -237,6 +245,7 @@ impl Refusal {
             | Self::Oversold { .. }
             | Self::Constraint(_)
             | Self::Policy(_)
+            | Self::Recalled { .. }
             | Self::Forbidden => Outlook::Denied,
         }
     }
@@ -255,7 +264,7 @@ impl Refusal {
             Self::Policy(_) => 9,
             Self::Constraint(_) => 8,
             Self::Conflict(_) | Self::Oversold { .. } => 7,
-            Self::Ticket(_) | Self::Forbidden => 6,
+            Self::Ticket(_) | Self::Forbidden | Self::Recalled { .. } => 6,
             Self::TooMany { .. } | Self::TermTooShort { .. } | Self::UnitsDiffer { .. } => 5,
             Self::NoMatch { .. } | Self::Excluded { .. } => 4,
             Self::TooLate(_) | Self::Unclaimed(_) | Self::NotExtendable(_) => 3,
@@ -292,6 +301,7 @@ impl Refusal {
             Self::ModifyFailed(_) => "modify-failed",
             Self::Unclaimed(_) => "unclaimed",
             Self::Excluded { .. } => "excluded",
+            Self::Recalled { .. } => "recalled",
         }
     }
 }

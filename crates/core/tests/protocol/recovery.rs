@@ -163,6 +163,7 @@ const LIFE: [Act; 35] = [
         let redeemed = w.ask(RIVAL, Ask { items: vec![item(1)], ..ask() });
         w.command(RIVAL, GuestCommand::Redeem { lease: redeemed });
         let part = Part {
+            accepts: Default::default(),
             holder: id(GUEST),
             units: units(1),
             term: term(start, start + HOUR),

@@ -147,7 +147,7 @@ impl AppState {
     }
 
     /// Has something done to each part of a request; answers how they are then.
-    async fn each(
+    pub(super) async fn each(
         &self,
         (lease, by): (&LeaseName, &Asker),
         command: impl Fn(LeaseId) -> GuestCommand,

@@ -16,6 +16,7 @@ use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::{Item, MAX_CONFIGURATION, Request};
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
+use tenure_core::wire::recall::Accepts;
 use tenure_core::wire::refusal::Outlook;
 use tenure_expr::Demand;
 
@@ -188,6 +189,8 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
     if request.apart {
         items.iter_mut().for_each(|item| item.apart = Some(0));
     }
+    let accepts = Accepts { notice: request.notice, min_tenure: request.min_tenure };
+    items.iter_mut().for_each(|item| item.accepts = accepts);
     let not_at =
         request.not_sites.iter().map(|site| Ok(app.actor(Role::SiteAuthority, site)?.info().id));
     let provisos = Provisos {

@@ -14,6 +14,7 @@ mod offer;
 mod probe;
 mod proof;
 mod sense;
+mod recall;
 mod server;
 mod tickets;
 mod drift;
@@ -45,6 +46,7 @@ pub use delegate::{BrokerDelegation, DelegationName, SiteDelegation};
 pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
+pub use recall::{RecallView, RecalledView};
 pub use server::AppState;
 pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
 pub(crate) use view::time;
@@ -227,6 +229,23 @@ pub enum Request {
         #[serde(default)]
         from: Option<Moment>,
     },
+    /// Units of a ticket are recalled by who issued it, or a recall is withdrawn: a [`RecallView`].
+    Recall {
+        /// The beginning of the ticket's hash.
+        ticket: String,
+        /// How many units stay; without a number the last recall is withdrawn.
+        units: Option<u32>,
+        /// From when on; from now on unless set.
+        #[serde(default)]
+        from: Option<Moment>,
+    },
+    /// The units of a lease that go first by a recall are named: a list of [`LeaseView`].
+    Victims {
+        /// Which.
+        lease: LeaseName,
+        /// The units.
+        units: Vec<UnitId>,
+    },
 }
 
 fn youngest() -> Victims {
@@ -277,6 +296,12 @@ pub struct LeaseRequest {
     /// Whether its tickets are kept and not redeemed yet.
     #[serde(default)]
     pub keep_ticket: bool,
+    /// The notice after which units in use may be recalled; without one none is accepted.
+    #[serde(default)]
+    pub notice: Option<Span>,
+    /// How long no recall may take units in use.
+    #[serde(default)]
+    pub min_tenure: Option<Span>,
     /// Why, in the user's words.
     #[serde(default)]
     pub reason: String,

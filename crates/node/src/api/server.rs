@@ -160,7 +160,7 @@ impl AppState {
         .await
     }
 
-    async fn broker<T: Send + 'static>(
+    pub(super) async fn broker<T: Send + 'static>(
         &self,
         handle: &Handle,
         look: impl FnOnce(&Broker) -> T + Send + 'static,
@@ -331,6 +331,12 @@ impl AppState {
             Request::DelegateOfBroker(asked) => json(&self.broker_delegates(*asked).await?),
             Request::GiveBack { broker, delegation, units, from } => {
                 json(&self.give_delegation_back(&broker, &delegation, units, from).await?)
+            }
+            Request::Recall { ticket, units, from } => {
+                json(&self.recall(&ticket, (units, from), by).await?)
+            }
+            Request::Victims { lease, units } => {
+                json(&self.name_victims(&lease, &units, by).await?)
             }
             Request::Watch { .. } => {
                 Err(ApiError::new(Code::Usage, "a watch has no single answer"))

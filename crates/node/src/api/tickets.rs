@@ -17,6 +17,7 @@ use tenure_core::service_manager::machine::State;
 use tenure_core::service_manager::{Command, LeaseSurvey, Part, ServiceManager};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::SignedLink;
+use tenure_core::wire::recall::Accepts;
 
 use super::asker::Asker;
 use super::moment::Moment;
@@ -47,6 +48,12 @@ pub struct SplitRequest {
     /// When each part has to be redeemed by.
     #[serde(default)]
     pub redeem_by: Option<Moment>,
+    /// The notice after which units in use can be recalled, if they can.
+    #[serde(default)]
+    pub notice: Option<Span>,
+    /// How long no recall takes units in use.
+    #[serde(default)]
+    pub min_tenure: Option<Span>,
 }
 
 /// A ticket that a user brings.
@@ -198,8 +205,11 @@ impl AppState {
         let constraints = condition(request.condition.as_deref())?;
         let units = request.units;
         let redeem_by = request.redeem_by.map(|by| by.on(now));
-        let part =
-            |holder| Part { holder, units, term, constraints: constraints.clone(), redeem_by };
+        let accepts = Accepts { notice: request.notice, min_tenure: request.min_tenure };
+        let part = |holder| {
+            let constraints = constraints.clone();
+            Part { holder, units, term, constraints, redeem_by, accepts }
+        };
         let parts = holders.into_iter().map(part).collect();
         let handle = self.actor(Role::ServiceManager, &manager)?;
         let committed = self.order(handle, (by, ""), Command::Split { lease, parts }).await?;

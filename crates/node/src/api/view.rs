@@ -146,6 +146,9 @@ pub struct LeaseView {
     pub in_hand: Vec<LeaseUnitView>,
     /// The hashes of its tickets: its own, then those of its extensions.
     pub tickets: Vec<String>,
+    /// What the next recall leaves it, and when, if it is recalled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recalled: Option<super::RecalledView>,
 }
 
 /// A unit in a guest's hands.
@@ -479,6 +482,7 @@ pub(super) fn lease(
             .iter()
             .map(|(k, v)| (k.to_string(), v.to_owned()))
             .collect(),
+        recalled: lease.recalled.map(super::RecalledView::of),
         outcome: outcome.as_ref().map(|outcome| outcome_word(outcome, lease.closed_by).to_owned()),
         refusal: match (&outcome, lease.closed_by) {
             (Some(Outcome::Refused(refusal)), _) => Some(RefusalView::of(refusal)),

@@ -200,6 +200,7 @@ impl Guest {
             Event::PartReturned(_) => lease.part_returned(at),
             Event::ReturnRefused => lease.going = None,
             Event::Shrunk => lease.shrunk(at),
+            Event::UnitsRecalled(units, _) => lease.shrink(at, units.len()),
             Event::LeaveBegun(then) => lease.leave(at, then),
             Event::Left(_) => lease.left(),
             Event::CloseBegun => lease.give_up(at, Phase::Closing),
@@ -209,7 +210,9 @@ impl Guest {
             Event::Refused(_) | Event::SiteClosed(_) => lease.give_up(at, Phase::Over),
             // A part may be credited while its lease goes on.
             Event::Credited if lease.phase == Phase::Crediting => lease.give_up(at, Phase::Over),
-            Event::Credited
+            Event::RecallBegun(_)
+            | Event::RecallLifted
+            | Event::Credited
             | Event::Split
             | Event::ExtensionDenied
             | Event::ShrinkBegun

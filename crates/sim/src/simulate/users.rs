@@ -186,7 +186,9 @@ impl World {
             requirements.extend(Expr::parse(&format!("speed = {speed}")).ok());
         }
         let number = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
-        Item { min_units: number(min_units), requirements, ..Item::new(resource, number(units)) }
+        let accepts = self.accepts();
+        let item = Item::new(resource, number(units));
+        Item { min_units: number(min_units), requirements, accepts, ..item }
     }
 
     /// An operator limits what one guest, or each, may have of a broker; or takes that back.

@@ -180,6 +180,10 @@ impl Watch {
             | Message::Modified { .. }
             | Message::Reclaim { .. }
             | Message::Reclaimed { .. }
+            | Message::Recall { .. }
+            | Message::Recalled { .. }
+            | Message::RecallNotice { .. }
+            | Message::RecallNoted { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => None,
         };
@@ -341,6 +345,17 @@ fn say(message: &Message) -> String {
                 tickets.iter().map(|(_, ticket)| format!("{} ({ticket})", ticket.hash())).collect();
             format!("{kind} {request}: {}", tickets.join(", "))
         }
+        Message::Recall { ticket, level } => {
+            let link = ticket.hash();
+            format!("{kind} {} of {link} to {} from {}", level.number, level.units, level.from)
+        }
+        Message::Recalled { link, number, at, enforced, .. } => {
+            format!("{kind} {number} of {link} at {at}{}", if *enforced { ", done" } else { "" })
+        }
+        Message::RecallNotice { ticket, told } => {
+            format!("{kind} {} of {ticket} to {} from {}", told.number, told.units, told.at)
+        }
+        Message::RecallNoted { ticket, number, .. } => format!("{kind} {number} of {ticket}"),
         Message::Redeem { ticket, lease, .. } => {
             format!("{kind} {} ({ticket}) for {lease}", ticket.hash())
         }

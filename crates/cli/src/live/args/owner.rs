@@ -9,6 +9,7 @@ use tenure_core::model::time::Span;
 
 use super::{Change, Endpoint};
 use crate::live::delegation;
+use crate::live::recall::RecallArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SiteCommand {
@@ -63,6 +64,8 @@ pub(crate) enum BrokerCommand {
     Delegate(delegation::OfBroker),
     Return(delegation::GiveBack),
     Delegations(delegation::Delegations),
+    /// Recall units of a ticket that a broker sold
+    Recall(RecallArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -172,6 +172,10 @@ impl RequestHistory {
             | F::RightsReturned(_)
             | F::TicketReclaimed(_)
             | F::Commanded(_)
+            | F::Recalled(_)
+            | F::RightsRecalled(_)
+            | F::UnitsRecalled(_)
+            | F::RecallNoted(_)
             | F::CameDue(_)
             | F::UnitsAssigned(_)
             | F::UnitReset(_)
@@ -197,10 +201,12 @@ impl RequestHistory {
 
 /// The lease that a fact of a service manager names, where it is about one part of a request.
 fn lease_of(fact: &Fact) -> Option<LeaseId> {
-    use service_manager::{Fact as G, LeaseForgotten, TicketTaken};
+    use service_manager::{Fact as G, LeaseForgotten, RecallTold, TicketTaken, VictimsNamed};
     let Fact::ServiceManager(fact) = fact else { return None };
-    if let G::LeaseForgotten(LeaseForgotten { lease }) | G::TicketTaken(TicketTaken { lease, .. }) =
-        fact
+    if let G::LeaseForgotten(LeaseForgotten { lease })
+    | G::TicketTaken(TicketTaken { lease, .. })
+    | G::RecallTold(RecallTold { lease, .. })
+    | G::VictimsNamed(VictimsNamed { lease, .. }) = fact
     {
         return Some(*lease);
     }
@@ -250,7 +256,18 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
             let failed = fact.error.as_ref().map(|error| format!(", which failed: {error}"));
             Some(format!("{}{}", fact.unit, failed.unwrap_or_default()))
         }
-        F::SignalObserved(_)
+        F::RecallTold(fact) => {
+            let (units, at) = (fact.told.units, fact.told.at);
+            Some(format!("{units} units stay from {at} on"))
+        }
+        F::VictimsNamed(fact) => Some(list(&fact.victims)),
+        F::RecallBegun(fact) => Some(list(&fact.units)),
+        F::UnitsRecalled(fact) => Some(list(&fact.units)),
+        F::RecallRefused(fact) => Some(fact.refusal.to_string()),
+        F::RecallLifted(_)
+        | F::RecallAsked(_)
+        | F::RecallAnswered(_)
+        | F::SignalObserved(_)
         | F::MapperAnswered(_)
         | F::Asked(_)
         | F::Granted(_)
@@ -292,7 +309,10 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         F::ReclaimEnded(fact) => Some(outcome(fact.redeemed)),
         F::Revised(fact) => Some(revision(&fact.request)),
         F::Commanded(fact) => Some(given_by(&fact.order)),
-        F::DelegationTaken(_)
+        F::RecallRefused(fact) => Some(fact.refusal.to_string()),
+        F::RecallAsked(_)
+        | F::RecallAnswered(_)
+        | F::DelegationTaken(_)
         | F::DelegationEnded(_)
         | F::DelegationIssued(_)
         | F::DelegationAcknowledged(_)
@@ -321,6 +341,12 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         F::UnitsAssigned(fact) => Some(list(&fact.units)),
         F::UnitsReturned(fact) => Some(list(&fact.units)),
         F::LeaseShrunk(fact) => Some(list(&fact.units)),
+        F::UnitsRecalled(fact) => Some(list(&fact.units)),
+        F::Recalled(fact) => {
+            let (units, from) = (fact.level.units, fact.level.from);
+            Some(format!("{units} units stay from {from} on"))
+        }
+        F::RecallNoted(fact) if !fact.victims.is_empty() => Some(list(&fact.victims)),
         F::UnitSetupFailed(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
         F::UnitTeardownFailed(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
         F::UnitSetUp(fact) => Some(fact.unit.to_string()),
@@ -330,7 +356,9 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         F::ShareAssigned(fact) => Some(format!("{}, a share of {}", fact.unit, fact.quantity)),
         F::QuantityReturned(fact) => Some(format!("{} of its share", fact.quantity)),
         F::Commanded(fact) => Some(given_by(&fact.order)),
-        F::Stocked(_)
+        F::RightsRecalled(_)
+        | F::RecallNoted(_)
+        | F::Stocked(_)
         | F::InventoryChanged(_)
         | F::DelegationIssued(_)
         | F::DelegatedByHand(_)
