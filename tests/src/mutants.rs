@@ -197,6 +197,12 @@ mutants! {
     RecallWithoutMargin,
     /// A guest goes on with units that are recalled.
     RecallOutlived,
+    /// The holder of a ticket that is not redeemed is not told of its recall.
+    RecallOfRightsNotTold,
+    /// A guest hands on more of a kept ticket than a recall leaves of it.
+    SplitsRecalled,
+    /// What comes back of a ticket after its recall can be claimed again, above what the recall leaves.
+    RecallIsADifference,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

@@ -235,7 +235,9 @@ fn site_says(site: &SiteModel, to: ActorId, message: &Message, binding: bool) ->
         Message::RecallNotice { ticket, told } => {
             let lease = site.leases.get(ticket);
             let recall = site.recalls.get(&told.link);
-            lease.is_some_and(|lease| lease.holder() == to)
+            let holder = recall.map(|recall| recall.ticket.bottom().holder);
+            let rights = told.unclaimed && *ticket == told.link && holder == Some(to);
+            (rights || !told.unclaimed && lease.is_some_and(|lease| lease.holder() == to))
                 && recall.is_some_and(|recall| recall.level.number == told.number)
         }
         _ => false,

@@ -19,7 +19,7 @@ pub(super) const LAW: Law = Law {
     statement: "A site at rest has taken what a recall takes of its leases by then, and takes no \
                 extension for more units than stay. A guest at rest that was told of a recall \
                 holds no more units than stay, from one margin before the recall takes them, by \
-                its own clock.",
+                its own clock. It hands on no more of a ticket than stays of it.",
     source: "beyond the papers",
     on: "actors at rest; facts of sites",
 };
@@ -70,7 +70,7 @@ impl Check for Checker {
         &mut self,
         scene: &Scene<'_>,
         fact: &service_manager::Fact,
-        _: &mut Tally,
+        tally: &mut Tally,
     ) -> LawVerdict {
         use service_manager::Fact;
         match fact {
@@ -78,6 +78,7 @@ impl Check for Checker {
                 let key = (scene.actor, fact.lease, fact.told.link);
                 self.told.insert(key, fact.told.clone());
             }
+            Fact::TicketsSplit(fact) => return self.split(scene, fact, tally),
             Fact::LeaseForgotten(fact) => {
                 self.told.retain(|key, _| (key.0, key.1) != (scene.actor, fact.lease));
             }
@@ -113,9 +114,32 @@ impl Check for Checker {
                 Some(_) | None => 0,
             });
             let last = told.at.minus(margin);
-            tally.check(clock < last || has <= told.units as usize, || {
+            tally.check(told.unclaimed || clock < last || has <= told.units as usize, || {
                 let (name, units) = (scene.name(), told.units);
                 format!("{name} rests at {clock} with {has} units of lease {lease}; {units} stay from {last}")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Checker {
+    /// Parts are handed on of a ticket that may be recalled.
+    fn split(
+        &self,
+        scene: &Scene<'_>,
+        fact: &service_manager::TicketsSplit,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        for link in &fact.links {
+            let told = link.parent.and_then(|above| self.told.get(&(scene.actor, fact.lease, above)));
+            let Some(told) = told.filter(|told| told.unclaimed) else { continue };
+            let Some(rest) = link.term.from(told.at) else { continue };
+            let beside = fact.links.iter().filter(|other| other.term.contains(rest.start()));
+            let units: u64 = beside.map(|other| u64::from(other.units.get())).sum();
+            tally.check(units <= u64::from(told.units), || {
+                let (name, stay) = (scene.name(), told.units);
+                format!("{name} hands on {units} units of a ticket of which {stay} stay")
             })?;
         }
         Ok(())

@@ -107,7 +107,8 @@ pub fn message(names: &Names, message: &Message) -> String {
             if back.is_empty() { answer } else { format!("{answer}, {}", receipts(names, back)) }
         }
         Message::RecallNotice { ticket, told: notice } => {
-            format!("lease on {}, {}", names.hash(*ticket), told(names, notice))
+            let what = if notice.unclaimed { "ticket" } else { "lease on" };
+            format!("{what} {}, {}", names.hash(*ticket), told(names, notice))
         }
         Message::RecallNoted { ticket, victims, .. } => noted(names, *ticket, victims),
         _ => String::new(),

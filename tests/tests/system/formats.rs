@@ -154,7 +154,7 @@ fn level(p: &Parts) -> Level {
 
 fn told(p: &Parts) -> Notice {
     let (link, at) = (p.ticket.hash(), p.term.end());
-    Notice { link, number: 1, units: 2, at, victims: vec![UNIT] }
+    Notice { link, number: 1, units: 2, at, victims: vec![UNIT], unclaimed: false }
 }
 
 fn reason() -> String {

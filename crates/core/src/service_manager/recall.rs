@@ -7,6 +7,7 @@ use crate::actor::fact::BadFact;
 use crate::actor::recalls::IssuedRecall;
 use crate::actor::{Cause, Emit as _};
 use crate::driver::UnitId;
+use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::slice::LeaseId;
 use crate::model::time::Time;
@@ -16,6 +17,8 @@ use crate::service_manager::facts::{
     UnitsRecalled, VictimsNamed,
 };
 use crate::service_manager::machine::{Event, Held, State};
+use crate::ticket::Ticket;
+use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::{Item, Message};
@@ -53,16 +56,22 @@ impl Recalled {
 }
 
 impl Lease {
+    /// The recalls that are yet to take something of it. Rights that are recalled are its own no more once
+    /// its ticket is redeemed: what it is redeemed for, stays.
+    fn open_recalls(&self) -> impl Iterator<Item = &Recalled> {
+        let kept = matches!(self.state, State::Ticketed { .. });
+        self.recalls.values().filter(move |recall| !recall.done && (kept || !recall.told.unclaimed))
+    }
+
     /// The next recall that takes some of its units.
     fn next_recall(&self) -> Option<&Recalled> {
-        let open = self.recalls.values().filter(|recall| !recall.done && recall.told.units > 0);
+        let open = self.open_recalls().filter(|recall| recall.told.units > 0);
         open.min_by_key(|recall| recall.told.at)
     }
 
     /// What the next recall leaves it.
     pub(super) fn next_told(&self) -> Option<&Notice> {
-        let open = self.recalls.values().filter(|recall| !recall.done);
-        open.map(|recall| &recall.told).min_by_key(|told| told.at)
+        self.open_recalls().map(|recall| &recall.told).min_by_key(|told| told.at)
     }
 
     /// When a recall takes all of it.
@@ -75,8 +84,35 @@ impl Lease {
             | State::Leaving { .. } => !mutant!(RecallOutlived),
             State::Closing { .. } | State::Crediting { .. } | State::Closed { .. } => false,
         };
-        let whole = self.recalls.values().filter(|recall| !recall.done && recall.told.units == 0);
+        let least = match self.state {
+            State::Ticketed { split: false, .. } => self.min_units.get(),
+            // Its account is cut; what was handed on of it stays.
+            State::Ticketed { split: true, .. } => 0,
+            State::Redeeming { .. }
+            | State::Joining { .. }
+            | State::Active { .. }
+            | State::Leaving { .. }
+            | State::Closing { .. }
+            | State::Crediting { .. }
+            | State::Closed { .. } => 1,
+        };
+        let whole = self.open_recalls().filter(|recall| recall.told.units < least);
         whole.map(|recall| recall.told.at).min().filter(|_| counts)
+    }
+
+    /// What is left to hand on of its ticket beside what is handed on, if rights of it are recalled.
+    pub(super) fn room(&self, ticket: &Ticket, parts: &Ledger) -> Option<Calendar> {
+        let link = ticket.bottom();
+        let told = self.recalls.get(&link.hash()).map(|recall| &recall.told)?;
+        let surplus = link.units.get().saturating_sub(told.units);
+        let rest = link.term.from(told.at).filter(|_| told.unclaimed && surplus > 0)?;
+        let mut room = Calendar::default();
+        room.add(link.term, i64::from(link.units.get()));
+        room.add(rest, -i64::from(surplus));
+        for (_, term, units) in parts.charged().filter(|part| part.0.parent == Some(link.hash())) {
+            room.add(term, -i64::from(units));
+        }
+        Some(room).filter(|_| !mutant!(SplitsRecalled))
     }
 
     /// The fewest units that it takes from its site: after a recall fewer than it asked for.
@@ -130,8 +166,12 @@ impl ServiceManager {
         match record.recalls.get(&link) {
             Some(known) if number < known.told.number => return Ok(()),
             Some(known) if known.told == told => {}
+            // It was sent before the ticket was redeemed.
+            Some(known)
+                if number == known.told.number && told.unclaimed && !known.told.unclaimed => {}
             Some(known)
                 if number == known.told.number
+                    && told.unclaimed == known.told.unclaimed
                     && (known.told.units, known.told.at) != (told.units, told.at) =>
             {
                 return Err(format!("lease {lease} was told otherwise"));
@@ -291,7 +331,7 @@ impl ServiceManager {
     /// Whether a lease whose time is over ends by a recall, before its term.
     pub(super) fn ends_by_recall(&self, id: LeaseId) -> bool {
         let lease = self.state.leases.get(&id);
-        lease.is_some_and(|lease| lease.recalls.values().any(|recall| !recall.done))
+        lease.is_some_and(|lease| lease.open_recalls().next().is_some())
     }
 
     /// How the last recall of a part that was handed on stands.

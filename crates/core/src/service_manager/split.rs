@@ -127,7 +127,10 @@ impl ServiceManager {
         if parent.links().len() >= MAX_DEPTH {
             return Err(format!("a chain of {MAX_DEPTH} links cannot be split further"));
         }
-        let mut left = self.left_of(&parent).cloned().unwrap_or_else(|| whole(&parent));
+        let left = self.left_of(&parent).cloned().unwrap_or_else(|| whole(&parent));
+        let recalled =
+            self.state.leases.get(&lease).and_then(|record| record.room(&parent, self.splits()));
+        let mut left: Vec<Calendar> = [left].into_iter().chain(recalled).collect();
         let mut drafts = Vec::new();
         for (serial, part) in (self.state.splits.serial + 1..).zip(parts) {
             drafts.push(self.draft(now, &parent, part, serial, &mut left)?);
@@ -150,7 +153,7 @@ impl ServiceManager {
         parent: &Ticket,
         part: Part,
         serial: u64,
-        left: &mut Calendar,
+        left: &mut [Calendar],
     ) -> Result<Link, String> {
         let Part { holder, units, term, constraints: added, redeem_by, accepts } = part;
         let above = parent.bottom();
@@ -187,13 +190,13 @@ impl ServiceManager {
         if !mutant!(SplitDropsConstraints) {
             link.follows(Some(above)).map_err(|fault| format!("a part does not fit: {fault}"))?;
         }
-        let free = left.free_over(term);
+        let free = left.iter().map(|left| left.free_over(term)).min().unwrap_or(0);
         if free < i64::from(units.get()) && !mutant!(SplitsTwice) {
             return Err(format!(
                 "{units} units over {term} are more than the {free} that are left"
             ));
         }
-        left.add(term, -i64::from(units.get()));
+        left.iter_mut().for_each(|left| left.add(term, -i64::from(units.get())));
         Ok(link)
     }
 

@@ -17,6 +17,8 @@ mod memory;
 mod modify;
 mod reclaim;
 mod recall;
+mod recall_cuts;
+mod recalled;
 mod redeem;
 mod returns;
 mod share;

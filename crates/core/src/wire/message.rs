@@ -414,9 +414,9 @@ pub enum Message {
         /// For all that was taken by recalls of this link, the site's word.
         receipts: Vec<Receipt>,
     },
-    /// Site to holder: units of this lease are recalled.
+    /// Site to holder: units of this lease, or of this ticket that is not redeemed, are recalled.
     RecallNotice {
-        /// The lease's own ticket.
+        /// The ticket, or the lease's own.
         ticket: LinkHash,
         /// How many units stay, from when on.
         told: Notice,

@@ -17,7 +17,7 @@ pub struct Level {
     pub from: Time,
 }
 
-/// What a site tells the holder of a lease that loses units.
+/// What a site tells the holder of a lease that loses units, or of a ticket that is not redeemed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// The link that is recalled.
@@ -30,6 +30,8 @@ pub struct Notice {
     pub at: Time,
     /// The units that go first, of those that the holder named.
     pub victims: Vec<UnitId>,
+    /// Whether it takes rights of a ticket that is not redeemed, and no units in use.
+    pub unclaimed: bool,
 }
 
 /// Which clauses an asker accepts on its ticket. None unless it says so.

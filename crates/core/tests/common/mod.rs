@@ -306,6 +306,7 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
                 units: 0,
                 at: link.term.start(),
                 victims: Vec::new(),
+                unclaimed: false,
             },
         },
         Message::RecallNoted {

@@ -4,7 +4,9 @@ use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::driver::UnitId;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
+use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::machine::State;
+use tenure_core::service_manager::mapper::Ask;
 use tenure_core::service_manager::{Command as GuestCommand, Part, Victims};
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::{Item, Message, Subject};
@@ -27,10 +29,7 @@ fn accepting(n: u32, notice: Span) -> Item {
 /// A guest's lease of 3 of 4 units over [0, 1h), with a notice; ten minutes have passed.
 fn leased_in(scene: Scene) -> (World, LeaseId, LinkHash) {
     let mut world = scene.open();
-    let ask = tenure_core::service_manager::mapper::Ask {
-        items: vec![accepting(3, NOTICE)],
-        ..ask_for(3, 0, HOUR)
-    };
+    let ask = Ask { items: vec![accepting(3, NOTICE)], ..ask_for(3, 0, HOUR) };
     let lease = world.ask(GUEST, ask);
     let ticket = world.ticket(GUEST, lease).hash();
     world.advance(600);
@@ -251,7 +250,7 @@ fn an_elastic_ticket_is_trimmed() {
         let mut world = scene().open();
         world.keep.insert("redeem");
         let items = vec![Item { min_units: units(1), ..item(3) }];
-        let ask = tenure_core::service_manager::mapper::Ask { items, ..ask_for(3, 0, HOUR) };
+        let ask = Ask { items, ..ask_for(3, 0, HOUR) };
         let lease = world.ask(GUEST, ask);
         let ticket = world.ticket(GUEST, lease).hash();
         world.command(BROKER, BrokerCommand::Recall { ticket, units: Some(2), from });
@@ -282,10 +281,7 @@ fn rights_go_at_the_instant_that_the_recall_names() {
 fn a_ticket_with_a_notice_is_redeemed_and_loses_its_units_then() {
     let mut world = scene().open();
     world.keep.insert("redeem");
-    let ask = tenure_core::service_manager::mapper::Ask {
-        items: vec![accepting(3, NOTICE)],
-        ..ask_for(3, 0, HOUR)
-    };
+    let ask = Ask { items: vec![accepting(3, NOTICE)], ..ask_for(3, 0, HOUR) };
     let lease = world.ask(GUEST, ask);
     let ticket = world.ticket(GUEST, lease).hash();
     let command = BrokerCommand::Recall { ticket, units: Some(1), from: Some(at(600)) };
@@ -303,7 +299,7 @@ fn min_tenure_keeps_units_and_extensions_inherit_it() {
     let mut world = scene().open();
     let accepts = Accepts { notice: Some(NOTICE), min_tenure: Some(Span::from_secs(1800)) };
     let items = vec![Item { accepts, ..item(3) }];
-    let ask = tenure_core::service_manager::mapper::Ask { items, ..ask_for(3, 0, HOUR) };
+    let ask = Ask { items, ..ask_for(3, 0, HOUR) };
     let lease = world.ask(GUEST, ask);
     let ticket = world.ticket(GUEST, lease);
     assert_eq!(ticket.bottom().clauses.not_before, Some(at(1800)));
@@ -331,9 +327,8 @@ fn only_the_issuer_recalls() {
 #[test]
 fn the_holder_of_a_kept_ticket_recalls_a_part() {
     let mut world = scene().open();
-    let handling =
-        tenure_core::service_manager::group::Handling { keep_tickets: true, ..Default::default() };
-    let ask = tenure_core::service_manager::mapper::Ask { handling, ..ask_for(3, 0, HOUR) };
+    let handling = Handling { keep_tickets: true, ..Default::default() };
+    let ask = Ask { handling, ..ask_for(3, 0, HOUR) };
     let kept = world.ask(GUEST, ask);
     let accepts = Accepts { notice: Some(NOTICE), min_tenure: None };
     let part = Part {
@@ -397,4 +392,110 @@ fn a_guest_out_of_reach_loses_its_units_all_the_same() {
     world.repeat();
     world.advance(1001);
     assert_eq!(held_units(&world, lease), [0], "it hears of it at last");
+}
+
+/// A ticket for 3 of 4 units over [0, 1h) that its guest keeps.
+fn kept() -> (World, LeaseId, LinkHash) {
+    let mut world = scene().open();
+    let handling = Handling { keep_tickets: true, ..Default::default() };
+    let kept = world.ask(GUEST, Ask { handling, ..ask_for(3, 0, HOUR) });
+    let ticket = world.ticket(GUEST, kept).hash();
+    (world, kept, ticket)
+}
+
+fn split(world: &mut World, kept: LeaseId, n: u32) {
+    let part = Part {
+        holder: id(RIVAL),
+        units: units(n),
+        term: term(0, HOUR),
+        constraints: Default::default(),
+        redeem_by: None,
+        accepts: Accepts::default(),
+    };
+    world.command(GUEST, GuestCommand::Split { lease: kept, parts: vec![part] });
+}
+
+/// Its rival takes the newest part and has a lease for it.
+fn take_newest(world: &mut World, kept: LeaseId) -> LeaseId {
+    let parent = world.ticket(GUEST, kept);
+    let links = world.guest(GUEST).parts_of(&parent);
+    let newest = links.map(|part| part.link.clone()).max_by_key(|link| link.serial).unwrap();
+    let (ticket, keep) = (parent.with(newest), false);
+    let slice = tenure_core::model::name::Name::literal("slice");
+    let configuration = Default::default();
+    world.command(RIVAL, GuestCommand::Take { ticket, slice, configuration, keep });
+    world.guest(RIVAL).survey().last().unwrap().id
+}
+
+#[test]
+fn who_keeps_a_ticket_hears_of_its_recall() {
+    let (mut world, lease, ticket) = kept();
+    recall(&mut world, ticket, 2);
+    let told = world.guest(GUEST).recall_told(lease).unwrap();
+    assert_eq!((told.units, told.at, told.unclaimed), (2, Time::ZERO, true));
+    assert_eq!(world.count(SITE, "site.recall-noted"), 1);
+    assert_eq!(world.state(GUEST, lease), "Ticketed");
+    split(&mut world, lease, 3);
+    assert!(world.problems.pop().unwrap().to_string().contains("than the 2 that are left"));
+    split(&mut world, lease, 2);
+    assert_eq!(world.problems, []);
+}
+
+#[test]
+fn a_kept_ticket_of_which_nothing_stays_is_over() {
+    let (mut world, lease, ticket) = kept();
+    let command = BrokerCommand::Recall { ticket, units: Some(0), from: Some(at(600)) };
+    world.command(BROKER, command);
+    world.advance_to(at(600).minus(crate::common::MARGIN).minus(Span::from_micros(1)));
+    assert_eq!(world.state(GUEST, lease), "Ticketed");
+    world.advance(600);
+    assert_eq!((world.state(GUEST, lease), world.free_at(600)), ("Closed", 4));
+}
+
+#[test]
+fn a_recall_that_is_withdrawn_in_time_leaves_a_kept_ticket_whole() {
+    let (mut world, lease, ticket) = kept();
+    let command = BrokerCommand::Recall { ticket, units: Some(0), from: Some(at(600)) };
+    world.command(BROKER, command);
+    withdraw(&mut world, ticket);
+    world.advance(700);
+    assert_eq!(world.guest(GUEST).recall_told(lease), None);
+    split(&mut world, lease, 3);
+    assert_eq!((world.problems.len(), world.free_at(700)), (0, 1));
+}
+
+#[test]
+fn a_withdrawal_brings_nothing_back_that_was_taken() {
+    let (mut world, lease, ticket) = kept();
+    recall(&mut world, ticket, 1);
+    withdraw(&mut world, ticket);
+    assert_eq!(world.guest(GUEST).recall_told(lease).unwrap().units, 1);
+    split(&mut world, lease, 2);
+    assert!(world.problems.pop().unwrap().to_string().contains("than the 1 that are left"));
+}
+
+#[test]
+fn a_level_counts_what_was_handed_on() {
+    let (mut world, lease, ticket) = kept();
+    split(&mut world, lease, 2);
+    recall(&mut world, ticket, 2);
+    split(&mut world, lease, 1);
+    assert!(world.problems.pop().unwrap().to_string().contains("than the 0 that are left"));
+}
+
+#[test]
+fn what_comes_back_above_the_level_is_not_claimed_again() {
+    let (mut world, lease, ticket) = kept();
+    split(&mut world, lease, 2);
+    let claimed = take_newest(&mut world, lease);
+    split(&mut world, lease, 1);
+    recall(&mut world, ticket, 1);
+    assert_eq!(lent_units(&world).len(), 2, "without a notice they stay");
+    let other = take_newest(&mut world, lease);
+    assert_eq!(world.state(RIVAL, other), "Closed", "2 are claimed, 1 is to stay");
+    world.advance(100);
+    world.command(RIVAL, GuestCommand::Close { lease: claimed });
+    assert_eq!(lent_units(&world).len(), 0);
+    split(&mut world, lease, 2);
+    assert_eq!(world.problems.len(), 1, "of 3 units 1 stays, and that is handed on");
 }

@@ -252,7 +252,8 @@ impl SiteModel {
             let (units, at) = (cut.units, cut.at);
             let old = self.told.remove(&(cut.lease, link));
             let victims = old.map(|old| old.victims).unwrap_or_default();
-            self.told.insert((cut.lease, link), Notice { link, number, units, at, victims });
+            let told = Notice { link, number, units, at, victims, unclaimed: false };
+            self.told.insert((cut.lease, link), told);
         }
         let (ticket, level) = (fact.ticket.clone(), fact.level);
         let receipts = self.recalls.remove(&link).map(|old| old.receipts).unwrap_or_default();
