@@ -203,6 +203,12 @@ mutants! {
     SplitsRecalled,
     /// What comes back of a ticket after its recall can be claimed again, above what the recall leaves.
     RecallIsADifference,
+    /// A guest's driver is warned again and again of one recall.
+    WarnedAgain,
+    /// A guest's driver is warned of units that stay.
+    WarnedOfAll,
+    /// The deadline of a warning is too late.
+    WarnedLate,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

@@ -158,6 +158,7 @@ scripts! {
     recall_refuses_extension
     recall_survives_crashes
     recall_takes_units
+    recall_warns_the_guest
     recall_withdrawn
     redeeming_never_answered
     refusals

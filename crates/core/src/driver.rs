@@ -15,7 +15,7 @@ use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
-use crate::model::time::Span;
+use crate::model::time::{Span, Time};
 
 /// A unit, by its site's number. Numbers are given once and never again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -65,6 +65,8 @@ pub enum Step {
     Modify,
     /// Guest: stop using it.
     Leave,
+    /// Guest: learn that it is recalled. Advice: nothing waits for it, and no other step comes after it.
+    Warn,
 }
 
 impl Step {
@@ -76,6 +78,7 @@ impl Step {
             Self::Join => 2,
             Self::Leave => 3,
             Self::Modify => 4,
+            Self::Warn => 5,
         }
     }
 
@@ -87,6 +90,7 @@ impl Step {
             Self::Join => "join",
             Self::Modify => "modify",
             Self::Leave => "leave",
+            Self::Warn => "warn",
         }
     }
 }
@@ -102,8 +106,11 @@ pub struct Call {
     pub epoch: Epoch,
     /// What to do.
     pub step: Step,
-    /// Counts the modifications of a unit, which grow in a tenancy; 0 for every other step.
+    /// Counts the modifications of a unit, and the warnings of a lease, which grow in a tenancy; 0 for every
+    /// other step.
     pub number: u32,
+    /// Of a warning: when its site takes the unit.
+    pub deadline: Option<Time>,
     /// The unit's type.
     pub resource: Name,
     /// How much of a divisible stock the unit is; 1 for a machine.
@@ -152,6 +159,23 @@ pub trait ResourceDriver: Send + Sync {
 pub trait GuestDriver: Send + Sync {
     /// Does [`Step::Join`], [`Step::Modify`] or [`Step::Leave`].
     fn perform(&self, call: &Call) -> Answer;
+
+    /// The unit is recalled: its site takes it at the deadline, and it is left before. Once for each recall,
+    /// unless a crash comes in between. Whatever this answers, the lease goes on as before.
+    fn warn(&self, _call: &Call, _deadline: Time) -> Result<(), DriverError> {
+        Ok(())
+    }
+
+    /// Performs a step or warns, whichever the call is about.
+    fn call(&self, call: &Call) -> Answer {
+        match call.deadline.filter(|_| call.step == Step::Warn) {
+            Some(deadline) => {
+                let outcome = self.warn(call, deadline).map(|()| Properties::default());
+                Answer { outcome, after: Span::ZERO }
+            }
+            None => self.perform(call),
+        }
+    }
 
     /// Says how the guest's software on a unit is, without changing anything. A guest has units of several
     /// sites, each with numbers of its own.

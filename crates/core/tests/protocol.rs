@@ -68,3 +68,5 @@ mod grants;
 mod reference_site;
 #[path = "protocol/redeem_by.rs"]
 mod redeem_by;
+#[path = "protocol/warnings.rs"]
+mod warnings;

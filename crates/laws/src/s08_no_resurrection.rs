@@ -294,6 +294,7 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::RecallBegun(fact) => fact.lease,
         Fact::RecallLifted(fact) => fact.lease,
         Fact::UnitsRecalled(fact) => fact.lease,
+        Fact::Warned(fact) => fact.lease,
         Fact::RecallAsked(_)
         | Fact::RecallAnswered(_)
         | Fact::RecallRefused(_)

@@ -430,6 +430,7 @@ fn call_is_durable(
                 begun && unit.epoch == call.epoch && unit.served == call.lease
             })
         }
+        Step::Warn => model.guests.get(&actor).is_some_and(|guest| is_told(guest, call)),
         Step::Join | Step::Leave => {
             let lease = model.guests.get(&actor).and_then(|guest| guest.leases.get(&call.lease));
             let state = lease.and_then(|lease| lease.standing().lease());
@@ -447,4 +448,21 @@ fn call_is_durable(
         let (step, epoch) = (call.step.word(), call.epoch);
         format!("{name} has {step} of {unit} called in epoch {epoch:?}, which no durable fact began")
     })
+}
+
+/// Whether a guest was told that a unit which it uses is taken at the deadline of a warning.
+fn is_told(guest: &GuestModel, call: &Call) -> bool {
+    let Some(held) = guest.held(call.lease) else { return false };
+    let used = held.units.get(&call.unit).is_some_and(|(unit, usage)| {
+        unit.epoch == call.epoch && *usage == UnitUse::Joined
+    });
+    let above = held.units.keys().filter(|unit| **unit > call.unit).count();
+    let named = guest.named.get(&call.lease).is_some_and(|named| named.contains(&call.unit));
+    let told = guest.told.iter().any(|((lease, _), told)| {
+        // Of the units that are not named those with the highest numbers go.
+        let goes = held.units.len().saturating_sub(told.units as usize);
+        let victim = named || told.victims.contains(&call.unit) || above < goes || held.is_share();
+        *lease == call.lease && Some(told.at) == call.deadline && victim && told.units < held.quantity()
+    });
+    used && told
 }

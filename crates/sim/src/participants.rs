@@ -120,7 +120,7 @@ impl Driver {
     pub(crate) fn perform(&self, call: &Call) -> Answer {
         match self {
             Self::Site(driver) => driver.perform(call),
-            Self::Guest(driver) => driver.perform(call),
+            Self::Guest(driver) => driver.call(call),
         }
     }
 }

@@ -559,11 +559,14 @@ fn numbered(names: &Names, hash: LinkHash, number: u32) -> String {
 
 /// A driver's call.
 pub fn call(names: &Names, call: &Call) -> String {
-    let Call { unit, epoch, step, number, quantity, lease, properties, .. } = call;
+    let Call { unit, epoch, step, number, quantity, lease, properties, deadline, .. } = call;
     let (word, lease) = (step.word(), names.lease(*lease));
     let share = share(*quantity);
     let how = match step {
         Step::Modify => format!(" #{number}, {}", configured(properties)),
+        Step::Warn => {
+            deadline.map_or_else(String::new, |at| format!(", gone at {}", names::clock(at)))
+        }
         Step::Setup | Step::Teardown | Step::Join | Step::Leave => String::new(),
     };
     format!("{word} {unit}{share} in epoch {} for lease {lease}{how}", epoch.0)

@@ -719,7 +719,9 @@ fn unit(text: &str) -> Result<UnitId, Bad> {
 }
 
 fn step(text: &str) -> Result<Step, Bad> {
-    let steps = [Step::Setup, Step::Teardown, Step::Join, Step::Leave, Step::Modify];
+    let steps = [Step::Setup, Step::Teardown, Step::Join, Step::Leave, Step::Modify, Step::Warn];
     let found = steps.into_iter().find(|step| step.word() == text);
-    found.ok_or_else(|| format!("`{text}` is no step; known: setup, teardown, join, leave, modify"))
+    found.ok_or_else(|| {
+        format!("`{text}` is no step; known: setup, teardown, join, leave, modify, warn")
+    })
 }

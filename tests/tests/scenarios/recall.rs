@@ -65,6 +65,11 @@ pub fn of_service_manager(names: &Names, fact: &service_manager::Fact) -> Option
             format!("lease {} without {}", names.lease(fact.lease), names::units(&fact.units))
         }
         Fact::RecallLifted(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::Warned(fact) => {
+            let (lease, unit) = (names.lease(fact.lease), fact.unit);
+            let error = fact.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+            format!("lease {lease} of {unit}{error}")
+        }
         Fact::RecallAsked(fact) => level(names, fact.link, &fact.level),
         Fact::RecallAnswered(fact) => answer(names, fact.link, fact.at, fact.enforced),
         Fact::RecallRefused(fact) => {

@@ -257,6 +257,7 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::RecallAsked { link: p.ticket.hash(), level: level(p) }.into(),
         sm::RecallAnswered { link: p.ticket.hash(), at: p.term.end(), enforced: true }.into(),
         sm::RecallRefused { link: p.ticket.hash(), refusal: Refusal::Forbidden }.into(),
+        sm::Warned { lease: LEASE, unit: UNIT, number: 1, error: None }.into(),
         sm::Woken {}.into(),
         sm::ModifyBegun { lease: LEASE, configuration: p.properties.clone() }.into(),
         sm::Modified { lease: LEASE, units: vec![modified] }.into(),

@@ -93,6 +93,7 @@ impl Subjects {
             Fact::RecallBegun(fact) => self.lease(fact.lease),
             Fact::RecallLifted(fact) => self.lease(fact.lease),
             Fact::UnitsRecalled(fact) => self.lease(fact.lease),
+            Fact::Warned(fact) => self.lease(fact.lease),
             Fact::LeaveBegun(fact) => self.lease(fact.lease),
             Fact::Left(fact) => self.lease(fact.lease),
             Fact::CloseBegun(fact) => self.lease(fact.lease),

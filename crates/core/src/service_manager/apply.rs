@@ -108,6 +108,7 @@ impl ServiceManager {
             Fact::RecallBegun(fact) => self.recall_begun(at, fact)?,
             Fact::UnitsRecalled(fact) => self.units_recalled(at, fact)?,
             Fact::RecallAsked(fact) => self.recall_asked(at, fact),
+            Fact::Warned(fact) => self.take_warned(fact),
             Fact::RecallAnswered(fact) => {
                 if self.state.recalls.answered(fact.link, fact.at, fact.enforced) {
                     self.state.pending.settle(&Obligation::Recall(fact.link));
@@ -138,7 +139,9 @@ impl ServiceManager {
 
     fn joined(&mut self, at: Time, fact: &Joined) -> Result<(), BadFact> {
         self.state.pending.settle(&Obligation::Join(fact.lease, fact.unit));
-        self.step_unit(at, fact.lease, Event::Joined(fact.unit, fact.error.is_none()))
+        self.step_unit(at, fact.lease, Event::Joined(fact.unit, fact.error.is_none()))?;
+        self.owe_warnings(fact.lease, at);
+        Ok(())
     }
 
     fn extension_begun(&mut self, at: Time, fact: &ExtensionAsked) -> Result<(), BadFact> {
@@ -396,7 +399,8 @@ impl ServiceManager {
                     | Obligation::Credit(_)
                     | Obligation::Reclaim(_)
                     | Obligation::Victims(_)
-                    | Obligation::Recall(_) => false,
+                    | Obligation::Recall(_)
+                    | Obligation::Warn(..) => false,
                 };
                 let joins =
                     pending.between(Obligation::Join(id, first), Obligation::Join(id, last));
@@ -424,6 +428,7 @@ impl ServiceManager {
             }
         }
         self.owe_telling(id, at);
+        self.owe_warnings(id, at);
         self.set_deadline(id);
     }
 

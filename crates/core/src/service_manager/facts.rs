@@ -463,6 +463,18 @@ facts! {
         /// Why.
         refusal: Refusal,
     }
+
+    /// The guest's driver was warned that a unit is recalled, or could not be.
+    Warned = "service-manager.warned" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The unit.
+        unit: UnitId,
+        /// Counts the warnings of the lease.
+        number: u32,
+        /// Set if it could not.
+        error: Option<String>,
+    }
 }
 
 impl Fact {
@@ -530,6 +542,7 @@ impl Fact {
             | Self::RecallAsked(_)
             | Self::RecallAnswered(_)
             | Self::RecallRefused(_)
+            | Self::Warned(_)
             | Self::Woken(_) => return None,
         })
     }

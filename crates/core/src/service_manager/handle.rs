@@ -509,6 +509,7 @@ impl ServiceManager {
             Step::Join => Obligation::Join(lease, unit),
             Step::Leave => Obligation::Leave(lease, unit),
             Step::Modify => return self.told(now, done, out),
+            Step::Warn => return self.warned(now, done, out),
             Step::Setup | Step::Teardown => return out.problems.push(super::wrong("site's step")),
         };
         let held = self.lease(lease).and_then(State::held);

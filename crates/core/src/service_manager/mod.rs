@@ -20,6 +20,7 @@ mod split;
 mod state;
 mod survey;
 mod view;
+mod warn;
 
 pub use self::change::Victims;
 pub use self::command::{Command, Part};
@@ -110,6 +111,8 @@ pub(crate) struct Lease {
     expires_at: Time,
     /// What its site has said of recalls, by the links that are recalled.
     recalls: BTreeMap<LinkHash, recall::Recalled>,
+    /// What its guest's driver is warned of.
+    warnings: warn::Warnings,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -136,6 +139,8 @@ enum Obligation {
     Victims(LeaseId),
     /// That units of this part of a kept ticket are recalled.
     Recall(LinkHash),
+    /// The guest's driver, of a unit that is recalled, under this number.
+    Warn(LeaseId, UnitId, u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -265,6 +270,7 @@ impl ServiceManager {
                 let (site, message) = self.recall_message(link)?;
                 send(site, message)
             }
+            Obligation::Warn(id, unit, number) => self.warning(id, unit, number),
         }
     }
 
@@ -290,6 +296,7 @@ impl ServiceManager {
             epoch: leased.epoch,
             step,
             number,
+            deadline: None,
             resource: lease.resource.clone(),
             quantity: leased.quantity,
             guest: self.base.id(),

@@ -69,6 +69,12 @@ impl Lease {
         open.min_by_key(|recall| recall.told.at)
     }
 
+    /// The recalls whose units the guest has yet to leave, each with those units.
+    pub(super) fn recalls_ahead(&self, held: &Held) -> Vec<(&Notice, Vec<UnitId>)> {
+        let ahead = self.recalls.values().filter(|recall| !recall.done && !recall.begun);
+        ahead.map(|recall| (&recall.told, recall.going(held))).collect()
+    }
+
     /// What the next recall leaves it.
     pub(super) fn next_told(&self) -> Option<&Notice> {
         self.open_recalls().map(|recall| &recall.told).min_by_key(|told| told.at)

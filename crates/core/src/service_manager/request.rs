@@ -455,6 +455,7 @@ impl ServiceManager {
                 ends_at: None,
                 expires_at: link.term.end(),
                 recalls: Default::default(),
+                warnings: Default::default(),
             };
             self.born(at, id, lease);
             if wanted {

@@ -269,6 +269,7 @@ impl ServiceManager {
             ends_at: None,
             expires_at: link.term.end(),
             recalls: Default::default(),
+            warnings: Default::default(),
         };
         self.state.last_number = self.state.last_number.max(id.number);
         let link = link.clone();

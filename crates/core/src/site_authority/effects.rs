@@ -40,7 +40,9 @@ impl SiteAuthority {
         let wanted = self.state.leases.get(&tenant).and_then(|lease| lease.configuration_to_be());
         let (number, configuration) = match step {
             Step::Modify => (*modifications, wanted.unwrap_or(configuration)),
-            Step::Setup | Step::Teardown | Step::Join | Step::Leave => (0, configuration),
+            Step::Setup | Step::Teardown | Step::Join | Step::Leave | Step::Warn => {
+                (0, configuration)
+            }
         };
         Some(Effect::Call(Call {
             site: self.base.id(),
@@ -48,6 +50,7 @@ impl SiteAuthority {
             epoch: *epoch,
             step,
             number,
+            deadline: None,
             resource: resource.clone(),
             quantity: *quantity,
             guest: *guest,

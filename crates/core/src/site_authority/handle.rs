@@ -287,7 +287,9 @@ impl SiteAuthority {
             Step::Setup => Obligation::Setup(unit),
             Step::Teardown => Obligation::Teardown(unit),
             Step::Modify => return self.modify_done(now, done, out),
-            Step::Join | Step::Leave => return out.problems.push(super::wrong("guest's step")),
+            Step::Join | Step::Leave | Step::Warn => {
+                return out.problems.push(super::wrong("guest's step"));
+            }
         };
         let current = self
             .state

@@ -25,7 +25,7 @@ use tenure_core::driver::{
 };
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
-use tenure_core::model::time::Span;
+use tenure_core::model::time::{Span, Time};
 
 use super::record::{Key, Progress, Record, RecordStore, Tenant, about, create_folder};
 use super::stop::Stop;
@@ -42,6 +42,11 @@ pub(crate) trait DriverSteps: Send + Sync {
     /// Whether it can change a unit in use: others are not asked to.
     fn modifies(&self) -> bool {
         false
+    }
+
+    /// Passes on that a unit is recalled. It may run beside a step of the unit.
+    fn warn(&self, _call: &Call, _deadline: Time) -> Result<(), DriverError> {
+        Ok(())
     }
 
     /// Says how a unit is, without changing anything; without a record it was never touched.
@@ -188,6 +193,18 @@ impl Fence {
         Ok(())
     }
 
+    /// Refuses what is meant for a unit that has joined, if this one has not, or is being left.
+    fn check_joined(&self, call: &Call) -> Result<(), DriverError> {
+        let record = self.record(Key::of(call))?.filter(|record| record.epoch == call.epoch);
+        match record.as_ref().and_then(Record::newest) {
+            Some((Step::Join, Progress::Done(_)) | (Step::Modify, _)) => Ok(()),
+            Some(_) | None => {
+                let (unit, epoch) = (call.unit, call.epoch.0);
+                Err(DriverError(format!("{unit} is not joined in epoch {epoch}")))
+            }
+        }
+    }
+
     /// What is kept of all units.
     pub(crate) fn records(&self) -> io::Result<Vec<Record>> {
         self.store.all()
@@ -327,7 +344,7 @@ impl<D: DriverSteps> ResourceDriver for Site<D> {
             Step::Setup | Step::Teardown => self.fence.perform(&self.steps, call),
             Step::Modify if self.steps.modifies() => self.fence.perform(&self.steps, call),
             Step::Modify => Err(not_supported()),
-            Step::Join | Step::Leave => Err(not_ours(call.step)),
+            Step::Join | Step::Leave | Step::Warn => Err(not_ours(call.step)),
         };
         Answer { outcome, after: Span::ZERO }
     }
@@ -344,9 +361,14 @@ impl<D: DriverSteps> GuestDriver for Guest<D> {
             Step::Join | Step::Leave => self.fence.perform(&self.steps, call),
             Step::Modify if self.steps.modifies() => self.fence.perform(&self.steps, call),
             Step::Modify => Err(not_supported()),
-            Step::Setup | Step::Teardown => Err(not_ours(call.step)),
+            Step::Setup | Step::Teardown | Step::Warn => Err(not_ours(call.step)),
         };
         Answer { outcome, after: Span::ZERO }
+    }
+
+    fn warn(&self, call: &Call, deadline: Time) -> Result<(), DriverError> {
+        self.fence.check_joined(call)?;
+        self.steps.warn(call, deadline)
     }
 
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {

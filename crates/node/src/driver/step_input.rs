@@ -3,6 +3,7 @@
 use serde::Serialize;
 use tenure_core::driver::{Call, Epoch};
 use tenure_core::model::property::Properties;
+use tenure_core::model::time::Time;
 
 use super::record::{Key, Tenant};
 
@@ -21,6 +22,9 @@ pub(crate) struct StepInput {
     resource: String,
     /// How much of a divisible stock it is; 1 for a machine.
     quantity: u32,
+    /// Of a warning: when its site takes the unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<String>,
     properties: Properties,
 }
 
@@ -28,6 +32,11 @@ impl StepInput {
     /// The input for a call.
     pub(crate) fn of(call: &Call) -> Self {
         Self::about(Key::of(call), call.epoch, call.step.word(), &Tenant::of(call))
+    }
+
+    /// The input for a warning.
+    pub(crate) fn warning(call: &Call, deadline: Time) -> Self {
+        Self { deadline: Some(deadline.to_string()), ..Self::of(call) }
     }
 
     /// Any step on a unit, also one that no call names.
@@ -43,6 +52,7 @@ impl StepInput {
             lease: tenant.lease.to_string(),
             resource: tenant.resource.to_string(),
             quantity: tenant.quantity.get(),
+            deadline: None,
             properties: tenant.properties.clone(),
         }
     }

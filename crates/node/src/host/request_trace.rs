@@ -193,6 +193,7 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::RecallBegun(fact) => fact.lease.number,
         F::RecallLifted(fact) => fact.lease.number,
         F::UnitsRecalled(fact) => fact.lease.number,
+        F::Warned(fact) => fact.lease.number,
         F::ReceiptTaken(_)
         | F::ReclaimBegun(_)
         | F::ReclaimEnded(_)

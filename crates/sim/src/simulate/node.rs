@@ -145,6 +145,6 @@ fn other(step: Step) -> Step {
         Step::Setup => Step::Teardown,
         Step::Teardown => Step::Setup,
         Step::Join | Step::Modify => Step::Leave,
-        Step::Leave => Step::Join,
+        Step::Leave | Step::Warn => Step::Join,
     }
 }

@@ -133,6 +133,7 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         | F::RecallAsked(_)
         | F::RecallAnswered(_)
         | F::RecallRefused(_)
+        | F::Warned(_)
         | F::ReceiptTaken(_)
         | F::ReclaimBegun(_)
         | F::ReclaimEnded(_)

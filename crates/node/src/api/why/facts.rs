@@ -229,10 +229,8 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::RedeemRefused(fact) => Some(fact.refusal.to_string()),
         F::ReturnRefused(fact) => Some(fact.refusal.to_string()),
         F::ModifyRefused(fact) => Some(fact.refusal.to_string()),
-        F::Notified(fact) => {
-            let failed = fact.error.as_ref().map(|error| format!(", which failed: {error}"));
-            Some(format!("{}{}", fact.unit, failed.unwrap_or_default()))
-        }
+        F::Notified(fact) => Some(on_unit(fact.unit, fact.error.as_deref())),
+        F::Warned(fact) => Some(on_unit(fact.unit, fact.error.as_deref())),
         F::SiteClosed(fact) => fact.refusal.as_ref().map(ToString::to_string),
         F::ExtensionDenied(fact) => fact.refusal.as_ref().map(ToString::to_string),
         F::GroupBroken(fact) => Some(match fact.why {
@@ -252,10 +250,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
             Part::Quantity(quantity) => format!("{quantity} of its share"),
             Part::Rights { units, from } => format!("{units} units from {from}"),
         }),
-        F::Joined(fact) => {
-            let failed = fact.error.as_ref().map(|error| format!(", which failed: {error}"));
-            Some(format!("{}{}", fact.unit, failed.unwrap_or_default()))
-        }
+        F::Joined(fact) => Some(on_unit(fact.unit, fact.error.as_deref())),
         F::RecallTold(fact) => {
             let (units, at) = (fact.told.units, fact.told.at);
             Some(format!("{units} units stay from {at} on"))
@@ -298,6 +293,12 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::LeaseForgotten(_)
         | F::Woken(_) => None,
     }
+}
+
+/// What a guest's driver did on a unit, and how that failed.
+fn on_unit(unit: UnitId, error: Option<&str>) -> String {
+    let failed = error.map(|error| format!(", which failed: {error}"));
+    format!("{unit}{}", failed.unwrap_or_default())
 }
 
 fn broker_says(fact: &broker::Fact) -> Option<String> {
