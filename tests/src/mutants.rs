@@ -209,6 +209,14 @@ mutants! {
     WarnedOfAll,
     /// The deadline of a warning is too late.
     WarnedLate,
+    /// A broker does not hand on which units a request excludes.
+    ExclusionNotHandedOn,
+    /// A site puts units on a lease that its ticket excludes.
+    ExclusionForgotten,
+    /// A broker does not look at the receipts that come with a request.
+    ReceiptsOfRequestsIgnored,
+    /// A message is read whatever its version.
+    AnyVersionWillDo,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

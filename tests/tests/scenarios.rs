@@ -140,6 +140,7 @@ scripts! {
     modify_survives_crashes
     no_resurrection
     excluded_sites
+    excluded_units
     redeem_by
     redeem_by_in_time
     redeem_by_of_a_part
@@ -161,6 +162,7 @@ scripts! {
     recall_warns_the_guest
     recall_withdrawn
     redeeming_never_answered
+    receipts_with_request
     refusals
     second_stage
     setup_outlasts_the_term

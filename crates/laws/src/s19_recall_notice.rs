@@ -76,7 +76,7 @@ impl Checker {
             return tally.check(false, || format!("{name} takes units for no recall of {link}"));
         };
         let own = lease.tickets.iter().find(|ticket| ticket.hash() == link);
-        let clauses = own.unwrap_or(&lease.tickets[0]).bottom().clauses;
+        let clauses = &own.unwrap_or(&lease.tickets[0]).bottom().clauses;
         let earliest = clauses.notice.map(|notice| {
             let after = told.plus(notice).max(recall.level.from);
             clauses.not_before.map_or(after, |not_before| after.max(not_before))

@@ -110,6 +110,8 @@ const POINTS: &[&str] = &[
     "keys of commands",
     "a request is revised",
     "excluded sites",
+    "excluded units",
+    "receipts with a request",
     "items apart",
     "a delegation by hand",
     "a delegation grows",

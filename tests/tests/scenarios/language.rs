@@ -15,6 +15,7 @@ use tenure_core::site_authority::Command as SiteCommand;
 use tenure_core::actor::snapshot;
 use tenure_core::driver::{Epoch, Step, UnitId};
 use tenure_core::model::codec::Hash;
+use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
@@ -46,7 +47,7 @@ pub struct Known {
 /// Every command but `deployment` and `quietly`.
 pub const COMMANDS: &[Known] = &[
     Known {
-        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes] [redeem-by=TIME] [not-at=SITE,..] [notice=SPAN] [min-tenure=SPAN]",
+        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes] [redeem-by=TIME] [not-at=SITE,..] [not-on=SITE/UNIT,..] [notice=SPAN] [min-tenure=SPAN]",
         act: ask,
     },
     Known { usage: "revise GUEST/REQUEST UNITS TYPE .. from=TIME for=SPAN", act: revise },
@@ -250,6 +251,9 @@ fn wanted(world: &World, args: &mut Args) -> Result<Ask, Bad> {
     for site in args.option("not-at").iter().flat_map(|sites| sites.split(',')) {
         provisos.not_at.insert(world.id(world.index(site)?));
     }
+    for unit in args.option("not-on").iter().flat_map(|units| units.split(',')) {
+        provisos.not_on.insert(unit_of(world, unit)?);
+    }
     Ok(Ask {
         broker: broker.map(|broker| world.id(broker)),
         slice: Name::literal("main"),
@@ -267,6 +271,14 @@ fn wanted(world: &World, args: &mut Args) -> Result<Ask, Bad> {
         reason: "the script".to_owned(),
         handling,
     })
+}
+
+/// A unit by its site and its number there: `hill/u2`.
+fn unit_of(world: &World, text: &str) -> Result<(ActorId, UnitId), Bad> {
+    let (site, unit) = text.split_once('/').ok_or_else(|| format!("`{text}` is no unit"))?;
+    let number = unit.strip_prefix('u').and_then(|number| number.parse().ok());
+    let number = number.ok_or_else(|| format!("`{unit}` is no number of a unit"))?;
+    Ok((world.id(world.index(site)?), UnitId(number)))
 }
 
 /// The items of a request: `2 node ( 1 gpu 1 disk ) | 4 node optional 1 gpu after 1h`, `[ 1 node 1 node ]` apart.

@@ -109,6 +109,7 @@ fn parts() -> Parts {
         min_duration: Span::HOUR,
         provisos: Provisos::NONE,
         history: History::first(Time::ZERO),
+        receipts: Vec::new(),
         reply: Reply::Grant,
         answer_by: Time::from_secs(1_000),
         properties: properties.clone(),

@@ -164,6 +164,7 @@ fn samples() -> Samples {
         min_duration: Span::HOUR,
         provisos: Provisos::NONE,
         history: History::first(Time::ZERO),
+        receipts: Vec::new(),
         reply: Reply::Grant,
         answer_by: Time::ZERO,
         properties: Properties::default(),

@@ -451,6 +451,10 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) not_site: Vec<Name>,
 
+    /// A unit that is not wanted, as alpha/u3 [may be repeated]
+    #[arg(long, value_name = "SITE/UNIT", value_parser = owner::unit)]
+    pub(crate) exclude: Vec<(Name, UnitId)>,
+
     /// Have each item of the demand from one site, and no two from the same
     #[arg(long)]
     pub(crate) apart: bool,
@@ -507,6 +511,10 @@ pub(crate) struct ReviseArgs {
     /// A site that no unit is to come from [may be repeated]
     #[arg(long, value_name = "NAME")]
     pub(crate) not_site: Vec<Name>,
+
+    /// A unit that is not wanted, as alpha/u3 [may be repeated]
+    #[arg(long, value_name = "SITE/UNIT", value_parser = owner::unit)]
+    pub(crate) exclude: Vec<(Name, UnitId)>,
 
     /// Have each item of the demand from one site, and no two from the same
     #[arg(long)]

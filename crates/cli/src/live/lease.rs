@@ -103,6 +103,7 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         reason: args.reason.clone(),
         redeem_by: args.redeem_by,
         not_sites: args.not_site.iter().cloned().collect(),
+        not_units: args.exclude.iter().cloned().collect(),
         apart: args.apart,
     };
     let mut client = connect(&args.endpoint.data)?;
@@ -138,6 +139,7 @@ fn revise(args: &ReviseArgs, console: &mut Console<'_>) -> Result<(), Error> {
         reason: args.reason.clone(),
         redeem_by: args.redeem_by,
         not_sites: args.not_site.iter().cloned().collect(),
+        not_units: args.exclude.iter().cloned().collect(),
         apart: args.apart,
         notice: args.notice,
         min_tenure: args.min_tenure,

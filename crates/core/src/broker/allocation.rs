@@ -1,12 +1,13 @@
 //! How a broker checks what its mapper assigns, and cuts tickets for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::collections::btree_map::Entry;
 use std::num::NonZeroU32;
 
 use super::Broker;
 use crate::broker::machine::Tickets;
 use crate::broker::mapper::Allocation;
+use crate::driver::UnitId;
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
@@ -150,7 +151,8 @@ impl Broker {
                 constraints: parent.bottom().constraints.clone(),
                 clauses: self
                     .clauses_of(item, &parent, term)
-                    .redeemed_by(request.provisos.redeem_by),
+                    .redeemed_by(request.provisos.redeem_by)
+                    .without(self.units_excluded(request, &parent)),
                 delegation: None,
                 extends: item.extends,
                 serial: *serial,
@@ -159,6 +161,14 @@ impl Broker {
             tickets.push((index, parent.with(self.base.credentials.sign_link(link))));
         }
         Ok(tickets)
+    }
+
+    /// The units that a request excludes at the site of a ticket.
+    fn units_excluded(&self, request: &Request, parent: &Ticket) -> BTreeSet<UnitId> {
+        if mutant!(ExclusionNotHandedOn) {
+            return BTreeSet::new();
+        }
+        request.provisos.not_on_at(parent.site())
     }
 
     /// What a ticket reserves: a notice only if that was asked for, and what it extends reserves.

@@ -534,7 +534,10 @@ impl ServiceManager {
 fn keeps_provisos(provisos: &Provisos, ticket: &Ticket) -> bool {
     let by = ticket.bottom().clauses.redeem_by;
     let in_time = provisos.redeem_by.is_none_or(|wanted| by.is_some_and(|by| by <= wanted));
-    in_time && !provisos.not_at.contains(&ticket.site())
+    let site = ticket.site();
+    in_time
+        && !provisos.not_at.contains(&site)
+        && ticket.bottom().clauses.not_on.is_superset(&provisos.not_on_at(site))
 }
 
 /// Whether `ticket` is the extension that is being redeemed at `site`.

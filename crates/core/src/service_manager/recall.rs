@@ -136,8 +136,9 @@ impl ServiceManager {
         let held = self.lease_of(extends).and_then(|lease| self.lease(lease)?.held());
         let old = held.and_then(|held| held.tickets.iter().find(|old| old.hash() == extends));
         old.is_none_or(|old| {
-            let (old, new) = (old.bottom().clauses, link.clauses);
+            let (old, new) = (&old.bottom().clauses, &link.clauses);
             (old.notice, old.not_before) == (new.notice, new.not_before)
+                && new.not_on.is_superset(&old.not_on)
         })
     }
 

@@ -159,7 +159,7 @@ impl SiteAuthority {
             modification: None,
             seams,
             returns,
-            failed: BTreeSet::new(),
+            failed: self.excluded_by(&fact.ticket),
             short_since: None,
             stalled: None,
             answered: Vec::new(),

@@ -451,7 +451,7 @@ impl SiteAuthority {
         if ready >= lease.min_units.get() {
             self.activate(now, hash, out);
         } else {
-            let refusal = Refusal::SetupFailed { ready, wanted: lease.wanted };
+            let refusal = self.too_few(lease, ready);
             self.fail(now, hash, refusal, out);
         }
     }

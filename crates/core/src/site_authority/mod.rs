@@ -8,6 +8,7 @@ mod apply;
 mod command;
 mod delegations;
 mod effects;
+mod exclusion;
 pub mod facts;
 mod handle;
 mod inventory;
@@ -186,7 +187,7 @@ struct Lease {
     seams: VecDeque<Seam>,
     /// The answers to returns of a part of it, by their numbers.
     returns: Returns,
-    /// Units that failed it: they are not tried for it again.
+    /// Units that are not put on it: those that its ticket excludes, and those that failed it.
     failed: BTreeSet<UnitId>,
     /// Where it stands among those that lack units.
     short_since: Option<u64>,

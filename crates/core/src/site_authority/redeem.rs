@@ -49,7 +49,7 @@ impl SiteAuthority {
             return self.refuse(now, from, hash, refusal, out);
         }
         let unmet = match self.check(now, from, &ticket, &configuration) {
-            Ok(()) => None,
+            Ok(()) => self.too_many_excluded(&ticket, min_units),
             Err(unmet @ Refusal::Constraint(_)) if ticket.bottom().extends.is_none() => Some(unmet),
             Err(refusal) => return self.refuse(now, from, hash, refusal, out),
         };

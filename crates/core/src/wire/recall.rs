@@ -67,7 +67,7 @@ impl Accepts {
 
     /// Whether a ticket's link reserves no more than is accepted.
     pub(crate) fn allow(&self, link: &Link) -> bool {
-        let Clauses { notice, not_before, redeem_by: _ } = link.clauses;
+        let Clauses { notice, not_before, .. } = link.clauses;
         let Some(notice) = notice else { return true };
         let least = self.min_tenure.map(|tenure| link.term.start().plus(tenure));
         self.notice.is_some_and(|least| least <= notice)
@@ -84,6 +84,7 @@ impl Clauses {
 
     /// What a ticket that extends one with these clauses has of them.
     pub(crate) fn extended(&self, inherited: Self) -> Self {
-        Self { notice: self.notice, not_before: self.not_before, ..inherited }
+        let kept = Self { notice: self.notice, not_before: self.not_before, ..inherited };
+        kept.without(self.not_on.clone())
     }
 }

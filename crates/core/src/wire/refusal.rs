@@ -164,6 +164,16 @@ pub enum Refusal {
         /// From when on.
         from: Time,
     },
+    /// The units that are not excluded are too few.
+    #[error("{left} units of `{resource}` are left beside those that are excluded, {asked} were asked for")]
+    UnitsExcluded {
+        /// The type.
+        resource: Name,
+        /// The fewest units that would do.
+        asked: u32,
+        /// How many there are that are not excluded.
+        left: u32,
+    },
 }
 
 /// What a quota limits.
@@ -231,6 +241,7 @@ impl Refusal {
             | Self::Withdrawn
             | Self::Unclaimed(_)
             | Self::Excluded { .. }
+            | Self::UnitsExcluded { .. }
             | Self::Malformed(_) => Outlook::Never,
             Self::Busy { .. }
             | Self::Beyond { .. }
@@ -266,7 +277,7 @@ impl Refusal {
             Self::Conflict(_) | Self::Oversold { .. } => 7,
             Self::Ticket(_) | Self::Forbidden | Self::Recalled { .. } => 6,
             Self::TooMany { .. } | Self::TermTooShort { .. } | Self::UnitsDiffer { .. } => 5,
-            Self::NoMatch { .. } | Self::Excluded { .. } => 4,
+            Self::NoMatch { .. } | Self::Excluded { .. } | Self::UnitsExcluded { .. } => 4,
             Self::TooLate(_) | Self::Unclaimed(_) | Self::NotExtendable(_) => 3,
             Self::NoSuchType { .. } => 2,
             Self::Withdrawn | Self::Malformed(_) => 1,
@@ -302,6 +313,7 @@ impl Refusal {
             Self::Unclaimed(_) => "unclaimed",
             Self::Excluded { .. } => "excluded",
             Self::Recalled { .. } => "recalled",
+            Self::UnitsExcluded { .. } => "units-excluded",
         }
     }
 }

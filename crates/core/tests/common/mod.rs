@@ -244,6 +244,7 @@ pub(crate) fn request_of(id: RequestId, ask: Ask) -> Request {
         properties,
         provisos,
         history,
+        receipts: Vec::new(),
     }
 }
 

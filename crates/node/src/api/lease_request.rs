@@ -193,9 +193,13 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
     items.iter_mut().for_each(|item| item.accepts = accepts);
     let not_at =
         request.not_sites.iter().map(|site| Ok(app.actor(Role::SiteAuthority, site)?.info().id));
+    let not_on = request.not_units.iter().map(|(site, unit)| {
+        Ok((app.actor(Role::SiteAuthority, site)?.info().id, *unit))
+    });
     let provisos = Provisos {
         redeem_by: request.redeem_by.map(|by| by.on(now)),
         not_at: not_at.collect::<Result<_, ApiError>>()?,
+        not_on: not_on.collect::<Result<_, ApiError>>()?,
     };
     Ok(Ask {
         broker,
@@ -290,6 +294,8 @@ impl Body {
     fn keep(&mut self, provisos: &Provisos) {
         let sites = list(provisos.not_at.iter().map(ToString::to_string));
         self.parts.push(("excluded sites", sites));
+        let units = list(provisos.not_on.iter().map(|(site, unit)| format!("{site}/{unit}")));
+        self.parts.push(("excluded units", units));
     }
 
     /// What is different now, in words. The broker counts only if it is named.

@@ -314,6 +314,9 @@ pub struct LeaseRequest {
     /// Whether its items are to come from different sites, each from one.
     #[serde(default)]
     pub apart: bool,
+    /// Units that are not wanted, each by its site and its number there.
+    #[serde(default)]
+    pub not_units: BTreeSet<(Name, UnitId)>,
 }
 
 /// What replaces a request that is open.

@@ -151,6 +151,14 @@ impl World {
         {
             provisos.not_at.insert(self.participants[site].id);
         }
+        if self.users.percent(15)
+            && let Some(&site) = self.users.pick(&sites)
+        {
+            for _ in 0..=self.users.below(3) {
+                let unit = UnitId(u32::try_from(self.users.below(6)).unwrap_or(0));
+                provisos.not_on.insert((self.participants[site].id, unit));
+            }
+        }
         provisos
     }
 

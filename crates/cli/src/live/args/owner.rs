@@ -37,7 +37,8 @@ pub(crate) enum SiteCommand {
     Delegations(delegation::Delegations),
 }
 
-fn unit(text: &str) -> Result<(Name, UnitId), String> {
+/// A unit by its site and its number there.
+pub(in crate::live) fn unit(text: &str) -> Result<(Name, UnitId), String> {
     let bad = || "write the site and the number of the unit: alpha/u3".to_owned();
     let (site, unit) = text.split_once('/').ok_or_else(bad)?;
     let number = unit.strip_prefix('u').unwrap_or(unit).parse().map_err(|_| bad())?;
