@@ -217,6 +217,10 @@ mutants! {
     ReceiptsOfRequestsIgnored,
     /// A message is read whatever its version.
     AnyVersionWillDo,
+    /// A broker sells without a price.
+    PriceNotStated,
+    /// What came back of a lease costs as if it had not.
+    ReturnsCostAllTheSame,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

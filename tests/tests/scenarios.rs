@@ -154,6 +154,7 @@ scripts! {
     pause_longer_than_a_term
     plan
     queue_served
+    prices
     quota_of_a_guest
     recall_of_unclaimed
     recall_refuses_extension

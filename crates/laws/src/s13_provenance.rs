@@ -180,7 +180,13 @@ fn is_asked_for(request: &Request, asked: Option<&State>, tickets: &[(u16, Ticke
                 let mut parts = offer.parts.clone();
                 let got = tickets.iter().map(|(item, ticket)| {
                     let (link, site) = (ticket.bottom(), ticket.site());
-                    OfferPart { item: *item, site, units: link.units, term: link.term }
+                    OfferPart {
+            item: *item,
+            site,
+            units: link.units,
+            term: link.term,
+            price: link.clauses.price,
+        }
                 });
                 let mut got: Vec<_> = got.collect();
                 parts.sort();

@@ -237,6 +237,7 @@ fn participants(
             let guest = |name: &Name| id_of(Role::ServiceManager, name);
             let quotas = quotas.map(|(name, &quota)| (name.as_ref().and_then(guest), quota));
             let actor = Broker::new(setup).with_quotas(quotas.collect());
+            let actor = actor.with_prices(scenario.brokers[name].prices.clone());
             (HostedActor::broker(actor, mapper), None)
         }
         Role::ServiceManager => {

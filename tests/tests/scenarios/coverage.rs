@@ -112,6 +112,7 @@ const POINTS: &[&str] = &[
     "excluded sites",
     "excluded units",
     "receipts with a request",
+    "prices",
     "items apart",
     "a delegation by hand",
     "a delegation grows",

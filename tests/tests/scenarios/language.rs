@@ -124,6 +124,7 @@ pub const COMMANDS: &[Known] = &[
         act: forge::evidence,
     },
     Known { usage: "show leases", act: show::leases },
+    Known { usage: "show costs", act: show::costs },
     Known { usage: "show units", act: show::units },
     Known { usage: "show ledgers", act: show::ledgers },
     Known { usage: "finish", act: finish },

@@ -153,7 +153,8 @@ pub fn offers(names: &Names, offers: &[Offer]) -> String {
     };
     let offer = |offer: &Offer| {
         let parts: Vec<_> = offer.parts.iter().map(part).collect();
-        parts.join(" + ")
+        let cost = offer.cost().map(|cost| format!(", which costs {cost}"));
+        format!("{}{}", parts.join(" + "), cost.unwrap_or_default())
     };
     let offers: Vec<String> = offers.iter().map(offer).collect();
     if offers.is_empty() { "no offer".to_owned() } else { offers.join(" or ") }

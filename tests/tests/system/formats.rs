@@ -126,7 +126,13 @@ fn parts() -> Parts {
 /// One offer, of what the ticket is for.
 fn offers(p: &Parts) -> Vec<Offer> {
     let link = p.ticket.bottom();
-    let part = OfferPart { item: 0, site: p.ticket.site(), units: link.units, term: link.term };
+    let part = OfferPart {
+        item: 0,
+        site: p.ticket.site(),
+        units: link.units,
+        term: link.term,
+        price: None,
+    };
     vec![Offer { parts: vec![part] }]
 }
 

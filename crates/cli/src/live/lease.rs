@@ -392,6 +392,9 @@ fn facts(lease: &LeaseView) -> Vec<(&'static str, String)> {
         ("from", lease.start.clone()),
         ("until", format!("{} ({})", lease.end, left(lease))),
     ];
+    if let Some(cost) = &lease.cost {
+        facts.push(("cost", cost.clone()));
+    }
     if let Some(refusal) = &lease.refusal {
         facts.push(("refusal", refusal.in_words()));
     }

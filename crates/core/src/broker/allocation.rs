@@ -1,7 +1,7 @@
 //! How a broker checks what its mapper assigns, and cuts tickets for it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use super::Broker;
@@ -11,6 +11,7 @@ use crate::driver::UnitId;
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
+use crate::model::price::price_of;
 use crate::model::property::Properties;
 use crate::model::resource::is_divisible;
 use crate::model::time::{Span, Term, Time};
@@ -32,6 +33,7 @@ pub(super) struct Part {
     site: ActorId,
     units: NonZeroU32,
     term: Term,
+    price: Option<u32>,
 }
 
 impl Part {
@@ -44,8 +46,8 @@ impl Part {
 /// Parts in plain values.
 pub(super) fn offer_of(parts: &[Part]) -> Offer {
     let part = |part: &Part| {
-        let &Part { item, site, units, term, .. } = part;
-        OfferPart { item, site, units, term }
+        let &Part { item, site, units, term, price, .. } = part;
+        OfferPart { item, site, units, term, price }
     };
     Offer { parts: parts.iter().map(part).collect() }
 }
@@ -91,6 +93,7 @@ impl Broker {
         if let Some(unmet) = item.requirements.first_broken(attributes, &Properties::default()) {
             return Err(format!("source {account} does not meet `{unmet}`"));
         }
+        let price = price_of(attributes);
         let units = NonZeroU32::new(units).ok_or("a part of no units")?;
         if units.get() > MAX_UNITS && !is_divisible(attributes) {
             return Err(format!("{units} units of source {account} are more than {MAX_UNITS}"));
@@ -106,7 +109,7 @@ impl Broker {
             return Err(format!("source {account} does not cover {units} units over {term}"));
         }
         free.add(term, -i64::from(units.get()));
-        Ok(Part { item: index, account, site: holding.ticket.site(), units, term })
+        Ok(Part { item: index, account, site: holding.ticket.site(), units, term, price })
     }
 
     /// Whether a request asks for no more units than a lease can have: of a divisible stock any number,
@@ -136,7 +139,7 @@ impl Broker {
         serial: &mut u64,
     ) -> Result<Tickets, String> {
         let mut tickets = Tickets::new();
-        for &Part { item: index, account, units, term, .. } in parts {
+        for &Part { item: index, account, units, term, price, .. } in parts {
             let absent = || format!("there is no source {account}");
             let item = request.items.get(usize::from(index)).ok_or("a part of no item")?;
             let parent = self.state.holdings.get(&account).ok_or_else(absent)?.ticket.clone();
@@ -152,7 +155,8 @@ impl Broker {
                 clauses: self
                     .clauses_of(item, &parent, term)
                     .redeemed_by(request.provisos.redeem_by)
-                    .without(self.units_excluded(request, &parent)),
+                    .without(self.units_excluded(request, &parent))
+                    .priced(price.filter(|_| !mutant!(PriceNotStated))),
                 delegation: None,
                 extends: item.extends,
                 serial: *serial,

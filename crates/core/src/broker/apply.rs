@@ -105,7 +105,8 @@ impl Broker {
             let end = link.term.end().plus(LEDGER_RETENTION).plus(self.base.margin());
             self.state.timers.set(Timer::DelegationEnd(id), Some(end));
         }
-        self.index.list(&self.base, account, &fact.ticket, &fact.attributes);
+        let price = self.prices.get(&fact.ticket.bottom().resource).copied();
+        self.index.list(&self.base, account, &fact.ticket, (&fact.attributes, price));
         let (ticket, attributes) = (fact.ticket.clone(), fact.attributes.clone());
         let taken = Cause { position: self.base.position, at };
         let returns = self.state.holdings.get(&account).map_or(0, |holding| holding.returns);

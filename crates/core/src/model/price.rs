@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::name::Name;
-use super::resource::{Attributes, Value};
+use super::property::Properties;
+use super::resource::{Attributes, Constraints, Expr, Value};
 use super::time::Term;
 
 /// The attribute with the price of one unit for an hour.
@@ -16,16 +17,18 @@ const HOUR: u128 = 3_600_000_000;
 
 /// The price that attributes state: a whole number from 0 on. Another value is no price.
 pub fn price_of(attributes: &Attributes) -> Option<u32> {
-    match attributes.get(PRICE)? {
-        Value::Quantity(quantity) if *quantity == number(*quantity)? => {
-            u32::try_from(quantity.whole()?).ok()
-        }
-        Value::Quantity(_)
-        | Value::Flag(_)
-        | Value::Text(_)
-        | Value::Version(_)
-        | Value::Set(_) => None,
-    }
+    let stated = attributes.get(PRICE)?;
+    let Value::Quantity(quantity) = stated else { return None };
+    let whole = quantity.whole().filter(|whole| Value::from(*whole) == *stated)?;
+    u32::try_from(whole).ok()
+}
+
+/// Whether requirements that are about the price alone hold of it.
+pub(crate) fn allowed(requirements: &Constraints, price: Option<u32>) -> bool {
+    let stated = priced(Attributes::new(), price);
+    let about_price = |expr: &&Expr| expr.attributes().iter().all(|name| *name == PRICE);
+    let about_price = requirements.iter().filter(about_price).cloned().collect::<Constraints>();
+    about_price.first_broken(&stated, &Properties::default()).is_none()
 }
 
 /// `attributes` with this price.

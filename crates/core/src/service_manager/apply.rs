@@ -331,6 +331,7 @@ impl ServiceManager {
         let Some(lease) = self.state.leases.get_mut(&fact.lease) else { return };
         let site = lease.state.ticket().map(Ticket::site);
         lease.closed_by = site.zip(fact.refusal.clone());
+        lease.costs.credit(&fact.receipts);
     }
 
     /// The term of the newest ticket is held as well.
@@ -339,6 +340,7 @@ impl ServiceManager {
         let newest = lease.state.held().and_then(|held| held.tickets.last());
         let Some(link) = newest.map(|ticket| ticket.bottom().clone()) else { return };
         lease.tickets.push(link.hash());
+        lease.costs.charge(&link);
         lease.expires_at = link.term.end();
         self.book(id, &link.resource, link.term, link.units.get(), at);
     }

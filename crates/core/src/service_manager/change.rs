@@ -268,6 +268,7 @@ impl ServiceManager {
         if let Some(lease) = self.state.leases.get_mut(&id) {
             lease.units = counted.saturating_sub(gone);
             lease.expires_at = lease.term.end();
+            lease.costs.credit(&fact.receipts);
         }
         self.book_again(id, at);
         self.refresh(id, at);

@@ -10,6 +10,7 @@ use crate::actor::{Emit as _, dropped};
 use crate::driver::Step;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
+use crate::model::price::allowed;
 use crate::model::slice::{LeaseId, RequestId};
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
@@ -257,6 +258,7 @@ impl ServiceManager {
                 wanted.resource == link.resource
                     && wanted.extends == link.extends
                     && self.accepts(wanted, link)
+                    && allowed(&wanted.requirements, link.clauses.price)
             }) && self.goes_on_at(link.extends, ticket.site())
                 && keeps_provisos(&request.provisos, ticket)
                 && suits.beside.is_none_or(|site| site == ticket.site())

@@ -5,6 +5,7 @@ mod asking;
 mod change;
 mod command;
 mod commands;
+pub mod cost;
 pub mod facts;
 pub mod group;
 mod held;
@@ -44,6 +45,7 @@ use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
+use crate::service_manager::cost::Costs;
 use crate::service_manager::facts::{Commanded, Fact};
 use crate::service_manager::machine::{Change, State, UnitUse};
 use crate::service_manager::mapper::Decision;
@@ -113,6 +115,8 @@ pub(crate) struct Lease {
     recalls: BTreeMap<LinkHash, recall::Recalled>,
     /// What its guest's driver is warned of.
     warnings: warn::Warnings,
+    /// What it costs.
+    costs: Costs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -16,6 +16,7 @@ use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
+use crate::service_manager::cost::Costs;
 use crate::service_manager::facts::{ReceiptTaken, RedeemBegun, TicketTaken, TicketsSplit};
 use crate::service_manager::machine::{Event, State};
 use crate::ticket::ledger::Ledger;
@@ -270,6 +271,7 @@ impl ServiceManager {
             expires_at: link.term.end(),
             recalls: Default::default(),
             warnings: Default::default(),
+            costs: Costs::of(link),
         };
         self.state.last_number = self.state.last_number.max(id.number);
         let link = link.clone();

@@ -4,6 +4,7 @@ use super::request::{self, Request};
 use super::{Lease, ServiceManager};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
+use crate::model::price::Cost;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::Term;
@@ -102,6 +103,8 @@ pub struct LeaseSurvey<'a> {
     pub closed_by: Option<&'a (ActorId, Refusal)>,
     /// What the next recall leaves it, and when.
     pub recalled: Option<&'a Notice>,
+    /// What it costs, if its tickets have a price.
+    pub cost: Option<Cost>,
 }
 
 impl ServiceManager {
@@ -161,6 +164,7 @@ impl Request {
             group: None,
             closed_by: None,
             recalled: None,
+            cost: None,
         })
     }
 }
@@ -182,6 +186,7 @@ impl Lease {
             group: self.group,
             closed_by: self.closed_by.as_ref(),
             recalled: self.next_told(),
+            cost: self.costs.total(),
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, dropped};
 use crate::driver::{Step, UnitId};
 use crate::model::identity::ActorId;
+use crate::model::price::price_of;
 use crate::model::property::Properties;
 use crate::model::resource::Constraints;
 use crate::model::time::{Term, Time};
@@ -89,6 +90,8 @@ impl SiteAuthority {
         (delegation, generation): (u64, u32),
         term: Term,
     ) -> Ticket {
+        let stock = self.state.stocks.get(&offer.resource);
+        let price = stock.and_then(|stock| price_of(&stock.attributes));
         Ticket::root_of(self.base.credentials.sign_link(Link {
             parent: None,
             issuer: self.base.id(),
@@ -97,7 +100,7 @@ impl SiteAuthority {
             units: offer.units,
             term,
             constraints: Constraints::NONE,
-            clauses: Clauses::NONE,
+            clauses: Clauses::NONE.priced(price),
             delegation: Some(Generation { delegation, generation }),
             extends: None,
             serial: self.base.position,

@@ -107,6 +107,8 @@ pub struct Clauses {
     pub redeem_by: Option<Time>,
     /// Units that its site puts on no lease of it.
     pub not_on: BTreeSet<UnitId>,
+    /// What its holder owes its issuer for each unit and hour, if that was stated.
+    pub price: Option<u32>,
 }
 
 impl Clauses {
@@ -116,11 +118,13 @@ impl Clauses {
         not_before: None,
         redeem_by: None,
         not_on: BTreeSet::new(),
+        price: None,
     };
 
-    /// The least that a child of a link with these clauses must have too.
+    /// The least that a child of a link with these clauses must have too, at the same price.
     pub fn inherited(&self) -> Self {
-        Self { redeem_by: self.redeem_by, not_on: self.not_on.clone(), ..Self::NONE }
+        let Self { redeem_by, price, .. } = *self;
+        Self { redeem_by, not_on: self.not_on.clone(), price, ..Self::NONE }
     }
 
     /// The same, to be redeemed before `by` if that is earlier.
@@ -133,6 +137,11 @@ impl Clauses {
     pub fn without(mut self, units: BTreeSet<UnitId>) -> Self {
         self.not_on.extend(units);
         self
+    }
+
+    /// The same at this price.
+    pub fn priced(self, price: Option<u32>) -> Self {
+        Self { price, ..self }
     }
 
     /// Whether units under a link with these clauses can be had no longer than under its parent.

@@ -25,7 +25,8 @@ pub struct Provisos {
 
 impl Provisos {
     /// There are none.
-    pub const NONE: Self = Self { redeem_by: None, not_at: BTreeSet::new(), not_on: BTreeSet::new() };
+    pub const NONE: Self =
+        Self { redeem_by: None, not_at: BTreeSet::new(), not_on: BTreeSet::new() };
 
     /// Whether they are within their bounds; the reason if not.
     pub(crate) fn check(&self) -> Result<(), String> {

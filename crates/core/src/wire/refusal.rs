@@ -165,7 +165,9 @@ pub enum Refusal {
         from: Time,
     },
     /// The units that are not excluded are too few.
-    #[error("{left} units of `{resource}` are left beside those that are excluded, {asked} were asked for")]
+    #[error(
+        "{left} units of `{resource}` are left beside those that are excluded, {asked} were asked for"
+    )]
     UnitsExcluded {
         /// The type.
         resource: Name,

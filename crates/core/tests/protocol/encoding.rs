@@ -113,7 +113,8 @@ fn redeem_of(links: usize) -> Sealed {
     let chain = vec![ticket().bottom().clone(); links];
     let (lease, slice) = (LeaseId { number: 1, part: 0 }, Name::literal("main"));
     // 8 is the place of `Redeem` in `Message`.
-    let content = (VERSION, header, 8u32, chain, lease, slice, units(4), Properties::default(), 0u8);
+    let content =
+        (VERSION, header, 8u32, chain, lease, slice, units(4), Properties::default(), 0u8);
     seal_bytes(GUEST, codec::encode(&content))
 }
 

@@ -193,9 +193,10 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
     items.iter_mut().for_each(|item| item.accepts = accepts);
     let not_at =
         request.not_sites.iter().map(|site| Ok(app.actor(Role::SiteAuthority, site)?.info().id));
-    let not_on = request.not_units.iter().map(|(site, unit)| {
-        Ok((app.actor(Role::SiteAuthority, site)?.info().id, *unit))
-    });
+    let not_on = request
+        .not_units
+        .iter()
+        .map(|(site, unit)| Ok((app.actor(Role::SiteAuthority, site)?.info().id, *unit)));
     let provisos = Provisos {
         redeem_by: request.redeem_by.map(|by| by.on(now)),
         not_at: not_at.collect::<Result<_, ApiError>>()?,

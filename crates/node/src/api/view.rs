@@ -149,6 +149,9 @@ pub struct LeaseView {
     /// What the next recall leaves it, and when, if it is recalled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recalled: Option<super::RecalledView>,
+    /// What it costs, if its tickets have a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
 }
 
 /// A unit in a guest's hands.
@@ -483,6 +486,7 @@ pub(super) fn lease(
             .map(|(k, v)| (k.to_string(), v.to_owned()))
             .collect(),
         recalled: lease.recalled.map(super::RecalledView::of),
+        cost: lease.cost.map(|cost| cost.to_string()),
         outcome: outcome.as_ref().map(|outcome| outcome_word(outcome, lease.closed_by).to_owned()),
         refusal: match (&outcome, lease.closed_by) {
             (Some(Outcome::Refused(refusal)), _) => Some(RefusalView::of(refusal)),

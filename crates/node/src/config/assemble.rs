@@ -229,10 +229,12 @@ impl Config {
             Role::Broker => {
                 let spec = self.brokers[name].mapper.clone();
                 let quotas = quotas(&self.brokers[name], keys);
+                let prices = self.brokers[name].prices.clone();
                 let mapper = spec.clone();
                 let maker = move || {
                     let mapper = build(&mapper, Registry::broker)?;
                     let actor = Broker::new(setup.clone()).with_quotas(quotas.clone());
+                    let actor = actor.with_prices(prices.clone());
                     Ok(HostedActor::broker(actor, mapper))
                 };
                 (spec, Arc::new(maker))
