@@ -221,6 +221,8 @@ mutants! {
     PriceNotStated,
     /// What came back of a lease costs as if it had not.
     ReturnsCostAllTheSame,
+    /// What the journal says of settings is not looked at.
+    SettingsForgotten,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

@@ -166,6 +166,7 @@ scripts! {
     receipts_with_request
     refusals
     second_stage
+    settings_changed
     setup_outlasts_the_term
     share_shrinks
     stock_added

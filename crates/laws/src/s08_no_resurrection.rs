@@ -162,6 +162,7 @@ impl Check for Checker {
             | Fact::RecallAsked(_)
             | Fact::RecallAnswered(_)
             | Fact::RecallRefused(_)
+            | Fact::SettingsChanged(_)
             | Fact::ReceiptTaken(_)
             | Fact::MapperAnswered(_)
             | Fact::Woken(_) => Ok(()),
@@ -298,6 +299,7 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::RecallAsked(_)
         | Fact::RecallAnswered(_)
         | Fact::RecallRefused(_)
+        | Fact::SettingsChanged(_)
         | Fact::Asked(_)
         | Fact::TicketTaken(_)
         | Fact::ReceiptTaken(_)

@@ -113,6 +113,7 @@ const POINTS: &[&str] = &[
     "excluded units",
     "receipts with a request",
     "prices",
+    "settings changed at a start",
     "items apart",
     "a delegation by hand",
     "a delegation grows",

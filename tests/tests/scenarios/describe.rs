@@ -1,6 +1,7 @@
 //! Facts, messages and refusals in plain args.
 
 use tenure_core::actor::order::Order;
+use tenure_core::actor::settings::SettingChange;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Call, Step, UnitId};
 use tenure_core::model::identity::ActorId;
@@ -195,6 +196,15 @@ fn leaving(names: &mut Names, fact: &service_manager::LeaveBegun) -> String {
     format!("lease {}, {then}", names.lease(fact.lease))
 }
 
+/// Settings that were changed before a start.
+pub fn settings(changes: &[SettingChange]) -> String {
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".to_owned());
+    let one = |change: &SettingChange| {
+        format!("{} was {} and is {}", change.key, value(&change.was), value(&change.is))
+    };
+    changes.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
 fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<String> {
     use broker::Fact;
     Some(match fact {
@@ -254,6 +264,7 @@ fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<
         }
         Fact::RecallAsked(fact) => recall::level(names, fact.link, &fact.level),
         Fact::RecallAnswered(fact) => recall::answer(names, fact.link, fact.at, fact.enforced),
+        Fact::SettingsChanged(fact) => settings(&fact.changes),
         Fact::RecallRefused(fact) => {
             format!("{}, {}", names.hash(fact.link), refusal(names, &fact.refusal))
         }

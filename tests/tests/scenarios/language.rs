@@ -102,6 +102,7 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "stop NAME", act: stop },
     Known { usage: "start NAME", act: start },
     Known { usage: "clock NAME SPAN", act: clock },
+    Known { usage: "set NAME KEY:TEXT", act: set },
     Known { usage: "driver NAME STEP works|fails|hangs|takes SPAN [unit=UNIT]", act: driver },
     Known { usage: "answer NAME STEP UNIT works|fails [epoch=N]", act: answer },
     Known { usage: "mapper NAME asleep|awake", act: mapper },
@@ -597,6 +598,14 @@ fn start(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 fn clock(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let who = anybody(world, args)?;
     world.participants[who].ahead = script::span(&args.next("how far it is ahead")?)?;
+    Ok(())
+}
+
+/// What an actor is started with changes.
+fn set(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = anybody(world, args)?;
+    let (key, value) = pair(&args.next("the setting")?)?;
+    world.participants[who].settings.insert(key.to_string(), value);
     Ok(())
 }
 

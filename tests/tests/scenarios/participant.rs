@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tenure_core::actor::effect::DriverResult;
+use tenure_core::actor::settings::Described;
 use tenure_core::runtime::{AnyActor, Entry, Fact};
 
 use tenure_core::actor::{Actor, Role};
@@ -76,6 +77,8 @@ pub struct Participant {
     pub messages: Vec<Packet>,
     pub states: BTreeMap<(StatefulItem, String), &'static str>,
     known: Known,
+    /// What it is started with from now on, as its shell describes that.
+    pub settings: Described,
 }
 
 /// What its facts have spoken of, so that it can be asked after.
@@ -133,6 +136,7 @@ impl Participant {
             messages: Vec::new(),
             states: BTreeMap::new(),
             known: Known::default(),
+            settings: Described::new(),
         }
     }
 
@@ -172,7 +176,7 @@ impl Participant {
 
     /// The actor as it was before its first fact.
     fn blank(&self) -> AnyActor {
-        (self.build)().into_parts().0
+        (self.build)().started_with(self.settings.clone(), Described::new()).into_parts().0
     }
 
     /// Back to what the journal holds: everything else is gone.

@@ -10,6 +10,7 @@ use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::Message;
 use tenure_core::wire::recall::{Accepts, Level, Notice};
 
+use super::describe::settings;
 use super::names::{self, Names};
 use super::script::{Args, Bad};
 use super::values::{receipts, refusal};
@@ -72,6 +73,7 @@ pub fn of_service_manager(names: &Names, fact: &service_manager::Fact) -> Option
         }
         Fact::RecallAsked(fact) => level(names, fact.link, &fact.level),
         Fact::RecallAnswered(fact) => answer(names, fact.link, fact.at, fact.enforced),
+        Fact::SettingsChanged(fact) => settings(&fact.changes),
         Fact::RecallRefused(fact) => {
             format!("{}, {}", names.hash(fact.link), refusal(names, &fact.refusal))
         }
@@ -99,6 +101,7 @@ pub fn of_site(names: &Names, fact: &site_authority::Fact) -> Option<String> {
             format!("lease on {lease} without {units}, {}", receipts(names, &fact.receipts))
         }
         Fact::RecallNoted(fact) => noted(names, fact.lease, &fact.victims),
+        Fact::SettingsChanged(fact) => settings(&fact.changes),
         _ => return None,
     })
 }

@@ -7,6 +7,7 @@ use std::num::NonZeroU32;
 
 use tenure_core::actor::fact::Memo;
 use tenure_core::actor::order::Order;
+use tenure_core::actor::settings::SettingChange;
 use tenure_core::broker::facts as broker;
 use tenure_core::broker::quota::{Quota, Source};
 use tenure_core::driver::{Epoch, UnitId};
@@ -121,6 +122,12 @@ fn parts() -> Parts {
     ]);
     let receipt = Receipt::sign(what, &site);
     Parts { broker: broker.id(), root, ticket, request, receipt, term, properties, attributes }
+}
+
+/// A setting that was changed.
+fn changes() -> Vec<SettingChange> {
+    let (was, is) = (Some("1s".to_owned()), None);
+    vec![SettingChange { key: "leave-before".to_owned(), was, is }]
 }
 
 /// One offer, of what the ticket is for.
@@ -265,6 +272,7 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::RecallAnswered { link: p.ticket.hash(), at: p.term.end(), enforced: true }.into(),
         sm::RecallRefused { link: p.ticket.hash(), refusal: Refusal::Forbidden }.into(),
         sm::Warned { lease: LEASE, unit: UNIT, number: 1, error: None }.into(),
+        sm::SettingsChanged { changes: changes() }.into(),
         sm::Woken {}.into(),
         sm::ModifyBegun { lease: LEASE, configuration: p.properties.clone() }.into(),
         sm::Modified { lease: LEASE, units: vec![modified] }.into(),
@@ -328,6 +336,7 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
         broker::RecallAsked { link: p.ticket.hash(), level: level(p) }.into(),
         broker::RecallAnswered { link: p.ticket.hash(), at: p.term.end(), enforced: true }.into(),
         broker::RecallRefused { link: p.ticket.hash(), refusal: Refusal::Forbidden }.into(),
+        broker::SettingsChanged { changes: changes() }.into(),
         broker::MapperAnswered { round: 1, memo: None, wake: None }.into(),
         broker::Woken {}.into(),
     ]
@@ -455,6 +464,7 @@ fn changes_at_site(p: &Parts) -> Vec<site::Fact> {
         site::RightsRecalled { link: lease, receipts: receipts() }.into(),
         site::UnitsRecalled { lease, link: lease, units: vec![UNIT], receipts: receipts() }.into(),
         site::RecallNoted { lease, link: lease, victims: vec![UNIT] }.into(),
+        site::SettingsChanged { changes: changes() }.into(),
     ]
 }
 

@@ -51,6 +51,7 @@ impl Broker {
             }
             Fact::ReclaimBegun(fact) => self.reclaim_begun(at, fact.ticket),
             Fact::ReclaimEnded(fact) => self.settle_reclaim(fact.ticket),
+            Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
             Fact::Commanded(fact) => {
                 let position = self.base.position;
                 self.state.orders.commanded(&fact.order, fact.facts, position, at);

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use crate::actor::fact::{Memo, facts};
 use crate::actor::order::Order;
+use crate::actor::settings::SettingChange;
 use crate::broker::machine::Tickets;
 use crate::broker::quota::{Quota, Source, Whose};
 use crate::model::resource::Attributes;
@@ -256,5 +257,11 @@ facts! {
         link: LinkHash,
         /// Why.
         refusal: Refusal,
+    }
+
+    /// Settings were changed before a start.
+    SettingsChanged = "broker.settings-changed" 1 {
+        /// Each with what it was and is.
+        changes: Vec<SettingChange>,
     }
 }

@@ -8,7 +8,7 @@ use crate::actor::{Emit as _, Role};
 use crate::broker::Output;
 use crate::broker::facts::{
     DelegationEnded, DelegationTaken, MapperAnswered, QuotaSet, ReceiptTaken, RequestForgotten,
-    RequestRefused, Requested, Woken,
+    RequestRefused, Requested, SettingsChanged, Woken,
 };
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
@@ -28,6 +28,10 @@ use crate::wire::refusal::Refusal;
 
 impl Broker {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
+        let changes = self.state.settings.changes(&self.base.start);
+        if !changes.is_empty() {
+            self.emit(now, SettingsChanged { changes }, out);
+        }
         for (whose, quota) in self.state.quotas.outdated(&self.quotas) {
             self.emit(now, QuotaSet { whose, quota, by: Source::Configuration }, out);
         }

@@ -14,6 +14,7 @@ use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
 use crate::actor::recalls::IssuedRecalls;
 use crate::actor::rounds::MapperRounds;
+use crate::actor::settings::Journaled;
 use crate::actor::timers::Timers;
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
@@ -53,6 +54,7 @@ pub(crate) struct State {
     pub(super) returning: BTreeMap<AccountId, Returning>,
     pub(super) pending: PendingEffects<Obligation>,
     pub(super) orders: Orders,
+    pub(super) settings: Journaled,
     /// The recalls of tickets that it has cut.
     pub(super) recalls: IssuedRecalls,
 }

@@ -97,6 +97,7 @@ impl ServiceManager {
             Fact::TermOver(fact) => {
                 self.step_request(at, fact.lease.number, request::Event::Expired)?;
             }
+            Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
             Fact::Commanded(fact) => {
                 let position = self.base.position;
                 self.state.orders.commanded(&fact.order, fact.facts, position, at);

@@ -2,6 +2,7 @@
 
 use crate::actor::fact::{Memo, facts};
 use crate::actor::order::Order;
+use crate::actor::settings::SettingChange;
 use crate::driver::UnitId;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
@@ -475,6 +476,12 @@ facts! {
         /// Set if it could not.
         error: Option<String>,
     }
+
+    /// Settings were changed before a start.
+    SettingsChanged = "service-manager.settings-changed" 1 {
+        /// Each with what it was and is.
+        changes: Vec<SettingChange>,
+    }
 }
 
 impl Fact {
@@ -543,6 +550,7 @@ impl Fact {
             | Self::RecallAnswered(_)
             | Self::RecallRefused(_)
             | Self::Warned(_)
+            | Self::SettingsChanged(_)
             | Self::Woken(_) => return None,
         })
     }

@@ -17,8 +17,8 @@ use crate::mutants::mutant;
 use crate::service_manager::Output;
 use crate::service_manager::facts::{
     AskRefused, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted, Joined,
-    LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SignalObserved, SiteClosed, TermOver,
-    TicketLapsed, UnwantedGranted, Woken,
+    LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SettingsChanged, SignalObserved,
+    SiteClosed, TermOver, TicketLapsed, UnwantedGranted, Woken,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Held, State, UnitUse};
 use crate::ticket::Ticket;
@@ -41,6 +41,10 @@ struct Suits<'a> {
 
 impl ServiceManager {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
+        let changes = self.state.settings.changes(&self.base.start);
+        if !changes.is_empty() {
+            self.emit(now, SettingsChanged { changes }, out);
+        }
         self.emit(now, Woken {}, out);
     }
 

@@ -13,6 +13,7 @@ use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
 use crate::actor::recalls::IssuedRecalls;
 use crate::actor::rounds::MapperRounds;
+use crate::actor::settings::Journaled;
 use crate::actor::timers::Timers;
 use crate::model::calendar::Calendar;
 use crate::model::name::Name;
@@ -43,6 +44,7 @@ pub(crate) struct State {
     pub(super) pending: PendingEffects<Obligation>,
     pub(super) timers: Timers<Timer>,
     pub(super) orders: Orders,
+    pub(super) settings: Journaled,
     /// The recalls of parts of kept tickets that were handed on.
     pub(super) recalls: IssuedRecalls,
 }

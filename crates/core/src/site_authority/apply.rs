@@ -60,6 +60,7 @@ impl SiteAuthority {
             Fact::LeaseClosed(fact) => self.lease_closed(at, fact)?,
             Fact::TicketSurrendered(fact) => self.surrendered(at, fact),
             Fact::TicketReclaimed(fact) => self.ticket_reclaimed(at, fact),
+            Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
             Fact::Commanded(fact) => {
                 let position = self.base.position;
                 self.state.orders.commanded(&fact.order, fact.facts, position, at);

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::fact::{Memo, facts};
 use crate::actor::order::Order;
+use crate::actor::settings::SettingChange;
 use crate::driver::{Epoch, UnitId};
 use crate::model::name::Name;
 use crate::model::property::Properties;
@@ -384,6 +385,12 @@ facts! {
         link: LinkHash,
         /// The units that go first.
         victims: Vec<UnitId>,
+    }
+
+    /// Settings were changed before a start.
+    SettingsChanged = "site.settings-changed" 1 {
+        /// Each with what it was and is.
+        changes: Vec<SettingChange>,
     }
 }
 

@@ -18,8 +18,8 @@ use crate::mutants::mutant;
 use crate::site_authority::Output;
 use crate::site_authority::facts::{
     CameDue, DelegationAcknowledged, DelegationEnded, DelegationIssued, LeaseActivated,
-    LeaseClosed, LeaseForgotten, MapperAnswered, UnitReset, UnitSetUp, UnitSetupFailed,
-    UnitTeardownFailed, UnitTornDown, UnitsAssigned, Woken,
+    LeaseClosed, LeaseForgotten, MapperAnswered, SettingsChanged, UnitReset, UnitSetUp,
+    UnitSetupFailed, UnitTeardownFailed, UnitTornDown, UnitsAssigned, Woken,
 };
 use crate::site_authority::machine::{CloseReason, State};
 use crate::site_authority::mapper::{Assignment, Decision};
@@ -31,6 +31,10 @@ use crate::wire::refusal::Refusal;
 
 impl SiteAuthority {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
+        let changes = self.state.settings.changes(&self.base.start);
+        if !changes.is_empty() {
+            self.emit(now, SettingsChanged { changes }, out);
+        }
         self.take_stock(now, out);
         for (index, offer) in self.plan.offers.clone().into_iter().enumerate() {
             let issued = self.state.delegations.values().any(|held| held.follows(&offer));

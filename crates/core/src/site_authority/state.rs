@@ -10,6 +10,7 @@ use super::{Delegation, Lease, Obligation, Reclaimed, Rights, Tenancy, Timer, Un
 use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
 use crate::actor::rounds::MapperRounds;
+use crate::actor::settings::Journaled;
 use crate::actor::timers::Timers;
 use crate::driver::UnitId;
 use crate::model::name::Name;
@@ -54,6 +55,7 @@ pub(crate) struct State {
     /// Tickets that were not redeemed in time, and went back to their issuers.
     pub(super) reclaimed: BTreeMap<LinkHash, Reclaimed>,
     pub(super) orders: Orders,
+    pub(super) settings: Journaled,
     /// The recalls of links that are not over, the highest number of each.
     pub(super) recalls: BTreeMap<LinkHash, Recall>,
 }

@@ -158,6 +158,7 @@ impl BrokerModel {
             }
             Fact::RecallAnswered(_)
             | Fact::RecallRefused(_)
+            | Fact::SettingsChanged(_)
             | Fact::QuotaSet(_)
             | Fact::MapperAnswered(_)
             | Fact::Commanded(_)

@@ -207,7 +207,10 @@ impl SiteModel {
                     told.victims.clone_from(&fact.victims);
                 }
             }
-            Fact::MapperAnswered(_) | Fact::Woken(_) | Fact::Commanded(_) => {}
+            Fact::MapperAnswered(_)
+            | Fact::Woken(_)
+            | Fact::Commanded(_)
+            | Fact::SettingsChanged(_) => {}
         }
         Ok(changes.changes)
     }

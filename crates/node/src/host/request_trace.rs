@@ -100,6 +100,7 @@ impl RequestTrace {
             | F::TicketReclaimed(_)
             | F::Commanded(_)
             | F::MapperAnswered(_)
+            | F::SettingsChanged(_)
             | F::Woken(_) => return None,
         };
         self.leases.get(&lease).copied()
@@ -140,6 +141,7 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         | F::RecallAsked(_)
         | F::RecallAnswered(_)
         | F::RecallRefused(_)
+        | F::SettingsChanged(_)
         | F::ReceiptTaken(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => None,
@@ -201,6 +203,7 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         | F::RecallAsked(_)
         | F::RecallAnswered(_)
         | F::RecallRefused(_)
+        | F::SettingsChanged(_)
         | F::SignalObserved(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => return None,

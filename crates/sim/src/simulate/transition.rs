@@ -134,6 +134,7 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         | F::RecallAnswered(_)
         | F::RecallRefused(_)
         | F::Warned(_)
+        | F::SettingsChanged(_)
         | F::ReceiptTaken(_)
         | F::ReclaimBegun(_)
         | F::ReclaimEnded(_)
@@ -188,6 +189,7 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
         | F::RecallAsked(_)
         | F::RecallAnswered(_)
         | F::RecallRefused(_)
+        | F::SettingsChanged(_)
         | F::RequestForgotten(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => return Vec::new(),
@@ -251,6 +253,7 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
         | F::Recalled(_)
         | F::RightsRecalled(_)
         | F::RecallNoted(_)
+        | F::SettingsChanged(_)
         | F::TicketRefused(_)
         | F::LeaseForgotten(_)
         | F::MapperAnswered(_)

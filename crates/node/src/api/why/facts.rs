@@ -176,6 +176,7 @@ impl RequestHistory {
             | F::RightsRecalled(_)
             | F::UnitsRecalled(_)
             | F::RecallNoted(_)
+            | F::SettingsChanged(_)
             | F::CameDue(_)
             | F::UnitsAssigned(_)
             | F::UnitReset(_)
@@ -291,6 +292,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::TicketLapsed(_)
         | F::ReclaimBegun(_)
         | F::LeaseForgotten(_)
+        | F::SettingsChanged(_)
         | F::Woken(_) => None,
     }
 }
@@ -332,6 +334,7 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         | F::ReclaimBegun(_)
         | F::RequestForgotten(_)
         | F::MapperAnswered(_)
+        | F::SettingsChanged(_)
         | F::Woken(_) => None,
     }
 }
@@ -359,6 +362,7 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         F::Commanded(fact) => Some(given_by(&fact.order)),
         F::RightsRecalled(_)
         | F::RecallNoted(_)
+        | F::SettingsChanged(_)
         | F::Stocked(_)
         | F::InventoryChanged(_)
         | F::DelegationIssued(_)
