@@ -66,10 +66,7 @@ impl Broker {
                 self.state.rounds.answered(fact.memo.as_ref(), fact.wake);
                 self.state.timers.set(Timer::Wake, fact.wake);
             }
-            Fact::Woken(_) => {
-                self.state.timers.set(Timer::Wake, None);
-                self.state.rounds.woken();
-            }
+            Fact::Woken(_) => self.woken(),
             Fact::DelegationIssued(fact) => self.delegation_issued(at, fact),
             Fact::DelegationAcknowledged(fact) => {
                 self.state.pending.settle(&Obligation::Delegate(fact.number));
@@ -91,6 +88,11 @@ impl Broker {
             }
         }
         Ok(())
+    }
+
+    fn woken(&mut self) {
+        self.state.timers.set(Timer::Wake, None);
+        self.state.rounds.woken();
     }
 
     fn delegation_taken(&mut self, at: Time, fact: &DelegationTaken) {
