@@ -223,6 +223,8 @@ mutants! {
     ReturnsCostAllTheSame,
     /// What the journal says of settings is not looked at.
     SettingsForgotten,
+    /// The guest's driver is given time until the end of the lease, without the clock margin.
+    CallsWithoutMargin,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

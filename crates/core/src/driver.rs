@@ -123,6 +123,9 @@ pub struct Call {
     pub lease: LeaseId,
     /// At the site the guest's configuration properties, at the guest the unit's properties.
     pub properties: Properties,
+    /// The instant from which on an answer is of no use: the lease has moved on by then. None of a teardown
+    /// that no lease waits for.
+    pub deadline: Option<Time>,
 }
 
 /// Why a step failed, in the driver's words.

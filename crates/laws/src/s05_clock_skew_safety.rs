@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::model::{GuestLease, Subject};
 use super::{Change, Check, Law, Observation, Scene, Tally, LawVerdict};
-use tenure_core::driver::UnitId;
+use tenure_core::driver::{Call, UnitId};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts::{self as site_authority, LeaseClosed};
 use tenure_core::model::identity::ActorId;
@@ -21,7 +21,8 @@ pub(super) const LAW: Law = Law {
                 margin before the end of its lease; by its own clock a site ends no lease of its \
                 own accord before its end, nor a running one for any other reason. While the \
                 clocks keep to the margin, no two running holders believe they hold one unit, \
-                and a site ends no lease its holder still believes in. Beyond the margin beliefs \
+                and a site ends no lease its holder still believes in. A guest's driver is given \
+                time until then and no longer. Beyond the margin beliefs \
                 may overlap, and S1 still holds. A guest that could not be told of a recall may \
                 believe in units that are gone.",
     source: "Gray and Cheriton's leases, bounded drift; Shirako S15, S50, S51",
@@ -115,7 +116,11 @@ impl Check for Checker {
     }
 
     fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
-        let Observation::Rested { actor, clock } = *seen else { return Ok(()) };
+        let (actor, clock) = match *seen {
+            Observation::Rested { actor, clock } => (actor, clock),
+            Observation::Called { actor, call } => return self.in_time(scene, actor, call, tally),
+            _ => return Ok(()),
+        };
         self.step += 1;
         self.awake.insert(actor, self.step);
         let first = (actor, Time::MIN, LeaseId { number: 0, part: 0 });
@@ -129,6 +134,23 @@ impl Check for Checker {
 }
 
 impl Checker {
+    /// No driver of a guest is told that it has time beyond its lease.
+    fn in_time(
+        &self,
+        scene: &Scene<'_>,
+        guest: ActorId,
+        call: &Call,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let Some(belief) = self.beliefs.get(&(guest, call.lease)) else { return Ok(()) };
+        let last = belief.end.minus(scene.model.participants.margin);
+        tally.check(call.site == guest || call.deadline.is_some_and(|by| by <= last), || {
+            let (name, lease, word) = (scene.name(), call.lease, call.step.word());
+            let by = call.deadline;
+            format!("{name} calls for a {word} of lease {lease} by {by:?}; its margin begins at {last}")
+        })
+    }
+
     /// Keeps which leases lose units without their guests' knowledge.
     fn recalls(&mut self, site: ActorId, fact: &site_authority::Fact) {
         use site_authority::Fact;

@@ -185,6 +185,11 @@ impl Held {
         seam.map_or_else(Vec::new, |seam| surplus(units, seam.units, &seam.victims))
     }
 
+    /// Whether a unit goes at a seam, which is the next one.
+    pub(super) fn goes_at(&self, seam: &Seam, unit: UnitId) -> bool {
+        surplus(self.units.keys().copied(), seam.units, &seam.victims).contains(&unit)
+    }
+
     /// Moves one unit on; `false` if it is not where it moves from.
     pub(super) fn settle(&mut self, unit: UnitId, from: UnitUse, to: UnitUse) -> bool {
         match self.units.get_mut(&unit) {

@@ -18,6 +18,7 @@ mod modify;
 mod recall;
 pub mod request;
 mod split;
+mod steps;
 mod state;
 mod survey;
 mod view;
@@ -307,6 +308,7 @@ impl ServiceManager {
             slice: lease.slice.clone(),
             lease: id,
             properties: leased.properties.clone(),
+            deadline: self.useful_until(id, unit, step),
         }))
     }
 }

@@ -75,6 +75,12 @@ impl Lease {
         ahead.map(|recall| (&recall.told, recall.going(held))).collect()
     }
 
+    /// When a unit goes by the next recall, if it does.
+    pub(super) fn recall_of(&self, held: &Held, unit: UnitId) -> Option<Time> {
+        let recall = self.next_recall().filter(|recall| recall.going(held).contains(&unit))?;
+        Some(recall.told.at)
+    }
+
     /// What the next recall leaves it.
     pub(super) fn next_told(&self) -> Option<&Notice> {
         self.open_recalls().map(|recall| &recall.told).min_by_key(|told| told.at)

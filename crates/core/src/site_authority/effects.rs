@@ -4,6 +4,7 @@ use super::{Delegation, Obligation, SiteAuthority, Tenancy, Unit};
 use crate::actor::effect::{Effect, EffectId};
 use crate::driver::{Call, Step, UnitId};
 use crate::model::time::Time;
+use crate::ticket::link::LinkHash;
 use crate::wire::message::Message;
 
 impl SiteAuthority {
@@ -57,6 +58,17 @@ impl SiteAuthority {
             slice: slice.clone(),
             lease: *lease,
             properties: configuration.clone(),
+            deadline: self.useful_until(id, tenant, step),
         }))
+    }
+
+    /// Until when it is of use that a unit is ready, or clean for the lease that waits for it.
+    fn useful_until(&self, id: UnitId, tenant: LinkHash, step: Step) -> Option<Time> {
+        let lease = match step {
+            Step::Setup | Step::Modify => Some(tenant),
+            Step::Teardown => self.state.units.get(&id)?.state.tenant(),
+            Step::Join | Step::Leave => None,
+        };
+        Some(self.state.leases.get(&lease?)?.term.end())
     }
 }

@@ -169,7 +169,8 @@ impl DriverSteps for Exec {
         }
         let tenant = Tenant::of(work.call);
         let run = |program: &ProgramPath, step: &str| {
-            let step_input = StepInput::about(work.key(), work.call.epoch, step, &tenant);
+            let step_input = StepInput::about(work.key(), work.call.epoch, step, &tenant)
+                .until(work.call.deadline);
             self.run(program, (work.key(), step), &step_input, work.stop, |process| {
                 work.keep(process)
             })
@@ -213,7 +214,7 @@ impl DriverSteps for Exec {
     fn warn(&self, call: &Call, deadline: Time) -> Result<(), DriverError> {
         let Some(program) = &self.warn else { return Ok(()) };
         let stop = Stop::new().map_err(|error| DriverError(error.to_string()))?;
-        let step_input = StepInput::warning(call, deadline);
+        let step_input = StepInput::of(call).until(Some(deadline));
         let about = (Key::of(call), call.step.word());
         self.run(program, about, &step_input, &stop, |_| Ok(())).map(drop)
     }

@@ -118,7 +118,7 @@ impl Members {
         let call = work.call;
         match self.format {
             Format::Json => {
-                let line = serde_json::to_string(&StepInput::of(call));
+                let line = serde_json::to_string(&StepInput::of(call).until(None));
                 line.map_err(|error| DriverError(error.to_string()))
             }
             Format::Hosts => {

@@ -118,7 +118,7 @@ impl Programs {
     /// Leaves word in the folder of a unit's program that the unit is recalled.
     pub(crate) fn warn(&self, call: &Call, deadline: Time) -> Result<(), DriverError> {
         let path = self.folder(Key::of(call)).join("warning.json");
-        write(&path, &StepInput::warning(call, deadline)).map_err(in_words)
+        write(&path, &StepInput::of(call).until(Some(deadline))).map_err(in_words)
     }
 
     /// Ends whatever runs for a unit, in whatever epoch it was begun, and removes what it wrote.

@@ -22,7 +22,7 @@ pub(crate) struct StepInput {
     resource: String,
     /// How much of a divisible stock it is; 1 for a machine.
     quantity: u32,
-    /// Of a warning: when its site takes the unit.
+    /// From when on an answer is of no use; of a warning, when its site takes the unit. In RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline: Option<String>,
     properties: Properties,
@@ -31,12 +31,13 @@ pub(crate) struct StepInput {
 impl StepInput {
     /// The input for a call.
     pub(crate) fn of(call: &Call) -> Self {
-        Self::about(Key::of(call), call.epoch, call.step.word(), &Tenant::of(call))
+        let input = Self::about(Key::of(call), call.epoch, call.step.word(), &Tenant::of(call));
+        input.until(call.deadline)
     }
 
-    /// The input for a warning.
-    pub(crate) fn warning(call: &Call, deadline: Time) -> Self {
-        Self { deadline: Some(deadline.to_string()), ..Self::of(call) }
+    /// The same for an answer that is of use until then.
+    pub(crate) fn until(self, deadline: Option<Time>) -> Self {
+        Self { deadline: deadline.map(|time| time.to_string()), ..self }
     }
 
     /// Any step on a unit, also one that no call names.

@@ -57,6 +57,7 @@ fn call(epoch: u64, step: Step) -> Call {
         slice: Name::literal("cats"),
         lease: LeaseId { number: 7, part: 0 },
         properties: Properties::default(),
+        deadline: None,
     }
 }
 
