@@ -225,6 +225,12 @@ mutants! {
     SettingsForgotten,
     /// The guest's driver is given time until the end of the lease, without the clock margin.
     CallsWithoutMargin,
+    /// A lease goes on with fewer units than its guest can do with, since the others were refused.
+    TooFewAfterRefusal,
+    /// A leave that drains is not hastened when its lease ends earlier.
+    LeaveNotHastened,
+    /// An answer to a leave that was called back or hastened counts.
+    OldLeavesCount,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

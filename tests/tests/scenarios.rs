@@ -123,6 +123,9 @@ scripts! {
     group_comes_back
     group_survives_crashes
     guest_cannot_join
+    join_refused
+    leave_called_back
+    leave_hastened
     happy_life
     hold_accepted
     hold_broker_crashes

@@ -106,11 +106,10 @@ pub struct Call {
     pub epoch: Epoch,
     /// What to do.
     pub step: Step,
-    /// Counts the modifications of a unit, and the warnings of a lease, which grow in a tenancy; 0 for every
-    /// other step.
+    /// Counts the modifications of a unit and the warnings of a lease, which grow in a tenancy. Of a join or a
+    /// leave, how often the unit was joined again or its leave hastened before: such a call replaces what was
+    /// called for before. 0 for every other step.
     pub number: u32,
-    /// Of a warning: when its site takes the unit.
-    pub deadline: Option<Time>,
     /// The unit's type.
     pub resource: Name,
     /// How much of a divisible stock the unit is; 1 for a machine.
@@ -123,8 +122,8 @@ pub struct Call {
     pub lease: LeaseId,
     /// At the site the guest's configuration properties, at the guest the unit's properties.
     pub properties: Properties,
-    /// The instant from which on an answer is of no use: the lease has moved on by then. None of a teardown
-    /// that no lease waits for.
+    /// The instant from which on an answer is of no use: the lease has moved on by then, or, of a warning, its
+    /// site takes the unit. None of a teardown that no lease waits for.
     pub deadline: Option<Time>,
 }
 
@@ -132,6 +131,21 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("{0}")]
 pub struct DriverError(pub String);
+
+/// How an error begins by which a guest's driver refuses to join a unit, and has done nothing with it.
+const UNTOUCHED: &str = "refused, untouched: ";
+
+impl DriverError {
+    /// The guest's driver does not join the unit, and has done nothing with it, so it need not leave it.
+    pub fn untouched(why: impl fmt::Display) -> Self {
+        Self(format!("{UNTOUCHED}{why}"))
+    }
+
+    /// Why the guest's driver does not join a unit with which it has done nothing.
+    pub fn why_untouched(&self) -> Option<&str> {
+        self.0.strip_prefix(UNTOUCHED)
+    }
+}
 
 /// What a driver answers.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -66,6 +66,8 @@ mod reference;
 mod grants;
 #[path = "protocol/reference_site.rs"]
 mod reference_site;
+#[path = "protocol/leaving.rs"]
+mod leaving;
 #[path = "protocol/redeem_by.rs"]
 mod redeem_by;
 #[path = "protocol/warnings.rs"]

@@ -294,6 +294,8 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::VictimsNamed(fact) => fact.lease,
         Fact::RecallBegun(fact) => fact.lease,
         Fact::RecallLifted(fact) => fact.lease,
+        Fact::JoinRefused(fact) => fact.lease,
+        Fact::LeaveHastened(fact) => fact.lease,
         Fact::UnitsRecalled(fact) => fact.lease,
         Fact::Warned(fact) => fact.lease,
         Fact::RecallAsked(_)

@@ -9,7 +9,7 @@ use tenure_core::driver::{Call, Step};
 use tenure_core::model::identity::ActorId;
 use tenure_core::broker::machine::State as AtBroker;
 use tenure_core::service_manager::request::State as AskedFor;
-use tenure_core::service_manager::machine::{Change, PartReturn, State as AtGuest, UnitUse};
+use tenure_core::service_manager::machine::{AfterLeave, Change, PartReturn, State as AtGuest, UnitUse};
 use tenure_core::site_authority::machine::State as AtSite;
 use tenure_core::site_authority::unit;
 use tenure_core::wire::message::{Envelope, LeasedUnit, Message, Sealed, Sequence, Subject};
@@ -352,7 +352,11 @@ fn guest_says(guest: &GuestModel, (to, at): (ActorId, Time), message: &Message) 
             ticket.site() == to
                 && match state(ticket.hash()) {
                     Some(AtGuest::Redeeming { ticket: first }) => first == ticket,
-                    Some(AtGuest::Joining { held } | AtGuest::Active { held }) => {
+                    Some(
+                        AtGuest::Joining { held }
+                        | AtGuest::Active { held }
+                        | AtGuest::Leaving { held, then: AfterLeave::End },
+                    ) => {
                         matches!(&held.change, Change::Redeeming { ticket: next, .. }
                             if next == ticket)
                     }
@@ -441,6 +445,7 @@ fn call_is_durable(
             };
             held.and_then(|held| held.units.get(&call.unit))
                 .is_some_and(|(leased, usage)| leased.epoch == call.epoch && *usage == begun)
+                && held.is_some_and(|held| held.times_again(call.unit) == call.number)
         }
     };
     tally.check(good, || {

@@ -113,11 +113,17 @@ impl Checker {
     fn is_like_another(&self, joint: &Joint) -> bool {
         let [guest, broker, site] = joint.words;
         let own = ["+leaving", "+returning", "+modifying"];
+        // Its units are left while it is asked whether it goes on.
+        let extending = match guest {
+            "Leaving(end)+asking" => Some("Active+asking"),
+            "Leaving(end)+redeeming" => Some("Active+redeeming"),
+            _ => None,
+        };
         let whole = own.iter().find_map(|change| guest.strip_suffix(change));
         let plain = match guest {
             "Planned" => "Closed",
             "Offered" | "Accepting" if broker == NOTHING => "Asking",
-            guest => whole.unwrap_or(guest),
+            guest => whole.or(extending).unwrap_or(guest),
         };
         // Of a first ticket that is over nothing is left, though its lease was extended.
         let outlived = joint.extended && broker == "Returned" && site == "Active";

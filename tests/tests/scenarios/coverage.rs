@@ -127,6 +127,9 @@ const POINTS: &[&str] = &[
     "a recall of rights",
     "a recall refuses an extension",
     "a recall through crashes",
+    "a join is refused",
+    "a leave is called back",
+    "a leave is hastened",
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or

@@ -73,6 +73,12 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         Fact::Joined(fact) => {
             of_unit(names, fact.lease, fact.unit, "cannot be used", fact.error.as_ref())
         }
+        Fact::JoinRefused(fact) => {
+            of_unit(names, fact.lease, fact.unit, "is refused, untouched", Some(&fact.error))
+        }
+        Fact::LeaveHastened(fact) => {
+            format!("lease {}, by {}", names.lease(fact.lease), names::clock(fact.by))
+        }
         Fact::LeaveBegun(fact) => leaving(names, fact),
         Fact::Left(fact) => {
             of_unit(names, fact.lease, fact.unit, "went badly", fact.error.as_ref())
@@ -577,6 +583,10 @@ pub fn call(names: &Names, call: &Call) -> String {
         Step::Modify => format!(" #{number}, {}", configured(properties)),
         Step::Warn => {
             deadline.map_or_else(String::new, |at| format!(", gone at {}", names::clock(at)))
+        }
+        Step::Join | Step::Leave if *number > 0 => {
+            let by = deadline.map_or(String::new(), |by| format!(" by {}", names::clock(by)));
+            format!(" #{number}{by}")
         }
         Step::Setup | Step::Teardown | Step::Join | Step::Leave => String::new(),
     };

@@ -13,7 +13,7 @@ use tenure_core::service_manager::{Command as GuestCommand, Part, Victims};
 use tenure_core::site_authority::Command as SiteCommand;
 
 use tenure_core::actor::snapshot;
-use tenure_core::driver::{Epoch, Step, UnitId};
+use tenure_core::driver::{Call, Epoch, Step, UnitId};
 use tenure_core::model::codec::Hash;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
@@ -32,7 +32,7 @@ use super::delegations;
 use super::deployment;
 use super::forge;
 use super::network::{Fate, Which};
-use super::participant::{CrashPoint, DriverBehavior, done};
+use super::participant::{CrashPoint, DriverBehavior, done, refused};
 use super::recall;
 use super::script::{self, Args, Bad};
 use super::show;
@@ -63,7 +63,7 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "modify GUEST/LEASE with=KEY:TEXT", act: modify },
     Known { usage: "accept GUEST/REQUEST OFFER", act: accept },
     Known { usage: "withdraw request GUEST/REQUEST", act: withdraw_request },
-    Known { usage: "close GUEST/LEASE", act: close },
+    Known { usage: "close GUEST/LEASE [by=TIME]", act: close },
     Known { usage: "grow GUEST/LEASE UNITS", act: grow },
     Known { usage: "redeem GUEST/LEASE", act: redeem },
     Known {
@@ -103,8 +103,11 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "start NAME", act: start },
     Known { usage: "clock NAME SPAN", act: clock },
     Known { usage: "set NAME KEY:TEXT", act: set },
-    Known { usage: "driver NAME STEP works|fails|hangs|takes SPAN [unit=UNIT]", act: driver },
-    Known { usage: "answer NAME STEP UNIT works|fails [epoch=N]", act: answer },
+    Known {
+        usage: "driver NAME STEP works|fails|refuses|hangs|takes SPAN [unit=UNIT]",
+        act: driver,
+    },
+    Known { usage: "answer NAME STEP UNIT works|fails|refuses [epoch=N]", act: answer },
     Known { usage: "mapper NAME asleep|awake", act: mapper },
     Known {
         usage: "forge ask GUEST UNITS TYPE from=TIME for=SPAN [latest=TIME] [as=GUEST] [on=TICKET]",
@@ -397,7 +400,11 @@ fn modify(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 
 fn close(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, lease) = lease(world, args)?;
-    world.hand(who, Input::Command(GuestCommand::Close { lease }.into()));
+    let command = match args.time_option("by")? {
+        Some(by) => GuestCommand::Hasten { lease, by },
+        None => GuestCommand::Close { lease },
+    };
+    world.hand(who, Input::Command(command.into()));
     Ok(())
 }
 
@@ -615,6 +622,7 @@ fn driver(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let behavior = match args.next("how it behaves")?.as_str() {
         "works" => DriverBehavior::Works,
         "fails" => DriverBehavior::Fails,
+        "refuses" => DriverBehavior::Refuses,
         "hangs" => DriverBehavior::Hangs,
         "takes" => DriverBehavior::Takes(script::span(&args.next("how long it takes")?)?),
         other => return Err(format!("a driver cannot do `{other}`")),
@@ -628,9 +636,10 @@ fn driver(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 fn answer(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let who = anybody(world, args)?;
     let (step, unit) = (step(&args.next("the step")?)?, unit(&args.next("the unit")?)?);
-    let works = match args.next("how it went")?.as_str() {
-        "works" => true,
-        "fails" => false,
+    let reply: fn(&Call) -> DriverResult = match args.next("how it went")?.as_str() {
+        "works" => |call| done(call, true),
+        "fails" => |call| done(call, false),
+        "refuses" => refused,
         other => return Err(format!("a driver cannot answer `{other}`")),
     };
     let epoch = args.number_option("epoch")?;
@@ -641,7 +650,7 @@ fn answer(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         (Some(found), Some(_)) => hanging[found].clone(),
         (None, _) => return Err("no such call hangs".to_owned()),
     };
-    let done = DriverResult { epoch: epoch.map_or(call.epoch, Epoch), ..done(&call, works) };
+    let done = DriverResult { epoch: epoch.map_or(call.epoch, Epoch), ..reply(&call) };
     world.hand(who, Input::Driver(done));
     Ok(())
 }

@@ -35,6 +35,8 @@ pub enum DriverBehavior {
     Works,
     Takes(Span),
     Fails,
+    /// It refuses to join a unit and leaves it untouched.
+    Refuses,
     /// It does not answer until the script has it answer.
     Hangs,
 }
@@ -300,4 +302,10 @@ pub fn done(call: &Call, works: bool) -> DriverResult {
         if step == Step::Modify { call.properties.clone() } else { Properties::default() };
     let outcome = if works { Ok(properties) } else { Err(DriverError(error)) };
     DriverResult { unit, epoch, step, number, lease, outcome }
+}
+
+/// A driver's answer to a join that it refuses, with the unit untouched.
+pub fn refused(call: &Call) -> DriverResult {
+    let outcome = Err(DriverError::untouched(format!("{} does not suit", call.unit)));
+    DriverResult { outcome, ..done(call, true) }
 }

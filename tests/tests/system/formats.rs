@@ -273,6 +273,8 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::RecallRefused { link: p.ticket.hash(), refusal: Refusal::Forbidden }.into(),
         sm::Warned { lease: LEASE, unit: UNIT, number: 1, error: None }.into(),
         sm::SettingsChanged { changes: changes() }.into(),
+        sm::JoinRefused { lease: LEASE, unit: UNIT, error: "busy".to_owned() }.into(),
+        sm::LeaveHastened { lease: LEASE, by: p.term.start() }.into(),
         sm::Woken {}.into(),
         sm::ModifyBegun { lease: LEASE, configuration: p.properties.clone() }.into(),
         sm::Modified { lease: LEASE, units: vec![modified] }.into(),

@@ -92,6 +92,8 @@ impl Subjects {
             Fact::VictimsNamed(fact) => self.lease(fact.lease),
             Fact::RecallBegun(fact) => self.lease(fact.lease),
             Fact::RecallLifted(fact) => self.lease(fact.lease),
+            Fact::JoinRefused(fact) => self.lease(fact.lease),
+            Fact::LeaveHastened(fact) => self.lease(fact.lease),
             Fact::UnitsRecalled(fact) => self.lease(fact.lease),
             Fact::Warned(fact) => self.lease(fact.lease),
             Fact::LeaveBegun(fact) => self.lease(fact.lease),

@@ -226,6 +226,10 @@ pub(crate) enum LeaseCommand {
         endpoint: Change,
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
+        /// When its units are given back, left or not, also if they are being left already; in the words of
+        /// `tenure lease request --at`
+        #[arg(long, value_name = "WHEN", value_parser = when::read)]
+        by: Option<Moment>,
         /// Wait until it has ended
         #[command(flatten)]
         wait: WaitArgs,

@@ -7,6 +7,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
 use tenure_node::api::client::{Client, ClientError};
+use tenure_node::api::moment::Moment;
 use tenure_node::api::{LeaseName, LeaseRequest, LeaseUnitView, LeaseView, Request, ReviseRequest};
 
 use super::actors::{with_probe, with_quantity};
@@ -72,7 +73,9 @@ pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result
         LeaseCommand::Redeem { endpoint, lease, wait } => {
             begin(endpoint, &Request::Redeem { lease: lease.clone() }, *wait, console)
         }
-        LeaseCommand::Close { endpoint, lease, wait } => close(endpoint, lease, *wait, console),
+        LeaseCommand::Close { endpoint, lease, by, wait } => {
+            close(endpoint, (lease, *by), *wait, console)
+        }
         LeaseCommand::Watch { endpoint, lease } => watch(endpoint, lease.clone(), console),
         LeaseCommand::Why { endpoint, lease } => why::why(endpoint, lease, console),
     }
@@ -300,14 +303,14 @@ pub(super) fn settle(
 /// Closes a lease; one that has already ended is left as it is.
 fn close(
     endpoint: &Change,
-    lease: &LeaseName,
+    (lease, by): (&LeaseName, Option<Moment>),
     WaitArgs { wait, timeout, .. }: WaitArgs,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let mut client = connect_to(endpoint)?;
     let mut leases: Vec<LeaseView> = client.ask(&Request::Lease { lease: lease.clone() })?;
     if !leases.iter().all(is_over) {
-        leases = client.ask(&Request::Close { lease: lease.clone() })?;
+        leases = client.ask(&Request::Close { lease: lease.clone(), by })?;
     }
     if wait && !leases.iter().all(is_over) {
         let interrupt = Interrupt::watch(&client, wait)?;

@@ -62,6 +62,11 @@ impl ServiceManager {
             }
             Fact::GaveUp(fact) => self.step_request(at, fact.number, request::Event::GaveUp)?,
             Fact::Joined(fact) => self.joined(at, fact)?,
+            Fact::JoinRefused(fact) => {
+                self.state.pending.settle(&Obligation::Join(fact.lease, fact.unit));
+                self.step_unit(at, fact.lease, Event::JoinRefused(fact.unit))?;
+            }
+            Fact::LeaveHastened(fact) => self.hastened(at, fact.lease, fact.by)?,
             Fact::Left(fact) => self.left(at, fact.lease, fact.unit)?,
             Fact::ExtensionAsked(fact) => self.extension_begun(at, fact)?,
             Fact::PartReturned(fact) => self.take_return(at, fact)?,
@@ -155,6 +160,7 @@ impl ServiceManager {
         self.state.timers.set(Timer::Lease(id), None);
         self.state.timers.set(Timer::Seam(id), None);
         self.state.timers.set(Timer::Recall(id), None);
+        self.state.timers.set(Timer::Refused(id), None);
         self.state.pending.settle(&Obligation::Victims(id));
         let Some(lease) = self.state.leases.remove(&id) else {
             return self.forget_request(id.number);
@@ -362,9 +368,11 @@ impl ServiceManager {
         let position = self.base.position;
         let Some(lease) = self.state.leases.get(&id) else { return };
         let state = &lease.state;
-        let change = state.held().filter(|_| !matches!(state, State::Leaving { .. }));
-        let change = change.map_or(&Change::None, |held| &held.change);
-        let extending = matches!(change, Change::Redeeming { .. });
+        let under_way = state.held().map_or(&Change::None, |held| &held.change);
+        let closes = matches!(state, State::Leaving { then: AfterLeave::Close, .. });
+        let extending = matches!(under_way, Change::Redeeming { .. }) && !closes;
+        let leaves = matches!(state, State::Leaving { .. });
+        let change = if leaves { &Change::None } else { under_way };
         let returning = matches!(change, Change::Returning(_));
         let modifying = matches!(change, Change::Modifying { .. });
         let pending = &mut self.state.pending;
@@ -433,6 +441,7 @@ impl ServiceManager {
         self.owe_telling(id, at);
         self.owe_warnings(id, at);
         self.set_deadline(id);
+        self.set_refused(id, at);
     }
 
     /// When a lease is next due, and where it stands among those that end.
@@ -446,7 +455,8 @@ impl ServiceManager {
                 let by = ticket.bottom().clauses.redeem_by;
                 by.map_or(stop, |by| stop.min(by.minus(margin)))
             }
-            State::Redeeming { .. } | State::Leaving { .. } => stop,
+            State::Redeeming { .. } => stop,
+            State::Leaving { held, .. } => held.leave_by.map_or(stop, |by| stop.min(by)),
             State::Joining { held } | State::Active { held } => match held.change {
                 Change::None
                 | Change::Leaving(_)

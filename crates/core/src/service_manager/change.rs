@@ -13,7 +13,7 @@ use crate::mutants::mutant;
 use crate::service_manager::facts::{
     PartReturned, ReturnBegun, ReturnRefused, ShrinkBegun, Shrunk,
 };
-use crate::service_manager::machine::{Change, Event, Held, PartReturn, State};
+use crate::service_manager::machine::{AfterLeave, Change, Event, Held, PartReturn, State};
 use crate::service_manager::mapper::{Flex, Shorten};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
@@ -111,6 +111,18 @@ impl ServiceManager {
         let part = Part::Until(until);
         self.emit(now, ReturnBegun { lease, part, reason: truncate_text(&reason) }, out);
         Ok(())
+    }
+
+    /// What is held under a lease that can be extended now, if need be while its units are left at its end.
+    pub(super) fn extendable(&self, lease: LeaseId) -> Result<&Held, String> {
+        match self.lease(lease) {
+            Some(State::Leaving { held, then: AfterLeave::End })
+                if held.change.is_none() && held.leave_by.is_none() =>
+            {
+                Ok(held)
+            }
+            Some(_) | None => self.changeable(lease),
+        }
     }
 
     /// What is held under a lease that can be changed now.

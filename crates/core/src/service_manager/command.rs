@@ -126,6 +126,13 @@ pub enum Command {
         /// From when on; from now on unless set.
         from: Option<Time>,
     },
+    /// Give a lease back, its units left by an instant; also one whose units are being left.
+    Hasten {
+        /// The lease.
+        lease: LeaseId,
+        /// When the units are left by, ready or not.
+        by: Time,
+    },
 }
 
 /// A part of a ticket that is handed on.

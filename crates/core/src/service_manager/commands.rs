@@ -54,6 +54,7 @@ impl ServiceManager {
             Command::Modify { lease, changes } => self.modify(now, lease, changes, out),
             Command::Victims { lease, units } => self.name_victims(now, lease, units, out),
             Command::Recall { ticket, units, from } => self.recall(now, ticket, (units, from), out),
+            Command::Hasten { lease, by } => self.hasten(now, lease, by, out),
         };
         if let Err(cause) = done {
             out.problems.push(Problem::Command(cause));
@@ -211,7 +212,7 @@ impl ServiceManager {
 
     fn extend(&mut self, now: Time, extend: Extend, out: &mut Output) -> Result<(), String> {
         let Extend { lease, duration, units, victims, reason } = extend;
-        let held = self.changeable(lease)?;
+        let held = self.extendable(lease)?;
         if held.tickets_at(now).count() >= MAX_TICKETS {
             return Err(format!("lease {lease} is extended {MAX_TICKETS} times ahead"));
         }

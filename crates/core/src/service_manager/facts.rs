@@ -482,6 +482,24 @@ facts! {
         /// Each with what it was and is.
         changes: Vec<SettingChange>,
     }
+
+    /// The guest's driver refused to join a unit, and has not touched it: it goes back.
+    JoinRefused = "service-manager.join-refused" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The unit.
+        unit: UnitId,
+        /// Why.
+        error: String,
+    }
+
+    /// The guest's software is to have left the units by an earlier instant.
+    LeaveHastened = "service-manager.leave-hastened" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The instant.
+        by: Time,
+    }
 }
 
 impl Fact {
@@ -525,6 +543,8 @@ impl Fact {
             Self::UnitsRecalled(fact) => {
                 (fact.lease, Event::UnitsRecalled(fact.units.clone(), fact.stay))
             }
+            Self::JoinRefused(fact) => (fact.lease, Event::JoinRefused(fact.unit)),
+            Self::LeaveHastened(fact) => (fact.lease, Event::LeaveHastened(fact.by)),
             Self::SignalObserved(_)
             | Self::MapperAnswered(_)
             | Self::Asked(_)

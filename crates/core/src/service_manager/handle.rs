@@ -16,8 +16,9 @@ use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::Output;
 use crate::service_manager::facts::{
-    AskRefused, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted, Joined,
-    LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SettingsChanged, SignalObserved,
+    AskRefused, CloseBegun, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted,
+    JoinRefused, Joined, LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SettingsChanged,
+    SignalObserved,
     SiteClosed, TermOver, TicketLapsed, UnwantedGranted, Woken,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Held, State, UnitUse};
@@ -62,6 +63,7 @@ impl ServiceManager {
                 Timer::Group(number) => self.group_due(now, number, out),
                 Timer::Reclaim(part) => self.reclaim_due(now, part, out),
                 Timer::Recall(id) => self.recall_due(now, id, out),
+                Timer::Refused(id) => self.refused_due(now, id, out),
             }
         }
     }
@@ -100,6 +102,8 @@ impl ServiceManager {
                 self.emit(now, LeaveBegun { lease, then: AfterLeave::End }, out);
             }
             State::Ticketed { .. } if now < end => self.emit(now, TicketLapsed { lease }, out),
+            // Its leave was hastened, and took too long.
+            State::Leaving { .. } if now < end => self.emit(now, CloseBegun { lease }, out),
             State::Ticketed { .. }
             | State::Redeeming { .. }
             | State::Joining { .. }
@@ -234,7 +238,11 @@ impl ServiceManager {
         };
         // A lease on its way out takes no extension; once it is out, the request is asked after once
         // more and its ticket given back.
-        if let Some(State::Joining { .. } | State::Active { .. }) = self.lease(lease)
+        if let Some(
+            State::Joining { .. }
+            | State::Active { .. }
+            | State::Leaving { then: AfterLeave::End, .. },
+        ) = self.lease(lease)
             && let Some((_, ticket)) = tickets.into_iter().next()
         {
             self.emit(now, ExtensionGranted { lease, ticket }, out);
@@ -354,7 +362,9 @@ impl ServiceManager {
                 }
                 self.emit(now, Leased { lease, term, units }, out);
             }
-            State::Joining { held } | State::Active { held } => {
+            State::Joining { held }
+            | State::Active { held }
+            | State::Leaving { held, then: AfterLeave::End } => {
                 if is_extension(held, ticket, from) {
                     self.emit(now, Extended { lease }, out);
                 }
@@ -489,9 +499,11 @@ impl ServiceManager {
             {
                 self.emit(now, RedeemRefused { lease, refusal }, out);
             }
-            Some(State::Joining { held } | State::Active { held })
-                if is_extension(held, hash, from) =>
-            {
+            Some(
+                State::Joining { held }
+                | State::Active { held }
+                | State::Leaving { held, then: AfterLeave::End },
+            ) if is_extension(held, hash, from) => {
                 self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out);
             }
             Some(
@@ -510,7 +522,7 @@ impl ServiceManager {
     }
 
     pub(super) fn driver_done(&mut self, now: Time, done: DriverResult, out: &mut Output) {
-        let DriverResult { lease, unit, epoch, step, .. } = done;
+        let DriverResult { lease, unit, epoch, step, number, .. } = done;
         let obligation = match step {
             Step::Join => Obligation::Join(lease, unit),
             Step::Leave => Obligation::Leave(lease, unit),
@@ -522,10 +534,16 @@ impl ServiceManager {
         let usage = held.and_then(|held| held.units.get(&unit));
         let awaited = usage.is_some_and(|(leased, usage)| {
             leased.epoch == epoch && matches!(usage, UnitUse::Joining | UnitUse::Leaving)
-        });
+        }) && held
+            .is_some_and(|held| held.times_again(unit) == number || mutant!(OldLeavesCount));
         if !awaited || !self.state.pending.requires(&obligation) {
             let cause = format!("{} of {unit} in {epoch:?} is not owed", step.word());
             return out.problems.push(Problem::Command(cause));
+        }
+        let refused = done.outcome.as_ref().err().and_then(|error| error.why_untouched());
+        if let Some(why) = refused.filter(|_| step == Step::Join) {
+            let error = truncate_text(why);
+            return self.emit(now, JoinRefused { lease, unit, error }, out);
         }
         let error = done.outcome.err().map(|error| truncate_text(&error.0));
         if step == Step::Join {

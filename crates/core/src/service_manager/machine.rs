@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::actor::machine::Illegal;
 use crate::driver::UnitId;
 use crate::model::property::Properties;
-use crate::model::time::Term;
+use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::ticket::Ticket;
 use crate::ticket::receipt::Receipt;
@@ -149,6 +149,10 @@ pub enum Event {
     UnitsRecalled(Vec<UnitId>, u32),
     /// The recall is changed or withdrawn: units that were left for it are joined again.
     RecallLifted,
+    /// The guest's driver refused to join a unit, and has not touched it.
+    JoinRefused(UnitId),
+    /// The units are to be left by an earlier instant.
+    LeaveHastened(Time),
 }
 
 impl State {
@@ -174,7 +178,14 @@ impl State {
                 Some("modifying") => "Active+modifying",
                 Some(_) | None => "Active",
             },
-            Self::Leaving { then: AfterLeave::End, .. } => "Leaving(end)",
+            Self::Leaving { held, then: AfterLeave::End } => match held.change {
+                Change::Requested { .. } => "Leaving(end)+asking",
+                Change::Redeeming { .. } => "Leaving(end)+redeeming",
+                Change::None
+                | Change::Leaving(_)
+                | Change::Returning(_)
+                | Change::Modifying { .. } => "Leaving(end)",
+            },
             Self::Leaving { then: AfterLeave::Close, .. } => "Leaving(close)",
             Self::Closing { .. } => "Closing",
             Self::Crediting { .. } => "Crediting",
@@ -271,7 +282,9 @@ fn ticketed(ticket: Ticket, split: bool, event: Event) -> Result<State, Illegal>
         | Event::Notified(_)
         | Event::RecallBegun(_)
         | Event::UnitsRecalled(..)
-        | Event::RecallLifted => Err(illegal(word, &event)),
+        | Event::RecallLifted
+        | Event::JoinRefused(_)
+        | Event::LeaveHastened(_) => Err(illegal(word, &event)),
     }
 }
 
@@ -293,6 +306,9 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
                 modifications: 0,
                 changes: 0,
                 untold: BTreeMap::new(),
+                again: BTreeMap::new(),
+                leave_by: None,
+                refused: 0,
             };
             Ok(State::Joining { held })
         }
@@ -321,7 +337,9 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
         | Event::Notified(_)
         | Event::RecallBegun(_)
         | Event::UnitsRecalled(..)
-        | Event::RecallLifted => Err(illegal("Redeeming", &event)),
+        | Event::RecallLifted
+        | Event::JoinRefused(_)
+        | Event::LeaveHastened(_) => Err(illegal("Redeeming", &event)),
     }
 }
 
@@ -382,9 +400,15 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         | Event::ReturnRefused
         | Event::ModifyBegun(_)
         | Event::Modified(_)
-        | Event::ModifyRefused => changing(held, event, word),
+        | Event::ModifyRefused => Ok(in_use(changing(held, event, word)?)),
         Event::Notified(unit) => {
             if held.untold.remove(&unit).is_none() {
+                return Err(illegal(word, &event));
+            }
+            Ok(in_use(held))
+        }
+        Event::JoinRefused(unit) => {
+            if !held.refuse(unit) {
                 return Err(illegal(word, &event));
             }
             Ok(in_use(held))
@@ -395,12 +419,13 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         | Event::Leased(..)
         | Event::ShrinkBegun
         | Event::Shrunk
-        | Event::CloseBegun => Err(illegal(word, &event)),
+        | Event::CloseBegun
+        | Event::LeaveHastened(_) => Err(illegal(word, &event)),
     }
 }
 
 /// One change at a time.
-fn changing(mut held: Held, event: Event, word: &'static str) -> Result<State, Illegal> {
+fn changing(mut held: Held, event: Event, word: &'static str) -> Result<Held, Illegal> {
     let change = std::mem::replace(&mut held.change, Change::None);
     match (event, change) {
         (Event::ExtensionAsked(number, victims), Change::None) => {
@@ -429,12 +454,7 @@ fn changing(mut held: Held, event: Event, word: &'static str) -> Result<State, I
         }
         // As it was: what was left is joined again.
         (Event::ReturnRefused, Change::Returning(PartReturn { part, .. })) => {
-            for (unit, (_, usage)) in &mut held.units {
-                if *usage == UnitUse::Left && part.names(*unit) {
-                    *usage = UnitUse::Joining;
-                    held.awaited += 1;
-                }
-            }
+            held.keep(&part);
         }
         // The guest's software learns only of changes to units that it has joined.
         (Event::ModifyBegun(configuration), Change::None) if held.awaited == 0 => {
@@ -446,7 +466,7 @@ fn changing(mut held: Held, event: Event, word: &'static str) -> Result<State, I
         (Event::ModifyRefused, Change::Modifying { .. }) => {}
         (event, _) => return Err(illegal(word, &event)),
     }
-    Ok(in_use(held))
+    Ok(held)
 }
 
 /// A part is on its way to the site once the guest has left its units.
@@ -467,7 +487,7 @@ fn in_use(held: Held) -> State {
 /// All units that were not left are to be left.
 fn leave_all(mut held: Held, then: AfterLeave) -> State {
     for (_, usage) in held.units.values_mut() {
-        if *usage != UnitUse::Left {
+        if !matches!(usage, UnitUse::Left | UnitUse::Refused) {
             *usage = UnitUse::Leaving;
         }
     }
@@ -517,6 +537,19 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         Event::LeaveBegun(AfterLeave::Close) if then == AfterLeave::End => {
             Ok(State::Leaving { held, then: AfterLeave::Close })
         }
+        Event::LeaveHastened(by) => {
+            held.hasten(by);
+            Ok(State::Leaving { held, then })
+        }
+        Event::ExtensionAsked(..) | Event::ExtensionGranted(_) if then == AfterLeave::End => {
+            Ok(State::Leaving { held: changing(held, event, "Leaving")?, then })
+        }
+        // The extension came after all.
+        Event::Extended if then == AfterLeave::End => {
+            let mut held = changing(held, event, "Leaving")?;
+            held.call_back();
+            Ok(in_use(left_early(held)))
+        }
         Event::CloseBegun => Ok(close(held)),
         Event::SiteClosed(receipts) => Ok(after_site(held.credits, receipts)),
         Event::ExtensionDenied
@@ -553,7 +586,8 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         | Event::ModifyRefused
         | Event::Notified(_)
         | Event::RecallBegun(_)
-        | Event::RecallLifted => Err(illegal("Leaving", &event)),
+        | Event::RecallLifted
+        | Event::JoinRefused(_) => Err(illegal("Leaving", &event)),
     }
 }
 
@@ -585,7 +619,9 @@ fn closing(credits: Vec<Receipt>, event: Event) -> Result<State, Illegal> {
         | Event::Notified(_)
         | Event::RecallBegun(_)
         | Event::UnitsRecalled(..)
-        | Event::RecallLifted => Err(illegal("Closing", &event)),
+        | Event::RecallLifted
+        | Event::JoinRefused(_)
+        | Event::LeaveHastened(_) => Err(illegal("Closing", &event)),
     }
 }
 
@@ -616,7 +652,9 @@ fn crediting(outcome: Outcome, event: Event) -> Result<State, Illegal> {
         | Event::Notified(_)
         | Event::RecallBegun(_)
         | Event::UnitsRecalled(..)
-        | Event::RecallLifted => Err(illegal("Crediting", &event)),
+        | Event::RecallLifted
+        | Event::JoinRefused(_)
+        | Event::LeaveHastened(_) => Err(illegal("Crediting", &event)),
     }
 }
 
@@ -687,6 +725,8 @@ impl Event {
             Self::RecallBegun(_) => "RecallBegun",
             Self::UnitsRecalled(..) => "UnitsRecalled",
             Self::RecallLifted => "RecallLifted",
+            Self::JoinRefused(_) => "JoinRefused",
+            Self::LeaveHastened(_) => "LeaveHastened",
         }
     }
 }

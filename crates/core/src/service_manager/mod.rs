@@ -159,6 +159,8 @@ enum Timer {
     Reclaim(LinkHash),
     /// A recall takes units of a lease.
     Recall(LeaseId),
+    /// Units that the guest's driver refused go back.
+    Refused(LeaseId),
 }
 
 impl ServiceManager {
@@ -247,8 +249,8 @@ impl ServiceManager {
                 let (site, message) = self.modify_message(id)?;
                 send(site, message)
             }
-            Obligation::Join(id, unit) => self.call(id, unit, (Step::Join, 0)),
-            Obligation::Leave(id, unit) => self.call(id, unit, (Step::Leave, 0)),
+            Obligation::Join(id, unit) => self.call_again(id, unit, Step::Join),
+            Obligation::Leave(id, unit) => self.call_again(id, unit, Step::Leave),
             Obligation::Tell(id, unit, number) => self.call(id, unit, (Step::Modify, number)),
             Obligation::Close(id) => {
                 let State::Closing { tickets, .. } = self.lease(id)? else { return None };
@@ -291,6 +293,11 @@ impl ServiceManager {
         })
     }
 
+    fn call_again(&self, id: LeaseId, unit: UnitId, step: Step) -> Option<Effect> {
+        let number = self.lease(id)?.held()?.times_again(unit);
+        self.call(id, unit, (step, number))
+    }
+
     fn call(&self, id: LeaseId, unit: UnitId, (step, number): (Step, u32)) -> Option<Effect> {
         let lease = self.state.leases.get(&id)?;
         let held = lease.state.held()?;
@@ -301,7 +308,6 @@ impl ServiceManager {
             epoch: leased.epoch,
             step,
             number,
-            deadline: None,
             resource: lease.resource.clone(),
             quantity: leased.quantity,
             guest: self.base.id(),

@@ -176,6 +176,7 @@ impl ServiceManager {
         if own.site() != from || own.hash() != ticket {
             return Err(format!("lease {lease} is not at its sender's site"));
         }
+        let before = self.gone_by(lease);
         match record.recalls.get(&link) {
             Some(known) if number < known.told.number => return Ok(()),
             Some(known) if known.told == told => {}
@@ -194,6 +195,7 @@ impl ServiceManager {
                 let runs = matches!(record.state, State::Joining { .. } | State::Active { .. });
                 let lifted = left && runs && known.is_some_and(|k| k.told.number != number);
                 self.emit(now, RecallTold { lease, told }, out);
+                self.hasten_to_end(now, lease, before, out);
                 if lifted {
                     self.emit(now, RecallLifted { lease }, out);
                 }

@@ -136,6 +136,9 @@ pub enum Request {
     Close {
         /// Which.
         lease: LeaseName,
+        /// When the units have to be left by, if they have.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Moment>,
     },
     /// An offer of a request is taken: a list of [`LeaseView`], of a new request if it was not held.
     Accept {

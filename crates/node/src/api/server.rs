@@ -309,7 +309,10 @@ impl AppState {
             Request::Split(request) => json(&self.split(*request, by).await?),
             Request::Take(request) => json(&self.take(*request, by).await?),
             Request::Tickets { manager } => json(&self.tickets(manager.as_ref()).await?),
-            Request::Close { lease } => json(&self.close(&lease, by).await?),
+            Request::Close { lease, by: left_by } => {
+                let left_by = left_by.map(|left_by| left_by.on(self.now()));
+                json(&self.close(&lease, left_by, by).await?)
+            }
             Request::Accept { lease, offer } => json(&self.accept(&lease, offer, by).await?),
             Request::Withdraw { lease } => json(&self.withdraw(&lease, by).await?),
             Request::Revise(request) => json(&lease_request::revise(self, *request, by).await?),

@@ -512,6 +512,7 @@ pub(super) fn use_word(usage: UnitUse) -> &'static str {
         UnitUse::Unusable => "unusable",
         UnitUse::Leaving => "leaving",
         UnitUse::Left => "left",
+        UnitUse::Refused => "refused",
     }
 }
 

@@ -197,7 +197,11 @@ impl DriverSteps for Exec {
             }
         }
         let output = run(program, step.word())?;
+        let refuses = step == Step::Join && output.state == Some(Standing::Down);
         let (standing, probed) = probe()?;
+        if refuses && standing == Standing::Down {
+            return Err(DriverError::untouched("the join program answers: down"));
+        }
         if standing != due {
             let (word, standing) = (step.word(), standing.word());
             return Err(DriverError(format!("{word} succeeded, but its probe says: {standing}")));

@@ -164,6 +164,8 @@ fn panicked() -> DriverError {
 struct CombinedAnswer {
     properties: BTreeMap<Name, String>,
     failed: Option<DriverError>,
+    /// Whether one of them has done something.
+    touched: bool,
     after: Span,
 }
 
@@ -173,11 +175,16 @@ impl CombinedAnswer {
         self.after = self.after.max(answer.after);
         match answer.outcome {
             Ok(properties) => {
+                self.touched = true;
                 self.properties.extend(BTreeMap::from(properties));
                 true
             }
-            Err(DriverError(error)) => {
-                self.failed.get_or_insert_with(|| DriverError(format!("{name}: {error}")));
+            Err(error) => {
+                let untouched = error.why_untouched().filter(|_| !self.touched);
+                let untouched =
+                    untouched.map(|why| DriverError::untouched(format!("{name}: {why}")));
+                let failed = || DriverError(format!("{name}: {error}"));
+                self.failed.get_or_insert_with(|| untouched.unwrap_or_else(failed));
                 false
             }
         }

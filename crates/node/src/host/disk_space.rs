@@ -49,6 +49,7 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 GuestCommand::Withdraw { .. }
                 | GuestCommand::Close { .. }
                 | GuestCommand::Victims { .. }
+                | GuestCommand::Hasten { .. }
                 | GuestCommand::Recall { .. } => false,
             },
             Command::Broker(command) => match command {

@@ -194,6 +194,8 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::VictimsNamed(fact) => fact.lease.number,
         F::RecallBegun(fact) => fact.lease.number,
         F::RecallLifted(fact) => fact.lease.number,
+        F::JoinRefused(fact) => fact.lease.number,
+        F::LeaveHastened(fact) => fact.lease.number,
         F::UnitsRecalled(fact) => fact.lease.number,
         F::Warned(fact) => fact.lease.number,
         F::ReceiptTaken(_)

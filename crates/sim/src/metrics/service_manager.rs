@@ -228,6 +228,8 @@ impl Guest {
             Event::Credited if lease.phase == Phase::Crediting => lease.give_up(at, Phase::Over),
             Event::RecallBegun(_)
             | Event::RecallLifted
+            | Event::JoinRefused(_)
+            | Event::LeaveHastened(_)
             | Event::Credited
             | Event::Split
             | Event::ExtensionDenied

@@ -126,6 +126,8 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::RecallBegun(fact) => (fact.lease, "RecallBegun"),
         F::UnitsRecalled(fact) => (fact.lease, "UnitsRecalled"),
         F::RecallLifted(fact) => (fact.lease, "RecallLifted"),
+        F::JoinRefused(fact) => (fact.lease, "JoinRefused"),
+        F::LeaveHastened(fact) => (fact.lease, "LeaveHastened"),
         F::GroupWhole(fact) => return vec![(Subject::Group(fact.group), "Complete")],
         F::GroupBroken(fact) => return vec![(Subject::Group(fact.group), "Broke")],
         F::RecallTold(_)

@@ -344,6 +344,11 @@ impl World {
         if self.users.percent(30) {
             let at = self.moment(who, term);
             self.close_later(at, who, lease);
+            if self.users.percent(25) {
+                let soon = at.plus(self.users.scaled(Span::from_micros(1), Span::MINUTE));
+                let by = soon.plus(self.users.scaled(Span::from_micros(1), Span::MINUTE));
+                self.command(soon, who, GuestCommand::Hasten { lease, by });
+            }
             if self.users.percent(20) {
                 let soon = at.plus(self.users.scaled(Span::from_micros(1), Span::MINUTE));
                 let duration = self.setting.term;

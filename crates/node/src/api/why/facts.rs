@@ -260,6 +260,8 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::RecallBegun(fact) => Some(list(&fact.units)),
         F::UnitsRecalled(fact) => Some(list(&fact.units)),
         F::RecallRefused(fact) => Some(fact.refusal.to_string()),
+        F::JoinRefused(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
+        F::LeaveHastened(fact) => Some(format!("by {}", fact.by)),
         F::RecallLifted(_)
         | F::RecallAsked(_)
         | F::RecallAnswered(_)
