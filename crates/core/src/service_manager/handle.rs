@@ -18,8 +18,7 @@ use crate::service_manager::Output;
 use crate::service_manager::facts::{
     AskRefused, CloseBegun, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted,
     JoinRefused, Joined, LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SettingsChanged,
-    SignalObserved,
-    SiteClosed, TermOver, TicketLapsed, UnwantedGranted, Woken,
+    SignalObserved, SiteClosed, TermOver, TicketLapsed, UnwantedGranted, Woken,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Held, State, UnitUse};
 use crate::ticket::Ticket;

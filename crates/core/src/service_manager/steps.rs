@@ -29,9 +29,11 @@ impl ServiceManager {
         match step {
             Step::Join | Step::Modify => Some(gone.minus(self.leave_before)),
             Step::Leave => Some(gone),
-            Step::Setup | Step::Teardown => None,
+            // A warning has the deadline of its notice.
+            Step::Setup | Step::Teardown | Step::Warn => None,
         }
     }
+
     /// The guest is to have left all units of a lease by an instant: the leave that drains, or begins with this.
     pub(super) fn hasten(
         &mut self,

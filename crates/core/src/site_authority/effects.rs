@@ -51,7 +51,6 @@ impl SiteAuthority {
             epoch: *epoch,
             step,
             number,
-            deadline: None,
             resource: resource.clone(),
             quantity: *quantity,
             guest: *guest,
@@ -67,7 +66,7 @@ impl SiteAuthority {
         let lease = match step {
             Step::Setup | Step::Modify => Some(tenant),
             Step::Teardown => self.state.units.get(&id)?.state.tenant(),
-            Step::Join | Step::Leave => None,
+            Step::Join | Step::Leave | Step::Warn => None,
         };
         Some(self.state.leases.get(&lease?)?.term.end())
     }
