@@ -115,6 +115,7 @@ scripts! {
     failed_teardown
     failed_unit_replaced
     flex_at_renewal
+    flex_least_used
     flex_refused
     flex_survives_crashes
     flex_with_a_victim

@@ -296,6 +296,7 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::RecallLifted(fact) => fact.lease,
         Fact::JoinRefused(fact) => fact.lease,
         Fact::LeaveHastened(fact) => fact.lease,
+        Fact::UsageReported(fact) => fact.lease,
         Fact::UnitsRecalled(fact) => fact.lease,
         Fact::Warned(fact) => fact.lease,
         Fact::RecallAsked(_)

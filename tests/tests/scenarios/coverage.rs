@@ -130,6 +130,7 @@ const POINTS: &[&str] = &[
     "a join is refused",
     "a leave is called back",
     "a leave is hastened",
+    "the least used units go",
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or
@@ -146,6 +147,7 @@ const UNSHOWN: &[&str] = &[
     "rights-returned",
     "quantity-withdrawn",
     "issued-delegation-ended",
+    "usage-reported",
 ];
 
 /// Laws that no script asks: L5 is about bursts of work, and S12 asks nothing while its table is empty.

@@ -79,6 +79,9 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         Fact::LeaveHastened(fact) => {
             format!("lease {}, by {}", names.lease(fact.lease), names::clock(fact.by))
         }
+        Fact::UsageReported(fact) => {
+            format!("lease {}, {} for {}", names.lease(fact.lease), fact.unit, fact.used)
+        }
         Fact::LeaveBegun(fact) => leaving(names, fact),
         Fact::Left(fact) => {
             of_unit(names, fact.lease, fact.unit, "went badly", fact.error.as_ref())

@@ -53,12 +53,15 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "revise GUEST/REQUEST UNITS TYPE .. from=TIME for=SPAN", act: revise },
     Known { usage: "once KEY COMMAND", act: once },
     Known {
-        usage: "extend GUEST/LEASE for=SPAN [units=N] [victims=UNIT,..|oldest|youngest]",
+        usage: "extend GUEST/LEASE for=SPAN [units=N] [victims=UNIT,..|oldest|youngest|least-used]",
         act: extend,
     },
     Known { usage: "recall ISSUER TICKET UNITS|withdraw [from=TIME]", act: recall::recall },
     Known { usage: "victims GUEST/LEASE UNIT,..", act: name_victims },
-    Known { usage: "flex GUEST/LEASE -UNITS [victims=UNIT,..|oldest|youngest]", act: flex },
+    Known {
+        usage: "flex GUEST/LEASE -UNITS [victims=UNIT,..|oldest|youngest|least-used]",
+        act: flex,
+    },
     Known { usage: "shorten GUEST/LEASE until=TIME", act: shorten },
     Known { usage: "modify GUEST/LEASE with=KEY:TEXT", act: modify },
     Known { usage: "accept GUEST/REQUEST OFFER", act: accept },
@@ -354,6 +357,7 @@ fn victims(args: &mut Args) -> Result<Victims, Bad> {
     Ok(match args.option("victims").as_deref() {
         None | Some("youngest") => Victims::Youngest,
         Some("oldest") => Victims::Oldest,
+        Some("least-used") => Victims::LeastUsed,
         Some(units) => {
             let unit = |unit: &str| unit.trim_start_matches('u').parse().map(UnitId);
             let units: Result<_, _> = units.split(',').map(unit).collect();

@@ -275,6 +275,7 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::SettingsChanged { changes: changes() }.into(),
         sm::JoinRefused { lease: LEASE, unit: UNIT, error: "busy".to_owned() }.into(),
         sm::LeaveHastened { lease: LEASE, by: p.term.start() }.into(),
+        sm::UsageReported { lease: LEASE, unit: UNIT, used: Span::HOUR }.into(),
         sm::Woken {}.into(),
         sm::ModifyBegun { lease: LEASE, configuration: p.properties.clone() }.into(),
         sm::Modified { lease: LEASE, units: vec![modified] }.into(),

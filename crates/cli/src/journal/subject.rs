@@ -94,6 +94,7 @@ impl Subjects {
             Fact::RecallLifted(fact) => self.lease(fact.lease),
             Fact::JoinRefused(fact) => self.lease(fact.lease),
             Fact::LeaveHastened(fact) => self.lease(fact.lease),
+            Fact::UsageReported(fact) => self.lease(fact.lease),
             Fact::UnitsRecalled(fact) => self.lease(fact.lease),
             Fact::Warned(fact) => self.lease(fact.lease),
             Fact::LeaveBegun(fact) => self.lease(fact.lease),

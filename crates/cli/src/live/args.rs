@@ -318,6 +318,8 @@ enum VictimPolicy {
     Oldest,
     /// Those with the highest numbers
     Youngest,
+    /// Those that were in use for the shortest time, as the guest's driver says, or since they were joined
+    LeastUsed,
 }
 
 impl VictimArgs {
@@ -326,6 +328,7 @@ impl VictimArgs {
             _ if !self.victims.is_empty() => Victims::Named(self.victims.clone()),
             VictimPolicy::Oldest => Victims::Oldest,
             VictimPolicy::Youngest => Victims::Youngest,
+            VictimPolicy::LeastUsed => Victims::LeastUsed,
         }
     }
 }

@@ -66,6 +66,7 @@ impl ServiceManager {
                 self.state.pending.settle(&Obligation::Join(fact.lease, fact.unit));
                 self.step_unit(at, fact.lease, Event::JoinRefused(fact.unit))?;
             }
+            Fact::UsageReported(fact) => self.usage_reported(at, fact),
             Fact::LeaveHastened(fact) => self.hastened(at, fact.lease, fact.by)?,
             Fact::Left(fact) => self.left(at, fact.lease, fact.unit)?,
             Fact::ExtensionAsked(fact) => self.extension_begun(at, fact)?,
@@ -145,6 +146,9 @@ impl ServiceManager {
 
     fn joined(&mut self, at: Time, fact: &Joined) -> Result<(), BadFact> {
         self.state.pending.settle(&Obligation::Join(fact.lease, fact.unit));
+        if fact.error.is_none() {
+            self.set_usage(at, fact.lease, fact.unit, None);
+        }
         self.step_unit(at, fact.lease, Event::Joined(fact.unit, fact.error.is_none()))?;
         self.owe_warnings(fact.lease, at);
         Ok(())

@@ -32,11 +32,20 @@ pub enum Victims {
     Oldest,
     /// Those with the highest numbers.
     Youngest,
+    /// Those that were in use for the shortest time, as the guest's driver last said, or else since they were
+    /// joined; of equals those with the highest numbers.
+    LeastUsed,
 }
 
 impl Victims {
-    /// The units that go from a lease, so that it has no more than `most`.
-    pub(super) fn of(&self, held: &Held, most: u32) -> Result<Vec<UnitId>, String> {
+    /// The units that go from a lease, so that it has no more than `most`; `by_use` are its units, the least used
+    /// first.
+    pub(super) fn of(
+        &self,
+        held: &Held,
+        most: u32,
+        by_use: &[UnitId],
+    ) -> Result<Vec<UnitId>, String> {
         let mut units: Vec<UnitId> = held.units.keys().copied().collect();
         for seam in &held.seams {
             let gone = surplus(units.iter().copied(), seam.units, &seam.victims);
@@ -55,6 +64,10 @@ impl Victims {
             }
             Self::Oldest => units.iter().take(count).copied().collect(),
             Self::Youngest => Vec::new(),
+            Self::LeastUsed => {
+                let going = by_use.iter().filter(|unit| units.contains(unit));
+                going.take(count).copied().collect()
+            }
         };
         Ok(surplus(units.into_iter(), most, &named))
     }
@@ -87,7 +100,7 @@ impl ServiceManager {
         })?;
         let part = match held.is_share() {
             true => Part::Quantity(shrink),
-            false => Part::Units(victims.of(held, rest)?),
+            false => Part::Units(victims.of(held, rest, &self.by_use(lease, now))?),
         };
         self.emit(now, ReturnBegun { lease, part, reason: truncate_text(&reason) }, out);
         Ok(())

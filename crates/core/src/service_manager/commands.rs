@@ -230,7 +230,11 @@ impl ServiceManager {
                 "lease {lease} ends with {most} units: it goes on with no more, and not with none"
             )
         })?;
-        let victims = if units.get() < most { victims.of(held, units.get())? } else { Vec::new() };
+        let victims = if units.get() < most {
+            victims.of(held, units.get(), &self.by_use(lease, now))?
+        } else {
+            Vec::new()
+        };
         let broker = self.broker(Some(newest.bottom().issuer))?;
         let request = self.extension_request(now, newest, held.term.end(), duration, units);
         let reason = truncate_text(&reason);

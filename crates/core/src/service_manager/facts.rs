@@ -8,7 +8,7 @@ use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
-use crate::model::time::{Term, Time};
+use crate::model::time::{Span, Term, Time};
 use crate::service_manager::group::{Handling, Why};
 use crate::service_manager::machine::{AfterLeave, Event};
 use crate::ticket::Ticket;
@@ -500,6 +500,16 @@ facts! {
         /// The instant.
         by: Time,
     }
+
+    /// The guest's driver said how long a unit was in use.
+    UsageReported = "service-manager.usage-reported" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The unit.
+        unit: UnitId,
+        /// How long.
+        used: Span,
+    }
 }
 
 impl Fact {
@@ -545,7 +555,8 @@ impl Fact {
             }
             Self::JoinRefused(fact) => (fact.lease, Event::JoinRefused(fact.unit)),
             Self::LeaveHastened(fact) => (fact.lease, Event::LeaveHastened(fact.by)),
-            Self::SignalObserved(_)
+            Self::UsageReported(_)
+            | Self::SignalObserved(_)
             | Self::MapperAnswered(_)
             | Self::Asked(_)
             | Self::Granted(_)

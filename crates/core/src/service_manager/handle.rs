@@ -544,9 +544,11 @@ impl ServiceManager {
             let error = truncate_text(why);
             return self.emit(now, JoinRefused { lease, unit, error }, out);
         }
+        let said = done.outcome.as_ref().ok().cloned().unwrap_or_default();
         let error = done.outcome.err().map(|error| truncate_text(&error.0));
         if step == Step::Join {
             self.emit(now, Joined { lease, unit, error }, out);
+            self.note_usage(now, (lease, unit), &said, out);
         } else {
             self.emit(now, Left { lease, unit, error }, out);
         }

@@ -19,6 +19,7 @@ mod recall;
 pub mod request;
 mod split;
 mod steps;
+mod usage;
 mod state;
 mod survey;
 mod view;
@@ -118,6 +119,8 @@ pub(crate) struct Lease {
     warnings: warn::Warnings,
     /// What it costs.
     costs: Costs,
+    /// How long its units were in use.
+    usage: BTreeMap<UnitId, usage::Usage>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -458,6 +458,7 @@ impl ServiceManager {
                 recalls: Default::default(),
                 warnings: Default::default(),
                 costs: Costs::of(link),
+                usage: Default::default(),
             };
             self.born(at, id, lease);
             if wanted {

@@ -272,6 +272,7 @@ impl ServiceManager {
             recalls: Default::default(),
             warnings: Default::default(),
             costs: Costs::of(link),
+            usage: Default::default(),
         };
         self.state.last_number = self.state.last_number.max(id.number);
         let link = link.clone();

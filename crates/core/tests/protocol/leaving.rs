@@ -5,10 +5,10 @@ use tenure_core::driver::{Call, DriverError, Step, UnitId};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Input;
-use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::service_manager::{Command as GuestCommand, Victims};
 
 use crate::common::world::{Reaction, Scene, World};
-use crate::common::{BROKER, GUEST, HOUR, MARGIN, ask_for, at, units};
+use crate::common::{BROKER, GUEST, HOUR, MARGIN, ask_for, at, properties, units};
 
 const LEAVE_BEFORE: Span = Span::MINUTE;
 /// When guests begin to leave a lease over [0, 1h).
@@ -158,4 +158,22 @@ fn a_leave_is_not_hastened_to_the_past_or_to_later() {
         world.command(GUEST, GuestCommand::Hasten { lease, by: at(by) });
     }
     assert_eq!((world.problems.len(), world.state(GUEST, lease)), (2, "Active"));
+}
+
+#[test]
+fn the_units_that_the_driver_says_are_used_least_go() {
+    let (mut world, lease) = leased(joins_wait, 3);
+    for (who, call) in std::mem::take(&mut world.waiting) {
+        let Call { unit, epoch, step, number, lease, .. } = call;
+        let seconds = ["1", "9000", "no number"][unit.0 as usize];
+        let outcome = Ok(properties("unit.used", seconds));
+        world.hand(who, Input::Driver(DriverResult { unit, epoch, step, number, lease, outcome }));
+    }
+    assert_eq!(world.count(GUEST, "service-manager.usage-reported"), 2);
+    for (secs, rest) in [(600, vec![1, 2]), (700, vec![1])] {
+        world.advance(secs);
+        let shrink = units(1);
+        world.command(GUEST, GuestCommand::Flex { lease, shrink, victims: Victims::LeastUsed });
+        assert_eq!(held_units(&world, lease), rest);
+    }
 }

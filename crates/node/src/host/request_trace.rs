@@ -196,6 +196,7 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::RecallLifted(fact) => fact.lease.number,
         F::JoinRefused(fact) => fact.lease.number,
         F::LeaveHastened(fact) => fact.lease.number,
+        F::UsageReported(fact) => fact.lease.number,
         F::UnitsRecalled(fact) => fact.lease.number,
         F::Warned(fact) => fact.lease.number,
         F::ReceiptTaken(_)

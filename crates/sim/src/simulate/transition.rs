@@ -130,7 +130,8 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::LeaveHastened(fact) => (fact.lease, "LeaveHastened"),
         F::GroupWhole(fact) => return vec![(Subject::Group(fact.group), "Complete")],
         F::GroupBroken(fact) => return vec![(Subject::Group(fact.group), "Broke")],
-        F::RecallTold(_)
+        F::UsageReported(_)
+        | F::RecallTold(_)
         | F::VictimsNamed(_)
         | F::RecallAsked(_)
         | F::RecallAnswered(_)

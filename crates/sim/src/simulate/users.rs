@@ -277,6 +277,7 @@ impl World {
         match self.users.below(4) {
             0 => Victims::Oldest,
             1 => Victims::Named(vec![UnitId(self.users.count(0, 4))]),
+            2 => Victims::LeastUsed,
             _ => Victims::Youngest,
         }
     }

@@ -262,6 +262,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::RecallRefused(fact) => Some(fact.refusal.to_string()),
         F::JoinRefused(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
         F::LeaveHastened(fact) => Some(format!("by {}", fact.by)),
+        F::UsageReported(fact) => Some(format!("{} for {}", fact.unit, fact.used)),
         F::RecallLifted(_)
         | F::RecallAsked(_)
         | F::RecallAnswered(_)
