@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::model::{BrokerModel, GuestModel, SiteModel};
 use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::broker::facts::ReturnBegun;
-use tenure_core::driver::{Call, Step};
+use tenure_core::driver::{Call, Step, UnitId};
 use tenure_core::model::identity::ActorId;
 use tenure_core::broker::machine::State as AtBroker;
 use tenure_core::service_manager::request::State as AskedFor;
@@ -129,12 +129,7 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         }
         Message::RecallNoted { ticket, link, number, victims } => {
             let guest = model.guests.get(&from);
-            let lease = guest.and_then(|guest| guest.tickets.get(ticket));
-            let told = lease.zip(guest).and_then(|(lease, g)| g.told.get(&(*lease, *link)));
-            let named = lease.zip(guest).and_then(|(lease, guest)| guest.named.get(lease));
-            !binding
-                || (told.is_some_and(|told| told.number == *number)
-                    && (victims.is_empty() || named == Some(victims)))
+            !binding || guest.is_some_and(|guest| is_noted(guest, (*ticket, *link), *number, victims))
         }
         Message::Delegated { .. }
         | Message::Granted { .. }
@@ -162,6 +157,20 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         let (name, kind, to) = (scene.name(), message.kind(), model.name(to));
         format!("{name} sends {to} a `{kind}` that its durable facts do not say: {message:?}")
     })
+}
+
+/// Whether a guest was told of a recall, and these units are the ones that were named.
+fn is_noted(
+    guest: &GuestModel,
+    (ticket, link): (LinkHash, LinkHash),
+    number: u32,
+    victims: &[UnitId],
+) -> bool {
+    let Some(lease) = guest.tickets.get(&ticket) else { return false };
+    let told = guest.told.get(&(*lease, link));
+    let named = guest.named.get(lease);
+    told.is_some_and(|told| told.number == number)
+        && (victims.is_empty() || named.is_some_and(|named| named == victims))
 }
 
 /// Whether a fact of its sender has this refusal.

@@ -4,13 +4,15 @@ use super::group;
 use super::request::{self, GrantedLeases};
 use super::{Lease, Obligation, ServiceManager, Timer, is_live};
 use crate::actor::fact::BadFact;
+use crate::actor::pending::PendingEffects;
 use crate::driver::UnitId;
 use crate::model::name::Name;
 use crate::model::slice::LeaseId;
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{
-    ExtensionAsked, Fact, Joined, MapperAnswered, SignalObserved, SiteClosed,
+    AskRefused, Commanded, ExtensionAsked, Fact, JoinRefused, Joined, MapperAnswered,
+    RecallAnswered, RecallRefused, SignalObserved, SiteClosed,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Event, Outcome, State, UnitUse};
 use crate::ticket::Ticket;
@@ -51,10 +53,7 @@ impl ServiceManager {
             Fact::GroupBroken(fact) => {
                 self.step_group(at, fact.group, group::Event::Broke(fact.why))?;
             }
-            Fact::AskRefused(fact) => {
-                let event = request::Event::Refused(fact.refusal.clone(), fact.offers.clone());
-                self.step_request(at, fact.number, event)?;
-            }
+            Fact::AskRefused(fact) => self.ask_refused(at, fact)?,
             Fact::Queued(fact) => self.queued(fact)?,
             Fact::Offered(fact) => self.offered(at, fact)?,
             Fact::Accepted(fact) => {
@@ -62,10 +61,7 @@ impl ServiceManager {
             }
             Fact::GaveUp(fact) => self.step_request(at, fact.number, request::Event::GaveUp)?,
             Fact::Joined(fact) => self.joined(at, fact)?,
-            Fact::JoinRefused(fact) => {
-                self.state.pending.settle(&Obligation::Join(fact.lease, fact.unit));
-                self.step_unit(at, fact.lease, Event::JoinRefused(fact.unit))?;
-            }
+            Fact::JoinRefused(fact) => self.join_refused(at, fact)?,
             Fact::UsageReported(fact) => self.usage_reported(at, fact),
             Fact::LeaveHastened(fact) => self.hastened(at, fact.lease, fact.by)?,
             Fact::Left(fact) => self.left(at, fact.lease, fact.unit)?,
@@ -73,19 +69,13 @@ impl ServiceManager {
             Fact::PartReturned(fact) => self.take_return(at, fact)?,
             Fact::Shrunk(fact) => self.shrunk(at, fact.lease)?,
             Fact::Modified(fact) => self.take_modification(at, fact)?,
-            Fact::ExtensionGranted(granted) => {
-                self.state.by_ticket.insert(granted.ticket.hash(), granted.lease);
-                self.step_as_told(at, fact)?;
-            }
-            Fact::SiteClosed(closed) => {
-                self.closed_by_site(closed);
-                self.step_as_told(at, fact)?;
-            }
             Fact::RedeemBegun(_)
             | Fact::Leased(_)
             | Fact::RedeemRefused(_)
+            | Fact::ExtensionGranted(_)
             | Fact::ExtensionDenied(_)
             | Fact::Extended(_)
+            | Fact::SiteClosed(_)
             | Fact::ReturnBegun(_)
             | Fact::ReturnRefused(_)
             | Fact::ShrinkBegun(_)
@@ -104,10 +94,7 @@ impl ServiceManager {
                 self.step_request(at, fact.lease.number, request::Event::Expired)?;
             }
             Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
-            Fact::Commanded(fact) => {
-                let position = self.base.position;
-                self.state.orders.commanded(&fact.order, fact.facts, position, at);
-            }
+            Fact::Commanded(fact) => self.commanded(at, fact),
             Fact::Revised(fact) => self.revised(at, fact)?,
             Fact::LeaseForgotten(fact) => self.forget(fact.lease),
             Fact::RecallTold(fact) => self.take_notice(at, fact),
@@ -116,17 +103,36 @@ impl ServiceManager {
             Fact::UnitsRecalled(fact) => self.units_recalled(at, fact)?,
             Fact::RecallAsked(fact) => self.recall_asked(at, fact),
             Fact::Warned(fact) => self.take_warned(fact),
-            Fact::RecallAnswered(fact) => {
-                if self.state.recalls.answered(fact.link, fact.at, fact.enforced) {
-                    self.state.pending.settle(&Obligation::Recall(fact.link));
-                }
-            }
-            Fact::RecallRefused(fact) => {
-                self.state.recalls.refused(fact.link, &fact.refusal);
-                self.state.pending.settle(&Obligation::Recall(fact.link));
-            }
+            Fact::RecallAnswered(fact) => self.take_recall_answer(fact),
+            Fact::RecallRefused(fact) => self.take_recall_refusal(fact),
         }
         Ok(())
+    }
+
+    fn ask_refused(&mut self, at: Time, fact: &AskRefused) -> Result<(), BadFact> {
+        let event = request::Event::Refused(fact.refusal.clone(), fact.offers.clone());
+        self.step_request(at, fact.number, event)
+    }
+
+    fn join_refused(&mut self, at: Time, fact: &JoinRefused) -> Result<(), BadFact> {
+        self.state.pending.settle(&Obligation::Join(fact.lease, fact.unit));
+        self.step_unit(at, fact.lease, Event::JoinRefused(fact.unit))
+    }
+
+    fn commanded(&mut self, at: Time, fact: &Commanded) {
+        let position = self.base.position;
+        self.state.orders.commanded(&fact.order, fact.facts, position, at);
+    }
+
+    fn take_recall_answer(&mut self, fact: &RecallAnswered) {
+        if self.state.recalls.answered(fact.link, fact.at, fact.enforced) {
+            self.state.pending.settle(&Obligation::Recall(fact.link));
+        }
+    }
+
+    fn take_recall_refusal(&mut self, fact: &RecallRefused) {
+        self.state.recalls.refused(fact.link, &fact.refusal);
+        self.state.pending.settle(&Obligation::Recall(fact.link));
     }
 
     fn observed(&mut self, fact: &SignalObserved) {
@@ -204,6 +210,12 @@ impl ServiceManager {
 
     /// Moves on the lease that a fact is about.
     fn step_as_told(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
+        if let Fact::ExtensionGranted(granted) = fact {
+            self.state.by_ticket.insert(granted.ticket.hash(), granted.lease);
+        }
+        if let Fact::SiteClosed(closed) = fact {
+            self.closed_by_site(closed);
+        }
         match fact.lease_event() {
             Some((lease, event)) => self.step(at, lease, event),
             None => Ok(()),
@@ -388,60 +400,7 @@ impl ServiceManager {
         pending.set(Obligation::Close(id), matches!(state, State::Closing { .. }), position, at);
         let credits = !state.to_credit().is_empty() && !mutant!(CreditNotOwed);
         pending.set(Obligation::Credit(id), credits, position, at);
-        let (first, last) = (UnitId(0), UnitId(u32::MAX));
-        match state {
-            State::Joining { held } | State::Active { held } => {
-                // Passes over the units only if there is something to do for some of them.
-                let some = held.awaited > 0 || held.leaving > 0;
-                for (&unit, (_, usage)) in held.units.iter().filter(|_| some) {
-                    let (joins, leaves) = (*usage == UnitUse::Joining, *usage == UnitUse::Leaving);
-                    pending.set(Obligation::Join(id, unit), joins, position, at);
-                    pending.set(Obligation::Leave(id, unit), leaves, position, at);
-                }
-                let gone = |key: &Obligation| match key {
-                    Obligation::Join(_, unit) | Obligation::Leave(_, unit) => {
-                        !some || !held.units.contains_key(unit)
-                    }
-                    Obligation::Ask(_)
-                    | Obligation::Accept(_)
-                    | Obligation::Withdraw(_)
-                    | Obligation::Redeem(_)
-                    | Obligation::Extend(_)
-                    | Obligation::Return(_)
-                    | Obligation::Close(_)
-                    | Obligation::Modify(_)
-                    | Obligation::Tell(..)
-                    | Obligation::Credit(_)
-                    | Obligation::Reclaim(_)
-                    | Obligation::Victims(_)
-                    | Obligation::Recall(_)
-                    | Obligation::Warn(..) => false,
-                };
-                let joins =
-                    pending.between(Obligation::Join(id, first), Obligation::Join(id, last));
-                let joins: Vec<_> = joins.filter(|key| gone(key)).copied().collect();
-                let leaves =
-                    pending.between(Obligation::Leave(id, first), Obligation::Leave(id, last));
-                let leaves: Vec<_> = leaves.filter(|key| gone(key)).copied().collect();
-                joins.iter().chain(&leaves).for_each(|key| pending.settle(key));
-            }
-            State::Leaving { held, .. } => {
-                pending.settle_range(Obligation::Join(id, first), Obligation::Join(id, last));
-                for &unit in held.waiting_to(UnitUse::Leaving) {
-                    pending.set(Obligation::Leave(id, unit), true, position, at);
-                }
-                let gone = |key: &&Obligation| matches!(key, Obligation::Leave(_, unit) if !held.units.contains_key(unit));
-                let leaves =
-                    pending.between(Obligation::Leave(id, first), Obligation::Leave(id, last));
-                let leaves: Vec<_> = leaves.filter(gone).copied().collect();
-                leaves.iter().for_each(|key| pending.settle(key));
-            }
-            State::Ticketed { .. } | State::Redeeming { .. } => {}
-            State::Closing { .. } | State::Crediting { .. } | State::Closed { .. } => {
-                pending.settle_range(Obligation::Join(id, first), Obligation::Join(id, last));
-                pending.settle_range(Obligation::Leave(id, first), Obligation::Leave(id, last));
-            }
-        }
+        owe_steps(pending, (id, state), (position, at));
         self.owe_telling(id, at);
         self.owe_warnings(id, at);
         self.set_deadline(id);
@@ -500,4 +459,63 @@ impl ServiceManager {
 
 pub(super) fn absent(id: LeaseId) -> BadFact {
     BadFact::Missing { kind: "event", what: id.to_string() }
+}
+
+/// The joins and leaves of a lease that are to be done.
+fn owe_steps(
+    pending: &mut PendingEffects<Obligation>,
+    (id, state): (LeaseId, &State),
+    (position, at): (u64, Time),
+) {
+    let (first, last) = (UnitId(0), UnitId(u32::MAX));
+    match state {
+        State::Joining { held } | State::Active { held } => {
+            // Passes over the units only if there is something to do for some of them.
+            let some = held.awaited > 0 || held.leaving > 0;
+            for (&unit, (_, usage)) in held.units.iter().filter(|_| some) {
+                let (joins, leaves) = (*usage == UnitUse::Joining, *usage == UnitUse::Leaving);
+                pending.set(Obligation::Join(id, unit), joins, position, at);
+                pending.set(Obligation::Leave(id, unit), leaves, position, at);
+            }
+            let gone = |key: &Obligation| match key {
+                Obligation::Join(_, unit) | Obligation::Leave(_, unit) => {
+                    !some || !held.units.contains_key(unit)
+                }
+                Obligation::Ask(_)
+                | Obligation::Accept(_)
+                | Obligation::Withdraw(_)
+                | Obligation::Redeem(_)
+                | Obligation::Extend(_)
+                | Obligation::Return(_)
+                | Obligation::Close(_)
+                | Obligation::Modify(_)
+                | Obligation::Tell(..)
+                | Obligation::Credit(_)
+                | Obligation::Reclaim(_)
+                | Obligation::Victims(_)
+                | Obligation::Recall(_)
+                | Obligation::Warn(..) => false,
+            };
+            let joins = pending.between(Obligation::Join(id, first), Obligation::Join(id, last));
+            let joins: Vec<_> = joins.filter(|key| gone(key)).copied().collect();
+            let leaves = pending.between(Obligation::Leave(id, first), Obligation::Leave(id, last));
+            let leaves: Vec<_> = leaves.filter(|key| gone(key)).copied().collect();
+            joins.iter().chain(&leaves).for_each(|key| pending.settle(key));
+        }
+        State::Leaving { held, .. } => {
+            pending.settle_range(Obligation::Join(id, first), Obligation::Join(id, last));
+            for &unit in held.waiting_to(UnitUse::Leaving) {
+                pending.set(Obligation::Leave(id, unit), true, position, at);
+            }
+            let gone = |key: &&Obligation| matches!(key, Obligation::Leave(_, unit) if !held.units.contains_key(unit));
+            let leaves = pending.between(Obligation::Leave(id, first), Obligation::Leave(id, last));
+            let leaves: Vec<_> = leaves.filter(gone).copied().collect();
+            leaves.iter().for_each(|key| pending.settle(key));
+        }
+        State::Ticketed { .. } | State::Redeeming { .. } => {}
+        State::Closing { .. } | State::Crediting { .. } | State::Closed { .. } => {
+            pending.settle_range(Obligation::Join(id, first), Obligation::Join(id, last));
+            pending.settle_range(Obligation::Leave(id, first), Obligation::Leave(id, last));
+        }
+    }
 }

@@ -348,18 +348,14 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
     match event {
         Event::Joined(unit, usable) => {
             let to = if usable { UnitUse::Joined } else { UnitUse::Unusable };
-            if !held.settle(unit, UnitUse::Joining, to) {
-                return Err(illegal(word, &event));
-            }
-            held.awaited -= 1;
-            Ok(in_use(held))
+            let joined = held.settle(unit, UnitUse::Joining, to);
+            held.awaited -= usize::from(joined);
+            if joined { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
         }
         Event::Left(unit) => {
-            if !held.settle(unit, UnitUse::Leaving, UnitUse::Left) {
-                return Err(illegal(word, &event));
-            }
-            held.leaving -= 1;
-            Ok(in_use(left_early(held)))
+            let left = held.settle(unit, UnitUse::Leaving, UnitUse::Left);
+            held.leaving -= usize::from(left);
+            if left { Ok(in_use(left_early(held))) } else { Err(illegal(word, &event)) }
         }
         Event::ShrinkBegun if !held.seams.is_empty() => {
             let victims = held.next_to_go();
@@ -402,16 +398,12 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         | Event::Modified(_)
         | Event::ModifyRefused => Ok(in_use(changing(held, event, word)?)),
         Event::Notified(unit) => {
-            if held.untold.remove(&unit).is_none() {
-                return Err(illegal(word, &event));
-            }
-            Ok(in_use(held))
+            let told = held.untold.remove(&unit).is_some();
+            if told { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
         }
         Event::JoinRefused(unit) => {
-            if !held.refuse(unit) {
-                return Err(illegal(word, &event));
-            }
-            Ok(in_use(held))
+            let refused = held.refuse(unit);
+            if refused { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
         }
         Event::RedeemBegun
         | Event::Split
@@ -504,35 +496,30 @@ fn leave_all(mut held: Held, then: AfterLeave) -> State {
     State::Leaving { held, then }
 }
 
+/// A lease that drains: it closes once its last unit has left, if it is to.
+fn draining(held: Held, then: AfterLeave) -> State {
+    if held.awaited == 0 && then == AfterLeave::Close {
+        close(held)
+    } else {
+        State::Leaving { held, then }
+    }
+}
+
 fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Illegal> {
     match event {
         Event::Left(unit) => {
-            if !held.settle(unit, UnitUse::Leaving, UnitUse::Left) {
-                return Err(illegal("Leaving", &event));
-            }
-            held.awaited -= 1;
-            Ok(if held.awaited == 0 && then == AfterLeave::Close {
-                close(held)
-            } else {
-                State::Leaving { held, then }
-            })
+            let left = held.settle(unit, UnitUse::Leaving, UnitUse::Left);
+            held.awaited -= usize::from(left);
+            if left { Ok(draining(held, then)) } else { Err(illegal("Leaving", &event)) }
         }
         Event::Shrunk if !held.seams.is_empty() => {
             let victims = held.next_to_go();
             held.shrink(&victims);
-            Ok(if held.awaited == 0 && then == AfterLeave::Close {
-                close(held)
-            } else {
-                State::Leaving { held, then }
-            })
+            Ok(draining(held, then))
         }
         Event::UnitsRecalled(units, stay) => {
             held.recalled(&units, stay);
-            Ok(if held.awaited == 0 && then == AfterLeave::Close {
-                close(held)
-            } else {
-                State::Leaving { held, then }
-            })
+            Ok(draining(held, then))
         }
         Event::LeaveBegun(AfterLeave::Close) if then == AfterLeave::End => {
             Ok(State::Leaving { held, then: AfterLeave::Close })

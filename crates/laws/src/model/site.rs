@@ -12,8 +12,8 @@ use tenure_core::model::resource::is_divisible;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Term, Time};
 use tenure_core::site_authority::facts::{
-    Fact, InventoryChanged, LeaseClosed, LeaseExtended, Recalled, Redeemed, Stocked, TermReturned,
-    TicketRefused, TicketSurrendered, UnitSetUp, UnitsAssigned,
+    Fact, InventoryChanged, LeaseClosed, LeaseExtended, Recalled, Redeemed, RightsReturned,
+    Stocked, TermReturned, TicketRefused, TicketSurrendered, UnitSetUp, UnitsAssigned,
 };
 use tenure_core::site_authority::machine::{CloseReason, Event, State};
 use tenure_core::site_authority::unit;
@@ -148,11 +148,7 @@ impl SiteModel {
                 self.released(fact.lease, &fact.units, &mut changes)?;
                 self.shrunk(fact.lease);
             }
-            Fact::RightsReturned(fact) => {
-                self.know(&fact.ticket);
-                let rights = self.rights.entry(fact.ticket.hash()).or_default();
-                rights.extend(fact.receipts.iter().cloned());
-            }
+            Fact::RightsReturned(fact) => self.rights_returned(fact),
             Fact::TicketRefused(fact) => {
                 let (ticket, refusal) = (fact.ticket.clone(), self.refusal(fact)?);
                 self.refused.insert(ticket.hash(), RefusedTicket { ticket, refusal });
@@ -194,19 +190,10 @@ impl SiteModel {
                 issued.ok_or_else(|| unfounded(id))?;
                 self.offered.remove(&fact.number);
             }
-            Fact::Recalled(fact) => self.recalled(fact),
-            Fact::RightsRecalled(fact) => self.receipts_of_recall(fact.link, &fact.receipts),
-            Fact::UnitsRecalled(fact) => {
-                if !fact.units.is_empty() {
-                    self.released(fact.lease, &fact.units, &mut changes)?;
-                }
-                self.receipts_of_recall(fact.link, &fact.receipts);
-            }
-            Fact::RecallNoted(fact) => {
-                if let Some(told) = self.told.get_mut(&(fact.lease, fact.link)) {
-                    told.victims.clone_from(&fact.victims);
-                }
-            }
+            Fact::Recalled(_)
+            | Fact::RightsRecalled(_)
+            | Fact::UnitsRecalled(_)
+            | Fact::RecallNoted(_) => self.of_recall(fact, &mut changes)?,
             Fact::MapperAnswered(_)
             | Fact::Woken(_)
             | Fact::Commanded(_)
@@ -242,6 +229,33 @@ impl SiteModel {
             }
             Fact::ModificationFailed(fact) => {
                 self.modification_over(fact.lease, Err(fact.refusal.clone()), changes)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn rights_returned(&mut self, fact: &RightsReturned) {
+        self.know(&fact.ticket);
+        let rights = self.rights.entry(fact.ticket.hash()).or_default();
+        rights.extend(fact.receipts.iter().cloned());
+    }
+
+    /// Recalls, and what they take.
+    fn of_recall(&mut self, fact: &Fact, changes: &mut SiteChanges) -> Result<(), Unfounded> {
+        match fact {
+            Fact::Recalled(fact) => self.recalled(fact),
+            Fact::RightsRecalled(fact) => self.receipts_of_recall(fact.link, &fact.receipts),
+            Fact::UnitsRecalled(fact) => {
+                if !fact.units.is_empty() {
+                    self.released(fact.lease, &fact.units, changes)?;
+                }
+                self.receipts_of_recall(fact.link, &fact.receipts);
+            }
+            Fact::RecallNoted(fact) => {
+                if let Some(told) = self.told.get_mut(&(fact.lease, fact.link)) {
+                    told.victims.clone_from(&fact.victims);
+                }
             }
             _ => {}
         }

@@ -141,6 +141,18 @@ fn manager(app: &AppState, named: Option<&Name>) -> Result<Name, ApiError> {
     }
 }
 
+/// What a request excludes, and by when its tickets are redeemed.
+fn provisos(app: &AppState, request: &LeaseRequest, now: Time) -> Result<Provisos, ApiError> {
+    let site = |name| Ok(app.actor(Role::SiteAuthority, name)?.info().id);
+    let not_at = request.not_sites.iter().map(site);
+    let not_on = request.not_units.iter().map(|(name, unit)| Ok((site(name)?, *unit)));
+    Ok(Provisos {
+        redeem_by: request.redeem_by.map(|by| by.on(now)),
+        not_at: not_at.collect::<Result<_, ApiError>>()?,
+        not_on: not_on.collect::<Result<_, ApiError>>()?,
+    })
+}
+
 /// Converts a lease request into the core's command.
 fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, ApiError> {
     let broker = match &request.broker {
@@ -171,6 +183,7 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         (true, Some(_)) => return Err(bad("a plan holds nothing: ask for one of them".to_owned())),
     };
     let retry_policy = RETRY_FOR.min(Span::from_micros(request.duration.as_micros() / 2));
+    let provisos = provisos(app, &request, now)?;
     let mut properties = BTreeMap::new();
     if let Some(id) = request.id {
         properties.insert(Name::literal(REQUEST_KEY), id);
@@ -191,17 +204,6 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
     }
     let accepts = Accepts { notice: request.notice, min_tenure: request.min_tenure };
     items.iter_mut().for_each(|item| item.accepts = accepts);
-    let not_at =
-        request.not_sites.iter().map(|site| Ok(app.actor(Role::SiteAuthority, site)?.info().id));
-    let not_on = request
-        .not_units
-        .iter()
-        .map(|(site, unit)| Ok((app.actor(Role::SiteAuthority, site)?.info().id, *unit)));
-    let provisos = Provisos {
-        redeem_by: request.redeem_by.map(|by| by.on(now)),
-        not_at: not_at.collect::<Result<_, ApiError>>()?,
-        not_on: not_on.collect::<Result<_, ApiError>>()?,
-    };
     Ok(Ask {
         broker,
         slice: request.slice,

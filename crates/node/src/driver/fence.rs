@@ -136,7 +136,8 @@ impl Rank {
         let (again, number) = match step {
             Step::Join | Step::Leave => (call.number, 0),
             Step::Modify => (known, call.number),
-            Step::Setup | Step::Teardown => (0, 0),
+            // A warning is not a step of the unit, and is not fenced.
+            Step::Setup | Step::Teardown | Step::Warn => (0, 0),
         };
         Self { epoch, again, step, number }
     }

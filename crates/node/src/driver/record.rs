@@ -104,7 +104,7 @@ impl Record {
         match step {
             Step::Modify => self.modification,
             Step::Join | Step::Leave => self.again,
-            Step::Setup | Step::Teardown => 0,
+            Step::Setup | Step::Teardown | Step::Warn => 0,
         }
     }
 

@@ -20,6 +20,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::wire::message::Request;
 use tenure_core::wire::offer::Waiting;
 use tenure_core::wire::part::Part;
+use tenure_core::wire::recall::Notice;
 
 use super::super::server::AppState;
 use super::super::view;
@@ -234,12 +235,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::Warned(fact) => Some(on_unit(fact.unit, fact.error.as_deref())),
         F::SiteClosed(fact) => fact.refusal.as_ref().map(ToString::to_string),
         F::ExtensionDenied(fact) => fact.refusal.as_ref().map(ToString::to_string),
-        F::GroupBroken(fact) => Some(match fact.why {
-            Why::Lost(lease) => format!("lease {lease} was lost, so the others are given back"),
-            Why::Late(lease) => {
-                format!("lease {lease} got no units in time, so the others are given back")
-            }
-        }),
+        F::GroupBroken(fact) => Some(lost(fact.why)),
         F::Queued(fact) => Some(place(&fact.waiting)),
         F::Accepted(fact) => Some(format!("offer {}", fact.offer)),
         F::ReclaimEnded(fact) => Some(outcome(fact.redeemed)),
@@ -252,10 +248,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
             Part::Rights { units, from } => format!("{units} units from {from}"),
         }),
         F::Joined(fact) => Some(on_unit(fact.unit, fact.error.as_deref())),
-        F::RecallTold(fact) => {
-            let (units, at) = (fact.told.units, fact.told.at);
-            Some(format!("{units} units stay from {at} on"))
-        }
+        F::RecallTold(fact) => Some(staying(&fact.told)),
         F::VictimsNamed(fact) => Some(list(&fact.victims)),
         F::RecallBegun(fact) => Some(list(&fact.units)),
         F::UnitsRecalled(fact) => Some(list(&fact.units)),
@@ -297,6 +290,19 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::LeaseForgotten(_)
         | F::SettingsChanged(_)
         | F::Woken(_) => None,
+    }
+}
+
+fn staying(told: &Notice) -> String {
+    format!("{} units stay from {} on", told.units, told.at)
+}
+
+fn lost(why: Why) -> String {
+    match why {
+        Why::Lost(lease) => format!("lease {lease} was lost, so the others are given back"),
+        Why::Late(lease) => {
+            format!("lease {lease} got no units in time, so the others are given back")
+        }
     }
 }
 

@@ -50,7 +50,6 @@ fn call(epoch: u64, step: Step) -> Call {
         epoch: Epoch(epoch),
         step,
         number: 0,
-        deadline: None,
         quantity: NonZeroU32::MIN,
         resource: Name::literal("node"),
         guest: actor(2),
