@@ -127,7 +127,7 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
             let asked = asked.or_else(|| broker.and_then(|b| b.recalls.get(&ticket.hash())));
             asked == Some(level)
         }
-        Message::RecallNoted { ticket, link, number, victims } => {
+        Message::RecallNoted { ticket, link, number, victims, unclaimed: _ } => {
             let guest = model.guests.get(&from);
             !binding || guest.is_some_and(|guest| is_noted(guest, (*ticket, *link), *number, victims))
         }

@@ -163,7 +163,8 @@ impl ServiceManager {
         out: &mut Output,
     ) -> Result<(), String> {
         let (link, number) = (told.link, told.number);
-        let noted = Message::RecallNoted { ticket, link, number, victims: Vec::new() };
+        let (unclaimed, victims) = (told.unclaimed, Vec::new());
+        let noted = Message::RecallNoted { ticket, link, number, victims, unclaimed };
         let known = self.lease_of(ticket).and_then(|id| Some((id, self.state.leases.get(&id)?)));
         let Some((lease, record)) = known else {
             out.replies.push(self.base.volatile(from, now, noted));
@@ -182,7 +183,11 @@ impl ServiceManager {
             Some(known) if known.told == told => {}
             // It was sent before the ticket was redeemed.
             Some(known)
-                if number == known.told.number && told.unclaimed && !known.told.unclaimed => {}
+                if number == known.told.number && told.unclaimed && !known.told.unclaimed =>
+            {
+                out.replies.push(self.base.volatile(from, now, noted));
+                return Ok(());
+            }
             Some(known)
                 if number == known.told.number
                     && told.unclaimed == known.told.unclaimed
@@ -268,7 +273,8 @@ impl ServiceManager {
         let (ticket, recall) = (lease.state.ticket()?, lease.next_recall()?);
         let (link, number) = (recall.told.link, recall.told.number);
         let victims = recall.named.clone();
-        let message = Message::RecallNoted { ticket: ticket.hash(), link, number, victims };
+        let (unclaimed, hash) = (false, ticket.hash());
+        let message = Message::RecallNoted { ticket: hash, link, number, victims, unclaimed };
         Some((ticket.site(), message))
     }
 

@@ -246,7 +246,10 @@ impl SiteAuthority {
             Message::Close { tickets } => self.close(now, from, &tickets, out),
             Message::Reclaim { ticket } => self.reclaim(now, from, &ticket, out),
             Message::Recall { ticket, level } => self.recall(now, from, &ticket, level, out),
-            Message::RecallNoted { ticket, link, number, victims } => {
+            Message::RecallNoted { link, number, unclaimed: true, .. } => {
+                self.rights_noted(now, from, (link, number), out);
+            }
+            Message::RecallNoted { ticket, link, number, victims, unclaimed: false } => {
                 self.noted(now, from, (ticket, link, number), victims, out);
             }
             Message::Refused { .. }

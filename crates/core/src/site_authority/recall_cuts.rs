@@ -139,7 +139,7 @@ impl SiteAuthority {
         out: &mut Output,
     ) {
         let Some(lease) = self.state.leases.get(&ticket).filter(|l| l.holder() == from) else {
-            return self.rights_noted(now, from, (link, number), out);
+            return;
         };
         let Some(cut) = lease.cuts.get(&link).filter(|cut| cut.number == number) else { return };
         let units = lease.state.units();
@@ -163,7 +163,7 @@ impl SiteAuthority {
     }
 
     /// The holder of a ticket that is not redeemed knows of a recall.
-    fn rights_noted(
+    pub(super) fn rights_noted(
         &mut self,
         now: Time,
         from: ActorId,
@@ -174,6 +174,7 @@ impl SiteAuthority {
         let news = recall.is_some_and(|recall| {
             recall.link().holder == from
                 && recall.level.number == number
+                && !self.state.leases.contains_key(&link)
                 && self.state.pending.requires(&Obligation::Notice(link, link))
         });
         if news {

@@ -445,6 +445,8 @@ pub enum Message {
         number: u32,
         /// The units that go first. The site chooses the others.
         victims: Vec<UnitId>,
+        /// Whether the notice was of rights that nobody has claimed.
+        unclaimed: bool,
     },
 }
 

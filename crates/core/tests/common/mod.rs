@@ -315,6 +315,7 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
             link: ticket.hash(),
             number: 0,
             victims: Vec::new(),
+            unclaimed: false,
         },
     ];
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);

@@ -499,3 +499,25 @@ fn what_comes_back_above_the_level_is_not_claimed_again() {
     split(&mut world, lease, 2);
     assert_eq!(world.problems.len(), 1, "of 3 units 1 stays, and that is handed on");
 }
+
+/// It has said that it knows what becomes of its rights, and not of its units.
+#[test]
+fn a_late_word_on_a_recall_of_rights_is_none_on_the_units_in_use() {
+    let mut world = scene().open();
+    world.keep.extend(["redeem", "recall-noted"]);
+    let ask = Ask { items: vec![accepting(3, NOTICE)], ..ask_for(3, 0, HOUR) };
+    let lease = world.ask(GUEST, ask);
+    let ticket = world.ticket(GUEST, lease).hash();
+    let command = BrokerCommand::Recall { ticket, units: Some(1), from: Some(at(600)) };
+    world.command(BROKER, command);
+    world.keep.remove("redeem");
+    world.repeat();
+    assert_eq!(held_units(&world, lease).len(), 3);
+    let late = world.sent("recall-noted").remove(0);
+    let word = |sealed: &tenure_core::wire::message::Sealed| sealed.peek().unwrap().message;
+    assert!(matches!(word(&late), Message::RecallNoted { unclaimed: true, .. }));
+    let output = world.deliver(SITE, &late);
+    assert_eq!(output.facts, []);
+    let news = world.sent("recall-notice").pop().unwrap();
+    assert!(matches!(word(&news), Message::RecallNotice { told, .. } if !told.unclaimed));
+}
