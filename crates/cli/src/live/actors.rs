@@ -65,6 +65,10 @@ pub(crate) fn broker(command: &BrokerCommand, console: &mut Console<'_>) -> Resu
                     writeln!(console.out)?;
                     print::rows(&broker.requests, endpoint.output, "no requests", console)?;
                 }
+                if endpoint.output == Output::Table && !broker.recalls.is_empty() {
+                    writeln!(console.out)?;
+                    print::rows(&broker.recalls, endpoint.output, "", console)?;
+                }
                 Ok(())
             })
         }

@@ -16,7 +16,7 @@ use super::args::{
 };
 use super::demand::demand;
 use super::interrupt::Interrupt;
-use super::{ask, ask_change, connect, connect_to, offer, print, roughly, why};
+use super::{ask, ask_change, connect, connect_to, offer, print, recall, roughly, why};
 use crate::Console;
 use crate::error::Error;
 use crate::text;
@@ -401,6 +401,8 @@ fn facts(lease: &LeaseView) -> Vec<(&'static str, String)> {
     if let Some(refusal) = &lease.refusal {
         facts.push(("refusal", refusal.in_words()));
     }
+    facts.extend(recall::told(lease).map(|told| ("recall", told)));
+    facts.extend(recall::choice(lease).map(|choice| ("to choose", choice)));
     for ticket in &lease.tickets {
         facts.push(("ticket", ticket.clone()));
     }
@@ -465,7 +467,8 @@ fn change(view: &LeaseView) -> String {
     let LeaseView { lease, units, resource, site, .. } = view;
     let site = site.as_deref().unwrap_or("-");
     let refusal = refusal.unwrap_or_default();
-    format!("{lease:<12} {state:<28} {units:>3} {resource} at {site}, {left}{refusal}")
+    let told = recall::told(view).map_or_else(String::new, |told| format!("; {told}"));
+    format!("{lease:<12} {state:<28} {units:>3} {resource} at {site}, {left}{refusal}{told}")
 }
 
 impl print::Row for LeaseView {
@@ -489,13 +492,15 @@ impl print::Row for LeaseView {
     }
 }
 
-/// How many of its units are not as they should be.
+/// How many of its units are not as they should be, or go by a recall.
 fn faults(lease: &LeaseView) -> String {
     let down = |unit: &&LeaseUnitView| unit.probe.as_ref().is_some_and(|it| it.state == "down");
     let down = lease.in_hand.iter().filter(down).count();
     let counts = [(unusable(lease), "unusable"), (down, "down")];
     let counts = counts.iter().filter(|(count, _)| *count > 0);
-    counts.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+    let counts = counts.map(|(count, word)| format!("{count} {word}"));
+    let recalled = lease.recalled.as_ref().map(|told| format!("recalled to {}", told.units));
+    counts.chain(recalled).collect::<Vec<_>>().join(", ")
 }
 
 /// How many of its units the guest could not join.

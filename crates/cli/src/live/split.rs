@@ -106,7 +106,9 @@ impl print::Row for HeldTicketView {
         let ticket = if self.part_of.is_some() { format!("  {short}") } else { short };
         let left = self.left.map_or_else(|| "-".to_owned(), |left| left.to_string());
         let (units, resource) = (self.units.to_string(), self.resource.clone());
-        let (lease, state, holder) = (self.lease.clone(), self.state.clone(), self.holder.clone());
+        let (lease, holder) = (self.lease.clone(), self.holder.clone());
+        let stay = self.stay.map_or_else(String::new, |stay| format!(", recalled to {stay}"));
+        let state = format!("{}{stay}", self.state);
         let (start, end) = (self.start.clone(), self.end.clone());
         vec![ticket, lease, state, holder, units, left, resource, start, end]
     }

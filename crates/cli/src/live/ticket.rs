@@ -426,6 +426,12 @@ fn check_evidence(
     })
 }
 
+/// What a link says of recalls.
+fn clauses(link: &LinkView) -> impl Iterator<Item = String> {
+    let notice = link.notice.map(|notice| format!("notice {notice}"));
+    notice.into_iter().chain(link.stay.map(|stay| format!("recalled to {stay}")))
+}
+
 impl print::Row for LinkView {
     const COLUMNS: &'static [&'static str] =
         &["from", "to", "units", "type", "start", "end", "signed", "constraints"];
@@ -439,7 +445,7 @@ impl print::Row for LinkView {
             self.start.clone(),
             self.end.clone(),
             if self.signed { "yes" } else { "NO" }.to_owned(),
-            self.constraints.join(", "),
+            self.constraints.iter().cloned().chain(clauses(self)).collect::<Vec<_>>().join(", "),
         ]
     }
 }

@@ -27,6 +27,11 @@ pub struct IssuedRecall {
 pub(crate) struct IssuedRecalls(BTreeMap<LinkHash, IssuedRecall>);
 
 impl IssuedRecalls {
+    /// All of them, by link.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (LinkHash, &IssuedRecall)> {
+        self.0.iter().map(|(&link, recall)| (link, recall))
+    }
+
     /// How the recall of a link stands.
     pub(crate) fn get(&self, link: LinkHash) -> Option<&IssuedRecall> {
         self.0.get(&link)

@@ -22,6 +22,11 @@ impl Broker {
         self.state.recalls.get(ticket)
     }
 
+    /// The last recalls of the tickets that it sold.
+    pub fn recalls(&self) -> impl Iterator<Item = (LinkHash, &IssuedRecall)> {
+        self.state.recalls.iter()
+    }
+
     pub(super) fn recall(
         &mut self,
         now: Time,

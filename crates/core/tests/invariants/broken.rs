@@ -366,9 +366,8 @@ fn after_activation(tape: &mut Tape) -> &mut Entry {
     let active = tape.nth(SITE, "site.lease-activated", 0);
     let length = tape.journal_length(SITE, active);
     let mut before = 0;
-    let kinds = tape.shown.iter().filter_map(|shown| match &shown.what {
-        What::Durable(SITE, _, entries) => Some(entries),
-        _ => None,
+    let kinds = tape.shown.iter().filter_map(|shown| {
+        if let What::Durable(SITE, _, entries) = &shown.what { Some(entries) } else { None }
     });
     let count = kinds.flatten().filter(|entry| {
         before += 1;

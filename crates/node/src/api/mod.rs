@@ -234,7 +234,7 @@ pub enum Request {
     },
     /// Units of a ticket are recalled by who issued it, or a recall is withdrawn: a [`RecallView`].
     Recall {
-        /// The beginning of the ticket's hash.
+        /// The beginning of the ticket's hash, or the lease that it became.
         ticket: String,
         /// How many units stay; without a number the last recall is withdrawn.
         units: Option<u32>,
@@ -248,6 +248,14 @@ pub enum Request {
         lease: LeaseName,
         /// The units.
         units: Vec<UnitId>,
+    },
+    /// The last recall of a ticket, once it has taken what it takes or was refused, or after a time: a
+    /// [`RecallView`].
+    RecallTaken {
+        /// As in [`Recall`](Self::Recall).
+        ticket: String,
+        /// The longest time to wait.
+        timeout: Span,
     },
 }
 

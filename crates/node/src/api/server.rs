@@ -338,6 +338,9 @@ impl AppState {
             Request::Recall { ticket, units, from } => {
                 json(&self.recall(&ticket, (units, from), by).await?)
             }
+            Request::RecallTaken { ticket, timeout } => {
+                json(&self.recall_taken(&ticket, timeout).await?)
+            }
             Request::Victims { lease, units } => {
                 json(&self.name_victims(&lease, &units, by).await?)
             }
@@ -433,12 +436,13 @@ impl AppState {
             let found = self.guest(&handle.info().name, move |guest| {
                 let tickets = guest.survey().flat_map(|lease| {
                     let held = lease.state.lease().into_iter().flat_map(tickets_of);
-                    held.map(move |ticket| (lease.id, ticket)).collect::<Vec<_>>()
+                    held.map(move |ticket| (lease.id, lease.recalled, ticket)).collect::<Vec<_>>()
                 });
                 let mut found =
-                    tickets.filter(|(_, ticket)| ticket.hash().to_hex().starts_with(&hash));
-                let (id, ticket) = found.next()?;
-                Some(proof::ticket(ticket, Some(view::lease_name(manager.as_str(), id)), &names))
+                    tickets.filter(|(_, _, ticket)| ticket.hash().to_hex().starts_with(&hash));
+                let (id, told, ticket) = found.next()?;
+                let lease = Some(view::lease_name(manager.as_str(), id));
+                Some(proof::ticket(ticket, lease, &names).recalled(told))
             });
             if let Some(found) = found.await? {
                 return Ok(found);

@@ -91,6 +91,9 @@ pub struct HeldTicketView {
     pub units: u32,
     /// How many of them are not handed on now, of one that is held.
     pub left: Option<i64>,
+    /// How many stay, if it is recalled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stay: Option<u32>,
     /// The type.
     pub resource: String,
     /// From when.
@@ -109,6 +112,7 @@ impl HeldTicketView {
             holder: name(names, link.holder),
             units: link.units.get(),
             left: None,
+            stay: None,
             resource: link.resource.to_string(),
             start: time(link.term.start()),
             end: time(link.term.end()),
@@ -124,12 +128,13 @@ fn held(
     now: tenure_core::model::time::Time,
 ) -> Vec<HeldTicketView> {
     let Some(State::Ticketed { ticket, split }) = lease.state.lease() else { return Vec::new() };
-    let lease = view::lease_name(manager.as_str(), lease.id);
+    let (told, lease) = (lease.recalled, view::lease_name(manager.as_str(), lease.id));
     let at = now.max(ticket.bottom().term.start());
     let left = guest.left_of(ticket).map(|left| left.free_at(at));
     let whole = HeldTicketView {
         state: if *split { "split" } else { "kept" }.to_owned(),
         left: left.or(Some(i64::from(ticket.bottom().units.get()))),
+        stay: told.map(|told| told.units),
         ..HeldTicketView::of(ticket.bottom(), &lease, names)
     };
     // In the order in which they were handed on.
@@ -141,9 +146,16 @@ fn held(
             Some(charged) if now < charged.end() => "handed-on".to_owned(),
             Some(_) | None => "returned".to_owned(),
         },
+        stay: stays(guest, part.link),
         ..HeldTicketView::of(part.link, &lease, names)
     });
     std::iter::once(whole).chain(parts).collect()
+}
+
+/// How many units of a part stay, if it is recalled.
+fn stays(guest: &ServiceManager, part: &SignedLink) -> Option<u32> {
+    let level = guest.recall_of(part.hash())?.level;
+    Some(level.units).filter(|units| *units < part.units.get())
 }
 
 impl AppState {
@@ -175,9 +187,12 @@ impl AppState {
                 guest.survey().find_map(|lease| {
                     let ticket = lease.state.ticket()?;
                     let mut parts = guest.parts_of(ticket);
-                    let part = parts.find(|p| p.link.hash().to_hex().starts_with(&hash))?;
+                    let part = parts.find(|p| p.link.hash().to_hex().starts_with(&hash))?.link;
                     let lease = Some(view::lease_name(manager.as_str(), lease.id));
-                    Some(proof::ticket(&ticket.with(part.link.clone()), lease, &names))
+                    let mut found = proof::ticket(&ticket.with(part.clone()), lease, &names);
+                    let bottom = found.links.last_mut();
+                    bottom.into_iter().for_each(|link| link.stay = stays(guest, part));
+                    Some(found)
                 })
             });
             if let Some(found) = found.await? {

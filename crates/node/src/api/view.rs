@@ -326,6 +326,9 @@ pub struct BrokerView {
     /// What it has delegated to other brokers.
     #[serde(default)]
     pub issued: Vec<DelegationView>,
+    /// The last recall of each ticket of its that it recalled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recalls: Vec<super::RecallView>,
 }
 
 /// The quota of a service manager at a broker, with what is used of it. What is not limited is not set.
@@ -485,7 +488,7 @@ pub(super) fn lease(
             .iter()
             .map(|(k, v)| (k.to_string(), v.to_owned()))
             .collect(),
-        recalled: lease.recalled.map(super::RecalledView::of),
+        recalled: lease.recalled.map(|told| super::RecalledView::of(told, lease.state, names)),
         cost: lease.cost.map(|cost| cost.to_string()),
         outcome: outcome.as_ref().map(|outcome| outcome_word(outcome, lease.closed_by).to_owned()),
         refusal: match (&outcome, lease.closed_by) {
@@ -688,6 +691,7 @@ pub(super) fn broker(
         name: info.0.to_string(),
         id: info.1.to_hex(),
         delegations,
+        recalls: super::recall::of_broker(info.0, actor),
         requests: actor.request_survey().map(|asked| request(&asked, names)).collect(),
         issued: actor
             .issued_delegations(now)

@@ -345,17 +345,10 @@ fn say(message: &Message) -> String {
                 tickets.iter().map(|(_, ticket)| format!("{} ({ticket})", ticket.hash())).collect();
             format!("{kind} {request}: {}", tickets.join(", "))
         }
-        Message::Recall { ticket, level } => {
-            let link = ticket.hash();
-            format!("{kind} {} of {link} to {} from {}", level.number, level.units, level.from)
-        }
-        Message::Recalled { link, number, at, enforced, .. } => {
-            format!("{kind} {number} of {link} at {at}{}", if *enforced { ", done" } else { "" })
-        }
-        Message::RecallNotice { ticket, told } => {
-            format!("{kind} {} of {ticket} to {} from {}", told.number, told.units, told.at)
-        }
-        Message::RecallNoted { ticket, number, .. } => format!("{kind} {number} of {ticket}"),
+        Message::Recall { .. }
+        | Message::Recalled { .. }
+        | Message::RecallNotice { .. }
+        | Message::RecallNoted { .. } => format!("{kind} {}", say_recall(message)),
         Message::Redeem { ticket, lease, .. } => {
             format!("{kind} {} ({ticket}) for {lease}", ticket.hash())
         }
@@ -425,5 +418,24 @@ fn short(text: String) -> String {
     match text.char_indices().nth(MOST) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
+    }
+}
+
+/// What a message on a recall says.
+#[expect(clippy::wildcard_enum_match_arm, reason = "asked of no other messages")]
+fn say_recall(message: &Message) -> String {
+    match message {
+        Message::Recall { ticket, level } => {
+            let link = ticket.hash();
+            format!("{} of {link} to {} from {}", level.number, level.units, level.from)
+        }
+        Message::Recalled { link, number, at, enforced, .. } => {
+            format!("{number} of {link} at {at}{}", if *enforced { ", done" } else { "" })
+        }
+        Message::RecallNotice { ticket, told } => {
+            format!("{} of {ticket} to {} from {}", told.number, told.units, told.at)
+        }
+        Message::RecallNoted { ticket, number, .. } => format!("{number} of {ticket}"),
+        _ => String::new(),
     }
 }
