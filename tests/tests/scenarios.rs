@@ -160,6 +160,7 @@ scripts! {
     queue_served
     prices
     quota_of_a_guest
+    recall_of_kept
     recall_of_unclaimed
     recall_refuses_extension
     recall_survives_crashes
