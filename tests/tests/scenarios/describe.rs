@@ -278,13 +278,7 @@ fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<
             format!("{}, {}", names.hash(fact.link), refusal(names, &fact.refusal))
         }
         Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
-        Fact::DelegationIssued(_)
-        | Fact::DelegationAcknowledged(_)
-        | Fact::IssuedDelegationEnded(_)
-        | Fact::ReturnBegun(_)
-        | Fact::PartReturned(_)
-        | Fact::ReturnRefused(_)
-        | Fact::ReturnCredited(_) => return below(names, broker, fact),
+        _ => return below(names, broker, fact),
     })
 }
 
