@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tenure_core::model::name::Name;
-use tenure_sim::scenario::{LogFile, Point, Scenario, Workload};
+use tenure_sim::scenario::{LeftOut, LogFile, Point, Scenario, Workload};
 use tenure_sim::workload::{Kind, Log, demand};
 
 use crate::error::Error;
@@ -88,10 +88,39 @@ impl Logs {
         Ok(warnings)
     }
 
-    /// The demand of every service manager, one value a step. Waves differ by the managers' places.
+    /// Gives the jobs of the logs to the mappers that submit them. Answers what is to be said of those that
+    /// are left out.
+    pub(crate) fn assign_jobs(&self, points: &mut [Point]) -> BTreeSet<String> {
+        let mut warnings = BTreeSet::new();
+        for Point { scenario, .. } in points {
+            let most = scenario.most_units();
+            let horizon = scenario.horizon;
+            for (name, manager) in &mut scenario.service_managers {
+                let Some(log) = manager.submits().cloned() else { continue };
+                let jobs = self.0[&key(&log)].jobs(log.offset, horizon);
+                let LeftOut { wide, short, shortest } = manager.submit(&jobs, most[name]);
+                let (file, most) = (&log.file, most[name]);
+                if wide > 0 {
+                    warnings.insert(format!(
+                        "{wide} jobs of the log {file} are left out: they are wider than {most} units"
+                    ));
+                }
+                if short > 0 {
+                    warnings.insert(format!(
+                        "{short} jobs of the log {file} are left out: they run for less than {shortest}"
+                    ));
+                }
+            }
+        }
+        warnings
+    }
+
+    /// The demand of every service manager, one value a step. Waves differ by the managers' places. Who
+    /// submits jobs has none.
     pub(crate) fn demand(&self, scenario: &Scenario) -> BTreeMap<Name, Vec<u32>> {
         let Scenario { seed, step, horizon, .. } = *scenario;
         let managers = (0..).zip(&scenario.service_managers);
+        let managers = managers.filter(|(_, (_, manager))| !manager.has_jobs());
         let demands = managers.map(|(place, (name, manager))| {
             let signal = match &manager.workload {
                 Workload::Wave(wave) => wave.signal(seed.wrapping_add(place), step, horizon),

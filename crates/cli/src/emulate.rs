@@ -36,10 +36,11 @@ impl<'a> Results<'a> {
 
 /// Runs the scenario of `args`, prints what came out, and fails if a run did not complete.
 pub(crate) fn emulate(args: &EmulateArgs, console: &mut Console<'_>) -> Result<(), Error> {
-    let points = points(args)?;
+    let mut points = points(args)?;
     let logs = Logs::read(&points, args.scenario.parent().unwrap_or(Path::new("")))?;
-    for warning in logs.warnings(&points)? {
-        render::warning(&warning, console)?;
+    let warnings = logs.warnings(&points)?;
+    for warning in warnings.iter().chain(&logs.assign_jobs(&mut points)) {
+        render::warning(warning, console)?;
     }
     if let Some(dir) = &args.out {
         fs::create_dir_all(dir).map_err(|source| Error::writing(dir, source))?;

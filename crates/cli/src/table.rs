@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use tenure_core::model::identity::Scheme;
-use tenure_sim::scenario::{Network, Point, Scenario, Workload};
+use tenure_sim::scenario::{Network, Point, Scenario, ServiceManager, Workload};
 
 use crate::run::Run;
 use crate::text::printable;
@@ -41,6 +41,26 @@ const COLUMNS: [(&str, &str, Shape); 10] = [
     ("messages", "messages", Shape::Count),
     ("wall_s", "wall", Shape::Seconds),
 ];
+
+/// What it shows of runs in which jobs are submitted and no demand is followed.
+const COLUMNS_OF_JOBS: [(&str, &str, Shape); 10] = [
+    ("requests", "jobs", Shape::Count),
+    ("refusals", "refusals", Shape::Count),
+    ("delayed", "delayed", Shape::Count),
+    ("mean_wait_s", "wait", Shape::Seconds),
+    ("slowdown", "slowdown", Shape::Fixed(2)),
+    ("utilization", "used", Shape::Percent),
+    ("fairness", "fairness", Shape::Fixed(3)),
+    ("unit_flips", "moves", Shape::Count),
+    ("messages", "messages", Shape::Count),
+    ("wall_s", "wall", Shape::Seconds),
+];
+
+/// The columns for the runs of a scenario.
+fn columns(points: &[Point]) -> &'static [(&'static str, &'static str, Shape)] {
+    let managers = points.iter().flat_map(|point| point.scenario.service_managers.values());
+    if managers.into_iter().all(ServiceManager::has_jobs) { &COLUMNS_OF_JOBS } else { &COLUMNS }
+}
 
 /// The fields of a run in the order of its JSON form.
 struct Fields(Vec<(String, Value)>);
@@ -83,8 +103,9 @@ impl<'de> Deserialize<'de> for Fields {
 /// Prints one line for each run, and what all of them have in common.
 pub(crate) fn print(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     let swept = runs.first().map_or(&[][..], |run| &run.swept.0);
-    let mut header = headings(swept);
-    header.extend(COLUMNS.map(|(_, heading, _)| heading.to_owned()));
+    let columns = columns(points);
+    let mut header = headings(swept, columns);
+    header.extend(columns.iter().map(|(_, heading, _)| (*heading).to_owned()));
     let mut table = Table::new();
     table
         .load_style(NOTHING)
@@ -93,7 +114,7 @@ pub(crate) fn print(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::
     for run in runs {
         let fields = Fields::of(run)?;
         let mut row: Vec<String> = run.swept.0.iter().map(|(_, value)| value.clone()).collect();
-        row.extend(COLUMNS.map(|(field, _, shape)| cell(fields.get(field), shape)));
+        row.extend(columns.iter().map(|(field, _, shape)| cell(fields.get(field), *shape)));
         table.add_row(row.iter().map(|cell| printable(cell).into_owned()));
     }
     for (index, column) in table.column_iter_mut().enumerate() {
@@ -108,12 +129,12 @@ pub(crate) fn print(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::
 }
 
 /// The last part of each swept key, where that distinguishes them.
-fn headings(swept: &[(String, String)]) -> Vec<String> {
+fn headings(swept: &[(String, String)], columns: &[(&str, &str, Shape)]) -> Vec<String> {
     let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
     let short: Vec<String> = swept.iter().map(|(key, _)| last(key)).collect();
     let taken = |heading: &String| {
         short.iter().filter(|other| *other == heading).count() > 1
-            || COLUMNS.iter().any(|(_, column, _)| column == heading)
+            || columns.iter().any(|(_, column, _)| column == heading)
     };
     let whole = swept.iter().map(|(key, _)| key.clone());
     short.iter().zip(whole).map(|(s, whole)| if taken(s) { whole } else { s.clone() }).collect()
@@ -293,9 +314,9 @@ mod tests {
 
     #[test]
     fn headings_are_as_short_as_they_can_be() {
-        assert_eq!(headings(&swept(&["term", "message.loss"])), ["term", "loss"]);
+        assert_eq!(headings(&swept(&["term", "message.loss"]), &COLUMNS), ["term", "loss"]);
         let same = ["site.a.units", "site.b.units", "x.setups"];
-        assert_eq!(headings(&swept(&same)), same);
+        assert_eq!(headings(&swept(&same), &COLUMNS), same);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Metrics: figures folded from the facts of service managers and site authorities as they become
 //! durable. A run that reads its journals again gets the same ones.
 
+mod delays;
 mod service_manager;
 mod site_authority;
 
@@ -13,6 +14,7 @@ use tenure_core::site_authority::facts::Fact as SiteFact;
 use tenure_core::ticket::link::LinkHash;
 
 use crate::report::{Report, Series};
+use delays::Delays;
 use service_manager::{Guest, Sums};
 use site_authority::Site;
 
@@ -81,6 +83,8 @@ impl Metrics {
     pub(crate) fn fill(&self, report: &mut Report, series: &[Series]) {
         report.rmse = rmse(series);
         let (mut of_guests, mut lent) = (Sums::default(), 0);
+        let delays = self.guests.values().map(|guest| &guest.delays);
+        Delays::fill(delays, report);
         for guest in self.guests.values() {
             report.requests += guest.requests;
             report.refusals += guest.refusals.values().sum::<u64>();

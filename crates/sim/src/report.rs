@@ -38,6 +38,16 @@ pub struct Report {
     /// What all leases cost their guests: units, times hours of their terms, times the price, less what came
     /// back.
     pub cost: String,
+    /// Requests that were granted, from here on to `fairness` those asked for within the horizon.
+    pub granted: u64,
+    /// Those granted from later on than they asked for.
+    pub delayed: u64,
+    /// Mean of max(1, (delay + term) / max(term, 10 s)): the bounded slowdown of Feitelson et al.
+    /// (1997), the delay counted from the start asked for.
+    pub slowdown: f64,
+    /// Jain's index (1984) over users of their mean slowdowns, from 1/n to 1 for n users. The
+    /// request property `user` names the user; without it the service manager is.
+    pub fairness: f64,
     /// Facts of all actors, to the end of the run.
     pub facts: u64,
     /// Distinct instants handled.

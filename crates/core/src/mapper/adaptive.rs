@@ -6,6 +6,9 @@ use std::num::NonZeroU32;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+use super::flop_flip::{FlopFlip, Seen};
+use crate::actor::fact::Memo;
+use crate::model::codec;
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::LeaseId;
@@ -49,6 +52,8 @@ pub struct Adaptive {
     /// Whether fewer units than asked for are welcome.
     #[serde(default)]
     elastic: bool,
+    /// Smooths the signal; it is taken as it is unless set.
+    filter: Option<FlopFlip>,
     /// For the broker's mapper.
     #[serde(default)]
     properties: Properties,
@@ -157,9 +162,21 @@ impl Adaptive {
     }
 }
 
+impl Adaptive {
+    /// How many units are needed, and what the filter has to remember, if there is one.
+    fn needed(&self, view: &View) -> (i64, Option<Memo>) {
+        let signal = view.signal(&self.signal).unwrap_or(0);
+        let Some(filter) = &self.filter else { return (signal, None) };
+        let before: Seen = codec::decode(&view.memo().0).unwrap_or_default();
+        let mut seen = before.clone();
+        let needed = filter.observe(&mut seen, view.now(), signal);
+        (needed, (seen != before).then(|| Memo(codec::encode(&seen))))
+    }
+}
+
 impl ServiceManagerMapper for Adaptive {
     fn decide(&self, view: &View) -> Decision {
-        let needed = view.signal(&self.signal).unwrap_or(0);
+        let (needed, memo) = self.needed(view);
         let held = view.held_at(&self.resource, view.now());
         let (closes, flexes) = self.surplus(view, needed, held);
         Decision {
@@ -168,6 +185,7 @@ impl ServiceManagerMapper for Adaptive {
             extensions: self.extensions(view, needed),
             closes,
             flexes,
+            memo,
             ..Decision::default()
         }
     }

@@ -6,10 +6,15 @@
 //! in its memo, which is a fact.
 
 pub mod adaptive;
+pub mod auction;
+pub mod fair_share;
 pub mod fcfs;
 pub mod first_fit;
+mod flop_flip;
+pub mod jobs;
 pub mod place;
 pub mod priority;
+pub mod queue;
 pub mod registry;
 pub mod static_list;
 

@@ -8,8 +8,11 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::adaptive::Adaptive;
+use super::auction::Auction;
+use super::fair_share::FairShare;
 use super::fcfs::Fcfs;
 use super::first_fit::FirstFit;
+use super::jobs::Jobs;
 use super::priority::Priority;
 use super::static_list::StaticList;
 use crate::broker::mapper::BrokerMapper;
@@ -58,7 +61,10 @@ impl Default for Registry {
             site_authority: Known::new("site authority"),
         }
         .with_service_manager::<Adaptive>("adaptive")
+        .with_service_manager::<Jobs>("jobs")
         .with_service_manager::<StaticList>("static")
+        .with_broker::<Auction>("auction")
+        .with_broker::<FairShare>("fair-share")
         .with_broker::<Fcfs>("fcfs")
         .with_broker::<Priority>("priority")
         .with_site_authority::<FirstFit>("first-fit")

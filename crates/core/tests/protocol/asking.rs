@@ -2,6 +2,7 @@
 
 use tenure_core::broker::machine::State as AtBroker;
 use tenure_core::mapper::fcfs::Fcfs;
+use tenure_core::mapper::queue::Queue;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::Command;
@@ -23,7 +24,7 @@ fn market() -> World {
 /// A market whose broker lets requests wait.
 fn with_queue() -> World {
     let scene = Scene { suspicious: true, ..Scene::default() };
-    Scene { broker_mapper: || Box::new(Fcfs::default().with_queue()), ..scene }.open()
+    Scene { broker_mapper: || Box::new(Fcfs::default().with_queue(Queue::Wait)), ..scene }.open()
 }
 
 fn plan_for(n: u32, start: i64, secs: i64) -> Ask {

@@ -14,6 +14,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{LinkHash, SignedLink};
 use tenure_core::wire::part::Part;
 
+use super::delays::Delays;
 use super::overlap;
 use super::site_authority::Fate;
 
@@ -24,7 +25,8 @@ pub(super) struct Guest {
     pub(super) requests: u64,
     pub(super) refusals: BTreeMap<&'static str, u64>,
     leases: BTreeMap<LeaseId, Lease>,
-    asked: BTreeMap<u64, Time>,
+    asked: BTreeMap<u64, Asked>,
+    pub(super) delays: Delays,
     /// Requests whose tickets are to be kept.
     kept: BTreeSet<u64>,
     /// Requests that were given up and not answered since.
@@ -36,6 +38,14 @@ pub(super) struct Guest {
     past: Sums,
     /// How many units more or fewer were held from a step on, by those leases.
     changes: BTreeMap<i64, i64>,
+}
+
+/// What a request asks for.
+#[derive(Debug)]
+struct Asked {
+    earliest: Time,
+    in_window: bool,
+    user: Option<String>,
 }
 
 /// What is added up over leases.
@@ -126,6 +136,7 @@ impl Guest {
             refusals: BTreeMap::new(),
             leases: BTreeMap::new(),
             asked: BTreeMap::new(),
+            delays: Delays::default(),
             kept: BTreeSet::new(),
             given_up: BTreeSet::new(),
             unanswered: Vec::new(),
@@ -141,7 +152,10 @@ impl Guest {
         match fact {
             Fact::Asked(fact) => {
                 self.requests += u64::from(in_window);
-                self.asked.insert(fact.request.id.number, fact.request.earliest);
+                let request = &fact.request;
+                let (earliest, user) =
+                    (request.earliest, request.properties.get("user").map(str::to_owned));
+                self.asked.insert(request.id.number, Asked { earliest, in_window, user });
                 if fact.handling.keep_tickets {
                     self.kept.insert(fact.request.id.number);
                 }
@@ -154,6 +168,7 @@ impl Guest {
             }
             Fact::Granted(fact) => {
                 let phase = Phase::kept(self.kept.remove(&fact.number));
+                self.count_delay(fact.number, &fact.tickets);
                 self.granted(at, fact.number, &fact.tickets, phase);
             }
             Fact::TicketTaken(fact) => {
@@ -242,6 +257,15 @@ impl Guest {
         }
     }
 
+    /// All tickets of a request begin together, those with an offset later.
+    fn count_delay(&mut self, number: u64, tickets: &[(u16, Ticket)]) {
+        let Some(asked) = self.asked.get(&number).filter(|asked| asked.in_window) else { return };
+        let terms = tickets.iter().map(|(_, ticket)| ticket.bottom().term);
+        if let Some(first) = terms.min_by_key(|term| term.start()) {
+            self.delays.granted(asked.user.as_ref(), asked.earliest, first);
+        }
+    }
+
     fn granted(&mut self, at: Time, number: u64, tickets: &[(u16, Ticket)], phase: Phase) {
         self.given_up.remove(&number);
         for (part, (_, ticket)) in (0u16..).zip(tickets) {
@@ -249,7 +273,10 @@ impl Guest {
             let lease = Lease {
                 ticket: link.hash(),
                 units: link.units.get(),
-                asked_for: self.asked.get(&number).copied().unwrap_or(link.term.start()),
+                asked_for: self
+                    .asked
+                    .get(&number)
+                    .map_or(link.term.start(), |asked| asked.earliest),
                 granted: at,
                 from: link.term.start(),
                 until: if phase == Phase::Closing { at } else { link.term.end() },

@@ -1,6 +1,6 @@
 //! Mappers as a scenario names them, and what is wrong when there is no such mapper.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_config::{ConfigError, PluginSpec, suggestion};
 use tenure_core::mapper::registry::MapperError;
@@ -56,6 +56,15 @@ impl Scenario {
             }
         }
         Ok(())
+    }
+
+    /// For each service manager, the units of its type that its broker can sell.
+    pub fn most_units(&self) -> BTreeMap<Name, u32> {
+        let most = |manager: &ServiceManager| {
+            let of_type = self.sites.values().filter(|site| site.resource == manager.resource);
+            of_type.filter_map(|site| site.brokers.get(&manager.broker)).sum()
+        };
+        self.service_managers.iter().map(|(name, manager)| (name.clone(), most(manager))).collect()
     }
 
     fn impossible(

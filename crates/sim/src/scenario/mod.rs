@@ -6,6 +6,7 @@
 
 mod delay;
 mod file;
+mod jobs;
 mod mapper;
 mod resolve;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use tenure_core::model::resource::Attributes;
 use tenure_core::model::time::Span;
 
 pub use delay::Delay;
+pub use jobs::LeftOut;
 
 use crate::workload::{Kind, Wave};
 

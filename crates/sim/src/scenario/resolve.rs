@@ -325,21 +325,46 @@ impl Check<'_> {
             Some(workload) => self.workload(workload)?,
             None => workload.clone(),
         };
+        let mapper = self.mapper(manager.mapper, PluginSpec::new("adaptive", &[]))?;
         let leave_before = match &manager.leave_before {
             Some(span) => self.not_negative("leave-before", span)?,
             None => Span::ZERO,
         };
-        Ok(ServiceManager {
+        let manager = ServiceManager {
             broker,
             resource,
-            mapper: self.mapper(manager.mapper, PluginSpec::new("adaptive", &[]))?,
+            mapper,
             mapper_delay: self.mapper_delay(manager.mapper_delay.as_ref())?,
             join: manager.join.unwrap_or(Delay::ZERO),
             leave: manager.leave.unwrap_or(Delay::ZERO),
             leave_before,
             peak: manager.peak.unwrap_or(self.capacity),
             workload,
-        })
+        };
+        self.submissions(name, manager)
+    }
+
+    /// Jobs come from a log, and count from when they were submitted.
+    fn submissions(
+        &self,
+        name: &Spanned<Name>,
+        manager: ServiceManager,
+    ) -> Checked<ServiceManager> {
+        if !manager.lacks_jobs() {
+            return Ok(manager);
+        }
+        let workload = match manager.workload {
+            Workload::Log(log) if matches!(log.kind, Kind::SwfInUse | Kind::SwfOffered) => {
+                Workload::Log(LogFile { kind: Kind::SwfOffered, ..log })
+            }
+            Workload::Log(_) | Workload::Wave(_) => {
+                let message = format!("the mapper `jobs` of `{name}` has no jobs");
+                let help = "give a log in Standard Workload Format with `--workload FILE` or \
+                            `workload.file`, or list them as its `jobs`";
+                return self.refuse(name.span(), message, help);
+            }
+        };
+        Ok(ServiceManager { workload, ..manager })
     }
 
     /// What no site lends to a broker, the broker can never grant.

@@ -47,6 +47,19 @@ pub struct Log {
     entries: Entries,
 }
 
+/// A job of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoggedJob {
+    /// When it begins, from the offset on: of [`Kind::SwfOffered`] when it was submitted.
+    pub at: Span,
+    /// For how long it ran.
+    pub run: Span,
+    /// On how many processors.
+    pub processors: u32,
+    /// Who submitted it, if that is known.
+    pub user: Option<u32>,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum Entries {
     Jobs(Vec<Job>),
@@ -114,6 +127,22 @@ impl Log {
             Entries::Jobs(jobs) => swf::signal(jobs, offset, step, n),
             Entries::Samples(samples) => series::signal(samples, offset, step, n),
         }
+    }
+
+    /// The jobs that begin in [`offset`, `offset` + `horizon`), by their start; none of a series.
+    pub fn jobs(&self, offset: Span, horizon: Span) -> Vec<LoggedJob> {
+        let Entries::Jobs(jobs) = &self.entries else { return Vec::new() };
+        let (from, until) = (offset.as_micros(), offset.plus(horizon).as_micros());
+        let within = jobs.iter().filter(|job| (from..until).contains(&job.start));
+        let logged = within.map(|job| LoggedJob {
+            at: Span::from_micros(job.start - from),
+            run: Span::from_micros(job.end - job.start),
+            processors: job.processors,
+            user: job.user,
+        });
+        let mut logged: Vec<_> = logged.collect();
+        logged.sort_by_key(|job| job.at);
+        logged
     }
 
     /// The horizon in whole steps that reaches from `offset` to the end of the log; zero when the

@@ -1,7 +1,7 @@
 //! Logs in Standard Workload Format: one job a line, 18 numbers each, `;` before a comment.
 //!
 //! The format is that of the Parallel Workloads Archive. Used are field 2 (submit time), 3 (wait),
-//! 4 (run time), 5 (processors allocated) and 8 (processors requested); -1 means unknown.
+//! 4 (run time), 5 (processors allocated), 8 (processors requested) and 12 (user); -1 means unknown.
 
 use std::io::{self, BufRead};
 
@@ -17,6 +17,7 @@ const WAIT: usize = 3;
 const RUN_TIME: usize = 4;
 const ALLOCATED: usize = 5;
 const REQUESTED: usize = 8;
+const USER: usize = 12;
 
 /// From when on a job counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +31,11 @@ pub(super) enum Start {
 /// A job that counts: `processors` in [`start`, `end`), in microseconds of the log's own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Job {
-    start: i64,
-    end: i64,
-    processors: u32,
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) processors: u32,
+    /// Who submitted it, if that is known.
+    pub(super) user: Option<u32>,
 }
 
 enum Line {
@@ -132,7 +135,8 @@ fn job(line: &[u8], start: Start) -> Result<Line, Fault> {
         Start::Allocated => field(SUBMIT) + field(WAIT).max(0),
         Start::Submitted => field(SUBMIT),
     };
-    Ok(Line::Job(Job { start, end: start + field(RUN_TIME), processors }))
+    let user = u32::try_from(field(USER) / ONE).ok().filter(|_| field(USER) >= 0);
+    Ok(Line::Job(Job { start, end: start + field(RUN_TIME), processors, user }))
 }
 
 /// The fields of a line as they stand and in millionths; a wrong count is blamed before a field.

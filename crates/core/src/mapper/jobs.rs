@@ -1,0 +1,121 @@
+//! `jobs`: the jobs of a batch system, each a request of its own.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use crate::actor::fact::Memo;
+use crate::model::codec;
+use crate::model::name::Name;
+use crate::model::property::Properties;
+use crate::model::time::{Span, Time};
+use crate::service_manager::group::Handling;
+use crate::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
+use crate::wire::message::Item;
+use crate::wire::offer::Reply;
+use crate::wire::proviso::Provisos;
+
+/// Asks for the processors of each job when it is submitted, for as long as it runs, at the earliest start
+/// there is. An emulation fills in the jobs of a log. What was asked for is remembered in the memo, so no job is
+/// submitted twice.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", from = "Settings")]
+pub struct Jobs(Settings);
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Settings {
+    #[serde(default)]
+    jobs: Vec<Job>,
+    /// The type of the units; one is a processor.
+    #[serde(default = "node")]
+    resource: Name,
+    #[serde(default = "main")]
+    slice: Name,
+    /// How late a job may start, from its submission on.
+    #[serde(default = "ever")]
+    patience: Span,
+    /// Jobs that run for less are left out.
+    #[serde(default = "ten_seconds", rename = "shortest")]
+    _shortest: Span,
+}
+
+/// A job of a log.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Job {
+    /// When it is submitted, from the origin of the clock.
+    at: Time,
+    /// For how long it runs.
+    run: Span,
+    units: NonZeroU32,
+    /// For the broker's mapper: `user`, and what else the log says.
+    #[serde(default)]
+    properties: Properties,
+}
+
+impl From<Settings> for Jobs {
+    fn from(mut settings: Settings) -> Self {
+        settings.jobs.sort_by_key(|job| job.at);
+        Self(settings)
+    }
+}
+
+/// How many jobs were submitted.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Submitted(usize);
+
+impl Jobs {
+    fn ask(&self, now: Time, job: &Job) -> Ask {
+        let latest = now.plus(self.0.patience);
+        Ask {
+            broker: None,
+            slice: self.0.slice.clone(),
+            items: vec![Item::new(self.0.resource.clone(), job.units)],
+            earliest: now,
+            latest,
+            duration: job.run,
+            min_duration: job.run,
+            provisos: Provisos::NONE,
+            again: None,
+            reply: Reply::Grant,
+            answer_by: latest,
+            properties: job.properties.clone(),
+            configuration: Properties::default(),
+            reason: "submitted".to_owned(),
+            handling: Handling::default(),
+        }
+    }
+}
+
+impl ServiceManagerMapper for Jobs {
+    fn decide(&self, view: &View) -> Decision {
+        let Submitted(before) = codec::decode(&view.memo().0).unwrap_or_default();
+        let to_come = self.0.jobs.get(before..).unwrap_or_default();
+        let due = to_come.iter().take_while(|job| job.at <= view.now()).count();
+        Decision {
+            round: view.round(),
+            asks: to_come[..due].iter().map(|job| self.ask(view.now(), job)).collect(),
+            memo: Some(Memo(codec::encode(&Submitted(before + due)))),
+            wake: to_come.get(due).map(|job| job.at),
+            ..Decision::default()
+        }
+    }
+}
+
+fn node() -> Name {
+    Name::literal("node")
+}
+
+fn main() -> Name {
+    Name::literal("main")
+}
+
+/// Ten years: longer than any log.
+fn ever() -> Span {
+    Span::DAY.times(3650)
+}
+
+fn ten_seconds() -> Span {
+    Span::from_secs(10)
+}

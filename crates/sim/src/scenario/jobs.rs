@@ -1,0 +1,80 @@
+//! Jobs of a log as a mapper submits them.
+
+use tenure_core::model::time::Span;
+
+use super::{LogFile, ServiceManager, Workload};
+use crate::workload::LoggedJob;
+
+/// The mapper that submits jobs.
+const MAPPER: &str = "jobs";
+
+/// Its setting that lists them.
+const LIST: &str = "jobs";
+
+/// The shortest run time of a job that is submitted, unless the settings say another.
+const SHORTEST: Span = Span::from_secs(10);
+
+/// Jobs that are not submitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// They need more units than there are.
+    pub wide: usize,
+    /// They run for less than `shortest`.
+    pub short: usize,
+    /// How short that is.
+    pub shortest: Span,
+}
+
+impl ServiceManager {
+    /// Whether jobs are what it asks for, not a demand.
+    pub fn has_jobs(&self) -> bool {
+        self.mapper.name == MAPPER
+    }
+
+    /// The log whose jobs it submits, if it does and they are not filled in.
+    pub fn submits(&self) -> Option<&LogFile> {
+        match &self.workload {
+            Workload::Log(log) if self.lacks_jobs() => Some(log),
+            Workload::Log(_) | Workload::Wave(_) => None,
+        }
+    }
+
+    /// Fills in the jobs of the log that it submits, and answers which are left out. `most` is how many units
+    /// there are.
+    pub fn submit(&mut self, jobs: &[LoggedJob], most: u32) -> LeftOut {
+        let shortest = self.mapper.settings.get("shortest").and_then(toml::Value::as_str);
+        let shortest = shortest.and_then(|text| text.parse().ok()).unwrap_or(SHORTEST);
+        let mut left_out = LeftOut { shortest, ..LeftOut::default() };
+        let mut list = Vec::new();
+        for job in jobs {
+            if job.processors > most {
+                left_out.wide += 1;
+            } else if job.run < shortest {
+                left_out.short += 1;
+            } else {
+                list.push(setting(job));
+            }
+        }
+        self.mapper.settings.insert(LIST.to_owned(), toml::Value::Array(list));
+        left_out
+    }
+
+    pub(super) fn lacks_jobs(&self) -> bool {
+        self.has_jobs() && !self.mapper.settings.contains_key(LIST)
+    }
+}
+
+/// A job as the settings of the mapper have it.
+fn setting(job: &LoggedJob) -> toml::Value {
+    let time = |span: Span| toml::Value::String(span.to_string());
+    let mut settings = toml::Table::from_iter([
+        ("at".to_owned(), time(job.at)),
+        ("run".to_owned(), time(job.run)),
+        ("units".to_owned(), i64::from(job.processors).into()),
+    ]);
+    if let Some(user) = job.user {
+        let properties = toml::Table::from_iter([("user".to_owned(), user.to_string().into())]);
+        settings.insert("properties".to_owned(), properties.into());
+    }
+    settings.into()
+}
