@@ -3,6 +3,8 @@
 //! A calculation knows whole seconds, one machine and lists. The emulated deployment knows calendars,
 //! tickets and messages; its leases must begin at the same instants.
 
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may panic as the test may")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -241,20 +243,18 @@ proptest! {
         let (budget, mut spent, mut refused) = (12, 0, 0);
         let mapper = format!("name = \"auction\", budget = {budget}, reserve = {reserve}");
         let mut dear = Vec::new();
-        let report = play(&jobs, &mapper, |fact| match fact {
-            Fact::Broker(BrokerFact::TicketsCut(cut)) => {
-                let price = number_after(&cut.reason, "price of");
+        let report = play(&jobs, &mapper, |fact| {
+            if let Fact::Broker(BrokerFact::TicketsCut(cut)) = fact {
+                let price = number_after(&cut.reason, "at a price of");
                 spent += number_after(&cut.reason, "pays");
                 let job = jobs[usize::try_from(cut.request.number).unwrap() - 1];
                 let bid = u64::try_from(job.priority).unwrap();
-                dear.extend((price > bid || price < reserve || bid < reserve).then_some(job));
-                assert_eq!(number_after(&cut.reason, "at a price of"), price);
+                dear.extend((price > bid || price < reserve).then_some(job));
             }
-            Fact::Broker(BrokerFact::RequestRefused(fact)) => {
+            if let Fact::Broker(BrokerFact::RequestRefused(fact)) = fact {
                 assert_eq!(fact.refusal.word(), "policy");
                 refused += 1;
             }
-            _ => {}
         });
         prop_assert!(dear.is_empty(), "{:?}", dear);
         prop_assert!(spent <= budget);

@@ -309,7 +309,7 @@ mod tests {
         ) {
             let jobs: Vec<Job> = jobs
                 .into_iter()
-                .map(|(start, length, processors)| Job { start, end: start + length, processors })
+                .map(|(start, length, processors)| Job { start, end: start + length, processors, user: None })
                 .collect();
             let by_definition: Vec<f64> = (0..steps as i64)
                 .map(|k| offset + k * step)
