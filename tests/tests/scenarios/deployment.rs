@@ -7,6 +7,7 @@ use tenure_core::actor::{Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
+use tenure_core::mapper::queue::Queue;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::price::PRICE;
@@ -112,7 +113,8 @@ fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
             let prices: BTreeMap<Name, u32> =
                 price.map(|price| (Name::literal("node"), price)).into_iter().collect();
             Box::new(move || {
-                let mapper = if queue { Fcfs::default().with_queue() } else { Fcfs::default() };
+                let mapper =
+                    if queue { Fcfs::default().with_queue(Queue::Wait) } else { Fcfs::default() };
                 let broker = Broker::new(setup.clone()).with_prices(prices.clone());
                 HostedActor::broker(broker, Box::new(mapper))
             })

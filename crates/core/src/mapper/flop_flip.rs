@@ -83,7 +83,7 @@ mod tests {
 
     fn estimates(values: impl IntoIterator<Item = i64>) -> Vec<i64> {
         let (filter, mut seen) = (FlopFlip::default(), Seen::default());
-        let at = |step| Time::ZERO.plus(Span::MINUTE.times(5 * step));
+        let at = |step: i64| Time::ZERO.plus(Span::MINUTE.times(5 * step));
         let observe = |(step, value)| filter.observe(&mut seen, at(step), value);
         (0..).zip(values).map(observe).collect()
     }
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded_by_the_window() {
         let (filter, mut seen) = (FlopFlip::default(), Seen::default());
-        for step in 0..100_000 {
+        for step in 0..100_000_i64 {
             filter.observe(&mut seen, Time::ZERO.plus(Span::SECOND.times(step)), step % 13);
         }
         assert!(seen.window.len() <= MOST);
