@@ -251,6 +251,7 @@ impl LoadedBroker {
             min_duration: duration,
             provisos: Provisos::NONE,
             history: History::first(earliest),
+            receipts: Vec::new(),
             reply: Reply::Grant,
             answer_by: latest,
             properties: Properties::default(),

@@ -262,6 +262,7 @@ fn request(guest: ActorId, number: u64, term: Term) -> Request {
         min_duration: term.duration(),
         provisos: Provisos::NONE,
         history: History::first(term.start()),
+        receipts: Vec::new(),
         reply: Reply::Grant,
         answer_by: term.end(),
         properties: Properties::default(),

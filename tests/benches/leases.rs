@@ -73,8 +73,14 @@ fn main() {
     let holder = stage.ids[GUEST];
     let split = |lease| {
         let term = Term::lasting(NOW, Span::HOUR).unwrap();
-        let part =
-            Part { holder, units: units(1), term, constraints: Constraints::NONE, redeem_by: None };
+        let part = Part {
+            holder,
+            units: units(1),
+            term,
+            constraints: Constraints::NONE,
+            redeem_by: None,
+            accepts: Default::default(),
+        };
         GuestCommand::Split { lease, parts: vec![part] }
     };
     measure(&mut stage, "split", costs, |stage| stage.command_each("Ticketed", split));

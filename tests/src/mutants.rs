@@ -183,6 +183,54 @@ mutants! {
     LastRevisionGranted,
     /// A broker takes the revision of a request that it may have forgotten.
     RevisionsComeBack,
+    /// Anybody can recall a ticket.
+    RecalledByAnybody,
+    /// A recall takes what was handed on of a ticket as if nobody had it.
+    RecallTakesClaimed,
+    /// Tickets are redeemed whatever their recall leaves of them.
+    RecallForgotten,
+    /// A lease that is recalled is extended all the same.
+    ExtendsRecalled,
+    /// A recall takes units at once, whatever notice their ticket carries.
+    NoticeIgnored,
+    /// A guest lets go of recalled units only when the site takes them.
+    RecallWithoutMargin,
+    /// A guest goes on with units that are recalled.
+    RecallOutlived,
+    /// The holder of a ticket that is not redeemed is not told of its recall.
+    RecallOfRightsNotTold,
+    /// A guest hands on more of a kept ticket than a recall leaves of it.
+    SplitsRecalled,
+    /// What comes back of a ticket after its recall can be claimed again, above what the recall leaves.
+    RecallIsADifference,
+    /// A guest's driver is warned again and again of one recall.
+    WarnedAgain,
+    /// A guest's driver is warned of units that stay.
+    WarnedOfAll,
+    /// The deadline of a warning is too late.
+    WarnedLate,
+    /// A broker does not hand on which units a request excludes.
+    ExclusionNotHandedOn,
+    /// A site puts units on a lease that its ticket excludes.
+    ExclusionForgotten,
+    /// A broker does not look at the receipts that come with a request.
+    ReceiptsOfRequestsIgnored,
+    /// A message is read whatever its version.
+    AnyVersionWillDo,
+    /// A broker sells without a price.
+    PriceNotStated,
+    /// What came back of a lease costs as if it had not.
+    ReturnsCostAllTheSame,
+    /// What the journal says of settings is not looked at.
+    SettingsForgotten,
+    /// The guest's driver is given time until the end of the lease, without the clock margin.
+    CallsWithoutMargin,
+    /// A lease goes on with fewer units than its guest can do with, since the others were refused.
+    TooFewAfterRefusal,
+    /// A leave that drains is not hastened when its lease ends earlier.
+    LeaveNotHastened,
+    /// An answer to a leave that was called back or hastened counts.
+    OldLeavesCount,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

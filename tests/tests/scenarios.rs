@@ -29,6 +29,8 @@ mod forge;
 mod show;
 #[path = "scenarios/language.rs"]
 mod language;
+#[path = "scenarios/recall.rs"]
+mod recall;
 #[path = "scenarios/coverage.rs"]
 mod coverage;
 #[path = "scenarios/states.rs"]
@@ -113,6 +115,7 @@ scripts! {
     failed_teardown
     failed_unit_replaced
     flex_at_renewal
+    flex_least_used
     flex_refused
     flex_survives_crashes
     flex_with_a_victim
@@ -121,6 +124,9 @@ scripts! {
     group_comes_back
     group_survives_crashes
     guest_cannot_join
+    join_refused
+    leave_called_back
+    leave_hastened
     happy_life
     hold_accepted
     hold_broker_crashes
@@ -138,6 +144,7 @@ scripts! {
     modify_survives_crashes
     no_resurrection
     excluded_sites
+    excluded_units
     redeem_by
     redeem_by_in_time
     redeem_by_of_a_part
@@ -151,10 +158,20 @@ scripts! {
     pause_longer_than_a_term
     plan
     queue_served
+    prices
     quota_of_a_guest
+    recall_of_kept
+    recall_of_unclaimed
+    recall_refuses_extension
+    recall_survives_crashes
+    recall_takes_units
+    recall_warns_the_guest
+    recall_withdrawn
     redeeming_never_answered
+    receipts_with_request
     refusals
     second_stage
+    settings_changed
     setup_outlasts_the_term
     share_shrinks
     stock_added

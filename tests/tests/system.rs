@@ -48,3 +48,5 @@ mod glossary;
 mod fork;
 #[path = "system/units.rs"]
 mod units;
+#[path = "system/recall.rs"]
+mod recall;

@@ -147,6 +147,9 @@ pub(crate) enum Error {
     /// A modification was waited for and did not come.
     #[error("{0} was not modified; it has its old configuration")]
     NotModified(String),
+    /// A recall was waited for in vain.
+    #[error("the recall has not taken its units: {0}")]
+    NotTaken(String),
     /// A lease was waited for in vain.
     #[error("{lease} was not settled within {after}; it continues")]
     TimedOut {
@@ -208,6 +211,7 @@ impl Error {
             Self::Usage(_) | Self::Wrong(_) | Self::Demand(_) => USAGE,
             Self::TimedOut { .. }
             | Self::WithdrawnInTime { .. }
+            | Self::NotTaken(_)
             | Self::Client(ClientError::TimedOut(_)) => TIMED_OUT,
             Self::Interrupted(_) => INTERRUPTED,
             Self::NotGranted(lease) => match lease.refusal.as_ref().map(|r| r.outlook.as_str()) {
@@ -329,6 +333,7 @@ impl Error {
             Self::Run(error) => error.help(),
             Self::Client(_)
             | Self::WithdrawnInTime { .. }
+            | Self::NotTaken(_)
             | Self::Wrong(_)
             | Self::Ill(_)
             | Self::Workload(_)

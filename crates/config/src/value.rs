@@ -44,6 +44,9 @@ pub struct BadAttribute {
     pub help: &'static str,
 }
 
+/// The attribute that is always a price.
+const PRICE: &str = "price";
+
 /// The attributes of a site. `reserved` is the key of the site's own name, which no file states.
 ///
 /// # Errors
@@ -58,6 +61,11 @@ pub fn attributes<K: Ord + Display>(
         if name == reserved {
             let message = format!("the attribute `{name}` is always the name of the site");
             return Err(bad(message, "leave it out, or choose another key"));
+        }
+        let whole = value.get_ref().as_integer().and_then(|whole| u32::try_from(whole).ok());
+        if name == PRICE && whole.is_none() {
+            let message = format!("the attribute `{name}` is what a unit costs an hour");
+            return Err(bad(message, "write a whole number from 0 on"));
         }
         match attribute(value.get_ref()) {
             Ok(read) => Ok((key, read)),

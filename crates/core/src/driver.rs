@@ -15,7 +15,7 @@ use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
-use crate::model::time::Span;
+use crate::model::time::{Span, Time};
 
 /// A unit, by its site's number. Numbers are given once and never again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -65,6 +65,8 @@ pub enum Step {
     Modify,
     /// Guest: stop using it.
     Leave,
+    /// Guest: learn that it is recalled. Advice: nothing waits for it, and no other step comes after it.
+    Warn,
 }
 
 impl Step {
@@ -76,6 +78,7 @@ impl Step {
             Self::Join => 2,
             Self::Leave => 3,
             Self::Modify => 4,
+            Self::Warn => 5,
         }
     }
 
@@ -87,6 +90,7 @@ impl Step {
             Self::Join => "join",
             Self::Modify => "modify",
             Self::Leave => "leave",
+            Self::Warn => "warn",
         }
     }
 }
@@ -102,7 +106,9 @@ pub struct Call {
     pub epoch: Epoch,
     /// What to do.
     pub step: Step,
-    /// Counts the modifications of a unit, which grow in a tenancy; 0 for every other step.
+    /// Counts the modifications of a unit and the warnings of a lease, which grow in a tenancy. Of a join or a
+    /// leave, how often the unit was joined again or its leave hastened before: such a call replaces what was
+    /// called for before. 0 for every other step.
     pub number: u32,
     /// The unit's type.
     pub resource: Name,
@@ -116,12 +122,30 @@ pub struct Call {
     pub lease: LeaseId,
     /// At the site the guest's configuration properties, at the guest the unit's properties.
     pub properties: Properties,
+    /// The instant from which on an answer is of no use: the lease has moved on by then, or, of a warning, its
+    /// site takes the unit. None of a teardown that no lease waits for.
+    pub deadline: Option<Time>,
 }
 
 /// Why a step failed, in the driver's words.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("{0}")]
 pub struct DriverError(pub String);
+
+/// How an error begins by which a guest's driver refuses to join a unit, and has done nothing with it.
+const UNTOUCHED: &str = "refused, untouched: ";
+
+impl DriverError {
+    /// The guest's driver does not join the unit, and has done nothing with it, so it need not leave it.
+    pub fn untouched(why: impl fmt::Display) -> Self {
+        Self(format!("{UNTOUCHED}{why}"))
+    }
+
+    /// Why the guest's driver does not join a unit with which it has done nothing.
+    pub fn why_untouched(&self) -> Option<&str> {
+        self.0.strip_prefix(UNTOUCHED)
+    }
+}
 
 /// What a driver answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +176,23 @@ pub trait ResourceDriver: Send + Sync {
 pub trait GuestDriver: Send + Sync {
     /// Does [`Step::Join`], [`Step::Modify`] or [`Step::Leave`].
     fn perform(&self, call: &Call) -> Answer;
+
+    /// The unit is recalled: its site takes it at the deadline, and it is left before. Once for each recall,
+    /// unless a crash comes in between. Whatever this answers, the lease goes on as before.
+    fn warn(&self, _call: &Call, _deadline: Time) -> Result<(), DriverError> {
+        Ok(())
+    }
+
+    /// Performs a step or warns, whichever the call is about.
+    fn call(&self, call: &Call) -> Answer {
+        match call.deadline.filter(|_| call.step == Step::Warn) {
+            Some(deadline) => {
+                let outcome = self.warn(call, deadline).map(|()| Properties::default());
+                Answer { outcome, after: Span::ZERO }
+            }
+            None => self.perform(call),
+        }
+    }
 
     /// Says how the guest's software on a unit is, without changing anything. A guest has units of several
     /// sites, each with numbers of its own.

@@ -26,6 +26,8 @@ mod returns;
 mod revisions;
 #[path = "protocol/in_place.rs"]
 mod in_place;
+#[path = "protocol/recall.rs"]
+mod recall;
 #[path = "protocol/extension.rs"]
 mod extension;
 #[path = "protocol/deadlines.rs"]
@@ -64,5 +66,9 @@ mod reference;
 mod grants;
 #[path = "protocol/reference_site.rs"]
 mod reference_site;
+#[path = "protocol/leaving.rs"]
+mod leaving;
 #[path = "protocol/redeem_by.rs"]
 mod redeem_by;
+#[path = "protocol/warnings.rs"]
+mod warnings;

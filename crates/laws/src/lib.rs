@@ -68,6 +68,8 @@ laws! {
     s16_refusals_change_nothing,
     s17_bounded_resources,
     s18_one_fate,
+    s19_recall_notice,
+    s20_recalled_rights,
     l01_every_request_ends,
     l02_units_come_back,
     l03_agreement,
@@ -78,7 +80,7 @@ laws! {
 /// A law that every deployment keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Law {
-    /// `S1` to `S18` for what must never happen, `L1` to `L5` for what must happen in the end.
+    /// `S1` to `S20` for what must never happen, `L1` to `L5` for what must happen in the end.
     pub id: &'static str,
     /// Its name in the literature.
     pub name: &'static str,

@@ -12,7 +12,7 @@ pub(super) const LAW: Law = Law {
     name: "exclusive allocation",
     statement: "No unit is on two leases of its site at once. Only a lease whose term has begun \
                 and has not ended gets units, of its type and at most as many as its ticket \
-                names; only a free unit or one being cleaned is assigned. A lease of a divisible stock gets one \
+                names; only a free unit or one being cleaned is assigned, and none that its ticket excludes. A lease of a divisible stock gets one \
                 share of it, and all shares that exist, those being cleaned among them, fit into the stock.",
     source: "mutual exclusion; Shirako S14, Hedeby H02",
     on: "facts of sites",
@@ -73,7 +73,9 @@ fn lease_wants_units(
 
 fn units_can_be_had(scene: &Scene<'_>, fact: &UnitsAssigned, tally: &mut Tally) -> LawVerdict {
     let Some(site) = scene.model.sites.get(&scene.actor) else { return Ok(()) };
-    let resource = site.leases.get(&fact.lease).map(|lease| &lease.tickets[0].bottom().resource);
+    let link = site.leases.get(&fact.lease).map(|lease| lease.tickets[0].bottom());
+    let resource = link.map(|link| &link.resource);
+    let excluded = link.map(|link| &link.clauses.not_on);
     let mut seen = BTreeSet::new();
     for &unit in &fact.units {
         let name = || scene.model.unit(scene.actor, unit);
@@ -85,6 +87,9 @@ fn units_can_be_had(scene: &Scene<'_>, fact: &UnitsAssigned, tally: &mut Tally) 
             let word = record.state.word();
             let on = tenant.map_or_else(String::new, |tenant| format!(" on lease {tenant}"));
             format!("{} is {word}{on} and is put on lease {}", name(), fact.lease)
+        })?;
+        tally.check(!excluded.is_some_and(|excluded| excluded.contains(&unit)), || {
+            format!("{} is put on lease {}, which excludes it", name(), fact.lease)
         })?;
         tally.check(resource == Some(&record.resource), || {
             format!("{} is put on lease {} of another type", name(), fact.lease)

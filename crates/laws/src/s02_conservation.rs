@@ -9,7 +9,7 @@ use tenure_core::model::calendar::Calendar;
 use tenure_core::broker::facts as broker;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::broker::machine::State;
-use tenure_core::site_authority::facts as site_authority;
+use tenure_core::site_authority::facts::{self as site_authority, RightsRecalled};
 use tenure_core::model::identity::ActorId;
 use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::model::name::Name;
@@ -116,12 +116,24 @@ impl Check for Checker {
             }
             Fact::TicketReclaimed(fact) => self.rights(scene, &fact.ticket, &fact.receipts, tally),
             Fact::RightsReturned(fact) => self.rights(scene, &fact.ticket, &fact.receipts, tally),
+            Fact::RightsRecalled(fact) => self.rights_recalled(scene, fact, tally),
+            Fact::UnitsRecalled(fact) => {
+                let tickets = with_all_above(&tickets_of(scene, fact.lease));
+                let tickets: Vec<&Ticket> = tickets.iter().collect();
+                self.signed(scene, &tickets, &fact.receipts, tally)
+            }
             Fact::LeaseClosed(fact) => {
                 let tickets = tickets_of(scene, fact.lease);
-                self.signed(scene, &tickets, &fact.receipts, tally)?;
+                let all = match fact.why {
+                    CloseReason::Recalled(_) => with_all_above(&tickets),
+                    CloseReason::TermOver | CloseReason::GivenBack | CloseReason::Failed(_) => {
+                        tickets.iter().map(|ticket| (*ticket).clone()).collect()
+                    }
+                };
+                self.signed(scene, &all.iter().collect::<Vec<_>>(), &fact.receipts, tally)?;
                 match fact.why {
                     CloseReason::TermOver => Ok(()),
-                    CloseReason::GivenBack | CloseReason::Failed(_) => {
+                    CloseReason::GivenBack | CloseReason::Failed(_) | CloseReason::Recalled(_) => {
                         self.nothing_left(scene, &tickets, 0, scene.at, tally)
                     }
                 }
@@ -241,6 +253,36 @@ impl Checker {
         tally.check(short.is_none(), || {
             let (name, link) = (scene.name(), ticket.hash());
             format!("{name} takes units of ticket {link} back that were handed on")
+        })
+    }
+
+    /// Rights that nobody had claimed are claimed and come back.
+    fn rights_recalled(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &RightsRecalled,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let site = scene.model.sites.get(&scene.actor);
+        let recall = site.and_then(|site| site.recalls.get(&fact.link));
+        let Some(ticket) = recall.map(|recall| &recall.ticket) else { return Ok(()) };
+        if fact.receipts.is_empty() {
+            return Ok(());
+        }
+        for pair in ticket.links().windows(2) {
+            self.take(scene, &pair[0], &pair[1], tally)?;
+        }
+        let key = (scene.actor, ticket.bottom().account());
+        if !self.left.contains_key(&key) {
+            self.open(scene.actor, ticket.bottom());
+        }
+        self.signed(scene, &[ticket], &fact.receipts, tally)?;
+        let left = self.left.get(&key).and_then(|account| {
+            account.left.first_short(ticket.bottom().term.from(scene.at)?, 0)
+        });
+        tally.check(left.is_none(), || {
+            let (name, link) = (scene.name(), fact.link);
+            format!("{name} recalls units of ticket {link} that were claimed")
         })
     }
 
@@ -542,4 +584,13 @@ fn most_over(levels: &Calendar, term: Term) -> i64 {
 fn tickets_of<'a>(scene: &Scene<'a>, lease: LinkHash) -> Vec<&'a Ticket> {
     let lease = scene.model.sites.get(&scene.actor).and_then(|site| site.leases.get(&lease));
     lease.iter().flat_map(|lease| &lease.tickets).collect()
+}
+
+/// These tickets and all that they were cut from.
+fn with_all_above(tickets: &[&Ticket]) -> Vec<Ticket> {
+    let prefixes = tickets.iter().flat_map(|ticket| {
+        let links = ticket.links();
+        (1..=links.len()).filter_map(|n| Ticket::try_from(links[..n].to_vec()).ok())
+    });
+    prefixes.collect()
 }

@@ -68,6 +68,10 @@ fn outside(parent: &SignedLink, child: &SignedLink) -> Option<&'static str> {
             "a link can be redeemed for longer than the one above",
         ),
         (
+            child.clauses.not_on.is_superset(&parent.clauses.not_on),
+            "a link allows units that the one above excludes",
+        ),
+        (
             child.delegation.is_none() || parent.delegation.is_some(),
             "a delegation stands below a ticket that is none",
         ),

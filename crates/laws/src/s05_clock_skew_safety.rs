@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::model::{GuestLease, Subject};
 use super::{Change, Check, Law, Observation, Scene, Tally, LawVerdict};
-use tenure_core::driver::UnitId;
+use tenure_core::driver::{Call, UnitId};
 use tenure_core::service_manager::facts as service_manager;
-use tenure_core::site_authority::facts as site_authority;
+use tenure_core::site_authority::facts::{self as site_authority, LeaseClosed};
 use tenure_core::model::identity::ActorId;
 use tenure_core::service_manager::machine::{Change as LeaseChange, Held};
 use tenure_core::site_authority::machine::{State, CloseReason};
@@ -21,8 +21,10 @@ pub(super) const LAW: Law = Law {
                 margin before the end of its lease; by its own clock a site ends no lease of its \
                 own accord before its end, nor a running one for any other reason. While the \
                 clocks keep to the margin, no two running holders believe they hold one unit, \
-                and a site ends no lease its holder still believes in. Beyond the margin beliefs \
-                may overlap, and S1 still holds.",
+                and a site ends no lease its holder still believes in. A guest's driver is given \
+                time until then and no longer. Beyond the margin beliefs \
+                may overlap, and S1 still holds. A guest that could not be told of a recall may \
+                believe in units that are gone.",
     source: "Gray and Cheriton's leases, bounded drift; Shirako S15, S50, S51",
     on: "facts of sites and guests, each by its own clock; actors at rest; across actors, facts in the \
          order in which they happened",
@@ -41,6 +43,10 @@ pub(super) struct Checker {
     awake: BTreeMap<ActorId, u64>,
     /// When each lease ended at its site.
     ended: BTreeMap<(ActorId, LinkHash), u64>,
+    /// Recalls that their sites have no word of from the holders, by lease and link.
+    untold: BTreeSet<(ActorId, LinkHash, LinkHash)>,
+    /// Leases that lost units while their guests could not be reached: they may believe in them.
+    unreached: BTreeSet<(ActorId, LinkHash)>,
 }
 
 /// What a guest believes it holds.
@@ -62,6 +68,7 @@ impl Check for Checker {
             // Its guest lets go of the units when it wakes, at the latest.
             self.ended.insert((scene.actor, fact.lease), self.step);
         }
+        self.recalls(scene.actor, fact);
         let site_authority::Fact::LeaseClosed(fact) = fact else { return Ok(()) };
         let site = scene.model.sites.get(&scene.actor);
         let Some(lease) = site.and_then(|site| site.leases.get(&fact.lease)) else { return Ok(()) };
@@ -74,6 +81,8 @@ impl Check for Checker {
                 format!("{} ends lease {hash}, which runs, because it could not be set up", name())
             }),
             CloseReason::GivenBack => self.let_go(scene, lease.holder(), hash, tally),
+            // S19 has when.
+            CloseReason::Recalled(_) => Ok(()),
         }
     }
 
@@ -107,7 +116,11 @@ impl Check for Checker {
     }
 
     fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {
-        let Observation::Rested { actor, clock } = *seen else { return Ok(()) };
+        let (actor, clock) = match *seen {
+            Observation::Rested { actor, clock } => (actor, clock),
+            Observation::Called { actor, call } => return self.in_time(scene, actor, call, tally),
+            _ => return Ok(()),
+        };
         self.step += 1;
         self.awake.insert(actor, self.step);
         let first = (actor, Time::MIN, LeaseId { number: 0, part: 0 });
@@ -121,6 +134,52 @@ impl Check for Checker {
 }
 
 impl Checker {
+    /// No driver of a guest is told that it has time beyond its lease.
+    fn in_time(
+        &self,
+        scene: &Scene<'_>,
+        guest: ActorId,
+        call: &Call,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let Some(belief) = self.beliefs.get(&(guest, call.lease)) else { return Ok(()) };
+        let last = belief.end.minus(scene.model.participants.margin);
+        tally.check(call.site == guest || call.deadline.is_some_and(|by| by <= last), || {
+            let (name, lease, word) = (scene.name(), call.lease, call.step.word());
+            let by = call.deadline;
+            format!("{name} calls for a {word} of lease {lease} by {by:?}; its margin begins at {last}")
+        })
+    }
+
+    /// Keeps which leases lose units without their guests' knowledge.
+    fn recalls(&mut self, site: ActorId, fact: &site_authority::Fact) {
+        use site_authority::Fact;
+        match fact {
+            Fact::Recalled(fact) => {
+                let link = fact.ticket.hash();
+                self.untold.extend(fact.cuts.iter().map(|cut| (site, cut.lease, link)));
+            }
+            Fact::Redeemed(fact) => {
+                self.untold.insert((site, fact.ticket.hash(), fact.ticket.hash()));
+            }
+            Fact::RecallNoted(fact) => {
+                self.untold.remove(&(site, fact.lease, fact.link));
+            }
+            Fact::UnitsRecalled(fact) => self.taken(site, fact.lease, fact.link),
+            Fact::LeaseClosed(LeaseClosed { lease, why: CloseReason::Recalled(link), .. }) => {
+                self.taken(site, *lease, *link);
+            }
+            _ => {}
+        }
+    }
+
+    fn taken(&mut self, site: ActorId, lease: LinkHash, link: LinkHash) {
+        self.ended.insert((site, lease), self.step);
+        if self.untold.contains(&(site, lease, link)) {
+            self.unreached.insert((site, lease));
+        }
+    }
+
     /// A site ends a lease in its holder's name: the holder has let go.
     fn let_go(
         &self,
@@ -221,6 +280,9 @@ impl Checker {
     /// Whether a guest has been awake since the site ended the lease that it believes in, or the site
     /// never did.
     fn knows_better(&self, guest: ActorId, belief: &Belief) -> bool {
+        if self.unreached.contains(&(belief.site, belief.ticket)) {
+            return false;
+        }
         let awake = self.awake.get(&guest);
         let ended = self.ended.get(&(belief.site, belief.ticket));
         ended.is_none_or(|ended| awake.is_some_and(|awake| ended < awake))

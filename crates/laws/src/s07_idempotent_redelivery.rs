@@ -1,6 +1,6 @@
 //! S7: an input delivered several times takes effect once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::model::{SiteLease, Subject};
 use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
@@ -11,6 +11,8 @@ use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::actor::order::{self, Order};
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::slice::LeaseId;
+use tenure_core::ticket::link::LinkHash;
 use tenure_core::model::time::Time;
 use tenure_core::wire::message::{self, Envelope, Message, Sealed, Sequence};
 use tenure_core::ticket::Ticket;
@@ -21,7 +23,8 @@ pub(super) const LAW: Law = Law {
     statement: "However often and in whatever order messages arrive, a ticket becomes one lease, \
                 a receipt is credited once, a grant is accepted once; the same question gets the \
                 same answer, to the byte; a driver step is called once for each unit and epoch, \
-                and once more after a crash. A command with a key is carried out \
+                and once more after a crash; a guest's driver is warned of a unit once for each \
+                recall that its site told of. A command with a key is carried out \
                 once as long as its key is remembered, and no other under its key.",
     source: "at-most-once effects; Shirako S22, S48",
     on: "facts of all actors; messages; driver calls",
@@ -39,6 +42,10 @@ pub(super) struct Checker {
     forgotten: BTreeMap<Subject, u32>,
     /// The last call of each step, and the life of the caller in which it was made.
     called: BTreeMap<StepOf, (Epoch, u32, u32)>,
+    /// The recalls that each guest was told of for a lease, by link and number.
+    told: BTreeMap<(ActorId, LeaseId), BTreeSet<(LinkHash, u32)>>,
+    /// The numbers of the warnings of a unit of a lease in an epoch.
+    warned: BTreeMap<(ActorId, LeaseId, UnitId, Epoch), BTreeSet<u32>>,
     /// How often each actor has come back.
     lives: BTreeMap<ActorId, u32>,
     /// The orders of each actor by their keys: when each was carried out last, and its digest.
@@ -113,6 +120,10 @@ impl Check for Checker {
         if let Fact::Commanded(fact) = fact {
             return self.ordered(scene, &fact.order, tally);
         }
+        if let Fact::RecallTold(fact) = fact {
+            let told = self.told.entry((scene.actor, fact.lease)).or_default();
+            told.insert((fact.told.link, fact.told.number));
+        }
         let one = |ticket| vec![ticket];
         let all = |tickets: &'_ [(u16, Ticket)]| tickets.iter().map(|(_, t)| t.hash()).collect();
         let tickets = match fact {
@@ -164,11 +175,29 @@ impl Checker {
             Step::Join => drop(self.called.remove(&(actor, site, unit, Step::Leave))),
             Step::Leave => drop(self.called.remove(&(actor, site, unit, Step::Join))),
             Step::Setup | Step::Teardown | Step::Modify => {}
+            Step::Warn => self.warned(scene, actor, call, tally)?,
         }
         let last = self.called.insert((actor, site, unit, step), (epoch, number, life));
         tally.check(last != Some((epoch, number, life)), || {
             let (name, unit) = (scene.name(), scene.model.unit(site, unit));
             format!("{name} has {} of {unit} called twice in epoch {epoch:?}", step.word())
+        })
+    }
+
+    fn warned(
+        &mut self,
+        scene: &Scene<'_>,
+        actor: ActorId,
+        call: &Call,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let Call { site, unit, epoch, number, lease, .. } = *call;
+        let told = self.told.get(&(actor, lease)).map_or(0, BTreeSet::len);
+        let warned = self.warned.entry((actor, lease, unit, epoch)).or_default();
+        warned.insert(number);
+        tally.check(warned.len() <= told, || {
+            let (name, unit) = (scene.name(), scene.model.unit(site, unit));
+            format!("{name} is warned of {unit} {} times, of {told} recalls", warned.len())
         })
     }
 
@@ -231,7 +260,7 @@ fn subject(of: ActorId, message: &Message) -> Option<Subject> {
             | message::Subject::Return(ticket, _) => {
                 Some(Subject::Ticket(of, *ticket))
             }
-            message::Subject::Delegation(_) => None,
+            message::Subject::Delegation(_) | message::Subject::Recall(..) => None,
         },
         _ => None,
     }
@@ -254,8 +283,12 @@ fn question(message: &Message) -> Option<Hash> {
         Message::Reclaimed { ticket, .. } => codec::encode(ticket),
         Message::Credited { receipts } => codec::encode(receipts),
         Message::Refused { subject, .. } => codec::encode(subject),
-        // Where a request stands in a queue changes.
-        Message::Waiting { .. }
+        // Where a request stands in a queue changes, and how a recall does.
+        Message::Recall { .. }
+        | Message::Recalled { .. }
+        | Message::RecallNotice { .. }
+        | Message::RecallNoted { .. }
+        | Message::Waiting { .. }
         | Message::Delegate { .. }
         | Message::Request(_)
         | Message::Accept { .. }

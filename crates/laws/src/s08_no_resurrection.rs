@@ -68,7 +68,9 @@ impl Check for Checker {
                 let refused = site.and_then(|site| site.refused.get(&fact.lease));
                 // Parts of a ticket came back that was never redeemed.
                 let gone = |site: &SiteModel| {
-                    site.rights.contains_key(&fact.lease) || site.reclaimed.contains_key(&fact.lease)
+                    site.rights.contains_key(&fact.lease)
+                        || site.reclaimed.contains_key(&fact.lease)
+                        || site.recalls.contains_key(&fact.lease)
                 };
                 let rights = site.is_some_and(gone);
                 if rights && lease.is_none() && refused.is_none() {
@@ -146,20 +148,7 @@ impl Check for Checker {
                 self.generation_grows(scene, &fact.ticket, tally)?;
                 self.number_grows(scene, fact.ticket.bottom().serial, tally)
             }
-            Fact::DelegationEnded(_)
-            | Fact::DelegationAcknowledged(_)
-            | Fact::IssuedDelegationEnded(_)
-            | Fact::ReturnBegun(_)
-            | Fact::PartReturned(_)
-            | Fact::ReturnRefused(_)
-            | Fact::ReturnCredited(_)
-            | Fact::QuotaSet(_)
-            | Fact::Commanded(_)
-            | Fact::ReclaimBegun(_)
-            | Fact::ReclaimEnded(_)
-            | Fact::ReceiptTaken(_)
-            | Fact::MapperAnswered(_)
-            | Fact::Woken(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -284,7 +273,20 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::Modified(fact) => fact.lease,
         Fact::ModifyRefused(fact) => fact.lease,
         Fact::Notified(fact) => fact.lease,
-        Fact::Asked(_)
+        Fact::RecallTold(fact) => fact.lease,
+        Fact::VictimsNamed(fact) => fact.lease,
+        Fact::RecallBegun(fact) => fact.lease,
+        Fact::RecallLifted(fact) => fact.lease,
+        Fact::JoinRefused(fact) => fact.lease,
+        Fact::LeaveHastened(fact) => fact.lease,
+        Fact::UsageReported(fact) => fact.lease,
+        Fact::UnitsRecalled(fact) => fact.lease,
+        Fact::Warned(fact) => fact.lease,
+        Fact::RecallAsked(_)
+        | Fact::RecallAnswered(_)
+        | Fact::RecallRefused(_)
+        | Fact::SettingsChanged(_)
+        | Fact::Asked(_)
         | Fact::TicketTaken(_)
         | Fact::ReceiptTaken(_)
         | Fact::GroupWhole(_)

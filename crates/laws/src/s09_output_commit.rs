@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::model::{BrokerModel, GuestModel, SiteModel};
 use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::broker::facts::ReturnBegun;
-use tenure_core::driver::{Call, Step};
+use tenure_core::driver::{Call, Step, UnitId};
 use tenure_core::model::identity::ActorId;
 use tenure_core::broker::machine::State as AtBroker;
 use tenure_core::service_manager::request::State as AskedFor;
-use tenure_core::service_manager::machine::{Change, PartReturn, State as AtGuest, UnitUse};
+use tenure_core::service_manager::machine::{AfterLeave, Change, PartReturn, State as AtGuest, UnitUse};
 use tenure_core::site_authority::machine::State as AtSite;
 use tenure_core::site_authority::unit;
 use tenure_core::wire::message::{Envelope, LeasedUnit, Message, Sealed, Sequence, Subject};
@@ -104,7 +104,9 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         | Message::Closed { .. }
         | Message::Modified { .. }
         | Message::Returned { .. }
-        | Message::Reclaimed { .. } => {
+        | Message::Reclaimed { .. }
+        | Message::Recalled { .. }
+        | Message::RecallNotice { .. } => {
             model.sites.get(&from).is_some_and(|site| site_says(site, to, message, binding))
         }
         Message::Reclaim { ticket } => {
@@ -118,6 +120,16 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
             let credited =
                 |part: &(LinkHash, u32)| guest.is_some_and(|guest| guest.has_credited(*part));
             !binding || receipts.iter().all(credited)
+        }
+        Message::Recall { ticket, level } => {
+            let (guest, broker) = (model.guests.get(&from), model.brokers.get(&from));
+            let asked = guest.and_then(|guest| guest.recalls.get(&ticket.hash()));
+            let asked = asked.or_else(|| broker.and_then(|b| b.recalls.get(&ticket.hash())));
+            asked == Some(level)
+        }
+        Message::RecallNoted { ticket, link, number, victims, unclaimed: _ } => {
+            let guest = model.guests.get(&from);
+            !binding || guest.is_some_and(|guest| is_noted(guest, (*ticket, *link), *number, victims))
         }
         Message::Delegated { .. }
         | Message::Granted { .. }
@@ -147,6 +159,20 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
     })
 }
 
+/// Whether a guest was told of a recall, and these units are the ones that were named.
+fn is_noted(
+    guest: &GuestModel,
+    (ticket, link): (LinkHash, LinkHash),
+    number: u32,
+    victims: &[UnitId],
+) -> bool {
+    let Some(lease) = guest.tickets.get(&ticket) else { return false };
+    let told = guest.told.get(&(*lease, link));
+    let named = guest.named.get(lease);
+    told.is_some_and(|told| told.number == number)
+        && (victims.is_empty() || named.is_some_and(|named| named == victims))
+}
+
 /// Whether a fact of its sender has this refusal.
 fn is_recorded(scene: &Scene<'_>, subject: &Subject, refusal: &Refusal, offers: &[Offer]) -> bool {
     let (model, from) = (scene.model, scene.actor);
@@ -168,7 +194,7 @@ fn is_recorded(scene: &Scene<'_>, subject: &Subject, refusal: &Refusal, offers: 
                 last.number == *number && last.outcome == Some(Err(refusal.clone()))
             })
         }
-        Subject::Delegation(_) | Subject::Return(..) => false,
+        Subject::Delegation(_) | Subject::Return(..) | Subject::Recall(..) => false,
     }
 }
 
@@ -208,6 +234,21 @@ fn site_says(site: &SiteModel, to: ActorId, message: &Message, binding: bool) ->
         Message::Reclaimed { ticket, redeemed: true, .. } => site.by_ticket.contains_key(ticket),
         Message::Reclaimed { ticket, receipts, .. } => site.reclaimed.get(ticket) == Some(receipts),
         Message::Returned { receipts, .. } => receipts.iter().all(|receipt| site.vouches(receipt)),
+        Message::Recalled { link, number, receipts, .. } => {
+            site.recalls.get(link).is_some_and(|recall| {
+                recall.level.number == *number
+                    && recall.ticket.bottom().issuer == to
+                    && recall.receipts == *receipts
+            })
+        }
+        Message::RecallNotice { ticket, told } => {
+            let lease = site.leases.get(ticket);
+            let recall = site.recalls.get(&told.link);
+            let holder = recall.map(|recall| recall.ticket.bottom().holder);
+            let rights = told.unclaimed && *ticket == told.link && holder == Some(to);
+            (rights || !told.unclaimed && lease.is_some_and(|lease| lease.holder() == to))
+                && recall.is_some_and(|recall| recall.level.number == told.number)
+        }
         _ => false,
     }
 }
@@ -320,7 +361,11 @@ fn guest_says(guest: &GuestModel, (to, at): (ActorId, Time), message: &Message) 
             ticket.site() == to
                 && match state(ticket.hash()) {
                     Some(AtGuest::Redeeming { ticket: first }) => first == ticket,
-                    Some(AtGuest::Joining { held } | AtGuest::Active { held }) => {
+                    Some(
+                        AtGuest::Joining { held }
+                        | AtGuest::Active { held }
+                        | AtGuest::Leaving { held, then: AfterLeave::End },
+                    ) => {
                         matches!(&held.change, Change::Redeeming { ticket: next, .. }
                             if next == ticket)
                     }
@@ -398,6 +443,7 @@ fn call_is_durable(
                 begun && unit.epoch == call.epoch && unit.served == call.lease
             })
         }
+        Step::Warn => model.guests.get(&actor).is_some_and(|guest| is_told(guest, call)),
         Step::Join | Step::Leave => {
             let lease = model.guests.get(&actor).and_then(|guest| guest.leases.get(&call.lease));
             let state = lease.and_then(|lease| lease.standing().lease());
@@ -408,6 +454,7 @@ fn call_is_durable(
             };
             held.and_then(|held| held.units.get(&call.unit))
                 .is_some_and(|(leased, usage)| leased.epoch == call.epoch && *usage == begun)
+                && held.is_some_and(|held| held.times_again(call.unit) == call.number)
         }
     };
     tally.check(good, || {
@@ -415,4 +462,21 @@ fn call_is_durable(
         let (step, epoch) = (call.step.word(), call.epoch);
         format!("{name} has {step} of {unit} called in epoch {epoch:?}, which no durable fact began")
     })
+}
+
+/// Whether a guest was told that a unit which it uses is taken at the deadline of a warning.
+fn is_told(guest: &GuestModel, call: &Call) -> bool {
+    let Some(held) = guest.held(call.lease) else { return false };
+    let used = held.units.get(&call.unit).is_some_and(|(unit, usage)| {
+        unit.epoch == call.epoch && *usage == UnitUse::Joined
+    });
+    let above = held.units.keys().filter(|unit| **unit > call.unit).count();
+    let named = guest.named.get(&call.lease).is_some_and(|named| named.contains(&call.unit));
+    let told = guest.told.iter().any(|((lease, _), told)| {
+        // Of the units that are not named those with the highest numbers go.
+        let goes = held.units.len().saturating_sub(told.units as usize);
+        let victim = named || told.victims.contains(&call.unit) || above < goes || held.is_share();
+        *lease == call.lease && Some(told.at) == call.deadline && victim && told.units < held.quantity()
+    });
+    used && told
 }

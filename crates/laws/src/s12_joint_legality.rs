@@ -14,8 +14,8 @@ pub(super) const LAW: Law = Law {
                 ticket at the site form one of the triples that the model check reaches. For \
                 others, a lease whose part goes back is as before; a request that was only a \
                 plan is closed; a hold that lapsed is closed or still asked for at its guest \
-                while its broker holds or forgets it; what was reclaimed may be credited before its \
-                guest knows of the grant; and of an extended lease the first \
+                while its broker holds or forgets it; what was reclaimed or recalled may be \
+                credited before its guest knows of the grant, or of the recall; and of an extended lease the first \
                 ticket may be credited while the lease goes on. With dishonest actors, a \
                 ticket that has ended may be credited before its holder knows.",
     source: "refinement, agreement; Shirako S44, S45",
@@ -33,7 +33,7 @@ struct Joint {
     words: Triple<'static>,
     /// Whether the lease has further tickets at the site.
     extended: bool,
-    /// Whether a site has given back what nobody claimed of the request's tickets.
+    /// Whether what nobody claimed of the request's tickets is back, reclaimed or recalled.
     reclaimed: bool,
 }
 
@@ -113,11 +113,17 @@ impl Checker {
     fn is_like_another(&self, joint: &Joint) -> bool {
         let [guest, broker, site] = joint.words;
         let own = ["+leaving", "+returning", "+modifying"];
+        // Its units are left while it is asked whether it goes on.
+        let extending = match guest {
+            "Leaving(end)+asking" => Some("Active+asking"),
+            "Leaving(end)+redeeming" => Some("Active+redeeming"),
+            _ => None,
+        };
         let whole = own.iter().find_map(|change| guest.strip_suffix(change));
         let plain = match guest {
             "Planned" => "Closed",
             "Offered" | "Accepting" if broker == NOTHING => "Asking",
-            guest => whole.unwrap_or(guest),
+            guest => whole.or(extending).unwrap_or(guest),
         };
         // Of a first ticket that is over nothing is left, though its lease was extended.
         let outlived = joint.extended && broker == "Returned" && site == "Active";
@@ -163,7 +169,13 @@ fn joint(model: &Model, guest: ActorId, id: LeaseId) -> Option<Joint> {
     let reclaimed = model.brokers.get(broker).is_some_and(|broker| {
         let cut = broker.cut.values().filter(|cut| cut.request == request.id);
         let mut sites = cut.map(|cut| (model.sites.get(&cut.ticket.site()), cut.ticket.hash()));
-        sites.any(|(site, ticket)| site.is_some_and(|s| s.reclaimed.contains_key(&ticket)))
+        sites.any(|(site, ticket)| {
+            site.is_some_and(|s| {
+                let recall = s.recalls.get(&ticket);
+                s.reclaimed.contains_key(&ticket)
+                    || recall.is_some_and(|recall| !recall.receipts.is_empty())
+            })
+        })
     });
     Some(Joint { words: [word, at_broker, at_site], extended, reclaimed })
 }

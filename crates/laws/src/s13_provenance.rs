@@ -180,7 +180,13 @@ fn is_asked_for(request: &Request, asked: Option<&State>, tickets: &[(u16, Ticke
                 let mut parts = offer.parts.clone();
                 let got = tickets.iter().map(|(item, ticket)| {
                     let (link, site) = (ticket.bottom(), ticket.site());
-                    OfferPart { item: *item, site, units: link.units, term: link.term }
+                    OfferPart {
+            item: *item,
+            site,
+            units: link.units,
+            term: link.term,
+            price: link.clauses.price,
+        }
                 });
                 let mut got: Vec<_> = got.collect();
                 parts.sort();
@@ -207,7 +213,8 @@ fn is_asked_for(request: &Request, asked: Option<&State>, tickets: &[(u16, Ticke
     fit && known && keep_provisos(request, tickets)
 }
 
-/// Whether tickets are from sites that a request allows, to be redeemed as early as it says, and, where they
+/// Whether tickets are from sites that a request allows, to be redeemed as early as it says, without
+/// the units that it excludes, and, where they
 /// belong apart, from different sites.
 fn keep_provisos(request: &Request, tickets: &[(u16, Ticket)]) -> bool {
     let mut sites = BTreeMap::new();
@@ -218,7 +225,9 @@ fn keep_provisos(request: &Request, tickets: &[(u16, Ticket)]) -> bool {
         let alone = apart.is_none_or(|apart| {
             *sites.entry((apart, ticket.site())).or_insert(*item) == *item
         });
-        in_time && alone && !request.provisos.not_at.contains(&ticket.site())
+        let excluded = request.provisos.not_on_at(ticket.site());
+        let without = ticket.bottom().clauses.not_on.is_superset(&excluded);
+        in_time && alone && without && !request.provisos.not_at.contains(&ticket.site())
     })
 }
 

@@ -111,6 +111,10 @@ impl Check for Checker {
                 self.released((scene.actor, fact.lease), &fact.units);
                 Ok(())
             }
+            Fact::UnitsRecalled(fact) => {
+                self.released((scene.actor, fact.lease), &fact.units);
+                Ok(())
+            }
             Fact::LeaseClosed(fact) => {
                 for unit in self.on.remove(&(scene.actor, fact.lease)).unwrap_or_default() {
                     self.lives.entry((scene.actor, unit)).or_default().tenant = None;

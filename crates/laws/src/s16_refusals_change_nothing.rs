@@ -104,7 +104,9 @@ fn is_known(model: &Model, (from, to): (ActorId, ActorId), subject: &message::Su
             let lease = site.and_then(|s| s.leases.get(s.by_ticket.get(hash)?));
             lease.is_some_and(|lease| lease.holder() == to && !lease.forgotten)
         }
-        message::Subject::Return(..) | message::Subject::Modify(..) => false,
+        message::Subject::Return(..)
+        | message::Subject::Modify(..)
+        | message::Subject::Recall(..) => false,
         message::Subject::Delegation(_) => false,
     }
 }

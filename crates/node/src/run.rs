@@ -147,10 +147,13 @@ async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), 
     let _lock = lock(data)?;
     config.admit(data)?;
     let deployment = config.assemble(data)?;
-    let kept = config.keep(data);
-    kept.map_err(|cause| RunError::Folder { data: data.to_owned(), cause })?;
     let clock = Arc::clone(&deployment.clock);
     let mut running = deployment.start().await?;
+    // Only now: until the actors have journaled what changed, the next start has to know what was before.
+    if let Err(cause) = config.keep(data) {
+        running.stop().await?;
+        return Err(RunError::Folder { data: data.to_owned(), cause });
+    }
     if let Err(error) = withdraw_surplus(config, &running).await {
         running.stop().await?;
         return Err(error);

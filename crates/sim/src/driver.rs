@@ -36,7 +36,7 @@ impl NullDriver {
     fn answer(&self, call: &Call) -> Answer {
         let (delay, failure) = match call.step {
             Step::Setup | Step::Join | Step::Modify => (&self.begin, self.failure),
-            Step::Teardown | Step::Leave => (&self.end, 0.0),
+            Step::Teardown | Step::Leave | Step::Warn => (&self.end, 0.0),
         };
         if let (Some(after), true) = (delay.fixed(), failure <= 0.0) {
             return Answer { outcome: Ok(Properties::default()), after };

@@ -101,7 +101,8 @@ impl Metrics {
             report.unit_flips += site.flips;
             lent += site.unit_micros();
         }
-        let Sums { joined, leased, waited, waits } = of_guests;
+        let Sums { joined, leased, waited, waits, cost } = of_guests;
+        report.cost = cost.to_string();
         report.fidelity = if leased > 0 { joined as f64 / leased as f64 } else { 1.0 };
         let window = i128::from(self.window.duration().as_micros());
         report.utilization = lent as f64 / (i128::from(self.capacity) * window) as f64;

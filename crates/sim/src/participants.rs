@@ -120,7 +120,7 @@ impl Driver {
     pub(crate) fn perform(&self, call: &Call) -> Answer {
         match self {
             Self::Site(driver) => driver.perform(call),
-            Self::Guest(driver) => driver.perform(call),
+            Self::Guest(driver) => driver.call(call),
         }
     }
 }
@@ -237,6 +237,7 @@ fn participants(
             let guest = |name: &Name| id_of(Role::ServiceManager, name);
             let quotas = quotas.map(|(name, &quota)| (name.as_ref().and_then(guest), quota));
             let actor = Broker::new(setup).with_quotas(quotas.collect());
+            let actor = actor.with_prices(scenario.brokers[name].prices.clone());
             (HostedActor::broker(actor, mapper), None)
         }
         Role::ServiceManager => {

@@ -35,6 +35,9 @@ pub struct Report {
     pub utilization: f64,
     /// Mean time from the start asked for to active, in seconds, over granted leases that became so.
     pub mean_wait_s: f64,
+    /// What all leases cost their guests: units, times hours of their terms, times the price, less what came
+    /// back.
+    pub cost: String,
     /// Requests that were granted, from here on to `fairness` those asked for within the horizon.
     pub granted: u64,
     /// Those granted from later on than they asked for.

@@ -103,7 +103,11 @@ impl FactIndex {
                 let remembered = self.remembered.values().flatten().any(|cut| cut == hash);
                 !remembered || self.returned.contains(&(*hash, *number))
             }),
-            Message::Refused { .. } => true,
+            Message::Recall { ticket, .. } => self.links.contains_key(&ticket.hash()),
+            Message::Recalled { receipts, .. } => receipts.iter().all(signed),
+            Message::RecallNotice { .. }
+            | Message::RecallNoted { .. }
+            | Message::Refused { .. } => true,
         }
     }
 
@@ -188,6 +192,10 @@ impl FactIndex {
             | broker::Fact::PartReturned(_)
             | broker::Fact::ReturnRefused(_)
             | broker::Fact::ReturnCredited(_)
+            | broker::Fact::RecallAsked(_)
+            | broker::Fact::RecallAnswered(_)
+            | broker::Fact::RecallRefused(_)
+            | broker::Fact::SettingsChanged(_)
             | broker::Fact::Requested(_)
             | broker::Fact::RequestRefused(_)
             | broker::Fact::QuotaSet(_)
@@ -220,6 +228,12 @@ impl FactIndex {
                 fact.receipts.iter().for_each(|receipt| self.give_back(receipt, at));
             }
             F::UnitsReturned(fact) => {
+                fact.receipts.iter().for_each(|receipt| self.give_back(receipt, at));
+            }
+            F::UnitsRecalled(fact) => {
+                fact.receipts.iter().for_each(|receipt| self.give_back(receipt, at));
+            }
+            F::RightsRecalled(fact) => {
                 fact.receipts.iter().for_each(|receipt| self.give_back(receipt, at));
             }
             F::TermReturned(fact) => {

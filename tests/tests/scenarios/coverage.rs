@@ -110,6 +110,10 @@ const POINTS: &[&str] = &[
     "keys of commands",
     "a request is revised",
     "excluded sites",
+    "excluded units",
+    "receipts with a request",
+    "prices",
+    "settings changed at a start",
     "items apart",
     "a delegation by hand",
     "a delegation grows",
@@ -118,6 +122,15 @@ const POINTS: &[&str] = &[
     "a renewal cascades",
     "over-delegation",
     "brokers crash between each other",
+    "a recall",
+    "a recall is withdrawn",
+    "a recall of rights",
+    "a recall refuses an extension",
+    "a recall through crashes",
+    "a join is refused",
+    "a leave is called back",
+    "a leave is hastened",
+    "the least used units go",
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or
@@ -127,10 +140,14 @@ const UNSHOWN: &[&str] = &[
     "mapper-answered",
     "signal-observed",
     "return-refused",
+    "recall-lifted",
+    "recall-begun",
+    "recall-refused",
     "shrink-begun",
     "rights-returned",
     "quantity-withdrawn",
     "issued-delegation-ended",
+    "usage-reported",
 ];
 
 /// Laws that no script asks: L5 is about bursts of work, and S12 asks nothing while its table is empty.

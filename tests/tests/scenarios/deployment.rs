@@ -1,5 +1,6 @@
 //! The actors of a script, as its `deployment` says.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use tenure_core::actor::{Peer, Peers, Role, Setup};
@@ -9,6 +10,7 @@ use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::mapper::queue::Queue;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
+use tenure_core::model::price::PRICE;
 use tenure_core::model::resource::{Attributes, DIVISIBLE, Value};
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Input;
@@ -106,10 +108,15 @@ fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
         }
         Role::Broker => {
             let queue = args.option("queue").is_some();
+            let price: Option<i64> = args.number_option("price")?;
+            let price = price.and_then(|price| u32::try_from(price).ok());
+            let prices: BTreeMap<Name, u32> =
+                price.map(|price| (Name::literal("node"), price)).into_iter().collect();
             Box::new(move || {
                 let mapper =
                     if queue { Fcfs::default().with_queue(Queue::Wait) } else { Fcfs::default() };
-                HostedActor::broker(Broker::new(setup.clone()), Box::new(mapper))
+                let broker = Broker::new(setup.clone()).with_prices(prices.clone());
+                HostedActor::broker(broker, Box::new(mapper))
             })
         }
         Role::ServiceManager => {
@@ -122,14 +129,17 @@ fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
     })
 }
 
-/// `4 node 2 disk [cpus=8] [delegation=30d] [renew=1d] [divisible=disk] [to=broker:4,other:2]`.
+/// `4 node 2 disk [cpus=8] [price=3] [delegation=30d] [renew=1d] [divisible=disk] [to=broker:4,other:2]`.
 fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
     let length = args.span_option("delegation")?.unwrap_or(Span::DAY.times(30));
     let renew_before = args.span_option("renew")?.unwrap_or(Span::DAY);
     let cpus = args.number_option("cpus")?.unwrap_or(8);
     let to = args.option("to");
     let divisible = args.option("divisible");
-    let attributes = Attributes::from([(Name::literal("cpus"), Value::from(cpus))]);
+    let mut attributes = Attributes::from([(Name::literal("cpus"), Value::from(cpus))]);
+    if let Some(price) = args.number_option::<i64>("price")? {
+        attributes.insert(Name::literal(PRICE), Value::from(price));
+    }
     let mut stock = Vec::new();
     while let Some(units) = args.maybe() {
         let units = units.parse().map_err(|_| format!("`{units}` is no number of units"))?;

@@ -1,6 +1,7 @@
 //! Facts, messages and refusals in plain args.
 
 use tenure_core::actor::order::Order;
+use tenure_core::actor::settings::SettingChange;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Call, Step, UnitId};
 use tenure_core::model::identity::ActorId;
@@ -17,6 +18,7 @@ use tenure_core::ticket::link::{DelegationId, LinkHash};
 use tenure_core::wire::message::{Message, Subject};
 
 use super::names::{self, Names};
+use super::recall;
 use super::values::{
     because, configured, leased_units, modified, offered, offers, part, receipts, refusal, request,
     share, tickets, tickets_for, until, waiting,
@@ -70,6 +72,15 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         }
         Fact::Joined(fact) => {
             of_unit(names, fact.lease, fact.unit, "cannot be used", fact.error.as_ref())
+        }
+        Fact::JoinRefused(fact) => {
+            of_unit(names, fact.lease, fact.unit, "is refused, untouched", Some(&fact.error))
+        }
+        Fact::LeaveHastened(fact) => {
+            format!("lease {}, by {}", names.lease(fact.lease), names::clock(fact.by))
+        }
+        Fact::UsageReported(fact) => {
+            format!("lease {}, {} for {}", names.lease(fact.lease), fact.unit, fact.used)
         }
         Fact::LeaveBegun(fact) => leaving(names, fact),
         Fact::Left(fact) => {
@@ -130,7 +141,7 @@ fn of_change(names: &mut Names, fact: &service_manager::Fact) -> Option<String> 
         Fact::Notified(fact) => {
             of_unit(names, fact.lease, fact.unit, "stays as it was", fact.error.as_ref())
         }
-        _ => return None,
+        _ => return recall::of_service_manager(names, fact),
     })
 }
 
@@ -194,6 +205,15 @@ fn leaving(names: &mut Names, fact: &service_manager::LeaveBegun) -> String {
     format!("lease {}, {then}", names.lease(fact.lease))
 }
 
+/// Settings that were changed before a start.
+pub fn settings(changes: &[SettingChange]) -> String {
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".to_owned());
+    let one = |change: &SettingChange| {
+        format!("{} was {} and is {}", change.key, value(&change.was), value(&change.is))
+    };
+    changes.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
 fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<String> {
     use broker::Fact;
     Some(match fact {
@@ -251,14 +271,14 @@ fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<
             let (id, wanted) = (names.request(fact.request.id), request(names, &fact.request));
             format!("{id}, revision {}: {wanted}", fact.request.history.revision)
         }
+        Fact::RecallAsked(fact) => recall::level(names, fact.link, &fact.level),
+        Fact::RecallAnswered(fact) => recall::answer(names, fact.link, fact.at, fact.enforced),
+        Fact::SettingsChanged(fact) => settings(&fact.changes),
+        Fact::RecallRefused(fact) => {
+            format!("{}, {}", names.hash(fact.link), refusal(names, &fact.refusal))
+        }
         Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
-        Fact::DelegationIssued(_)
-        | Fact::DelegationAcknowledged(_)
-        | Fact::IssuedDelegationEnded(_)
-        | Fact::ReturnBegun(_)
-        | Fact::PartReturned(_)
-        | Fact::ReturnRefused(_)
-        | Fact::ReturnCredited(_) => return below(names, broker, fact),
+        _ => return below(names, broker, fact),
     })
 }
 
@@ -416,7 +436,7 @@ fn of_change_at_site(names: &mut Names, fact: &site_authority::Fact) -> Option<S
             let why = refusal(names, &fact.refusal);
             format!("lease on {} #{}, {why}", names.hash(fact.lease), fact.number)
         }
-        _ => return None,
+        _ => return recall::of_site(names, fact),
     })
 }
 
@@ -444,6 +464,7 @@ fn close_reason(names: &mut Names, why: &CloseReason) -> String {
         CloseReason::TermOver => "its term has ended".to_owned(),
         CloseReason::GivenBack => "given back".to_owned(),
         CloseReason::Failed(why) => refusal(names, why),
+        CloseReason::Recalled(link) => format!("by the recall of {}", names.hash(*link)),
     }
 }
 
@@ -523,7 +544,7 @@ fn of_part(names: &mut Names, message: &Message) -> String {
         Message::Reclaimed { ticket, receipts: back, .. } => {
             format!("{}, {}", names.hash(*ticket), receipts(names, back))
         }
-        _ => String::new(),
+        _ => recall::message(names, message),
     }
 }
 
@@ -538,6 +559,9 @@ fn refused(names: &Names, subject: Subject) -> String {
         Subject::Modify(hash, number) => {
             format!("modify {number} of {}", names.hash(hash))
         }
+        Subject::Recall(hash, number) => {
+            format!("recall {number} of {}", names.hash(hash))
+        }
     }
 }
 
@@ -549,11 +573,18 @@ fn numbered(names: &Names, hash: LinkHash, number: u32) -> String {
 
 /// A driver's call.
 pub fn call(names: &Names, call: &Call) -> String {
-    let Call { unit, epoch, step, number, quantity, lease, properties, .. } = call;
+    let Call { unit, epoch, step, number, quantity, lease, properties, deadline, .. } = call;
     let (word, lease) = (step.word(), names.lease(*lease));
     let share = share(*quantity);
     let how = match step {
         Step::Modify => format!(" #{number}, {}", configured(properties)),
+        Step::Warn => {
+            deadline.map_or_else(String::new, |at| format!(", gone at {}", names::clock(at)))
+        }
+        Step::Join | Step::Leave if *number > 0 => {
+            let by = deadline.map_or(String::new(), |by| format!(" by {}", names::clock(by)));
+            format!(" #{number}{by}")
+        }
         Step::Setup | Step::Teardown | Step::Join | Step::Leave => String::new(),
     };
     format!("{word} {unit}{share} in epoch {} for lease {lease}{how}", epoch.0)

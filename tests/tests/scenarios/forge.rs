@@ -47,6 +47,7 @@ pub fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         min_duration: duration,
         provisos: Provisos::NONE,
         history: History::first(earliest),
+        receipts: Vec::new(),
         reply: Reply::Grant,
         answer_by: latest.plus(duration),
         properties: Properties::default(),

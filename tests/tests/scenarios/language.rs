@@ -13,8 +13,9 @@ use tenure_core::service_manager::{Command as GuestCommand, Part, Victims};
 use tenure_core::site_authority::Command as SiteCommand;
 
 use tenure_core::actor::snapshot;
-use tenure_core::driver::{Epoch, Step, UnitId};
+use tenure_core::driver::{Call, Epoch, Step, UnitId};
 use tenure_core::model::codec::Hash;
+use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
@@ -31,7 +32,8 @@ use super::delegations;
 use super::deployment;
 use super::forge;
 use super::network::{Fate, Which};
-use super::participant::{CrashPoint, DriverBehavior, done};
+use super::participant::{CrashPoint, DriverBehavior, done, refused};
+use super::recall;
 use super::script::{self, Args, Bad};
 use super::show;
 use super::world::World;
@@ -45,25 +47,30 @@ pub struct Known {
 /// Every command but `deployment` and `quietly`.
 pub const COMMANDS: &[Known] = &[
     Known {
-        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes] [redeem-by=TIME] [not-at=SITE,..]",
+        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes] [redeem-by=TIME] [not-at=SITE,..] [not-on=SITE/UNIT,..] [notice=SPAN] [min-tenure=SPAN]",
         act: ask,
     },
     Known { usage: "revise GUEST/REQUEST UNITS TYPE .. from=TIME for=SPAN", act: revise },
     Known { usage: "once KEY COMMAND", act: once },
     Known {
-        usage: "extend GUEST/LEASE for=SPAN [units=N] [victims=UNIT,..|oldest|youngest]",
+        usage: "extend GUEST/LEASE for=SPAN [units=N] [victims=UNIT,..|oldest|youngest|least-used]",
         act: extend,
     },
-    Known { usage: "flex GUEST/LEASE -UNITS [victims=UNIT,..|oldest|youngest]", act: flex },
+    Known { usage: "recall ISSUER TICKET UNITS|withdraw [from=TIME]", act: recall::recall },
+    Known { usage: "victims GUEST/LEASE UNIT,..", act: name_victims },
+    Known {
+        usage: "flex GUEST/LEASE -UNITS [victims=UNIT,..|oldest|youngest|least-used]",
+        act: flex,
+    },
     Known { usage: "shorten GUEST/LEASE until=TIME", act: shorten },
     Known { usage: "modify GUEST/LEASE with=KEY:TEXT", act: modify },
     Known { usage: "accept GUEST/REQUEST OFFER", act: accept },
     Known { usage: "withdraw request GUEST/REQUEST", act: withdraw_request },
-    Known { usage: "close GUEST/LEASE", act: close },
+    Known { usage: "close GUEST/LEASE [by=TIME]", act: close },
     Known { usage: "grow GUEST/LEASE UNITS", act: grow },
     Known { usage: "redeem GUEST/LEASE", act: redeem },
     Known {
-        usage: "split GUEST/LEASE UNITS GUEST.. for=SPAN [from=TIME] [where 'EXPR'] [times=N] [redeem-by=TIME]",
+        usage: "split GUEST/LEASE UNITS GUEST.. for=SPAN [from=TIME] [where 'EXPR'] [times=N] [redeem-by=TIME] [notice=SPAN] [min-tenure=SPAN]",
         act: split,
     },
     Known { usage: "take GUEST TICKET [keep=yes]", act: take },
@@ -98,8 +105,12 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "stop NAME", act: stop },
     Known { usage: "start NAME", act: start },
     Known { usage: "clock NAME SPAN", act: clock },
-    Known { usage: "driver NAME STEP works|fails|hangs|takes SPAN [unit=UNIT]", act: driver },
-    Known { usage: "answer NAME STEP UNIT works|fails [epoch=N]", act: answer },
+    Known { usage: "set NAME KEY:TEXT", act: set },
+    Known {
+        usage: "driver NAME STEP works|fails|refuses|hangs|takes SPAN [unit=UNIT]",
+        act: driver,
+    },
+    Known { usage: "answer NAME STEP UNIT works|fails|refuses [epoch=N]", act: answer },
     Known { usage: "mapper NAME asleep|awake", act: mapper },
     Known {
         usage: "forge ask GUEST UNITS TYPE from=TIME for=SPAN [latest=TIME] [as=GUEST] [on=TICKET]",
@@ -120,6 +131,7 @@ pub const COMMANDS: &[Known] = &[
         act: forge::evidence,
     },
     Known { usage: "show leases", act: show::leases },
+    Known { usage: "show costs", act: show::costs },
     Known { usage: "show units", act: show::units },
     Known { usage: "show ledgers", act: show::ledgers },
     Known { usage: "finish", act: finish },
@@ -218,7 +230,8 @@ fn once(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 
 /// What is asked for.
 fn wanted(world: &World, args: &mut Args) -> Result<Ask, Bad> {
-    let items = items(args)?;
+    let accepts = recall::accepts(args)?;
+    let items = items(args)?.into_iter().map(|item| Item { accepts, ..item }).collect();
     let earliest = args.time_option("from")?.unwrap_or(world.now);
     let lasts = args.option("for").ok_or("for= is missing")?;
     let (shortest, longest) = lasts.split_once("..").unwrap_or((&lasts, &lasts));
@@ -246,6 +259,9 @@ fn wanted(world: &World, args: &mut Args) -> Result<Ask, Bad> {
     for site in args.option("not-at").iter().flat_map(|sites| sites.split(',')) {
         provisos.not_at.insert(world.id(world.index(site)?));
     }
+    for unit in args.option("not-on").iter().flat_map(|units| units.split(',')) {
+        provisos.not_on.insert(unit_of(world, unit)?);
+    }
     Ok(Ask {
         broker: broker.map(|broker| world.id(broker)),
         slice: Name::literal("main"),
@@ -263,6 +279,14 @@ fn wanted(world: &World, args: &mut Args) -> Result<Ask, Bad> {
         reason: "the script".to_owned(),
         handling,
     })
+}
+
+/// A unit by its site and its number there: `hill/u2`.
+fn unit_of(world: &World, text: &str) -> Result<(ActorId, UnitId), Bad> {
+    let (site, unit) = text.split_once('/').ok_or_else(|| format!("`{text}` is no unit"))?;
+    let number = unit.strip_prefix('u').and_then(|number| number.parse().ok());
+    let number = number.ok_or_else(|| format!("`{unit}` is no number of a unit"))?;
+    Ok((world.id(world.index(site)?), UnitId(number)))
 }
 
 /// The items of a request: `2 node ( 1 gpu 1 disk ) | 4 node optional 1 gpu after 1h`, `[ 1 node 1 node ]` apart.
@@ -333,12 +357,21 @@ fn victims(args: &mut Args) -> Result<Victims, Bad> {
     Ok(match args.option("victims").as_deref() {
         None | Some("youngest") => Victims::Youngest,
         Some("oldest") => Victims::Oldest,
+        Some("least-used") => Victims::LeastUsed,
         Some(units) => {
             let unit = |unit: &str| unit.trim_start_matches('u').parse().map(UnitId);
             let units: Result<_, _> = units.split(',').map(unit).collect();
             Victims::Named(units.map_err(|_| "`victims=` names units: u1,u3")?)
         }
     })
+}
+
+/// The units that go first by a recall.
+fn name_victims(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
+    let units = recall::units_named(&args.next("the units")?)?;
+    world.hand(who, Input::Command(GuestCommand::Victims { lease, units }.into()));
+    Ok(())
 }
 
 /// Some units of a lease go back.
@@ -371,7 +404,11 @@ fn modify(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 
 fn close(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, lease) = lease(world, args)?;
-    world.hand(who, Input::Command(GuestCommand::Close { lease }.into()));
+    let command = match args.time_option("by")? {
+        Some(by) => GuestCommand::Hasten { lease, by },
+        None => GuestCommand::Close { lease },
+    };
+    world.hand(who, Input::Command(command.into()));
     Ok(())
 }
 
@@ -395,6 +432,7 @@ fn split(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let duration = args.span_option("for")?.ok_or("for= is missing")?;
     let times = args.number_option("times")?.unwrap_or(1);
     let redeem_by = args.time_option("redeem-by")?;
+    let accepts = recall::accepts(args)?;
     let term = Term::lasting(start, duration).map_err(|bad| bad.to_string())?;
     let mut parts = Vec::new();
     let mut constraints = Constraints::NONE;
@@ -405,7 +443,8 @@ fn split(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         }
         let units = units.parse().map_err(|_| format!("`{units}` is no number of units"))?;
         let holder = world.id(guest(world, args)?);
-        let part = Part { holder, units, term, constraints: Constraints::NONE, redeem_by };
+        let constraints = Constraints::NONE;
+        let part = Part { holder, units, term, constraints, redeem_by, accepts };
         parts.extend(std::iter::repeat_n(part, times));
     }
     parts.iter_mut().for_each(|part| part.constraints = constraints.clone());
@@ -573,12 +612,21 @@ fn clock(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     Ok(())
 }
 
+/// What an actor is started with changes.
+fn set(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = anybody(world, args)?;
+    let (key, value) = pair(&args.next("the setting")?)?;
+    world.participants[who].settings.insert(key.to_string(), value);
+    Ok(())
+}
+
 fn driver(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let who = anybody(world, args)?;
     let step = step(&args.next("the step")?)?;
     let behavior = match args.next("how it behaves")?.as_str() {
         "works" => DriverBehavior::Works,
         "fails" => DriverBehavior::Fails,
+        "refuses" => DriverBehavior::Refuses,
         "hangs" => DriverBehavior::Hangs,
         "takes" => DriverBehavior::Takes(script::span(&args.next("how long it takes")?)?),
         other => return Err(format!("a driver cannot do `{other}`")),
@@ -592,9 +640,10 @@ fn driver(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 fn answer(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let who = anybody(world, args)?;
     let (step, unit) = (step(&args.next("the step")?)?, unit(&args.next("the unit")?)?);
-    let works = match args.next("how it went")?.as_str() {
-        "works" => true,
-        "fails" => false,
+    let reply: fn(&Call) -> DriverResult = match args.next("how it went")?.as_str() {
+        "works" => |call| done(call, true),
+        "fails" => |call| done(call, false),
+        "refuses" => refused,
         other => return Err(format!("a driver cannot answer `{other}`")),
     };
     let epoch = args.number_option("epoch")?;
@@ -605,7 +654,7 @@ fn answer(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         (Some(found), Some(_)) => hanging[found].clone(),
         (None, _) => return Err("no such call hangs".to_owned()),
     };
-    let done = DriverResult { epoch: epoch.map_or(call.epoch, Epoch), ..done(&call, works) };
+    let done = DriverResult { epoch: epoch.map_or(call.epoch, Epoch), ..reply(&call) };
     world.hand(who, Input::Driver(done));
     Ok(())
 }
@@ -705,7 +754,9 @@ fn unit(text: &str) -> Result<UnitId, Bad> {
 }
 
 fn step(text: &str) -> Result<Step, Bad> {
-    let steps = [Step::Setup, Step::Teardown, Step::Join, Step::Leave, Step::Modify];
+    let steps = [Step::Setup, Step::Teardown, Step::Join, Step::Leave, Step::Modify, Step::Warn];
     let found = steps.into_iter().find(|step| step.word() == text);
-    found.ok_or_else(|| format!("`{text}` is no step; known: setup, teardown, join, leave, modify"))
+    found.ok_or_else(|| {
+        format!("`{text}` is no step; known: setup, teardown, join, leave, modify, warn")
+    })
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tenure_core::actor::effect::DriverResult;
+use tenure_core::actor::settings::Described;
 use tenure_core::runtime::{AnyActor, Entry, Fact};
 
 use tenure_core::actor::{Actor, Role};
@@ -34,6 +35,8 @@ pub enum DriverBehavior {
     Works,
     Takes(Span),
     Fails,
+    /// It refuses to join a unit and leaves it untouched.
+    Refuses,
     /// It does not answer until the script has it answer.
     Hangs,
 }
@@ -76,6 +79,8 @@ pub struct Participant {
     pub messages: Vec<Packet>,
     pub states: BTreeMap<(StatefulItem, String), &'static str>,
     known: Known,
+    /// What it is started with from now on, as its shell describes that.
+    pub settings: Described,
 }
 
 /// What its facts have spoken of, so that it can be asked after.
@@ -133,6 +138,7 @@ impl Participant {
             messages: Vec::new(),
             states: BTreeMap::new(),
             known: Known::default(),
+            settings: Described::new(),
         }
     }
 
@@ -172,7 +178,7 @@ impl Participant {
 
     /// The actor as it was before its first fact.
     fn blank(&self) -> AnyActor {
-        (self.build)().into_parts().0
+        (self.build)().started_with(self.settings.clone(), Described::new()).into_parts().0
     }
 
     /// Back to what the journal holds: everything else is gone.
@@ -296,4 +302,10 @@ pub fn done(call: &Call, works: bool) -> DriverResult {
         if step == Step::Modify { call.properties.clone() } else { Properties::default() };
     let outcome = if works { Ok(properties) } else { Err(DriverError(error)) };
     DriverResult { unit, epoch, step, number, lease, outcome }
+}
+
+/// A driver's answer to a join that it refuses, with the unit untouched.
+pub fn refused(call: &Call) -> DriverResult {
+    let outcome = Err(DriverError::untouched(format!("{} does not suit", call.unit)));
+    DriverResult { outcome, ..done(call, true) }
 }

@@ -29,6 +29,22 @@ fn states(world: &mut World, things: &[(StatefulItem, &str)]) {
     }
 }
 
+/// What the leases of every guest cost.
+pub fn costs(world: &mut World, _: &mut Args) -> Result<(), Bad> {
+    let mut lines = Vec::new();
+    for participant in &world.participants {
+        let AnyActor::ServiceManager(guest) = participant.host.actor() else { continue };
+        for lease in guest.survey() {
+            let cost = lease.cost.map_or_else(|| "nothing".to_owned(), |cost| cost.to_string());
+            lines.push((participant.name.to_string(), format!("lease {} costs {cost}", lease.id)));
+        }
+    }
+    for (who, what) in lines {
+        world.say(&who, &what);
+    }
+    Ok(())
+}
+
 /// Every unit of every site.
 pub fn units(world: &mut World, _: &mut Args) -> Result<(), Bad> {
     let mut lines = Vec::new();

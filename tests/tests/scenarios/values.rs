@@ -74,8 +74,14 @@ pub fn request(names: &Names, request: &Request) -> String {
     let by = by.map(|by| format!(", to be redeemed before {}", names::clock(by)));
     let sites =
         request.provisos.not_at.iter().map(|site| format!(", not at {}", names.actor(*site)));
-    let provisos = sites.chain(by).collect::<String>();
-    let items_text = |text: String| format!("{text}{shortest}{reply}{provisos}");
+    let not_on = request.provisos.not_on.iter();
+    let units = not_on.map(|(site, unit)| format!(", not on {}/{unit}", names.actor(*site)));
+    let provisos = sites.chain(units).chain(by).collect::<String>();
+    let receipts = match request.receipts.len() {
+        0 => String::new(),
+        count => format!(", with {count} receipts"),
+    };
+    let items_text = |text: String| format!("{text}{shortest}{reply}{provisos}{receipts}");
     items_text(window(request, &items))
 }
 
@@ -147,7 +153,8 @@ pub fn offers(names: &Names, offers: &[Offer]) -> String {
     };
     let offer = |offer: &Offer| {
         let parts: Vec<_> = offer.parts.iter().map(part).collect();
-        parts.join(" + ")
+        let cost = offer.cost().map(|cost| format!(", which costs {cost}"));
+        format!("{}{}", parts.join(" + "), cost.unwrap_or_default())
     };
     let offers: Vec<String> = offers.iter().map(offer).collect();
     if offers.is_empty() { "no offer".to_owned() } else { offers.join(" or ") }

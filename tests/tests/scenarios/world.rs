@@ -23,7 +23,7 @@ use super::audit::Audit;
 use super::describe;
 use super::names::{self, Names};
 use super::network::{Fate, Network, Packet};
-use super::participant::{DriverBehavior, Participant, StatefulItem, done};
+use super::participant::{DriverBehavior, Participant, StatefulItem, done, refused};
 use super::script::Bad;
 
 /// The most rounds in an instant, and the most instants in one command.
@@ -309,6 +309,7 @@ impl World {
         match behavior {
             DriverBehavior::Works => self.participants[who].answers.push(done(&call, true)),
             DriverBehavior::Fails => self.participants[who].answers.push(done(&call, false)),
+            DriverBehavior::Refuses => self.participants[who].answers.push(refused(&call)),
             DriverBehavior::Hangs => self.participants[who].hanging.push(call),
             DriverBehavior::Takes(span) => {
                 self.calls += 1;

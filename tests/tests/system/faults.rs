@@ -93,7 +93,7 @@ fn under_loss_and_delay_every_request_ends_and_nothing_is_left_over() {
 #[test]
 fn without_one_kind_of_message_the_run_does_not_complete() {
     // In this run nobody waits in a queue, is offered anything, withdraws, gives back a part, changes a lease
-    // in place, or has to redeem by an instant.
+    // in place, has to redeem by an instant, or recalls anything.
     let others = [
         "waiting",
         "offered",
@@ -105,6 +105,10 @@ fn without_one_kind_of_message_the_run_does_not_complete() {
         "modified",
         "reclaim",
         "reclaimed",
+        "recall",
+        "recalled",
+        "recall-notice",
+        "recall-noted",
     ];
     for kind in Message::KINDS.into_iter().filter(|kind| !others.contains(kind)) {
         let (code, run) = one(&[&format!("message.drop=[\"{kind}\"]")]);

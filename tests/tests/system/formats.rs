@@ -7,6 +7,7 @@ use std::num::NonZeroU32;
 
 use tenure_core::actor::fact::Memo;
 use tenure_core::actor::order::Order;
+use tenure_core::actor::settings::SettingChange;
 use tenure_core::broker::facts as broker;
 use tenure_core::broker::quota::{Quota, Source};
 use tenure_core::driver::{Epoch, UnitId};
@@ -31,6 +32,7 @@ use tenure_core::wire::message::{Item, LeasedUnit, Request};
 use tenure_core::wire::offer::{Offer, OfferPart, Reply, Waiting};
 use tenure_core::wire::part::Part;
 use tenure_core::wire::proviso::{History, Provisos};
+use tenure_core::wire::recall::{Level, Notice};
 use tenure_core::wire::refusal::Refusal;
 use tenure_tests::check_golden;
 
@@ -108,6 +110,7 @@ fn parts() -> Parts {
         min_duration: Span::HOUR,
         provisos: Provisos::NONE,
         history: History::first(Time::ZERO),
+        receipts: Vec::new(),
         reply: Reply::Grant,
         answer_by: Time::from_secs(1_000),
         properties: properties.clone(),
@@ -121,10 +124,22 @@ fn parts() -> Parts {
     Parts { broker: broker.id(), root, ticket, request, receipt, term, properties, attributes }
 }
 
+/// A setting that was changed.
+fn changes() -> Vec<SettingChange> {
+    let (was, is) = (Some("1s".to_owned()), None);
+    vec![SettingChange { key: "leave-before".to_owned(), was, is }]
+}
+
 /// One offer, of what the ticket is for.
 fn offers(p: &Parts) -> Vec<Offer> {
     let link = p.ticket.bottom();
-    let part = OfferPart { item: 0, site: p.ticket.site(), units: link.units, term: link.term };
+    let part = OfferPart {
+        item: 0,
+        site: p.ticket.site(),
+        units: link.units,
+        term: link.term,
+        price: None,
+    };
     vec![Offer { parts: vec![part] }]
 }
 
@@ -146,6 +161,14 @@ fn busy() -> Refusal {
 fn order() -> Order {
     let digest = Hash::of("test", &[b"body"]);
     Order { key: "nightly".to_owned(), part: "3.1".to_owned(), who: "uid 7".to_owned(), digest }
+}
+fn level(p: &Parts) -> Level {
+    Level { number: 1, units: 2, from: p.term.start() }
+}
+
+fn told(p: &Parts) -> Notice {
+    let (link, at) = (p.ticket.hash(), p.term.end());
+    Notice { link, number: 1, units: 2, at, victims: vec![UNIT], unclaimed: false }
 }
 
 fn reason() -> String {
@@ -239,6 +262,20 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::Credited { lease: LEASE }.into(),
         sm::TermOver { lease: LEASE }.into(),
         sm::LeaseForgotten { lease: LEASE }.into(),
+        sm::RecallTold { lease: LEASE, told: told(p) }.into(),
+        sm::VictimsNamed { lease: LEASE, victims: vec![UNIT] }.into(),
+        sm::RecallBegun { lease: LEASE, link: p.ticket.hash(), units: vec![UNIT] }.into(),
+        sm::UnitsRecalled { lease: LEASE, link: p.ticket.hash(), units: vec![UNIT], stay: 2 }
+            .into(),
+        sm::RecallLifted { lease: LEASE }.into(),
+        sm::RecallAsked { link: p.ticket.hash(), level: level(p) }.into(),
+        sm::RecallAnswered { link: p.ticket.hash(), at: p.term.end(), enforced: true }.into(),
+        sm::RecallRefused { link: p.ticket.hash(), refusal: Refusal::Forbidden }.into(),
+        sm::Warned { lease: LEASE, unit: UNIT, number: 1, error: None }.into(),
+        sm::SettingsChanged { changes: changes() }.into(),
+        sm::JoinRefused { lease: LEASE, unit: UNIT, error: "busy".to_owned() }.into(),
+        sm::LeaveHastened { lease: LEASE, by: p.term.start() }.into(),
+        sm::UsageReported { lease: LEASE, unit: UNIT, used: Span::HOUR }.into(),
         sm::Woken {}.into(),
         sm::ModifyBegun { lease: LEASE, configuration: p.properties.clone() }.into(),
         sm::Modified { lease: LEASE, units: vec![modified] }.into(),
@@ -299,6 +336,10 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
             by: Source::Operator,
         }
         .into(),
+        broker::RecallAsked { link: p.ticket.hash(), level: level(p) }.into(),
+        broker::RecallAnswered { link: p.ticket.hash(), at: p.term.end(), enforced: true }.into(),
+        broker::RecallRefused { link: p.ticket.hash(), refusal: Refusal::Forbidden }.into(),
+        broker::SettingsChanged { changes: changes() }.into(),
         broker::MapperAnswered { round: 1, memo: None, wake: None }.into(),
         broker::Woken {}.into(),
     ]
@@ -417,6 +458,16 @@ fn changes_at_site(p: &Parts) -> Vec<site::Fact> {
         site::TicketReclaimed { ticket: p.ticket.clone(), receipts: receipts() }.into(),
         site::Commanded { order: order(), facts: 1 }.into(),
         site::DelegatedByHand { ticket: p.root.clone() }.into(),
+        site::Recalled {
+            ticket: p.ticket.clone(),
+            level: level(p),
+            cuts: vec![site::LeaseCut { lease, units: 1, at: p.term.end() }],
+        }
+        .into(),
+        site::RightsRecalled { link: lease, receipts: receipts() }.into(),
+        site::UnitsRecalled { lease, link: lease, units: vec![UNIT], receipts: receipts() }.into(),
+        site::RecallNoted { lease, link: lease, victims: vec![UNIT] }.into(),
+        site::SettingsChanged { changes: changes() }.into(),
     ]
 }
 

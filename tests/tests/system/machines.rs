@@ -164,6 +164,7 @@ fn samples() -> Samples {
         min_duration: Span::HOUR,
         provisos: Provisos::NONE,
         history: History::first(Time::ZERO),
+        receipts: Vec::new(),
         reply: Reply::Grant,
         answer_by: Time::ZERO,
         properties: Properties::default(),
@@ -222,7 +223,7 @@ fn service_manager_states(s: &Samples) -> Vec<service_manager::State> {
         grant(ask(one.clone())),
         active.clone(),
         ask(active.clone()),
-        grant(ask(active)),
+        grant(ask(active.clone())),
         shorten(one.clone()),
         modify(both.clone()),
         step(modify(both.clone()), Event::Modified(vec![unit(0)])),
@@ -239,6 +240,7 @@ fn service_manager_states(s: &Samples) -> Vec<service_manager::State> {
         closing,
         crediting.clone(),
         step(crediting, Event::Credited),
+        ask(leave(active, AfterLeave::End)),
     ]
 }
 
@@ -274,6 +276,8 @@ fn service_manager_events(s: &Samples) -> Vec<service_manager::Event> {
         Event::Modified(vec![unit(0)]),
         Event::ModifyRefused,
         Event::Notified(UnitId(0)),
+        Event::JoinRefused(UnitId(0)),
+        Event::LeaveHastened(s.term.end()),
     ]
 }
 

@@ -82,6 +82,11 @@ fn the_page_on_a_pipeline_is_true() {
 }
 
 #[test]
+fn the_page_on_maintenance_is_true() {
+    is_true("docs/howto/maintenance.md");
+}
+
+#[test]
 fn the_tutorial_is_true() {
     is_true("docs/TUTORIAL.md");
 }

@@ -10,7 +10,7 @@ use tenure_node::api::{
 };
 
 use super::args::{BrokerCommand, Output, QuotaCommand, SiteCommand, SliceCommand};
-use super::{ask, ask_change, delegation, print};
+use super::{ask, ask_change, delegation, print, recall};
 use crate::Console;
 use crate::error::Error;
 
@@ -65,6 +65,10 @@ pub(crate) fn broker(command: &BrokerCommand, console: &mut Console<'_>) -> Resu
                     writeln!(console.out)?;
                     print::rows(&broker.requests, endpoint.output, "no requests", console)?;
                 }
+                if endpoint.output == Output::Table && !broker.recalls.is_empty() {
+                    writeln!(console.out)?;
+                    print::rows(&broker.recalls, endpoint.output, "", console)?;
+                }
                 Ok(())
             })
         }
@@ -72,6 +76,7 @@ pub(crate) fn broker(command: &BrokerCommand, console: &mut Console<'_>) -> Resu
         BrokerCommand::Delegate(asked) => delegation::of_broker(asked, console),
         BrokerCommand::Return(asked) => delegation::give_back(asked, console),
         BrokerCommand::Delegations(asked) => delegation::list_broker(asked, console),
+        BrokerCommand::Recall(args) => recall::recall(args, console),
     }
 }
 

@@ -201,6 +201,16 @@ pub(crate) enum LeaseCommand {
         #[command(flatten)]
         wait: WaitArgs,
     },
+    /// Name the units that go first when some of a lease are recalled
+    Victims {
+        #[command(flatten)]
+        endpoint: Change,
+        /// The lease: 3, 3.1 or guest/3.1
+        lease: LeaseName,
+        /// The units, such as u3,u5
+        #[arg(required = true, value_delimiter = ',', value_name = "UNITS", value_parser = unit_number)]
+        units: Vec<UnitId>,
+    },
     /// Redeem a ticket that was kept
     Redeem {
         #[command(flatten)]
@@ -216,6 +226,10 @@ pub(crate) enum LeaseCommand {
         endpoint: Change,
         /// The lease: 3, 3.1 or guest/3.1
         lease: LeaseName,
+        /// When its units are given back, left or not, also if they are being left already; in the words of
+        /// `tenure lease request --at`
+        #[arg(long, value_name = "WHEN", value_parser = when::read)]
+        by: Option<Moment>,
         /// Wait until it has ended
         #[command(flatten)]
         wait: WaitArgs,
@@ -304,6 +318,8 @@ enum VictimPolicy {
     Oldest,
     /// Those with the highest numbers
     Youngest,
+    /// Those that were in use for the shortest time, as the guest's driver says, or since they were joined
+    LeastUsed,
 }
 
 impl VictimArgs {
@@ -312,6 +328,7 @@ impl VictimArgs {
             _ if !self.victims.is_empty() => Victims::Named(self.victims.clone()),
             VictimPolicy::Oldest => Victims::Oldest,
             VictimPolicy::Youngest => Victims::Youngest,
+            VictimPolicy::LeastUsed => Victims::LeastUsed,
         }
     }
 }
@@ -441,9 +458,21 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) not_site: Vec<Name>,
 
+    /// A unit that is not wanted, as alpha/u3 [may be repeated]
+    #[arg(long, value_name = "SITE/UNIT", value_parser = owner::unit)]
+    pub(crate) exclude: Vec<(Name, UnitId)>,
+
     /// Have each item of the demand from one site, and no two from the same
     #[arg(long)]
     pub(crate) apart: bool,
+
+    /// Accept that units in use are recalled, after at least this notice
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str)]
+    pub(crate) notice: Option<Span>,
+
+    /// Accept that only once the lease has lasted so long
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str, requires = "notice")]
+    pub(crate) min_tenure: Option<Span>,
 
     /// The reason to record in the journal
     #[arg(long, value_name = "TEXT", default_value = "a user's request")]
@@ -490,9 +519,21 @@ pub(crate) struct ReviseArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) not_site: Vec<Name>,
 
+    /// A unit that is not wanted, as alpha/u3 [may be repeated]
+    #[arg(long, value_name = "SITE/UNIT", value_parser = owner::unit)]
+    pub(crate) exclude: Vec<(Name, UnitId)>,
+
     /// Have each item of the demand from one site, and no two from the same
     #[arg(long)]
     pub(crate) apart: bool,
+
+    /// Accept that units in use are recalled, after at least this notice
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str)]
+    pub(crate) notice: Option<Span>,
+
+    /// Accept that only once the lease has lasted so long
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str, requires = "notice")]
+    pub(crate) min_tenure: Option<Span>,
 
     /// The reason to record in the journal
     #[arg(long, value_name = "TEXT", default_value = "a user's revision")]

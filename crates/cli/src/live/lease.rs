@@ -7,6 +7,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
 use tenure_node::api::client::{Client, ClientError};
+use tenure_node::api::moment::Moment;
 use tenure_node::api::{LeaseName, LeaseRequest, LeaseUnitView, LeaseView, Request, ReviseRequest};
 
 use super::actors::{with_probe, with_quantity};
@@ -15,7 +16,7 @@ use super::args::{
 };
 use super::demand::demand;
 use super::interrupt::Interrupt;
-use super::{ask, ask_change, connect, connect_to, offer, print, roughly, why};
+use super::{ask, ask_change, connect, connect_to, offer, print, recall, roughly, why};
 use crate::Console;
 use crate::error::Error;
 use crate::text;
@@ -64,10 +65,17 @@ pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result
         LeaseCommand::Modify { endpoint, lease, properties, wait } => {
             modify(endpoint, lease, properties, *wait, console)
         }
+        LeaseCommand::Victims { endpoint, lease, units } => {
+            let request = Request::Victims { lease: lease.clone(), units: units.clone() };
+            let leases: Vec<LeaseView> = ask_change(endpoint, &request)?;
+            list(&leases, endpoint.output, console)
+        }
         LeaseCommand::Redeem { endpoint, lease, wait } => {
             begin(endpoint, &Request::Redeem { lease: lease.clone() }, *wait, console)
         }
-        LeaseCommand::Close { endpoint, lease, wait } => close(endpoint, lease, *wait, console),
+        LeaseCommand::Close { endpoint, lease, by, wait } => {
+            close(endpoint, (lease, *by), *wait, console)
+        }
         LeaseCommand::Watch { endpoint, lease } => watch(endpoint, lease.clone(), console),
         LeaseCommand::Why { endpoint, lease } => why::why(endpoint, lease, console),
     }
@@ -93,9 +101,12 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         bundle: args.bundle,
         assemble: args.assemble,
         keep_ticket: args.keep_ticket,
+        notice: args.notice,
+        min_tenure: args.min_tenure,
         reason: args.reason.clone(),
         redeem_by: args.redeem_by,
         not_sites: args.not_site.iter().cloned().collect(),
+        not_units: args.exclude.iter().cloned().collect(),
         apart: args.apart,
     };
     let mut client = connect(&args.endpoint.data)?;
@@ -131,7 +142,10 @@ fn revise(args: &ReviseArgs, console: &mut Console<'_>) -> Result<(), Error> {
         reason: args.reason.clone(),
         redeem_by: args.redeem_by,
         not_sites: args.not_site.iter().cloned().collect(),
+        not_units: args.exclude.iter().cloned().collect(),
         apart: args.apart,
+        notice: args.notice,
+        min_tenure: args.min_tenure,
     };
     let revised = ReviseRequest { lease: args.lease.clone(), wanted };
     let leases: Vec<LeaseView> = ask_change(&args.change, &Request::Revise(Box::new(revised)))?;
@@ -289,14 +303,14 @@ pub(super) fn settle(
 /// Closes a lease; one that has already ended is left as it is.
 fn close(
     endpoint: &Change,
-    lease: &LeaseName,
+    (lease, by): (&LeaseName, Option<Moment>),
     WaitArgs { wait, timeout, .. }: WaitArgs,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let mut client = connect_to(endpoint)?;
     let mut leases: Vec<LeaseView> = client.ask(&Request::Lease { lease: lease.clone() })?;
     if !leases.iter().all(is_over) {
-        leases = client.ask(&Request::Close { lease: lease.clone() })?;
+        leases = client.ask(&Request::Close { lease: lease.clone(), by })?;
     }
     if wait && !leases.iter().all(is_over) {
         let interrupt = Interrupt::watch(&client, wait)?;
@@ -381,9 +395,14 @@ fn facts(lease: &LeaseView) -> Vec<(&'static str, String)> {
         ("from", lease.start.clone()),
         ("until", format!("{} ({})", lease.end, left(lease))),
     ];
+    if let Some(cost) = &lease.cost {
+        facts.push(("cost", cost.clone()));
+    }
     if let Some(refusal) = &lease.refusal {
         facts.push(("refusal", refusal.in_words()));
     }
+    facts.extend(recall::told(lease).map(|told| ("recall", told)));
+    facts.extend(recall::choice(lease).map(|choice| ("to choose", choice)));
     for ticket in &lease.tickets {
         facts.push(("ticket", ticket.clone()));
     }
@@ -448,7 +467,8 @@ fn change(view: &LeaseView) -> String {
     let LeaseView { lease, units, resource, site, .. } = view;
     let site = site.as_deref().unwrap_or("-");
     let refusal = refusal.unwrap_or_default();
-    format!("{lease:<12} {state:<28} {units:>3} {resource} at {site}, {left}{refusal}")
+    let told = recall::told(view).map_or_else(String::new, |told| format!("; {told}"));
+    format!("{lease:<12} {state:<28} {units:>3} {resource} at {site}, {left}{refusal}{told}")
 }
 
 impl print::Row for LeaseView {
@@ -472,13 +492,15 @@ impl print::Row for LeaseView {
     }
 }
 
-/// How many of its units are not as they should be.
+/// How many of its units are not as they should be, or go by a recall.
 fn faults(lease: &LeaseView) -> String {
     let down = |unit: &&LeaseUnitView| unit.probe.as_ref().is_some_and(|it| it.state == "down");
     let down = lease.in_hand.iter().filter(down).count();
     let counts = [(unusable(lease), "unusable"), (down, "down")];
     let counts = counts.iter().filter(|(count, _)| *count > 0);
-    counts.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+    let counts = counts.map(|(count, word)| format!("{count} {word}"));
+    let recalled = lease.recalled.as_ref().map(|told| format!("recalled to {}", told.units));
+    counts.chain(recalled).collect::<Vec<_>>().join(", ")
 }
 
 /// How many of its units the guest could not join.

@@ -10,6 +10,7 @@ mod lease;
 mod offer;
 mod print;
 mod proof;
+mod recall;
 mod split;
 mod ticket;
 #[cfg(test)]

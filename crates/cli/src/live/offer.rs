@@ -72,6 +72,11 @@ pub(super) fn show(lease: &LeaseView, console: &mut Console<'_>) -> Result<(), E
     }
     let parts: Vec<OfferRow> = lease.offers.iter().flat_map(rows_of).collect();
     writeln!(console.out, "\n{}", print::table(&parts, console.width))?;
+    for offer in &lease.offers {
+        if let Some(cost) = &offer.cost {
+            text::line(console.out, format_args!("offer {} costs {cost}", offer.offer))?;
+        }
+    }
     match &lease.held_until {
         Some(until) => text::line(
             console.out,

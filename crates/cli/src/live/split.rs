@@ -30,6 +30,8 @@ pub(super) fn split(args: &SplitArgs, console: &mut Console<'_>) -> Result<(), E
         start: args.at,
         condition: args.condition.clone(),
         redeem_by: args.redeem_by,
+        notice: args.notice,
+        min_tenure: args.min_tenure,
     };
     let parts: Vec<TicketView> = ask_change(&args.endpoint, &Request::Split(Box::new(request)))?;
     let Some(folder) = &args.out else {
@@ -104,7 +106,9 @@ impl print::Row for HeldTicketView {
         let ticket = if self.part_of.is_some() { format!("  {short}") } else { short };
         let left = self.left.map_or_else(|| "-".to_owned(), |left| left.to_string());
         let (units, resource) = (self.units.to_string(), self.resource.clone());
-        let (lease, state, holder) = (self.lease.clone(), self.state.clone(), self.holder.clone());
+        let (lease, holder) = (self.lease.clone(), self.holder.clone());
+        let stay = self.stay.map_or_else(String::new, |stay| format!(", recalled to {stay}"));
+        let state = format!("{}{stay}", self.state);
         let (start, end) = (self.start.clone(), self.end.clone());
         vec![ticket, lease, state, holder, units, left, resource, start, end]
     }

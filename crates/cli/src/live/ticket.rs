@@ -14,7 +14,7 @@ use tenure_node::api::{HeldTicketView, LinkView, Request, StatusView, TicketView
 use tenure_node::clock::{Clock as _, WallClock};
 
 use super::args::{Endpoint, Output, TicketCommand, VerifyArgs};
-use super::{ask, print, proof, roughly, split};
+use super::{ask, print, proof, recall, roughly, split};
 use crate::error::Error;
 use crate::text::line;
 use crate::{Console, moment};
@@ -33,6 +33,7 @@ pub(crate) fn ticket(command: &TicketCommand, console: &mut Console<'_>) -> Resu
         }
         TicketCommand::Split(args) => split::split(args, console),
         TicketCommand::Redeem(args) => split::redeem(args, console),
+        TicketCommand::Recall(args) => recall::recall(args, console),
     }
 }
 
@@ -425,6 +426,12 @@ fn check_evidence(
     })
 }
 
+/// What a link says of recalls.
+fn clauses(link: &LinkView) -> impl Iterator<Item = String> {
+    let notice = link.notice.map(|notice| format!("notice {notice}"));
+    notice.into_iter().chain(link.stay.map(|stay| format!("recalled to {stay}")))
+}
+
 impl print::Row for LinkView {
     const COLUMNS: &'static [&'static str] =
         &["from", "to", "units", "type", "start", "end", "signed", "constraints"];
@@ -438,7 +445,7 @@ impl print::Row for LinkView {
             self.start.clone(),
             self.end.clone(),
             if self.signed { "yes" } else { "NO" }.to_owned(),
-            self.constraints.join(", "),
+            self.constraints.iter().cloned().chain(clauses(self)).collect::<Vec<_>>().join(", "),
         ]
     }
 }

@@ -7,7 +7,9 @@ pub mod fact;
 pub mod machine;
 pub mod order;
 pub mod peers;
+pub mod recalls;
 pub mod rounds;
+pub mod settings;
 pub mod snapshot;
 pub mod watermark;
 pub(crate) mod pending;
@@ -216,12 +218,14 @@ pub struct Base {
     /// The number of facts applied.
     pub(crate) position: u64,
     pub(crate) watermarks: Watermarks,
+    /// What it is started with, in words.
+    pub(crate) start: settings::Start,
 }
 
 impl PartialEq for Base {
     /// What credentials cache and what peers have said decides nothing, and is not in the journal.
     fn eq(&self, other: &Self) -> bool {
-        let Self { setup, credentials: _, position, watermarks: _ } = self;
+        let Self { setup, credentials: _, position, watermarks: _, start: _ } = self;
         (setup, position) == (&other.setup, &other.position)
     }
 }
@@ -229,7 +233,8 @@ impl PartialEq for Base {
 impl Base {
     pub(crate) fn new(setup: Setup) -> Self {
         let credentials = Credentials::new(setup.signer.clone());
-        Self { setup, credentials, position: 0, watermarks: Watermarks::default() }
+        let (watermarks, start) = (Watermarks::default(), settings::Start::default());
+        Self { setup, credentials, position: 0, watermarks, start }
     }
 
     pub(crate) fn id(&self) -> ActorId {

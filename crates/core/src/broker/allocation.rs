@@ -1,21 +1,24 @@
 //! How a broker checks what its mapper assigns, and cuts tickets for it.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use super::Broker;
 use crate::broker::machine::Tickets;
 use crate::broker::mapper::Allocation;
+use crate::driver::UnitId;
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
+use crate::model::price::price_of;
 use crate::model::property::Properties;
 use crate::model::resource::is_divisible;
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
+use crate::ticket::Ticket;
 use crate::ticket::ledger::LEDGER_RETENTION;
-use crate::ticket::link::{AccountId, Link};
+use crate::ticket::link::{AccountId, Clauses, Link};
 use crate::wire::message::{Item, MAX_UNITS, Request};
 use crate::wire::offer::{Offer, OfferPart};
 
@@ -30,6 +33,7 @@ pub(super) struct Part {
     site: ActorId,
     units: NonZeroU32,
     term: Term,
+    price: Option<u32>,
 }
 
 impl Part {
@@ -42,8 +46,8 @@ impl Part {
 /// Parts in plain values.
 pub(super) fn offer_of(parts: &[Part]) -> Offer {
     let part = |part: &Part| {
-        let &Part { item, site, units, term, .. } = part;
-        OfferPart { item, site, units, term }
+        let &Part { item, site, units, term, price, .. } = part;
+        OfferPart { item, site, units, term, price }
     };
     Offer { parts: parts.iter().map(part).collect() }
 }
@@ -89,6 +93,7 @@ impl Broker {
         if let Some(unmet) = item.requirements.first_broken(attributes, &Properties::default()) {
             return Err(format!("source {account} does not meet `{unmet}`"));
         }
+        let price = price_of(attributes);
         let units = NonZeroU32::new(units).ok_or("a part of no units")?;
         if units.get() > MAX_UNITS && !is_divisible(attributes) {
             return Err(format!("{units} units of source {account} are more than {MAX_UNITS}"));
@@ -104,7 +109,7 @@ impl Broker {
             return Err(format!("source {account} does not cover {units} units over {term}"));
         }
         free.add(term, -i64::from(units.get()));
-        Ok(Part { item: index, account, site: holding.ticket.site(), units, term })
+        Ok(Part { item: index, account, site: holding.ticket.site(), units, term, price })
     }
 
     /// Whether a request asks for no more units than a lease can have: of a divisible stock any number,
@@ -134,7 +139,7 @@ impl Broker {
         serial: &mut u64,
     ) -> Result<Tickets, String> {
         let mut tickets = Tickets::new();
-        for &Part { item: index, account, units, term, .. } in parts {
+        for &Part { item: index, account, units, term, price, .. } in parts {
             let absent = || format!("there is no source {account}");
             let item = request.items.get(usize::from(index)).ok_or("a part of no item")?;
             let parent = self.state.holdings.get(&account).ok_or_else(absent)?.ticket.clone();
@@ -147,11 +152,11 @@ impl Broker {
                 units,
                 term,
                 constraints: parent.bottom().constraints.clone(),
-                clauses: parent
-                    .bottom()
-                    .clauses
-                    .inherited()
-                    .redeemed_by(request.provisos.redeem_by),
+                clauses: self
+                    .clauses_of(item, &parent, term)
+                    .redeemed_by(request.provisos.redeem_by)
+                    .without(self.units_excluded(request, &parent))
+                    .priced(price.filter(|_| !mutant!(PriceNotStated))),
                 delegation: None,
                 extends: item.extends,
                 serial: *serial,
@@ -160,6 +165,23 @@ impl Broker {
             tickets.push((index, parent.with(self.base.credentials.sign_link(link))));
         }
         Ok(tickets)
+    }
+
+    /// The units that a request excludes at the site of a ticket.
+    fn units_excluded(&self, request: &Request, parent: &Ticket) -> BTreeSet<UnitId> {
+        if mutant!(ExclusionNotHandedOn) {
+            return BTreeSet::new();
+        }
+        request.provisos.not_on_at(parent.site())
+    }
+
+    /// What a ticket reserves: a notice only if that was asked for, and what it extends reserves.
+    fn clauses_of(&self, item: &Item, parent: &Ticket, term: Term) -> Clauses {
+        let inherited = parent.bottom().clauses.inherited();
+        match item.extends.and_then(|extends| self.state.ledger.entered(extends)) {
+            Some((_, extended)) => extended.clauses.extended(inherited),
+            None => item.accepts.clauses(inherited, term.start()),
+        }
     }
 
     /// Whether the grant of an extension keeps source, units and term of what it continues from.

@@ -51,6 +51,7 @@ impl Broker {
             }
             Fact::ReclaimBegun(fact) => self.reclaim_begun(at, fact.ticket),
             Fact::ReclaimEnded(fact) => self.settle_reclaim(fact.ticket),
+            Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
             Fact::Commanded(fact) => {
                 let position = self.base.position;
                 self.state.orders.commanded(&fact.order, fact.facts, position, at);
@@ -65,10 +66,7 @@ impl Broker {
                 self.state.rounds.answered(fact.memo.as_ref(), fact.wake);
                 self.state.timers.set(Timer::Wake, fact.wake);
             }
-            Fact::Woken(_) => {
-                self.state.timers.set(Timer::Wake, None);
-                self.state.rounds.woken();
-            }
+            Fact::Woken(_) => self.woken(),
             Fact::DelegationIssued(fact) => self.delegation_issued(at, fact),
             Fact::DelegationAcknowledged(fact) => {
                 self.state.pending.settle(&Obligation::Delegate(fact.number));
@@ -78,8 +76,23 @@ impl Broker {
             Fact::PartReturned(fact) => self.part_returned(at, fact),
             Fact::ReturnRefused(fact) => self.return_refused(fact),
             Fact::ReturnCredited(fact) => self.end_return(AccountId::Delegation(fact.delegation)),
+            Fact::RecallAsked(fact) => self.recall_asked(at, fact),
+            Fact::RecallAnswered(fact) => {
+                if self.state.recalls.answered(fact.link, fact.at, fact.enforced) {
+                    self.state.pending.settle(&Obligation::Recall(fact.link));
+                }
+            }
+            Fact::RecallRefused(fact) => {
+                self.state.recalls.refused(fact.link, &fact.refusal);
+                self.state.pending.settle(&Obligation::Recall(fact.link));
+            }
         }
         Ok(())
+    }
+
+    fn woken(&mut self) {
+        self.state.timers.set(Timer::Wake, None);
+        self.state.rounds.woken();
     }
 
     fn delegation_taken(&mut self, at: Time, fact: &DelegationTaken) {
@@ -95,7 +108,8 @@ impl Broker {
             let end = link.term.end().plus(LEDGER_RETENTION).plus(self.base.margin());
             self.state.timers.set(Timer::DelegationEnd(id), Some(end));
         }
-        self.index.list(&self.base, account, &fact.ticket, &fact.attributes);
+        let price = self.prices.get(&fact.ticket.bottom().resource).copied();
+        self.index.list(&self.base, account, &fact.ticket, (&fact.attributes, price));
         let (ticket, attributes) = (fact.ticket.clone(), fact.attributes.clone());
         let taken = Cause { position: self.base.position, at };
         let returns = self.state.holdings.get(&account).map_or(0, |holding| holding.returns);
@@ -282,6 +296,8 @@ impl Broker {
             for (_, ticket) in tickets {
                 self.state.issued.remove(&ticket.hash());
                 self.settle_reclaim(ticket.hash());
+                self.state.recalls.forget(ticket.hash());
+                self.state.pending.settle(&Obligation::Recall(ticket.hash()));
                 self.index.forgotten(ticket.hash());
             }
         }

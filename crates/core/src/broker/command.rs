@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use super::quota::{Quota, Whose};
 use crate::model::identity::ActorId;
 use crate::model::time::{Span, Time};
-use crate::ticket::link::DelegationId;
+use crate::ticket::link::{DelegationId, LinkHash};
 
 /// A command of a broker's operator.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +37,15 @@ pub enum Command {
         delegation: DelegationId,
         /// How many units.
         units: NonZeroU32,
+        /// From when on; from now on unless set.
+        from: Option<Time>,
+    },
+    /// Units of a ticket that was cut here are recalled, or a recall is withdrawn.
+    Recall {
+        /// The ticket.
+        ticket: LinkHash,
+        /// How many units stay; without a number the last recall is withdrawn.
+        units: Option<u32>,
         /// From when on; from now on unless set.
         from: Option<Time>,
     },

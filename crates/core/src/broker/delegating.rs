@@ -14,6 +14,7 @@ use crate::actor::{Cause, Emit as _, Role, dropped};
 use crate::broker::facts::{DelegationAcknowledged, DelegationIssued, IssuedDelegationEnded};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
+use crate::model::price::price_of;
 use crate::model::resource::Attributes;
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
@@ -160,6 +161,7 @@ impl Broker {
         if end <= now.plus(self.base.two_margins()) {
             return Err(format!("a delegation until {end} is too short"));
         }
+        let price = price_of(self.attributes_of(account, &self.state.holdings[&account]));
         let link = Link {
             parent: Some(above.hash()),
             issuer: self.base.id(),
@@ -168,7 +170,7 @@ impl Broker {
             units: draft.units,
             term,
             constraints: above.constraints.clone(),
-            clauses: above.clauses.inherited(),
+            clauses: above.clauses.inherited().priced(price),
             delegation: Some(draft.generation),
             extends: None,
             serial: self.state.serial + 1,
@@ -303,7 +305,10 @@ impl Broker {
             Obligation::Delegate(number) => {
                 Some(format!("delegation {number} is not acknowledged"))
             }
-            Obligation::Return(_) | Obligation::Credit(_) | Obligation::Reclaim(_) => None,
+            Obligation::Return(_)
+            | Obligation::Credit(_)
+            | Obligation::Reclaim(_)
+            | Obligation::Recall(_) => None,
         });
         let returns = self.state.returning.keys();
         offers.chain(returns.map(|account| format!("units of {account} are on their way back")))

@@ -15,6 +15,7 @@ impl Broker {
             Obligation::Return(account) => self.return_message(account)?,
             Obligation::Credit(account) => self.credit_message(account)?,
             Obligation::Reclaim(ticket) => self.reclaim_message(ticket)?,
+            Obligation::Recall(ticket) => self.recall_message(ticket)?,
         };
         Some(Effect::Send(Box::new(self.base.envelope(to, cause, message))))
     }

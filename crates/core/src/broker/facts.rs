@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use crate::actor::fact::{Memo, facts};
 use crate::actor::order::Order;
+use crate::actor::settings::SettingChange;
 use crate::broker::machine::Tickets;
 use crate::broker::quota::{Quota, Source, Whose};
 use crate::model::resource::Attributes;
@@ -14,6 +15,7 @@ use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::Request;
 use crate::wire::offer::{Offer, Waiting};
+use crate::wire::recall::Level;
 use crate::wire::refusal::Refusal;
 
 facts! {
@@ -229,5 +231,37 @@ facts! {
     ReturnCredited = "broker.return-credited" 1 {
         /// The delegation.
         delegation: DelegationId,
+    }
+
+    /// The site of a ticket is asked to recall units of it.
+    RecallAsked = "broker.recall-asked" 1 {
+        /// The link that is recalled.
+        link: LinkHash,
+        /// How many units stay, from when on.
+        level: Level,
+    }
+
+    /// The site has recorded a recall, or enforced it.
+    RecallAnswered = "broker.recall-answered" 1 {
+        /// The link that is recalled.
+        link: LinkHash,
+        /// When it takes the last of the units.
+        at: Time,
+        /// Whether it has taken all that it takes.
+        enforced: bool,
+    }
+
+    /// The site does not take a recall.
+    RecallRefused = "broker.recall-refused" 1 {
+        /// The link.
+        link: LinkHash,
+        /// Why.
+        refusal: Refusal,
+    }
+
+    /// Settings were changed before a start.
+    SettingsChanged = "broker.settings-changed" 1 {
+        /// Each with what it was and is.
+        changes: Vec<SettingChange>,
     }
 }

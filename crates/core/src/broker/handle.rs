@@ -8,7 +8,7 @@ use crate::actor::{Emit as _, Role};
 use crate::broker::Output;
 use crate::broker::facts::{
     DelegationEnded, DelegationTaken, MapperAnswered, QuotaSet, ReceiptTaken, RequestForgotten,
-    RequestRefused, Requested, Woken,
+    RequestRefused, Requested, SettingsChanged, Woken,
 };
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
@@ -28,6 +28,10 @@ use crate::wire::refusal::Refusal;
 
 impl Broker {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
+        let changes = self.state.settings.changes(&self.base.start);
+        if !changes.is_empty() {
+            self.emit(now, SettingsChanged { changes }, out);
+        }
         for (whose, quota) in self.state.quotas.outdated(&self.quotas) {
             self.emit(now, QuotaSet { whose, quota, by: Source::Configuration }, out);
         }
@@ -43,6 +47,9 @@ impl Broker {
             }
             Command::Return { delegation, units, from } => {
                 refused(self.begin_return(now, delegation, (units, from), out), out);
+            }
+            Command::Recall { ticket, units, from } => {
+                self.recall(now, ticket, (units, from), out);
             }
         }
     }
@@ -119,6 +126,12 @@ impl Broker {
                 self.return_denied(now, from, (ticket, number), refusal, out);
             }
             Message::Credited { receipts } => self.return_credited(now, from, &receipts, out),
+            Message::Recalled { link, number, at, enforced, receipts } => {
+                self.recall_answered(now, from, (link, number), (at, enforced, receipts), out);
+            }
+            Message::Refused { subject: Subject::Recall(link, number), refusal, .. } => {
+                self.recall_refused(now, from, (link, number), refusal, out);
+            }
             Message::Refused { .. }
             | Message::Granted { .. }
             | Message::Waiting { .. }
@@ -130,7 +143,10 @@ impl Broker {
             | Message::Close { .. }
             | Message::Closed { .. }
             | Message::Return { .. }
-            | Message::Reclaim { .. } => {
+            | Message::Reclaim { .. }
+            | Message::Recall { .. }
+            | Message::RecallNotice { .. }
+            | Message::RecallNoted { .. } => {
                 out.problems.push(dropped(kind, "a broker does not take it"));
             }
         }
@@ -244,6 +260,7 @@ impl Broker {
         if crowded || self.state.quotas.asks_too_fast(from, now) {
             return self.refuse_volatile(now, from, id, Refusal::Overloaded, out);
         }
+        let request = self.take_receipts(now, request, out);
         let refusal = withdrawn.or_else(|| self.not_open(now, &request));
         self.emit(now, Requested { request }, out);
         if let Some(refusal) = refusal {
@@ -342,21 +359,8 @@ impl Broker {
     fn credit(&mut self, now: Time, from: ActorId, receipts: Vec<Receipt>, out: &mut Output) {
         let named: Vec<_> =
             receipts.iter().map(|receipt| (receipt.what.link, receipt.what.number)).collect();
-        for receipt in receipts {
-            let is_new = match self.issued_number(receipt.what.link) {
-                Some(number) => self.is_new_of_issued(number, &receipt),
-                None => self.is_new(&receipt),
-            };
-            match is_new {
-                Some(true) => {}
-                Some(false) => continue,
-                None => {
-                    return out.problems.push(dropped("credit", "the receipt is not good here"));
-                }
-            }
-            if !mutant!(CreditNotBooked) {
-                self.emit(now, ReceiptTaken { receipt }, out);
-            }
+        if !self.credit_all(now, receipts, out) {
+            return;
         }
         // Anybody may bring a receipt, but only its holder's answer is one of a kind.
         let own = |(link, number): &(LinkHash, u32)| {
@@ -367,6 +371,42 @@ impl Broker {
         };
         let causes = named.iter().map(own).collect();
         out.replies.push(self.base.credited(now, from, named, causes));
+    }
+
+    /// Credits the receipts that were not credited yet, up to the first that is not good. Whether all are.
+    fn credit_all(&mut self, now: Time, receipts: Vec<Receipt>, out: &mut Output) -> bool {
+        for receipt in receipts {
+            let is_new = match self.issued_number(receipt.what.link) {
+                Some(number) => self.is_new_of_issued(number, &receipt),
+                None => self.is_new(&receipt),
+            };
+            match is_new {
+                Some(true) => {}
+                Some(false) => continue,
+                None => {
+                    out.problems.push(dropped("credit", "the receipt is not good here"));
+                    return false;
+                }
+            }
+            if !mutant!(CreditNotBooked) {
+                self.emit(now, ReceiptTaken { receipt }, out);
+            }
+        }
+        true
+    }
+
+    /// Credits what a request brings along, before it is decided; what is left of it is the request.
+    pub(super) fn take_receipts(
+        &mut self,
+        now: Time,
+        mut request: Request,
+        out: &mut Output,
+    ) -> Request {
+        let receipts = std::mem::take(&mut request.receipts);
+        if !mutant!(ReceiptsOfRequestsIgnored) {
+            self.credit_all(now, receipts, out);
+        }
+        request
     }
 
     /// Whether a receipt has yet to be credited: not if it was, or is for a ticket that is not remembered.

@@ -18,7 +18,13 @@ use crate::wire::refusal::Refusal;
 pub(super) fn offer_of(tickets: &Tickets) -> Offer {
     let part = |(item, ticket): &(u16, crate::ticket::Ticket)| {
         let (link, site) = (ticket.bottom(), ticket.site());
-        OfferPart { item: *item, site, units: link.units, term: link.term }
+        OfferPart {
+            item: *item,
+            site,
+            units: link.units,
+            term: link.term,
+            price: link.clauses.price,
+        }
     };
     Offer { parts: tickets.iter().map(part).collect() }
 }

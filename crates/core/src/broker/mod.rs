@@ -15,6 +15,7 @@ mod revise;
 pub mod machine;
 pub mod mapper;
 pub mod quota;
+mod recall;
 mod state;
 mod survey;
 mod view;
@@ -57,6 +58,8 @@ pub struct Broker {
     state: state::State,
     /// What views show beside the state. Follows from it.
     index: view::Index,
+    /// Its own prices, by type.
+    prices: BTreeMap<Name, u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,6 +82,8 @@ enum Obligation {
     Credit(AccountId),
     /// A site is asked for what nobody claims of a ticket.
     Reclaim(LinkHash),
+    /// A site is asked to recall units of a ticket.
+    Recall(LinkHash),
 }
 
 /// A ticket that was cut.
@@ -192,7 +197,13 @@ impl Broker {
             quotas: BTreeMap::new(),
             state: state::State::default(),
             index: view::Index::default(),
+            prices: BTreeMap::new(),
         }
+    }
+
+    /// The same with prices of its own, by type: it sells and delegates at them, whatever it pays itself.
+    pub fn with_prices(self, prices: BTreeMap<Name, u32>) -> Self {
+        Self { prices, ..self }
     }
 
     /// The same with these quotas. A start puts those in force that have changed.
@@ -268,7 +279,7 @@ impl Actor for Broker {
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
         (self.base.position, self.state) = snapshot::read(Role::Broker, &self.settings(), bytes)?;
-        self.index = view::Index::of(&self.state, &self.base);
+        self.index = view::Index::of(&self.state, &self.base, &self.prices);
         Ok(())
     }
 

@@ -30,6 +30,7 @@ impl Broker {
         if let Err(cause) = request.check() {
             return out.problems.push(dropped("request", cause));
         }
+        let request = self.take_receipts(now, request, out);
         let refusal = self.senseless(now, &request);
         self.emit(now, Revised { request }, out);
         if let Some(refusal) = refusal {

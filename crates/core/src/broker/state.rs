@@ -12,7 +12,9 @@ use super::quota::Quotas;
 use super::{Holding, IssuedTicket, Obligation, Record, Timer, Usage};
 use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
+use crate::actor::recalls::IssuedRecalls;
 use crate::actor::rounds::MapperRounds;
+use crate::actor::settings::Journaled;
 use crate::actor::timers::Timers;
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
@@ -52,6 +54,9 @@ pub(crate) struct State {
     pub(super) returning: BTreeMap<AccountId, Returning>,
     pub(super) pending: PendingEffects<Obligation>,
     pub(super) orders: Orders,
+    pub(super) settings: Journaled,
+    /// The recalls of tickets that it has cut.
+    pub(super) recalls: IssuedRecalls,
 }
 
 impl State {

@@ -1,5 +1,6 @@
 //! What a broker shows its mapper.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -14,6 +15,7 @@ use crate::actor::fact::Memo;
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
+use crate::model::price::priced;
 use crate::model::resource::{Attributes, at_site};
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Term, Time};
@@ -217,10 +219,11 @@ impl View {
 
 impl Index {
     /// The index of a state.
-    pub(super) fn of(state: &State, base: &Base) -> Self {
+    pub(super) fn of(state: &State, base: &Base, prices: &BTreeMap<Name, u32>) -> Self {
         let mut index = Self::default();
         for (&account, holding) in &state.holdings {
-            index.list(base, account, &holding.ticket, &holding.attributes);
+            let price = prices.get(&holding.ticket.bottom().resource).copied();
+            index.list(base, account, &holding.ticket, (&holding.attributes, price));
         }
         for record in state.requests.values() {
             if let machine::State::Open { request, .. } = &record.state {
@@ -256,18 +259,18 @@ impl Index {
         self.requests.remove(&came_at);
     }
 
-    /// Enters the newest generation of a holding.
+    /// Enters the newest generation of a holding, at the price of its holder if that has one.
     pub(super) fn list(
         &mut self,
         base: &Base,
         account: AccountId,
         ticket: &Ticket,
-        attributes: &Attributes,
+        (attributes, price): (&Attributes, Option<u32>),
     ) {
         let (link, site) = (ticket.bottom(), ticket.site());
         let listed = Listed {
             site,
-            attributes: Arc::new(at_site(attributes, base.peer_name(site))),
+            attributes: Arc::new(priced(at_site(attributes, base.peer_name(site)), price)),
             units: link.units.get(),
             until: link.term.end(),
         };

@@ -4,6 +4,7 @@ pub mod calendar;
 pub mod codec;
 pub mod identity;
 pub mod name;
+pub mod price;
 pub mod property;
 pub mod resource;
 pub mod slice;

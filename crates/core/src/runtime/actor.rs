@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::actor::effect::{self, Effect, EffectId, Problem};
 use crate::actor::fact::BadFact;
 use crate::actor::order::Orders;
+use crate::actor::settings::{Described, Start};
 use crate::actor::snapshot::{RestoreError, Settings};
 use crate::actor::{Actor, Base, Role};
 use crate::broker::{self, Broker};
@@ -163,6 +164,11 @@ impl AnyActor {
             Self::Broker(_) => Role::Broker,
             Self::SiteAuthority(_) => Role::SiteAuthority,
         }
+    }
+
+    /// It is started with these settings, and was before with those.
+    pub fn started_with(&mut self, is: Described, was: Described) {
+        on_actor!(self, actor => actor.base_mut().start = Start { was, is });
     }
 
     /// Applies a fact of a journal.

@@ -1,6 +1,7 @@
 //! An actor with its mapper.
 
 use crate::actor::Role;
+use crate::actor::settings::Described;
 use crate::broker::Broker;
 use crate::broker::mapper::BrokerMapper;
 use crate::model::time::Time;
@@ -51,6 +52,13 @@ impl HostedActor {
     /// The same mapper with another actor of the same role.
     pub fn with_actor(self, actor: AnyActor) -> Self {
         Self { actor, ..self }
+    }
+
+    /// The same, started with these settings and before with those; at [`Input::Start`] the actor journals
+    /// which of them changed.
+    pub fn started_with(mut self, is: Described, was: Described) -> Self {
+        self.actor.started_with(is, was);
+        self
     }
 
     /// What the actor is for.

@@ -4,13 +4,15 @@ use super::group;
 use super::request::{self, GrantedLeases};
 use super::{Lease, Obligation, ServiceManager, Timer, is_live};
 use crate::actor::fact::BadFact;
+use crate::actor::pending::PendingEffects;
 use crate::driver::UnitId;
 use crate::model::name::Name;
 use crate::model::slice::LeaseId;
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{
-    ExtensionAsked, Fact, Joined, MapperAnswered, SignalObserved, SiteClosed,
+    AskRefused, Commanded, ExtensionAsked, Fact, JoinRefused, Joined, MapperAnswered,
+    RecallAnswered, RecallRefused, SignalObserved, SiteClosed,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Event, Outcome, State, UnitUse};
 use crate::ticket::Ticket;
@@ -19,7 +21,10 @@ impl Lease {
     /// The end of what it surely has: a site that was asked to end it earlier may have done so.
     pub(super) fn ends_by(&self) -> Time {
         let until = self.state.held().and_then(|held| held.change.until());
-        until.filter(|_| !mutant!(ReturnsLate)).map_or(self.expires_at, |t| t.min(self.expires_at))
+        let end = until
+            .filter(|_| !mutant!(ReturnsLate))
+            .map_or(self.expires_at, |t| t.min(self.expires_at));
+        self.recalled_whole().map_or(end, |at| at.min(end))
     }
 
     /// Moves its machine on. After an error the state is void.
@@ -48,10 +53,7 @@ impl ServiceManager {
             Fact::GroupBroken(fact) => {
                 self.step_group(at, fact.group, group::Event::Broke(fact.why))?;
             }
-            Fact::AskRefused(fact) => {
-                let event = request::Event::Refused(fact.refusal.clone(), fact.offers.clone());
-                self.step_request(at, fact.number, event)?;
-            }
+            Fact::AskRefused(fact) => self.ask_refused(at, fact)?,
             Fact::Queued(fact) => self.queued(fact)?,
             Fact::Offered(fact) => self.offered(at, fact)?,
             Fact::Accepted(fact) => {
@@ -59,24 +61,21 @@ impl ServiceManager {
             }
             Fact::GaveUp(fact) => self.step_request(at, fact.number, request::Event::GaveUp)?,
             Fact::Joined(fact) => self.joined(at, fact)?,
+            Fact::JoinRefused(fact) => self.join_refused(at, fact)?,
+            Fact::UsageReported(fact) => self.usage_reported(at, fact),
+            Fact::LeaveHastened(fact) => self.hastened(at, fact.lease, fact.by)?,
             Fact::Left(fact) => self.left(at, fact.lease, fact.unit)?,
             Fact::ExtensionAsked(fact) => self.extension_begun(at, fact)?,
             Fact::PartReturned(fact) => self.take_return(at, fact)?,
             Fact::Shrunk(fact) => self.shrunk(at, fact.lease)?,
             Fact::Modified(fact) => self.take_modification(at, fact)?,
-            Fact::ExtensionGranted(granted) => {
-                self.state.by_ticket.insert(granted.ticket.hash(), granted.lease);
-                self.step_as_told(at, fact)?;
-            }
-            Fact::SiteClosed(closed) => {
-                self.closed_by_site(closed);
-                self.step_as_told(at, fact)?;
-            }
             Fact::RedeemBegun(_)
             | Fact::Leased(_)
             | Fact::RedeemRefused(_)
+            | Fact::ExtensionGranted(_)
             | Fact::ExtensionDenied(_)
             | Fact::Extended(_)
+            | Fact::SiteClosed(_)
             | Fact::ReturnBegun(_)
             | Fact::ReturnRefused(_)
             | Fact::ShrinkBegun(_)
@@ -86,6 +85,7 @@ impl ServiceManager {
             | Fact::ModifyRefused(_)
             | Fact::Notified(_)
             | Fact::TicketLapsed(_)
+            | Fact::RecallLifted(_)
             | Fact::Credited(_) => self.step_as_told(at, fact)?,
             Fact::TermOver(over) if self.state.leases.contains_key(&over.lease) => {
                 self.step_as_told(at, fact)?;
@@ -93,14 +93,46 @@ impl ServiceManager {
             Fact::TermOver(fact) => {
                 self.step_request(at, fact.lease.number, request::Event::Expired)?;
             }
-            Fact::Commanded(fact) => {
-                let position = self.base.position;
-                self.state.orders.commanded(&fact.order, fact.facts, position, at);
-            }
+            Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
+            Fact::Commanded(fact) => self.commanded(at, fact),
             Fact::Revised(fact) => self.revised(at, fact)?,
             Fact::LeaseForgotten(fact) => self.forget(fact.lease),
+            Fact::RecallTold(fact) => self.take_notice(at, fact),
+            Fact::VictimsNamed(fact) => self.victims_named(at, fact),
+            Fact::RecallBegun(fact) => self.recall_begun(at, fact)?,
+            Fact::UnitsRecalled(fact) => self.units_recalled(at, fact)?,
+            Fact::RecallAsked(fact) => self.recall_asked(at, fact),
+            Fact::Warned(fact) => self.take_warned(fact),
+            Fact::RecallAnswered(fact) => self.take_recall_answer(fact),
+            Fact::RecallRefused(fact) => self.take_recall_refusal(fact),
         }
         Ok(())
+    }
+
+    fn ask_refused(&mut self, at: Time, fact: &AskRefused) -> Result<(), BadFact> {
+        let event = request::Event::Refused(fact.refusal.clone(), fact.offers.clone());
+        self.step_request(at, fact.number, event)
+    }
+
+    fn join_refused(&mut self, at: Time, fact: &JoinRefused) -> Result<(), BadFact> {
+        self.state.pending.settle(&Obligation::Join(fact.lease, fact.unit));
+        self.step_unit(at, fact.lease, Event::JoinRefused(fact.unit))
+    }
+
+    fn commanded(&mut self, at: Time, fact: &Commanded) {
+        let position = self.base.position;
+        self.state.orders.commanded(&fact.order, fact.facts, position, at);
+    }
+
+    fn take_recall_answer(&mut self, fact: &RecallAnswered) {
+        if self.state.recalls.answered(fact.link, fact.at, fact.enforced) {
+            self.state.pending.settle(&Obligation::Recall(fact.link));
+        }
+    }
+
+    fn take_recall_refusal(&mut self, fact: &RecallRefused) {
+        self.state.recalls.refused(fact.link, &fact.refusal);
+        self.state.pending.settle(&Obligation::Recall(fact.link));
     }
 
     fn observed(&mut self, fact: &SignalObserved) {
@@ -120,7 +152,12 @@ impl ServiceManager {
 
     fn joined(&mut self, at: Time, fact: &Joined) -> Result<(), BadFact> {
         self.state.pending.settle(&Obligation::Join(fact.lease, fact.unit));
-        self.step_unit(at, fact.lease, Event::Joined(fact.unit, fact.error.is_none()))
+        if fact.error.is_none() {
+            self.set_usage(at, fact.lease, fact.unit, None);
+        }
+        self.step_unit(at, fact.lease, Event::Joined(fact.unit, fact.error.is_none()))?;
+        self.owe_warnings(fact.lease, at);
+        Ok(())
     }
 
     fn extension_begun(&mut self, at: Time, fact: &ExtensionAsked) -> Result<(), BadFact> {
@@ -132,6 +169,9 @@ impl ServiceManager {
     fn forget(&mut self, id: LeaseId) {
         self.state.timers.set(Timer::Lease(id), None);
         self.state.timers.set(Timer::Seam(id), None);
+        self.state.timers.set(Timer::Recall(id), None);
+        self.state.timers.set(Timer::Refused(id), None);
+        self.state.pending.settle(&Obligation::Victims(id));
         let Some(lease) = self.state.leases.remove(&id) else {
             return self.forget_request(id.number);
         };
@@ -170,6 +210,12 @@ impl ServiceManager {
 
     /// Moves on the lease that a fact is about.
     fn step_as_told(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
+        if let Fact::ExtensionGranted(granted) = fact {
+            self.state.by_ticket.insert(granted.ticket.hash(), granted.lease);
+        }
+        if let Fact::SiteClosed(closed) = fact {
+            self.closed_by_site(closed);
+        }
         match fact.lease_event() {
             Some((lease, event)) => self.step(at, lease, event),
             None => Ok(()),
@@ -197,14 +243,16 @@ impl ServiceManager {
         }
         if !is_live(&lease.state) {
             self.live.remove(&id);
+            self.state.pending.settle(&Obligation::Victims(id));
         }
+        let lost = over && self.ends_by_recall(id);
         if extended {
             self.extended(id, at);
         }
         if let Some(change) = change {
             self.after_extension(id, change, denied, at)?;
         }
-        if !over && !self.counts(id) {
+        if (!over || lost) && !self.counts(id) {
             self.unbook(id, at);
         }
         self.refresh(id, at);
@@ -306,6 +354,7 @@ impl ServiceManager {
         let Some(lease) = self.state.leases.get_mut(&fact.lease) else { return };
         let site = lease.state.ticket().map(Ticket::site);
         lease.closed_by = site.zip(fact.refusal.clone());
+        lease.costs.credit(&fact.receipts);
     }
 
     /// The term of the newest ticket is held as well.
@@ -314,6 +363,7 @@ impl ServiceManager {
         let newest = lease.state.held().and_then(|held| held.tickets.last());
         let Some(link) = newest.map(|ticket| ticket.bottom().clone()) else { return };
         lease.tickets.push(link.hash());
+        lease.costs.charge(&link);
         lease.expires_at = link.term.end();
         self.book(id, &link.resource, link.term, link.units.get(), at);
     }
@@ -334,9 +384,11 @@ impl ServiceManager {
         let position = self.base.position;
         let Some(lease) = self.state.leases.get(&id) else { return };
         let state = &lease.state;
-        let change = state.held().filter(|_| !matches!(state, State::Leaving { .. }));
-        let change = change.map_or(&Change::None, |held| &held.change);
-        let extending = matches!(change, Change::Redeeming { .. });
+        let under_way = state.held().map_or(&Change::None, |held| &held.change);
+        let closes = matches!(state, State::Leaving { then: AfterLeave::Close, .. });
+        let extending = matches!(under_way, Change::Redeeming { .. }) && !closes;
+        let leaves = matches!(state, State::Leaving { .. });
+        let change = if leaves { &Change::None } else { under_way };
         let returning = matches!(change, Change::Returning(_));
         let modifying = matches!(change, Change::Modifying { .. });
         let pending = &mut self.state.pending;
@@ -348,59 +400,11 @@ impl ServiceManager {
         pending.set(Obligation::Close(id), matches!(state, State::Closing { .. }), position, at);
         let credits = !state.to_credit().is_empty() && !mutant!(CreditNotOwed);
         pending.set(Obligation::Credit(id), credits, position, at);
-        let (first, last) = (UnitId(0), UnitId(u32::MAX));
-        match state {
-            State::Joining { held } | State::Active { held } => {
-                // Passes over the units only if there is something to do for some of them.
-                let some = held.awaited > 0 || held.leaving > 0;
-                for (&unit, (_, usage)) in held.units.iter().filter(|_| some) {
-                    let (joins, leaves) = (*usage == UnitUse::Joining, *usage == UnitUse::Leaving);
-                    pending.set(Obligation::Join(id, unit), joins, position, at);
-                    pending.set(Obligation::Leave(id, unit), leaves, position, at);
-                }
-                let gone = |key: &Obligation| match key {
-                    Obligation::Join(_, unit) | Obligation::Leave(_, unit) => {
-                        !some || !held.units.contains_key(unit)
-                    }
-                    Obligation::Ask(_)
-                    | Obligation::Accept(_)
-                    | Obligation::Withdraw(_)
-                    | Obligation::Redeem(_)
-                    | Obligation::Extend(_)
-                    | Obligation::Return(_)
-                    | Obligation::Close(_)
-                    | Obligation::Modify(_)
-                    | Obligation::Tell(..)
-                    | Obligation::Credit(_)
-                    | Obligation::Reclaim(_) => false,
-                };
-                let joins =
-                    pending.between(Obligation::Join(id, first), Obligation::Join(id, last));
-                let joins: Vec<_> = joins.filter(|key| gone(key)).copied().collect();
-                let leaves =
-                    pending.between(Obligation::Leave(id, first), Obligation::Leave(id, last));
-                let leaves: Vec<_> = leaves.filter(|key| gone(key)).copied().collect();
-                joins.iter().chain(&leaves).for_each(|key| pending.settle(key));
-            }
-            State::Leaving { held, .. } => {
-                pending.settle_range(Obligation::Join(id, first), Obligation::Join(id, last));
-                for &unit in held.waiting_to(UnitUse::Leaving) {
-                    pending.set(Obligation::Leave(id, unit), true, position, at);
-                }
-                let gone = |key: &&Obligation| matches!(key, Obligation::Leave(_, unit) if !held.units.contains_key(unit));
-                let leaves =
-                    pending.between(Obligation::Leave(id, first), Obligation::Leave(id, last));
-                let leaves: Vec<_> = leaves.filter(gone).copied().collect();
-                leaves.iter().for_each(|key| pending.settle(key));
-            }
-            State::Ticketed { .. } | State::Redeeming { .. } => {}
-            State::Closing { .. } | State::Crediting { .. } | State::Closed { .. } => {
-                pending.settle_range(Obligation::Join(id, first), Obligation::Join(id, last));
-                pending.settle_range(Obligation::Leave(id, first), Obligation::Leave(id, last));
-            }
-        }
+        owe_steps(pending, (id, state), (position, at));
         self.owe_telling(id, at);
+        self.owe_warnings(id, at);
         self.set_deadline(id);
+        self.set_refused(id, at);
     }
 
     /// When a lease is next due, and where it stands among those that end.
@@ -414,7 +418,8 @@ impl ServiceManager {
                 let by = ticket.bottom().clauses.redeem_by;
                 by.map_or(stop, |by| stop.min(by.minus(margin)))
             }
-            State::Redeeming { .. } | State::Leaving { .. } => stop,
+            State::Redeeming { .. } => stop,
+            State::Leaving { held, .. } => held.leave_by.map_or(stop, |by| stop.min(by)),
             State::Joining { held } | State::Active { held } => match held.change {
                 Change::None
                 | Change::Leaving(_)
@@ -444,6 +449,7 @@ impl ServiceManager {
         self.state.timers.set(Timer::Lease(id), Some(deadline));
         self.index.changed(id, lease);
         self.set_seam(id);
+        self.set_recall(id);
     }
 
     pub(super) fn require(&mut self, obligation: Obligation, at: Time) {
@@ -453,4 +459,63 @@ impl ServiceManager {
 
 pub(super) fn absent(id: LeaseId) -> BadFact {
     BadFact::Missing { kind: "event", what: id.to_string() }
+}
+
+/// The joins and leaves of a lease that are to be done.
+fn owe_steps(
+    pending: &mut PendingEffects<Obligation>,
+    (id, state): (LeaseId, &State),
+    (position, at): (u64, Time),
+) {
+    let (first, last) = (UnitId(0), UnitId(u32::MAX));
+    match state {
+        State::Joining { held } | State::Active { held } => {
+            // Passes over the units only if there is something to do for some of them.
+            let some = held.awaited > 0 || held.leaving > 0;
+            for (&unit, (_, usage)) in held.units.iter().filter(|_| some) {
+                let (joins, leaves) = (*usage == UnitUse::Joining, *usage == UnitUse::Leaving);
+                pending.set(Obligation::Join(id, unit), joins, position, at);
+                pending.set(Obligation::Leave(id, unit), leaves, position, at);
+            }
+            let gone = |key: &Obligation| match key {
+                Obligation::Join(_, unit) | Obligation::Leave(_, unit) => {
+                    !some || !held.units.contains_key(unit)
+                }
+                Obligation::Ask(_)
+                | Obligation::Accept(_)
+                | Obligation::Withdraw(_)
+                | Obligation::Redeem(_)
+                | Obligation::Extend(_)
+                | Obligation::Return(_)
+                | Obligation::Close(_)
+                | Obligation::Modify(_)
+                | Obligation::Tell(..)
+                | Obligation::Credit(_)
+                | Obligation::Reclaim(_)
+                | Obligation::Victims(_)
+                | Obligation::Recall(_)
+                | Obligation::Warn(..) => false,
+            };
+            let joins = pending.between(Obligation::Join(id, first), Obligation::Join(id, last));
+            let joins: Vec<_> = joins.filter(|key| gone(key)).copied().collect();
+            let leaves = pending.between(Obligation::Leave(id, first), Obligation::Leave(id, last));
+            let leaves: Vec<_> = leaves.filter(|key| gone(key)).copied().collect();
+            joins.iter().chain(&leaves).for_each(|key| pending.settle(key));
+        }
+        State::Leaving { held, .. } => {
+            pending.settle_range(Obligation::Join(id, first), Obligation::Join(id, last));
+            for &unit in held.waiting_to(UnitUse::Leaving) {
+                pending.set(Obligation::Leave(id, unit), true, position, at);
+            }
+            let gone = |key: &&Obligation| matches!(key, Obligation::Leave(_, unit) if !held.units.contains_key(unit));
+            let leaves = pending.between(Obligation::Leave(id, first), Obligation::Leave(id, last));
+            let leaves: Vec<_> = leaves.filter(gone).copied().collect();
+            leaves.iter().for_each(|key| pending.settle(key));
+        }
+        State::Ticketed { .. } | State::Redeeming { .. } => {}
+        State::Closing { .. } | State::Crediting { .. } | State::Closed { .. } => {
+            pending.settle_range(Obligation::Join(id, first), Obligation::Join(id, last));
+            pending.settle_range(Obligation::Leave(id, first), Obligation::Leave(id, last));
+        }
+    }
 }

@@ -169,7 +169,13 @@ fn fits(request: &Request, offer: &Offer) -> bool {
 pub(super) fn is_offer(offer: &Offer, tickets: &[(u16, Ticket)]) -> bool {
     let part = |(item, ticket): &(u16, Ticket)| {
         let (link, site) = (ticket.bottom(), ticket.site());
-        OfferPart { item: *item, site, units: link.units, term: link.term }
+        OfferPart {
+            item: *item,
+            site,
+            units: link.units,
+            term: link.term,
+            price: link.clauses.price,
+        }
     };
     let (mut offered, mut got) =
         (offer.parts.clone(), tickets.iter().map(part).collect::<Vec<_>>());

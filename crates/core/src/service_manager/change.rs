@@ -13,7 +13,7 @@ use crate::mutants::mutant;
 use crate::service_manager::facts::{
     PartReturned, ReturnBegun, ReturnRefused, ShrinkBegun, Shrunk,
 };
-use crate::service_manager::machine::{Change, Event, Held, PartReturn, State};
+use crate::service_manager::machine::{AfterLeave, Change, Event, Held, PartReturn, State};
 use crate::service_manager::mapper::{Flex, Shorten};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
@@ -32,11 +32,20 @@ pub enum Victims {
     Oldest,
     /// Those with the highest numbers.
     Youngest,
+    /// Those that were in use for the shortest time, as the guest's driver last said, or else since they were
+    /// joined; of equals those with the highest numbers.
+    LeastUsed,
 }
 
 impl Victims {
-    /// The units that go from a lease, so that it has no more than `most`.
-    pub(super) fn of(&self, held: &Held, most: u32) -> Result<Vec<UnitId>, String> {
+    /// The units that go from a lease, so that it has no more than `most`; `by_use` are its units, the least used
+    /// first.
+    pub(super) fn of(
+        &self,
+        held: &Held,
+        most: u32,
+        by_use: &[UnitId],
+    ) -> Result<Vec<UnitId>, String> {
         let mut units: Vec<UnitId> = held.units.keys().copied().collect();
         for seam in &held.seams {
             let gone = surplus(units.iter().copied(), seam.units, &seam.victims);
@@ -55,6 +64,10 @@ impl Victims {
             }
             Self::Oldest => units.iter().take(count).copied().collect(),
             Self::Youngest => Vec::new(),
+            Self::LeastUsed => {
+                let going = by_use.iter().filter(|unit| units.contains(unit));
+                going.take(count).copied().collect()
+            }
         };
         Ok(surplus(units.into_iter(), most, &named))
     }
@@ -74,6 +87,12 @@ impl ServiceManager {
                 "lease {lease} goes on with {units} units from {at}: flex it then"
             ));
         }
+        if let Some(told) = self.recall_told(lease) {
+            let (units, at) = (told.units, told.at);
+            return Err(format!(
+                "lease {lease} is recalled to {units} units from {at}: name those that go first"
+            ));
+        }
         let units = held.quantity();
         let rest = units.checked_sub(shrink.get()).filter(|rest| *rest > 0);
         let rest = rest.ok_or_else(|| {
@@ -81,7 +100,7 @@ impl ServiceManager {
         })?;
         let part = match held.is_share() {
             true => Part::Quantity(shrink),
-            false => Part::Units(victims.of(held, rest)?),
+            false => Part::Units(victims.of(held, rest, &self.by_use(lease, now))?),
         };
         self.emit(now, ReturnBegun { lease, part, reason: truncate_text(&reason) }, out);
         Ok(())
@@ -105,6 +124,18 @@ impl ServiceManager {
         let part = Part::Until(until);
         self.emit(now, ReturnBegun { lease, part, reason: truncate_text(&reason) }, out);
         Ok(())
+    }
+
+    /// What is held under a lease that can be extended now, if need be while its units are left at its end.
+    pub(super) fn extendable(&self, lease: LeaseId) -> Result<&Held, String> {
+        match self.lease(lease) {
+            Some(State::Leaving { held, then: AfterLeave::End })
+                if held.change.is_none() && held.leave_by.is_none() =>
+            {
+                Ok(held)
+            }
+            Some(_) | None => self.changeable(lease),
+        }
     }
 
     /// What is held under a lease that can be changed now.
@@ -262,6 +293,7 @@ impl ServiceManager {
         if let Some(lease) = self.state.leases.get_mut(&id) {
             lease.units = counted.saturating_sub(gone);
             lease.expires_at = lease.term.end();
+            lease.costs.credit(&fact.receipts);
         }
         self.book_again(id, at);
         self.refresh(id, at);
@@ -290,7 +322,7 @@ impl ServiceManager {
     }
 
     /// Counts what is left of a lease as held.
-    fn book_again(&mut self, id: LeaseId, at: Time) {
+    pub(super) fn book_again(&mut self, id: LeaseId, at: Time) {
         let Some(lease) = self.state.leases.get(&id) else { return };
         let Some(held) = lease.state.held() else { return };
         let (most, term) = (lease.units, held.term);

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use crate::driver::UnitId;
 use crate::model::identity::ActorId;
 use crate::model::property::Properties;
 use crate::model::resource::Constraints;
@@ -10,6 +11,8 @@ use crate::model::time::{Span, Term, Time};
 use crate::service_manager::Victims;
 use crate::service_manager::mapper::Ask;
 use crate::ticket::Ticket;
+use crate::ticket::link::LinkHash;
+use crate::wire::recall::Accepts;
 
 /// A command of a guest's user.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,6 +110,29 @@ pub enum Command {
         /// The properties that change or are added.
         changes: Properties,
     },
+    /// Name the units of a lease that go first by a recall.
+    Victims {
+        /// The lease.
+        lease: LeaseId,
+        /// The units.
+        units: Vec<UnitId>,
+    },
+    /// Recall units of a part of a kept ticket that was handed on, or withdraw that.
+    Recall {
+        /// The part.
+        ticket: LinkHash,
+        /// How many units stay; without a number the last recall is withdrawn.
+        units: Option<u32>,
+        /// From when on; from now on unless set.
+        from: Option<Time>,
+    },
+    /// Give a lease back, its units left by an instant; also one whose units are being left.
+    Hasten {
+        /// The lease.
+        lease: LeaseId,
+        /// When the units are left by, ready or not.
+        by: Time,
+    },
 }
 
 /// A part of a ticket that is handed on.
@@ -122,6 +148,8 @@ pub struct Part {
     pub constraints: Constraints,
     /// When it has to be redeemed by, if that is before the ticket has to be.
     pub redeem_by: Option<Time>,
+    /// What is reserved: the notice after which its units can be recalled.
+    pub accepts: Accepts,
 }
 
 impl Command {

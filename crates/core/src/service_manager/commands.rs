@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::{ServiceManager, Standing};
+use super::{Obligation, ServiceManager, Standing};
 use crate::actor::effect::Problem;
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, Role};
@@ -21,7 +21,8 @@ use crate::service_manager::mapper::{Ask, Decision, Extend, Flex, Shorten};
 use crate::service_manager::{Command, Output};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
-use crate::wire::message::{Item, MAX_CONFIGURATION, MAX_TICKETS, Request};
+use crate::ticket::receipt::Receipt;
+use crate::wire::message::{Item, MAX_CONFIGURATION, MAX_RECEIPTS, MAX_TICKETS, Request};
 use crate::wire::offer::Reply;
 use crate::wire::proviso::{History, Provisos};
 
@@ -51,6 +52,9 @@ impl ServiceManager {
             Command::Revise { number, ask } => self.revise(now, number, ask, out),
             Command::Close { lease } => self.close(now, lease, out),
             Command::Modify { lease, changes } => self.modify(now, lease, changes, out),
+            Command::Victims { lease, units } => self.name_victims(now, lease, units, out),
+            Command::Recall { ticket, units, from } => self.recall(now, ticket, (units, from), out),
+            Command::Hasten { lease, by } => self.hasten(now, lease, by, out),
         };
         if let Err(cause) = done {
             out.problems.push(Problem::Command(cause));
@@ -108,6 +112,7 @@ impl ServiceManager {
             properties: ask.properties,
             provisos: ask.provisos,
             history: self.history(now, ask.again),
+            receipts: self.uncredited(broker),
         };
         request.check()?;
         let Ask { slice, configuration, handling, .. } = ask;
@@ -163,6 +168,7 @@ impl ServiceManager {
         };
         let newest = held.tickets.last().ok_or("a lease without a ticket")?;
         let site = newest.site();
+        let not_on = newest.bottom().clauses.not_on.iter().map(|unit| (site, *unit)).collect();
         let site =
             self.base.peer_name(site).ok_or_else(|| format!("site {site} has no name here"))?;
         let at_site = Expr::parse_condition(&format!("site = \"{site}\""));
@@ -185,7 +191,7 @@ impl ServiceManager {
             configuration: record.configuration.clone(),
             handling: Handling::default(),
             reason: format!("lease {lease} grows"),
-            provisos: Provisos::NONE,
+            provisos: Provisos { not_on, ..Provisos::NONE },
             again: None,
         };
         self.ask(now, ask, Some(lease), out)
@@ -206,7 +212,7 @@ impl ServiceManager {
 
     fn extend(&mut self, now: Time, extend: Extend, out: &mut Output) -> Result<(), String> {
         let Extend { lease, duration, units, victims, reason } = extend;
-        let held = self.changeable(lease)?;
+        let held = self.extendable(lease)?;
         if held.tickets_at(now).count() >= MAX_TICKETS {
             return Err(format!("lease {lease} is extended {MAX_TICKETS} times ahead"));
         }
@@ -224,9 +230,13 @@ impl ServiceManager {
                 "lease {lease} ends with {most} units: it goes on with no more, and not with none"
             )
         })?;
-        let victims = if units.get() < most { victims.of(held, units.get())? } else { Vec::new() };
-        let request = self.extension_request(now, newest, held.term.end(), duration, units);
+        let victims = if units.get() < most {
+            victims.of(held, units.get(), &self.by_use(lease, now))?
+        } else {
+            Vec::new()
+        };
         let broker = self.broker(Some(newest.bottom().issuer))?;
+        let request = self.extension_request(now, newest, held.term.end(), duration, units);
         let reason = truncate_text(&reason);
         self.emit(now, ExtensionAsked { lease, broker, request, victims, reason }, out);
         Ok(())
@@ -255,7 +265,27 @@ impl ServiceManager {
             properties: Properties::default(),
             provisos: Provisos::NONE,
             history: History::first(now),
+            receipts: self.uncredited(link.issuer),
         }
+    }
+
+    /// The receipts that a broker has not confirmed yet, as far as one request can bring them along: of each
+    /// lease all or none.
+    fn uncredited(&self, broker: ActorId) -> Vec<Receipt> {
+        let first = LeaseId { number: 0, part: 0 };
+        let last = LeaseId { number: u64::MAX, part: u16::MAX };
+        let pending =
+            self.state.pending.between(Obligation::Credit(first), Obligation::Credit(last));
+        let mut receipts = Vec::new();
+        for obligation in pending {
+            let Obligation::Credit(lease) = obligation else { continue };
+            let to_credit = self.lease(*lease).map_or(&[][..], State::to_credit);
+            let its = to_credit.first().is_some_and(|receipt| receipt.what.issuer == broker);
+            if its && receipts.len() + to_credit.len() <= MAX_RECEIPTS {
+                receipts.extend_from_slice(to_credit);
+            }
+        }
+        receipts
     }
 
     /// Gives a lease back, or a request up, from wherever it is in its life.

@@ -2,12 +2,13 @@
 
 use crate::actor::fact::{Memo, facts};
 use crate::actor::order::Order;
+use crate::actor::settings::SettingChange;
 use crate::driver::UnitId;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
-use crate::model::time::{Term, Time};
+use crate::model::time::{Span, Term, Time};
 use crate::service_manager::group::{Handling, Why};
 use crate::service_manager::machine::{AfterLeave, Event};
 use crate::ticket::Ticket;
@@ -16,6 +17,7 @@ use crate::ticket::receipt::Receipt;
 use crate::wire::message::{LeasedUnit, Request};
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::part::Part;
+use crate::wire::recall::{Level, Notice};
 use crate::wire::refusal::Refusal;
 
 facts! {
@@ -392,6 +394,122 @@ facts! {
         /// Why, in the user's words.
         reason: String,
     }
+
+    /// The site says what a recall takes of a lease, and when.
+    RecallTold = "service-manager.recall-told" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// What it leaves, and when.
+        told: Notice,
+    }
+
+    /// The user names the units that go first by a recall.
+    VictimsNamed = "service-manager.victims-named" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The units.
+        victims: Vec<UnitId>,
+    }
+
+    /// The guest's software begins to leave units that are recalled.
+    RecallBegun = "service-manager.recall-begun" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The link that is recalled.
+        link: LinkHash,
+        /// The units.
+        units: Vec<UnitId>,
+    }
+
+    /// A lease goes on without the units that are recalled.
+    UnitsRecalled = "service-manager.units-recalled" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The link that is recalled.
+        link: LinkHash,
+        /// The units.
+        units: Vec<UnitId>,
+        /// How many stay, or how much of a share.
+        stay: u32,
+    }
+
+    /// A recall is changed or withdrawn: the guest's software joins the units again that it left for it.
+    RecallLifted = "service-manager.recall-lifted" 1 {
+        /// The lease.
+        lease: LeaseId,
+    }
+
+    /// The site of a part of a kept ticket is asked to recall units of it.
+    RecallAsked = "service-manager.recall-asked" 1 {
+        /// The link that is recalled.
+        link: LinkHash,
+        /// How many units stay, from when on.
+        level: Level,
+    }
+
+    /// The site has recorded a recall, or enforced it.
+    RecallAnswered = "service-manager.recall-answered" 1 {
+        /// The link that is recalled.
+        link: LinkHash,
+        /// When it takes the last of the units.
+        at: Time,
+        /// Whether it has taken all that it takes.
+        enforced: bool,
+    }
+
+    /// The site does not take a recall.
+    RecallRefused = "service-manager.recall-refused" 1 {
+        /// The link.
+        link: LinkHash,
+        /// Why.
+        refusal: Refusal,
+    }
+
+    /// The guest's driver was warned that a unit is recalled, or could not be.
+    Warned = "service-manager.warned" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The unit.
+        unit: UnitId,
+        /// Counts the warnings of the lease.
+        number: u32,
+        /// Set if it could not.
+        error: Option<String>,
+    }
+
+    /// Settings were changed before a start.
+    SettingsChanged = "service-manager.settings-changed" 1 {
+        /// Each with what it was and is.
+        changes: Vec<SettingChange>,
+    }
+
+    /// The guest's driver refused to join a unit, and has not touched it: it goes back.
+    JoinRefused = "service-manager.join-refused" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The unit.
+        unit: UnitId,
+        /// Why.
+        error: String,
+    }
+
+    /// The guest's software is to have left the units by an earlier instant.
+    LeaveHastened = "service-manager.leave-hastened" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The instant.
+        by: Time,
+    }
+
+    /// The guest's driver said how long a unit was in use.
+    UsageReported = "service-manager.usage-reported" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The unit.
+        unit: UnitId,
+        /// How long.
+        used: Span,
+    }
 }
 
 impl Fact {
@@ -430,7 +548,15 @@ impl Fact {
             Self::ModifyRefused(fact) => (fact.lease, Event::ModifyRefused),
             Self::Notified(fact) => (fact.lease, Event::Notified(fact.unit)),
             Self::TicketLapsed(fact) => (fact.lease, Event::TermOver),
-            Self::SignalObserved(_)
+            Self::RecallBegun(fact) => (fact.lease, Event::RecallBegun(fact.units.clone())),
+            Self::RecallLifted(fact) => (fact.lease, Event::RecallLifted),
+            Self::UnitsRecalled(fact) => {
+                (fact.lease, Event::UnitsRecalled(fact.units.clone(), fact.stay))
+            }
+            Self::JoinRefused(fact) => (fact.lease, Event::JoinRefused(fact.unit)),
+            Self::LeaveHastened(fact) => (fact.lease, Event::LeaveHastened(fact.by)),
+            Self::UsageReported(_)
+            | Self::SignalObserved(_)
             | Self::MapperAnswered(_)
             | Self::Asked(_)
             | Self::Granted(_)
@@ -449,6 +575,13 @@ impl Fact {
             | Self::Commanded(_)
             | Self::Revised(_)
             | Self::ReclaimEnded(_)
+            | Self::RecallTold(_)
+            | Self::VictimsNamed(_)
+            | Self::RecallAsked(_)
+            | Self::RecallAnswered(_)
+            | Self::RecallRefused(_)
+            | Self::Warned(_)
+            | Self::SettingsChanged(_)
             | Self::Woken(_) => return None,
         })
     }

@@ -10,14 +10,15 @@ use crate::actor::{Emit as _, dropped};
 use crate::driver::Step;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
+use crate::model::price::allowed;
 use crate::model::slice::{LeaseId, RequestId};
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::Output;
 use crate::service_manager::facts::{
-    AskRefused, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted, Joined,
-    LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SignalObserved, SiteClosed, TermOver,
-    TicketLapsed, UnwantedGranted, Woken,
+    AskRefused, CloseBegun, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted,
+    JoinRefused, Joined, LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SettingsChanged,
+    SignalObserved, SiteClosed, TermOver, TicketLapsed, UnwantedGranted, Woken,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Held, State, UnitUse};
 use crate::ticket::Ticket;
@@ -40,6 +41,10 @@ struct Suits<'a> {
 
 impl ServiceManager {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
+        let changes = self.state.settings.changes(&self.base.start);
+        if !changes.is_empty() {
+            self.emit(now, SettingsChanged { changes }, out);
+        }
         self.emit(now, Woken {}, out);
     }
 
@@ -56,6 +61,8 @@ impl ServiceManager {
                 Timer::Lease(id) => self.lease_due(now, id, out),
                 Timer::Group(number) => self.group_due(now, number, out),
                 Timer::Reclaim(part) => self.reclaim_due(now, part, out),
+                Timer::Recall(id) => self.recall_due(now, id, out),
+                Timer::Refused(id) => self.refused_due(now, id, out),
             }
         }
     }
@@ -94,6 +101,8 @@ impl ServiceManager {
                 self.emit(now, LeaveBegun { lease, then: AfterLeave::End }, out);
             }
             State::Ticketed { .. } if now < end => self.emit(now, TicketLapsed { lease }, out),
+            // Its leave was hastened, and took too long.
+            State::Leaving { .. } if now < end => self.emit(now, CloseBegun { lease }, out),
             State::Ticketed { .. }
             | State::Redeeming { .. }
             | State::Joining { .. }
@@ -140,6 +149,12 @@ impl ServiceManager {
             Message::Offered { request, offers, until, refusal } => {
                 self.offers_came(now, from, request, (offers, until, refusal), out)
             }
+            Message::RecallNotice { ticket, told } => {
+                self.told_of_recall(now, from, ticket, told, out)
+            }
+            Message::Recalled { link, number, at, enforced, receipts } => {
+                self.recall_answered(now, from, (link, number), (at, enforced, receipts), out)
+            }
             Message::Delegate { .. }
             | Message::Delegated { .. }
             | Message::Request(_)
@@ -149,7 +164,9 @@ impl ServiceManager {
             | Message::Close { .. }
             | Message::Return { .. }
             | Message::Modify { .. }
-            | Message::Reclaim { .. } => Err("a service manager does not take it".to_owned()),
+            | Message::Reclaim { .. }
+            | Message::Recall { .. }
+            | Message::RecallNoted { .. } => Err("a service manager does not take it".to_owned()),
         };
         if let Err(cause) = taken {
             out.problems.push(dropped(kind, cause));
@@ -220,7 +237,11 @@ impl ServiceManager {
         };
         // A lease on its way out takes no extension; once it is out, the request is asked after once
         // more and its ticket given back.
-        if let Some(State::Joining { .. } | State::Active { .. }) = self.lease(lease)
+        if let Some(
+            State::Joining { .. }
+            | State::Active { .. }
+            | State::Leaving { then: AfterLeave::End, .. },
+        ) = self.lease(lease)
             && let Some((_, ticket)) = tickets.into_iter().next()
         {
             self.emit(now, ExtensionGranted { lease, ticket }, out);
@@ -245,7 +266,10 @@ impl ServiceManager {
             let (link, index) = (ticket.bottom(), usize::from(*index));
             let wanted = request.items.get(index);
             let good = wanted.is_some_and(|wanted| {
-                wanted.resource == link.resource && wanted.extends == link.extends
+                wanted.resource == link.resource
+                    && wanted.extends == link.extends
+                    && self.accepts(wanted, link)
+                    && allowed(&wanted.requirements, link.clauses.price)
             }) && self.goes_on_at(link.extends, ticket.site())
                 && keeps_provisos(&request.provisos, ticket)
                 && suits.beside.is_none_or(|site| site == ticket.site())
@@ -331,13 +355,15 @@ impl ServiceManager {
                     && term == link.term
                     && distinct.len() == units.len()
                     && whole
-                    && (record.min_units.get()..=link.units.get()).contains(&count);
+                    && (record.fewest()..=link.units.get()).contains(&count);
                 if !good {
                     return Err(format!("lease {lease} is not what the ticket says"));
                 }
                 self.emit(now, Leased { lease, term, units }, out);
             }
-            State::Joining { held } | State::Active { held } => {
+            State::Joining { held }
+            | State::Active { held }
+            | State::Leaving { held, then: AfterLeave::End } => {
                 if is_extension(held, ticket, from) {
                     self.emit(now, Extended { lease }, out);
                 }
@@ -428,6 +454,9 @@ impl ServiceManager {
             Subject::Modify(ticket, number) => {
                 self.modify_refused(now, from, (ticket, number), refusal, out)
             }
+            Subject::Recall(link, number) => {
+                self.recall_refused(now, from, (link, number), refusal, out)
+            }
             Subject::Delegation(_) => {
                 Err("it is about nothing of this service manager's".to_owned())
             }
@@ -463,14 +492,17 @@ impl ServiceManager {
                             | Refusal::Conflict(_)
                             | Refusal::Oversold { .. }
                             | Refusal::Unclaimed(_)
+                            | Refusal::Recalled { .. }
                             | Refusal::Malformed(_)
                     ) =>
             {
                 self.emit(now, RedeemRefused { lease, refusal }, out);
             }
-            Some(State::Joining { held } | State::Active { held })
-                if is_extension(held, hash, from) =>
-            {
+            Some(
+                State::Joining { held }
+                | State::Active { held }
+                | State::Leaving { held, then: AfterLeave::End },
+            ) if is_extension(held, hash, from) => {
                 self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out);
             }
             Some(
@@ -489,25 +521,34 @@ impl ServiceManager {
     }
 
     pub(super) fn driver_done(&mut self, now: Time, done: DriverResult, out: &mut Output) {
-        let DriverResult { lease, unit, epoch, step, .. } = done;
+        let DriverResult { lease, unit, epoch, step, number, .. } = done;
         let obligation = match step {
             Step::Join => Obligation::Join(lease, unit),
             Step::Leave => Obligation::Leave(lease, unit),
             Step::Modify => return self.told(now, done, out),
+            Step::Warn => return self.warned(now, done, out),
             Step::Setup | Step::Teardown => return out.problems.push(super::wrong("site's step")),
         };
         let held = self.lease(lease).and_then(State::held);
         let usage = held.and_then(|held| held.units.get(&unit));
         let awaited = usage.is_some_and(|(leased, usage)| {
             leased.epoch == epoch && matches!(usage, UnitUse::Joining | UnitUse::Leaving)
-        });
+        }) && held
+            .is_some_and(|held| held.times_again(unit) == number || mutant!(OldLeavesCount));
         if !awaited || !self.state.pending.requires(&obligation) {
             let cause = format!("{} of {unit} in {epoch:?} is not owed", step.word());
             return out.problems.push(Problem::Command(cause));
         }
+        let refused = done.outcome.as_ref().err().and_then(|error| error.why_untouched());
+        if let Some(why) = refused.filter(|_| step == Step::Join) {
+            let error = truncate_text(why);
+            return self.emit(now, JoinRefused { lease, unit, error }, out);
+        }
+        let said = done.outcome.as_ref().ok().cloned().unwrap_or_default();
         let error = done.outcome.err().map(|error| truncate_text(&error.0));
         if step == Step::Join {
             self.emit(now, Joined { lease, unit, error }, out);
+            self.note_usage(now, (lease, unit), &said, out);
         } else {
             self.emit(now, Left { lease, unit, error }, out);
         }
@@ -518,7 +559,10 @@ impl ServiceManager {
 fn keeps_provisos(provisos: &Provisos, ticket: &Ticket) -> bool {
     let by = ticket.bottom().clauses.redeem_by;
     let in_time = provisos.redeem_by.is_none_or(|wanted| by.is_some_and(|by| by <= wanted));
-    in_time && !provisos.not_at.contains(&ticket.site())
+    let site = ticket.site();
+    in_time
+        && !provisos.not_at.contains(&site)
+        && ticket.bottom().clauses.not_on.is_superset(&provisos.not_on_at(site))
 }
 
 /// Whether `ticket` is the extension that is being redeemed at `site`.

@@ -40,6 +40,12 @@ pub struct Held {
     pub changes: u32,
     /// Units whose change the guest's software has yet to take over, each with the number of the change.
     pub untold: BTreeMap<UnitId, u32>,
+    /// How often a unit was joined again or its leave hastened, where that is more than never.
+    pub again: BTreeMap<UnitId, u32>,
+    /// When the units are to be left by, if that is before the lease ends.
+    pub leave_by: Option<Time>,
+    /// How many units the guest's driver refused.
+    pub refused: usize,
 }
 
 /// An instant from which on a lease has fewer units.
@@ -68,6 +74,8 @@ pub enum UnitUse {
     Leaving,
     /// It has stopped.
     Left,
+    /// The guest's driver refused to join it, and has not touched it: it is neither used nor left.
+    Refused,
 }
 
 /// What is under way to change a lease, one thing at a time (the ancestors' ActiveTicketed and its kin).
@@ -185,6 +193,11 @@ impl Held {
         seam.map_or_else(Vec::new, |seam| surplus(units, seam.units, &seam.victims))
     }
 
+    /// Whether a unit goes at a seam, which is the next one.
+    pub(super) fn goes_at(&self, seam: &Seam, unit: UnitId) -> bool {
+        surplus(self.units.keys().copied(), seam.units, &seam.victims).contains(&unit)
+    }
+
     /// Moves one unit on; `false` if it is not where it moves from.
     pub(super) fn settle(&mut self, unit: UnitId, from: UnitUse, to: UnitUse) -> bool {
         match self.units.get_mut(&unit) {
@@ -217,8 +230,10 @@ impl Held {
                 Some((_, UnitUse::Joining)) => self.awaited -= 1,
                 Some((_, UnitUse::Leaving)) if self.leaving > 0 => self.leaving -= 1,
                 Some((_, UnitUse::Leaving)) => self.awaited -= 1,
+                Some((_, UnitUse::Refused)) => self.refused -= 1,
                 Some((_, UnitUse::Joined | UnitUse::Unusable | UnitUse::Left)) | None => {}
             }
+            self.again.remove(unit);
         }
     }
 
@@ -257,6 +272,118 @@ impl Held {
         }
         self.changed();
     }
+    /// Some units are recalled, and the site's again, or a share is cut; a seam that leaves no unit out any
+    /// more is none.
+    pub(super) fn recalled(&mut self, units: &[UnitId], stay: u32) {
+        self.drop_units(units);
+        if self.is_share() && stay < self.quantity() {
+            self.shrink_share(stay);
+        }
+        let mut most = self.quantity();
+        self.seams.retain(|seam| {
+            let shrinks = seam.units < most;
+            most = most.min(seam.units);
+            shrinks
+        });
+    }
+
+    /// The guest joins units again that it left, but for those that go for another reason.
+    pub(super) fn join_again(&mut self) {
+        let shrinking = self.seams.front().is_some_and(|seam| seam.begun);
+        let others = if shrinking { self.next_to_go() } else { Vec::new() };
+        let part = match &self.change {
+            Change::Leaving(part) | Change::Returning(part) => Some(part.part.clone()),
+            Change::None
+            | Change::Requested { .. }
+            | Change::Redeeming { .. }
+            | Change::Modifying { .. } => None,
+        };
+        for (unit, (_, usage)) in &mut self.units {
+            let goes = others.contains(unit) || part.as_ref().is_some_and(|p| p.names(*unit));
+            if *usage == UnitUse::Left && !goes {
+                *usage = UnitUse::Joining;
+                self.awaited += 1;
+                called_again(&mut self.again, *unit);
+            }
+        }
+    }
+
+    /// The site does not take a part: what was left for it is joined again, and what was refused is unusable.
+    pub(super) fn keep(&mut self, part: &Part) {
+        for (unit, (_, usage)) in &mut self.units {
+            match *usage {
+                UnitUse::Left if part.names(*unit) => {
+                    *usage = UnitUse::Joining;
+                    self.awaited += 1;
+                    called_again(&mut self.again, *unit);
+                }
+                UnitUse::Refused if part.names(*unit) => {
+                    *usage = UnitUse::Unusable;
+                    self.refused -= 1;
+                }
+                UnitUse::Joining
+                | UnitUse::Joined
+                | UnitUse::Unusable
+                | UnitUse::Leaving
+                | UnitUse::Left
+                | UnitUse::Refused => {}
+            }
+        }
+    }
+
+    /// How often a join or a leave of a unit was called for again.
+    pub fn times_again(&self, unit: UnitId) -> u32 {
+        self.again.get(&unit).copied().unwrap_or(0)
+    }
+
+    /// The guest's driver does not join a unit; `false` if it was not to.
+    pub(super) fn refuse(&mut self, unit: UnitId) -> bool {
+        let refused = self.settle(unit, UnitUse::Joining, UnitUse::Refused);
+        if refused {
+            self.awaited -= 1;
+            self.refused += 1;
+        }
+        refused
+    }
+
+    /// The units that the guest's driver refused.
+    pub(super) fn refused_units(&self) -> Vec<UnitId> {
+        self.waiting_to(UnitUse::Refused).copied().collect()
+    }
+
+    /// The units are to be left by an earlier instant.
+    pub(super) fn hasten(&mut self, by: Time) {
+        self.leave_by = Some(self.leave_by.map_or(by, |before| before.min(by)));
+        for (unit, _) in self.units.iter().filter(|(_, (_, usage))| *usage == UnitUse::Leaving) {
+            called_again(&mut self.again, *unit);
+        }
+    }
+
+    /// The lease goes on, though the guest was leaving its units at the end: they are joined again, but for
+    /// those that do not go on.
+    pub(super) fn call_back(&mut self) {
+        let going = self.next_to_go();
+        self.seams.iter_mut().take(1).for_each(|seam| seam.begun = true);
+        (self.leave_by, self.leaving, self.awaited) = (None, 0, 0);
+        for (unit, (_, usage)) in &mut self.units {
+            match (*usage, going.contains(unit)) {
+                (UnitUse::Leaving, true) => self.leaving += 1,
+                (UnitUse::Leaving | UnitUse::Left, false) => {
+                    *usage = UnitUse::Joining;
+                    self.awaited += 1;
+                    called_again(&mut self.again, *unit);
+                }
+                (
+                    UnitUse::Joining
+                    | UnitUse::Joined
+                    | UnitUse::Unusable
+                    | UnitUse::Left
+                    | UnitUse::Refused,
+                    _,
+                ) => {}
+            }
+        }
+    }
 
     /// The site has a part again.
     pub(super) fn returned(&mut self, part: &Part, receipts: Vec<Receipt>) {
@@ -285,4 +412,9 @@ impl Held {
         self.term = Term::new(self.term.start(), link.term.end()).unwrap_or(self.term);
         self.tickets.push(ticket);
     }
+}
+
+/// The guest's driver is called on a unit once more: what it is at for the calls before counts no more.
+fn called_again(again: &mut BTreeMap<UnitId, u32>, unit: UnitId) {
+    *again.entry(unit).or_default() += 1;
 }

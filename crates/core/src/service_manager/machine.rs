@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::actor::machine::Illegal;
 use crate::driver::UnitId;
 use crate::model::property::Properties;
-use crate::model::time::Term;
+use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::ticket::Ticket;
 use crate::ticket::receipt::Receipt;
@@ -143,6 +143,16 @@ pub enum Event {
     ModifyRefused,
     /// The guest's software has taken over the change of a unit, or could not.
     Notified(UnitId),
+    /// Units that are recalled are to be left.
+    RecallBegun(Vec<UnitId>),
+    /// The lease goes on without units that are recalled, with so many, or so much of a share.
+    UnitsRecalled(Vec<UnitId>, u32),
+    /// The recall is changed or withdrawn: units that were left for it are joined again.
+    RecallLifted,
+    /// The guest's driver refused to join a unit, and has not touched it.
+    JoinRefused(UnitId),
+    /// The units are to be left by an earlier instant.
+    LeaveHastened(Time),
 }
 
 impl State {
@@ -168,7 +178,14 @@ impl State {
                 Some("modifying") => "Active+modifying",
                 Some(_) | None => "Active",
             },
-            Self::Leaving { then: AfterLeave::End, .. } => "Leaving(end)",
+            Self::Leaving { held, then: AfterLeave::End } => match held.change {
+                Change::Requested { .. } => "Leaving(end)+asking",
+                Change::Redeeming { .. } => "Leaving(end)+redeeming",
+                Change::None
+                | Change::Leaving(_)
+                | Change::Returning(_)
+                | Change::Modifying { .. } => "Leaving(end)",
+            },
             Self::Leaving { then: AfterLeave::Close, .. } => "Leaving(close)",
             Self::Closing { .. } => "Closing",
             Self::Crediting { .. } => "Crediting",
@@ -262,7 +279,12 @@ fn ticketed(ticket: Ticket, split: bool, event: Event) -> Result<State, Illegal>
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Notified(_) => Err(illegal(word, &event)),
+        | Event::Notified(_)
+        | Event::RecallBegun(_)
+        | Event::UnitsRecalled(..)
+        | Event::RecallLifted
+        | Event::JoinRefused(_)
+        | Event::LeaveHastened(_) => Err(illegal(word, &event)),
     }
 }
 
@@ -284,6 +306,9 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
                 modifications: 0,
                 changes: 0,
                 untold: BTreeMap::new(),
+                again: BTreeMap::new(),
+                leave_by: None,
+                refused: 0,
             };
             Ok(State::Joining { held })
         }
@@ -309,7 +334,12 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Notified(_) => Err(illegal("Redeeming", &event)),
+        | Event::Notified(_)
+        | Event::RecallBegun(_)
+        | Event::UnitsRecalled(..)
+        | Event::RecallLifted
+        | Event::JoinRefused(_)
+        | Event::LeaveHastened(_) => Err(illegal("Redeeming", &event)),
     }
 }
 
@@ -318,18 +348,14 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
     match event {
         Event::Joined(unit, usable) => {
             let to = if usable { UnitUse::Joined } else { UnitUse::Unusable };
-            if !held.settle(unit, UnitUse::Joining, to) {
-                return Err(illegal(word, &event));
-            }
-            held.awaited -= 1;
-            Ok(in_use(held))
+            let joined = held.settle(unit, UnitUse::Joining, to);
+            held.awaited -= usize::from(joined);
+            if joined { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
         }
         Event::Left(unit) => {
-            if !held.settle(unit, UnitUse::Leaving, UnitUse::Left) {
-                return Err(illegal(word, &event));
-            }
-            held.leaving -= 1;
-            Ok(in_use(left_early(held)))
+            let left = held.settle(unit, UnitUse::Leaving, UnitUse::Left);
+            held.leaving -= usize::from(left);
+            if left { Ok(in_use(left_early(held))) } else { Err(illegal(word, &event)) }
         }
         Event::ShrinkBegun if !held.seams.is_empty() => {
             let victims = held.next_to_go();
@@ -341,6 +367,18 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
             let victims = held.next_to_go();
             held.shrink(&victims);
             Ok(in_use(left_early(held)))
+        }
+        Event::RecallBegun(units) => {
+            held.leave(&units);
+            Ok(in_use(held))
+        }
+        Event::UnitsRecalled(units, stay) => {
+            held.recalled(&units, stay);
+            Ok(in_use(left_early(held)))
+        }
+        Event::RecallLifted => {
+            held.join_again();
+            Ok(in_use(held))
         }
         Event::Credited => {
             held.credits.clear();
@@ -358,12 +396,14 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         | Event::ReturnRefused
         | Event::ModifyBegun(_)
         | Event::Modified(_)
-        | Event::ModifyRefused => changing(held, event, word),
+        | Event::ModifyRefused => Ok(in_use(changing(held, event, word)?)),
         Event::Notified(unit) => {
-            if held.untold.remove(&unit).is_none() {
-                return Err(illegal(word, &event));
-            }
-            Ok(in_use(held))
+            let told = held.untold.remove(&unit).is_some();
+            if told { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
+        }
+        Event::JoinRefused(unit) => {
+            let refused = held.refuse(unit);
+            if refused { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
         }
         Event::RedeemBegun
         | Event::Split
@@ -371,12 +411,13 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         | Event::Leased(..)
         | Event::ShrinkBegun
         | Event::Shrunk
-        | Event::CloseBegun => Err(illegal(word, &event)),
+        | Event::CloseBegun
+        | Event::LeaveHastened(_) => Err(illegal(word, &event)),
     }
 }
 
 /// One change at a time.
-fn changing(mut held: Held, event: Event, word: &'static str) -> Result<State, Illegal> {
+fn changing(mut held: Held, event: Event, word: &'static str) -> Result<Held, Illegal> {
     let change = std::mem::replace(&mut held.change, Change::None);
     match (event, change) {
         (Event::ExtensionAsked(number, victims), Change::None) => {
@@ -405,12 +446,7 @@ fn changing(mut held: Held, event: Event, word: &'static str) -> Result<State, I
         }
         // As it was: what was left is joined again.
         (Event::ReturnRefused, Change::Returning(PartReturn { part, .. })) => {
-            for (unit, (_, usage)) in &mut held.units {
-                if *usage == UnitUse::Left && part.names(*unit) {
-                    *usage = UnitUse::Joining;
-                    held.awaited += 1;
-                }
-            }
+            held.keep(&part);
         }
         // The guest's software learns only of changes to units that it has joined.
         (Event::ModifyBegun(configuration), Change::None) if held.awaited == 0 => {
@@ -422,7 +458,7 @@ fn changing(mut held: Held, event: Event, word: &'static str) -> Result<State, I
         (Event::ModifyRefused, Change::Modifying { .. }) => {}
         (event, _) => return Err(illegal(word, &event)),
     }
-    Ok(in_use(held))
+    Ok(held)
 }
 
 /// A part is on its way to the site once the guest has left its units.
@@ -443,7 +479,7 @@ fn in_use(held: Held) -> State {
 /// All units that were not left are to be left.
 fn leave_all(mut held: Held, then: AfterLeave) -> State {
     for (_, usage) in held.units.values_mut() {
-        if *usage != UnitUse::Left {
+        if !matches!(usage, UnitUse::Left | UnitUse::Refused) {
             *usage = UnitUse::Leaving;
         }
     }
@@ -460,30 +496,46 @@ fn leave_all(mut held: Held, then: AfterLeave) -> State {
     State::Leaving { held, then }
 }
 
+/// A lease that drains: it closes once its last unit has left, if it is to.
+fn draining(held: Held, then: AfterLeave) -> State {
+    if held.awaited == 0 && then == AfterLeave::Close {
+        close(held)
+    } else {
+        State::Leaving { held, then }
+    }
+}
+
 fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Illegal> {
     match event {
         Event::Left(unit) => {
-            if !held.settle(unit, UnitUse::Leaving, UnitUse::Left) {
-                return Err(illegal("Leaving", &event));
-            }
-            held.awaited -= 1;
-            Ok(if held.awaited == 0 && then == AfterLeave::Close {
-                close(held)
-            } else {
-                State::Leaving { held, then }
-            })
+            let left = held.settle(unit, UnitUse::Leaving, UnitUse::Left);
+            held.awaited -= usize::from(left);
+            if left { Ok(draining(held, then)) } else { Err(illegal("Leaving", &event)) }
         }
         Event::Shrunk if !held.seams.is_empty() => {
             let victims = held.next_to_go();
             held.shrink(&victims);
-            Ok(if held.awaited == 0 && then == AfterLeave::Close {
-                close(held)
-            } else {
-                State::Leaving { held, then }
-            })
+            Ok(draining(held, then))
+        }
+        Event::UnitsRecalled(units, stay) => {
+            held.recalled(&units, stay);
+            Ok(draining(held, then))
         }
         Event::LeaveBegun(AfterLeave::Close) if then == AfterLeave::End => {
             Ok(State::Leaving { held, then: AfterLeave::Close })
+        }
+        Event::LeaveHastened(by) => {
+            held.hasten(by);
+            Ok(State::Leaving { held, then })
+        }
+        Event::ExtensionAsked(..) | Event::ExtensionGranted(_) if then == AfterLeave::End => {
+            Ok(State::Leaving { held: changing(held, event, "Leaving")?, then })
+        }
+        // The extension came after all.
+        Event::Extended if then == AfterLeave::End => {
+            let mut held = changing(held, event, "Leaving")?;
+            held.call_back();
+            Ok(in_use(left_early(held)))
         }
         Event::CloseBegun => Ok(close(held)),
         Event::SiteClosed(receipts) => Ok(after_site(held.credits, receipts)),
@@ -519,7 +571,10 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Notified(_) => Err(illegal("Leaving", &event)),
+        | Event::Notified(_)
+        | Event::RecallBegun(_)
+        | Event::RecallLifted
+        | Event::JoinRefused(_) => Err(illegal("Leaving", &event)),
     }
 }
 
@@ -548,7 +603,12 @@ fn closing(credits: Vec<Receipt>, event: Event) -> Result<State, Illegal> {
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Notified(_) => Err(illegal("Closing", &event)),
+        | Event::Notified(_)
+        | Event::RecallBegun(_)
+        | Event::UnitsRecalled(..)
+        | Event::RecallLifted
+        | Event::JoinRefused(_)
+        | Event::LeaveHastened(_) => Err(illegal("Closing", &event)),
     }
 }
 
@@ -576,7 +636,12 @@ fn crediting(outcome: Outcome, event: Event) -> Result<State, Illegal> {
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused
-        | Event::Notified(_) => Err(illegal("Crediting", &event)),
+        | Event::Notified(_)
+        | Event::RecallBegun(_)
+        | Event::UnitsRecalled(..)
+        | Event::RecallLifted
+        | Event::JoinRefused(_)
+        | Event::LeaveHastened(_) => Err(illegal("Crediting", &event)),
     }
 }
 
@@ -644,6 +709,11 @@ impl Event {
             Self::Modified(_) => "Modified",
             Self::ModifyRefused => "ModifyRefused",
             Self::Notified(_) => "Notified",
+            Self::RecallBegun(_) => "RecallBegun",
+            Self::UnitsRecalled(..) => "UnitsRecalled",
+            Self::RecallLifted => "RecallLifted",
+            Self::JoinRefused(_) => "JoinRefused",
+            Self::LeaveHastened(_) => "LeaveHastened",
         }
     }
 }

@@ -5,6 +5,7 @@ mod asking;
 mod change;
 mod command;
 mod commands;
+pub mod cost;
 pub mod facts;
 pub mod group;
 mod held;
@@ -14,11 +15,15 @@ mod handle;
 pub mod machine;
 pub mod mapper;
 mod modify;
+mod recall;
 pub mod request;
 mod split;
+mod steps;
+mod usage;
 mod state;
 mod survey;
 mod view;
+mod warn;
 
 pub use self::change::Victims;
 pub use self::command::{Command, Part};
@@ -42,6 +47,7 @@ use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
+use crate::service_manager::cost::Costs;
 use crate::service_manager::facts::{Commanded, Fact};
 use crate::service_manager::machine::{Change, State, UnitUse};
 use crate::service_manager::mapper::Decision;
@@ -107,6 +113,14 @@ pub(crate) struct Lease {
     ends_at: Option<Time>,
     /// When nothing about it can come any more, less the clock margin.
     expires_at: Time,
+    /// What its site has said of recalls, by the links that are recalled.
+    recalls: BTreeMap<LinkHash, recall::Recalled>,
+    /// What its guest's driver is warned of.
+    warnings: warn::Warnings,
+    /// What it costs.
+    costs: Costs,
+    /// How long its units were in use.
+    usage: BTreeMap<UnitId, usage::Usage>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -129,6 +143,12 @@ enum Obligation {
     Tell(LeaseId, UnitId, u32),
     /// The site is asked for what nobody claims of a part that was handed on.
     Reclaim(LinkHash),
+    /// Which units of a recalled lease go first.
+    Victims(LeaseId),
+    /// That units of this part of a kept ticket are recalled.
+    Recall(LinkHash),
+    /// The guest's driver, of a unit that is recalled, under this number.
+    Warn(LeaseId, UnitId, u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -140,6 +160,10 @@ enum Timer {
     Group(u64),
     /// A part that was handed on may be unclaimed.
     Reclaim(LinkHash),
+    /// A recall takes units of a lease.
+    Recall(LeaseId),
+    /// Units that the guest's driver refused go back.
+    Refused(LeaseId),
 }
 
 impl ServiceManager {
@@ -228,8 +252,8 @@ impl ServiceManager {
                 let (site, message) = self.modify_message(id)?;
                 send(site, message)
             }
-            Obligation::Join(id, unit) => self.call(id, unit, (Step::Join, 0)),
-            Obligation::Leave(id, unit) => self.call(id, unit, (Step::Leave, 0)),
+            Obligation::Join(id, unit) => self.call_again(id, unit, Step::Join),
+            Obligation::Leave(id, unit) => self.call_again(id, unit, Step::Leave),
             Obligation::Tell(id, unit, number) => self.call(id, unit, (Step::Modify, number)),
             Obligation::Close(id) => {
                 let State::Closing { tickets, .. } = self.lease(id)? else { return None };
@@ -248,6 +272,15 @@ impl ServiceManager {
                 let issuer = receipts.first()?.what.issuer;
                 send(issuer, Message::Credit { receipts: receipts.to_vec() })
             }
+            Obligation::Victims(id) => {
+                let (site, message) = self.victims_message(id)?;
+                send(site, message)
+            }
+            Obligation::Recall(link) => {
+                let (site, message) = self.recall_message(link)?;
+                send(site, message)
+            }
+            Obligation::Warn(id, unit, number) => self.warning(id, unit, number),
         }
     }
 
@@ -261,6 +294,11 @@ impl ServiceManager {
             configuration: lease.configuration.clone(),
             victims: victims.to_vec(),
         })
+    }
+
+    fn call_again(&self, id: LeaseId, unit: UnitId, step: Step) -> Option<Effect> {
+        let number = self.lease(id)?.held()?.times_again(unit);
+        self.call(id, unit, (step, number))
     }
 
     fn call(&self, id: LeaseId, unit: UnitId, (step, number): (Step, u32)) -> Option<Effect> {
@@ -279,6 +317,7 @@ impl ServiceManager {
             slice: lease.slice.clone(),
             lease: id,
             properties: leased.properties.clone(),
+            deadline: self.useful_until(id, unit, step),
         }))
     }
 }

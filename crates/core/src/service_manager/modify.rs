@@ -122,8 +122,10 @@ impl ServiceManager {
             let cause = format!("modify {number} of {unit} in {epoch:?} is not owed");
             return out.problems.push(Problem::Command(cause));
         }
+        let said = outcome.as_ref().ok().cloned().unwrap_or_default();
         let error = outcome.err().map(|error| truncate_text(&error.0));
         self.emit(now, Notified { lease, unit, error }, out);
+        self.note_usage(now, (lease, unit), &said, out);
     }
 
     /// The lease has its new configuration.

@@ -16,6 +16,7 @@ use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
+use crate::service_manager::cost::Costs;
 use crate::service_manager::facts::{Asked, ExtensionAsked};
 use crate::service_manager::group::Handling;
 use crate::service_manager::machine::State as LeaseState;
@@ -454,6 +455,10 @@ impl ServiceManager {
                 group: None,
                 ends_at: None,
                 expires_at: link.term.end(),
+                recalls: Default::default(),
+                warnings: Default::default(),
+                costs: Costs::of(link),
+                usage: Default::default(),
             };
             self.born(at, id, lease);
             if wanted {
@@ -487,6 +492,7 @@ impl ServiceManager {
             units: ticket.bottom().units.get(),
             expires_at: ticket.bottom().term.end(),
             tickets: vec![ticket.hash()],
+            costs: Costs::of(ticket.bottom()),
             state: LeaseState::Closing { tickets: vec![ticket], credits: Vec::new() },
             booked: Bookings::default(),
             closed_by: None,

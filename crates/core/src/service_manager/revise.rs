@@ -66,6 +66,7 @@ impl ServiceManager {
             properties: known.wanted.properties.clone(),
             provisos: ask.provisos,
             history: History { asked, tries, revision: revision + 1, first_word },
+            receipts: Vec::new(),
         };
         request.check()?;
         self.emit(now, Revised { request, reason: truncate_text(&ask.reason) }, out);

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::request::shown_as;
-use super::{Bookings, Lease, Output, Part, ServiceManager};
+use super::{Bookings, Lease, Obligation, Output, Part, ServiceManager};
 use crate::actor::fact::BadFact;
 use crate::actor::{Cause, Emit as _};
 use crate::model::calendar::Calendar;
@@ -16,6 +16,7 @@ use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
+use crate::service_manager::cost::Costs;
 use crate::service_manager::facts::{ReceiptTaken, RedeemBegun, TicketTaken, TicketsSplit};
 use crate::service_manager::machine::{Event, State};
 use crate::ticket::ledger::Ledger;
@@ -127,7 +128,10 @@ impl ServiceManager {
         if parent.links().len() >= MAX_DEPTH {
             return Err(format!("a chain of {MAX_DEPTH} links cannot be split further"));
         }
-        let mut left = self.left_of(&parent).cloned().unwrap_or_else(|| whole(&parent));
+        let left = self.left_of(&parent).cloned().unwrap_or_else(|| whole(&parent));
+        let recalled =
+            self.state.leases.get(&lease).and_then(|record| record.room(&parent, self.splits()));
+        let mut left: Vec<Calendar> = [left].into_iter().chain(recalled).collect();
         let mut drafts = Vec::new();
         for (serial, part) in (self.state.splits.serial + 1..).zip(parts) {
             drafts.push(self.draft(now, &parent, part, serial, &mut left)?);
@@ -150,10 +154,11 @@ impl ServiceManager {
         parent: &Ticket,
         part: Part,
         serial: u64,
-        left: &mut Calendar,
+        left: &mut [Calendar],
     ) -> Result<Link, String> {
-        let Part { holder, units, term, constraints: added, redeem_by } = part;
+        let Part { holder, units, term, constraints: added, redeem_by, accepts } = part;
         let above = parent.bottom();
+        accepts.check(false)?;
         let two = self.base.two_margins();
         if term.duration() <= two || term.end() <= now.plus(two) {
             return Err(format!("a part over {term} is too short: it must last longer than {two}"));
@@ -176,7 +181,9 @@ impl ServiceManager {
             units,
             term,
             constraints,
-            clauses: above.clauses.inherited().redeemed_by(redeem_by),
+            clauses: accepts
+                .clauses(above.clauses.inherited(), term.start())
+                .redeemed_by(redeem_by),
             delegation: None,
             extends: None,
             serial,
@@ -184,13 +191,13 @@ impl ServiceManager {
         if !mutant!(SplitDropsConstraints) {
             link.follows(Some(above)).map_err(|fault| format!("a part does not fit: {fault}"))?;
         }
-        let free = left.free_over(term);
+        let free = left.iter().map(|left| left.free_over(term)).min().unwrap_or(0);
         if free < i64::from(units.get()) && !mutant!(SplitsTwice) {
             return Err(format!(
                 "{units} units over {term} are more than the {free} that are left"
             ));
         }
-        left.add(term, -i64::from(units.get()));
+        left.iter_mut().for_each(|left| left.add(term, -i64::from(units.get())));
         Ok(link)
     }
 
@@ -262,6 +269,10 @@ impl ServiceManager {
             group: None,
             ends_at: None,
             expires_at: link.term.end(),
+            recalls: Default::default(),
+            warnings: Default::default(),
+            costs: Costs::of(link),
+            usage: Default::default(),
         };
         self.state.last_number = self.state.last_number.max(id.number);
         let link = link.clone();
@@ -279,12 +290,7 @@ impl ServiceManager {
     ) -> Result<(), String> {
         let keys: Vec<_> = receipts.iter().map(|r| (r.what.link, r.what.number)).collect();
         for receipt in receipts {
-            if !self.is_new(&receipt)? {
-                continue;
-            }
-            if !mutant!(SplitCreditNotBooked) {
-                self.emit(now, ReceiptTaken { receipt }, out);
-            }
+            self.take_receipt(now, receipt, out)?;
         }
         let own = |key: &(LinkHash, u32)| {
             let (_, link) = self.state.splits.ledger.entered(key.0)?;
@@ -314,8 +320,21 @@ impl ServiceManager {
         }
     }
 
+    /// Takes a receipt for a part that was handed on, unless it is known.
+    pub(super) fn take_receipt(
+        &mut self,
+        now: Time,
+        receipt: Receipt,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        if self.is_new(&receipt)? && !mutant!(SplitCreditNotBooked) {
+            self.emit(now, ReceiptTaken { receipt }, out);
+        }
+        Ok(())
+    }
+
     /// The site of a kept ticket, by its bottom link.
-    fn splits_at(&self, parent: Option<LinkHash>) -> Option<ActorId> {
+    pub(super) fn splits_at(&self, parent: Option<LinkHash>) -> Option<ActorId> {
         let lease = self.state.by_ticket.get(&parent?)?;
         Some(self.state.leases.get(lease)?.state.ticket()?.site())
     }
@@ -330,11 +349,13 @@ impl ServiceManager {
 
     /// Forgets what was handed on of a ticket.
     pub(super) fn forget_splits(&mut self, ticket: LinkHash) {
-        let splits = &mut self.state.splits;
         let account = AccountId::Link(ticket);
-        let parts: Vec<_> = splits.ledger.children(account).map(|(link, _)| link.hash()).collect();
+        let ledger = &self.state.splits.ledger;
+        let parts: Vec<_> = ledger.children(account).map(|(link, _)| link.hash()).collect();
         for part in parts {
             self.settle_reclaim(part);
+            self.state.recalls.forget(part);
+            self.state.pending.settle(&Obligation::Recall(part));
             let splits = &mut self.state.splits;
             let (first, last) = ((part, 0), (part, u32::MAX));
             let taken: Vec<_> = splits.credited.range(first..=last).map(|(key, _)| *key).collect();

@@ -11,7 +11,9 @@ use super::split::Splits;
 use super::{Lease, Obligation, Timer, is_live};
 use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
+use crate::actor::recalls::IssuedRecalls;
 use crate::actor::rounds::MapperRounds;
+use crate::actor::settings::Journaled;
 use crate::actor::timers::Timers;
 use crate::model::calendar::Calendar;
 use crate::model::name::Name;
@@ -42,6 +44,9 @@ pub(crate) struct State {
     pub(super) pending: PendingEffects<Obligation>,
     pub(super) timers: Timers<Timer>,
     pub(super) orders: Orders,
+    pub(super) settings: Journaled,
+    /// The recalls of parts of kept tickets that were handed on.
+    pub(super) recalls: IssuedRecalls,
 }
 
 impl State {

@@ -4,6 +4,7 @@ use super::request::{self, Request};
 use super::{Lease, ServiceManager};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
+use crate::model::price::Cost;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::Term;
@@ -12,6 +13,7 @@ use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::wire::message::Request as Wanted;
 use crate::wire::offer::Waiting;
+use crate::wire::recall::Notice;
 use crate::wire::refusal::Refusal;
 
 /// A lease, or a request that has none: what is shown under one name.
@@ -99,6 +101,10 @@ pub struct LeaseSurvey<'a> {
     pub group: Option<u64>,
     /// The site that closed it of its own accord, and why.
     pub closed_by: Option<&'a (ActorId, Refusal)>,
+    /// What the next recall leaves it, and when.
+    pub recalled: Option<&'a Notice>,
+    /// What it costs, if its tickets have a price.
+    pub cost: Option<Cost>,
 }
 
 impl ServiceManager {
@@ -157,6 +163,8 @@ impl Request {
             tickets: &[],
             group: None,
             closed_by: None,
+            recalled: None,
+            cost: None,
         })
     }
 }
@@ -177,6 +185,8 @@ impl Lease {
             tickets: &self.tickets,
             group: self.group,
             closed_by: self.closed_by.as_ref(),
+            recalled: self.next_told(),
+            cost: self.costs.total(),
         }
     }
 }

@@ -60,6 +60,7 @@ impl SiteAuthority {
             Fact::LeaseClosed(fact) => self.lease_closed(at, fact)?,
             Fact::TicketSurrendered(fact) => self.surrendered(at, fact),
             Fact::TicketReclaimed(fact) => self.ticket_reclaimed(at, fact),
+            Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
             Fact::Commanded(fact) => {
                 let position = self.base.position;
                 self.state.orders.commanded(&fact.order, fact.facts, position, at);
@@ -73,6 +74,10 @@ impl SiteAuthority {
                 self.state.timers.set(Timer::Wake, None);
                 self.state.rounds.woken();
             }
+            Fact::Recalled(fact) => self.recalled(at, fact),
+            Fact::RightsRecalled(fact) => self.rights_recalled(at, fact)?,
+            Fact::UnitsRecalled(fact) => self.units_recalled(at, fact)?,
+            Fact::RecallNoted(fact) => self.recall_noted(at, fact),
         }
         Ok(())
     }
@@ -155,11 +160,12 @@ impl SiteAuthority {
             modification: None,
             seams,
             returns,
-            failed: BTreeSet::new(),
+            failed: self.excluded_by(&fact.ticket),
             short_since: None,
             stalled: None,
             answered: Vec::new(),
             closed: None,
+            cuts: Default::default(),
         };
         let tenancy = Tenancy {
             guest: fact.ticket.bottom().holder,
@@ -171,6 +177,7 @@ impl SiteAuthority {
         self.state.tenancies.insert(hash, tenancy);
         self.remember(hash, lease);
         self.state.live.insert(hash);
+        self.cut_as_recalled(hash, at);
         if mutant!(AnsweredTooSoon) {
             let cause = self.cause(at);
             if let Some(lease) = self.state.leases.get_mut(&hash) {
@@ -251,6 +258,7 @@ impl SiteAuthority {
         }
         self.end_tenancy(fact.lease);
         self.enter_receipts(&fact.receipts);
+        self.end_cuts(at, fact);
         let cause = self.cause(at);
         self.state.live.remove(&fact.lease);
         if let Some(lease) = self.state.leases.get_mut(&fact.lease) {
@@ -288,8 +296,10 @@ impl SiteAuthority {
             stalled: None,
             answered: Vec::new(),
             closed: Some((cause, fact.receipts.clone())),
+            cuts: Default::default(),
         };
         self.remember(hash, lease);
+        self.cut_as_recalled(hash, at);
         self.refresh(hash, at);
     }
 
@@ -328,6 +338,7 @@ impl SiteAuthority {
         self.state.refused.remove(hash);
         self.end_rights(hash);
         self.forget_reclaimed(hash);
+        self.end_recall(hash);
         self.state.claims.forget_history(at);
         if let Some(lease) = self.state.leases.remove(&hash) {
             self.state.charges.release(&lease);
@@ -384,6 +395,7 @@ impl SiteAuthority {
         let seam = lease.seams.front().map(|seam| seam.at);
         let seam = seam.filter(|_| matches!(lease.state, State::Active { .. }));
         self.state.timers.set(Timer::Seam(hash), seam);
+        self.state.timers.set(Timer::Cut(hash), lease.next_cut().map(|(_, cut)| cut.at));
         match (lease.lacks() > 0, lease.short_since) {
             (true, None) => {
                 lease.short_since = Some(position);

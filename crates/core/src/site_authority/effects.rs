@@ -4,6 +4,7 @@ use super::{Delegation, Obligation, SiteAuthority, Tenancy, Unit};
 use crate::actor::effect::{Effect, EffectId};
 use crate::driver::{Call, Step, UnitId};
 use crate::model::time::Time;
+use crate::ticket::link::LinkHash;
 use crate::wire::message::Message;
 
 impl SiteAuthority {
@@ -24,6 +25,10 @@ impl SiteAuthority {
             Obligation::Setup(unit) => self.call(unit, Step::Setup),
             Obligation::Teardown(unit) => self.call(unit, Step::Teardown),
             Obligation::Modify(unit) => self.call(unit, Step::Modify),
+            Obligation::Notice(lease, link) => {
+                let (holder, message) = self.notice(lease, link)?;
+                Some(Effect::Send(Box::new(self.base.envelope(holder, cause, message))))
+            }
         }
     }
 
@@ -36,7 +41,9 @@ impl SiteAuthority {
         let wanted = self.state.leases.get(&tenant).and_then(|lease| lease.configuration_to_be());
         let (number, configuration) = match step {
             Step::Modify => (*modifications, wanted.unwrap_or(configuration)),
-            Step::Setup | Step::Teardown | Step::Join | Step::Leave => (0, configuration),
+            Step::Setup | Step::Teardown | Step::Join | Step::Leave | Step::Warn => {
+                (0, configuration)
+            }
         };
         Some(Effect::Call(Call {
             site: self.base.id(),
@@ -50,6 +57,17 @@ impl SiteAuthority {
             slice: slice.clone(),
             lease: *lease,
             properties: configuration.clone(),
+            deadline: self.useful_until(id, tenant, step),
         }))
+    }
+
+    /// Until when it is of use that a unit is ready, or clean for the lease that waits for it.
+    fn useful_until(&self, id: UnitId, tenant: LinkHash, step: Step) -> Option<Time> {
+        let lease = match step {
+            Step::Setup | Step::Modify => Some(tenant),
+            Step::Teardown => self.state.units.get(&id)?.state.tenant(),
+            Step::Join | Step::Leave | Step::Warn => None,
+        };
+        Some(self.state.leases.get(&lease?)?.term.end())
     }
 }

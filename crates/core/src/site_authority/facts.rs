@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::fact::{Memo, facts};
 use crate::actor::order::Order;
+use crate::actor::settings::SettingChange;
 use crate::driver::{Epoch, UnitId};
 use crate::model::name::Name;
 use crate::model::property::Properties;
@@ -17,6 +18,7 @@ use crate::ticket::Ticket;
 use crate::ticket::evidence::EvidenceOutline;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
+use crate::wire::recall::Level;
 use crate::wire::refusal::Refusal;
 
 facts! {
@@ -344,6 +346,63 @@ facts! {
         /// The delegation.
         ticket: Ticket,
     }
+
+    /// An issuer recalls a link, or changes or withdraws its recall.
+    Recalled = "site.recalled" 1 {
+        /// The ticket; its last link is recalled.
+        ticket: Ticket,
+        /// How many units stay, from when on.
+        level: Level,
+        /// The leases that lose units, and when: their notice counts from this fact.
+        cuts: Vec<LeaseCut>,
+    }
+
+    /// Rights that nobody had claimed came back by a recall.
+    RightsRecalled = "site.rights-recalled" 1 {
+        /// The link that is recalled.
+        link: LinkHash,
+        /// The word that they came back; none if all were claimed.
+        receipts: Vec<Receipt>,
+    }
+
+    /// A lease lost units by a recall, and goes on with the others.
+    UnitsRecalled = "site.units-recalled" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// The link that is recalled.
+        link: LinkHash,
+        /// The units, which are released.
+        units: Vec<UnitId>,
+        /// For each link from the lease's own up to the one that is recalled, the word that they came back.
+        receipts: Vec<Receipt>,
+    }
+
+    /// The holder of a lease knows of a recall.
+    RecallNoted = "site.recall-noted" 1 {
+        /// The lease.
+        lease: LinkHash,
+        /// The link that is recalled.
+        link: LinkHash,
+        /// The units that go first.
+        victims: Vec<UnitId>,
+    }
+
+    /// Settings were changed before a start.
+    SettingsChanged = "site.settings-changed" 1 {
+        /// Each with what it was and is.
+        changes: Vec<SettingChange>,
+    }
+}
+
+/// What a recall leaves a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseCut {
+    /// The lease.
+    pub lease: LinkHash,
+    /// How many of its units stay.
+    pub units: u32,
+    /// From when on.
+    pub at: Time,
 }
 
 /// Why a ticket is refused for good. The links that show it are named: the site has them in its tree of

@@ -10,6 +10,7 @@ use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, dropped};
 use crate::driver::{Step, UnitId};
 use crate::model::identity::ActorId;
+use crate::model::price::price_of;
 use crate::model::property::Properties;
 use crate::model::resource::Constraints;
 use crate::model::time::{Term, Time};
@@ -17,8 +18,8 @@ use crate::mutants::mutant;
 use crate::site_authority::Output;
 use crate::site_authority::facts::{
     CameDue, DelegationAcknowledged, DelegationEnded, DelegationIssued, LeaseActivated,
-    LeaseClosed, LeaseForgotten, MapperAnswered, UnitReset, UnitSetUp, UnitSetupFailed,
-    UnitTeardownFailed, UnitTornDown, UnitsAssigned, Woken,
+    LeaseClosed, LeaseForgotten, MapperAnswered, SettingsChanged, UnitReset, UnitSetUp,
+    UnitSetupFailed, UnitTeardownFailed, UnitTornDown, UnitsAssigned, Woken,
 };
 use crate::site_authority::machine::{CloseReason, State};
 use crate::site_authority::mapper::{Assignment, Decision};
@@ -30,6 +31,10 @@ use crate::wire::refusal::Refusal;
 
 impl SiteAuthority {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
+        let changes = self.state.settings.changes(&self.base.start);
+        if !changes.is_empty() {
+            self.emit(now, SettingsChanged { changes }, out);
+        }
         self.take_stock(now, out);
         for (index, offer) in self.plan.offers.clone().into_iter().enumerate() {
             let issued = self.state.delegations.values().any(|held| held.follows(&offer));
@@ -89,6 +94,8 @@ impl SiteAuthority {
         (delegation, generation): (u64, u32),
         term: Term,
     ) -> Ticket {
+        let stock = self.state.stocks.get(&offer.resource);
+        let price = stock.and_then(|stock| price_of(&stock.attributes));
         Ticket::root_of(self.base.credentials.sign_link(Link {
             parent: None,
             issuer: self.base.id(),
@@ -97,7 +104,7 @@ impl SiteAuthority {
             units: offer.units,
             term,
             constraints: Constraints::NONE,
-            clauses: Clauses::NONE,
+            clauses: Clauses::NONE.priced(price),
             delegation: Some(Generation { delegation, generation }),
             extends: None,
             serial: self.base.position,
@@ -200,6 +207,8 @@ impl SiteAuthority {
                 Timer::Renewal(number) => self.renew(now, number, out),
                 Timer::DelegationEnd(number) => self.emit(now, DelegationEnded { number }, out),
                 Timer::Seam(lease) => self.shrink(now, lease, out),
+                Timer::Recall(link) => self.recall_rights(now, link, out),
+                Timer::Cut(lease) => self.cut(now, lease, out),
                 Timer::Lease(lease) => {
                     match self.state.leases.get(&lease).map(|lease| &lease.state) {
                         Some(State::Early) => self.emit(now, CameDue { lease }, out),
@@ -236,6 +245,13 @@ impl SiteAuthority {
             }
             Message::Close { tickets } => self.close(now, from, &tickets, out),
             Message::Reclaim { ticket } => self.reclaim(now, from, &ticket, out),
+            Message::Recall { ticket, level } => self.recall(now, from, &ticket, level, out),
+            Message::RecallNoted { link, number, unclaimed: true, .. } => {
+                self.rights_noted(now, from, (link, number), out);
+            }
+            Message::RecallNoted { ticket, link, number, victims, unclaimed: false } => {
+                self.noted(now, from, (ticket, link, number), victims, out);
+            }
             Message::Refused { .. }
             | Message::Waiting { .. }
             | Message::Offered { .. }
@@ -249,6 +265,8 @@ impl SiteAuthority {
             | Message::Returned { .. }
             | Message::Modified { .. }
             | Message::Reclaimed { .. }
+            | Message::Recalled { .. }
+            | Message::RecallNotice { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => {
                 out.problems.push(dropped(kind, "a site does not take it"));
@@ -279,7 +297,9 @@ impl SiteAuthority {
             Step::Setup => Obligation::Setup(unit),
             Step::Teardown => Obligation::Teardown(unit),
             Step::Modify => return self.modify_done(now, done, out),
-            Step::Join | Step::Leave => return out.problems.push(super::wrong("guest's step")),
+            Step::Join | Step::Leave | Step::Warn => {
+                return out.problems.push(super::wrong("guest's step"));
+            }
         };
         let current = self
             .state
@@ -441,7 +461,7 @@ impl SiteAuthority {
         if ready >= lease.min_units.get() {
             self.activate(now, hash, out);
         } else {
-            let refusal = Refusal::SetupFailed { ready, wanted: lease.wanted };
+            let refusal = self.too_few(lease, ready);
             self.fail(now, hash, refusal, out);
         }
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::machine::Illegal;
 use crate::driver::UnitId;
+use crate::ticket::link::LinkHash;
 use crate::wire::refusal::Refusal;
 
 /// Where a lease is in its life at the site.
@@ -45,6 +46,8 @@ pub enum CloseReason {
     GivenBack,
     /// The site could not make good on it.
     Failed(Refusal),
+    /// The issuer of this link recalled all of its units.
+    Recalled(LinkHash),
 }
 
 /// What happens to a lease at its site.

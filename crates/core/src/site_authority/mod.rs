@@ -8,6 +8,7 @@ mod apply;
 mod command;
 mod delegations;
 mod effects;
+mod exclusion;
 pub mod facts;
 mod handle;
 mod inventory;
@@ -16,6 +17,9 @@ pub mod mapper;
 mod memory;
 mod modify;
 mod reclaim;
+mod recall;
+mod recall_cuts;
+mod recalled;
 mod redeem;
 mod returns;
 mod share;
@@ -183,7 +187,7 @@ struct Lease {
     seams: VecDeque<Seam>,
     /// The answers to returns of a part of it, by their numbers.
     returns: Returns,
-    /// Units that failed it: they are not tried for it again.
+    /// Units that are not put on it: those that its ticket excludes, and those that failed it.
     failed: BTreeSet<UnitId>,
     /// Where it stands among those that lack units.
     short_since: Option<u64>,
@@ -192,6 +196,8 @@ struct Lease {
     /// The fact behind the answer to a redeem, for each ticket in the order of their names.
     answered: Vec<(LinkHash, Cause)>,
     closed: Option<(Cause, Vec<Receipt>)>,
+    /// What recalls take of it, by the links that are recalled.
+    cuts: BTreeMap<LinkHash, recall::Cut>,
 }
 
 /// An instant from which on a lease is for fewer units.
@@ -229,6 +235,8 @@ enum Obligation {
     Setup(UnitId),
     Teardown(UnitId),
     Modify(UnitId),
+    /// The holder of a lease is to know what a recall takes, by the lease and the link that is recalled.
+    Notice(LinkHash, LinkHash),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -239,6 +247,10 @@ enum Timer {
     Seam(LinkHash),
     Lease(LinkHash),
     DelegationEnd(u64),
+    /// A recall takes rights that nobody has claimed.
+    Recall(LinkHash),
+    /// A recall takes units of a lease.
+    Cut(LinkHash),
 }
 
 impl UnitPool {
@@ -455,7 +467,10 @@ impl Actor for SiteAuthority {
                 Obligation::Delegate(number) => {
                     Some(format!("delegation {number} is not acknowledged"))
                 }
-                Obligation::Setup(_) | Obligation::Teardown(_) | Obligation::Modify(_) => None,
+                Obligation::Setup(_)
+                | Obligation::Teardown(_)
+                | Obligation::Modify(_)
+                | Obligation::Notice(..) => None,
             });
         at_most(leases.chain(units).chain(offers), most)
     }

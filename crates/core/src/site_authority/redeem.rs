@@ -49,7 +49,7 @@ impl SiteAuthority {
             return self.refuse(now, from, hash, refusal, out);
         }
         let unmet = match self.check(now, from, &ticket, &configuration) {
-            Ok(()) => None,
+            Ok(()) => self.too_many_excluded(&ticket, min_units),
             Err(unmet @ Refusal::Constraint(_)) if ticket.bottom().extends.is_none() => Some(unmet),
             Err(refusal) => return self.refuse(now, from, hash, refusal, out),
         };
@@ -70,6 +70,9 @@ impl SiteAuthority {
         if let Some(refusal) = self.used_up(now, &ticket, min_units) {
             return self.refuse(now, from, hash, refusal, out);
         }
+        if let Some(refusal) = self.against_recalls(now, &ticket, Some(min_units)) {
+            return self.refuse(now, from, hash, refusal, out);
+        }
         if let Some(refusal) = self.uncovered(&ticket) {
             return self.refuse_uncovered(now, &ticket, refusal, out);
         }
@@ -88,6 +91,7 @@ impl SiteAuthority {
                 self.repeat_answer(lease, hash, out);
             }
             None => {
+                self.trim(now, &ticket, out);
                 self.emit(now, Redeemed { ticket, lease, slice, min_units, configuration }, out);
             }
         }
@@ -150,6 +154,9 @@ impl SiteAuthority {
             Err(Refusal::TooLate(_)) => return Ok(()),
             Err(refusal) => return Err(refusal),
         }
+        if let Some(refusal) = self.against_recalls(now, ticket, None) {
+            return Err(refusal);
+        }
         if let Some(refusal) = self.uncovered(ticket) {
             self.refuse_for_good(now, ticket, &refusal, out);
             return Err(refusal);
@@ -186,7 +193,7 @@ impl SiteAuthority {
             leases.iter().filter_map(|hash| self.state.leases.get(hash).map(Box::as_ref)).collect();
         let closed = || leases.iter().filter_map(|lease| lease.closed.as_ref());
         let receipts = leases.iter().flat_map(|lease| lease.all_receipts()).collect();
-        let refusal = leases.first().and_then(|lease| failure(&lease.state));
+        let refusal = leases.first().and_then(|lease| self.failure(&lease.state));
         let message = Message::Closed { ticket: first, refusal, receipts };
         let mut causes: Vec<Cause> = closed().map(|&(cause, _)| cause).collect();
         causes.sort_by_key(|cause| cause.position);
@@ -222,7 +229,7 @@ impl SiteAuthority {
     pub(super) fn repeat_answer(&self, hash: LinkHash, ticket: LinkHash, out: &mut Output) {
         let Some(lease) = self.state.leases.get(&hash) else { return };
         if let Some((cause, _)) = &lease.closed {
-            let (refusal, receipts) = (failure(&lease.state), lease.all_receipts());
+            let (refusal, receipts) = (self.failure(&lease.state), lease.all_receipts());
             let message = Message::Closed { ticket: hash, refusal, receipts };
             return out.replies.push(self.base.answer(lease.holder(), *cause, message));
         }
@@ -406,6 +413,9 @@ impl SiteAuthority {
         if !fits {
             return Err(refused);
         }
+        if let Some(refusal) = self.recalled_beyond(lease, link) {
+            return Err(refusal);
+        }
         let held = lease.wanted_at_end();
         if link.units.get() <= held {
             Ok(hash)
@@ -426,13 +436,17 @@ impl SiteAuthority {
     }
 }
 
-fn failure(state: &State) -> Option<Refusal> {
-    match state {
-        State::Closed { why: CloseReason::Failed(refusal), .. } => Some(refusal.clone()),
-        State::Closed { .. }
-        | State::Early
-        | State::Due
-        | State::Priming { .. }
-        | State::Active { .. } => None,
+impl SiteAuthority {
+    /// Why a lease was closed, if not by its guest or its term.
+    fn failure(&self, state: &State) -> Option<Refusal> {
+        match state {
+            State::Closed { why: CloseReason::Failed(refusal), .. } => Some(refusal.clone()),
+            State::Closed { why: CloseReason::Recalled(link), .. } => self.recall_of(*link),
+            State::Closed { .. }
+            | State::Early
+            | State::Due
+            | State::Priming { .. }
+            | State::Active { .. } => None,
+        }
     }
 }

@@ -27,7 +27,7 @@ use crate::wire::part::{Part, surplus};
 use crate::wire::refusal::Refusal;
 
 /// The most receipts for parts of one lease: what closes it must fit into one message with them.
-const MAX_RECEIPTS: usize = 1000;
+pub(super) const MAX_RECEIPTS: usize = 1000;
 
 /// Units of a link, each with the term that comes back.
 pub(super) type Parts = Vec<(NonZeroU32, Term)>;
@@ -36,7 +36,12 @@ impl Lease {
     /// Every receipt for its tickets, in the order in which they were signed.
     pub(super) fn all_receipts(&self) -> Vec<Receipt> {
         let parts = self.returns.values().flat_map(|(_, receipts)| receipts);
-        parts.chain(self.closed.iter().flat_map(|(_, receipts)| receipts)).cloned().collect()
+        let closed = self.closed.iter().flat_map(|(_, receipts)| receipts);
+        let own = |receipt: &&Receipt| {
+            self.tickets.iter().any(|ticket| ticket.hash() == receipt.what.link)
+        };
+        // One that was recalled has receipts for links above it, which are not its holder's.
+        parts.chain(closed.filter(own)).cloned().collect()
     }
 
     /// It goes on with so many units. A seam that leaves no unit out any more is none.

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::memory::{Charges, RefusedTickets};
+use super::recall::Recall;
 use super::{Delegation, Lease, Obligation, Reclaimed, Rights, Tenancy, Timer, Unit, UnitPool};
 use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
 use crate::actor::rounds::MapperRounds;
+use crate::actor::settings::Journaled;
 use crate::actor::timers::Timers;
 use crate::driver::UnitId;
 use crate::model::name::Name;
@@ -53,4 +55,7 @@ pub(crate) struct State {
     /// Tickets that were not redeemed in time, and went back to their issuers.
     pub(super) reclaimed: BTreeMap<LinkHash, Reclaimed>,
     pub(super) orders: Orders,
+    pub(super) settings: Journaled,
+    /// The recalls of links that are not over, the highest number of each.
+    pub(super) recalls: BTreeMap<LinkHash, Recall>,
 }

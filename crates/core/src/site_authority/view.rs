@@ -41,7 +41,7 @@ pub struct Waiting {
     pub term: Term,
     /// What the guest wants of the units.
     pub configuration: Properties,
-    /// Units that failed it before; the core does not put them on it again.
+    /// Units that its ticket excludes, or that failed it before; the core does not put them on it.
     pub failed: BTreeSet<UnitId>,
 }
 

@@ -1,5 +1,6 @@
 //! One link of a ticket: what is handed on, from whom to whom, and the signature on it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::ops::Deref;
@@ -9,6 +10,7 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::LinkFault;
+use crate::driver::UnitId;
 use crate::model::codec::{self, DecodeError, Hash};
 use crate::model::identity::{ActorId, Label, PublicKey, Signature, Signer, Verifier};
 use crate::model::name::Name;
@@ -94,7 +96,7 @@ impl fmt::Display for AccountId {
 }
 
 /// What an issuer reserves in a link, beside its constraints. Nothing is reserved by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clauses {
     /// The issuer may recall units that are in use, this long after its site has told their holder. Without
     /// it, only units that nobody has claimed.
@@ -103,21 +105,43 @@ pub struct Clauses {
     pub not_before: Option<Time>,
     /// On the site's clock, a first redeem is refused from this instant on.
     pub redeem_by: Option<Time>,
+    /// Units that its site puts on no lease of it.
+    pub not_on: BTreeSet<UnitId>,
+    /// What its holder owes its issuer for each unit and hour, if that was stated.
+    pub price: Option<u32>,
 }
 
 impl Clauses {
     /// Nothing is reserved.
-    pub const NONE: Self = Self { notice: None, not_before: None, redeem_by: None };
+    pub const NONE: Self = Self {
+        notice: None,
+        not_before: None,
+        redeem_by: None,
+        not_on: BTreeSet::new(),
+        price: None,
+    };
 
-    /// The least that a child of a link with these clauses must have too.
+    /// The least that a child of a link with these clauses must have too, at the same price.
     pub fn inherited(&self) -> Self {
-        Self { redeem_by: self.redeem_by, ..Self::NONE }
+        let Self { redeem_by, price, .. } = *self;
+        Self { redeem_by, not_on: self.not_on.clone(), price, ..Self::NONE }
     }
 
     /// The same, to be redeemed before `by` if that is earlier.
     pub fn redeemed_by(self, by: Option<Time>) -> Self {
         let redeem_by = self.redeem_by.into_iter().chain(by).min();
         Self { redeem_by, ..self }
+    }
+
+    /// The same, without these units as well.
+    pub fn without(mut self, units: BTreeSet<UnitId>) -> Self {
+        self.not_on.extend(units);
+        self
+    }
+
+    /// The same at this price.
+    pub fn priced(self, price: Option<u32>) -> Self {
+        Self { price, ..self }
     }
 
     /// Whether units under a link with these clauses can be had no longer than under its parent.
@@ -181,6 +205,8 @@ impl Link {
             Err(LinkFault::Constraints)
         } else if !self.clauses.keep(&parent.clauses) {
             Err(LinkFault::RedeemBy)
+        } else if !self.clauses.not_on.is_superset(&parent.clauses.not_on) {
+            Err(LinkFault::NotOn)
         } else {
             Ok(())
         }

@@ -110,6 +110,9 @@ pub enum LinkFault {
     /// It can be redeemed for longer than its parent.
     #[error("it can be redeemed for longer than its parent")]
     RedeemBy,
+    /// It allows units that its parent excludes.
+    #[error("it allows units that its parent excludes")]
+    NotOn,
 }
 
 impl Ticket {

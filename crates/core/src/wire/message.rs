@@ -16,6 +16,7 @@ use crate::model::property::Properties;
 use crate::model::resource::{Attributes, Constraints};
 use crate::model::slice::{LeaseId, RequestId, SliceName};
 use crate::model::time::{Span, Term, Time};
+use crate::mutants::mutant;
 use crate::ticket::Ticket;
 use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
@@ -24,7 +25,12 @@ use crate::wire::credentials::Credentials;
 use crate::wire::offer::{MAX_HOLD, Offer, Reply, Waiting};
 use crate::wire::part::Part;
 use crate::wire::proviso::{History, Provisos};
+use crate::wire::recall::{Accepts, Level, Notice};
 use crate::wire::refusal::Refusal;
+
+/// The version of the messages: their first byte. It is raised when one of them changes its layout or its
+/// meaning, so that no actor takes a message for what it does not say.
+pub const VERSION: u8 = 1;
 
 /// The most items in one request.
 pub const MAX_ITEMS: usize = 64;
@@ -41,6 +47,9 @@ pub const MAX_CONFIGURATION: usize = 1 << 13;
 
 /// The most tickets that one lease has ahead of it, its own and its extensions.
 pub const MAX_TICKETS: usize = 64;
+
+/// The most receipts that a request brings along.
+pub const MAX_RECEIPTS: usize = 64;
 
 /// Asks a broker for tickets: the items of one choice, all together or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +77,8 @@ pub struct Request {
     pub provisos: Provisos,
     /// What became of it until now.
     pub history: History,
+    /// Receipts for tickets of this broker that it has not confirmed yet; at most [`MAX_RECEIPTS`].
+    pub receipts: Vec<Receipt>,
 }
 
 impl Request {
@@ -113,6 +124,10 @@ impl Request {
             return Err(format!("offers are held for more than no time and at most {MAX_HOLD}"));
         }
         self.provisos.check()?;
+        if self.receipts.len() > MAX_RECEIPTS {
+            let count = self.receipts.len();
+            return Err(format!("{count} receipts are more than the {MAX_RECEIPTS} of a request"));
+        }
         self.items.iter().try_for_each(|item| item.check(self))?;
         let needed =
             |choice: &u8| self.items.iter().any(|item| item.choice == *choice && !item.optional);
@@ -162,6 +177,8 @@ pub struct Item {
     pub together: Option<u8>,
     /// Items of one number come from different sites, each from one.
     pub apart: Option<u8>,
+    /// What its ticket may reserve for the broker.
+    pub accepts: Accepts,
 }
 
 impl Item {
@@ -178,6 +195,7 @@ impl Item {
             offset: Span::ZERO,
             together: None,
             apart: None,
+            accepts: Accepts::default(),
         }
     }
 
@@ -193,6 +211,7 @@ impl Item {
         if self.together.is_some() && self.apart.is_some() {
             return Err("an item belongs together with others or apart, not both".to_owned());
         }
+        self.accepts.check(self.extends.is_some())?;
         if self.offset < Span::ZERO {
             return Err("an item would begin before the common start".to_owned());
         }
@@ -389,6 +408,46 @@ pub enum Message {
         /// What came back of it, by the site's word.
         receipts: Vec<Receipt>,
     },
+    /// Issuer to site: at most so many units of this ticket, and of what extends it, from an instant on.
+    Recall {
+        /// The ticket, which its issuer recalls.
+        ticket: Ticket,
+        /// How many units stay, from when on.
+        level: Level,
+    },
+    /// Site to issuer: the recall is recorded, or enforced.
+    Recalled {
+        /// The link that is recalled.
+        link: LinkHash,
+        /// The number of the recall.
+        number: u32,
+        /// When it takes the last of the units.
+        at: Time,
+        /// Whether it has taken all that it takes.
+        enforced: bool,
+        /// For all that was taken by recalls of this link, the site's word.
+        receipts: Vec<Receipt>,
+    },
+    /// Site to holder: units of this lease, or of this ticket that is not redeemed, are recalled.
+    RecallNotice {
+        /// The ticket, or the lease's own.
+        ticket: LinkHash,
+        /// How many units stay, from when on.
+        told: Notice,
+    },
+    /// Holder to site: the notice is recorded; these units go first.
+    RecallNoted {
+        /// The lease's own ticket.
+        ticket: LinkHash,
+        /// The link that is recalled.
+        link: LinkHash,
+        /// The number of the recall.
+        number: u32,
+        /// The units that go first. The site chooses the others.
+        victims: Vec<UnitId>,
+        /// Whether the notice was of rights that nobody has claimed.
+        unclaimed: bool,
+    },
 }
 
 /// What a refusal is about.
@@ -404,11 +463,13 @@ pub enum Subject {
     Return(LinkHash, u32),
     /// A modification of a lease, by its number.
     Modify(LinkHash, u32),
+    /// A recall of a link, by its number.
+    Recall(LinkHash, u32),
 }
 
 impl Message {
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 21] = [
+    pub const KINDS: [&'static str; 25] = [
         "delegate",
         "delegated",
         "request",
@@ -430,6 +491,10 @@ impl Message {
         "modified",
         "reclaim",
         "reclaimed",
+        "recall",
+        "recalled",
+        "recall-notice",
+        "recall-noted",
     ];
 
     /// The word for this kind of message.
@@ -456,6 +521,10 @@ impl Message {
             Self::Modified { .. } => "modified",
             Self::Reclaim { .. } => "reclaim",
             Self::Reclaimed { .. } => "reclaimed",
+            Self::Recall { .. } => "recall",
+            Self::Recalled { .. } => "recalled",
+            Self::RecallNotice { .. } => "recall-notice",
+            Self::RecallNoted { .. } => "recall-noted",
         }
     }
 }
@@ -532,7 +601,7 @@ struct Contents {
     holds: OnceLock<bool>,
     /// The decoded content, once it was read.
     #[serde(skip)]
-    content: OnceLock<Result<Envelope, DecodeError>>,
+    content: OnceLock<Result<Envelope, OpenError>>,
 }
 
 impl PartialEq for Contents {
@@ -568,12 +637,39 @@ pub enum OpenError {
     /// Not an envelope.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
+    /// Validly signed, in another version of the protocol; the rest was not looked at.
+    #[error("in version {theirs} of the protocol, not in version {ours}")]
+    Version {
+        /// The version of the message.
+        theirs: u8,
+        /// The version that is understood here.
+        ours: u8,
+    },
 }
 
 impl Envelope {
+    /// The bytes that are signed: the version, then the envelope.
+    fn frame(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        codec::encode_into(self, &mut bytes);
+        bytes
+    }
+
+    /// The envelope in signed bytes. What follows another version may be laid out in any way.
+    pub fn read(bytes: &[u8]) -> Result<Self, OpenError> {
+        match bytes.split_first() {
+            Some((&VERSION, envelope)) => Ok(codec::decode(envelope)?),
+            Some((&theirs, _)) if !mutant!(AnyVersionWillDo) => {
+                Err(OpenError::Version { theirs, ours: VERSION })
+            }
+            Some((_, envelope)) => Ok(codec::decode(envelope)?),
+            None => Err(DecodeError::Malformed("there is no version".to_owned()).into()),
+        }
+    }
+
     /// Signs the envelope.
     pub fn seal(&self, credentials: &mut Credentials) -> Sealed {
-        let bytes = codec::encode(self);
+        let bytes = self.frame();
         let (key, signature) = credentials.sign_message(&bytes);
         Sealed::new(bytes, key, signature, Path::default())
     }
@@ -590,7 +686,7 @@ impl Envelope {
     }
 
     fn seal_batch(envelopes: &[&Self], credentials: &mut Credentials) -> Vec<Sealed> {
-        let messages: Vec<_> = envelopes.iter().map(codec::encode).collect();
+        let messages: Vec<_> = envelopes.iter().map(|envelope| envelope.frame()).collect();
         let (root, paths) = batch::tree(&messages);
         let (key, signature) = credentials.sign_batch(root);
         let seal = |(bytes, path)| Sealed::new(bytes, key, signature, path);
@@ -610,7 +706,7 @@ impl Sealed {
             return Err(OpenError::BadSignature);
         }
         let Contents { bytes, key, content, .. } = &*self.0;
-        let envelope = content.get().cloned().unwrap_or_else(|| codec::decode(bytes))?;
+        let envelope = content.get().cloned().unwrap_or_else(|| Envelope::read(bytes))?;
         if envelope.header.from != ActorId::of(key) {
             return Err(OpenError::NotTheSender);
         }
@@ -626,9 +722,9 @@ impl Sealed {
     }
 
     /// The envelope inside, unchecked: to show it, never to act on it.
-    pub fn peek(&self) -> Result<Envelope, DecodeError> {
+    pub fn peek(&self) -> Result<Envelope, OpenError> {
         let Contents { bytes, content, .. } = &*self.0;
-        content.get_or_init(|| codec::decode(bytes)).clone()
+        content.get_or_init(|| Envelope::read(bytes)).clone()
     }
 
     /// The signed bytes.

@@ -7,4 +7,5 @@ pub mod message;
 pub mod offer;
 pub mod part;
 pub mod proviso;
+pub mod recall;
 pub mod refusal;

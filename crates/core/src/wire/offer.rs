@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
+use crate::model::price::Cost;
 use crate::model::time::{Span, Term, Time};
 
 /// The most offers in one answer.
@@ -47,6 +48,8 @@ pub struct OfferPart {
     pub units: NonZeroU32,
     /// From when to when.
     pub term: Term,
+    /// What each unit costs an hour, if that is stated.
+    pub price: Option<u32>,
 }
 
 /// Units that are sold, or held, to somebody.
@@ -77,6 +80,12 @@ impl Offer {
     /// The units of all of its parts.
     pub fn units(&self) -> u32 {
         self.parts.iter().fold(0, |sum: u32, part| sum.saturating_add(part.units.get()))
+    }
+
+    /// What it costs, if a part has a price.
+    pub fn cost(&self) -> Option<Cost> {
+        let of = |part: &OfferPart| Some(Cost::of(part.price?, part.units.get(), part.term));
+        self.parts.iter().filter_map(of).reduce(Cost::plus)
     }
 
     /// The first start of its parts.

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::driver::UnitId;
 use crate::model::identity::ActorId;
 use crate::model::time::Time;
 
-/// The most sites that one request excludes.
+/// The most sites that one request excludes, and the most units.
 pub const MAX_EXCLUDED: usize = 64;
 
 /// Conditions on how a request is met. There are none by default.
@@ -18,18 +19,30 @@ pub struct Provisos {
     pub redeem_by: Option<Time>,
     /// Sites that no unit is to come from.
     pub not_at: BTreeSet<ActorId>,
+    /// Units that are not wanted, each by its site and its number there.
+    pub not_on: BTreeSet<(ActorId, UnitId)>,
 }
 
 impl Provisos {
     /// There are none.
-    pub const NONE: Self = Self { redeem_by: None, not_at: BTreeSet::new() };
+    pub const NONE: Self =
+        Self { redeem_by: None, not_at: BTreeSet::new(), not_on: BTreeSet::new() };
 
     /// Whether they are within their bounds; the reason if not.
     pub(crate) fn check(&self) -> Result<(), String> {
-        match self.not_at.len() {
-            ..=MAX_EXCLUDED => Ok(()),
-            more => Err(format!("{more} sites are excluded, more than {MAX_EXCLUDED}")),
+        let counts = [("sites", self.not_at.len()), ("units", self.not_on.len())];
+        match counts.into_iter().find(|(_, count)| *count > MAX_EXCLUDED) {
+            None => Ok(()),
+            Some((what, more)) => {
+                Err(format!("{more} {what} are excluded, more than {MAX_EXCLUDED}"))
+            }
         }
+    }
+
+    /// The units of a site that are excluded.
+    pub fn not_on_at(&self, site: ActorId) -> BTreeSet<UnitId> {
+        let its = self.not_on.iter().filter(|(of, _)| *of == site);
+        its.map(|(_, unit)| *unit).collect()
     }
 }
 

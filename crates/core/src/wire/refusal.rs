@@ -156,6 +156,26 @@ pub enum Refusal {
         /// The type.
         resource: Name,
     },
+    /// The ticket, or one above it, is recalled by its issuer.
+    #[error("the ticket is recalled: {units} units stay from {from} on")]
+    Recalled {
+        /// How many units stay.
+        units: u32,
+        /// From when on.
+        from: Time,
+    },
+    /// The units that are not excluded are too few.
+    #[error(
+        "{left} units of `{resource}` are left beside those that are excluded, {asked} were asked for"
+    )]
+    UnitsExcluded {
+        /// The type.
+        resource: Name,
+        /// The fewest units that would do.
+        asked: u32,
+        /// How many there are that are not excluded.
+        left: u32,
+    },
 }
 
 /// What a quota limits.
@@ -223,6 +243,7 @@ impl Refusal {
             | Self::Withdrawn
             | Self::Unclaimed(_)
             | Self::Excluded { .. }
+            | Self::UnitsExcluded { .. }
             | Self::Malformed(_) => Outlook::Never,
             Self::Busy { .. }
             | Self::Beyond { .. }
@@ -237,6 +258,7 @@ impl Refusal {
             | Self::Oversold { .. }
             | Self::Constraint(_)
             | Self::Policy(_)
+            | Self::Recalled { .. }
             | Self::Forbidden => Outlook::Denied,
         }
     }
@@ -255,9 +277,9 @@ impl Refusal {
             Self::Policy(_) => 9,
             Self::Constraint(_) => 8,
             Self::Conflict(_) | Self::Oversold { .. } => 7,
-            Self::Ticket(_) | Self::Forbidden => 6,
+            Self::Ticket(_) | Self::Forbidden | Self::Recalled { .. } => 6,
             Self::TooMany { .. } | Self::TermTooShort { .. } | Self::UnitsDiffer { .. } => 5,
-            Self::NoMatch { .. } | Self::Excluded { .. } => 4,
+            Self::NoMatch { .. } | Self::Excluded { .. } | Self::UnitsExcluded { .. } => 4,
             Self::TooLate(_) | Self::Unclaimed(_) | Self::NotExtendable(_) => 3,
             Self::NoSuchType { .. } => 2,
             Self::Withdrawn | Self::Malformed(_) => 1,
@@ -292,6 +314,8 @@ impl Refusal {
             Self::ModifyFailed(_) => "modify-failed",
             Self::Unclaimed(_) => "unclaimed",
             Self::Excluded { .. } => "excluded",
+            Self::Recalled { .. } => "recalled",
+            Self::UnitsExcluded { .. } => "units-excluded",
         }
     }
 }

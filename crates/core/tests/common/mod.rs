@@ -27,6 +27,7 @@ use tenure_core::wire::message::{
 use tenure_core::wire::offer::{Reply, Waiting};
 use tenure_core::wire::part::Part;
 use tenure_core::wire::proviso::{History, Provisos};
+use tenure_core::wire::recall::{Level, Notice};
 use tenure_core::wire::refusal::Refusal;
 
 /// People, each known by the byte that their secret is made of.
@@ -243,6 +244,7 @@ pub(crate) fn request_of(id: RequestId, ask: Ask) -> Request {
         properties,
         provisos,
         history,
+        receipts: Vec::new(),
     }
 }
 
@@ -286,6 +288,35 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
         Message::Modified { ticket: ticket.hash(), number: 0, units: Vec::new() },
         Message::Reclaim { ticket: ticket.clone() },
         Message::Reclaimed { ticket: ticket.hash(), redeemed: true, receipts: Vec::new() },
+        Message::Recall {
+            ticket: ticket.clone(),
+            level: Level { number: 0, units: 0, from: link.term.start() },
+        },
+        Message::Recalled {
+            link: ticket.hash(),
+            number: 0,
+            at: link.term.start(),
+            enforced: false,
+            receipts: Vec::new(),
+        },
+        Message::RecallNotice {
+            ticket: ticket.hash(),
+            told: Notice {
+                link: ticket.hash(),
+                number: 0,
+                units: 0,
+                at: link.term.start(),
+                victims: Vec::new(),
+                unclaimed: false,
+            },
+        },
+        Message::RecallNoted {
+            ticket: ticket.hash(),
+            link: ticket.hash(),
+            number: 0,
+            victims: Vec::new(),
+            unclaimed: false,
+        },
     ];
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
     messages

@@ -586,7 +586,7 @@ fn done(call: &Call, works: bool) -> DriverResult {
     let properties = match call.step {
         Step::Setup => address,
         Step::Modify => call.properties.clone(),
-        Step::Teardown | Step::Join | Step::Leave => Properties::default(),
+        Step::Teardown | Step::Join | Step::Leave | Step::Warn => Properties::default(),
     };
     let outcome = if works { Ok(properties) } else { Err(DriverError("it burns".to_owned())) };
     let Call { unit, epoch, step, number, lease, .. } = *call;

@@ -14,11 +14,13 @@ use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::group::Why;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::facts::Denial;
+use tenure_core::site_authority::facts::LeaseCut;
 use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
 use tenure_core::wire::message::{Envelope, Header, Message, Sequence, Subject};
+use tenure_core::wire::recall::Level;
 use tenure_core::wire::refusal::Refusal;
 use tenure_laws::LAWS;
 
@@ -311,6 +313,19 @@ const BREACHES: &[Breach] = &[
         tape.entry(GUEST, "service-manager.mapper-answered", 1).fact =
             service_manager::Fact::GroupBroken(broken).into();
     }),
+    breach("S19", "takes units for no recall", |tape| {
+        let lease = redeemed(tape, 0).hash();
+        let (units, receipts) = (Vec::new(), Vec::new());
+        let taken = site_authority::UnitsRecalled { lease, link: lease, units, receipts };
+        after_activation(tape).fact = site_authority::Fact::UnitsRecalled(taken).into();
+    }),
+    breach("S20", "units on lease", |tape| {
+        let ticket = redeemed(tape, 0);
+        let cuts = vec![LeaseCut { lease: ticket.hash(), units: 0, at: Time::ZERO }];
+        let level = Level { number: 0, units: 0, from: Time::ZERO };
+        let recalled = site_authority::Recalled { ticket, level, cuts };
+        after_activation(tape).fact = site_authority::Fact::Recalled(recalled).into();
+    }),
     breach("L1", "lease 1.0 of guest waits since 0s, was due by 31m, and is Asking", |tape| {
         let asked = tape.nth(GUEST, "service-manager.asked", 0);
         tape.stop_after(asked);
@@ -344,6 +359,22 @@ const BREACHES: &[Breach] = &[
 
 fn entry(at: Time, fact: impl Into<Fact>) -> Entry {
     Entry { at, fact: fact.into() }
+}
+
+/// A fact of the site, after its first lease went active, that changes nothing.
+fn after_activation(tape: &mut Tape) -> &mut Entry {
+    let active = tape.nth(SITE, "site.lease-activated", 0);
+    let length = tape.journal_length(SITE, active);
+    let mut before = 0;
+    let kinds = tape.shown.iter().filter_map(|shown| {
+        if let What::Durable(SITE, _, entries) = &shown.what { Some(entries) } else { None }
+    });
+    let count = kinds.flatten().filter(|entry| {
+        before += 1;
+        before <= length && entry.fact.kind().0 == "site.mapper-answered"
+    });
+    let n = count.count();
+    tape.entry(SITE, "site.mapper-answered", n)
 }
 
 fn assigned(tape: &mut Tape, n: usize) -> &mut site_authority::UnitsAssigned {

@@ -15,7 +15,7 @@ use crate::common::world::{Scene, Shown, What, World, cast};
 use crate::common::{
     BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, ask_for, at, cut, id, letter, redeem, request, term,
 };
-use crate::lives::{Tape, credit_at_once, honest};
+use crate::lives::{Tape, credit_at_once, honest, recalled};
 
 /// A broker that sells what it does not have, beside its honest trade, and a guest that hands on parts
 /// of what it bought, too many of them.
@@ -66,6 +66,11 @@ fn counts(tape: &Tape) -> BTreeMap<&'static str, u64> {
 #[test]
 fn an_honest_life_keeps_all_laws() {
     counts(&honest());
+}
+
+#[test]
+fn a_life_with_recalls_keeps_all_laws() {
+    counts(&recalled());
 }
 
 #[test]
@@ -174,9 +179,9 @@ fn a_broker_whose_clock_was_ahead_may_answer_again_what_it_has_forgotten() {
 }
 
 #[test]
-fn no_law_sleeps_through_both_lives() {
-    let (honest, thieves) = (counts(&honest()), counts(&among_thieves()));
-    let asleep = |id: &&str| honest[id] + thieves[id] == 0;
+fn no_law_sleeps_through_all_lives() {
+    let lives = [honest(), among_thieves(), recalled()].map(|life| counts(&life));
+    let asleep = |id: &&str| lives.iter().all(|counts| counts[id] == 0);
     let asleep: Vec<_> = LAWS.iter().map(|law| law.id).filter(|id| asleep(id)).collect();
     assert_eq!(asleep, Vec::<&str>::new());
 }
@@ -208,8 +213,10 @@ fn the_journals_of_an_honest_life_keep_the_laws_that_need_nothing_else() {
     let counts = audit_journals(&cast(), &slices(&journals)).unwrap();
     let asked: Vec<_> = counts.iter().filter(|(_, count)| *count > 0).collect();
     let asked: Vec<_> = asked.into_iter().map(|(law, _)| law.id).collect();
-    let expected =
-        ["S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8", "S10", "S11", "S13", "S15", "S16", "S17"];
+    let expected = [
+        "S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8", "S10", "S11", "S13", "S15", "S16", "S17",
+        "S20",
+    ];
     assert_eq!(asked, expected);
 }
 

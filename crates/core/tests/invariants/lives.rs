@@ -2,18 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::facts as broker;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::mapper::Ask;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::link::{LinkHash, SignedLink};
+use tenure_core::wire::message::Item;
+use tenure_core::wire::recall::Accepts;
 use tenure_laws::{Auditor, Bounds, Law, Participants, Violation};
 
 use crate::common::world::{Scene, Shown, What, World, cast};
-use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, ask_for, at, id, units};
+use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, ask_for, at, id, item, units};
 
 pub(crate) const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
 pub(crate) const BOUNDS: Bounds =
@@ -184,6 +188,21 @@ pub(crate) fn honest() -> Tape {
     world.advance(24 * HOUR);
     assert_eq!(world.now, at(24 * HOUR));
     Tape { burst: Some((begins, ends)), ..Tape::of(world) }
+}
+
+/// A lease whose units are recalled after a notice.
+pub(crate) fn recalled() -> Tape {
+    let mut world = Scene { audited: true, suspicious: true, ..Scene::default() }.open();
+    let accepts = Accepts { notice: Some(Span::from_secs(300)), min_tenure: None };
+    let items = vec![Item { accepts, ..item(3) }];
+    let lease = world.ask(GUEST, Ask { items, ..ask_for(3, 0, HOUR) });
+    let ticket = world.ticket(GUEST, lease).hash();
+    world.advance(600);
+    world.command(BROKER, BrokerCommand::Recall { ticket, units: Some(1), from: None });
+    world.advance(1000);
+    world.command(GUEST, GuestCommand::extend(lease, Span::HOUR));
+    world.advance(6 * HOUR);
+    Tape::of(world)
 }
 
 /// Has the first receipt credited as soon as its site has signed it, before its holder has shown it.

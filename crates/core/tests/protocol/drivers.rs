@@ -6,6 +6,7 @@ use tenure_core::actor::effect::{DriverResult, Problem};
 use tenure_core::driver::{Call, DriverError, Epoch, Step, UnitId};
 use tenure_core::model::codec::MAX_BYTES;
 use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::Span;
 use tenure_core::runtime::Input;
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::site_authority::Command as SiteCommand;
@@ -14,7 +15,7 @@ use tenure_core::wire::message::Message;
 use tenure_core::wire::refusal::Refusal;
 
 use crate::common::world::{Reaction, Scene, World};
-use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, ask_for, node, units};
+use crate::common::{BROKER, GUEST, HOUR, MARGIN, RIVAL, SITE, ask_for, at, node, units};
 
 fn if_then(condition: bool, reaction: Reaction) -> Reaction {
     if condition { reaction } else { Reaction::Works }
@@ -348,4 +349,24 @@ fn numbers_of_withdrawn_units_are_not_used_again_and_what_is_delegated_cannot_be
     let after = numbers(&world);
     assert_eq!(after.len(), before.len() - 1);
     assert!(after.last() > before.last(), "{before:?}, then {after:?}");
+}
+
+#[test]
+fn each_call_says_until_when_an_answer_is_of_use() {
+    let leave_before = Span::from_secs(60);
+    let mut world = Scene { leave_before, audited: true, ..Scene::default() }.open();
+    world.ask(GUEST, ask_for(1, 0, HOUR));
+    world.advance(HOUR);
+    let due = |call: &Call| (call.step, call.deadline);
+    let calls: Vec<_> = world.calls.iter().map(due).collect();
+    let (end, gone) = (at(HOUR), at(HOUR).minus(MARGIN));
+    assert_eq!(
+        calls,
+        [
+            (Step::Setup, Some(end)),
+            (Step::Join, Some(gone.minus(leave_before))),
+            (Step::Leave, Some(gone)),
+            (Step::Teardown, None),
+        ]
+    );
 }

@@ -13,7 +13,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::batch::Path;
-use tenure_core::wire::message::{Envelope, Header, Message, OpenError, Sealed, Sequence};
+use tenure_core::wire::message::{Envelope, Header, Message, OpenError, Sealed, Sequence, VERSION};
 
 use crate::common::world::Scene;
 use crate::common::{
@@ -86,11 +86,24 @@ fn an_empty_term_in_a_link_is_unreadable() {
 #[test]
 fn a_sealed_message_with_bytes_behind_its_content_is_dropped() {
     let content = envelope(id(GUEST), id(SITE), redeem(&ticket()));
-    let mut bytes = codec::encode(&content);
+    let mut bytes = codec::encode(&(VERSION, &content));
     assert_eq!(seal_bytes(GUEST, bytes.clone()).open(&mut credentials(SITE)), Ok(content));
     bytes.push(0);
     let opened = seal_bytes(GUEST, bytes).open(&mut credentials(SITE));
     assert_eq!(opened, Err(OpenError::Malformed(DecodeError::LeftOver(1))));
+}
+
+#[test]
+fn a_message_in_another_version_is_dropped_and_says_both() {
+    let mut world = Scene::default().open();
+    let content = envelope(id(GUEST), id(SITE), redeem(&ticket()));
+    for theirs in [0, VERSION + 1] {
+        let sealed = seal_bytes(GUEST, codec::encode(&(theirs, &content)));
+        let out = world.deliver(SITE, &sealed);
+        let refused = OpenError::Version { theirs, ours: VERSION };
+        assert_eq!(out.problems, [Problem::Unopened(refused)]);
+        assert!(out.replies.is_empty());
+    }
 }
 
 /// A redeem of so many links, as only bytes can say it.
@@ -100,7 +113,8 @@ fn redeem_of(links: usize) -> Sealed {
     let chain = vec![ticket().bottom().clone(); links];
     let (lease, slice) = (LeaseId { number: 1, part: 0 }, Name::literal("main"));
     // 8 is the place of `Redeem` in `Message`.
-    let content = (header, 8u32, chain, lease, slice, units(4), Properties::default(), 0u8);
+    let content =
+        (VERSION, header, 8u32, chain, lease, slice, units(4), Properties::default(), 0u8);
     seal_bytes(GUEST, codec::encode(&content))
 }
 
@@ -173,7 +187,7 @@ fn a_signature_on_a_link_or_a_message_is_void_on_a_receipt() {
 
 #[test]
 fn a_signature_on_a_link_or_a_receipt_is_void_on_a_message() {
-    let bytes = codec::encode(&envelope(id(GUEST), id(SITE), redeem(&ticket())));
+    let bytes = codec::encode(&(VERSION, envelope(id(GUEST), id(SITE), redeem(&ticket()))));
     let others = [Label::Link, Label::Receipt, Label::Batch].map(|label| (label, false));
     for (label, holds) in [(Label::Message, true)].into_iter().chain(others) {
         let signature = signer(GUEST).sign(label, &bytes);

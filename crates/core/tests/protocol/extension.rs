@@ -1,7 +1,7 @@
 //! Extensions: a lease continues with the same units, from exactly its end, or stays as it was.
 
 use tenure_core::actor::effect::Problem;
-use tenure_core::driver::{Epoch, UnitId};
+use tenure_core::driver::{Epoch, Step, UnitId};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term};
 use tenure_core::service_manager::Command as GuestCommand;
@@ -305,10 +305,16 @@ fn an_extended_lease_given_back_in_its_second_term_is_credited_for_that_alone() 
 }
 
 #[test]
-fn a_lease_that_is_leaving_or_over_is_not_extended() {
+fn a_lease_that_is_given_back_or_over_is_not_extended() {
     let mut world = Scene { leave_before: Span::MINUTE, ..Scene::default() }.open();
+    world.driver = |call| match call.step {
+        Step::Leave => Reaction::Waits,
+        Step::Setup | Step::Teardown | Step::Join | Step::Modify | Step::Warn => Reaction::Works,
+    };
     let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
-    for (secs, word) in [(HOUR - 70, "Leaving(end)"), (HOUR - 10, "Closed")] {
+    world.advance(600);
+    world.command(GUEST, GuestCommand::Close { lease });
+    for (secs, word) in [(600, "Leaving(close)"), (HOUR - 10, "Closed")] {
         world.advance(secs);
         assert_eq!(world.state(GUEST, lease), word);
         let position = world.position(GUEST);

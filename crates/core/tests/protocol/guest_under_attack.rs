@@ -266,6 +266,8 @@ fn a_service_manager_drops_what_is_not_said_to_service_managers() {
             "returned",
             "modified",
             "reclaimed",
+            "recalled",
+            "recall-notice",
         ];
         if its.contains(&kind) {
             continue;

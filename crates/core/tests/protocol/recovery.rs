@@ -21,8 +21,9 @@ use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::service_manager::{Command as GuestCommand, Part};
 use tenure_core::site_authority::Command as SiteCommand;
-use tenure_core::wire::message::Sealed;
+use tenure_core::wire::message::{Item, Sealed};
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::recall::Accepts;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
@@ -53,7 +54,7 @@ type Act = fn(&mut World);
 
 /// A life with everything in it: leases early, elastic, refused, extended, closed, credited; messages
 /// lost, drivers slow, mappers slow, a unit quarantined and reset.
-const LIFE: [Act; 35] = [
+const LIFE: [Act; 38] = [
     |w| _ = w.ask(GUEST, ask_for(2, 0, HOUR)),
     |w| {
         w.driver = unit_5_burns;
@@ -165,6 +166,7 @@ const LIFE: [Act; 35] = [
         let redeemed = w.ask(RIVAL, Ask { items: vec![item(1)], ..ask() });
         w.command(RIVAL, GuestCommand::Redeem { lease: redeemed });
         let part = Part {
+            accepts: Default::default(),
             holder: id(GUEST),
             units: units(1),
             term: term(start, start + HOUR),
@@ -184,7 +186,49 @@ const LIFE: [Act; 35] = [
         w.command(GUEST, GuestCommand::Close { lease: bundle });
     },
     |w| w.advance(8 * HOUR),
+    recall_units,
+    recall_rights,
+    |w| w.advance(10 * HOUR),
 ];
+
+/// Units of a lease are recalled, not after all, and in the end.
+fn recall_units(w: &mut World) {
+    let accepts = Accepts { notice: Some(Span::from_secs(300)), min_tenure: None };
+    let items = vec![Item { accepts, ..item(3) }];
+    let lease = w.ask(GUEST, Ask { items, ..ask_for(3, 8 * HOUR, HOUR) });
+    let ticket = w.ticket(GUEST, lease).hash();
+    let recall = |units| BrokerCommand::Recall { ticket, units, from: None };
+    w.command(BROKER, recall(Some(1)));
+    let held = w.guest(GUEST).lease(lease).and_then(|state| state.held());
+    let first: Vec<UnitId> = held.unwrap().units.keys().copied().take(1).collect();
+    w.command(GUEST, GuestCommand::Victims { lease, units: first });
+    w.advance(8 * HOUR + 280);
+    w.command(BROKER, recall(None));
+    w.command(BROKER, recall(Some(1)));
+    w.advance(8 * HOUR + 900);
+    w.repeat();
+}
+
+/// A guest recalls a part of a kept ticket, which its holder keeps too.
+fn recall_rights(w: &mut World) {
+    let kept = w.ask(RIVAL, Ask { handling: KEPT, ..ask_for(2, 8 * HOUR + 900, HOUR) });
+    let part = Part {
+        accepts: Accepts::default(),
+        holder: id(GUEST),
+        units: units(2),
+        term: term(8 * HOUR + 900, 9 * HOUR),
+        constraints: Constraints::NONE,
+        redeem_by: None,
+    };
+    w.command(RIVAL, GuestCommand::Split { lease: kept, parts: vec![part] });
+    let parent = w.ticket(RIVAL, kept);
+    let ticket = parent.with(w.guest(RIVAL).parts_of(&parent).next().unwrap().link.clone());
+    let part = ticket.hash();
+    let (slice, configuration) = (Name::literal("main"), Properties::default());
+    w.command(GUEST, GuestCommand::Take { ticket, slice, configuration, keep: true });
+    w.command(RIVAL, GuestCommand::Recall { ticket: part, units: Some(1), from: None });
+    w.run();
+}
 
 /// The tickets of a request are kept.
 const KEPT: Handling = Handling { bundle: false, assemble: ASSEMBLE, keep_tickets: true };
@@ -257,6 +301,7 @@ fn a_busy_life_has_every_kind_of_fact_that_matters_in_it() {
         "service-manager.reclaim-ended",
         "service-manager.commanded",
         "service-manager.revised",
+        "service-manager.recall-refused",
         "broker.delegation-ended",
         "broker.reclaim-begun",
         "broker.reclaim-ended",
@@ -269,6 +314,7 @@ fn a_busy_life_has_every_kind_of_fact_that_matters_in_it() {
         "broker.part-returned",
         "broker.return-refused",
         "broker.return-credited",
+        "broker.recall-refused",
         "site.inventory-changed",
         "site.delegation-ended",
         "site.units-returned",

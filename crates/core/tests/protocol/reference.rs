@@ -244,6 +244,7 @@ impl Pair {
             min_duration: Span::MINUTE.times(asked.duration - asked.shorter_by),
             provisos: Provisos::NONE,
             history: History::first(earliest),
+            receipts: Vec::new(),
             reply: if asked.hold { Reply::Hold(Span::MINUTE.times(HELD)) } else { Reply::Grant },
             answer_by: latest.plus(duration),
             properties: Properties::default(),

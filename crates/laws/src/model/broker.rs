@@ -13,6 +13,7 @@ use tenure_core::ticket::ledger::Ledger;
 use tenure_core::ticket::link::{DelegationId, LinkHash};
 use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::message::Request;
+use tenure_core::wire::recall::Level;
 
 /// The model of one broker.
 #[derive(Default)]
@@ -33,6 +34,8 @@ pub(crate) struct BrokerModel {
     pub(crate) open: usize,
     /// The requests that offers are held for, by when they lapse.
     pub(crate) held: BTreeSet<(Time, RequestId)>,
+    /// The newest recall of each ticket.
+    pub(crate) recalls: BTreeMap<LinkHash, Level>,
 }
 
 /// Units of a delegation that are on their way back.
@@ -149,9 +152,17 @@ impl BrokerModel {
             Fact::Revised(fact) => self.revised(me, &fact.request),
             Fact::ReclaimBegun(fact) => self.reclaims(fact.ticket, true),
             Fact::ReclaimEnded(fact) => self.reclaims(fact.ticket, false),
-            Fact::QuotaSet(_) | Fact::MapperAnswered(_) | Fact::Commanded(_) | Fact::Woken(_) => {
+            Fact::RecallAsked(fact) => {
+                self.recalls.insert(fact.link, fact.level);
                 Ok(Vec::new())
             }
+            Fact::RecallAnswered(_)
+            | Fact::RecallRefused(_)
+            | Fact::SettingsChanged(_)
+            | Fact::QuotaSet(_)
+            | Fact::MapperAnswered(_)
+            | Fact::Commanded(_)
+            | Fact::Woken(_) => Ok(Vec::new()),
         }
     }
 

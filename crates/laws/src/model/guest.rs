@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
+use tenure_core::driver::UnitId;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
@@ -14,6 +15,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::Request;
 use tenure_core::wire::offer::Offer;
+use tenure_core::wire::recall::{Level, Notice};
 
 /// The model of one service manager.
 #[derive(Default)]
@@ -34,6 +36,12 @@ pub(crate) struct GuestModel {
     pub(crate) tickets: BTreeMap<LinkHash, LeaseId>,
     /// Until when offers were held for it, by the number of the request.
     pub(crate) held_until: BTreeMap<u64, Time>,
+    /// The newest recall of each part that it handed on.
+    pub(crate) recalls: BTreeMap<LinkHash, Level>,
+    /// What it was told of recalls, by lease and link.
+    pub(crate) told: BTreeMap<(LeaseId, LinkHash), Notice>,
+    /// The units that its user named to go first.
+    pub(crate) named: BTreeMap<LeaseId, Vec<UnitId>>,
 }
 
 /// A part of a ticket that a guest handed on.
@@ -128,6 +136,15 @@ impl GuestModel {
             }
             Fact::ReclaimEnded(fact) => {
                 self.reclaimed.remove(&fact.part);
+            }
+            Fact::RecallAsked(fact) => {
+                self.recalls.insert(fact.link, fact.level);
+            }
+            Fact::RecallTold(fact) => {
+                self.told.insert((fact.lease, fact.told.link), fact.told.clone());
+            }
+            Fact::VictimsNamed(fact) => {
+                self.named.insert(fact.lease, fact.victims.clone());
             }
             Fact::ExtensionGranted(fact) => {
                 self.tickets.insert(fact.ticket.hash(), fact.lease);

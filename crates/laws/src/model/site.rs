@@ -12,14 +12,15 @@ use tenure_core::model::resource::is_divisible;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Term, Time};
 use tenure_core::site_authority::facts::{
-    Fact, InventoryChanged, LeaseClosed, LeaseExtended, Redeemed, Stocked, TermReturned,
-    TicketRefused, TicketSurrendered, UnitSetUp, UnitsAssigned,
+    Fact, InventoryChanged, LeaseClosed, LeaseExtended, Recalled, Redeemed, RightsReturned,
+    Stocked, TermReturned, TicketRefused, TicketSurrendered, UnitSetUp, UnitsAssigned,
 };
-use tenure_core::site_authority::machine::{Event, State};
+use tenure_core::site_authority::machine::{CloseReason, Event, State};
 use tenure_core::site_authority::unit;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{DelegationId, LinkHash, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
+use tenure_core::wire::recall::{Level, Notice};
 use tenure_core::wire::refusal::Refusal;
 
 /// The model of one site.
@@ -48,6 +49,17 @@ pub(crate) struct SiteModel {
     pub(crate) refused: BTreeMap<LinkHash, RefusedTicket>,
     /// Every link of the tickets that it issued, took or refused.
     links: BTreeMap<LinkHash, SignedLink>,
+    /// The newest recall of each link, with all receipts for what recalls of it took.
+    pub(crate) recalls: BTreeMap<LinkHash, RecallRecord>,
+    /// What the holders of leases are told of recalls, by lease and link.
+    pub(crate) told: BTreeMap<(LinkHash, LinkHash), Notice>,
+}
+
+/// A recall at its site.
+pub(crate) struct RecallRecord {
+    pub(crate) ticket: Ticket,
+    pub(crate) level: Level,
+    pub(crate) receipts: Vec<Receipt>,
 }
 
 /// A ticket that was refused for good.
@@ -136,11 +148,7 @@ impl SiteModel {
                 self.released(fact.lease, &fact.units, &mut changes)?;
                 self.shrunk(fact.lease);
             }
-            Fact::RightsReturned(fact) => {
-                self.know(&fact.ticket);
-                let rights = self.rights.entry(fact.ticket.hash()).or_default();
-                rights.extend(fact.receipts.iter().cloned());
-            }
+            Fact::RightsReturned(fact) => self.rights_returned(fact),
             Fact::TicketRefused(fact) => {
                 let (ticket, refusal) = (fact.ticket.clone(), self.refusal(fact)?);
                 self.refused.insert(ticket.hash(), RefusedTicket { ticket, refusal });
@@ -182,7 +190,14 @@ impl SiteModel {
                 issued.ok_or_else(|| unfounded(id))?;
                 self.offered.remove(&fact.number);
             }
-            Fact::MapperAnswered(_) | Fact::Woken(_) | Fact::Commanded(_) => {}
+            Fact::Recalled(_)
+            | Fact::RightsRecalled(_)
+            | Fact::UnitsRecalled(_)
+            | Fact::RecallNoted(_) => self.of_recall(fact, &mut changes)?,
+            Fact::MapperAnswered(_)
+            | Fact::Woken(_)
+            | Fact::Commanded(_)
+            | Fact::SettingsChanged(_) => {}
         }
         Ok(changes.changes)
     }
@@ -218,6 +233,54 @@ impl SiteModel {
             _ => {}
         }
         Ok(())
+    }
+
+    fn rights_returned(&mut self, fact: &RightsReturned) {
+        self.know(&fact.ticket);
+        let rights = self.rights.entry(fact.ticket.hash()).or_default();
+        rights.extend(fact.receipts.iter().cloned());
+    }
+
+    /// Recalls, and what they take.
+    fn of_recall(&mut self, fact: &Fact, changes: &mut SiteChanges) -> Result<(), Unfounded> {
+        match fact {
+            Fact::Recalled(fact) => self.recalled(fact),
+            Fact::RightsRecalled(fact) => self.receipts_of_recall(fact.link, &fact.receipts),
+            Fact::UnitsRecalled(fact) => {
+                if !fact.units.is_empty() {
+                    self.released(fact.lease, &fact.units, changes)?;
+                }
+                self.receipts_of_recall(fact.link, &fact.receipts);
+            }
+            Fact::RecallNoted(fact) => {
+                if let Some(told) = self.told.get_mut(&(fact.lease, fact.link)) {
+                    told.victims.clone_from(&fact.victims);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn recalled(&mut self, fact: &Recalled) {
+        let (link, Level { number, .. }) = (fact.ticket.hash(), fact.level);
+        self.know(&fact.ticket);
+        for cut in &fact.cuts {
+            let (units, at) = (cut.units, cut.at);
+            let old = self.told.remove(&(cut.lease, link));
+            let victims = old.map(|old| old.victims).unwrap_or_default();
+            let told = Notice { link, number, units, at, victims, unclaimed: false };
+            self.told.insert((cut.lease, link), told);
+        }
+        let (ticket, level) = (fact.ticket.clone(), fact.level);
+        let receipts = self.recalls.remove(&link).map(|old| old.receipts).unwrap_or_default();
+        self.recalls.insert(link, RecallRecord { ticket, level, receipts });
+    }
+
+    fn receipts_of_recall(&mut self, link: LinkHash, receipts: &[Receipt]) {
+        if let Some(recall) = self.recalls.get_mut(&link) {
+            recall.receipts.extend(receipts.iter().cloned());
+        }
     }
 
     fn delegated(&mut self, ticket: &Ticket) -> Result<(), Unfounded> {
@@ -378,7 +441,14 @@ impl SiteModel {
     fn closed(&mut self, fact: &LeaseClosed, changes: &mut SiteChanges) -> Result<(), Unfounded> {
         let lease = self.leases.get_mut(&fact.lease).ok_or_else(|| unfounded(fact.lease))?;
         let units = lease.state.units();
-        lease.receipts.extend(fact.receipts.iter().cloned());
+        let own = |receipt: &&Receipt| {
+            lease.tickets.iter().any(|ticket| ticket.hash() == receipt.what.link)
+        };
+        let own: Vec<Receipt> = fact.receipts.iter().filter(own).cloned().collect();
+        lease.receipts.extend(own);
+        if let CloseReason::Recalled(link) = fact.why {
+            self.receipts_of_recall(link, &fact.receipts);
+        }
         self.step_lease(fact.lease, Event::Closed(fact.why.clone()), changes)?;
         for unit in units {
             self.step_unit(unit, unit::Event::Released, changes)?;
@@ -463,6 +533,7 @@ impl SiteModel {
         lease.is_some_and(|lease| lease.receipts.contains(receipt))
             || rights.is_some_and(|receipts| receipts.contains(receipt))
             || self.reclaimed.get(&receipt.what.link).is_some_and(|all| all.contains(receipt))
+            || self.recalls.values().any(|recall| recall.receipts.contains(receipt))
     }
 
     pub(super) fn step_lease(

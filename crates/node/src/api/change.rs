@@ -79,8 +79,17 @@ impl AppState {
         self.each((lease, by), |lease| GuestCommand::Redeem { lease }).await
     }
 
-    pub(super) async fn close(&self, lease: &LeaseName, by: &Asker) -> ApiResult<Vec<LeaseView>> {
-        self.each((lease, by), |lease| GuestCommand::Close { lease }).await
+    pub(super) async fn close(
+        &self,
+        lease: &LeaseName,
+        left_by: Option<Time>,
+        by: &Asker,
+    ) -> ApiResult<Vec<LeaseView>> {
+        let close = |lease| match left_by {
+            Some(by) => GuestCommand::Hasten { lease, by },
+            None => GuestCommand::Close { lease },
+        };
+        self.each((lease, by), close).await
     }
 
     pub(super) async fn withdraw(
@@ -147,7 +156,7 @@ impl AppState {
     }
 
     /// Has something done to each part of a request; answers how they are then.
-    async fn each(
+    pub(super) async fn each(
         &self,
         (lease, by): (&LeaseName, &Asker),
         command: impl Fn(LeaseId) -> GuestCommand,

@@ -95,7 +95,8 @@ impl Client {
         Ok(move || drop(stream.shutdown(std::net::Shutdown::Both)))
     }
 
-    /// Asks, and reads the first answer. That is waited for two minutes, that to a watch for ever.
+    /// Asks, and reads the first answer. That is waited for two minutes, that to a watch, or
+    /// of a recall, for ever.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -108,7 +109,8 @@ impl Client {
         let mut line = serde_json::to_vec(&object).map_err(ClientError::Strange)?;
         line.push(b'\n');
         let sent = self.stream.get_mut().write_all(&line).map_err(broken);
-        let timeout = (!matches!(request, Request::Watch { .. })).then_some(REPLY_TIMEOUT);
+        let waits = matches!(request, Request::Watch { .. } | Request::RecallTaken { .. });
+        let timeout = (!waits).then_some(REPLY_TIMEOUT);
         match (self.next(timeout), sent) {
             // A rejected client receives the reason before it has sent a request.
             (Err(ClientError::Refused(why)), Err(_)) => Err(why.into()),

@@ -16,6 +16,7 @@ use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::{Item, MAX_CONFIGURATION, Request};
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
+use tenure_core::wire::recall::Accepts;
 use tenure_core::wire::refusal::Outlook;
 use tenure_expr::Demand;
 
@@ -140,6 +141,18 @@ fn manager(app: &AppState, named: Option<&Name>) -> Result<Name, ApiError> {
     }
 }
 
+/// What a request excludes, and by when its tickets are redeemed.
+fn provisos(app: &AppState, request: &LeaseRequest, now: Time) -> Result<Provisos, ApiError> {
+    let site = |name| Ok(app.actor(Role::SiteAuthority, name)?.info().id);
+    let not_at = request.not_sites.iter().map(site);
+    let not_on = request.not_units.iter().map(|(name, unit)| Ok((site(name)?, *unit)));
+    Ok(Provisos {
+        redeem_by: request.redeem_by.map(|by| by.on(now)),
+        not_at: not_at.collect::<Result<_, ApiError>>()?,
+        not_on: not_on.collect::<Result<_, ApiError>>()?,
+    })
+}
+
 /// Converts a lease request into the core's command.
 fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, ApiError> {
     let broker = match &request.broker {
@@ -170,6 +183,7 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         (true, Some(_)) => return Err(bad("a plan holds nothing: ask for one of them".to_owned())),
     };
     let retry_policy = RETRY_FOR.min(Span::from_micros(request.duration.as_micros() / 2));
+    let provisos = provisos(app, &request, now)?;
     let mut properties = BTreeMap::new();
     if let Some(id) = request.id {
         properties.insert(Name::literal(REQUEST_KEY), id);
@@ -188,12 +202,8 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
     if request.apart {
         items.iter_mut().for_each(|item| item.apart = Some(0));
     }
-    let not_at =
-        request.not_sites.iter().map(|site| Ok(app.actor(Role::SiteAuthority, site)?.info().id));
-    let provisos = Provisos {
-        redeem_by: request.redeem_by.map(|by| by.on(now)),
-        not_at: not_at.collect::<Result<_, ApiError>>()?,
-    };
+    let accepts = Accepts { notice: request.notice, min_tenure: request.min_tenure };
+    items.iter_mut().for_each(|item| item.accepts = accepts);
     Ok(Ask {
         broker,
         slice: request.slice,
@@ -287,6 +297,8 @@ impl Body {
     fn keep(&mut self, provisos: &Provisos) {
         let sites = list(provisos.not_at.iter().map(ToString::to_string));
         self.parts.push(("excluded sites", sites));
+        let units = list(provisos.not_on.iter().map(|(site, unit)| format!("{site}/{unit}")));
+        self.parts.push(("excluded units", units));
     }
 
     /// What is different now, in words. The broker counts only if it is named.

@@ -14,6 +14,7 @@ mod offer;
 mod probe;
 mod proof;
 mod sense;
+mod recall;
 mod server;
 mod tickets;
 mod drift;
@@ -45,6 +46,7 @@ pub use delegate::{BrokerDelegation, DelegationName, SiteDelegation};
 pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
+pub use recall::{RecallView, RecalledView};
 pub use server::AppState;
 pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
 pub(crate) use view::time;
@@ -134,6 +136,9 @@ pub enum Request {
     Close {
         /// Which.
         lease: LeaseName,
+        /// When the units have to be left by, if they have.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Moment>,
     },
     /// An offer of a request is taken: a list of [`LeaseView`], of a new request if it was not held.
     Accept {
@@ -227,6 +232,31 @@ pub enum Request {
         #[serde(default)]
         from: Option<Moment>,
     },
+    /// Units of a ticket are recalled by who issued it, or a recall is withdrawn: a [`RecallView`].
+    Recall {
+        /// The beginning of the ticket's hash, or the lease that it became.
+        ticket: String,
+        /// How many units stay; without a number the last recall is withdrawn.
+        units: Option<u32>,
+        /// From when on; from now on unless set.
+        #[serde(default)]
+        from: Option<Moment>,
+    },
+    /// The units of a lease that go first by a recall are named: a list of [`LeaseView`].
+    Victims {
+        /// Which.
+        lease: LeaseName,
+        /// The units.
+        units: Vec<UnitId>,
+    },
+    /// The last recall of a ticket, once it has taken what it takes or was refused, or after a time: a
+    /// [`RecallView`].
+    RecallTaken {
+        /// As in [`Recall`](Self::Recall).
+        ticket: String,
+        /// The longest time to wait.
+        timeout: Span,
+    },
 }
 
 fn youngest() -> Victims {
@@ -277,6 +307,12 @@ pub struct LeaseRequest {
     /// Whether its tickets are kept and not redeemed yet.
     #[serde(default)]
     pub keep_ticket: bool,
+    /// The notice after which units in use may be recalled; without one none is accepted.
+    #[serde(default)]
+    pub notice: Option<Span>,
+    /// How long no recall may take units in use.
+    #[serde(default)]
+    pub min_tenure: Option<Span>,
     /// Why, in the user's words.
     #[serde(default)]
     pub reason: String,
@@ -289,6 +325,9 @@ pub struct LeaseRequest {
     /// Whether its items are to come from different sites, each from one.
     #[serde(default)]
     pub apart: bool,
+    /// Units that are not wanted, each by its site and its number there.
+    #[serde(default)]
+    pub not_units: BTreeSet<(Name, UnitId)>,
 }
 
 /// What replaces a request that is open.

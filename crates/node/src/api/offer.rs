@@ -19,6 +19,9 @@ pub struct OfferView {
     pub differs: Vec<String>,
     /// What it is made of.
     pub parts: Vec<OfferPartView>,
+    /// What it costs, if that is stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
 }
 
 /// Units of one type from one site.
@@ -93,6 +96,7 @@ fn of(names: &Names, number: u8, offer: &Offer, request: &Request) -> OfferView 
         offer: number,
         differs: differs(offer, request).into_iter().map(ToOwned::to_owned).collect(),
         parts: offer.parts.iter().map(part).collect(),
+        cost: offer.cost().map(|cost| cost.to_string()),
     }
 }
 

@@ -3,9 +3,11 @@
 use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize};
 use tenure_core::model::identity::{ActorId, Scheme, Verifier};
+use tenure_core::model::time::Span;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::SignedLink;
+use tenure_core::wire::recall::Notice;
 
 use super::view::{Names, name, time};
 
@@ -39,6 +41,12 @@ pub struct LinkView {
     pub end: String,
     /// Its conditions.
     pub constraints: Vec<String>,
+    /// The notice after which units in use can be recalled, if they can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<Span>,
+    /// How many units stay, if it is recalled, as far as its holder was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stay: Option<u32>,
     /// Whether its signature is its issuer's.
     pub signed: bool,
     /// The link as it travels, in hexadecimal digits: what a check goes by.
@@ -72,6 +80,15 @@ impl EvidenceView {
     }
 }
 
+impl TicketView {
+    /// With what a lease was told of the recall of one of its links.
+    pub(super) fn recalled(mut self, told: Option<&Notice>) -> Self {
+        let recalled = |link: &&mut LinkView| told.is_some_and(|t| t.link.to_hex() == link.hash);
+        self.links.iter_mut().filter(recalled).for_each(|link| link.stay = told.map(|t| t.units));
+        self
+    }
+}
+
 pub(super) fn ticket(ticket: &Ticket, lease: Option<String>, names: &Names) -> TicketView {
     let links = ticket.links().iter();
     let links = links.map(|link| LinkView::of(link, |id| name(names, id)));
@@ -90,6 +107,8 @@ impl LinkView {
             start: time(link.term.start()),
             end: time(link.term.end()),
             constraints: link.constraints.iter().map(ToString::to_string).collect(),
+            notice: link.clauses.notice,
+            stay: None,
             signed: link.verifies(&mut Verifier::new(Scheme::Ed25519)),
             bytes: hex(link),
         }

@@ -160,7 +160,7 @@ impl AppState {
         .await
     }
 
-    async fn broker<T: Send + 'static>(
+    pub(super) async fn broker<T: Send + 'static>(
         &self,
         handle: &Handle,
         look: impl FnOnce(&Broker) -> T + Send + 'static,
@@ -309,7 +309,10 @@ impl AppState {
             Request::Split(request) => json(&self.split(*request, by).await?),
             Request::Take(request) => json(&self.take(*request, by).await?),
             Request::Tickets { manager } => json(&self.tickets(manager.as_ref()).await?),
-            Request::Close { lease } => json(&self.close(&lease, by).await?),
+            Request::Close { lease, by: left_by } => {
+                let left_by = left_by.map(|left_by| left_by.on(self.now()));
+                json(&self.close(&lease, left_by, by).await?)
+            }
             Request::Accept { lease, offer } => json(&self.accept(&lease, offer, by).await?),
             Request::Withdraw { lease } => json(&self.withdraw(&lease, by).await?),
             Request::Revise(request) => json(&lease_request::revise(self, *request, by).await?),
@@ -331,6 +334,15 @@ impl AppState {
             Request::DelegateOfBroker(asked) => json(&self.broker_delegates(*asked).await?),
             Request::GiveBack { broker, delegation, units, from } => {
                 json(&self.give_delegation_back(&broker, &delegation, units, from).await?)
+            }
+            Request::Recall { ticket, units, from } => {
+                json(&self.recall(&ticket, (units, from), by).await?)
+            }
+            Request::RecallTaken { ticket, timeout } => {
+                json(&self.recall_taken(&ticket, timeout).await?)
+            }
+            Request::Victims { lease, units } => {
+                json(&self.name_victims(&lease, &units, by).await?)
             }
             Request::Watch { .. } => {
                 Err(ApiError::new(Code::Usage, "a watch has no single answer"))
@@ -424,12 +436,13 @@ impl AppState {
             let found = self.guest(&handle.info().name, move |guest| {
                 let tickets = guest.survey().flat_map(|lease| {
                     let held = lease.state.lease().into_iter().flat_map(tickets_of);
-                    held.map(move |ticket| (lease.id, ticket)).collect::<Vec<_>>()
+                    held.map(move |ticket| (lease.id, lease.recalled, ticket)).collect::<Vec<_>>()
                 });
                 let mut found =
-                    tickets.filter(|(_, ticket)| ticket.hash().to_hex().starts_with(&hash));
-                let (id, ticket) = found.next()?;
-                Some(proof::ticket(ticket, Some(view::lease_name(manager.as_str(), id)), &names))
+                    tickets.filter(|(_, _, ticket)| ticket.hash().to_hex().starts_with(&hash));
+                let (id, told, ticket) = found.next()?;
+                let lease = Some(view::lease_name(manager.as_str(), id));
+                Some(proof::ticket(ticket, lease, &names).recalled(told))
             });
             if let Some(found) = found.await? {
                 return Ok(found);

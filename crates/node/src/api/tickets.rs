@@ -17,6 +17,7 @@ use tenure_core::service_manager::machine::State;
 use tenure_core::service_manager::{Command, LeaseSurvey, Part, ServiceManager};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::SignedLink;
+use tenure_core::wire::recall::Accepts;
 
 use super::asker::Asker;
 use super::moment::Moment;
@@ -47,6 +48,12 @@ pub struct SplitRequest {
     /// When each part has to be redeemed by.
     #[serde(default)]
     pub redeem_by: Option<Moment>,
+    /// The notice after which units in use can be recalled, if they can.
+    #[serde(default)]
+    pub notice: Option<Span>,
+    /// How long no recall takes units in use.
+    #[serde(default)]
+    pub min_tenure: Option<Span>,
 }
 
 /// A ticket that a user brings.
@@ -84,6 +91,9 @@ pub struct HeldTicketView {
     pub units: u32,
     /// How many of them are not handed on now, of one that is held.
     pub left: Option<i64>,
+    /// How many stay, if it is recalled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stay: Option<u32>,
     /// The type.
     pub resource: String,
     /// From when.
@@ -102,6 +112,7 @@ impl HeldTicketView {
             holder: name(names, link.holder),
             units: link.units.get(),
             left: None,
+            stay: None,
             resource: link.resource.to_string(),
             start: time(link.term.start()),
             end: time(link.term.end()),
@@ -117,12 +128,13 @@ fn held(
     now: tenure_core::model::time::Time,
 ) -> Vec<HeldTicketView> {
     let Some(State::Ticketed { ticket, split }) = lease.state.lease() else { return Vec::new() };
-    let lease = view::lease_name(manager.as_str(), lease.id);
+    let (told, lease) = (lease.recalled, view::lease_name(manager.as_str(), lease.id));
     let at = now.max(ticket.bottom().term.start());
     let left = guest.left_of(ticket).map(|left| left.free_at(at));
     let whole = HeldTicketView {
         state: if *split { "split" } else { "kept" }.to_owned(),
         left: left.or(Some(i64::from(ticket.bottom().units.get()))),
+        stay: told.map(|told| told.units),
         ..HeldTicketView::of(ticket.bottom(), &lease, names)
     };
     // In the order in which they were handed on.
@@ -134,9 +146,16 @@ fn held(
             Some(charged) if now < charged.end() => "handed-on".to_owned(),
             Some(_) | None => "returned".to_owned(),
         },
+        stay: stays(guest, part.link),
         ..HeldTicketView::of(part.link, &lease, names)
     });
     std::iter::once(whole).chain(parts).collect()
+}
+
+/// How many units of a part stay, if it is recalled.
+fn stays(guest: &ServiceManager, part: &SignedLink) -> Option<u32> {
+    let level = guest.recall_of(part.hash())?.level;
+    Some(level.units).filter(|units| *units < part.units.get())
 }
 
 impl AppState {
@@ -168,9 +187,12 @@ impl AppState {
                 guest.survey().find_map(|lease| {
                     let ticket = lease.state.ticket()?;
                     let mut parts = guest.parts_of(ticket);
-                    let part = parts.find(|p| p.link.hash().to_hex().starts_with(&hash))?;
+                    let part = parts.find(|p| p.link.hash().to_hex().starts_with(&hash))?.link;
                     let lease = Some(view::lease_name(manager.as_str(), lease.id));
-                    Some(proof::ticket(&ticket.with(part.link.clone()), lease, &names))
+                    let mut found = proof::ticket(&ticket.with(part.clone()), lease, &names);
+                    let bottom = found.links.last_mut();
+                    bottom.into_iter().for_each(|link| link.stay = stays(guest, part));
+                    Some(found)
                 })
             });
             if let Some(found) = found.await? {
@@ -198,8 +220,11 @@ impl AppState {
         let constraints = condition(request.condition.as_deref())?;
         let units = request.units;
         let redeem_by = request.redeem_by.map(|by| by.on(now));
-        let part =
-            |holder| Part { holder, units, term, constraints: constraints.clone(), redeem_by };
+        let accepts = Accepts { notice: request.notice, min_tenure: request.min_tenure };
+        let part = |holder| {
+            let constraints = constraints.clone();
+            Part { holder, units, term, constraints, redeem_by, accepts }
+        };
         let parts = holders.into_iter().map(part).collect();
         let handle = self.actor(Role::ServiceManager, &manager)?;
         let committed = self.order(handle, (by, ""), Command::Split { lease, parts }).await?;

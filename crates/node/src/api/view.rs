@@ -146,6 +146,12 @@ pub struct LeaseView {
     pub in_hand: Vec<LeaseUnitView>,
     /// The hashes of its tickets: its own, then those of its extensions.
     pub tickets: Vec<String>,
+    /// What the next recall leaves it, and when, if it is recalled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recalled: Option<super::RecalledView>,
+    /// What it costs, if its tickets have a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
 }
 
 /// A unit in a guest's hands.
@@ -320,6 +326,9 @@ pub struct BrokerView {
     /// What it has delegated to other brokers.
     #[serde(default)]
     pub issued: Vec<DelegationView>,
+    /// The last recall of each ticket of its that it recalled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recalls: Vec<super::RecallView>,
 }
 
 /// The quota of a service manager at a broker, with what is used of it. What is not limited is not set.
@@ -479,6 +488,8 @@ pub(super) fn lease(
             .iter()
             .map(|(k, v)| (k.to_string(), v.to_owned()))
             .collect(),
+        recalled: lease.recalled.map(|told| super::RecalledView::of(told, lease.state, names)),
+        cost: lease.cost.map(|cost| cost.to_string()),
         outcome: outcome.as_ref().map(|outcome| outcome_word(outcome, lease.closed_by).to_owned()),
         refusal: match (&outcome, lease.closed_by) {
             (Some(Outcome::Refused(refusal)), _) => Some(RefusalView::of(refusal)),
@@ -504,6 +515,7 @@ pub(super) fn use_word(usage: UnitUse) -> &'static str {
         UnitUse::Unusable => "unusable",
         UnitUse::Leaving => "leaving",
         UnitUse::Left => "left",
+        UnitUse::Refused => "refused",
     }
 }
 
@@ -679,6 +691,7 @@ pub(super) fn broker(
         name: info.0.to_string(),
         id: info.1.to_hex(),
         delegations,
+        recalls: super::recall::of_broker(info.0, actor),
         requests: actor.request_survey().map(|asked| request(&asked, names)).collect(),
         issued: actor
             .issued_delegations(now)

@@ -24,7 +24,7 @@ use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use thiserror::Error;
 
 use super::keys::{self, KeyError};
-use super::{Config, Site, programs};
+use super::{Config, Site, change, programs};
 use crate::clock::{Clock, FastClock, WallClock};
 use crate::deployment::Deployment;
 use crate::driver::{self, Custody, DriverSettingsError};
@@ -128,10 +128,11 @@ impl Config {
             .map_err(|cause| AssemblyError::Folder { path: journals.clone(), cause })?;
         let journal = |name: &Name| journals.join(format!("{name}.db"));
         let keys = self.keys(|name| keys::signer(&key_of(data, name), &journal(name)))?;
+        let before = change::kept(data);
         let mut parts = Vec::new();
         for (name, (role, signer)) in &keys.signers {
             let info = ActorInfo { name: name.clone(), role: *role, id: signer.id() };
-            let build = self.builder(name, &keys)?;
+            let build = self.started(name, *role, (self.builder(name, &keys)?, before.as_ref()));
             let retry_policy =
                 RetryPolicy { first: self.retry, longest: LONGEST_PAUSE.max(self.retry) };
             let journal = journal(name);
@@ -148,6 +149,20 @@ impl Config {
         let snapshot = self.snapshot_after.get();
         let limits = Limits { snapshot, probe_every, ..Limits::default() };
         Ok(Deployment { parts, clock, threads: NonZeroUsize::MIN, limits })
+    }
+
+    /// As `build`, with the settings that the actor is started with and those it had before, so that it
+    /// journals what changed. Of an actor that was not there before nothing has.
+    fn started(
+        &self,
+        name: &Name,
+        role: Role,
+        (build, before): (ActorBuilder, Option<&Self>),
+    ) -> ActorBuilder {
+        let is = self.described(name, role);
+        let before = before.filter(|before| before.actors().any(|(known, _)| known == name));
+        let was = before.map_or_else(|| is.clone(), |before| before.described(name, role));
+        Arc::new(move || Ok(build()?.started_with(is.clone(), was.clone())))
     }
 
     /// What builds each actor, with the keys in the folder `data`. Nothing is made or changed there.
@@ -229,10 +244,12 @@ impl Config {
             Role::Broker => {
                 let spec = self.brokers[name].mapper.clone();
                 let quotas = quotas(&self.brokers[name], keys);
+                let prices = self.brokers[name].prices.clone();
                 let mapper = spec.clone();
                 let maker = move || {
                     let mapper = build(&mapper, Registry::broker)?;
                     let actor = Broker::new(setup.clone()).with_quotas(quotas.clone());
+                    let actor = actor.with_prices(prices.clone());
                     Ok(HostedActor::broker(actor, mapper))
                 };
                 (spec, Arc::new(maker))

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tenure_config::{ConfigError, Place, Source};
 use tenure_core::actor::Role;
+use tenure_core::actor::settings::Described;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::runtime::AnyActor;
@@ -305,6 +306,36 @@ fn compare(
     }
 }
 
+impl Config {
+    /// The settings of an actor, each by its key: those of its own table, and those that hold for all.
+    pub(super) fn described(&self, name: &Name, role: Role) -> Described {
+        let Ok(all) = self.text.parse::<toml::Table>() else { return Described::new() };
+        let role = table(role, name);
+        let kind = role.split('.').next().unwrap_or_default();
+        let own = all.get(kind).and_then(|actors| actors.get(name.as_str()));
+        let mut settings = Described::new();
+        for (key, value) in all.iter().filter(|(_, value)| !value.is_table()) {
+            settings.insert(key.clone(), value.to_string());
+        }
+        if let Some(own) = own {
+            flatten("", own, &mut settings);
+        }
+        settings
+    }
+}
+
+/// Every value under a key that is no table, by its whole key.
+fn flatten(key: &str, value: &toml::Value, settings: &mut Described) {
+    let toml::Value::Table(table) = value else {
+        settings.insert(key.to_owned(), value.to_string());
+        return;
+    };
+    for (inner, value) in table {
+        let key = if key.is_empty() { inner.clone() } else { format!("{key}.{inner}") };
+        flatten(&key, value, settings);
+    }
+}
+
 /// Why the units of a site cannot become those that are configured.
 fn inventory_conflict(actor: &SiteAuthority, name: &Name, site: &Site) -> Option<Conflict> {
     let mut others = actor.inventory().filter(|(resource, ..)| **resource != site.resource);
@@ -324,7 +355,7 @@ pub(crate) fn units_of(actor: &SiteAuthority, site: &Site) -> u32 {
 }
 
 /// What the deployment was started with the last time, if that is known.
-fn kept(data: &Path) -> Option<Config> {
+pub(super) fn kept(data: &Path) -> Option<Config> {
     let path = data.join(KEPT);
     let text = fs::read_to_string(&path).ok()?;
     parse(Source { name: &path.display().to_string(), text: &text }, &[]).ok()

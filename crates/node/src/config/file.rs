@@ -61,6 +61,8 @@ pub(super) struct Broker {
     pub(super) mapper: Option<RawPlugin>,
     #[serde(default)]
     pub(super) quota: BTreeMap<Spanned<Name>, Quota>,
+    #[serde(default)]
+    pub(super) price: BTreeMap<Name, u32>,
 }
 
 #[derive(Deserialize)]

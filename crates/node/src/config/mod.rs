@@ -83,6 +83,8 @@ pub struct Broker {
     pub mapper: PluginSpec,
     /// The quota of each service manager that has one of its own, and (`None`) of the others.
     pub quotas: BTreeMap<Option<Name>, Quota>,
+    /// Its own prices, by type.
+    pub prices: BTreeMap<Name, u32>,
 }
 
 /// A service manager.
@@ -175,7 +177,9 @@ impl Check<'_> {
             let mapper = self.plugin(broker.mapper, PluginSpec::new("fcfs", &[]), "mapper")?;
             let managers = file.service_manager.keys().map(Spanned::get_ref);
             let quotas = by_actor(broker.quota, "service manager", managers, self.sources)?;
-            config.brokers.insert(name.into_inner(), Broker { mapper, quotas });
+            config
+                .brokers
+                .insert(name.into_inner(), Broker { mapper, quotas, prices: broker.price });
         }
         for (name, site) in file.site {
             let site = self.site(site, &config.brokers, margin)?;

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tenure_core::driver::{DriverError, GuestDriver, ResourceDriver, Step};
+use tenure_core::driver::{Call, DriverError, GuestDriver, ResourceDriver, Step};
 use tenure_core::model::codec::Hash;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::time::Span;
+use tenure_core::model::time::{Span, Time};
 
 use super::child::{Process, Reach, end};
 use super::fence::{DriverSteps, Fence, Guest, Site, Work};
@@ -50,6 +50,7 @@ pub(crate) struct GuestSettings {
     join: ProgramPath,
     leave: ProgramPath,
     modify: Option<ProgramPath>,
+    warn: Option<ProgramPath>,
     probe: ProgramPath,
     allow: Vec<Hash>,
     #[serde(default)]
@@ -98,6 +99,8 @@ struct Exec {
     end: ProgramPath,
     /// For units in use; without one they are not modified.
     modify: Option<ProgramPath>,
+    /// For units that are recalled; without one there is nobody to warn.
+    warn: Option<ProgramPath>,
     probe: ProgramPath,
     allow: Vec<Hash>,
     timeout: Duration,
@@ -110,17 +113,19 @@ pub(crate) fn site(home: &Path, settings: SiteSettings) -> io::Result<Box<dyn Re
     let SiteSettings { setup, teardown, modify, probe, allow, timeout, output } = settings;
     let (timeout, output) = (timeout.0, output.0);
     let home = home.canonicalize()?;
-    let steps = Exec { home, begin: setup, end: teardown, modify, probe, allow, timeout, output };
+    let (begin, end, warn) = (setup, teardown, None);
+    let steps = Exec { home, begin, end, modify, warn, probe, allow, timeout, output };
     Ok(Box::new(Site { fence, steps }))
 }
 
 /// Opens a guest's.
 pub(crate) fn guest(home: &Path, settings: GuestSettings) -> io::Result<Box<dyn GuestDriver>> {
     let fence = Arc::new(Fence::open(home)?);
-    let GuestSettings { join, leave, modify, probe, allow, timeout, output } = settings;
+    let GuestSettings { join, leave, modify, warn, probe, allow, timeout, output } = settings;
     let (timeout, output) = (timeout.0, output.0);
     let home = home.canonicalize()?;
-    let steps = Exec { home, begin: join, end: leave, modify, probe, allow, timeout, output };
+    let (begin, end) = (join, leave);
+    let steps = Exec { home, begin, end, modify, warn, probe, allow, timeout, output };
     Ok(Box::new(Guest { fence, steps }))
 }
 
@@ -164,7 +169,8 @@ impl DriverSteps for Exec {
         }
         let tenant = Tenant::of(work.call);
         let run = |program: &ProgramPath, step: &str| {
-            let step_input = StepInput::about(work.key(), work.call.epoch, step, &tenant);
+            let step_input = StepInput::about(work.key(), work.call.epoch, step, &tenant)
+                .until(work.call.deadline);
             self.run(program, (work.key(), step), &step_input, work.stop, |process| {
                 work.keep(process)
             })
@@ -174,7 +180,7 @@ impl DriverSteps for Exec {
         let step = work.call.step;
         let (program, due) = match step {
             Step::Setup | Step::Join => (&self.begin, Standing::Up),
-            Step::Teardown | Step::Leave => (&self.end, Standing::Down),
+            Step::Teardown | Step::Leave | Step::Warn => (&self.end, Standing::Down),
             Step::Modify => (self.modify.as_ref().unwrap_or(&self.begin), Standing::Up),
         };
         // A probe does not say which configuration a unit has: the program is run again.
@@ -191,7 +197,11 @@ impl DriverSteps for Exec {
             }
         }
         let output = run(program, step.word())?;
+        let refuses = step == Step::Join && output.state == Some(Standing::Down);
         let (standing, probed) = probe()?;
+        if refuses && standing == Standing::Down {
+            return Err(DriverError::untouched("the join program answers: down"));
+        }
         if standing != due {
             let (word, standing) = (step.word(), standing.word());
             return Err(DriverError(format!("{word} succeeded, but its probe says: {standing}")));
@@ -203,6 +213,14 @@ impl DriverSteps for Exec {
 
     fn modifies(&self) -> bool {
         self.modify.is_some()
+    }
+
+    fn warn(&self, call: &Call, deadline: Time) -> Result<(), DriverError> {
+        let Some(program) = &self.warn else { return Ok(()) };
+        let stop = Stop::new().map_err(|error| DriverError(error.to_string()))?;
+        let step_input = StepInput::of(call).until(Some(deadline));
+        let about = (Key::of(call), call.step.word());
+        self.run(program, about, &step_input, &stop, |_| Ok(())).map(drop)
     }
 
     fn probe(&self, key: Key, record: Option<&Record>) -> Result<Properties, DriverError> {

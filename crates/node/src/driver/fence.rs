@@ -1,7 +1,8 @@
 //! The fence: the one place that decides whether a call may touch a unit.
 //!
 //! The calls of a unit have an order: by epoch, and within an epoch setup and join first, modifications by
-//! their numbers, teardown and leave last. From that, everything follows.
+//! their numbers, teardown and leave last. A join or a leave with a higher number comes after all of these:
+//! the guest comes back, or is to leave sooner. From that, everything follows.
 //!
 //! * A call below the highest seen has ended. It is refused, or, if it is of the present epoch and has
 //!   ended, answered as it was.
@@ -25,7 +26,7 @@ use tenure_core::driver::{
 };
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
-use tenure_core::model::time::Span;
+use tenure_core::model::time::{Span, Time};
 
 use super::record::{Key, Progress, Record, RecordStore, Tenant, about, create_folder};
 use super::stop::Stop;
@@ -42,6 +43,11 @@ pub(crate) trait DriverSteps: Send + Sync {
     /// Whether it can change a unit in use: others are not asked to.
     fn modifies(&self) -> bool {
         false
+    }
+
+    /// Passes on that a unit is recalled. It may run beside a step of the unit.
+    fn warn(&self, _call: &Call, _deadline: Time) -> Result<(), DriverError> {
+        Ok(())
     }
 
     /// Says how a unit is, without changing anything; without a record it was never touched.
@@ -112,9 +118,36 @@ struct State {
     running: Option<(Rank, Arc<Stop>)>,
 }
 
-/// Where a call stands among those of its unit: its epoch, step and number.
+/// Where a call stands among those of its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank(Epoch, Step, u32);
+struct Rank {
+    epoch: Epoch,
+    /// How often a join or a leave was called for again before it.
+    again: u32,
+    step: Step,
+    /// Of a modification.
+    number: u32,
+}
+
+impl Rank {
+    fn of(call: &Call, record: Option<&Record>) -> Self {
+        let (epoch, step) = (call.epoch, call.step);
+        let known = record.filter(|record| record.epoch == epoch).map_or(0, |record| record.again);
+        let (again, number) = match step {
+            Step::Join | Step::Leave => (call.number, 0),
+            Step::Modify => (known, call.number),
+            // A warning is not a step of the unit, and is not fenced.
+            Step::Setup | Step::Teardown | Step::Warn => (0, 0),
+        };
+        Self { epoch, again, step, number }
+    }
+
+    /// Of the newest call in a record.
+    fn newest(record: &Record, step: Step) -> Self {
+        let number = if step == Step::Modify { record.modification } else { 0 };
+        Self { epoch: record.epoch, again: record.again, step, number }
+    }
+}
 
 impl Fence {
     /// A fence that survives nothing, for a driver that has nothing to protect.
@@ -142,8 +175,9 @@ impl Fence {
         steps: &dyn DriverSteps,
         call: &Call,
     ) -> Result<Properties, DriverError> {
-        let (unit, rank) = (self.unit(Key::of(call)), Rank(call.epoch, call.step, call.number));
+        let unit = self.unit(Key::of(call));
         let mut state = self.loaded(&unit, Key::of(call))?;
+        let rank = Rank::of(call, state.record.as_ref());
         loop {
             if let Some(outcome) = state.settled(rank, call.unit) {
                 return outcome;
@@ -188,6 +222,18 @@ impl Fence {
         Ok(())
     }
 
+    /// Refuses what is meant for a unit that has joined, if this one has not, or is being left.
+    fn check_joined(&self, call: &Call) -> Result<(), DriverError> {
+        let record = self.record(Key::of(call))?.filter(|record| record.epoch == call.epoch);
+        match record.as_ref().and_then(Record::newest) {
+            Some((Step::Join, Progress::Done(_)) | (Step::Modify, _)) => Ok(()),
+            Some(_) | None => {
+                let (unit, epoch) = (call.unit, call.epoch.0);
+                Err(DriverError(format!("{unit} is not joined in epoch {epoch}")))
+            }
+        }
+    }
+
     /// What is kept of all units.
     pub(crate) fn records(&self) -> io::Result<Vec<Record>> {
         self.store.all()
@@ -206,7 +252,7 @@ impl Fence {
                 return Err(DriverError(format!("the file of {unit} of {site} is in the way")));
             }
             state.interrupted = record.as_ref().and_then(|record| match record.newest()? {
-                (step, Progress::Begun) => Some(Rank(record.epoch, step, record.number_of(step))),
+                (step, Progress::Begun) => Some(Rank::newest(record, step)),
                 (_, Progress::Done(_) | Progress::Failed(_)) => None,
             });
             state.record = record;
@@ -220,7 +266,7 @@ impl State {
     /// The answer to a call that needs nothing done.
     fn settled(&self, rank: Rank, unit: UnitId) -> Option<Result<Properties, DriverError>> {
         let record = self.record.as_ref()?;
-        let Rank(epoch, step, number) = rank;
+        let Rank { epoch, again, step, number } = rank;
         if epoch < record.epoch {
             let (old, new) = (epoch.0, record.epoch.0);
             let why = format!("epoch {old} of {unit} has ended: epoch {new} has begun");
@@ -229,13 +275,17 @@ impl State {
         if epoch > record.epoch {
             return None;
         }
+        if again > record.again {
+            return None;
+        }
         let kept = record.number_of(step);
-        if number < kept {
+        let asked = if step == Step::Modify { number } else { again };
+        if asked < kept {
             let word = step.word();
-            let why = format!("{word} {number} of {unit} has ended: {word} {kept} has begun");
+            let why = format!("{word} {asked} of {unit} has ended: {kept} has begun");
             return Some(Err(DriverError(why)));
         }
-        match record.steps.get(&step).filter(|_| number == kept) {
+        match record.steps.get(&step).filter(|_| asked == kept) {
             Some(Progress::Done(properties)) => Some(Ok(properties.clone())),
             Some(Progress::Failed(error)) => Some(Err(error.clone())),
             Some(Progress::Begun) | None => {
@@ -255,7 +305,12 @@ impl State {
                 if known && record.steps.contains_key(&call.step) {
                     return Ok(());
                 }
-                Record { tenant: Tenant::of(call), ..record.clone() }
+                let mut record = Record { tenant: Tenant::of(call), ..record.clone() };
+                // What was done of the calls before says nothing of this one.
+                if matches!(call.step, Step::Join | Step::Leave) && record.again < call.number {
+                    record.steps.clear();
+                }
+                record
             }
             Some(record) => Record { note: record.note.clone(), ..Record::new(call) },
             None => Record::new(call),
@@ -263,6 +318,9 @@ impl State {
         record.steps.insert(call.step, Progress::Begun);
         if call.step == Step::Modify {
             record.modification = call.number;
+        }
+        if matches!(call.step, Step::Join | Step::Leave) {
+            record.again = call.number;
         }
         store.save(&record).map_err(in_words)?;
         self.record = Some(record);
@@ -276,8 +334,8 @@ impl State {
         rank: Rank,
         outcome: Result<Properties, DriverError>,
     ) -> Result<Properties, DriverError> {
-        let Rank(epoch, step, number) = rank;
-        let same = |record: &&Record| record.epoch == epoch && record.number_of(step) == number;
+        let step = rank.step;
+        let same = |record: &&Record| Rank::newest(record, step) == rank;
         let Some(record) = self.record.as_ref().filter(same) else {
             return outcome;
         };
@@ -327,7 +385,7 @@ impl<D: DriverSteps> ResourceDriver for Site<D> {
             Step::Setup | Step::Teardown => self.fence.perform(&self.steps, call),
             Step::Modify if self.steps.modifies() => self.fence.perform(&self.steps, call),
             Step::Modify => Err(not_supported()),
-            Step::Join | Step::Leave => Err(not_ours(call.step)),
+            Step::Join | Step::Leave | Step::Warn => Err(not_ours(call.step)),
         };
         Answer { outcome, after: Span::ZERO }
     }
@@ -344,9 +402,14 @@ impl<D: DriverSteps> GuestDriver for Guest<D> {
             Step::Join | Step::Leave => self.fence.perform(&self.steps, call),
             Step::Modify if self.steps.modifies() => self.fence.perform(&self.steps, call),
             Step::Modify => Err(not_supported()),
-            Step::Setup | Step::Teardown => Err(not_ours(call.step)),
+            Step::Setup | Step::Teardown | Step::Warn => Err(not_ours(call.step)),
         };
         Answer { outcome, after: Span::ZERO }
+    }
+
+    fn warn(&self, call: &Call, deadline: Time) -> Result<(), DriverError> {
+        self.fence.check_joined(call)?;
+        self.steps.warn(call, deadline)
     }
 
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {

@@ -86,7 +86,7 @@ impl DriverSteps for Members {
         let key = work.key();
         let joins = match work.call.step {
             Step::Join | Step::Setup | Step::Modify => Some(self.line(work)?),
-            Step::Leave | Step::Teardown => None,
+            Step::Leave | Step::Teardown | Step::Warn => None,
         };
         let mut members = hold(&self.members);
         let mut changed = members.clone();
@@ -118,7 +118,7 @@ impl Members {
         let call = work.call;
         match self.format {
             Format::Json => {
-                let line = serde_json::to_string(&StepInput::of(call));
+                let line = serde_json::to_string(&StepInput::of(call).until(None));
                 line.map_err(|error| DriverError(error.to_string()))
             }
             Format::Hosts => {

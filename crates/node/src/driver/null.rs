@@ -127,7 +127,7 @@ impl<F> Null<F> {
     fn slowly(&self, call: &Call, answer: Answer) -> Answer {
         let pause = match call.step {
             Step::Setup | Step::Join | Step::Modify => self.begin,
-            Step::Teardown | Step::Leave => self.end,
+            Step::Teardown | Step::Leave | Step::Warn => self.end,
         };
         // A refusal is no work.
         let after = if answer.outcome.is_ok() { pause.of(call) } else { Span::ZERO };

@@ -92,7 +92,7 @@ impl DriverSteps for Units {
                 let process = self.programs.begin(work, self.settings.command.0.clone())?;
                 self.properties(key, &process, Some(host), port)
             }
-            Step::Teardown | Step::Join | Step::Leave | Step::Modify => {
+            Step::Teardown | Step::Join | Step::Leave | Step::Modify | Step::Warn => {
                 self.programs.end(work)?;
                 self.roster.release(key)?;
                 Ok(Properties::default())

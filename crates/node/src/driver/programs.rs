@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tenure_core::driver::{DriverError, Epoch};
-use tenure_core::model::time::Span;
+use tenure_core::driver::{Call, DriverError, Epoch};
+use tenure_core::model::time::{Span, Time};
 
 use super::child::{Process, Reach, end, reap};
 use super::fence::{Fence, Work, noted};
@@ -113,6 +113,12 @@ impl Programs {
             write(&self.input(key), &StepInput::of(work.call)).map_err(in_words)?;
         }
         self.keep(key, epoch, command, running.map(|note| note.process))
+    }
+
+    /// Leaves word in the folder of a unit's program that the unit is recalled.
+    pub(crate) fn warn(&self, call: &Call, deadline: Time) -> Result<(), DriverError> {
+        let path = self.folder(Key::of(call)).join("warning.json");
+        write(&path, &StepInput::of(call).until(Some(deadline))).map_err(in_words)
     }
 
     /// Ends whatever runs for a unit, in whatever epoch it was begun, and removes what it wrote.

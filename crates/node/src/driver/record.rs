@@ -57,6 +57,9 @@ pub(crate) struct Record {
     /// The number of the last modification.
     #[serde(default)]
     pub(crate) modification: u32,
+    /// How often a join or a leave was called for again.
+    #[serde(default)]
+    pub(crate) again: u32,
     /// The tenant named by the last call.
     pub(crate) tenant: Tenant,
     /// What the driver itself notes, in its own form.
@@ -90,6 +93,7 @@ impl Record {
             epoch: call.epoch,
             steps: BTreeMap::new(),
             modification: 0,
+            again: 0,
             tenant: Tenant::of(call),
             note: None,
         }
@@ -97,7 +101,11 @@ impl Record {
 
     /// The number under which a step is kept.
     pub(crate) fn number_of(&self, step: Step) -> u32 {
-        if step == Step::Modify { self.modification } else { 0 }
+        match step {
+            Step::Modify => self.modification,
+            Step::Join | Step::Leave => self.again,
+            Step::Setup | Step::Teardown | Step::Warn => 0,
+        }
     }
 
     /// The newest step, which is the one that may have been cut off.

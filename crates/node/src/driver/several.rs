@@ -16,7 +16,7 @@ use tenure_core::mapper::registry::Settings;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::time::Span;
+use tenure_core::model::time::{Span, Time};
 
 use super::record::{Progress, Record, RecordStore, about};
 use super::registry::{self, DriverSettingsError, guest};
@@ -122,17 +122,28 @@ impl GuestDriver for Several {
                     }
                 }
             }
-            Step::Leave | Step::Teardown => {
+            Step::Leave | Step::Teardown | Step::Warn => {
                 for (name, driver) in self.drivers.iter().rev() {
                     // One that panics must not keep the others from leaving.
                     let left = catch_unwind(AssertUnwindSafe(|| driver.perform(call)));
-                    let panicked = || DriverError("the driver panicked".to_owned());
                     let failed = |_| Answer { outcome: Err(panicked()), after: Span::ZERO };
                     combined.add(name, left.unwrap_or_else(failed));
                 }
             }
         }
         Answer { after: combined.after, outcome: combined.outcome() }
+    }
+
+    /// Warns each, whether or not one fails.
+    fn warn(&self, call: &Call, deadline: Time) -> Result<(), DriverError> {
+        let mut combined = CombinedAnswer::default();
+        for (name, driver) in &self.drivers {
+            let warned = catch_unwind(AssertUnwindSafe(|| driver.warn(call, deadline)));
+            let warned = warned.unwrap_or_else(|_| Err(panicked()));
+            let outcome = warned.map(|()| Properties::default());
+            combined.add(name, Answer { outcome, after: Span::ZERO });
+        }
+        combined.outcome().map(drop)
     }
 
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
@@ -144,11 +155,17 @@ impl GuestDriver for Several {
     }
 }
 
+fn panicked() -> DriverError {
+    DriverError("the driver panicked".to_owned())
+}
+
 /// What the drivers have answered, taken together.
 #[derive(Default)]
 struct CombinedAnswer {
     properties: BTreeMap<Name, String>,
     failed: Option<DriverError>,
+    /// Whether one of them has done something.
+    touched: bool,
     after: Span,
 }
 
@@ -158,11 +175,16 @@ impl CombinedAnswer {
         self.after = self.after.max(answer.after);
         match answer.outcome {
             Ok(properties) => {
+                self.touched = true;
                 self.properties.extend(BTreeMap::from(properties));
                 true
             }
-            Err(DriverError(error)) => {
-                self.failed.get_or_insert_with(|| DriverError(format!("{name}: {error}")));
+            Err(error) => {
+                let untouched = error.why_untouched().filter(|_| !self.touched);
+                let untouched =
+                    untouched.map(|why| DriverError::untouched(format!("{name}: {why}")));
+                let failed = || DriverError(format!("{name}: {error}"));
+                self.failed.get_or_insert_with(|| untouched.unwrap_or_else(failed));
                 false
             }
         }

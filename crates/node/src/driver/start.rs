@@ -8,8 +8,9 @@ use std::io;
 use std::path::Path;
 
 use serde::Deserialize;
-use tenure_core::driver::{DriverError, GuestDriver, Step};
+use tenure_core::driver::{Call, DriverError, GuestDriver, Step};
 use tenure_core::model::property::Properties;
+use tenure_core::model::time::Time;
 
 use super::fence::{DriverSteps, Guest, Work};
 use super::log::LogSize;
@@ -75,11 +76,15 @@ impl DriverSteps for Started {
                 self.programs.begin(work, command)?;
                 self.probe(work.key(), None)
             }
-            Step::Leave | Step::Teardown | Step::Modify => {
+            Step::Leave | Step::Teardown | Step::Modify | Step::Warn => {
                 self.programs.end(work)?;
                 Ok(Properties::default())
             }
         }
+    }
+
+    fn warn(&self, call: &Call, deadline: Time) -> Result<(), DriverError> {
+        self.programs.warn(call, deadline)
     }
 
     fn probe(&self, key: Key, _: Option<&Record>) -> Result<Properties, DriverError> {

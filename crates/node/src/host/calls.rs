@@ -1,8 +1,8 @@
 //! Driver calls: which wait, which run, and the threads that run them.
 //!
 //! Drivers block, for hours if they like, so each host has threads of its own for them, and only so many.
-//! What begins a tenancy and what ends one have separate threads: units that hang while they are set up or
-//! joined must not keep others from being taken back.
+//! What begins a tenancy, what ends one and what warns have separate threads: units that hang while they are
+//! set up or joined must not keep others from being taken back.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,7 +30,7 @@ impl Driver {
     pub(super) fn perform(&self, call: &Call) -> (DriverResult, Span) {
         let performed = catch_unwind(AssertUnwindSafe(|| match self {
             Self::Site(driver) => driver.perform(call),
-            Self::Guest(driver) => driver.perform(call),
+            Self::Guest(driver) => driver.call(call),
         }));
         let panicked = || Err(DriverError("the driver panicked".to_owned()));
         let answer =
@@ -61,6 +61,7 @@ pub(super) struct Calls {
     driver: Option<Arc<Driver>>,
     begin: Lane,
     end: Lane,
+    warn: Lane,
 }
 
 /// The calls of one kind.
@@ -75,7 +76,7 @@ struct Lane {
 impl Calls {
     /// Calls to `driver`, at most `most` of each kind at a time.
     pub(super) fn new(driver: Option<Arc<Driver>>, most: usize) -> Self {
-        Self { driver, begin: Lane::new(most), end: Lane::new(most) }
+        Self { driver, begin: Lane::new(most), end: Lane::new(most), warn: Lane::new(most) }
     }
 
     /// Queues a pending call. One that still runs, from before a failure, is not started twice.
@@ -93,7 +94,7 @@ impl Calls {
         report: impl Fn(Key, DriverResult, Span) + Clone + Send + 'static,
     ) {
         let Some(driver) = &self.driver else { return };
-        for lane in [&mut self.begin, &mut self.end] {
+        for lane in [&mut self.begin, &mut self.end, &mut self.warn] {
             while lane.running.len() < lane.most
                 && let Some((id, call)) = lane.waiting.pop_front()
             {
@@ -117,12 +118,14 @@ impl Calls {
     pub(super) fn clear(&mut self) {
         self.begin.waiting.clear();
         self.end.waiting.clear();
+        self.warn.waiting.clear();
     }
 
     fn lane(&mut self, step: Step) -> &mut Lane {
         match step {
             Step::Setup | Step::Join | Step::Modify => &mut self.begin,
             Step::Teardown | Step::Leave => &mut self.end,
+            Step::Warn => &mut self.warn,
         }
     }
 }

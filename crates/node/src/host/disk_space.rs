@@ -46,10 +46,16 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | GuestCommand::Modify { .. }
                 | GuestCommand::Shorten { .. }
                 | GuestCommand::Revise { .. } => true,
-                GuestCommand::Withdraw { .. } | GuestCommand::Close { .. } => false,
+                GuestCommand::Withdraw { .. }
+                | GuestCommand::Close { .. }
+                | GuestCommand::Victims { .. }
+                | GuestCommand::Hasten { .. }
+                | GuestCommand::Recall { .. } => false,
             },
             Command::Broker(command) => match command {
-                BrokerCommand::SetQuota { .. } | BrokerCommand::Return { .. } => false,
+                BrokerCommand::SetQuota { .. }
+                | BrokerCommand::Return { .. }
+                | BrokerCommand::Recall { .. } => false,
                 BrokerCommand::Delegate { .. } => true,
             },
             Command::SiteAuthority(command) => match command {

@@ -76,6 +76,10 @@ impl RequestTrace {
             F::ModificationFailed(fact) => fact.lease,
             F::UnitModified(fact) => *self.units.get(&fact.unit)?,
             F::UnitModifyFailed(fact) => *self.units.get(&fact.unit)?,
+            F::UnitsRecalled(fact) => fact.lease,
+            F::RecallNoted(fact) => fact.lease,
+            F::Recalled(fact) => fact.ticket.hash(),
+            F::RightsRecalled(fact) => fact.link,
             F::LeaseActivated(fact) => fact.lease,
             F::LeaseClosed(fact) => fact.lease,
             F::UnitSetUp(fact) => *self.units.get(&fact.unit)?,
@@ -96,6 +100,7 @@ impl RequestTrace {
             | F::TicketReclaimed(_)
             | F::Commanded(_)
             | F::MapperAnswered(_)
+            | F::SettingsChanged(_)
             | F::Woken(_) => return None,
         };
         self.leases.get(&lease).copied()
@@ -133,6 +138,10 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         | F::ReclaimBegun(_)
         | F::ReclaimEnded(_)
         | F::Commanded(_)
+        | F::RecallAsked(_)
+        | F::RecallAnswered(_)
+        | F::RecallRefused(_)
+        | F::SettingsChanged(_)
         | F::ReceiptTaken(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => None,
@@ -181,10 +190,23 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::TicketLapsed(fact) => fact.lease.number,
         F::Revised(fact) => fact.request.id.number,
         F::LeaseForgotten(fact) => fact.lease.number,
+        F::RecallTold(fact) => fact.lease.number,
+        F::VictimsNamed(fact) => fact.lease.number,
+        F::RecallBegun(fact) => fact.lease.number,
+        F::RecallLifted(fact) => fact.lease.number,
+        F::JoinRefused(fact) => fact.lease.number,
+        F::LeaveHastened(fact) => fact.lease.number,
+        F::UsageReported(fact) => fact.lease.number,
+        F::UnitsRecalled(fact) => fact.lease.number,
+        F::Warned(fact) => fact.lease.number,
         F::ReceiptTaken(_)
         | F::ReclaimBegun(_)
         | F::ReclaimEnded(_)
         | F::Commanded(_)
+        | F::RecallAsked(_)
+        | F::RecallAnswered(_)
+        | F::RecallRefused(_)
+        | F::SettingsChanged(_)
         | F::SignalObserved(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => return None,

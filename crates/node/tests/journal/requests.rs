@@ -32,6 +32,7 @@ fn asked(number: u64, key: &str) -> Entry {
         min_duration: Span::HOUR,
         provisos: Provisos::NONE,
         history: History::first(Time::ZERO),
+        receipts: Vec::new(),
         reply: Reply::Grant,
         answer_by: Time::ZERO,
         properties: Properties::try_from(properties).unwrap(),

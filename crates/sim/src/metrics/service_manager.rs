@@ -4,12 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use tenure_core::model::price::Cost;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::service_manager::cost::Costs;
 use tenure_core::service_manager::facts::Fact;
 use tenure_core::service_manager::machine::{AfterLeave, Event};
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::LinkHash;
+use tenure_core::ticket::link::{LinkHash, SignedLink};
 use tenure_core::wire::part::Part;
 
 use super::delays::Delays;
@@ -57,6 +59,8 @@ pub(super) struct Sums {
     pub(super) waited: i128,
     /// How many became active.
     pub(super) waits: u64,
+    /// What all of them cost.
+    pub(super) cost: Cost,
 }
 
 impl Sums {
@@ -65,6 +69,7 @@ impl Sums {
         self.leased += other.leased;
         self.waited += other.waited;
         self.waits += other.waits;
+        self.cost = self.cost.plus(other.cost);
     }
 }
 
@@ -79,6 +84,10 @@ struct Lease {
     until: Time,
     /// Where it would end by an extension that was granted and not yet taken.
     extension: Option<Time>,
+    /// The ticket that was granted for it.
+    continued_by: Option<SignedLink>,
+    /// What its tickets cost.
+    costs: Costs,
     active: Option<Time>,
     phase: Phase,
     /// Units about to join or leave.
@@ -209,22 +218,34 @@ impl Guest {
             Event::ExtensionAsked(_, victims) => {
                 lease.victims = u32::try_from(victims.len()).unwrap_or(u32::MAX);
             }
-            Event::ExtensionGranted(ticket) => lease.extension = Some(ticket.bottom().term.end()),
+            Event::ExtensionGranted(ticket) => {
+                lease.extension = Some(ticket.bottom().term.end());
+                lease.continued_by = Some(ticket.bottom().clone());
+            }
             Event::Extended => lease.extended(),
             Event::ReturnBegun(part) => lease.going = Some(part),
-            Event::PartReturned(_) => lease.part_returned(at),
+            Event::PartReturned(receipts) => {
+                lease.costs.credit(&receipts);
+                lease.part_returned(at);
+            }
             Event::ReturnRefused => lease.going = None,
             Event::Shrunk => lease.shrunk(at),
+            Event::UnitsRecalled(units, _) => lease.shrink(at, units.len()),
             Event::LeaveBegun(then) => lease.leave(at, then),
             Event::Left(_) => lease.left(),
             Event::CloseBegun => lease.give_up(at, Phase::Closing),
             Event::SiteClosed(receipts) if !receipts.is_empty() => {
+                lease.costs.credit(&receipts);
                 lease.give_up(at, Phase::Crediting);
             }
             Event::Refused(_) | Event::SiteClosed(_) => lease.give_up(at, Phase::Over),
             // A part may be credited while its lease goes on.
             Event::Credited if lease.phase == Phase::Crediting => lease.give_up(at, Phase::Over),
-            Event::Credited
+            Event::RecallBegun(_)
+            | Event::RecallLifted
+            | Event::JoinRefused(_)
+            | Event::LeaveHastened(_)
+            | Event::Credited
             | Event::Split
             | Event::ExtensionDenied
             | Event::ShrinkBegun
@@ -260,6 +281,8 @@ impl Guest {
                 from: link.term.start(),
                 until: if phase == Phase::Closing { at } else { link.term.end() },
                 extension: None,
+                continued_by: None,
+                costs: Costs::of(link),
                 active: None,
                 phase,
                 awaited: 0,
@@ -361,7 +384,9 @@ impl Lease {
         let used = self.used.iter().copied().chain(still);
         let joined = used.map(|(from, until)| overlap(window, from, until)).sum();
         let wait = self.active.map(|active| i128::from(active.since(self.asked_for).as_micros()));
-        Sums { joined, leased, waited: wait.unwrap_or(0), waits: u64::from(wait.is_some()) }
+        let cost = self.costs.total().unwrap_or_default();
+        let (waited, waits) = (wait.unwrap_or(0), u64::from(wait.is_some()));
+        Sums { joined, leased, waited, waits, cost }
     }
 
     /// Calls `change` with each step from which on more or fewer units are held, and how many.
@@ -402,6 +427,9 @@ impl Lease {
         let victims = std::mem::take(&mut self.victims);
         self.seams.extend((victims > 0).then_some(victims));
         self.until = self.extension.take().unwrap_or(self.until);
+        if let Some(link) = self.continued_by.take() {
+            self.costs.charge(&link);
+        }
     }
 
     fn give_up(&mut self, at: Time, phase: Phase) {

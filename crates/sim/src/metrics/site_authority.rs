@@ -84,6 +84,7 @@ impl Site {
             }
             Fact::UnitsReturned(fact) => self.released(at, fact.lease, &fact.units),
             Fact::LeaseShrunk(fact) => self.released(at, fact.lease, &fact.units),
+            Fact::UnitsRecalled(fact) => self.released(at, fact.lease, &fact.units),
             Fact::TermReturned(fact) => {
                 if let Some(lease) = self.leases.get_mut(&fact.lease) {
                     lease.until = lease.until.min(fact.until);

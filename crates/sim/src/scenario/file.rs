@@ -75,6 +75,8 @@ pub(super) struct Broker {
     pub(super) mapper_delay: Option<Spanned<Span>>,
     #[serde(default)]
     pub(super) quota: BTreeMap<Spanned<Name>, Quota>,
+    #[serde(default)]
+    pub(super) price: BTreeMap<Name, u32>,
 }
 
 #[derive(Deserialize)]

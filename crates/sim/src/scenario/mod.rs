@@ -116,6 +116,8 @@ pub struct Broker {
     pub mapper_delay: Span,
     /// The quota of each service manager that has one of its own, and (`None`) of the others.
     pub quotas: BTreeMap<Option<Name>, Quota>,
+    /// Its own prices, by type.
+    pub prices: BTreeMap<Name, u32>,
 }
 
 /// A service manager: asks for units as its workload goes up and down.

@@ -222,7 +222,8 @@ impl Check<'_> {
             let mapper_delay = self.mapper_delay(broker.mapper_delay.as_ref())?;
             let managers = managers.keys().map(Spanned::get_ref);
             let quotas = by_actor(broker.quota, "service manager", managers, self.sources)?;
-            resolved.insert(name.into_inner(), Broker { mapper, mapper_delay, quotas });
+            let prices = broker.price;
+            resolved.insert(name.into_inner(), Broker { mapper, mapper_delay, quotas, prices });
         }
         Ok(resolved)
     }

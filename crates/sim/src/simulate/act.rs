@@ -42,6 +42,8 @@ pub(super) enum Act {
     Strike(Family),
     /// A dishonest guest closes a lease of its own, and bypasses its actor.
     Betray(usize, LeaseId),
+    /// An issuer recalls units of a ticket, or withdraws that.
+    Recall,
 }
 
 /// Where crashes strike.
@@ -101,6 +103,7 @@ impl World {
         let others = [
             (Act::Restart, sampler.count(2, 12)),
             (Act::Stock, sampler.count(0, 2)),
+            (Act::Recall, sampler.count(4, 20)),
             (Act::Quota, if self.setting.burst.is_some() { 0 } else { sampler.count(0, 2) }),
         ];
         for (act, count) in others {
@@ -141,6 +144,7 @@ impl World {
                 self.hand_in(who, Input::Command(command.into()))
             }
             Act::Quota => self.set_quota(),
+            Act::Recall => self.recall(),
             Act::BurstBegins => {
                 self.watch.auditor.burst_begins();
                 Ok(())

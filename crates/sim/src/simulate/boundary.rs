@@ -52,6 +52,10 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::Modified { .. }
             | Message::Reclaim { .. }
             | Message::Reclaimed { .. }
+            | Message::Recall { .. }
+            | Message::Recalled { .. }
+            | Message::RecallNotice { .. }
+            | Message::RecallNoted { .. }
             | Message::Credited { .. }
             | Message::Waiting { .. }
             | Message::Offered { .. }

@@ -122,6 +122,7 @@ faults! {
     /// Drivers fail to act, or report falsely.
     Driver = "driver" {
         Fails = "driver fails",
+        Refuses = "driver refuses a join",
         Hangs = "driver hangs",
         Outlasts = "driver outlasts the term",
         AtTheEnd = "driver answers as the term ends",

@@ -98,6 +98,10 @@ impl World {
         let fail = |why: &str| Err(DriverError(why.to_owned()));
         let sampler = self.sampler(Family::Driver);
         let (fault, answers) = match sampler.below(10) {
+            0..2 if call.step == Step::Join => {
+                let refused = Err(DriverError::untouched("it does not suit"));
+                (Fault::Refuses, vec![(after, done(call, refused))])
+            }
             0..3 => (Fault::Fails, vec![(after, done(call, fail("it burns")))]),
             3 => {
                 let never = Span::DAY.times(400);
@@ -145,6 +149,6 @@ fn other(step: Step) -> Step {
         Step::Setup => Step::Teardown,
         Step::Teardown => Step::Setup,
         Step::Join | Step::Modify => Step::Leave,
-        Step::Leave => Step::Join,
+        Step::Leave | Step::Warn => Step::Join,
     }
 }

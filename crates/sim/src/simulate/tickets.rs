@@ -94,6 +94,7 @@ impl World {
                 holder: self.participants[holder].id,
                 units: NonZeroU32::new(self.users.count(1, most)).unwrap_or(NonZeroU32::MIN),
                 term: Term::new(start, end).unwrap_or(term),
+                accepts: self.accepts(),
                 constraints: Expr::parse(constraint).ok().into_iter().collect::<Constraints>(),
                 redeem_by,
             })

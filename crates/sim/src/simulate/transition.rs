@@ -123,9 +123,22 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::Credited(fact) => (fact.lease, "Credited"),
         F::TermOver(fact) => (fact.lease, "TermOver"),
         F::TicketLapsed(fact) => (fact.lease, "TermOver"),
+        F::RecallBegun(fact) => (fact.lease, "RecallBegun"),
+        F::UnitsRecalled(fact) => (fact.lease, "UnitsRecalled"),
+        F::RecallLifted(fact) => (fact.lease, "RecallLifted"),
+        F::JoinRefused(fact) => (fact.lease, "JoinRefused"),
+        F::LeaveHastened(fact) => (fact.lease, "LeaveHastened"),
         F::GroupWhole(fact) => return vec![(Subject::Group(fact.group), "Complete")],
         F::GroupBroken(fact) => return vec![(Subject::Group(fact.group), "Broke")],
-        F::ReceiptTaken(_)
+        F::UsageReported(_)
+        | F::RecallTold(_)
+        | F::VictimsNamed(_)
+        | F::RecallAsked(_)
+        | F::RecallAnswered(_)
+        | F::RecallRefused(_)
+        | F::Warned(_)
+        | F::SettingsChanged(_)
+        | F::ReceiptTaken(_)
         | F::ReclaimBegun(_)
         | F::ReclaimEnded(_)
         | F::Commanded(_)
@@ -176,6 +189,10 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
         | F::ReclaimBegun(_)
         | F::ReclaimEnded(_)
         | F::Commanded(_)
+        | F::RecallAsked(_)
+        | F::RecallAnswered(_)
+        | F::RecallRefused(_)
+        | F::SettingsChanged(_)
         | F::RequestForgotten(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => return Vec::new(),
@@ -197,6 +214,8 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
         F::LeaseExtended(fact) => vec![(Subject::Lease(fact.lease), "Extended")],
         F::UnitsReturned(fact) => released(fact.lease, &fact.units),
         F::LeaseShrunk(fact) => released(fact.lease, &fact.units),
+        F::UnitsRecalled(fact) if fact.units.is_empty() => Vec::new(),
+        F::UnitsRecalled(fact) => released(fact.lease, &fact.units),
         F::TermReturned(fact) => vec![(Subject::Lease(fact.lease), "Shortened")],
         F::CameDue(fact) => vec![(Subject::Lease(fact.lease), "CameDue")],
         F::UnitsAssigned(fact) => {
@@ -234,6 +253,10 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
         | F::RightsReturned(_)
         | F::TicketReclaimed(_)
         | F::Commanded(_)
+        | F::Recalled(_)
+        | F::RightsRecalled(_)
+        | F::RecallNoted(_)
+        | F::SettingsChanged(_)
         | F::TicketRefused(_)
         | F::LeaseForgotten(_)
         | F::MapperAnswered(_)

@@ -151,6 +151,14 @@ impl World {
         {
             provisos.not_at.insert(self.participants[site].id);
         }
+        if self.users.percent(15)
+            && let Some(&site) = self.users.pick(&sites)
+        {
+            for _ in 0..=self.users.below(3) {
+                let unit = UnitId(u32::try_from(self.users.below(6)).unwrap_or(0));
+                provisos.not_on.insert((self.participants[site].id, unit));
+            }
+        }
         provisos
     }
 
@@ -186,7 +194,9 @@ impl World {
             requirements.extend(Expr::parse(&format!("speed = {speed}")).ok());
         }
         let number = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
-        Item { min_units: number(min_units), requirements, ..Item::new(resource, number(units)) }
+        let accepts = self.accepts();
+        let item = Item::new(resource, number(units));
+        Item { min_units: number(min_units), requirements, accepts, ..item }
     }
 
     /// An operator limits what one guest, or each, may have of a broker; or takes that back.
@@ -267,6 +277,7 @@ impl World {
         match self.users.below(4) {
             0 => Victims::Oldest,
             1 => Victims::Named(vec![UnitId(self.users.count(0, 4))]),
+            2 => Victims::LeastUsed,
             _ => Victims::Youngest,
         }
     }
@@ -334,6 +345,11 @@ impl World {
         if self.users.percent(30) {
             let at = self.moment(who, term);
             self.close_later(at, who, lease);
+            if self.users.percent(25) {
+                let soon = at.plus(self.users.scaled(Span::from_micros(1), Span::MINUTE));
+                let by = soon.plus(self.users.scaled(Span::from_micros(1), Span::MINUTE));
+                self.command(soon, who, GuestCommand::Hasten { lease, by });
+            }
             if self.users.percent(20) {
                 let soon = at.plus(self.users.scaled(Span::from_micros(1), Span::MINUTE));
                 let duration = self.setting.term;

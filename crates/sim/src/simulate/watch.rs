@@ -180,6 +180,10 @@ impl Watch {
             | Message::Modified { .. }
             | Message::Reclaim { .. }
             | Message::Reclaimed { .. }
+            | Message::Recall { .. }
+            | Message::Recalled { .. }
+            | Message::RecallNotice { .. }
+            | Message::RecallNoted { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => None,
         };
@@ -341,6 +345,10 @@ fn say(message: &Message) -> String {
                 tickets.iter().map(|(_, ticket)| format!("{} ({ticket})", ticket.hash())).collect();
             format!("{kind} {request}: {}", tickets.join(", "))
         }
+        Message::Recall { .. }
+        | Message::Recalled { .. }
+        | Message::RecallNotice { .. }
+        | Message::RecallNoted { .. } => format!("{kind} {}", say_recall(message)),
         Message::Redeem { ticket, lease, .. } => {
             format!("{kind} {} ({ticket}) for {lease}", ticket.hash())
         }
@@ -410,5 +418,24 @@ fn short(text: String) -> String {
     match text.char_indices().nth(MOST) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
+    }
+}
+
+/// What a message on a recall says.
+#[expect(clippy::wildcard_enum_match_arm, reason = "asked of no other messages")]
+fn say_recall(message: &Message) -> String {
+    match message {
+        Message::Recall { ticket, level } => {
+            let link = ticket.hash();
+            format!("{} of {link} to {} from {}", level.number, level.units, level.from)
+        }
+        Message::Recalled { link, number, at, enforced, .. } => {
+            format!("{number} of {link} at {at}{}", if *enforced { ", done" } else { "" })
+        }
+        Message::RecallNotice { ticket, told } => {
+            format!("{} of {ticket} to {} from {}", told.number, told.units, told.at)
+        }
+        Message::RecallNoted { ticket, number, .. } => format!("{number} of {ticket}"),
+        _ => String::new(),
     }
 }

@@ -155,7 +155,11 @@ pub(super) fn about(message: &Message) -> Option<Term> {
             let until = request.answer_by.min(request.last_end());
             Term::new(request.earliest, until).ok()
         }
-        Message::Waiting { .. }
+        Message::Recall { ticket, .. } => Some(ticket.bottom().term),
+        Message::Recalled { .. }
+        | Message::RecallNotice { .. }
+        | Message::RecallNoted { .. }
+        | Message::Waiting { .. }
         | Message::Offered { .. }
         | Message::Accept { .. }
         | Message::Withdraw(_)

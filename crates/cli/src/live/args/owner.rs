@@ -9,6 +9,7 @@ use tenure_core::model::time::Span;
 
 use super::{Change, Endpoint};
 use crate::live::delegation;
+use crate::live::recall::RecallArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SiteCommand {
@@ -36,7 +37,8 @@ pub(crate) enum SiteCommand {
     Delegations(delegation::Delegations),
 }
 
-fn unit(text: &str) -> Result<(Name, UnitId), String> {
+/// A unit by its site and its number there.
+pub(in crate::live) fn unit(text: &str) -> Result<(Name, UnitId), String> {
     let bad = || "write the site and the number of the unit: alpha/u3".to_owned();
     let (site, unit) = text.split_once('/').ok_or_else(bad)?;
     let number = unit.strip_prefix('u').unwrap_or(unit).parse().map_err(|_| bad())?;
@@ -63,6 +65,8 @@ pub(crate) enum BrokerCommand {
     Delegate(delegation::OfBroker),
     Return(delegation::GiveBack),
     Delegations(delegation::Delegations),
+    /// Recall units of a ticket that a broker sold
+    Recall(RecallArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -10,6 +10,7 @@ use tenure_core::model::time::{Span, Time};
 use tenure_node::api::moment::Moment;
 
 use super::{Change, Endpoint, WaitArgs, property};
+use crate::live::recall::RecallArgs;
 use crate::{moment, when};
 
 #[derive(Debug, Subcommand)]
@@ -35,6 +36,8 @@ pub(crate) enum TicketCommand {
     Split(SplitArgs),
     /// Redeem a ticket that somebody handed on to you
     Redeem(TakeArgs),
+    /// Recall units of a part of a kept ticket that was handed on
+    Recall(RecallArgs),
 }
 
 /// Hand parts of a kept ticket on.
@@ -78,6 +81,14 @@ pub(crate) struct SplitArgs {
     /// When each part has to be redeemed by, in the words of `--at`; unclaimed parts come back after that
     #[arg(long, value_name = "WHEN", value_parser = when::read)]
     pub(crate) redeem_by: Option<Moment>,
+
+    /// Keep the right to recall units in use, after this notice
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str)]
+    pub(crate) notice: Option<Span>,
+
+    /// Use that right only once the part has lasted so long
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str, requires = "notice")]
+    pub(crate) min_tenure: Option<Span>,
 
     /// The folder for the tickets, one file each
     #[arg(long, value_name = "DIR")]

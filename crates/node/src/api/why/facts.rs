@@ -20,6 +20,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::wire::message::Request;
 use tenure_core::wire::offer::Waiting;
 use tenure_core::wire::part::Part;
+use tenure_core::wire::recall::Notice;
 
 use super::super::server::AppState;
 use super::super::view;
@@ -172,6 +173,11 @@ impl RequestHistory {
             | F::RightsReturned(_)
             | F::TicketReclaimed(_)
             | F::Commanded(_)
+            | F::Recalled(_)
+            | F::RightsRecalled(_)
+            | F::UnitsRecalled(_)
+            | F::RecallNoted(_)
+            | F::SettingsChanged(_)
             | F::CameDue(_)
             | F::UnitsAssigned(_)
             | F::UnitReset(_)
@@ -197,10 +203,12 @@ impl RequestHistory {
 
 /// The lease that a fact of a service manager names, where it is about one part of a request.
 fn lease_of(fact: &Fact) -> Option<LeaseId> {
-    use service_manager::{Fact as G, LeaseForgotten, TicketTaken};
+    use service_manager::{Fact as G, LeaseForgotten, RecallTold, TicketTaken, VictimsNamed};
     let Fact::ServiceManager(fact) = fact else { return None };
-    if let G::LeaseForgotten(LeaseForgotten { lease }) | G::TicketTaken(TicketTaken { lease, .. }) =
-        fact
+    if let G::LeaseForgotten(LeaseForgotten { lease })
+    | G::TicketTaken(TicketTaken { lease, .. })
+    | G::RecallTold(RecallTold { lease, .. })
+    | G::VictimsNamed(VictimsNamed { lease, .. }) = fact
     {
         return Some(*lease);
     }
@@ -223,18 +231,11 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::RedeemRefused(fact) => Some(fact.refusal.to_string()),
         F::ReturnRefused(fact) => Some(fact.refusal.to_string()),
         F::ModifyRefused(fact) => Some(fact.refusal.to_string()),
-        F::Notified(fact) => {
-            let failed = fact.error.as_ref().map(|error| format!(", which failed: {error}"));
-            Some(format!("{}{}", fact.unit, failed.unwrap_or_default()))
-        }
+        F::Notified(fact) => Some(on_unit(fact.unit, fact.error.as_deref())),
+        F::Warned(fact) => Some(on_unit(fact.unit, fact.error.as_deref())),
         F::SiteClosed(fact) => fact.refusal.as_ref().map(ToString::to_string),
         F::ExtensionDenied(fact) => fact.refusal.as_ref().map(ToString::to_string),
-        F::GroupBroken(fact) => Some(match fact.why {
-            Why::Lost(lease) => format!("lease {lease} was lost, so the others are given back"),
-            Why::Late(lease) => {
-                format!("lease {lease} got no units in time, so the others are given back")
-            }
-        }),
+        F::GroupBroken(fact) => Some(lost(fact.why)),
         F::Queued(fact) => Some(place(&fact.waiting)),
         F::Accepted(fact) => Some(format!("offer {}", fact.offer)),
         F::ReclaimEnded(fact) => Some(outcome(fact.redeemed)),
@@ -246,11 +247,19 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
             Part::Quantity(quantity) => format!("{quantity} of its share"),
             Part::Rights { units, from } => format!("{units} units from {from}"),
         }),
-        F::Joined(fact) => {
-            let failed = fact.error.as_ref().map(|error| format!(", which failed: {error}"));
-            Some(format!("{}{}", fact.unit, failed.unwrap_or_default()))
-        }
-        F::SignalObserved(_)
+        F::Joined(fact) => Some(on_unit(fact.unit, fact.error.as_deref())),
+        F::RecallTold(fact) => Some(staying(&fact.told)),
+        F::VictimsNamed(fact) => Some(list(&fact.victims)),
+        F::RecallBegun(fact) => Some(list(&fact.units)),
+        F::UnitsRecalled(fact) => Some(list(&fact.units)),
+        F::RecallRefused(fact) => Some(fact.refusal.to_string()),
+        F::JoinRefused(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
+        F::LeaveHastened(fact) => Some(format!("by {}", fact.by)),
+        F::UsageReported(fact) => Some(format!("{} for {}", fact.unit, fact.used)),
+        F::RecallLifted(_)
+        | F::RecallAsked(_)
+        | F::RecallAnswered(_)
+        | F::SignalObserved(_)
         | F::MapperAnswered(_)
         | F::Asked(_)
         | F::Granted(_)
@@ -279,8 +288,28 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::TicketLapsed(_)
         | F::ReclaimBegun(_)
         | F::LeaseForgotten(_)
+        | F::SettingsChanged(_)
         | F::Woken(_) => None,
     }
+}
+
+fn staying(told: &Notice) -> String {
+    format!("{} units stay from {} on", told.units, told.at)
+}
+
+fn lost(why: Why) -> String {
+    match why {
+        Why::Lost(lease) => format!("lease {lease} was lost, so the others are given back"),
+        Why::Late(lease) => {
+            format!("lease {lease} got no units in time, so the others are given back")
+        }
+    }
+}
+
+/// What a guest's driver did on a unit, and how that failed.
+fn on_unit(unit: UnitId, error: Option<&str>) -> String {
+    let failed = error.map(|error| format!(", which failed: {error}"));
+    format!("{unit}{}", failed.unwrap_or_default())
 }
 
 fn broker_says(fact: &broker::Fact) -> Option<String> {
@@ -292,7 +321,10 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         F::ReclaimEnded(fact) => Some(outcome(fact.redeemed)),
         F::Revised(fact) => Some(revision(&fact.request)),
         F::Commanded(fact) => Some(given_by(&fact.order)),
-        F::DelegationTaken(_)
+        F::RecallRefused(fact) => Some(fact.refusal.to_string()),
+        F::RecallAsked(_)
+        | F::RecallAnswered(_)
+        | F::DelegationTaken(_)
         | F::DelegationEnded(_)
         | F::DelegationIssued(_)
         | F::DelegationAcknowledged(_)
@@ -311,6 +343,7 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         | F::ReclaimBegun(_)
         | F::RequestForgotten(_)
         | F::MapperAnswered(_)
+        | F::SettingsChanged(_)
         | F::Woken(_) => None,
     }
 }
@@ -321,6 +354,12 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         F::UnitsAssigned(fact) => Some(list(&fact.units)),
         F::UnitsReturned(fact) => Some(list(&fact.units)),
         F::LeaseShrunk(fact) => Some(list(&fact.units)),
+        F::UnitsRecalled(fact) => Some(list(&fact.units)),
+        F::Recalled(fact) => {
+            let (units, from) = (fact.level.units, fact.level.from);
+            Some(format!("{units} units stay from {from} on"))
+        }
+        F::RecallNoted(fact) if !fact.victims.is_empty() => Some(list(&fact.victims)),
         F::UnitSetupFailed(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
         F::UnitTeardownFailed(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
         F::UnitSetUp(fact) => Some(fact.unit.to_string()),
@@ -330,7 +369,10 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         F::ShareAssigned(fact) => Some(format!("{}, a share of {}", fact.unit, fact.quantity)),
         F::QuantityReturned(fact) => Some(format!("{} of its share", fact.quantity)),
         F::Commanded(fact) => Some(given_by(&fact.order)),
-        F::Stocked(_)
+        F::RightsRecalled(_)
+        | F::RecallNoted(_)
+        | F::SettingsChanged(_)
+        | F::Stocked(_)
         | F::InventoryChanged(_)
         | F::DelegationIssued(_)
         | F::DelegatedByHand(_)

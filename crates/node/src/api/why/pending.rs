@@ -82,7 +82,12 @@ impl LeaseRefs {
             | Message::Reclaim { ticket } => ours(ticket.hash()),
             Message::Close { tickets } => tickets.iter().any(|ticket| ours(ticket.hash())),
             Message::Credit { receipts } => receipts.iter().any(|receipt| ours(receipt.what.link)),
-            Message::Delegate { .. }
+            Message::Recall { ticket, .. } => ours(ticket.hash()),
+            Message::RecallNotice { ticket, .. } | Message::RecallNoted { ticket, .. } => {
+                ours(*ticket)
+            }
+            Message::Recalled { .. }
+            | Message::Delegate { .. }
             | Message::Delegated { .. }
             | Message::Granted { .. }
             | Message::Waiting { .. }

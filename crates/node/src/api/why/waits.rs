@@ -1,5 +1,6 @@
 //! What a lease waits for, and its service manager's words on it.
 
+use tenure_core::driver::UnitId;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::RequestId;
 use tenure_core::service_manager::machine::{Outcome, State, UnitUse};
@@ -7,6 +8,7 @@ use tenure_core::service_manager::{LeaseSurvey, Standing, request};
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::refusal::Refusal;
 
+use super::super::view::LeaseView;
 use super::super::{offer, view};
 
 /// What a lease waits for.
@@ -36,6 +38,25 @@ pub(super) fn waits(lease: &LeaseSurvey<'_>, origin: ActorId) -> (Waits, String)
         Standing::Request(state) => of_request(state, lease, origin),
         Standing::Lease(state) => of_lease(state),
     }
+}
+
+/// The same of a lease of which units are recalled: what goes, and what the user can do about it.
+pub(super) fn with_recall(waits: Waits, says: String, lease: &LeaseView) -> (Waits, String) {
+    match (waits, &lease.recalled) {
+        (Waits::Nothing(reason, help), Some(recalled)) => {
+            let told = recalled.in_words(lease.units);
+            let names = "name who goes first: tenure lease victims";
+            let some = recalled.units > 0 && !recalled.going.is_empty();
+            let choice = some.then(|| format!("{names} {} {}", lease.lease, list(&recalled.going)));
+            let reason = format!("{reason}; {told}");
+            (Waits::Nothing(reason.clone(), help.or(choice)), reason)
+        }
+        (waits, _) => (waits, says),
+    }
+}
+
+fn list(units: &[UnitId]) -> String {
+    units.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn nothing(reason: &str) -> (Waits, String) {

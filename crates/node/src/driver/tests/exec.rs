@@ -20,7 +20,7 @@ use super::super::conformance;
 use super::super::program::ProgramPath;
 use super::super::run::Run;
 use super::super::stop::Stop;
-use super::{call, guest, site, with};
+use super::{call, guest, site, warning, with};
 
 /// Reads its input, and takes `unit` and `step` from it.
 const READ: &str = r#"#!/bin/sh
@@ -495,4 +495,31 @@ fn a_program_that_outlives_its_driver_is_ended_before_anything_else_is_done() {
 
 fn runs(pid: i32) -> bool {
     super::super::child::Process::of(pid).is_ok_and(|process| process.is_alive())
+}
+
+#[test]
+fn a_guest_has_a_program_warn_of_a_unit_that_is_recalled() {
+    let mut place = Place::guest();
+    place.program("warn", &format!(r#"{READ}field deadline >"made/$unit.$step""#));
+    let driver = place.open_guest();
+    driver.perform(&call(1, Step::Join)).outcome.unwrap();
+    driver.call(&warning(1)).outcome.unwrap();
+    let said = fs::read_to_string(place.home.path().join("made/1.warn")).unwrap();
+    assert_eq!(said, "2026");
+    place.program("warn", "#!/bin/sh\necho nobody listens >&2; exit 1");
+    let driver = {
+        drop(driver);
+        place.open_guest()
+    };
+    let error = driver.call(&warning(1)).outcome.unwrap_err();
+    assert!(error.0.contains("nobody listens"), "{error}");
+    assert!(driver.probe(call(1, Step::Join).site, call(1, Step::Join).unit).is_ok());
+}
+
+#[test]
+fn without_a_program_for_it_a_warning_is_passed_over() {
+    let place = Place::guest();
+    let driver = place.open_guest();
+    driver.perform(&call(1, Step::Join)).outcome.unwrap();
+    assert_eq!(driver.call(&warning(1)).outcome, Ok(Properties::default()));
 }

@@ -10,7 +10,7 @@ use tenure_wait::{DEADLINE, eventually};
 
 use super::super::conformance;
 use super::process::{pid, runs, written};
-use super::{actor, call, guest, site, with};
+use super::{actor, call, guest, site, warning, with};
 
 fn join(unit: u32, pairs: &[(&'static str, &str)]) -> Call {
     Call { unit: UnitId(unit), properties: with(pairs), ..call(1, Step::Join) }
@@ -170,4 +170,25 @@ fn a_namespace_with_a_strange_name_is_refused() {
 fn written_json(path: &Path) -> Value {
     let text = eventually(DEADLINE, &path.display().to_string(), || fs::read_to_string(path).ok());
     serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn a_program_finds_a_warning_beside_it_until_its_unit_is_left() {
+    let home = TempDir::new().unwrap();
+    let settings = json!({ "command": ["/bin/sleep", "3600"] });
+    let driver = guest("start", home.path(), &settings).unwrap();
+    let early = driver.call(&warning(1)).outcome.unwrap_err();
+    assert_eq!(early.0, "u1 is not joined in epoch 1");
+    done(&*driver, &join(1, &[]));
+    driver.call(&warning(1)).outcome.unwrap();
+    let folders = home.path().join("folders");
+    let folder = fs::read_dir(&folders).unwrap().next().unwrap().unwrap().path();
+    let read = fs::read(folder.join("warning.json")).unwrap();
+    let said: Value = serde_json::from_slice(&read).unwrap();
+    assert_eq!((&said["step"], &said["unit"]), (&json!("warn"), &json!(1)));
+    assert_eq!(said["deadline"], json!("2026-11-18T11:06:40.000Z"));
+    done(&*driver, &leave(1));
+    let late = driver.call(&warning(1)).outcome.unwrap_err();
+    assert_eq!(late.0, "u1 is not joined in epoch 1");
+    assert!(!folder.exists());
 }

@@ -18,6 +18,7 @@ use tenure_core::model::identity::{ActorId, PublicKey};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::Time;
 
 use super::DriverSettingsError;
 
@@ -55,7 +56,13 @@ fn call(epoch: u64, step: Step) -> Call {
         slice: Name::literal("cats"),
         lease: LeaseId { number: 7, part: 0 },
         properties: Properties::default(),
+        deadline: None,
     }
+}
+
+/// A warning of unit 1.
+fn warning(epoch: u64) -> Call {
+    Call { deadline: Some(Time::from_secs(1_795_000_000)), ..call(epoch, Step::Warn) }
 }
 
 /// A list of properties.

@@ -9,13 +9,13 @@ use tempfile::TempDir;
 use tenure_core::driver::{Answer, Call, DriverError, Epoch, GuestDriver, Step, UnitId};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
-use tenure_core::model::time::Span;
+use tenure_core::model::time::{Span, Time};
 
 use super::super::several::Several;
 use super::super::{DriverSettingsError, conformance, guests};
 use super::guests::only_folder;
 use super::process::{pid, runs, written};
-use super::{actor, call, site, with};
+use super::{actor, call, site, warning, with};
 
 /// Records its calls, and answers as configured.
 struct Recorder {
@@ -41,6 +41,11 @@ impl GuestDriver for Recorder {
         let fails = self.fails.contains(&call.step);
         let outcome = if fails { failure() } else { Ok(self.answer.clone()) };
         Answer { outcome, after: Span::from_secs(self.after) }
+    }
+
+    fn warn(&self, _: &Call, deadline: Time) -> Result<(), DriverError> {
+        self.write(&format!("warn {deadline}"));
+        if self.fails.contains(&Step::Warn) { Err(DriverError("?".into())) } else { Ok(()) }
     }
 
     fn probe(&self, _: ActorId, _: UnitId) -> Result<Properties, DriverError> {
@@ -97,6 +102,16 @@ fn a_join_stops_at_the_first_failure_and_a_leave_never() {
     assert_eq!(drain(&calls), ["c leave", "b leave", "a leave"]);
     assert_eq!(drivers.probe(actor(1), UnitId(1)), failure("b: ?"));
     assert_eq!(drain(&calls), ["a probe", "b probe", "c probe"]);
+}
+
+#[test]
+fn all_are_warned_whether_or_not_one_fails() {
+    let (drivers, calls) = recorders(|nth, recorder| {
+        recorder.fails = if nth == 1 { &[Step::Warn] } else { &[] };
+    });
+    assert_eq!(drivers.call(&warning(1)).outcome, failure("b: ?"));
+    let at = "warn 2026-11-18T11:06:40.000Z";
+    assert_eq!(drain(&calls), ["a", "b", "c"].map(|name| format!("{name} {at}")));
 }
 
 #[test]

@@ -6,7 +6,6 @@ use tenure_core::actor::Role;
 use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::Fact;
 
-use tenure_core::model::codec;
 use tenure_core::model::identity::{ActorId, Scheme};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
@@ -260,7 +259,7 @@ impl World {
             bytes.truncate(place);
         }
         // Where nothing is signed, a ticket with other words in it would be as good as a real one.
-        let reads = codec::decode::<Envelope>(&bytes).is_ok();
+        let reads = Envelope::read(&bytes).is_ok();
         if reads && self.setting.scheme == Scheme::None {
             return;
         }
@@ -367,6 +366,7 @@ impl World {
             min_duration: duration,
             provisos: Provisos::NONE,
             history: History::first(earliest),
+            receipts: Vec::new(),
             reply: Reply::Grant,
             answer_by: earliest.plus(duration),
             properties: Properties::default(),

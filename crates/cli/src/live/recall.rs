@@ -1,0 +1,117 @@
+//! `tenure broker recall`, `tenure ticket recall`.
+
+use std::str::FromStr as _;
+
+use clap::Args;
+use tenure_core::model::time::Span;
+use tenure_node::api::moment::Moment;
+use tenure_node::api::{LeaseView, RecallView, Request};
+
+use super::args::Change;
+use super::{ask, ask_change, print};
+use crate::Console;
+use crate::error::Error;
+use crate::{text, when};
+
+/// Recall units of a ticket.
+///
+/// Says how many units of the ticket stay. Rights that nobody has claimed go first; units in use go only if the
+/// ticket carries a notice, and after it.
+#[derive(Args, Debug)]
+#[command(after_help = RECALLS)]
+pub(crate) struct RecallArgs {
+    #[command(flatten)]
+    pub(crate) endpoint: Change,
+
+    /// The beginning of the ticket's hash, or the lease that it became: guest/3.1
+    pub(crate) ticket: String,
+
+    /// How many units stay
+    #[arg(long, value_name = "N", required_unless_present = "withdraw")]
+    pub(crate) units: Option<u32>,
+
+    /// From when on [default: now]
+    #[arg(long, value_name = "WHEN", value_parser = when::read)]
+    pub(crate) from: Option<Moment>,
+
+    /// Withdraw the last recall; what it has taken stays taken
+    #[arg(long, conflicts_with_all = ["units", "from"])]
+    pub(crate) withdraw: bool,
+
+    /// Wait until it has taken what it takes
+    #[arg(long)]
+    pub(crate) wait: bool,
+
+    /// The longest time to wait, by this machine's clock
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = Span::from_str)]
+    pub(crate) timeout: Span,
+}
+
+const RECALLS: &str = "\
+Examples:
+  tenure broker recall 4be1 --units 2
+  tenure broker recall guest/3.0 --units 0 --from now+10m --wait --timeout 1h
+  tenure ticket recall 99ac --withdraw";
+
+/// Recalls units of a ticket, or withdraws that.
+pub(super) fn recall(args: &RecallArgs, console: &mut Console<'_>) -> Result<(), Error> {
+    let RecallArgs { endpoint, ticket, units, from, withdraw: _, wait, timeout } = args;
+    let request = Request::Recall { ticket: ticket.clone(), units: *units, from: *from };
+    let mut recall: RecallView = ask_change(endpoint, &request)?;
+    if recall.notice.is_none() && units.is_some() {
+        let ticket: String = recall.ticket.chars().take(10).collect();
+        text::line(
+            console.err,
+            format_args!("note: ticket {ticket} carries no notice: units in use stay"),
+        )?;
+    }
+    if *wait {
+        let taken = Request::RecallTaken { ticket: recall.ticket.clone(), timeout: *timeout };
+        recall = ask(&endpoint.data, &taken)?;
+    }
+    let open = match (wait, &recall.refusal) {
+        (true, Some(refusal)) => Some(refusal.in_words()),
+        (true, None) => (!recall.enforced).then(|| format!("no end within {timeout}; it goes on")),
+        (false, _) => None,
+    };
+    print::rows(&[recall], endpoint.output, "no recall", console)?;
+    match open {
+        Some(why) => Err(Error::NotTaken(why)),
+        None => Ok(()),
+    }
+}
+
+/// What is recalled of a lease, in words.
+pub(super) fn told(lease: &LeaseView) -> Option<String> {
+    Some(lease.recalled.as_ref()?.in_words(lease.units))
+}
+
+/// How its user has other units of a lease go first.
+pub(super) fn choice(lease: &LeaseView) -> Option<String> {
+    let recalled = lease.recalled.as_ref().filter(|recalled| recalled.units > 0)?;
+    let going: Vec<String> = recalled.going.iter().map(ToString::to_string).collect();
+    (!going.is_empty()).then(|| format!("tenure lease victims {} {}", lease.lease, going.join(",")))
+}
+
+impl print::Row for RecallView {
+    const COLUMNS: &'static [&'static str] =
+        &["ticket", "issuer", "number", "units", "from", "notice", "at", "state"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.ticket.chars().take(10).collect(),
+            self.issuer.clone(),
+            self.number.to_string(),
+            self.units.to_string(),
+            self.from.clone(),
+            self.notice.map_or_else(|| "-".to_owned(), |notice| notice.to_string()),
+            self.at.clone().unwrap_or_else(|| "-".to_owned()),
+            match (&self.refusal, self.enforced, &self.at) {
+                (Some(refusal), _, _) => refusal.code.clone(),
+                (None, true, _) => "done".to_owned(),
+                (None, false, Some(_)) => "announced".to_owned(),
+                (None, false, None) => "asked".to_owned(),
+            },
+        ]
+    }
+}

@@ -1,0 +1,59 @@
+//! Units that tickets exclude: the site puts them on no lease of such a ticket.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use super::{Lease, SiteAuthority};
+use crate::driver::UnitId;
+use crate::mutants::mutant;
+use crate::ticket::Ticket;
+use crate::wire::refusal::Refusal;
+
+impl SiteAuthority {
+    /// The units that are not put on a lease of this ticket. A share is made for its lease, so none of a
+    /// divisible stock can be excluded.
+    pub(super) fn excluded_by(&self, ticket: &Ticket) -> BTreeSet<UnitId> {
+        if self.is_divisible(ticket) || mutant!(ExclusionForgotten) {
+            return BTreeSet::new();
+        }
+        ticket.bottom().clauses.not_on.clone()
+    }
+
+    /// Why a ticket can never be met, if too few of the type's units are left beside those that it excludes.
+    /// An extension keeps the units of its lease.
+    pub(super) fn too_many_excluded(
+        &self,
+        ticket: &Ticket,
+        min_units: NonZeroU32,
+    ) -> Option<Refusal> {
+        let link = ticket.bottom();
+        let excluded = self.excluded_by(ticket);
+        if link.extends.is_some() || excluded.is_empty() {
+            return None;
+        }
+        let of_type = |unit: &&UnitId| {
+            self.state.units.get(unit).is_some_and(|unit| unit.resource == link.resource)
+        };
+        let gone = u32::try_from(excluded.iter().filter(of_type).count()).unwrap_or(u32::MAX);
+        let pool = self.state.stocks.get(&link.resource)?;
+        let left = pool.total.saturating_sub(gone);
+        let (resource, asked) = (link.resource.clone(), min_units.get());
+        (left < asked).then_some(Refusal::UnitsExcluded { resource, asked, left })
+    }
+
+    /// Why a lease is left with so few units: only excluded ones could be put on it, or the others failed.
+    pub(super) fn too_few(&self, lease: &Lease, ready: u32) -> Refusal {
+        let link = lease.tickets[0].bottom();
+        let excluded = self.excluded_by(&lease.tickets[0]);
+        let pool = self.state.stocks.get(&link.resource);
+        let only_excluded = pool.is_some_and(|pool| {
+            pool.free.iter().chain(&pool.cleaning).any(|unit| excluded.contains(unit))
+        });
+        if only_excluded {
+            let (resource, asked) = (link.resource.clone(), lease.min_units.get());
+            Refusal::UnitsExcluded { resource, asked, left: ready }
+        } else {
+            Refusal::SetupFailed { ready, wanted: lease.wanted }
+        }
+    }
+}
