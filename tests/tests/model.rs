@@ -63,10 +63,17 @@ fn the_document_counts_what_was_explored() {
     writeln!(text, "| all | | {states} | {steps} | {} | |", seen.len()).unwrap();
     check_block("docs/MODEL.md", "explored", &text);
     let awake = explored().iter().filter(|case| !case.sleepers).flat_map(|case| &case.joint);
+    let words =
+        |whose: usize| seen.iter().map(|triple| triple[whose]).collect::<BTreeSet<_>>().len();
+    let [guest, broker, site] = [0, 1, 2].map(words);
     let text = format!(
-        "There are {} of them, of 19 × 5 × 6 = 570: 18, 4 and 5 states, and `-`.\n\
+        "There are {} of them, of {guest} × {broker} × {site} = {}: {}, {} and {} states, and `-`.\n\
          {} are reached in the first case, and {} without sleepers.\n",
         seen.len(),
+        guest * broker * site,
+        guest - 1,
+        broker - 1,
+        site - 1,
         explored()[0].joint.len(),
         awake.collect::<BTreeSet<_>>().len(),
     );

@@ -26,10 +26,10 @@ const FIRST: LeaseId = LeaseId { number: 0, part: 0 };
 /// The kind of message that a guest in a state waits to have answered.
 fn question(word: &str) -> Option<&'static str> {
     match word {
-        "Asking" | "Joining+asking" | "Active+asking" => Some("request"),
+        "Asking" | "Joining+asking" | "Active+asking" | "Leaving(end)+asking" => Some("request"),
         "Accepting" => Some("accept"),
         "GivenUp" => Some("withdraw"),
-        "Redeeming" | "Joining+redeeming" | "Active+redeeming" => Some("redeem"),
+        "Redeeming" | "Joining+redeeming" | "Active+redeeming" | "Leaving(end)+redeeming" => Some("redeem"),
         "Closing" => Some("close"),
         "Crediting" => Some("credit"),
         _ => None,

@@ -113,7 +113,7 @@ impl Checker {
     fn is_like_another(&self, joint: &Joint) -> bool {
         let [guest, broker, site] = joint.words;
         let own = ["+leaving", "+returning", "+modifying"];
-        // Its units are left while it is asked whether it goes on.
+        // Its units may be left while it is asked whether it goes on; in the model nobody sleeps meanwhile.
         let extending = match guest {
             "Leaving(end)+asking" => Some("Active+asking"),
             "Leaving(end)+redeeming" => Some("Active+redeeming"),

@@ -335,7 +335,7 @@ const BREACHES: &[Breach] = &[
         tape.stop_after(closed);
         tape.end = at(660).plus(Span::SECOND);
     }),
-    breach("L2", "ended at 1h and is Active at 1d", |tape| {
+    breach("L2", "ended at 2h and is Active at 1d", |tape| {
         let activated = tape.nth(SITE, "site.lease-extended", 0);
         tape.stop_after(activated);
     }),

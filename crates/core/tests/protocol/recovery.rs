@@ -302,6 +302,10 @@ fn a_busy_life_has_every_kind_of_fact_that_matters_in_it() {
         "service-manager.commanded",
         "service-manager.revised",
         "service-manager.recall-refused",
+        "service-manager.settings-changed",
+        "service-manager.join-refused",
+        "service-manager.leave-hastened",
+        "service-manager.usage-reported",
         "broker.delegation-ended",
         "broker.reclaim-begun",
         "broker.reclaim-ended",
@@ -315,6 +319,7 @@ fn a_busy_life_has_every_kind_of_fact_that_matters_in_it() {
         "broker.return-refused",
         "broker.return-credited",
         "broker.recall-refused",
+        "broker.settings-changed",
         "site.inventory-changed",
         "site.delegation-ended",
         "site.units-returned",
@@ -332,6 +337,7 @@ fn a_busy_life_has_every_kind_of_fact_that_matters_in_it() {
         "site.ticket-reclaimed",
         "site.commanded",
         "site.delegated-by-hand",
+        "site.settings-changed",
     ];
     assert_eq!(missing, elsewhere);
 }
