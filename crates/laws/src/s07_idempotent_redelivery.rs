@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{SiteLease, Subject};
+use super::model::{SiteLease, SiteModel, Subject};
 use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::model::codec::{self, Hash};
 use tenure_core::driver::{Call, Epoch, Step, UnitId};
@@ -40,6 +40,8 @@ pub(super) struct Checker {
     answers: BTreeMap<(ActorId, ActorId, Hash, u32), Sealed>,
     /// How often what is forgotten was: it may come back.
     forgotten: BTreeMap<Subject, u32>,
+    /// How often units of each lease were recalled: what is said of it from then on names fewer units.
+    recalled: BTreeMap<Subject, u32>,
     /// The last call of each step, and the life of the caller in which it was made.
     called: BTreeMap<StepOf, (Epoch, u32, u32)>,
     /// The recalls that each guest was told of for a lease, by link and number.
@@ -68,11 +70,14 @@ impl Check for Checker {
             Fact::Redeemed(fact) => &fact.ticket,
             Fact::LeaseExtended(fact) => &fact.ticket,
             Fact::TicketSurrendered(fact) => &fact.ticket,
+            Fact::UnitsRecalled(fact) => {
+                for ticket in tickets_of(site, fact.lease) {
+                    *self.recalled.entry(Subject::Ticket(scene.actor, ticket)).or_default() += 1;
+                }
+                return Ok(());
+            }
             Fact::LeaseForgotten(fact) => {
-                let lease = site.and_then(|site| site.leases.get(&fact.lease));
-                let tickets = lease.into_iter().flat_map(|lease| &lease.tickets);
-                let more = tickets.map(Ticket::hash).filter(|ticket| *ticket != fact.lease);
-                for ticket in more.chain([fact.lease]) {
+                for ticket in tickets_of(site, fact.lease) {
                     self.forget(Subject::Ticket(scene.actor, ticket));
                 }
                 return Ok(());
@@ -228,9 +233,12 @@ impl Checker {
             return Ok(());
         }
         let Some(question) = question(&envelope.message) else { return Ok(()) };
-        let subject = subject(header.from, &envelope.message);
-        let subject = subject.filter(|subject| scene.model.participants.may_return(*subject));
+        let about = subject(header.from, &envelope.message);
+        let subject = about.filter(|subject| scene.model.participants.may_return(*subject));
         let again = subject.and_then(|subject| self.forgotten.get(&subject)).copied().unwrap_or(0);
+        let leased = matches!(envelope.message, Message::Leased { .. }).then_some(about).flatten();
+        let recalled = leased.and_then(|subject| self.recalled.get(&subject)).copied().unwrap_or(0);
+        let again = again + recalled;
         let key = (header.from, header.to, question, again);
         let first = self.answers.entry(key).or_insert_with(|| sealed.clone());
         tally.check(first.bytes() == sealed.bytes(), || {
@@ -238,6 +246,13 @@ impl Checker {
             format!("{name} gives {to} two different `{}` for one question", envelope.message.kind())
         })
     }
+}
+
+/// The tickets of a lease, its first among them whatever its site still knows.
+fn tickets_of(site: Option<&SiteModel>, lease: LinkHash) -> Vec<LinkHash> {
+    let known = site.and_then(|site| site.leases.get(&lease));
+    let tickets = known.into_iter().flat_map(|lease| &lease.tickets).map(Ticket::hash);
+    tickets.filter(|ticket| *ticket != lease).chain([lease]).collect()
 }
 
 /// The subject of an answer, if it can be forgotten.
