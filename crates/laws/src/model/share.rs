@@ -94,6 +94,15 @@ impl SiteModel {
         });
     }
 
+    /// A lease goes on with what a recall leaves it.
+    pub(super) fn reduced_by_recall(&mut self, hash: LinkHash, link: LinkHash) {
+        let Some(level) = self.recalls.get(&link).map(|recall| recall.level) else { return };
+        let told = self.told.get(&(hash, link)).filter(|told| told.number == level.number);
+        let stay = told.map_or(level.units, |told| told.units);
+        let before = self.leases.get(&hash).map_or(0, |lease| lease.quantity);
+        self.reduced_by(hash, before.saturating_sub(stay));
+    }
+
     fn has_quantity(&mut self, hash: LinkHash, quantity: u32) {
         let Some(lease) = self.leases.get_mut(&hash) else { return };
         lease.quantity = quantity;

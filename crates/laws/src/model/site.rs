@@ -251,6 +251,7 @@ impl SiteModel {
                     self.released(fact.lease, &fact.units, changes)?;
                 }
                 self.receipts_of_recall(fact.link, &fact.receipts);
+                self.reduced_by_recall(fact.lease, fact.link);
             }
             Fact::RecallNoted(fact) => {
                 if let Some(told) = self.told.get_mut(&(fact.lease, fact.link)) {
