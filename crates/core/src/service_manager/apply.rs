@@ -18,12 +18,18 @@ use crate::service_manager::machine::{AfterLeave, Change, Event, Outcome, State,
 use crate::ticket::Ticket;
 
 impl Lease {
-    /// The end of what it surely has: a site that was asked to end it earlier may have done so.
-    pub(super) fn ends_by(&self) -> Time {
+    /// The end of what it surely has, recalled or not: a site that was asked to end it earlier may have done
+    /// so.
+    pub(super) fn lasts_until(&self) -> Time {
         let until = self.state.held().and_then(|held| held.change.until());
-        let end = until
+        until
             .filter(|_| !mutant!(ReturnsLate))
-            .map_or(self.expires_at, |t| t.min(self.expires_at));
+            .map_or(self.expires_at, |until| until.min(self.expires_at))
+    }
+
+    /// The end of what it surely has.
+    pub(super) fn ends_by(&self) -> Time {
+        let end = self.lasts_until();
         self.recalled_whole().map_or(end, |at| at.min(end))
     }
 

@@ -71,7 +71,7 @@ impl Lease {
 
     /// The recalls whose units the guest has yet to leave, each with those units.
     pub(super) fn recalls_ahead(&self, held: &Held) -> Vec<(&Notice, Vec<UnitId>)> {
-        let ahead = self.recalls.values().filter(|recall| !recall.done && !recall.begun);
+        let ahead = self.open_recalls().filter(|recall| !recall.begun);
         ahead.map(|recall| (&recall.told, recall.going(held))).collect()
     }
 

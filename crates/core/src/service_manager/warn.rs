@@ -52,7 +52,9 @@ impl Lease {
             held.units.get(unit).is_some_and(|(_, usage)| *usage == UnitUse::Joined)
         };
         let mut endangered = Vec::new();
-        for (told, mut going) in self.recalls_ahead(held) {
+        let ahead = self.recalls_ahead(held).into_iter();
+        // What ends before it is recalled is not.
+        for (told, mut going) in ahead.filter(|(told, _)| told.at < self.lasts_until()) {
             let shrinks = held.is_share() && told.units < held.quantity();
             if shrinks || mutant!(WarnedOfAll) {
                 going = held.units.keys().copied().collect();
@@ -101,14 +103,15 @@ impl ServiceManager {
 
     /// The call that warns of a unit.
     pub(super) fn warning(&self, id: LeaseId, unit: UnitId, number: u32) -> Option<Effect> {
-        let warnings = &self.state.leases.get(&id)?.warnings;
-        let mut of_unit = warnings.last.iter().filter(|((of, _), _)| *of == unit);
+        let lease = self.state.leases.get(&id)?;
+        let mut of_unit = lease.warnings.last.iter().filter(|((of, _), _)| *of == unit);
         let (_, warning) = of_unit.find(|(_, warning)| warning.number == number)?;
         match self.call(id, unit, (Step::Warn, number))? {
             Effect::Call(call) => {
                 let late = if mutant!(WarnedLate) { self.base.margin() } else { Span::ZERO };
-                let deadline = Some(warning.at.plus(late));
-                Some(Effect::Call(Call { deadline, ..call }))
+                let last = lease.lasts_until().minus(self.base.margin());
+                let deadline = warning.at.min(last).plus(late);
+                Some(Effect::Call(Call { deadline: Some(deadline), ..call }))
             }
             other @ Effect::Send(_) => Some(other),
         }

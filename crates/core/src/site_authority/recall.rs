@@ -15,7 +15,7 @@ use crate::actor::Emit as _;
 use crate::driver::UnitId;
 use crate::model::identity::ActorId;
 use crate::model::property::Properties;
-use crate::model::time::Time;
+use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::site_authority::Output;
 use crate::site_authority::facts::{Recalled, RightsRecalled};
@@ -73,6 +73,14 @@ impl Recall {
         self.level.units < units.get()
             && self.level.units < self.link().units.get()
             && self.level.from < end
+    }
+
+    /// How many units of the link came back to its issuer, of those in this time.
+    fn brought_back(&self, term: Term) -> i64 {
+        let link = self.link().hash();
+        let receipts = self.rights.returns.values().flat_map(|(_, receipts)| receipts);
+        let own = receipts.map(|receipt| &receipt.what).filter(|what| what.link == link);
+        own.filter(|what| what.term.overlaps(term)).map(|what| i64::from(what.units.get())).sum()
     }
 
     fn refusal(&self) -> Refusal {
@@ -223,7 +231,10 @@ impl SiteAuthority {
             let left = self.units_left_of(link, term.start());
             let left = if mutant!(RecallIsADifference) && recall.due.is_none() { 0 } else { left };
             let surplus = i64::from(left) - i64::from(recall.level.units);
-            if surplus > 0 && free - surplus < i64::from(bottom.units.get()) {
+            let wanted = i64::from(bottom.units.get());
+            let to_take = surplus > 0 && free - surplus < wanted;
+            let taken = free < wanted && wanted <= free + recall.brought_back(term);
+            if to_take || taken {
                 return Some(recall.refusal());
             }
         }
@@ -251,11 +262,6 @@ impl SiteAuthority {
             None => recall.binds(link.units, link.term.end()),
         };
         recalls.find(own).map(Recall::refusal)
-    }
-
-    /// The refusal of what a recall of this link takes.
-    pub(super) fn recall_of(&self, link: LinkHash) -> Option<Refusal> {
-        self.state.recalls.get(&link).map(Recall::refusal)
     }
 }
 

@@ -91,7 +91,7 @@ impl SiteAuthority {
             State::Active { units } => surplus(units.iter().copied(), most, &victims),
             State::Early | State::Due | State::Priming { .. } | State::Closed { .. } => Vec::new(),
         };
-        let receipts = self.receipts_up_to(now, hash, link, if ends { 0 } else { most });
+        let receipts = self.receipts_up_to(now, hash, link, (if ends { 0 } else { most }, most));
         if ends {
             let why = CloseReason::Recalled(link);
             self.emit(now, LeaseClosed { lease: hash, why, receipts }, out);
@@ -103,23 +103,25 @@ impl SiteAuthority {
         self.answer_recall(link, out);
     }
 
-    /// Receipts for what a lease loses, for each link from its own up to the one that is recalled.
+    /// Receipts for each link from the one that is recalled down to the lease's own: of its own comes back
+    /// what is more than the lease keeps, of those above what is more than the recall leaves.
     fn receipts_up_to(
         &mut self,
         now: Time,
         hash: LinkHash,
         recalled: LinkHash,
-        most: u32,
+        (kept, most): (u32, u32),
     ) -> Vec<Receipt> {
         let account = self.state.recalls.get(&recalled).map(|recall| recall.link().account());
         let (mut receipts, mut above) = (Vec::new(), BTreeMap::<_, (SignedLink, Parts)>::new());
         for ticket in self.tickets_of(hash) {
-            let parts = self.surplus_of(ticket.bottom(), now, most);
+            let parts = self.surplus_of(ticket.bottom(), now, kept);
+            let passed = self.surplus_of(ticket.bottom(), now, most);
             let links = ticket.links();
             let top = links.iter().position(|link| Some(link.account()) == account);
             for link in &links[top.unwrap_or(links.len() - 1)..links.len() - 1] {
                 let above = above.entry(link.hash()).or_insert_with(|| (link.clone(), Vec::new()));
-                above.1.extend(parts.iter().copied());
+                above.1.extend(passed.iter().copied());
             }
             receipts.extend(self.sign_receipts(ticket.bottom(), parts));
         }

@@ -193,7 +193,7 @@ impl SiteAuthority {
             leases.iter().filter_map(|hash| self.state.leases.get(hash).map(Box::as_ref)).collect();
         let closed = || leases.iter().filter_map(|lease| lease.closed.as_ref());
         let receipts = leases.iter().flat_map(|lease| lease.all_receipts()).collect();
-        let refusal = leases.first().and_then(|lease| self.failure(&lease.state));
+        let refusal = leases.first().and_then(|lease| lease.failure());
         let message = Message::Closed { ticket: first, refusal, receipts };
         let mut causes: Vec<Cause> = closed().map(|&(cause, _)| cause).collect();
         causes.sort_by_key(|cause| cause.position);
@@ -229,7 +229,7 @@ impl SiteAuthority {
     pub(super) fn repeat_answer(&self, hash: LinkHash, ticket: LinkHash, out: &mut Output) {
         let Some(lease) = self.state.leases.get(&hash) else { return };
         if let Some((cause, _)) = &lease.closed {
-            let (refusal, receipts) = (self.failure(&lease.state), lease.all_receipts());
+            let (refusal, receipts) = (lease.failure(), lease.all_receipts());
             let message = Message::Closed { ticket: hash, refusal, receipts };
             return out.replies.push(self.base.answer(lease.holder(), *cause, message));
         }
@@ -436,12 +436,16 @@ impl SiteAuthority {
     }
 }
 
-impl SiteAuthority {
-    /// Why a lease was closed, if not by its guest or its term.
-    fn failure(&self, state: &State) -> Option<Refusal> {
-        match state {
+impl Lease {
+    /// Why it was closed, if not by its guest or its term.
+    fn failure(&self) -> Option<Refusal> {
+        match &self.state {
             State::Closed { why: CloseReason::Failed(refusal), .. } => Some(refusal.clone()),
-            State::Closed { why: CloseReason::Recalled(link), .. } => self.recall_of(*link),
+            // As it stood then: the link may be recalled again.
+            State::Closed { why: CloseReason::Recalled(link), .. } => {
+                let cut = self.cuts.get(link)?;
+                Some(Refusal::Recalled { units: cut.units, from: cut.at })
+            }
             State::Closed { .. }
             | State::Early
             | State::Due
