@@ -231,6 +231,16 @@ mutants! {
     LeaveNotHastened,
     /// An answer to a leave that was called back or hastened counts.
     OldLeavesCount,
+    /// A ticket is split though the rest of it goes back to its site.
+    RestIsSplit,
+    /// What was handed on of a kept ticket counts as left.
+    RestIncludesParts,
+    /// What went back of a kept ticket can be handed on.
+    GoneIsHandedOn,
+    /// What comes back of a part stays, though the rest of its ticket goes back.
+    RestStaysOnce,
+    /// The issuer of a kept ticket does not hear what came back of it.
+    RestNotCredited,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

@@ -168,6 +168,8 @@ scripts! {
     recall_warns_the_guest
     recall_withdrawn
     redeeming_never_answered
+    rest_flows_back
+    rest_refused
     receipts_with_request
     refusals
     second_stage

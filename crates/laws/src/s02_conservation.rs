@@ -13,7 +13,7 @@ use tenure_core::site_authority::facts::{self as site_authority, RightsRecalled}
 use tenure_core::model::identity::ActorId;
 use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::model::name::Name;
-use tenure_core::model::slice::RequestId;
+use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::LEDGER_RETENTION;
 use tenure_core::ticket::link::{AccountId, DelegationId, LinkHash, SignedLink};
@@ -25,7 +25,7 @@ pub(super) const LAW: Law = Law {
     name: "conservation",
     statement: "At every instant, as far back as a term may start, the children of a ticket that \
                 were not given back do not exceed it: those an honest broker issues or holds back for \
-                an offer, those an honest holder hands on, and those an honest site accepts. A used ticket counts as its own child. A site delegates \
+                an offer, those an honest holder hands on or gives back, and those an honest site accepts. A used ticket counts as its own child. A site delegates \
                 no more than its stock. A delegation ends only when no ticket under it can run \
                 any more. The receipts of a ticket never exceed it, and count up; when it is given back \
                 nothing is left of it.",
@@ -43,6 +43,8 @@ pub(super) struct Checker {
     used: BTreeSet<(ActorId, LinkHash)>,
     /// What each site has not delegated, by type.
     stock: BTreeMap<(ActorId, Name), Calendar>,
+    /// What each service manager asks a site to take of a kept ticket, by lease.
+    rests: BTreeMap<(ActorId, LeaseId), (AccountId, Term, i64)>,
 }
 
 /// What is left of a ticket over time.
@@ -157,6 +159,17 @@ impl Check for Checker {
                 fact.links.iter().try_for_each(|link| self.take(scene, ticket.bottom(), link, tally))
             }
             Fact::ReceiptTaken(fact) => self.credited(scene, &fact.receipt, tally),
+            Fact::RestBegun(fact) => self.rest_begun(scene, fact, tally),
+            Fact::RestReturned(fact) => {
+                // Of what it handed on to itself, its own receipt says that it came back.
+                let own = fact.receipts.iter().all(|receipt| receipt.what.issuer == scene.actor);
+                self.rest_answered(scene, fact.lease, own);
+                Ok(())
+            }
+            Fact::RestRefused(fact) => {
+                self.rest_answered(scene, fact.lease, true);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -376,6 +389,42 @@ impl Checker {
             let (name, id) = (scene.name(), link.account());
             format!("{name} gives back {} units of {id} that it has sold", fact.units)
         })
+    }
+
+    /// A service manager gives back units of a kept ticket: none that it has handed on or given back.
+    fn rest_begun(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &service_manager::RestBegun,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let guest = scene.model.guests.get(&scene.actor);
+        let lease = guest.and_then(|guest| guest.leases.get(&fact.lease));
+        let Some(link) = lease.and_then(|lease| lease.first.as_ref()).map(Ticket::bottom) else {
+            return Ok(());
+        };
+        let Some(term) = link.term.from(fact.from) else { return Ok(()) };
+        let (id, units) = (link.account(), i64::from(fact.units.get()));
+        if !self.left.contains_key(&(scene.actor, id)) {
+            self.open(scene.actor, link);
+        }
+        let Some(account) = self.left.get_mut(&(scene.actor, id)) else { return Ok(()) };
+        account.left.add(term, -units);
+        self.rests.insert((scene.actor, fact.lease), (id, term, units));
+        let short = account.left.first_short(term, 0);
+        tally.check(short.is_none(), || {
+            let (name, lease) = (scene.name(), fact.lease);
+            format!("{name} gives back {units} units of the ticket of lease {lease} that it has handed on")
+        })
+    }
+
+    /// What a service manager gives back is answered; if it stays after all, it can be handed on.
+    fn rest_answered(&mut self, scene: &Scene<'_>, lease: LeaseId, stays: bool) {
+        let begun = self.rests.remove(&(scene.actor, lease));
+        let Some((id, term, units)) = begun.filter(|_| stays) else { return };
+        if let Some(account) = self.left.get_mut(&(scene.actor, id)) {
+            account.left.add(term, units);
+        }
     }
 
     /// What was to be given back is not on its way any more.

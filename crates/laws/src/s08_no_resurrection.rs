@@ -280,6 +280,11 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::JoinRefused(fact) => fact.lease,
         Fact::LeaveHastened(fact) => fact.lease,
         Fact::UsageReported(fact) => fact.lease,
+        Fact::RestWanted(fact) => fact.lease,
+        Fact::RestBegun(fact) => fact.lease,
+        Fact::RestReturned(fact) => fact.lease,
+        Fact::RestRefused(fact) => fact.lease,
+        Fact::RestCredited(fact) => fact.lease,
         Fact::UnitsRecalled(fact) => fact.lease,
         Fact::Warned(fact) => fact.lease,
         Fact::RecallAsked(_)

@@ -381,9 +381,20 @@ fn guest_says(guest: &GuestModel, (to, at): (ActorId, Time), message: &Message) 
         }),
         Message::Credit { receipts } => receipts.first().is_some_and(|first| {
             let crediting = state(first.what.link);
+            let lease = guest.tickets.get(&first.what.link);
+            let rest = lease.and_then(|lease| guest.rest_credits.get(lease));
             first.what.issuer == to
-                && crediting.is_some_and(|state| state.to_credit() == receipts)
+                && (crediting.is_some_and(|state| state.to_credit() == receipts)
+                    || rest.is_some_and(|rest| rest == receipts))
         }),
+        Message::Return { ticket, number, part: Part::Rights { units, from } } => {
+            let lease = guest.tickets.get(&ticket.hash());
+            let rest = lease.and_then(|lease| guest.rests.get(lease));
+            ticket.site() == to
+                && rest.is_some_and(|rest| {
+                    (rest.number, rest.units, rest.from) == (*number, *units, *from)
+                })
+        }
         Message::Return { ticket, number, part } => {
             let Some(AtGuest::Joining { held } | AtGuest::Active { held }) = state(ticket.hash())
             else {

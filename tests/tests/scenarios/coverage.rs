@@ -78,6 +78,7 @@ const POINTS: &[&str] = &[
     "grow refused",
     "a kept ticket",
     "a ticket is split",
+    "the rest of a split ticket goes back",
     "a part is handed on again",
     "a part of a part",
     "a holder that hands on too much",

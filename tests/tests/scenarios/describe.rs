@@ -79,6 +79,18 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         Fact::LeaveHastened(fact) => {
             format!("lease {}, by {}", names.lease(fact.lease), names::clock(fact.by))
         }
+        Fact::RestWanted(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::RestCredited(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::RestBegun(fact) => {
+            let (lease, from) = (names.lease(fact.lease), names::clock(fact.from));
+            format!("lease {lease} #{}, {} from {from} on", fact.number, fact.units)
+        }
+        Fact::RestReturned(fact) => {
+            format!("lease {}, {}", names.lease(fact.lease), receipts(names, &fact.receipts))
+        }
+        Fact::RestRefused(fact) => {
+            format!("lease {}, {}", names.lease(fact.lease), refusal(names, &fact.refusal))
+        }
         Fact::UsageReported(fact) => {
             format!("lease {}, {} for {}", names.lease(fact.lease), fact.unit, fact.used)
         }

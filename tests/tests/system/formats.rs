@@ -275,6 +275,12 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::SettingsChanged { changes: changes() }.into(),
         sm::JoinRefused { lease: LEASE, unit: UNIT, error: "busy".to_owned() }.into(),
         sm::LeaveHastened { lease: LEASE, by: p.term.start() }.into(),
+        sm::RestWanted { lease: LEASE }.into(),
+        sm::RestBegun { lease: LEASE, number: 1, units: NonZeroU32::MIN, from: p.term.start() }
+            .into(),
+        sm::RestReturned { lease: LEASE, receipts: vec![p.receipt.clone()] }.into(),
+        sm::RestRefused { lease: LEASE, refusal: Refusal::Forbidden }.into(),
+        sm::RestCredited { lease: LEASE }.into(),
         sm::UsageReported { lease: LEASE, unit: UNIT, used: Span::HOUR }.into(),
         sm::Woken {}.into(),
         sm::ModifyBegun { lease: LEASE, configuration: p.properties.clone() }.into(),

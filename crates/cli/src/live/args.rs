@@ -220,7 +220,7 @@ pub(crate) enum LeaseCommand {
         #[command(flatten)]
         wait: WaitArgs,
     },
-    /// Close a lease before its end
+    /// Close a lease before its end, or give back what was not handed on of a split ticket
     Close {
         #[command(flatten)]
         endpoint: Change,
@@ -279,7 +279,9 @@ pub(crate) enum LeaseCommand {
 const FLEX: &str = "Examples:
   tenure lease flex 7 --units -2 --victims u3,u5 --wait
   tenure lease flex 7 --units -1 --victim-policy oldest
-  tenure lease flex 7 --until now+10m";
+  tenure lease flex 7 --until now+10m
+
+Of a ticket that is kept and was split, units that were not handed on are given back.";
 
 /// By how many units a lease changes.
 #[derive(Clone, Copy, Debug)]

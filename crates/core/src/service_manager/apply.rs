@@ -111,6 +111,11 @@ impl ServiceManager {
             Fact::Warned(fact) => self.take_warned(fact),
             Fact::RecallAnswered(fact) => self.take_recall_answer(fact),
             Fact::RecallRefused(fact) => self.take_recall_refusal(fact),
+            Fact::RestWanted(_)
+            | Fact::RestBegun(_)
+            | Fact::RestReturned(_)
+            | Fact::RestRefused(_)
+            | Fact::RestCredited(_) => self.of_rest(at, fact),
         }
         Ok(())
     }
@@ -177,6 +182,7 @@ impl ServiceManager {
         self.state.timers.set(Timer::Seam(id), None);
         self.state.timers.set(Timer::Recall(id), None);
         self.state.timers.set(Timer::Refused(id), None);
+        self.forget_rest(id);
         self.state.pending.settle(&Obligation::Victims(id));
         let Some(lease) = self.state.leases.remove(&id) else {
             return self.forget_request(id.number);
@@ -250,6 +256,7 @@ impl ServiceManager {
         if !is_live(&lease.state) {
             self.live.remove(&id);
             self.state.pending.settle(&Obligation::Victims(id));
+            self.end_rest(id);
         }
         let lost = over && self.ends_by_recall(id);
         if extended {
@@ -500,6 +507,8 @@ fn owe_steps(
                 | Obligation::Reclaim(_)
                 | Obligation::Victims(_)
                 | Obligation::Recall(_)
+                | Obligation::Rest(_)
+                | Obligation::RestCredit(_)
                 | Obligation::Warn(..) => false,
             };
             let joins = pending.between(Obligation::Join(id, first), Obligation::Join(id, last));

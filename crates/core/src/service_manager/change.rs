@@ -77,6 +77,9 @@ impl ServiceManager {
     /// Gives some units of a lease back.
     pub(super) fn flex(&mut self, now: Time, flex: Flex, out: &mut Output) -> Result<(), String> {
         let Flex { lease, shrink, victims, reason } = flex;
+        if matches!(self.lease(lease), Some(State::Ticketed { split: true, .. })) {
+            return self.flex_rest(now, lease, shrink, out);
+        }
         let held = self.changeable(lease)?;
         if !matches!(self.lease(lease), Some(State::Active { .. })) {
             return Err(format!("lease {lease} has not all of its units yet"));
@@ -218,7 +221,9 @@ impl ServiceManager {
         receipts: Vec<Receipt>,
         out: &mut Output,
     ) -> Result<(), String> {
-        let Some(lease) = self.returning(ticket, number) else { return Ok(()) };
+        let Some(lease) = self.returning(ticket, number) else {
+            return self.rest_came_back(now, from, (ticket, number), receipts, out);
+        };
         let held = self.lease(lease).and_then(State::held);
         let tickets = held.map(|held| held.tickets.clone()).unwrap_or_default();
         self.check_receipts(lease, from, &tickets, &receipts)?;
@@ -235,7 +240,10 @@ impl ServiceManager {
         refusal: Refusal,
         out: &mut Output,
     ) -> Result<(), String> {
-        let Some(lease) = self.returning(ticket, number) else { return Ok(()) };
+        let Some(lease) = self.returning(ticket, number) else {
+            self.rest_denied(now, from, (ticket, number), refusal, out);
+            return Ok(());
+        };
         let site = self.lease(lease).and_then(State::ticket).map(Ticket::site);
         if site != Some(from) {
             return Err(format!("lease {lease} is not at its sender's site"));

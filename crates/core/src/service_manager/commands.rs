@@ -304,9 +304,7 @@ impl ServiceManager {
             Standing::Lease(state) => state,
         };
         match state {
-            State::Ticketed { split: true, .. } => {
-                return Err(format!("parts of the ticket of lease {lease} were handed on"));
-            }
+            State::Ticketed { split: true, .. } => self.give_rest(now, lease, out),
             State::Ticketed { .. } | State::Redeeming { .. } => {
                 self.emit(now, CloseBegun { lease }, out);
             }

@@ -1,5 +1,7 @@
 //! The facts of a service manager.
 
+use std::num::NonZeroU32;
+
 use crate::actor::fact::{Memo, facts};
 use crate::actor::order::Order;
 use crate::actor::settings::SettingChange;
@@ -510,6 +512,46 @@ facts! {
         /// How long.
         used: Span,
     }
+
+    /// What is not handed on of a kept ticket goes back to its site, now and whenever a part comes back.
+    RestWanted = "service-manager.rest-wanted" 1 {
+        /// The lease.
+        lease: LeaseId,
+    }
+
+    /// The site is asked to take units of a kept ticket that was split.
+    RestBegun = "service-manager.rest-begun" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// Counts the returns of the ticket.
+        number: u32,
+        /// How many units.
+        units: NonZeroU32,
+        /// From when on.
+        from: Time,
+    }
+
+    /// The site has these units of a kept ticket again.
+    RestReturned = "service-manager.rest-returned" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The site's word on what came back.
+        receipts: Vec<Receipt>,
+    }
+
+    /// The site does not take these units of a kept ticket back.
+    RestRefused = "service-manager.rest-refused" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// Why.
+        refusal: Refusal,
+    }
+
+    /// The issuer of a kept ticket knows what came back of it.
+    RestCredited = "service-manager.rest-credited" 1 {
+        /// The lease.
+        lease: LeaseId,
+    }
 }
 
 impl Fact {
@@ -556,6 +598,11 @@ impl Fact {
             Self::JoinRefused(fact) => (fact.lease, Event::JoinRefused(fact.unit)),
             Self::LeaveHastened(fact) => (fact.lease, Event::LeaveHastened(fact.by)),
             Self::UsageReported(_)
+            | Self::RestWanted(_)
+            | Self::RestBegun(_)
+            | Self::RestReturned(_)
+            | Self::RestRefused(_)
+            | Self::RestCredited(_)
             | Self::SignalObserved(_)
             | Self::MapperAnswered(_)
             | Self::Asked(_)

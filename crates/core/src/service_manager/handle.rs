@@ -63,6 +63,7 @@ impl ServiceManager {
                 Timer::Reclaim(part) => self.reclaim_due(now, part, out),
                 Timer::Recall(id) => self.recall_due(now, id, out),
                 Timer::Refused(id) => self.refused_due(now, id, out),
+                Timer::Rest(id) => self.rest_due(now, id, out),
             }
         }
     }
@@ -415,6 +416,7 @@ impl ServiceManager {
         };
         let receipts = self.lease(lease).map_or(&[][..], State::to_credit);
         if receipts.is_empty() {
+            self.rest_is_credited(now, (lease, from), credited, out);
             return Ok(());
         }
         let all = receipts

@@ -17,6 +17,7 @@ pub mod mapper;
 mod modify;
 mod recall;
 pub mod request;
+mod rest;
 mod split;
 mod steps;
 mod usage;
@@ -149,6 +150,10 @@ enum Obligation {
     Recall(LinkHash),
     /// The guest's driver, of a unit that is recalled, under this number.
     Warn(LeaseId, UnitId, u32),
+    /// The site takes back what is left of a kept ticket that was split.
+    Rest(LeaseId),
+    /// Its issuer is to know of that.
+    RestCredit(LeaseId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -164,6 +169,8 @@ enum Timer {
     Recall(LeaseId),
     /// Units that the guest's driver refused go back.
     Refused(LeaseId),
+    /// Some of the rest of a kept ticket goes back.
+    Rest(LeaseId),
 }
 
 impl ServiceManager {
@@ -281,6 +288,14 @@ impl ServiceManager {
                 send(site, message)
             }
             Obligation::Warn(id, unit, number) => self.warning(id, unit, number),
+            Obligation::Rest(id) => {
+                let (site, message) = self.rest_message(id)?;
+                send(site, message)
+            }
+            Obligation::RestCredit(id) => {
+                let (issuer, message) = self.rest_credit(id)?;
+                send(issuer, message)
+            }
         }
     }
 

@@ -227,6 +227,7 @@ impl ServiceManager {
         if done || agreed {
             self.state.pending.settle(&Obligation::Victims(id));
         }
+        self.rest_is_recalled(id, at);
         self.refresh(id, at);
     }
 

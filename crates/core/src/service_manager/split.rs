@@ -119,6 +119,9 @@ impl ServiceManager {
         out: &mut Output,
     ) -> Result<(), String> {
         let parent = self.kept(lease)?.0.clone();
+        if self.rest_flows(lease) && !mutant!(RestIsSplit) {
+            return Err(format!("the rest of the ticket of lease {lease} goes back to its site"));
+        }
         if parts.is_empty() || parts.len() > MAX_PARTS {
             return Err(format!(
                 "a ticket is split into 1 to {MAX_PARTS} parts, not {}",
@@ -128,10 +131,7 @@ impl ServiceManager {
         if parent.links().len() >= MAX_DEPTH {
             return Err(format!("a chain of {MAX_DEPTH} links cannot be split further"));
         }
-        let left = self.left_of(&parent).cloned().unwrap_or_else(|| whole(&parent));
-        let recalled =
-            self.state.leases.get(&lease).and_then(|record| record.room(&parent, self.splits()));
-        let mut left: Vec<Calendar> = [left].into_iter().chain(recalled).collect();
+        let mut left = self.left_to_hand_on(lease, &parent);
         let mut drafts = Vec::new();
         for (serial, part) in (self.state.splits.serial + 1..).zip(parts) {
             drafts.push(self.draft(now, &parent, part, serial, &mut left)?);
@@ -145,6 +145,22 @@ impl ServiceManager {
         }
         self.emit(now, TicketsSplit { lease, links }, out);
         Ok(())
+    }
+
+    /// What of a kept ticket can be handed on or go back, over time: as much as there is of each of these.
+    pub(super) fn left_to_hand_on(&self, lease: LeaseId, ticket: &Ticket) -> Vec<Calendar> {
+        let mut left = match self.left_of(ticket) {
+            Some(_) if mutant!(RestIncludesParts) => whole(ticket),
+            Some(left) => left.clone(),
+            None => whole(ticket),
+        };
+        let mut room =
+            self.state.leases.get(&lease).and_then(|record| record.room(ticket, self.splits()));
+        take_out(&mut left, ticket, self.rest_gone(lease));
+        if let Some(room) = &mut room {
+            take_out(room, ticket, self.rest_gone_since_recall(lease));
+        }
+        [left].into_iter().chain(room).collect()
     }
 
     /// The link that hands a part on, if what is left of the ticket covers it.
@@ -345,6 +361,10 @@ impl ServiceManager {
         splits.ledger.give_back(what.link, what.into(), what.term.start().max(at));
         let cause = Cause { position: self.base.position, at };
         splits.credited.insert((what.link, what.number), cause);
+        let parent = splits.ledger.entered(what.link).and_then(|(_, link)| link.parent);
+        if !mutant!(RestStaysOnce) {
+            self.rest_may_grow(parent, at);
+        }
     }
 
     /// Forgets what was handed on of a ticket.
@@ -364,6 +384,14 @@ impl ServiceManager {
             }
         }
         self.state.splits.ledger.close(account);
+    }
+}
+
+/// What went back of a ticket, each from an instant on to its end, is there no more.
+fn take_out(left: &mut Calendar, ticket: &Ticket, gone: &[(NonZeroU32, Time)]) {
+    for (units, from) in gone.iter().filter(|_| !mutant!(GoneIsHandedOn)) {
+        let term = ticket.bottom().term.from(*from);
+        term.into_iter().for_each(|term| left.add(term, -i64::from(units.get())));
     }
 }
 

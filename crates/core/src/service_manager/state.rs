@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::group::Group;
 use super::request::{self, Request};
+use super::rest::Rest;
 use super::split::Splits;
 use super::{Lease, Obligation, Timer, is_live};
 use crate::actor::order::Orders;
@@ -47,6 +48,8 @@ pub(crate) struct State {
     pub(super) settings: Journaled,
     /// The recalls of parts of kept tickets that were handed on.
     pub(super) recalls: IssuedRecalls,
+    /// What goes back of kept tickets that were split.
+    pub(super) rests: BTreeMap<LeaseId, Rest>,
 }
 
 impl State {

@@ -8,11 +8,12 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
 use tenure_core::service_manager::Standing;
-use tenure_core::service_manager::facts::{Asked, Fact, Offered};
+use tenure_core::service_manager::facts::{Asked, Fact, Offered, RestBegun};
 use tenure_core::service_manager::machine::{Change as LeaseChange, Event, Held, Outcome, State};
 use tenure_core::service_manager::request;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
+use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::message::Request;
 use tenure_core::wire::offer::Offer;
 use tenure_core::wire::recall::{Level, Notice};
@@ -42,6 +43,10 @@ pub(crate) struct GuestModel {
     pub(crate) told: BTreeMap<(LeaseId, LinkHash), Notice>,
     /// The units that its user named to go first.
     pub(crate) named: BTreeMap<LeaseId, Vec<UnitId>>,
+    /// What its sites are asked to take of kept tickets that were split, by lease.
+    pub(crate) rests: BTreeMap<LeaseId, RestBegun>,
+    /// What came back so, and has yet to be credited.
+    pub(crate) rest_credits: BTreeMap<LeaseId, Vec<Receipt>>,
 }
 
 /// A part of a ticket that a guest handed on.
@@ -142,6 +147,20 @@ impl GuestModel {
             }
             Fact::RecallTold(fact) => {
                 self.told.insert((fact.lease, fact.told.link), fact.told.clone());
+            }
+            Fact::RestBegun(fact) => {
+                self.rests.insert(fact.lease, fact.clone());
+            }
+            Fact::RestReturned(fact) => {
+                self.rests.remove(&fact.lease);
+                let credits = self.rest_credits.entry(fact.lease).or_default();
+                credits.extend(fact.receipts.iter().cloned());
+            }
+            Fact::RestRefused(fact) => {
+                self.rests.remove(&fact.lease);
+            }
+            Fact::RestCredited(fact) => {
+                self.rest_credits.remove(&fact.lease);
             }
             Fact::VictimsNamed(fact) => {
                 self.named.insert(fact.lease, fact.victims.clone());

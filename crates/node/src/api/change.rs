@@ -46,7 +46,7 @@ impl AppState {
         by: &Asker,
     ) -> ApiResult<Vec<LeaseView>> {
         if !self.is_again(lease, by).await? {
-            sense::changes(&self.named(lease).await?)?;
+            sense::shrinks(&self.named(lease).await?)?;
         }
         let flex = |lease| GuestCommand::Flex { lease, shrink, victims: victims.clone() };
         self.each((lease, by), flex).await

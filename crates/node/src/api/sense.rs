@@ -40,6 +40,14 @@ pub(super) fn changes(leases: &[LeaseView]) -> Result<(), ApiError> {
     Err(ApiError::new(Code::Usage, message).help("look with `tenure lease why`"))
 }
 
+/// A lease of which units are to be given back; a ticket that is kept can do without some as well.
+pub(super) fn shrinks(leases: &[LeaseView]) -> Result<(), ApiError> {
+    match leases {
+        [lease] if lease.state == "ticketed" => Ok(()),
+        leases => changes(leases),
+    }
+}
+
 /// A unit that is to be put right is there, and was found to be wrong.
 pub(super) fn is_quarantined(site: &SiteView, unit: &str) -> Result<(), ApiError> {
     let look = format!("`tenure site show {}` lists its units", site.name);

@@ -197,6 +197,11 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::JoinRefused(fact) => fact.lease.number,
         F::LeaveHastened(fact) => fact.lease.number,
         F::UsageReported(fact) => fact.lease.number,
+        F::RestWanted(fact) => fact.lease.number,
+        F::RestBegun(fact) => fact.lease.number,
+        F::RestReturned(fact) => fact.lease.number,
+        F::RestRefused(fact) => fact.lease.number,
+        F::RestCredited(fact) => fact.lease.number,
         F::UnitsRecalled(fact) => fact.lease.number,
         F::Warned(fact) => fact.lease.number,
         F::ReceiptTaken(_)

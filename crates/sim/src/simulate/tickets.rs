@@ -10,7 +10,7 @@ use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::AnyActor;
 use tenure_core::service_manager::facts::Fact;
-use tenure_core::service_manager::{Command, Part};
+use tenure_core::service_manager::{Command, Part, Victims};
 use tenure_core::ticket::Ticket;
 
 use super::world::World;
@@ -69,7 +69,11 @@ impl World {
                 self.command(soon, who, Command::Split { lease, parts });
             }
             8 => self.close_later(at, who, lease),
-            _ => {}
+            _ => {
+                let shrink = NonZeroU32::new(self.users.count(1, 2)).unwrap_or(NonZeroU32::MIN);
+                let victims = Victims::Youngest;
+                self.command(at, who, Command::Flex { lease, shrink, victims });
+            }
         }
     }
 

@@ -131,6 +131,11 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::GroupWhole(fact) => return vec![(Subject::Group(fact.group), "Complete")],
         F::GroupBroken(fact) => return vec![(Subject::Group(fact.group), "Broke")],
         F::UsageReported(_)
+        | F::RestWanted(_)
+        | F::RestBegun(_)
+        | F::RestReturned(_)
+        | F::RestRefused(_)
+        | F::RestCredited(_)
         | F::RecallTold(_)
         | F::VictimsNamed(_)
         | F::RecallAsked(_)

@@ -255,6 +255,8 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::RecallRefused(fact) => Some(fact.refusal.to_string()),
         F::JoinRefused(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
         F::LeaveHastened(fact) => Some(format!("by {}", fact.by)),
+        F::RestBegun(fact) => Some(format!("{} units from {}", fact.units, fact.from)),
+        F::RestRefused(fact) => Some(fact.refusal.to_string()),
         F::UsageReported(fact) => Some(format!("{} for {}", fact.unit, fact.used)),
         F::RecallLifted(_)
         | F::RecallAsked(_)
@@ -268,6 +270,9 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::TicketTaken(_)
         | F::RedeemBegun(_)
         | F::TicketsSplit(_)
+        | F::RestWanted(_)
+        | F::RestReturned(_)
+        | F::RestCredited(_)
         | F::ReceiptTaken(_)
         | F::GroupWhole(_)
         | F::Leased(_)
