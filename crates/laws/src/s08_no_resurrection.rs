@@ -284,7 +284,6 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::RestBegun(fact) => fact.lease,
         Fact::RestReturned(fact) => fact.lease,
         Fact::RestRefused(fact) => fact.lease,
-        Fact::RestCredited(fact) => fact.lease,
         Fact::UnitsRecalled(fact) => fact.lease,
         Fact::Warned(fact) => fact.lease,
         Fact::RecallAsked(_)
@@ -294,6 +293,8 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         | Fact::Asked(_)
         | Fact::TicketTaken(_)
         | Fact::ReceiptTaken(_)
+        // What came back of a ticket is credited when it can be, if need be after its end.
+        | Fact::RestCredited(_)
         | Fact::GroupWhole(_)
         | Fact::GroupBroken(_)
         | Fact::ReclaimBegun(_)
