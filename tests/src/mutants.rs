@@ -203,6 +203,12 @@ mutants! {
     SplitsRecalled,
     /// What comes back of a ticket after its recall can be claimed again, above what the recall leaves.
     RecallIsADifference,
+    /// A broker sells more of a delegation than stays by its recall.
+    SellsRecalled,
+    /// A site takes tickets under a delegation beyond what its recall leaves.
+    LevelIgnored,
+    /// The next generation of a delegation is not held down by its recall.
+    LevelOfOneGeneration,
     /// A guest's driver is warned again and again of one recall.
     WarnedAgain,
     /// A guest's driver is warned of units that stay.

@@ -160,6 +160,8 @@ scripts! {
     queue_served
     prices
     quota_of_a_guest
+    recall_between_brokers
+    recall_of_delegation
     recall_of_kept
     recall_of_unclaimed
     recall_refuses_extension

@@ -19,6 +19,7 @@ use tenure_core::ticket::ledger::LEDGER_RETENTION;
 use tenure_core::ticket::link::{AccountId, DelegationId, LinkHash, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::model::time::{Term, Time};
+use tenure_core::wire::recall::{Level, Notice};
 
 pub(super) const LAW: Law = Law {
     id: "S2",
@@ -26,7 +27,8 @@ pub(super) const LAW: Law = Law {
     statement: "At every instant, as far back as a term may start, the children of a ticket that \
                 were not given back do not exceed it: those an honest broker issues or holds back for \
                 an offer, those an honest holder hands on or gives back, and those an honest site accepts. A used ticket counts as its own child. A site delegates \
-                no more than its stock. A delegation ends only when no ticket under it can run \
+                no more than its stock. Of a delegation that is recalled a site accepts no more than \
+                stays, and a broker that was told of it hands on no more. A delegation ends only when no ticket under it can run \
                 any more. The receipts of a ticket never exceed it, and count up; when it is given back \
                 nothing is left of it.",
     source: "linear resource, no over-subscription; Shirako S10, S14",
@@ -41,6 +43,10 @@ pub(super) struct Checker {
     taken: BTreeMap<(ActorId, LinkHash), Charge>,
     /// Tickets that were used whole, at each site.
     used: BTreeSet<(ActorId, LinkHash)>,
+    /// How much of a delegation stays by its last recall, in the eyes of each actor.
+    levels: BTreeMap<(ActorId, AccountId), Level>,
+    /// The delegations above each ticket that was used, at each site.
+    above: BTreeMap<(ActorId, LinkHash), Vec<AccountId>>,
     /// What each site has not delegated, by type.
     stock: BTreeMap<(ActorId, Name), Calendar>,
     /// What each service manager asks a site to take of a kept ticket, by lease.
@@ -96,8 +102,15 @@ impl Check for Checker {
                 let id = DelegationId { issuer: scene.actor, number: fact.number };
                 self.ended(scene, id, scene.at, tally)
             }
-            Fact::Redeemed(fact) => self.claimed(scene, &fact.ticket, tally),
-            Fact::LeaseExtended(fact) => self.claimed(scene, &fact.ticket, tally),
+            Fact::Recalled(fact) => {
+                let link = fact.ticket.bottom();
+                if link.delegation.is_some() {
+                    self.levels.insert((scene.actor, link.account()), fact.level);
+                }
+                Ok(())
+            }
+            Fact::Redeemed(fact) => self.accepted(scene, &fact.ticket, tally),
+            Fact::LeaseExtended(fact) => self.accepted(scene, &fact.ticket, tally),
             Fact::TicketSurrendered(fact) => {
                 self.claimed(scene, &fact.ticket, tally)?;
                 self.signed(scene, &[&fact.ticket], &fact.receipts, tally)?;
@@ -184,9 +197,12 @@ impl Check for Checker {
             Fact::DelegationEnded(fact) => {
                 self.ended(scene, fact.delegation, scene.at.minus(LEDGER_RETENTION), tally)
             }
-            Fact::DelegationIssued(fact) => {
-                let [.., parent, child] = fact.ticket.links() else { return Ok(()) };
-                self.take(scene, parent, child, tally)
+            Fact::DelegationIssued(fact) => self.sold(scene, &fact.ticket, tally),
+            Fact::RecallTold(fact) => {
+                let Notice { number, units, at: from, .. } = fact.told;
+                let key = (scene.actor, AccountId::Delegation(fact.delegation));
+                self.levels.insert(key, Level { number, units, from });
+                Ok(())
             }
             Fact::ReturnBegun(fact) => self.returning(scene, fact, tally),
             Fact::ReturnRefused(fact) => {
@@ -201,14 +217,13 @@ impl Check for Checker {
                 }
                 Ok(())
             }
-            Fact::TicketsCut(fact) => fact.tickets.iter().try_for_each(|(_, ticket)| {
-                let [.., parent, child] = ticket.links() else { return Ok(()) };
-                self.take(scene, parent, child, tally)
-            }),
-            Fact::OffersHeld(fact) => fact.offers.iter().flatten().try_for_each(|(_, ticket)| {
-                let [.., parent, child] = ticket.links() else { return Ok(()) };
-                self.take(scene, parent, child, tally)
-            }),
+            Fact::TicketsCut(fact) => {
+                fact.tickets.iter().try_for_each(|(_, ticket)| self.sold(scene, ticket, tally))
+            }
+            Fact::OffersHeld(fact) => {
+                let mut tickets = fact.offers.iter().flatten();
+                tickets.try_for_each(|(_, ticket)| self.sold(scene, ticket, tally))
+            }
             Fact::OfferAccepted(fact) => {
                 self.uncut(scene, fact.request, Some(fact.offer));
                 Ok(())
@@ -436,6 +451,60 @@ impl Checker {
         let Some(account) = self.left.get_mut(&(scene.actor, id)) else { return };
         let changes = account.cover.not_back(hash, u32::MAX);
         self.reckon(scene.actor, id, &changes);
+    }
+
+    /// A broker hands a part of a delegation on, no more than stays of it.
+    fn sold(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
+        let [.., parent, child] = ticket.links() else { return Ok(()) };
+        self.take(scene, parent, child, tally)?;
+        let id = parent.account();
+        self.within_level(scene, (id, child), |_, charge| charge.account == id, tally)
+    }
+
+    /// A site accepts a ticket, within what stays of each delegation above it.
+    fn accepted(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
+        self.claimed(scene, ticket, tally)?;
+        let above = ticket.links().iter().filter(|link| link.delegation.is_some());
+        let above: Vec<AccountId> = above.map(|link| link.account()).collect();
+        self.above.insert((scene.actor, ticket.hash()), above.clone());
+        above.iter().try_for_each(|&id| {
+            let under = |hash, _: &Charge| {
+                self.above.get(&(scene.actor, hash)).is_some_and(|above| above.contains(&id))
+            };
+            self.within_level(scene, (id, ticket.bottom()), under, tally)
+        })
+    }
+
+    /// What runs under a delegation beside a new link is no more than stays of it.
+    fn within_level(
+        &self,
+        scene: &Scene<'_>,
+        (id, new): (AccountId, &SignedLink),
+        under: impl Fn(LinkHash, &Charge) -> bool,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let me = scene.actor;
+        let Some(level) = self.levels.get(&(me, id)).filter(|level| level.units < Level::ALL) else {
+            return Ok(());
+        };
+        let Some(term) = new.term.from(level.from.max(scene.at)) else { return Ok(()) };
+        let charges = self.taken.iter().filter(|((eyes, hash), charge)| *eyes == me && under(*hash, charge));
+        let charges: Vec<&Charge> = charges.map(|(_, charge)| charge).collect();
+        let edges = charges.iter().flat_map(|charge| charge.out.levels());
+        let edges = edges.map(|(from, _)| from).filter(|&from| term.contains(from));
+        let over = edges.chain([term.start()]).find(|&t| {
+            // Of the generations of one delegation the largest counts.
+            let mut most: BTreeMap<AccountId, i64> = BTreeMap::new();
+            for charge in &charges {
+                let out = most.entry(charge.link.account()).or_default();
+                *out = charge.out.free_at(t).max(*out);
+            }
+            most.values().sum::<i64>() > i64::from(level.units)
+        });
+        tally.check(over.is_none(), || {
+            let (name, link, at) = (scene.name(), new.hash(), over.unwrap_or(term.start()));
+            format!("{name} lets ticket {link} exceed the {} units that stay of {id} at {at}", level.units)
+        })
     }
 
     /// A site accepts a ticket: every link of it, and the use of the last one.

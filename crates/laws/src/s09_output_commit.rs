@@ -128,8 +128,14 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
             asked == Some(level)
         }
         Message::RecallNoted { ticket, link, number, victims, unclaimed: _ } => {
-            let guest = model.guests.get(&from);
-            !binding || guest.is_some_and(|guest| is_noted(guest, (*ticket, *link), *number, victims))
+            let (guest, broker) = (model.guests.get(&from), model.brokers.get(&from));
+            let held = broker.is_some_and(|broker| {
+                let mut told = broker.told.values();
+                ticket == link && told.any(|told| (told.link, told.number) == (*link, *number))
+            });
+            !binding
+                || held
+                || guest.is_some_and(|guest| is_noted(guest, (*ticket, *link), *number, victims))
         }
         Message::Delegated { .. }
         | Message::Granted { .. }

@@ -195,6 +195,7 @@ impl FactIndex {
             | broker::Fact::RecallAsked(_)
             | broker::Fact::RecallAnswered(_)
             | broker::Fact::RecallRefused(_)
+            | broker::Fact::RecallTold(_)
             | broker::Fact::SettingsChanged(_)
             | broker::Fact::Requested(_)
             | broker::Fact::RequestRefused(_)

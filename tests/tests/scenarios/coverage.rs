@@ -128,6 +128,8 @@ const POINTS: &[&str] = &[
     "a recall of rights",
     "a recall refuses an extension",
     "a recall through crashes",
+    "a recall of a delegation",
+    "a recall between brokers",
     "a join is refused",
     "a leave is called back",
     "a leave is hastened",

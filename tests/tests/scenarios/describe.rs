@@ -289,6 +289,10 @@ fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<
         Fact::RecallRefused(fact) => {
             format!("{}, {}", names.hash(fact.link), refusal(names, &fact.refusal))
         }
+        Fact::RecallTold(fact) => {
+            let delegation = names.delegation(fact.delegation, 0);
+            format!("{delegation}, {}", recall::told(names, &fact.told))
+        }
         Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
         _ => return below(names, broker, fact),
     })

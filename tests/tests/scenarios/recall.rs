@@ -5,7 +5,7 @@ use tenure_core::driver::UnitId;
 use tenure_core::model::time::Time;
 use tenure_core::runtime::{AnyActor, Command, Input};
 use tenure_core::service_manager::{Command as GuestCommand, facts as service_manager};
-use tenure_core::site_authority::facts as site_authority;
+use tenure_core::site_authority::{Command as SiteCommand, facts as site_authority};
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::Message;
 use tenure_core::wire::recall::{Accepts, Level, Notice};
@@ -19,7 +19,8 @@ use super::world::World;
 /// An issuer recalls units of a ticket, or withdraws that.
 pub fn recall(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let who = world.index(&args.next("the issuer")?)?;
-    let ticket = world.names.find(&args.next("the ticket")?)?.hash();
+    let recalled = world.names.find(&args.next("the ticket")?)?;
+    let (ticket, generation) = (recalled.hash(), recalled.bottom().delegation);
     let units = args.next("how many units stay")?;
     let units = match units.as_str() {
         "withdraw" => None,
@@ -28,8 +29,10 @@ pub fn recall(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let from = args.time_option("from")?;
     let command: Command = match world.participants[who].actor() {
         AnyActor::Broker(_) => BrokerCommand::Recall { ticket, units, from }.into(),
-        AnyActor::ServiceManager(_) | AnyActor::SiteAuthority(_) => {
-            GuestCommand::Recall { ticket, units, from }.into()
+        AnyActor::ServiceManager(_) => GuestCommand::Recall { ticket, units, from }.into(),
+        AnyActor::SiteAuthority(_) => {
+            let delegation = generation.ok_or("a site recalls delegations")?.delegation;
+            SiteCommand::Recall { delegation, units, from }.into()
         }
     };
     world.hand(who, Input::Command(command));
@@ -134,7 +137,7 @@ fn noted(names: &Names, lease: LinkHash, victims: &[UnitId]) -> String {
 /// `t1 to 2 from 10:00 on`
 pub fn level(names: &Names, link: LinkHash, level: &Level) -> String {
     let (link, from) = (names.hash(link), names::clock(level.from));
-    format!("{link} #{} to {} from {from} on", level.number, level.units)
+    format!("{link} #{} to {} from {from} on", level.number, count(level.units))
 }
 
 /// `t1 by 10:05`
@@ -150,5 +153,11 @@ pub fn told(names: &Names, told: &Notice) -> String {
         [] => String::new(),
         victims => format!(", {} first", names::units(victims)),
     };
+    let units = count(*units);
     format!("{units} stay from {} on by {}{first}", names::clock(*at), names.hash(*link))
+}
+
+/// How many units stay.
+fn count(units: u32) -> String {
+    if units == Level::ALL { "all".to_owned() } else { units.to_string() }
 }

@@ -346,6 +346,11 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
         broker::RecallAnswered { link: p.ticket.hash(), at: p.term.end(), enforced: true }.into(),
         broker::RecallRefused { link: p.ticket.hash(), refusal: Refusal::Forbidden }.into(),
         broker::SettingsChanged { changes: changes() }.into(),
+        broker::RecallTold {
+            delegation: DelegationId { issuer: p.root.site(), number: 1 },
+            told: Notice { victims: Vec::new(), unclaimed: true, ..told(p) },
+        }
+        .into(),
         broker::MapperAnswered { round: 1, memo: None, wake: None }.into(),
         broker::Woken {}.into(),
     ]

@@ -43,6 +43,7 @@ pub(crate) fn site(command: &SiteCommand, console: &mut Console<'_>) -> Result<(
         }
         SiteCommand::Delegate(asked) => delegation::of_site(asked, console),
         SiteCommand::Delegations(asked) => delegation::list_site(asked, console),
+        SiteCommand::Withdraw(asked) => delegation::withdraw(asked, console),
     }
 }
 

@@ -10,10 +10,11 @@ use tenure_node::api::{
     BrokerDelegation, BrokerView, DelegationName, DelegationView, Request, SiteDelegation, SiteView,
 };
 
-use super::args::Endpoint;
-use super::{ask, print};
+use super::args::{Change, Endpoint};
+use super::{ask, ask_change, print};
 use crate::Console;
 use crate::error::Error;
+use crate::when;
 
 /// Delegate units by hand, beside what the configuration offers
 #[derive(Debug, Args)]
@@ -81,6 +82,44 @@ pub(crate) struct Delegations {
     endpoint: Endpoint,
     /// The site or broker
     actor: Name,
+}
+
+/// Recall units of a delegation
+///
+/// Says how many units stay; its broker sells no more. Leases under it lose units only if their tickets carry a
+/// notice, and after it.
+#[derive(Debug, Args)]
+#[command(after_help = WITHDRAWALS)]
+pub(crate) struct Withdraw {
+    #[command(flatten)]
+    endpoint: Change,
+    /// The delegation: alpha/1; or the broker that has it, if it has only one
+    delegation: String,
+    /// How many units stay
+    #[arg(long, value_name = "N", required_unless_present = "withdraw")]
+    units: Option<u32>,
+    /// From when on [default: now]
+    #[arg(long, value_name = "WHEN", value_parser = when::read)]
+    from: Option<Moment>,
+    /// Withdraw the last recall; what it has taken stays taken
+    #[arg(long, conflicts_with_all = ["units", "from"])]
+    withdraw: bool,
+}
+
+const WITHDRAWALS: &str = "\
+Examples:
+  tenure site withdraw alpha/1 --units 4
+  tenure site withdraw exchange --units 0 --from now+1h
+  tenure site withdraw alpha/1 --withdraw";
+
+/// `tenure site withdraw`
+pub(crate) fn withdraw(asked: &Withdraw, console: &mut Console<'_>) -> Result<(), Error> {
+    let Withdraw { endpoint, delegation, units, from, withdraw: _ } = asked;
+    let delegation = delegation.clone();
+    let request = Request::RecallDelegation { delegation, units: *units, from: *from };
+    let sites: Vec<SiteView> = ask_change(endpoint, &request)?;
+    let lines = sites.iter().flat_map(|site| &site.delegations).map(Line::of);
+    print::rows(&lines.collect::<Vec<_>>(), endpoint.output, "no delegations", console)
 }
 
 /// `tenure site delegate`
@@ -166,8 +205,18 @@ impl Line {
 }
 
 impl print::Row for Line {
-    const COLUMNS: &'static [&'static str] =
-        &["delegation", "to", "type", "units", "left", "free", "generation", "until", "promised"];
+    const COLUMNS: &'static [&'static str] = &[
+        "delegation",
+        "to",
+        "type",
+        "units",
+        "left",
+        "free",
+        "stay",
+        "generation",
+        "until",
+        "promised",
+    ];
 
     fn cells(&self) -> Vec<String> {
         let Self(view) = self;
@@ -179,6 +228,7 @@ impl print::Row for Line {
             view.units.to_string(),
             view.left.to_string(),
             view.free.map_or_else(none, |free| free.to_string()),
+            view.stays.map_or_else(none, |stays| stays.to_string()),
             view.generation.to_string(),
             view.end.clone(),
             view.promised_until.clone().unwrap_or_else(none),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::time::Time;
-use crate::ticket::link::LinkHash;
+use crate::ticket::link::{Link, LinkHash};
 use crate::wire::recall::Level;
 use crate::wire::refusal::Refusal;
 
@@ -37,26 +37,16 @@ impl IssuedRecalls {
         self.0.get(&link)
     }
 
-    /// The level of the next recall of a link with so many units: of `stay` of them, or, without a number,
-    /// of all, which withdraws the last one.
+    /// The level of the next recall of what is recalled as `key`, by the link as it is now: see
+    /// [`Level::after`].
     pub(crate) fn next(
         &self,
-        link: LinkHash,
-        all: u32,
+        key: LinkHash,
+        link: &Link,
         stay: Option<u32>,
         from: Time,
     ) -> Result<Level, String> {
-        let last = self.0.get(&link);
-        let units = match (stay, last) {
-            (Some(units), _) if units < all => units,
-            (Some(units), _) => {
-                return Err(format!("{units} units cannot stay of {all}: fewer are to"));
-            }
-            (None, Some(_)) => all,
-            (None, None) => return Err("the ticket is not recalled".to_owned()),
-        };
-        let number = last.map_or(0, |last| last.level.number.saturating_add(1));
-        Ok(Level { number, units, from })
+        Level::after(self.0.get(&key).map(|last| last.level), link, stay, from)
     }
 
     /// The site was asked.

@@ -86,6 +86,7 @@ impl Broker {
                 self.state.recalls.refused(fact.link, &fact.refusal);
                 self.state.pending.settle(&Obligation::Recall(fact.link));
             }
+            Fact::RecallTold(fact) => self.recall_told(at, fact),
         }
         Ok(())
     }
@@ -112,8 +113,10 @@ impl Broker {
         self.index.list(&self.base, account, &fact.ticket, (&fact.attributes, price));
         let (ticket, attributes) = (fact.ticket.clone(), fact.attributes.clone());
         let taken = Cause { position: self.base.position, at };
-        let returns = self.state.holdings.get(&account).map_or(0, |holding| holding.returns);
-        self.state.holdings.insert(account, Holding { ticket, attributes, taken, returns });
+        let old = self.state.holdings.remove(&account);
+        let (returns, recalled) = old.map_or((0, None), |old| (old.returns, old.recalled));
+        let holding = Holding { ticket, attributes, taken, returns, recalled };
+        self.state.holdings.insert(account, holding);
         self.call_for_open();
     }
 
@@ -296,8 +299,7 @@ impl Broker {
             for (_, ticket) in tickets {
                 self.state.issued.remove(&ticket.hash());
                 self.settle_reclaim(ticket.hash());
-                self.state.recalls.forget(ticket.hash());
-                self.state.pending.settle(&Obligation::Recall(ticket.hash()));
+                self.end_recall(ticket.hash());
                 self.index.forgotten(ticket.hash());
             }
         }

@@ -34,6 +34,8 @@ pub(crate) struct Delegated {
     pub(super) until: Time,
     /// The receipts for parts of it, by link and number, each with the fact by which it was taken.
     pub(super) credited: BTreeMap<(LinkHash, u32), Cause>,
+    /// The generation by which it is recalled: the one that was the newest at the first recall.
+    pub(super) recalled: Option<Ticket>,
 }
 
 /// A delegation to another broker, for display.
@@ -230,10 +232,10 @@ impl Broker {
         self.change_total(&link.resource, &changes, -1);
         self.state.serial = self.state.serial.max(link.serial);
         self.state.last_delegation = self.state.last_delegation.max(number);
-        let credited =
-            self.state.delegated.remove(&number).map(|old| old.credited).unwrap_or_default();
+        let old = self.state.delegated.remove(&number);
+        let (credited, recalled) = old.map(|old| (old.credited, old.recalled)).unwrap_or_default();
         let (ticket, attributes) = (ticket.clone(), attributes.clone());
-        let delegated = Delegated { ticket, attributes, until: *until, credited };
+        let delegated = Delegated { ticket, attributes, until: *until, credited, recalled };
         self.state.delegated.insert(number, delegated);
         // As long as its holder can still sell under it on a slower clock.
         let end = link.term.end().plus(LEDGER_RETENTION).plus(self.base.margin());
@@ -276,7 +278,10 @@ impl Broker {
     pub(super) fn issued_ended(&mut self, number: u64) {
         self.state.timers.set(Timer::IssuedEnd(number), None);
         self.state.pending.settle(&Obligation::Delegate(number));
-        self.state.delegated.remove(&number);
+        let ended = self.state.delegated.remove(&number);
+        if let Some(recalled) = ended.and_then(|ended| ended.recalled) {
+            self.end_recall(recalled.hash());
+        }
     }
 
     /// What was cut from a holding ends with it.

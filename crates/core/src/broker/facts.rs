@@ -15,7 +15,7 @@ use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::Request;
 use crate::wire::offer::{Offer, Waiting};
-use crate::wire::recall::Level;
+use crate::wire::recall::{Level, Notice};
 use crate::wire::refusal::Refusal;
 
 facts! {
@@ -263,5 +263,13 @@ facts! {
     SettingsChanged = "broker.settings-changed" 1 {
         /// Each with what it was and is.
         changes: Vec<SettingChange>,
+    }
+
+    /// The site says how many units of a delegation stay: no more are sold.
+    RecallTold = "broker.recall-told" 1 {
+        /// The delegation.
+        delegation: DelegationId,
+        /// What the site says.
+        told: Notice,
     }
 }

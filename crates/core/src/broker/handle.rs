@@ -132,6 +132,9 @@ impl Broker {
             Message::Refused { subject: Subject::Recall(link, number), refusal, .. } => {
                 self.recall_refused(now, from, (link, number), refusal, out);
             }
+            Message::RecallNotice { ticket, told } => {
+                self.told_of_recall(now, from, ticket, told, out);
+            }
             Message::Refused { .. }
             | Message::Granted { .. }
             | Message::Waiting { .. }
@@ -145,7 +148,6 @@ impl Broker {
             | Message::Return { .. }
             | Message::Reclaim { .. }
             | Message::Recall { .. }
-            | Message::RecallNotice { .. }
             | Message::RecallNoted { .. } => {
                 out.problems.push(dropped(kind, "a broker does not take it"));
             }

@@ -16,6 +16,7 @@ pub mod machine;
 pub mod mapper;
 pub mod quota;
 mod recall;
+mod recalled;
 mod state;
 mod survey;
 mod view;
@@ -45,6 +46,7 @@ use crate::model::time::{Span, Time};
 use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{AccountId, DelegationId, LinkHash};
+use crate::wire::recall::Notice;
 
 /// What one call of [`handle`](Actor::handle) produced.
 pub type Output = crate::actor::effect::Output<Fact>;
@@ -69,6 +71,8 @@ struct Holding {
     taken: Cause,
     /// How many returns of parts of it were begun: each has a number.
     returns: u32,
+    /// The last recall of it, and the fact behind the answer.
+    recalled: Option<(Notice, Cause)>,
 }
 
 /// What a broker owes.

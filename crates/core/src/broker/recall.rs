@@ -1,6 +1,6 @@
 //! How a broker takes back what it sold under a notice.
 
-use super::{Broker, IssuedTicket, Obligation};
+use super::{Broker, Obligation};
 use crate::actor::Emit as _;
 use crate::actor::dropped;
 use crate::actor::effect::Problem;
@@ -34,16 +34,18 @@ impl Broker {
         (units, from): (Option<u32>, Option<Time>),
         out: &mut Output,
     ) {
-        let level = match self.sold(ticket).map(Ticket::bottom) {
+        let known = self.sold(ticket).map(|sold| (ticket, sold));
+        let known = known.or_else(|| self.recallable(ticket));
+        let level = match known.map(|(key, ticket)| (key, ticket.bottom())) {
             None => Err(format!("no ticket {ticket} was sold here")),
-            Some(link) if link.term.end() <= now => Err(format!("ticket {ticket} is over")),
-            Some(link) => {
+            Some((_, link)) if link.term.end() <= now => Err(format!("ticket {ticket} is over")),
+            Some((key, link)) => {
                 let from = from.unwrap_or(now);
-                self.state.recalls.next(ticket, link.units.get(), units, from)
+                self.state.recalls.next(key, link, units, from).map(|level| (key, level))
             }
         };
         match level {
-            Ok(level) => self.emit(now, RecallAsked { link: ticket, level }, out),
+            Ok((link, level)) => self.emit(now, RecallAsked { link, level }, out),
             Err(cause) => out.problems.push(Problem::Command(cause)),
         }
     }
@@ -60,13 +62,43 @@ impl Broker {
         }
     }
 
+    /// The newest generation of the delegation to another broker that a link is one of, and the name by
+    /// which it is recalled.
+    fn recallable(&self, link: LinkHash) -> Option<(LinkHash, &Ticket)> {
+        let mut all = self.state.delegated.values();
+        all.find_map(|delegated| {
+            let key = delegated.recalled.as_ref().unwrap_or(&delegated.ticket).hash();
+            let named = key == link || delegated.ticket.hash() == link;
+            named.then_some((key, &delegated.ticket))
+        })
+    }
+
+    /// The ticket that is recalled by that name.
+    fn recalled_ticket(&self, link: LinkHash) -> Option<&Ticket> {
+        if let Some(issued) = self.state.issued.get(&link) {
+            return self.state.ticket(issued);
+        }
+        let mut recalled = self.state.delegated.values().filter_map(|d| d.recalled.as_ref());
+        recalled.find(|ticket| ticket.hash() == link)
+    }
+
     pub(super) fn recall_message(&self, link: LinkHash) -> Option<(ActorId, Message)> {
         let level = self.state.recalls.get(link)?.level;
-        let ticket = self.state.ticket(self.state.issued.get(&link)?)?.clone();
+        let ticket = self.recalled_ticket(link)?.clone();
         Some((ticket.site(), Message::Recall { ticket, level }))
     }
 
+    /// Forgets the recall of a link.
+    pub(super) fn end_recall(&mut self, link: LinkHash) {
+        self.state.recalls.forget(link);
+        self.state.pending.settle(&Obligation::Recall(link));
+    }
+
     pub(super) fn recall_asked(&mut self, at: Time, fact: &RecallAsked) {
+        let number = self.issued_number(fact.link);
+        if let Some(delegated) = number.and_then(|number| self.state.delegated.get_mut(&number)) {
+            delegated.recalled.get_or_insert_with(|| delegated.ticket.clone());
+        }
         self.state.recalls.asked(fact.link, fact.level);
         self.state.pending.require(Obligation::Recall(fact.link), self.base.position, at);
     }
@@ -113,7 +145,6 @@ impl Broker {
     }
 
     fn site_of(&self, link: LinkHash) -> Option<ActorId> {
-        let issued: &IssuedTicket = self.state.issued.get(&link)?;
-        self.state.ticket(issued).map(Ticket::site)
+        self.recalled_ticket(link).map(Ticket::site)
     }
 }

@@ -10,6 +10,7 @@ use crate::model::slice::RequestId;
 use crate::model::time::Time;
 use crate::ticket::Ticket;
 use crate::ticket::link::AccountId;
+use crate::wire::recall::Notice;
 
 /// A delegation that a broker holds.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,8 @@ pub struct HoldingSurvey<'a> {
     pub left: u32,
     /// How many of its units are not sold, over time; `None` before anything was sold.
     pub free: Option<&'a Calendar>,
+    /// What its site said last of its recall.
+    pub recalled: Option<&'a Notice>,
 }
 
 /// A request that a broker remembers.
@@ -74,6 +77,7 @@ impl Broker {
             attributes: self.attributes_of(id, holding),
             left: self.left_of_holding(id),
             free: self.state.ledger.free(id),
+            recalled: holding.recalled.as_ref().map(|(told, _)| told),
         })
     }
 

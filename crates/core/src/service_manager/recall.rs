@@ -375,7 +375,7 @@ impl ServiceManager {
             return Err(format!("part {link} is over"));
         }
         let from = from.unwrap_or(now);
-        let level = self.state.recalls.next(link, part.units.get(), units, from)?;
+        let level = self.state.recalls.next(link, part, units, from)?;
         self.emit(now, RecallAsked { link, level }, out);
         Ok(())
     }

@@ -138,6 +138,7 @@ impl SiteAuthority {
         self.state.pending.settle(&Obligation::Delegate(number));
         self.state.delegations.remove(&number);
         let id = DelegationId { issuer: self.base.id(), number };
+        self.end_recalls_under(AccountId::Delegation(id));
         self.state.claims.close(AccountId::Delegation(id));
     }
 

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use crate::driver::UnitId;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
-use crate::model::time::Span;
+use crate::model::time::{Span, Time};
 
 /// A command of a site's operator.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,5 +42,14 @@ pub enum Command {
         /// A delegation to that broker that is to have so many units, and to last so long, instead of a
         /// new one.
         grow: Option<u64>,
+    },
+    /// Units of a delegation are recalled, or a recall is withdrawn.
+    Recall {
+        /// The number of the delegation.
+        delegation: u64,
+        /// How many units stay; without a number the last recall is withdrawn.
+        units: Option<u32>,
+        /// From when on; from now on unless set.
+        from: Option<Time>,
     },
 }

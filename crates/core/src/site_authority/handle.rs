@@ -54,6 +54,9 @@ impl SiteAuthority {
             Command::Delegate { broker, resource, units, length, grow } => {
                 self.delegate(now, Asked { broker, resource, units, length, grow }, out);
             }
+            Command::Recall { delegation, units, from } => {
+                self.withdraw_delegated(now, delegation, (units, from), out);
+            }
         }
     }
 

@@ -19,6 +19,7 @@ mod modify;
 mod reclaim;
 mod recall;
 mod recall_cuts;
+mod recall_delegation;
 mod recalled;
 mod redeem;
 mod returns;

@@ -83,7 +83,7 @@ impl Recall {
         own.filter(|what| what.term.overlaps(term)).map(|what| i64::from(what.units.get())).sum()
     }
 
-    fn refusal(&self) -> Refusal {
+    pub(super) fn refusal(&self) -> Refusal {
         Refusal::Recalled { units: self.level.units, from: self.level.from }
     }
 }
@@ -106,14 +106,24 @@ impl SiteAuthority {
         let known = self.state.recalls.get(&hash).map(|recall| recall.level.number);
         if known.is_none_or(|known| known < level.number) {
             let ticket = self.base.credentials.share(ticket.clone());
-            let cuts = self.cuts_of(now, &ticket, level);
-            self.emit(now, Recalled { ticket, level, cuts }, out);
+            self.record_recall(now, ticket, level, out);
             let due = self.state.recalls.get(&hash).and_then(|recall| recall.due);
             if due.is_some_and(|due| due <= now) {
                 return self.recall_rights(now, hash, out);
             }
         }
         self.answer_recall(hash, out);
+    }
+
+    pub(super) fn record_recall(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        level: Level,
+        out: &mut Output,
+    ) {
+        let cuts = self.cuts_of(now, &ticket, level);
+        self.emit(now, Recalled { ticket, level, cuts }, out);
     }
 
     /// Whether a ticket is recalled by whom may do so, and there is room to remember it.
@@ -140,8 +150,8 @@ impl SiteAuthority {
         if link.term.end() <= now {
             return Err(Refusal::TooLate(link.term.end()));
         }
-        if link.delegation.is_some() {
-            let cause = "a delegation is recalled by what is cut from it".to_owned();
+        if self.state.levels.contains_key(&link.account()) {
+            let cause = "the delegation is recalled by another generation of it".to_owned();
             return Err(Refusal::Malformed(cause));
         }
         if !self.state.by_ticket.contains_key(&link.hash()) {
@@ -198,6 +208,9 @@ impl SiteAuthority {
     /// The answer to a recall, the same however often it is asked for, until it is enforced.
     pub(super) fn answer_recall(&self, link: LinkHash, out: &mut Output) {
         let Some(recall) = self.state.recalls.get(&link) else { return };
+        if recall.link().issuer == self.base.id() {
+            return;
+        }
         let receipts = recall.rights.returns.values().flat_map(|(_, receipts)| receipts);
         let message = Message::Recalled {
             link,
@@ -222,7 +235,14 @@ impl SiteAuthority {
             return None;
         }
         let (bottom, links) = (ticket.bottom(), ticket.links());
-        for link in &links[..links.len() - 1] {
+        // What is given back claims nothing of a delegation.
+        if least.is_some()
+            && let Some(refusal) = self.above_levels(now, ticket)
+        {
+            return Some(refusal);
+        }
+        let parts = links[..links.len() - 1].iter().filter(|link| link.delegation.is_none());
+        for link in parts {
             let Some(recall) = self.state.recalls.get(&link.hash()) else { continue };
             let Some(term) = bottom.term.from(recall.level.from.max(now)) else { continue };
             let free = self.state.claims.free(link.account());

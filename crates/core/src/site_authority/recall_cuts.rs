@@ -9,12 +9,12 @@ use crate::actor::Emit as _;
 use crate::driver::UnitId;
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
-use crate::model::time::Time;
+use crate::model::time::{Term, Time};
 use crate::site_authority::Output;
 use crate::site_authority::facts::{LeaseClosed, LeaseCut, RecallNoted, UnitsRecalled};
 use crate::site_authority::machine::{CloseReason, State};
 use crate::ticket::Ticket;
-use crate::ticket::link::{LinkHash, SignedLink};
+use crate::ticket::link::{AccountId, LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::Message;
 use crate::wire::part::surplus;
@@ -37,7 +37,7 @@ impl SiteAuthority {
     /// What a recall takes of leases, and when.
     pub(super) fn cuts_of(&self, now: Time, ticket: &Ticket, level: Level) -> Vec<LeaseCut> {
         let link = ticket.bottom();
-        if link.units.get() <= level.units {
+        if level.leaves_all(link) {
             return Vec::new();
         }
         if let Some(&hash) = self.state.by_ticket.get(&ticket.hash()) {
@@ -48,23 +48,17 @@ impl SiteAuthority {
                 .into_iter()
                 .collect();
         }
-        let account = link.account();
-        let above = |lease: &Lease| {
-            let links = lease.tickets[0].links();
-            links[..links.len() - 1].iter().any(|link| link.account() == account)
-        };
-        let leases = self.state.live.iter().filter_map(|hash| {
-            let lease = self.state.leases.get(hash).filter(|lease| above(lease))?;
-            Some((*hash, lease))
-        });
-        let mut leases: Vec<_> = leases.collect();
+        let mut leases: Vec<_> = self.leases_under(link.account()).collect();
         // Those that cannot be recalled stay, and of the others those that began first.
         leases.sort_by_key(|(hash, lease)| {
             let notice = lease.tickets[0].bottom().clauses.notice;
             (notice.is_some(), lease.term.start(), *hash)
         });
         let mut free = Calendar::default();
-        free.add(link.term, i64::from(level.units));
+        // The next generation of a delegation lasts longer.
+        let lasting = Term::new(link.term.start(), Time::MAX).ok();
+        let term = lasting.filter(|_| link.delegation.is_some()).unwrap_or(link.term);
+        free.add(term, i64::from(level.units));
         let mut cuts = Vec::new();
         for (hash, lease) in leases {
             let at = takes_at(lease, lease.tickets[0].bottom(), now, level.from);
@@ -76,6 +70,21 @@ impl SiteAuthority {
             }
         }
         cuts
+    }
+
+    /// The leases whose tickets were cut from an account, at any depth.
+    pub(super) fn leases_under(
+        &self,
+        account: AccountId,
+    ) -> impl Iterator<Item = (LinkHash, &Lease)> {
+        let above = move |lease: &Lease| {
+            let links = lease.tickets[0].links();
+            links[..links.len() - 1].iter().any(|link| link.account() == account)
+        };
+        self.state.live.iter().filter_map(move |hash| {
+            let lease = self.state.leases.get(hash).filter(|lease| above(lease))?;
+            Some((*hash, &**lease))
+        })
     }
 
     /// Takes units of a lease.
@@ -119,7 +128,9 @@ impl SiteAuthority {
             let passed = self.surplus_of(ticket.bottom(), now, most);
             let links = ticket.links();
             let top = links.iter().position(|link| Some(link.account()) == account);
-            for link in &links[top.unwrap_or(links.len() - 1)..links.len() - 1] {
+            let between = &links[top.unwrap_or(links.len() - 1)..links.len() - 1];
+            // A delegation stays what it was: the level of its recall holds it down.
+            for link in between.iter().filter(|link| link.delegation.is_none()) {
                 let above = above.entry(link.hash()).or_insert_with(|| (link.clone(), Vec::new()));
                 above.1.extend(passed.iter().copied());
             }

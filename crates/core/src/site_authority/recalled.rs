@@ -15,6 +15,7 @@ use crate::site_authority::machine::{CloseReason, Event};
 use crate::site_authority::unit;
 use crate::ticket::link::LinkHash;
 use crate::ticket::receipt::Receipt;
+use crate::wire::recall::Level;
 
 impl SiteAuthority {
     pub(super) fn recalled(&mut self, at: Time, fact: &Recalled) {
@@ -27,14 +28,16 @@ impl SiteAuthority {
             old.rights.returns
         });
         let claimed = self.state.by_ticket.contains_key(&hash);
-        let withdrawn = ticket.bottom().units.get() <= level.units;
-        let due = (!claimed && !withdrawn).then_some(level.from.max(at));
+        let withdrawn = level.leaves_all(ticket.bottom());
+        let of_delegation = ticket.bottom().delegation.is_some();
+        let due = (!claimed && !withdrawn && !of_delegation).then_some(level.from.max(at));
         self.state.timers.set(Timer::Recall(hash), due);
         let rights = Rights { ticket: ticket.clone(), returns };
         self.state.charges.charge_rights(&rights);
         let last = cuts.iter().map(|cut| cut.at).chain(due).max().unwrap_or(at);
         let open = cuts.iter().map(|cut| cut.lease).collect();
-        let stay = self.units_left_of(ticket.bottom(), at).min(level.units);
+        let left = if of_delegation { Level::ALL } else { self.units_left_of(ticket.bottom(), at) };
+        let stay = left.min(level.units);
         let level = *level;
         let recall = Recall { rights, level, told: at, due, open, at: last, stay, cause };
         self.state.recalls.insert(hash, recall);
@@ -44,7 +47,9 @@ impl SiteAuthority {
         for cut in cuts {
             self.set_cut(at, hash, level.number, cut);
         }
-        if !self.state.leases.contains_key(&hash) {
+        if of_delegation {
+            self.state.levels.insert(ticket.bottom().account(), hash);
+        } else if !self.state.leases.contains_key(&hash) {
             let forget = ticket.bottom().term.end().plus(self.base.margin());
             self.state.timers.set(Timer::Lease(hash), Some(forget));
         }
@@ -205,7 +210,7 @@ impl SiteAuthority {
         lease.map(|lease| recall.open.remove(&lease));
         recall.cause = cause;
         self.state.charges.release_rights(&recall.rights);
-        if !receipts.is_empty() {
+        if !receipts.is_empty() && recall.link().delegation.is_none() {
             let number = recall.rights.returns.last_key_value().map_or(0, |(&last, _)| last + 1);
             recall.rights.returns.insert(number, (cause, receipts.to_vec()));
         }
@@ -219,6 +224,7 @@ impl SiteAuthority {
         self.state.pending.settle(&Obligation::Notice(link, link));
         if let Some(recall) = self.state.recalls.remove(&link) {
             self.state.charges.release_rights(&recall.rights);
+            self.state.levels.remove(&recall.link().account());
         }
     }
 }

@@ -58,4 +58,6 @@ pub(crate) struct State {
     pub(super) settings: Journaled,
     /// The recalls of links that are not over, the highest number of each.
     pub(super) recalls: BTreeMap<LinkHash, Recall>,
+    /// The delegations that are recalled, each with the generation by which it is.
+    pub(super) levels: BTreeMap<AccountId, LinkHash>,
 }

@@ -94,6 +94,8 @@ pub struct Account {
     returned: BTreeMap<LinkHash, Vec<PartReturned>>,
     /// Of a delegation below another: the account that it was cut from.
     under: Option<AccountId>,
+    /// How much it covers at most, and from when on: what a recall leaves of a delegation.
+    limit: Option<(u32, Time)>,
     /// The children that are still charged, by the instants at which they are.
     #[serde(skip)]
     running: Running,
@@ -228,6 +230,7 @@ impl Ledger {
             children: BTreeSet::new(),
             returned: BTreeMap::new(),
             under: None,
+            limit: None,
             running: Running::default(),
         });
         let changes = account.take_head(link);

@@ -11,10 +11,44 @@ use crate::ticket::link::{Clauses, Link, LinkHash};
 pub struct Level {
     /// Counts the recalls of the link, from 0.
     pub number: u32,
-    /// At most so many units stay; all of them withdraw an earlier recall.
+    /// At most so many units stay; all of them withdraw an earlier recall. Generations of a delegation
+    /// differ in their units: of one that is recalled no more, [`ALL`](Self::ALL) stay.
     pub units: u32,
     /// From when on.
     pub from: Time,
+}
+
+impl Level {
+    /// All units of a delegation, whatever its later generations add.
+    pub const ALL: u32 = u32::MAX;
+
+    /// The level after the last one of a link with so many units: of `stay` of them, or, without a number, of
+    /// all, which withdraws the last one.
+    pub(crate) fn after(
+        last: Option<Self>,
+        link: &Link,
+        stay: Option<u32>,
+        from: Time,
+    ) -> Result<Self, String> {
+        let all = link.units.get();
+        let units = match (stay, last) {
+            (Some(units), _) if units < all => units,
+            (Some(units), _) => {
+                return Err(format!("{units} units cannot stay of {all}: fewer are to"));
+            }
+            (None, Some(_)) if link.delegation.is_some() => Self::ALL,
+            (None, Some(_)) => all,
+            (None, None) => return Err("the ticket is not recalled".to_owned()),
+        };
+        let number = last.map_or(0, |last| last.number.saturating_add(1));
+        Ok(Self { number, units, from })
+    }
+
+    /// Whether it leaves all of a link: a recall is withdrawn.
+    pub(crate) fn leaves_all(&self, link: &Link) -> bool {
+        let all = if link.delegation.is_some() { Self::ALL } else { link.units.get() };
+        all <= self.units
+    }
 }
 
 /// What a site tells the holder of a lease that loses units, or of a ticket that is not redeemed.

@@ -13,7 +13,7 @@ use tenure_core::ticket::ledger::Ledger;
 use tenure_core::ticket::link::{DelegationId, LinkHash};
 use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::message::Request;
-use tenure_core::wire::recall::Level;
+use tenure_core::wire::recall::{Level, Notice};
 
 /// The model of one broker.
 #[derive(Default)]
@@ -36,6 +36,8 @@ pub(crate) struct BrokerModel {
     pub(crate) held: BTreeSet<(Time, RequestId)>,
     /// The newest recall of each ticket.
     pub(crate) recalls: BTreeMap<LinkHash, Level>,
+    /// What it was told of recalls of its delegations.
+    pub(crate) told: BTreeMap<DelegationId, Notice>,
 }
 
 /// Units of a delegation that are on their way back.
@@ -154,6 +156,10 @@ impl BrokerModel {
             Fact::ReclaimEnded(fact) => self.reclaims(fact.ticket, false),
             Fact::RecallAsked(fact) => {
                 self.recalls.insert(fact.link, fact.level);
+                Ok(Vec::new())
+            }
+            Fact::RecallTold(fact) => {
+                self.told.insert(fact.delegation, fact.told.clone());
                 Ok(Vec::new())
             }
             Fact::RecallAnswered(_)

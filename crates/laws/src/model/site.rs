@@ -279,7 +279,9 @@ impl SiteModel {
     }
 
     fn receipts_of_recall(&mut self, link: LinkHash, receipts: &[Receipt]) {
-        if let Some(recall) = self.recalls.get_mut(&link) {
+        // Of a delegation nothing comes back: it is held down to a level.
+        let recall = self.recalls.get_mut(&link);
+        if let Some(recall) = recall.filter(|r| r.ticket.bottom().delegation.is_none()) {
             recall.receipts.extend(receipts.iter().cloned());
         }
     }

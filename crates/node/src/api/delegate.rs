@@ -10,6 +10,7 @@ use tenure_core::model::time::Span;
 use tenure_core::site_authority::Command as SiteCommand;
 use tenure_core::ticket::link::DelegationId;
 
+use super::asker::Asker;
 use super::server::{ApiResult, AppState, refused};
 use super::view::{BrokerView, SiteView};
 use super::{ApiError, Code, Moment};
@@ -126,6 +127,43 @@ impl AppState {
         let command = BrokerCommand::Return { delegation, units, from };
         handle.command(command).await.map_err(|error| refused(&error))?;
         self.brokers(Some(broker)).await
+    }
+
+    /// Has a site recall units of a delegation, named as itself or by the broker that has it.
+    pub(super) async fn recall_delegation(
+        &self,
+        name: &str,
+        (units, from): (Option<u32>, Option<Moment>),
+        by: &Asker,
+    ) -> ApiResult<Vec<SiteView>> {
+        let DelegationName { issuer, number } = match name.parse() {
+            Ok(delegation) => delegation,
+            Err(_) => self.only_delegation_to(name).await?,
+        };
+        let handle = self.actor(Role::SiteAuthority, &issuer)?;
+        let from = from.map(|from| from.on(self.now()));
+        let command = SiteCommand::Recall { delegation: number, units, from };
+        self.order(handle, (by, ""), command).await?;
+        self.sites(Some(&issuer)).await
+    }
+
+    /// The delegation of a site here to a broker, if it has only one.
+    async fn only_delegation_to(&self, broker: &str) -> ApiResult<DelegationName> {
+        let sites = self.sites(None).await?;
+        let held = sites.iter().flat_map(|site| &site.delegations);
+        let held: Vec<&str> =
+            held.filter(|held| held.broker == broker).map(|held| held.name.as_str()).collect();
+        match held[..] {
+            [only] => only.parse().map_err(|cause: String| ApiError::new(Code::NoSuch, cause)),
+            [] => {
+                let broker = broker.escape_debug();
+                Err(ApiError::new(Code::NoSuch, format!("nothing is delegated to `{broker}`")))
+            }
+            [..] => {
+                let message = format!("`{broker}` has several: name one of {}", held.join(", "));
+                Err(ApiError::new(Code::Usage, message))
+            }
+        }
     }
 
     fn delegation(&self, name: &DelegationName) -> ApiResult<DelegationId> {

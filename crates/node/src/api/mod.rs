@@ -257,6 +257,16 @@ pub enum Request {
         /// The longest time to wait.
         timeout: Span,
     },
+    /// A site recalls units of a delegation, or withdraws that: a list of [`SiteView`].
+    RecallDelegation {
+        /// The delegation, or the broker that has only one.
+        delegation: String,
+        /// How many units stay; without a number the last recall is withdrawn.
+        units: Option<u32>,
+        /// From when on; from now on unless set.
+        #[serde(default)]
+        from: Option<Moment>,
+    },
 }
 
 fn youngest() -> Victims {

@@ -338,6 +338,9 @@ impl AppState {
             Request::Recall { ticket, units, from } => {
                 json(&self.recall(&ticket, (units, from), by).await?)
             }
+            Request::RecallDelegation { delegation, units, from } => {
+                json(&self.recall_delegation(&delegation, (units, from), by).await?)
+            }
             Request::RecallTaken { ticket, timeout } => {
                 json(&self.recall_taken(&ticket, timeout).await?)
             }

@@ -20,6 +20,8 @@ use tenure_core::service_manager::{LeaseSurvey, ServiceManager};
 use tenure_core::site_authority::unit;
 use tenure_core::site_authority::{SiteAuthority, SiteLeaseSurvey};
 use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::AccountId;
+use tenure_core::wire::recall::Level;
 use tenure_core::wire::refusal::{Outlook, Refusal};
 
 use tenure_expr::Value;
@@ -310,6 +312,12 @@ pub struct DelegationView {
     /// Until when it is promised; of one that a broker issued only.
     #[serde(default)]
     pub promised_until: Option<String>,
+    /// How many units stay by its last recall.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stays: Option<u32>,
+    /// From when on no more stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stays_from: Option<String>,
 }
 
 /// A broker.
@@ -596,7 +604,7 @@ pub(super) fn site(
     let delegations = actor.delegation_survey().map(|survey| DelegationView {
         left: survey.held,
         by_hand: survey.by_hand,
-        ..delegation(survey.ticket, names)
+        ..recalled(delegation(survey.ticket, names), level(actor, survey.ticket))
     });
     SiteView {
         name: site.to_string(),
@@ -629,19 +637,35 @@ fn delegation(ticket: &Ticket, names: &Names) -> DelegationView {
         left: link.units.get(),
         by_hand: false,
         promised_until: None,
+        stays: None,
+        stays_from: None,
     }
+}
+
+/// How many units of a delegation of a site stay, from when on.
+fn level(site: &SiteAuthority, ticket: &Ticket) -> Option<(u32, Time)> {
+    let AccountId::Delegation(id) = ticket.bottom().account() else { return None };
+    site.level_of(id).map(|level| (level.units, level.from))
+}
+
+/// The same with what stays by a recall, unless it was withdrawn.
+fn recalled(view: DelegationView, stays: Option<(u32, Time)>) -> DelegationView {
+    let stays = stays.filter(|(units, _)| *units < Level::ALL);
+    let (stays, from) = stays.unzip();
+    DelegationView { stays, stays_from: from.map(time), ..view }
 }
 
 fn holding(holding: &HoldingSurvey<'_>, names: &Names, now: Time) -> DelegationView {
     let link = holding.ticket.bottom();
     let whole = if link.term.contains(now) { i64::from(link.units.get()) } else { 0 };
+    let stays = holding.recalled.map(|told| (told.units, told.at));
     // The site stands beside them.
     let attributes = holding.attributes.iter().filter(|(key, _)| key.as_str() != SITE);
     DelegationView {
         left: holding.left,
         free: Some(holding.free.map_or(whole, |calendar| calendar.free_at(now))),
         attributes: attributes.map(|(key, value)| (key.to_string(), setting(value))).collect(),
-        ..delegation(holding.ticket, names)
+        ..recalled(delegation(holding.ticket, names), stays)
     }
 }
 

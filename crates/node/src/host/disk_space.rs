@@ -61,7 +61,8 @@ pub(super) fn input_begins(input: &Input) -> bool {
             Command::SiteAuthority(command) => match command {
                 SiteCommand::Reset { .. }
                 | SiteCommand::Stock { .. }
-                | SiteCommand::Withdraw { .. } => false,
+                | SiteCommand::Withdraw { .. }
+                | SiteCommand::Recall { .. } => false,
                 SiteCommand::Delegate { .. } => true,
             },
         },

@@ -141,6 +141,7 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         | F::RecallAsked(_)
         | F::RecallAnswered(_)
         | F::RecallRefused(_)
+        | F::RecallTold(_)
         | F::SettingsChanged(_)
         | F::ReceiptTaken(_)
         | F::MapperAnswered(_)

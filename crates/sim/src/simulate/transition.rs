@@ -197,6 +197,7 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
         | F::RecallAsked(_)
         | F::RecallAnswered(_)
         | F::RecallRefused(_)
+        | F::RecallTold(_)
         | F::SettingsChanged(_)
         | F::RequestForgotten(_)
         | F::MapperAnswered(_)

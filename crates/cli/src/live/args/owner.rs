@@ -35,6 +35,7 @@ pub(crate) enum SiteCommand {
     },
     Delegate(delegation::OfSite),
     Delegations(delegation::Delegations),
+    Withdraw(delegation::Withdraw),
 }
 
 /// A unit by its site and its number there.

@@ -20,7 +20,13 @@ type Steps = BTreeMap<Time, i64>;
 impl Account {
     /// What it covers at an instant, whatever was cut from it.
     pub fn covers_at(&self, t: Time) -> i64 {
-        self.heads.iter().map(|head| self.left_at(head, t)).max().unwrap_or(0)
+        self.limited(t, self.heads.iter().map(|head| self.left_at(head, t)).max().unwrap_or(0))
+    }
+
+    /// No more than its limit.
+    fn limited(&self, t: Time, level: i64) -> i64 {
+        let limit = self.limit.filter(|&(_, from)| from <= t);
+        limit.map_or(level, |(units, _)| level.min(i64::from(units)))
     }
 
     /// The most that it covers from an instant on.
@@ -89,10 +95,11 @@ impl Account {
     fn steps(&self, more: Option<&SignedLink>) -> Steps {
         let terms = self.heads.iter().chain(more).map(|head| head.term);
         let terms = terms.chain(self.returned.values().flatten().map(|back| back.term));
-        let edges: BTreeSet<Time> = terms.flat_map(|term| [term.start(), term.end()]).collect();
+        let edges = terms.flat_map(|term| [term.start(), term.end()]);
+        let edges: BTreeSet<Time> = edges.chain(self.limit.map(|(_, from)| from)).collect();
         let level = |t| {
             let more = more.map_or(0, |link| self.left_at(link, t));
-            (t, self.covers_at(t).max(more))
+            (t, self.limited(t, self.covers_at(t).max(more)))
         };
         edges.into_iter().map(level).collect()
     }
@@ -210,6 +217,18 @@ impl Ledger {
     /// A part that was about to come back does not.
     pub fn restore(&mut self, link: &SignedLink, number: u32) -> Vec<(Term, i64)> {
         self.reconsider(link, |returned| returned.retain(|back| back.number != number))
+    }
+
+    /// A delegation covers at most so much from an instant on, whatever its generations say. Answers by how
+    /// much what it covers changes, when.
+    pub fn limit(&mut self, id: AccountId, limit: Option<(u32, Time)>) -> Vec<(Term, i64)> {
+        let Some(account) = self.accounts.get_mut(&id) else { return Vec::new() };
+        let before = account.steps(None);
+        account.limit = limit;
+        let (changes, under) = (difference(&before, &account.steps(None)), account.under);
+        self.shift(Some(id), &changes, 1);
+        self.shift(under, &changes, -1);
+        changes
     }
 
     fn reconsider(

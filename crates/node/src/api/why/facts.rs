@@ -329,6 +329,7 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         F::RecallRefused(fact) => Some(fact.refusal.to_string()),
         F::RecallAsked(_)
         | F::RecallAnswered(_)
+        | F::RecallTold(_)
         | F::DelegationTaken(_)
         | F::DelegationEnded(_)
         | F::DelegationIssued(_)
