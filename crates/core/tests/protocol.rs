@@ -28,6 +28,8 @@ mod revisions;
 mod in_place;
 #[path = "protocol/recall.rs"]
 mod recall;
+#[path = "protocol/recall_delegation.rs"]
+mod recall_delegation;
 #[path = "protocol/extension.rs"]
 mod extension;
 #[path = "protocol/deadlines.rs"]

@@ -1,5 +1,7 @@
 //! S2: no actor hands on more than it holds.
 
+mod recalls;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
@@ -9,7 +11,7 @@ use tenure_core::model::calendar::Calendar;
 use tenure_core::broker::facts as broker;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::broker::machine::State;
-use tenure_core::site_authority::facts::{self as site_authority, RightsRecalled};
+use tenure_core::site_authority::facts as site_authority;
 use tenure_core::model::identity::ActorId;
 use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::model::name::Name;
@@ -284,36 +286,6 @@ impl Checker {
         })
     }
 
-    /// Rights that nobody had claimed are claimed and come back.
-    fn rights_recalled(
-        &mut self,
-        scene: &Scene<'_>,
-        fact: &RightsRecalled,
-        tally: &mut Tally,
-    ) -> LawVerdict {
-        let site = scene.model.sites.get(&scene.actor);
-        let recall = site.and_then(|site| site.recalls.get(&fact.link));
-        let Some(ticket) = recall.map(|recall| &recall.ticket) else { return Ok(()) };
-        if fact.receipts.is_empty() {
-            return Ok(());
-        }
-        for pair in ticket.links().windows(2) {
-            self.take(scene, &pair[0], &pair[1], tally)?;
-        }
-        let key = (scene.actor, ticket.bottom().account());
-        if !self.left.contains_key(&key) {
-            self.open(scene.actor, ticket.bottom());
-        }
-        self.signed(scene, &[ticket], &fact.receipts, tally)?;
-        let left = self.left.get(&key).and_then(|account| {
-            account.left.first_short(ticket.bottom().term.from(scene.at)?, 0)
-        });
-        tally.check(left.is_none(), || {
-            let (name, link) = (scene.name(), fact.link);
-            format!("{name} recalls units of ticket {link} that were claimed")
-        })
-    }
-
     /// A site delegates within its stock.
     fn delegated(&mut self, scene: &Scene<'_>, link: &SignedLink, tally: &mut Tally) -> LawVerdict {
         let changes = self.open(scene.actor, link);
@@ -451,60 +423,6 @@ impl Checker {
         let Some(account) = self.left.get_mut(&(scene.actor, id)) else { return };
         let changes = account.cover.not_back(hash, u32::MAX);
         self.reckon(scene.actor, id, &changes);
-    }
-
-    /// A broker hands a part of a delegation on, no more than stays of it.
-    fn sold(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
-        let [.., parent, child] = ticket.links() else { return Ok(()) };
-        self.take(scene, parent, child, tally)?;
-        let id = parent.account();
-        self.within_level(scene, (id, child), |_, charge| charge.account == id, tally)
-    }
-
-    /// A site accepts a ticket, within what stays of each delegation above it.
-    fn accepted(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
-        self.claimed(scene, ticket, tally)?;
-        let above = ticket.links().iter().filter(|link| link.delegation.is_some());
-        let above: Vec<AccountId> = above.map(|link| link.account()).collect();
-        self.above.insert((scene.actor, ticket.hash()), above.clone());
-        above.iter().try_for_each(|&id| {
-            let under = |hash, _: &Charge| {
-                self.above.get(&(scene.actor, hash)).is_some_and(|above| above.contains(&id))
-            };
-            self.within_level(scene, (id, ticket.bottom()), under, tally)
-        })
-    }
-
-    /// What runs under a delegation beside a new link is no more than stays of it.
-    fn within_level(
-        &self,
-        scene: &Scene<'_>,
-        (id, new): (AccountId, &SignedLink),
-        under: impl Fn(LinkHash, &Charge) -> bool,
-        tally: &mut Tally,
-    ) -> LawVerdict {
-        let me = scene.actor;
-        let Some(level) = self.levels.get(&(me, id)).filter(|level| level.units < Level::ALL) else {
-            return Ok(());
-        };
-        let Some(term) = new.term.from(level.from.max(scene.at)) else { return Ok(()) };
-        let charges = self.taken.iter().filter(|((eyes, hash), charge)| *eyes == me && under(*hash, charge));
-        let charges: Vec<&Charge> = charges.map(|(_, charge)| charge).collect();
-        let edges = charges.iter().flat_map(|charge| charge.out.levels());
-        let edges = edges.map(|(from, _)| from).filter(|&from| term.contains(from));
-        let over = edges.chain([term.start()]).find(|&t| {
-            // Of the generations of one delegation the largest counts.
-            let mut most: BTreeMap<AccountId, i64> = BTreeMap::new();
-            for charge in &charges {
-                let out = most.entry(charge.link.account()).or_default();
-                *out = charge.out.free_at(t).max(*out);
-            }
-            most.values().sum::<i64>() > i64::from(level.units)
-        });
-        tally.check(over.is_none(), || {
-            let (name, link, at) = (scene.name(), new.hash(), over.unwrap_or(term.start()));
-            format!("{name} lets ticket {link} exceed the {} units that stay of {id} at {at}", level.units)
-        })
     }
 
     /// A site accepts a ticket: every link of it, and the use of the last one.

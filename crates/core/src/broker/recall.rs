@@ -17,9 +17,10 @@ use crate::wire::message::Message;
 use crate::wire::refusal::{Outlook, Refusal};
 
 impl Broker {
-    /// How the last recall of a ticket stands.
+    /// How the last recall of a ticket stands, or that of a delegation by its newest generation.
     pub fn recall_of(&self, ticket: LinkHash) -> Option<&IssuedRecall> {
-        self.state.recalls.get(ticket)
+        let key = self.recallable(ticket).map_or(ticket, |(key, _)| key);
+        self.state.recalls.get(key)
     }
 
     /// The last recalls of the tickets that it sold.
