@@ -23,7 +23,7 @@ pub(crate) struct RecallArgs {
     #[command(flatten)]
     pub(crate) endpoint: Change,
 
-    /// The beginning of the ticket's hash, or the lease that it became: guest/3.1
+    /// The beginning of the ticket's hash, the lease that it became: guest/3.1, or the delegation: exchange/1
     pub(crate) ticket: String,
 
     /// How many units stay
@@ -51,6 +51,7 @@ const RECALLS: &str = "\
 Examples:
   tenure broker recall 4be1 --units 2
   tenure broker recall guest/3.0 --units 0 --from now+10m --wait --timeout 1h
+  tenure broker recall exchange/1 --units 4
   tenure ticket recall 99ac --withdraw";
 
 /// Recalls units of a ticket, or withdraws that.

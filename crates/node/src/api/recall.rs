@@ -23,7 +23,7 @@ use super::asker::Asker;
 use super::moment::Moment;
 use super::server::{ApiResult, AppState, refused};
 use super::view::{LeaseView, Names, RefusalView, name, time};
-use super::{ApiError, Code, LeaseName};
+use super::{ApiError, Code, DelegationName, LeaseName};
 
 /// A recall at who asked for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,8 +173,25 @@ impl AppState {
         Err(ApiError::new(Code::NoSuch, format!("nobody here issued a ticket {hash}")))
     }
 
-    /// The hash of the ticket that a lease, named with its service manager, came of; or what was written.
+    /// The hash of the newest generation of a delegation between brokers.
+    async fn delegation_meant(&self, text: &str) -> ApiResult<Option<String>> {
+        let Ok(DelegationName { issuer, number }) = text.parse() else { return Ok(None) };
+        let Ok(handle) = self.actor(Role::Broker, &issuer) else { return Ok(None) };
+        let now = self.now();
+        let newest = move |broker: &Broker| {
+            let mut issued = broker.issued_delegations(now).map(|issued| issued.ticket.bottom());
+            let of = |link: &SignedLink| link.delegation.is_some_and(|g| g.delegation == number);
+            issued.find(|link| of(link)).map(|link| link.hash().to_hex())
+        };
+        Ok(self.broker(handle, newest).await?.flatten())
+    }
+
+    /// The hash of the ticket that a lease, named with its service manager, came of, or of a delegation; or
+    /// what was written.
     async fn ticket_meant(&self, text: &str) -> ApiResult<String> {
+        if let Some(delegation) = self.delegation_meant(text).await? {
+            return Ok(delegation);
+        }
         let lease = text.parse::<LeaseName>().ok().filter(|lease| lease.manager.is_some());
         let Some(lease) = lease else { return Ok(text.to_owned()) };
         let (manager, parts) = self.parts(&lease).await?;
@@ -225,7 +242,7 @@ fn view(issuer: &Name, (ledger, ticket): (&Ledger, LinkHash), recall: &IssuedRec
         ticket: ticket.to_hex(),
         issuer: issuer.to_string(),
         number: level.number,
-        units: level.units,
+        units: link.map_or(level.units, |link| level.units.min(link.units.get())),
         from: time(level.from),
         at: at.map(time),
         enforced: *enforced,
