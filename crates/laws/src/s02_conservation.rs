@@ -104,13 +104,7 @@ impl Check for Checker {
                 let id = DelegationId { issuer: scene.actor, number: fact.number };
                 self.ended(scene, id, scene.at, tally)
             }
-            Fact::Recalled(fact) => {
-                let link = fact.ticket.bottom();
-                if link.delegation.is_some() {
-                    self.levels.insert((scene.actor, link.account()), fact.level);
-                }
-                Ok(())
-            }
+            Fact::Recalled(fact) => self.recalled(scene, fact),
             Fact::Redeemed(fact) => self.accepted(scene, &fact.ticket, tally),
             Fact::LeaseExtended(fact) => self.accepted(scene, &fact.ticket, tally),
             Fact::TicketSurrendered(fact) => {

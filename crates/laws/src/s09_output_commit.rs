@@ -129,13 +129,10 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         }
         Message::RecallNoted { ticket, link, number, victims, unclaimed: _ } => {
             let (guest, broker) = (model.guests.get(&from), model.brokers.get(&from));
-            let held = broker.is_some_and(|broker| {
-                let mut told = broker.told.values();
-                ticket == link && told.any(|told| (told.link, told.number) == (*link, *number))
-            });
+            let key = (*ticket, *link);
             !binding
-                || held
-                || guest.is_some_and(|guest| is_noted(guest, (*ticket, *link), *number, victims))
+                || broker.is_some_and(|broker| is_told(broker, key, *number))
+                || guest.is_some_and(|guest| is_noted(guest, key, *number, victims))
         }
         Message::Delegated { .. }
         | Message::Granted { .. }
@@ -163,6 +160,12 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         let (name, kind, to) = (scene.name(), message.kind(), model.name(to));
         format!("{name} sends {to} a `{kind}` that its durable facts do not say: {message:?}")
     })
+}
+
+/// Whether a broker was told of the recall of a delegation.
+fn is_told(broker: &BrokerModel, (ticket, link): (LinkHash, LinkHash), number: u32) -> bool {
+    let mut told = broker.told.values();
+    ticket == link && told.any(|told| (told.link, told.number) == (link, number))
 }
 
 /// Whether a guest was told of a recall, and these units are the ones that were named.

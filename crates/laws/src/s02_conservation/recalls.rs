@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::site_authority::facts::RightsRecalled;
+use tenure_core::site_authority::facts::{Recalled, RightsRecalled};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{AccountId, LinkHash, SignedLink};
 use tenure_core::wire::recall::Level;
@@ -11,6 +11,15 @@ use super::{Charge, Checker};
 use crate::{LawVerdict, Scene, Tally};
 
 impl Checker {
+    /// A site holds a delegation down to a level.
+    pub(super) fn recalled(&mut self, scene: &Scene<'_>, fact: &Recalled) -> LawVerdict {
+        let link = fact.ticket.bottom();
+        if link.delegation.is_some() {
+            self.levels.insert((scene.actor, link.account()), fact.level);
+        }
+        Ok(())
+    }
+
     /// A broker hands a part of a delegation on, no more than stays of it.
     pub(super) fn sold(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
         let [.., parent, child] = ticket.links() else { return Ok(()) };
