@@ -191,6 +191,8 @@ impl Check for Checker {
                 Ok(())
             }
             Fact::DelegationEnded(fact) => {
+                // A late renewal brings it back without its recall, which its site remembers.
+                self.levels.remove(&(scene.actor, AccountId::Delegation(fact.delegation)));
                 self.ended(scene, fact.delegation, scene.at.minus(LEDGER_RETENTION), tally)
             }
             Fact::DelegationIssued(fact) => self.sold(scene, &fact.ticket, tally),

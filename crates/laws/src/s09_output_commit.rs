@@ -463,7 +463,7 @@ fn call_is_durable(
                 begun && unit.epoch == call.epoch && unit.served == call.lease
             })
         }
-        Step::Warn => model.guests.get(&actor).is_some_and(|guest| is_told(guest, call)),
+        Step::Warn => model.guests.get(&actor).is_some_and(|guest| is_warned(guest, call)),
         Step::Join | Step::Leave => {
             let lease = model.guests.get(&actor).and_then(|guest| guest.leases.get(&call.lease));
             let state = lease.and_then(|lease| lease.standing().lease());
@@ -484,8 +484,8 @@ fn call_is_durable(
     })
 }
 
-/// Whether a guest was told that a unit which it uses is taken at the deadline of a warning.
-fn is_told(guest: &GuestModel, call: &Call) -> bool {
+/// Whether a guest was told that a unit which it uses is taken at the deadline of a warning or later.
+fn is_warned(guest: &GuestModel, call: &Call) -> bool {
     let Some(held) = guest.held(call.lease) else { return false };
     let used = held.units.get(&call.unit).is_some_and(|(unit, usage)| {
         unit.epoch == call.epoch && *usage == UnitUse::Joined
@@ -496,7 +496,8 @@ fn is_told(guest: &GuestModel, call: &Call) -> bool {
         // Of the units that are not named those with the highest numbers go.
         let goes = held.units.len().saturating_sub(told.units as usize);
         let victim = named || told.victims.contains(&call.unit) || above < goes || held.is_share();
-        *lease == call.lease && Some(told.at) == call.deadline && victim && told.units < held.quantity()
+        let in_time = call.deadline.is_some_and(|by| by <= told.at);
+        *lease == call.lease && in_time && victim && told.units < held.quantity()
     });
     used && told
 }

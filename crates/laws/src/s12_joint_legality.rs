@@ -15,7 +15,8 @@ pub(super) const LAW: Law = Law {
                 others, a lease whose part goes back is as before; a request that was only a \
                 plan is closed; a hold that lapsed is closed or still asked for at its guest \
                 while its broker holds or forgets it; what was reclaimed or recalled may be \
-                credited before its guest knows of the grant, or of the recall; and of an extended lease the first \
+                credited before its guest knows of the grant, or of the recall; what is left of a ticket that was \
+                handed on in part may be credited; and of an extended lease the first \
                 ticket may be credited while the lease goes on. With dishonest actors, a \
                 ticket that has ended may be credited before its holder knows.",
     source: "refinement, agreement; Shirako S44, S45",
@@ -35,6 +36,8 @@ struct Joint {
     extended: bool,
     /// Whether what nobody claimed of the request's tickets is back, reclaimed or recalled.
     reclaimed: bool,
+    /// Whether its guest gave back what was left of its ticket beside the parts that it handed on.
+    rest: bool,
 }
 
 pub(super) struct Checker {
@@ -129,7 +132,8 @@ impl Checker {
         let outlived = joint.extended && broker == "Returned" && site == "Active";
         let broker = if outlived { "Granted" } else { broker };
         // What was reclaimed came back though its guest may not even know that it was granted.
-        let unclaimed = joint.reclaimed && broker == "Returned" && site == NOTHING;
+        let came_back = joint.reclaimed || joint.rest && guest == "Ticketed";
+        let unclaimed = came_back && broker == "Returned" && [NOTHING, "Closed"].contains(&site);
         let plain = if unclaimed && guest == "Accepting" { "Asking" } else { plain };
         let broker = if unclaimed { "Granted" } else { broker };
         let lapsing = ["Closed", NOTHING].contains(&guest) && broker == "Held" && site == NOTHING;
@@ -177,7 +181,8 @@ fn joint(model: &Model, guest: ActorId, id: LeaseId) -> Option<Joint> {
             })
         })
     });
-    Some(Joint { words: [word, at_broker, at_site], extended, reclaimed })
+    let rest = guest.rests_given.contains(&id);
+    Some(Joint { words: [word, at_broker, at_site], extended, reclaimed, rest })
 }
 
 #[cfg(test)]

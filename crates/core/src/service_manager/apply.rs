@@ -93,12 +93,7 @@ impl ServiceManager {
             | Fact::TicketLapsed(_)
             | Fact::RecallLifted(_)
             | Fact::Credited(_) => self.step_as_told(at, fact)?,
-            Fact::TermOver(over) if self.state.leases.contains_key(&over.lease) => {
-                self.step_as_told(at, fact)?;
-            }
-            Fact::TermOver(fact) => {
-                self.step_request(at, fact.lease.number, request::Event::Expired)?;
-            }
+            Fact::TermOver(over) => self.term_over(at, over.lease, fact)?,
             Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
             Fact::Commanded(fact) => self.commanded(at, fact),
             Fact::Revised(fact) => self.revised(at, fact)?,
@@ -107,8 +102,8 @@ impl ServiceManager {
             Fact::VictimsNamed(fact) => self.victims_named(at, fact),
             Fact::RecallBegun(fact) => self.recall_begun(at, fact)?,
             Fact::UnitsRecalled(fact) => self.units_recalled(at, fact)?,
-            Fact::RecallAsked(fact) => self.recall_asked(at, fact),
             Fact::Warned(fact) => self.take_warned(fact),
+            Fact::RecallAsked(fact) => self.recall_asked(at, fact),
             Fact::RecallAnswered(fact) => self.take_recall_answer(fact),
             Fact::RecallRefused(fact) => self.take_recall_refusal(fact),
             Fact::RestWanted(_)
@@ -118,6 +113,15 @@ impl ServiceManager {
             | Fact::RestCredited(_) => self.of_rest(at, fact),
         }
         Ok(())
+    }
+
+    /// The time of a lease is over, or that of a request that never had one.
+    fn term_over(&mut self, at: Time, lease: LeaseId, fact: &Fact) -> Result<(), BadFact> {
+        if self.state.leases.contains_key(&lease) {
+            self.step_as_told(at, fact)
+        } else {
+            self.step_request(at, lease.number, request::Event::Expired)
+        }
     }
 
     fn ask_refused(&mut self, at: Time, fact: &AskRefused) -> Result<(), BadFact> {

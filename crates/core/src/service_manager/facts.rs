@@ -554,6 +554,12 @@ facts! {
     }
 }
 
+impl ExtensionAsked {
+    fn event(&self) -> Event {
+        Event::ExtensionAsked(self.request.id.number, self.victims.clone())
+    }
+}
+
 impl Fact {
     /// What the fact says happened to a lease, in the terms of the lease's machine; `None` if it is about
     /// something else, or if the lease begins or is forgotten with it. A [`TermOver`] may also be about
@@ -566,10 +572,7 @@ impl Fact {
             Self::RedeemRefused(fact) => (fact.lease, Event::Refused(fact.refusal.clone())),
             Self::Joined(fact) => (fact.lease, Event::Joined(fact.unit, fact.error.is_none())),
             Self::Left(fact) => (fact.lease, Event::Left(fact.unit)),
-            Self::ExtensionAsked(fact) => {
-                let (number, victims) = (fact.request.id.number, fact.victims.clone());
-                (fact.lease, Event::ExtensionAsked(number, victims))
-            }
+            Self::ExtensionAsked(fact) => (fact.lease, fact.event()),
             Self::ExtensionGranted(fact) => {
                 (fact.lease, Event::ExtensionGranted(fact.ticket.clone()))
             }

@@ -225,6 +225,7 @@ impl ServiceManager {
     fn effect(&self, obligation: &Obligation, cause: (EffectId, Time)) -> Option<Effect> {
         let send =
             |to, message| Some(Effect::Send(Box::new(self.base.envelope(to, cause, message))));
+        let post = |(to, message)| send(to, message);
         match *obligation {
             Obligation::Ask(number) => {
                 let request = self.open_request(number)?;
@@ -251,14 +252,8 @@ impl ServiceManager {
                 let Change::Redeeming { ticket, victims, .. } = &held.change else { return None };
                 send(ticket.site(), self.redeem(id, ticket, victims)?)
             }
-            Obligation::Return(id) => {
-                let (site, message) = self.return_message(id)?;
-                send(site, message)
-            }
-            Obligation::Modify(id) => {
-                let (site, message) = self.modify_message(id)?;
-                send(site, message)
-            }
+            Obligation::Return(id) => self.return_message(id).and_then(post),
+            Obligation::Modify(id) => self.modify_message(id).and_then(post),
             Obligation::Join(id, unit) => self.call_again(id, unit, Step::Join),
             Obligation::Leave(id, unit) => self.call_again(id, unit, Step::Leave),
             Obligation::Tell(id, unit, number) => self.call(id, unit, (Step::Modify, number)),
@@ -279,23 +274,11 @@ impl ServiceManager {
                 let issuer = receipts.first()?.what.issuer;
                 send(issuer, Message::Credit { receipts: receipts.to_vec() })
             }
-            Obligation::Victims(id) => {
-                let (site, message) = self.victims_message(id)?;
-                send(site, message)
-            }
-            Obligation::Recall(link) => {
-                let (site, message) = self.recall_message(link)?;
-                send(site, message)
-            }
+            Obligation::Victims(id) => self.victims_message(id).and_then(post),
+            Obligation::Recall(link) => self.recall_message(link).and_then(post),
             Obligation::Warn(id, unit, number) => self.warning(id, unit, number),
-            Obligation::Rest(id) => {
-                let (site, message) = self.rest_message(id)?;
-                send(site, message)
-            }
-            Obligation::RestCredit(id) => {
-                let (issuer, message) = self.rest_credit(id)?;
-                send(issuer, message)
-            }
+            Obligation::Rest(id) => self.rest_message(id).and_then(post),
+            Obligation::RestCredit(id) => self.rest_credit(id).and_then(post),
         }
     }
 

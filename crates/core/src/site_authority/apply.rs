@@ -339,7 +339,11 @@ impl SiteAuthority {
         self.state.refused.remove(hash);
         self.end_rights(hash);
         self.forget_reclaimed(hash);
-        self.end_recall(hash);
+        // The recall of a delegation outlives the generation that was recalled.
+        let recall = self.state.recalls.get(&hash);
+        if recall.is_none_or(|recall| recall.link().delegation.is_none()) {
+            self.end_recall(hash);
+        }
         self.state.claims.forget_history(at);
         if let Some(lease) = self.state.leases.remove(&hash) {
             self.state.charges.release(&lease);

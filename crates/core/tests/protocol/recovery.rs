@@ -325,6 +325,7 @@ fn a_busy_life_has_every_kind_of_fact_that_matters_in_it() {
         "broker.return-credited",
         "broker.recall-refused",
         "broker.settings-changed",
+        "broker.recall-told",
         "site.inventory-changed",
         "site.delegation-ended",
         "site.units-returned",

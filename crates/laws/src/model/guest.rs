@@ -45,6 +45,8 @@ pub(crate) struct GuestModel {
     pub(crate) named: BTreeMap<LeaseId, Vec<UnitId>>,
     /// What its sites are asked to take of kept tickets that were split, by lease.
     pub(crate) rests: BTreeMap<LeaseId, RestBegun>,
+    /// The leases of which such a part came back.
+    pub(crate) rests_given: BTreeSet<LeaseId>,
     /// What came back so, and has yet to be credited.
     pub(crate) rest_credits: BTreeMap<LeaseId, Vec<Receipt>>,
 }
@@ -153,6 +155,7 @@ impl GuestModel {
             }
             Fact::RestReturned(fact) => {
                 self.rests.remove(&fact.lease);
+                self.rests_given.insert(fact.lease);
                 let credits = self.rest_credits.entry(fact.lease).or_default();
                 credits.extend(fact.receipts.iter().cloned());
             }
