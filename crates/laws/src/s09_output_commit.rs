@@ -389,20 +389,12 @@ fn guest_says(guest: &GuestModel, (to, at): (ActorId, Time), message: &Message) 
             first.site() == to && same && ahead.next().is_none()
         }),
         Message::Credit { receipts } => receipts.first().is_some_and(|first| {
-            let crediting = state(first.what.link);
-            let lease = guest.tickets.get(&first.what.link);
-            let rest = lease.and_then(|lease| guest.rest_credits.get(lease));
-            first.what.issuer == to
-                && (crediting.is_some_and(|state| state.to_credit() == receipts)
-                    || rest.is_some_and(|rest| rest == receipts))
+            let crediting = state(first.what.link).is_some_and(|state| state.to_credit() == receipts);
+            first.what.issuer == to && (crediting || guest.rest_to_credit(first.what.link) == Some(receipts))
         }),
         Message::Return { ticket, number, part: Part::Rights { units, from } } => {
-            let lease = guest.tickets.get(&ticket.hash());
-            let rest = lease.and_then(|lease| guest.rests.get(lease));
-            ticket.site() == to
-                && rest.is_some_and(|rest| {
-                    (rest.number, rest.units, rest.from) == (*number, *units, *from)
-                })
+            let asked = guest.rest_asked(ticket.hash());
+            ticket.site() == to && asked == Some((*number, *units, *from))
         }
         Message::Return { ticket, number, part } => {
             let Some(AtGuest::Joining { held } | AtGuest::Active { held }) = state(ticket.hash())

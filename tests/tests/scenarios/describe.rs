@@ -76,21 +76,6 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         Fact::JoinRefused(fact) => {
             of_unit(names, fact.lease, fact.unit, "is refused, untouched", Some(&fact.error))
         }
-        Fact::LeaveHastened(fact) => {
-            format!("lease {}, by {}", names.lease(fact.lease), names::clock(fact.by))
-        }
-        Fact::RestWanted(fact) => format!("lease {}", names.lease(fact.lease)),
-        Fact::RestCredited(fact) => format!("lease {}", names.lease(fact.lease)),
-        Fact::RestBegun(fact) => {
-            let (lease, from) = (names.lease(fact.lease), names::clock(fact.from));
-            format!("lease {lease} #{}, {} from {from} on", fact.number, fact.units)
-        }
-        Fact::RestReturned(fact) => {
-            format!("lease {}, {}", names.lease(fact.lease), receipts(names, &fact.receipts))
-        }
-        Fact::RestRefused(fact) => {
-            format!("lease {}, {}", names.lease(fact.lease), refusal(names, &fact.refusal))
-        }
         Fact::UsageReported(fact) => {
             format!("lease {}, {} for {}", names.lease(fact.lease), fact.unit, fact.used)
         }
@@ -115,7 +100,30 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
             format!("lease {number}, revision {}: {wanted}", fact.request.history.revision)
         }
         Fact::LeaseForgotten(fact) => format!("lease {}", names.lease(fact.lease)),
-        _ => return of_change(names, fact),
+        _ => {
+            let rest = of_rest(names, fact);
+            return if rest.is_some() { rest } else { of_change(names, fact) };
+        }
+    })
+}
+
+/// What is left of a ticket that was split.
+fn of_rest(names: &mut Names, fact: &service_manager::Fact) -> Option<String> {
+    use service_manager::Fact;
+    Some(match fact {
+        Fact::RestWanted(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::RestCredited(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::RestBegun(fact) => {
+            let (lease, from) = (names.lease(fact.lease), names::clock(fact.from));
+            format!("lease {lease} #{}, {} from {from} on", fact.number, fact.units)
+        }
+        Fact::RestReturned(fact) => {
+            format!("lease {}, {}", names.lease(fact.lease), receipts(names, &fact.receipts))
+        }
+        Fact::RestRefused(fact) => {
+            format!("lease {}, {}", names.lease(fact.lease), refusal(names, &fact.refusal))
+        }
+        _ => return None,
     })
 }
 
@@ -123,6 +131,9 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
 fn of_change(names: &mut Names, fact: &service_manager::Fact) -> Option<String> {
     use service_manager::Fact;
     Some(match fact {
+        Fact::LeaveHastened(fact) => {
+            format!("lease {}, by {}", names.lease(fact.lease), names::clock(fact.by))
+        }
         Fact::ExtensionAsked(fact) => extension(names, fact),
         Fact::ExtensionGranted(fact) => {
             format!("lease {}, {}", names.lease(fact.lease), names.ticket_in_full(&fact.ticket))

@@ -312,9 +312,9 @@ fn close(
     if !leases.iter().all(is_over) {
         leases = client.ask(&Request::Close { lease: lease.clone(), by })?;
     }
-    if wait && !leases.iter().all(is_over) {
+    if wait && !leases.iter().all(is_given_back) {
         let interrupt = Interrupt::watch(&client, wait)?;
-        leases = until(&mut client, lease, timeout, is_over)
+        leases = until(&mut client, lease, timeout, is_given_back)
             .map_err(|error| interrupt.or(error, Some(lease)))?;
     }
     list(&leases, endpoint.output, console)
@@ -327,11 +327,19 @@ fn name_of(view: &LeaseView) -> Result<LeaseName, Error> {
 /// Whether its request has an outcome: its units are in use, or it has ended. What is on its way back
 /// will be over.
 fn is_settled(lease: &LeaseView) -> bool {
-    matches!(lease.state.as_str(), "active" | "ticketed" | "closed" | "offered" | "planned")
+    matches!(
+        lease.state.as_str(),
+        "active" | "ticketed" | "given-back" | "closed" | "offered" | "planned"
+    )
 }
 
 fn is_over(lease: &LeaseView) -> bool {
     lease.state == "closed"
+}
+
+/// Whether nothing of it is left to give back; parts of its ticket may be with others.
+fn is_given_back(lease: &LeaseView) -> bool {
+    is_over(lease) || lease.state == "given-back"
 }
 
 /// Follows the leases of a name until all of them are as they are wanted.

@@ -28,7 +28,7 @@ mod warn;
 
 pub use self::change::Victims;
 pub use self::command::{Command, Part};
-pub use survey::{LeaseSurvey, Standing};
+pub use survey::{LeaseSurvey, RestStanding, Standing};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
+use super::survey::RestStanding;
 use super::{Obligation, Output, ServiceManager, Timer};
 use crate::actor::Emit as _;
 use crate::model::calendar::Calendar;
@@ -59,6 +60,16 @@ impl ServiceManager {
     /// Whether what is left of a kept ticket goes back to its site.
     pub(super) fn rest_flows(&self, lease: LeaseId) -> bool {
         self.state.rests.get(&lease).is_some_and(|rest| rest.flows)
+    }
+
+    /// How what is left of a kept ticket goes back.
+    pub(super) fn rest_standing(&self, lease: LeaseId) -> Option<RestStanding> {
+        self.split_ticket(lease)?;
+        let rest = self.state.rests.get(&lease)?;
+        if rest.under_way || !rest.credits.is_empty() {
+            return Some(RestStanding::UnderWay);
+        }
+        rest.flows.then_some(RestStanding::Given)
     }
 
     /// What went back of a kept ticket, or is on its way, each from an instant on to its end.

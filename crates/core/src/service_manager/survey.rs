@@ -72,6 +72,15 @@ impl<'a> Standing<'a> {
     }
 }
 
+/// What goes back of a kept ticket that was split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestStanding {
+    /// A part is on its way, to its site or to the credit of its issuer.
+    UnderWay,
+    /// All that is left has gone back, and what comes back of its parts will.
+    Given,
+}
+
 /// A lease, or a request without one, as its service manager knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseSurvey<'a> {
@@ -105,6 +114,8 @@ pub struct LeaseSurvey<'a> {
     pub recalled: Option<&'a Notice>,
     /// What it costs, if its tickets have a price.
     pub cost: Option<Cost>,
+    /// What goes back of its ticket, if that was split.
+    pub rest: Option<RestStanding>,
 }
 
 impl ServiceManager {
@@ -112,7 +123,8 @@ impl ServiceManager {
     pub fn survey(&self) -> impl Iterator<Item = LeaseSurvey<'_>> {
         let requests = self.state.requests.iter();
         let alone = requests.filter_map(|(&number, request)| request.survey(number));
-        let mut leases = self.state.leases.iter().map(|(&id, lease)| lease.survey(id)).peekable();
+        let mut leases =
+            self.state.leases.iter().map(|(&id, lease)| self.lease_survey(id, lease)).peekable();
         let mut alone = alone.peekable();
         std::iter::from_fn(move || match (alone.peek(), leases.peek()) {
             (Some(request), Some(lease)) if request.id < lease.id => alone.next(),
@@ -124,7 +136,7 @@ impl ServiceManager {
     /// One lease, or request without one, if it is remembered.
     pub fn survey_of(&self, id: LeaseId) -> Option<LeaseSurvey<'_>> {
         match self.state.leases.get(&id) {
-            Some(lease) => Some(lease.survey(id)),
+            Some(lease) => Some(self.lease_survey(id, lease)),
             None => self
                 .state
                 .requests
@@ -132,6 +144,10 @@ impl ServiceManager {
                 .survey(id.number)
                 .filter(|found| found.id == id),
         }
+    }
+
+    fn lease_survey<'a>(&'a self, id: LeaseId, lease: &'a Lease) -> LeaseSurvey<'a> {
+        LeaseSurvey { rest: self.rest_standing(id), ..lease.survey(id) }
     }
 
     /// Where a lease, or a request without one, is in its life.
@@ -164,6 +180,7 @@ impl Request {
             group: None,
             closed_by: None,
             recalled: None,
+            rest: None,
             cost: None,
         })
     }
@@ -186,6 +203,7 @@ impl Lease {
             group: self.group,
             closed_by: self.closed_by.as_ref(),
             recalled: self.next_told(),
+            rest: None,
             cost: self.costs.total(),
         }
     }

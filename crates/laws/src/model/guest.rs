@@ -1,6 +1,7 @@
 //! What a service manager's journal says: requests, tickets granted, leases.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use tenure_core::driver::UnitId;
@@ -97,6 +98,17 @@ impl GuestLease {
 }
 
 impl GuestModel {
+    /// What came back of a ticket beside its parts, and has yet to be credited.
+    pub(crate) fn rest_to_credit(&self, ticket: LinkHash) -> Option<&Vec<Receipt>> {
+        self.rest_credits.get(self.tickets.get(&ticket)?)
+    }
+
+    /// What the site is asked to take of a ticket beside its parts: the number, how many units, from when on.
+    pub(crate) fn rest_asked(&self, ticket: LinkHash) -> Option<(u32, NonZeroU32, Time)> {
+        let rest = self.rests.get(self.tickets.get(&ticket)?)?;
+        Some((rest.number, rest.units, rest.from))
+    }
+
     pub(super) fn fold(&mut self, me: ActorId, fact: &Fact) -> Folded {
         let mut changes = GuestChanges { guest: me, changes: Vec::new() };
         self.note(fact)?;

@@ -16,7 +16,7 @@ use tenure_core::model::resource::SITE;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::machine::{Change, Outcome, State, UnitUse};
-use tenure_core::service_manager::{LeaseSurvey, ServiceManager};
+use tenure_core::service_manager::{LeaseSurvey, RestStanding, ServiceManager};
 use tenure_core::site_authority::unit;
 use tenure_core::site_authority::{SiteAuthority, SiteLeaseSurvey};
 use tenure_core::ticket::Ticket;
@@ -101,8 +101,8 @@ pub struct LeaseView {
     pub lease: String,
     /// Its slice.
     pub slice: String,
-    /// Where it is in its life: asking, offered, accepting, planned, given-up, redeeming, joining, active, leaving, closing, crediting,
-    /// closed.
+    /// Where it is in its life: asking, offered, accepting, planned, given-up, ticketed, given-back,
+    /// redeeming, joining, active, leaving, closing, crediting, closed.
     pub state: String,
     /// The type of its units.
     pub resource: String,
@@ -476,12 +476,14 @@ pub(super) fn lease(
         Change::Leaving(_) => Some("leaving".to_owned()),
         Change::Returning(_) => Some("returning".to_owned()),
     });
+    let rest = (lease.rest == Some(RestStanding::UnderWay)).then(|| "returning".to_owned());
+    let given = lease.rest == Some(RestStanding::Given);
     let outcome = lease.state.outcome();
     let refused = if let Some(Outcome::Refused(refusal)) = &outcome { Some(refusal) } else { None };
     LeaseView {
         lease: lease_name(manager.as_str(), lease.id),
         slice: lease.slice.to_string(),
-        state: plain(lease.state.word()),
+        state: if given { "given-back".to_owned() } else { plain(lease.state.word()) },
         resource: lease.resource.to_string(),
         units: lease.units,
         min_units: lease.min_units,
@@ -490,7 +492,7 @@ pub(super) fn lease(
         left_s: lease.term.end().since(now).as_secs_f64(),
         site: site_name.clone(),
         extension,
-        returning,
+        returning: returning.or(rest),
         configuration: lease
             .configuration
             .iter()

@@ -28,9 +28,9 @@ impl World {
 
     /// Somebody recalls units of a ticket that is out, or withdraws a recall.
     pub(super) fn recall(&mut self) -> Result<(), Violation> {
-        let role = match self.users.count(0, 9) {
-            0 | 1 => Role::SiteAuthority,
-            2 | 3 => Role::ServiceManager,
+        let role = match self.users.count(0, 19) {
+            0 => Role::SiteAuthority,
+            1..=4 => Role::ServiceManager,
             _ => Role::Broker,
         };
         let issuers = self.of_role(role);
@@ -42,7 +42,9 @@ impl World {
         };
         let Some(&(ticket, number, most)) = self.users.pick(&out) else { return Ok(()) };
         let stay = self.users.count(0, most.saturating_sub(1));
-        let units = (!self.users.percent(25)).then_some(stay);
+        // Where all delegations are recalled, nothing happens any more.
+        let withdrawn = self.users.percent(if number == 0 { 25 } else { 85 });
+        let units = (!withdrawn).then_some(stay);
         let later = self.now.plus(self.users.span(Span::ZERO, self.setting.term));
         let from = self.users.percent(40).then_some(later);
         let command: Command = match role {

@@ -84,12 +84,8 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
     use service_manager::Fact as F;
     let (lease, event) = match fact {
         F::Asked(fact) => (LeaseId { number: fact.request.id.number, part: 0 }, "Asked"),
-        F::Granted(service_manager::Granted { number, tickets })
-        | F::UnwantedGranted(service_manager::UnwantedGranted { number, tickets }) => {
-            let parts = 0..u16::try_from(tickets.len()).unwrap_or(u16::MAX);
-            let lease = |part| Subject::Guest(LeaseId { number: *number, part });
-            return parts.map(|part| (lease(part), "Granted")).collect();
-        }
+        F::Granted(fact) => return granted(fact.number, fact.tickets.len()),
+        F::UnwantedGranted(fact) => return granted(fact.number, fact.tickets.len()),
         F::AskRefused(fact) => (LeaseId { number: fact.number, part: 0 }, "Refused"),
         F::Offered(fact) if fact.until.is_none() => {
             (LeaseId { number: fact.number, part: 0 }, "Planned")
@@ -155,6 +151,11 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         | F::Woken(_) => return Vec::new(),
     };
     vec![(Subject::Guest(lease), event)]
+}
+
+fn granted(number: u64, tickets: usize) -> Vec<(Subject, &'static str)> {
+    let parts = 0..u16::try_from(tickets).unwrap_or(u16::MAX);
+    parts.map(|part| (Subject::Guest(LeaseId { number, part }), "Granted")).collect()
 }
 
 fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'static str)> {

@@ -241,12 +241,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::ReclaimEnded(fact) => Some(outcome(fact.redeemed)),
         F::Revised(fact) => Some(revision(&fact.request)),
         F::Commanded(fact) => Some(given_by(&fact.order)),
-        F::ReturnBegun(fact) => Some(match &fact.part {
-            Part::Units(gone) => list(gone),
-            Part::Until(until) => format!("what follows {until}"),
-            Part::Quantity(quantity) => format!("{quantity} of its share"),
-            Part::Rights { units, from } => format!("{units} units from {from}"),
-        }),
+        F::ReturnBegun(fact) => Some(part(&fact.part)),
         F::Joined(fact) => Some(on_unit(fact.unit, fact.error.as_deref())),
         F::RecallTold(fact) => Some(staying(&fact.told)),
         F::VictimsNamed(fact) => Some(list(&fact.victims)),
@@ -295,6 +290,15 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::LeaseForgotten(_)
         | F::SettingsChanged(_)
         | F::Woken(_) => None,
+    }
+}
+
+fn part(part: &Part) -> String {
+    match part {
+        Part::Units(gone) => list(gone),
+        Part::Until(until) => format!("what follows {until}"),
+        Part::Quantity(quantity) => format!("{quantity} of its share"),
+        Part::Rights { units, from } => format!("{units} units from {from}"),
     }
 }
 
