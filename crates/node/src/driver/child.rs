@@ -40,6 +40,9 @@ pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 /// The environment variable that marks what belongs to a unit.
 pub(crate) const MARK: &str = "TENURE_UNIT";
 
+/// How the command line of the waiting shell begins.
+const GATE: &[u8] = b"/bin/sh\0-c\0read -r go";
+
 /// What the waiting shell calls itself.
 const NAME: &str = "tenure-gate";
 
@@ -199,10 +202,10 @@ impl Process {
     /// Whether it still runs and has left the gate behind.
     pub(crate) fn is_running_its_program(&self) -> bool {
         let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
-        // The line is empty from when it begins to end, which is before it counts as dead.
-        let begun =
-            !line.is_empty() && line.split(|byte| *byte == 0).nth(3) != Some(NAME.as_bytes());
-        begun && self.is_alive()
+        let gate = line.split(|byte| *byte == 0).nth(3) == Some(NAME.as_bytes());
+        // When it begins to end the line is empty, or cut short as it is read: before it counts as dead.
+        let cut = line.last() != Some(&0) && (line.starts_with(GATE) || GATE.starts_with(&line));
+        !gate && !cut && self.is_alive()
     }
 
     /// A descriptor that becomes readable when it ends; none if it has ended.
