@@ -9,6 +9,7 @@ use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::Item;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
+use tenure_core::wire::recall::Accepts;
 use tenure_tests::mutants::Mutant;
 
 use super::participants::{GUEST, RIVAL, kind, units};
@@ -42,6 +43,8 @@ pub(crate) struct Case {
     pub(crate) trouble_until: i64,
     /// How much longer an extension is for.
     pub(crate) longer: i64,
+    /// How many units of a ticket stay by a recall.
+    pub(crate) stay: u32,
     pub(crate) seller: BrokerPolicy,
     pub(crate) shell: Shell,
     /// The bug that is planted in all actors, in a build that can.
@@ -64,6 +67,8 @@ pub(crate) struct PlannedRequest {
     pub(crate) keep: bool,
     /// The answer that is asked for.
     pub(crate) reply: Reply,
+    /// The notice after which units in use may be recalled.
+    pub(crate) notice: Option<i64>,
 }
 
 /// How often the rare things happen in one run.
@@ -82,6 +87,14 @@ pub(crate) struct Budget {
     pub(crate) failures: u8,
     /// Quarantined units that an operator puts right.
     pub(crate) resets: u8,
+    /// Recalls by the broker, and withdrawals of one.
+    pub(crate) recalls: u8,
+    /// Joins that a guest's driver refuses, untouched.
+    pub(crate) refusals: u8,
+    /// Leases that are given back by an instant.
+    pub(crate) hastens: u8,
+    /// Tickets that are handed on, and taken.
+    pub(crate) splits: u8,
 }
 
 impl Budget {
@@ -94,6 +107,10 @@ impl Budget {
         crashes: 0,
         failures: 0,
         resets: 0,
+        recalls: 0,
+        refusals: 0,
+        hastens: 0,
+        splits: 0,
     };
 }
 
@@ -128,6 +145,8 @@ pub(crate) enum End {
     PartSoldAgain,
     /// The broker refused.
     Refused,
+    /// Units were recalled, credited, and used by someone else.
+    RecalledAndSold,
 }
 
 impl PlannedRequest {
@@ -135,6 +154,7 @@ impl PlannedRequest {
         let item = |(place, &(wanted, min_units)): (usize, &(u32, u32))| {
             (wanted > 0).then(|| Item {
                 min_units: units(min_units),
+                accepts: Accepts { notice: self.notice.map(Span::from_secs), min_tenure: None },
                 ..Item::new(kind(place), units(wanted))
             })
         };
@@ -177,6 +197,7 @@ impl Default for Case {
             budget: Budget::NONE,
             trouble_until: 99,
             longer: 3,
+            stay: 0,
             seller: BrokerPolicy::Fair,
             shell: Shell::Appends,
             bug: None,
@@ -195,6 +216,7 @@ pub(crate) fn planned(who: usize, start: i64) -> PlannedRequest {
         answer_by: start + 1,
         keep: false,
         reply: Reply::Grant,
+        notice: None,
     }
 }
 
@@ -210,7 +232,7 @@ fn alone() -> Case {
 
 /// Everything that is explored.
 pub(crate) fn all() -> Vec<Case> {
-    [lives(), requests(), parts(), troubles(), sleepers()].concat()
+    [lives(), requests(), parts(), troubles(), recalls(), drivers(), sleepers()].concat()
 }
 
 /// The ways in which a lease can go.
@@ -382,6 +404,81 @@ fn troubles() -> Vec<Case> {
             from: 10,
             ends: vec![End::Refused],
             ..Case::default()
+        },
+    ]
+}
+
+/// The ways in which units are recalled.
+fn recalls() -> Vec<Case> {
+    let with_notice = |request| PlannedRequest { notice: Some(1), ..request };
+    vec![
+        Case {
+            name: "recall unclaimed",
+            text: "a ticket that is kept, redeemed and recalled at any moment",
+            requests: vec![PlannedRequest { keep: true, ..planned(GUEST, 11) }],
+            budget: Budget { redeems: 1, recalls: 1, ..Budget::NONE },
+            from: 10,
+            ..alone()
+        },
+        Case {
+            name: "split",
+            text: "a ticket that is kept, and handed on to a guest that redeems it, at any moment",
+            requests: vec![PlannedRequest { keep: true, ..planned(GUEST, 11) }],
+            budget: Budget { redeems: 1, splits: 2, ..Budget::NONE },
+            from: 10,
+            ..alone()
+        },
+        Case {
+            name: "recall with notice",
+            text: "a lease that is recalled at any moment, and a second guest",
+            requests: vec![
+                with_notice(planned(GUEST, 11)),
+                PlannedRequest { window: (11, 12), ..planned(RIVAL, 12) },
+            ],
+            until: 15,
+            budget: Budget { recalls: 1, ..Budget::NONE },
+            trouble_until: 11,
+            ends: vec![End::RecalledAndSold],
+            ..Case::default()
+        },
+        Case {
+            name: "recall withdrawn",
+            text: "two units, one of which is recalled, and the recall is withdrawn",
+            stock: vec![(2, 2)],
+            requests: vec![PlannedRequest {
+                items: vec![(2, 2)],
+                length: 4,
+                ..with_notice(planned(GUEST, 11))
+            }],
+            stay: 1,
+            until: 16,
+            budget: Budget { recalls: 2, ..Budget::NONE },
+            trouble_until: 12,
+            ..alone()
+        },
+    ]
+}
+
+/// What drivers of guests can do.
+fn drivers() -> Vec<Case> {
+    vec![
+        Case {
+            name: "leave called back",
+            text: "units that are left at the end, while the lease is extended or its leave hastened",
+            leave_before: 1,
+            until: 17,
+            budget: Budget { extends: 1, hastens: 1, ..Budget::NONE },
+            ends: vec![End::Extended],
+            ..alone()
+        },
+        Case {
+            name: "join refused",
+            text: "two units, an elastic request, joins that the guest's driver refuses",
+            stock: vec![(2, 2)],
+            requests: vec![PlannedRequest { items: vec![(2, 1)], ..planned(GUEST, 11) }],
+            until: 15,
+            budget: Budget { refusals: 2, ..Budget::NONE },
+            ..alone()
         },
     ]
 }

@@ -10,6 +10,7 @@ use tenure_core::model::time::{Term, Time};
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
+use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::LEDGER_RETENTION;
 use tenure_core::ticket::link::{AccountId, LinkHash, SignedLink};
@@ -29,7 +30,9 @@ pub(crate) struct FactIndex {
     lost: BTreeMap<LinkHash, Out>,
     /// The numbers of a guest's requests, and the tickets that came of them.
     asked: BTreeSet<u64>,
-    granted: BTreeSet<LinkHash>,
+    granted: BTreeMap<LinkHash, Ticket>,
+    /// The parts of kept tickets that a guest handed on.
+    parts: BTreeMap<LinkHash, Ticket>,
     /// The tickets that a broker cut for a request that it remembers.
     remembered: BTreeMap<RequestId, Vec<LinkHash>>,
     /// The tickets of each offer that a broker holds, by request.
@@ -42,6 +45,10 @@ pub(crate) struct FactIndex {
     returned: BTreeSet<(LinkHash, u32)>,
     /// The tickets of each lease that a site ever had.
     leases: BTreeMap<LinkHash, Vec<Ticket>>,
+    /// Recalls, by lease and link, that a site has no word of from the holders.
+    untold: BTreeSet<(LinkHash, LinkHash)>,
+    /// Leases that lost units while their guests could not be reached.
+    unreached: BTreeSet<LinkHash>,
     broken: BTreeSet<&'static str>,
 }
 
@@ -71,7 +78,7 @@ impl FactIndex {
     pub(crate) fn imply(&self, message: &Message) -> bool {
         let delegated =
             |wanted: &dyn Fn(&SignedLink) -> bool| self.delegated.values().flatten().any(wanted);
-        let held = |ticket: &Ticket| self.granted.contains(&ticket.hash());
+        let held = |ticket: &Ticket| self.granted.contains_key(&ticket.hash());
         let signed = |receipt: &Receipt| self.returned.contains(&number(receipt));
         match message {
             Message::Delegate { ticket, .. } => delegated(&|link| link == ticket.bottom()),
@@ -116,6 +123,16 @@ impl FactIndex {
         &self.broken
     }
 
+    /// The parts of kept tickets that a guest handed on.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Ticket> {
+        self.parts.values()
+    }
+
+    /// The leases that lost units without a word from their guests, who may believe in them.
+    pub(crate) fn unreached(&self) -> &BTreeSet<LinkHash> {
+        &self.unreached
+    }
+
     /// The leases that a site ever had, each with its end.
     pub(crate) fn leases(&self) -> impl Iterator<Item = (LinkHash, Time)> {
         self.leases.iter().map(|(&hash, tickets)| (hash, end(tickets)))
@@ -131,8 +148,8 @@ impl FactIndex {
 
     fn guest(&mut self, fact: &service_manager::Fact) {
         use service_manager::Fact as F;
-        let all = |tickets: &[(u16, Ticket)]| tickets.iter().map(|(_, t)| t.hash()).collect();
-        let granted: Vec<LinkHash> = match fact {
+        let all = |tickets: &[(u16, Ticket)]| tickets.iter().map(|(_, t)| t.clone()).collect();
+        let granted: Vec<Ticket> = match fact {
             F::Asked(fact) => {
                 self.asked.insert(fact.request.id.number);
                 Vec::new()
@@ -143,7 +160,12 @@ impl FactIndex {
             }
             F::Granted(fact) => all(&fact.tickets),
             F::UnwantedGranted(fact) => all(&fact.tickets),
-            F::ExtensionGranted(fact) => vec![fact.ticket.hash()],
+            F::ExtensionGranted(fact) => vec![fact.ticket.clone()],
+            F::TicketTaken(fact) => vec![fact.ticket.clone()],
+            F::TicketsSplit(fact) => {
+                fact.links.iter().for_each(|link| self.split(link));
+                Vec::new()
+            }
             F::SiteClosed(fact) => {
                 self.returned.extend(fact.receipts.iter().map(number));
                 Vec::new()
@@ -154,7 +176,7 @@ impl FactIndex {
             }
             _ => Vec::new(),
         };
-        self.granted.extend(granted);
+        self.granted.extend(granted.into_iter().map(|ticket| (ticket.hash(), ticket)));
     }
 
     fn broker(&mut self, at: Time, fact: &broker::Fact) {
@@ -215,7 +237,18 @@ impl FactIndex {
             F::DelegationIssued(fact) => self.open(&fact.ticket),
             F::DelegatedByHand(fact) => self.open(&fact.ticket),
             F::DelegationEnded(fact) => self.end(fact.number, at),
-            F::Redeemed(fact) => self.begin(&fact.ticket),
+            F::Redeemed(fact) => {
+                self.begin(&fact.ticket);
+                self.untold.insert((fact.ticket.hash(), fact.ticket.hash()));
+            }
+            F::Recalled(fact) => {
+                self.enter(&fact.ticket);
+                let link = fact.ticket.hash();
+                self.untold.extend(fact.cuts.iter().map(|cut| (cut.lease, link)));
+            }
+            F::RecallNoted(fact) => {
+                self.untold.remove(&(fact.lease, fact.link));
+            }
             F::LeaseExtended(fact) => {
                 self.enter(&fact.ticket);
                 self.leases.entry(fact.lease).or_default().push(fact.ticket.clone());
@@ -232,6 +265,7 @@ impl FactIndex {
                 fact.receipts.iter().for_each(|receipt| self.give_back(receipt, at));
             }
             F::UnitsRecalled(fact) => {
+                self.taken(fact.lease, fact.link);
                 fact.receipts.iter().for_each(|receipt| self.give_back(receipt, at));
             }
             F::RightsRecalled(fact) => {
@@ -241,6 +275,9 @@ impl FactIndex {
                 fact.receipts.iter().for_each(|receipt| self.give_back(receipt, at));
             }
             F::LeaseClosed(fact) => {
+                if let CloseReason::Recalled(link) = fact.why {
+                    self.taken(fact.lease, link);
+                }
                 fact.receipts.iter().for_each(|receipt| self.give_back(receipt, at));
             }
             F::LeaseActivated(fact) => {
@@ -268,6 +305,13 @@ impl FactIndex {
         }
     }
 
+    /// A recall takes units of a lease.
+    fn taken(&mut self, lease: LinkHash, link: LinkHash) {
+        if self.untold.contains(&(lease, link)) {
+            self.unreached.insert(lease);
+        }
+    }
+
     /// S8: a ticket begins one lease, ever.
     fn begin(&mut self, ticket: &Ticket) {
         self.enter(ticket);
@@ -276,13 +320,31 @@ impl FactIndex {
         }
     }
 
-    /// S3: a part is a part in everything.
+    /// A guest hands a part of a ticket on.
+    fn split(&mut self, link: &SignedLink) {
+        let Some(ticket) = link.parent.and_then(|parent| self.granted.get(&parent)) else { return };
+        let (part, parent) = (ticket.with(link.clone()), ticket.bottom().clone());
+        self.enter_link(&parent, link);
+        self.parts.insert(part.hash(), part);
+    }
+
     fn enter(&mut self, ticket: &Ticket) {
-        let [.., parent, child] = ticket.links() else { return };
+        for (parent, child) in ticket.links().iter().zip(&ticket.links()[1..]) {
+            self.enter_link(parent, child);
+        }
+    }
+
+    /// S3: a part is a part in everything.
+    fn enter_link(&mut self, parent: &SignedLink, child: &SignedLink) {
+        // What is no delegation covers its parts by itself.
+        if parent.delegation.is_none() {
+            self.delegated.entry(parent.account()).or_insert_with(|| vec![parent.clone()]);
+        }
         if child.follows(Some(parent)).is_err() {
             self.broken.insert("S3");
         }
-        self.links.insert(child.hash(), (parent.account(), child.clone(), Vec::new()));
+        let out = || (parent.account(), child.clone(), Vec::new());
+        self.links.entry(child.hash()).or_insert_with(out);
     }
 
     /// What was held is free again, but for the offer that was accepted.

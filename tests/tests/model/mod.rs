@@ -2,7 +2,9 @@
 
 pub(crate) mod fact_index;
 pub(crate) mod cases;
+pub(crate) mod commands;
 pub(crate) mod participants;
+pub(crate) mod ends;
 pub(crate) mod explore;
 pub(crate) mod identity;
 pub(crate) mod joint;

@@ -50,6 +50,8 @@ pub(crate) struct Summary {
     pub(crate) tenants: Vec<(UnitId, LinkHash)>,
     /// A site: when its active leases end.
     pub(crate) active_until: Vec<Time>,
+    /// A site: the leases that lost units by a recall without a word from their guests.
+    pub(crate) unreached: BTreeSet<LinkHash>,
     /// The laws that it breaks.
     pub(crate) broken: BTreeSet<&'static str>,
 }
@@ -67,6 +69,7 @@ impl Summary {
             has_a_round: participant.has_a_round(),
             is_idle: participant.actor().unfinished(1).is_empty(),
             words: words(who, participant, index, keys),
+            unreached: index.unreached().clone(),
             broken: index.broken().clone(),
             ..Self::default()
         };
@@ -124,6 +127,8 @@ fn words(
     match &participant.0 {
         AnyActor::ServiceManager(actor) => actor
             .survey()
+            // What was handed on to a guest is no lease of its requests.
+            .filter(|lease| actor.request(lease.id.number).is_some())
             .map(|lease| ((who, lease.id.number, lease.id.part), lease.state.word()))
             .collect(),
         AnyActor::Broker(actor) => {

@@ -4,33 +4,33 @@
 //! in. What an actor does with an input at a time is worked out once, by the actor, and remembered.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, RwLock};
 
 use stateright::{Model, Property};
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::effect::DriverResult;
-use tenure_core::driver::{Call, DriverError, UnitId};
+use tenure_core::driver::{self, Call, DriverError, UnitId};
 use tenure_core::model::codec;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
-use tenure_core::model::time::{Span, Time};
+use tenure_core::model::time::Time;
 use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::Input;
-use tenure_core::service_manager::machine::Outcome;
-use tenure_core::service_manager::{Command as GuestCommand, Victims};
+use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::site_authority::Command as SiteCommand;
 use tenure_core::site_authority::unit;
+use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::{Message, Sealed};
 use tenure_tests::mutants::activate;
 
-use super::cases::{Budget, Case, End, Shell};
+use super::cases::{Budget, Case, Shell};
+use super::ends;
 use super::joint::Joint;
 use super::node::{Node, Registry};
-use super::participants::{self, BROKER, GUEST, MARGIN, NAMES, Participant, RIVAL, SITE};
+use super::participants::{self, BROKER, GUEST, NAMES, Participant, RIVAL, SITE};
 use super::summary::{Key, Summary};
 
 /// A deployment at one instant.
@@ -69,6 +69,16 @@ pub(crate) enum Step {
     Close(LeaseId),
     Accept(LeaseId),
     Redeem(LeaseId),
+    /// The lease is given back by the next instant.
+    Hasten(LeaseId),
+    /// A join is refused, untouched.
+    Refuse(u32),
+    /// A kept ticket is handed on to the rival, who redeems it.
+    Split(LeaseId),
+    Take(LinkHash),
+    /// Units of a ticket are recalled, or stay after all.
+    Recall(LinkHash),
+    Withdraw(LinkHash),
     Reset,
     Crash,
     ReceiveAndCrash(u32),
@@ -82,8 +92,9 @@ pub(crate) struct World {
     pub(crate) joint: Joint,
 }
 
-/// What distinguishes nodes: actor, state, messages and calls so far, and the laws it broke.
-type Identity = (usize, String, BTreeSet<u32>, BTreeSet<u32>, BTreeSet<&'static str>);
+/// What distinguishes nodes: actor, state, messages and calls so far, the laws it broke, and the leases
+/// whose guests may not know of a recall.
+type Identity = (usize, String, [BTreeSet<u32>; 2], BTreeSet<&'static str>, BTreeSet<LinkHash>);
 
 /// Every node that was reached, and what each leads to.
 #[derive(Default)]
@@ -108,6 +119,8 @@ struct SentTable {
     message_numbers: HashMap<(ActorId, ActorId, Vec<u8>), u32>,
     calls: Vec<(usize, Call)>,
     keys: BTreeMap<LinkHash, Key>,
+    /// The parts of tickets that were handed on.
+    parts: BTreeMap<LinkHash, Ticket>,
 }
 
 impl Registry for Mutex<SentTable> {
@@ -156,13 +169,13 @@ impl World {
     }
 
     /// The nodes of a state.
-    fn nodes(&self, state: &State) -> [Arc<Node>; 4] {
+    pub(super) fn nodes(&self, state: &State) -> [Arc<Node>; 4] {
         let table = self.table.read().unwrap();
         state.nodes.map(|number| Arc::clone(&table.nodes[number as usize]))
     }
 
     /// An actor's clock.
-    fn clock(&self, state: &State, who: usize) -> Time {
+    pub(super) fn clock(&self, state: &State, who: usize) -> Time {
         Time::from_secs(state.now + self.case.skews[state.skew][who])
     }
 
@@ -171,7 +184,9 @@ impl World {
         let text = node.participant.identity();
         let panic = node.panicked.then_some("no panic");
         let broken = node.index.broken().iter().copied().chain(panic).collect();
-        let key = (node.who, text, node.sent.clone(), node.called.clone(), broken);
+        let unreached = node.index.unreached().clone();
+        let out = [node.sent.clone(), node.called.clone()];
+        let key = (node.who, text, out, broken, unreached);
         if let Some(&number) = self.table.read().unwrap().numbers.get(&key) {
             return number;
         }
@@ -187,7 +202,8 @@ impl World {
 
     /// Reads what the properties ask for, and recovers the actor from its journal to compare (S11).
     fn summarize(&self, node: &mut Node, text: &str) {
-        let sent = self.sent.lock().unwrap();
+        let mut sent = self.sent.lock().unwrap();
+        sent.parts.extend(node.index.parts().map(|part| (part.hash(), part.clone())));
         let mut summary = Summary::of(node.who, &node.participant, &node.index, &sent.keys);
         for &number in &node.sent {
             let post = &sent.messages[number as usize];
@@ -223,6 +239,9 @@ impl World {
             if left.failures > 0 {
                 inputs.push(Step::Done(call, false));
             }
+            if who < BROKER && left.refusals > 0 {
+                inputs.push(Step::Refuse(call));
+            }
         }
         if node.summary.due.is_some_and(|due| due <= clock) {
             inputs.push(Step::Tick);
@@ -249,7 +268,18 @@ impl World {
             inputs.extend(leases.clone().map(Step::Accept));
         }
         if who < BROKER && left.redeems > 0 {
-            inputs.extend(leases.map(Step::Redeem));
+            inputs.extend(leases.clone().map(Step::Redeem));
+        }
+        if who < BROKER && left.hastens > 0 {
+            inputs.extend(leases.map(Step::Hasten));
+        }
+        if left.splits > 0 {
+            Self::hand_on(nodes, who, inputs);
+        }
+        if who == BROKER && left.recalls > 0 {
+            let sent = self.sent.lock().unwrap();
+            let tickets = sent.keys.keys().copied();
+            inputs.extend(tickets.flat_map(|link| [Step::Recall(link), Step::Withdraw(link)]));
         }
         if who == SITE && left.resets > 0 {
             inputs.push(Step::Reset);
@@ -265,6 +295,17 @@ impl World {
                     }
                 }
             }
+        }
+    }
+
+    /// The guest hands a ticket on, and the rival takes it.
+    fn hand_on(nodes: &[Arc<Node>; 4], who: usize, inputs: &mut Vec<Step>) {
+        let words = nodes[GUEST].summary.words.iter();
+        let leases = words.map(|&((_, number, part), _)| LeaseId { number, part });
+        match who {
+            GUEST => inputs.extend(leases.map(Step::Split)),
+            RIVAL => inputs.extend(nodes[GUEST].index.parts().map(|part| Step::Take(part.hash()))),
+            _ => {}
         }
     }
 
@@ -288,41 +329,23 @@ impl World {
         match what {
             Step::Receive(message) => node.step(clock, receive(message), case, sent),
             Step::Done(call, well) => node.step(clock, self.done(call, well), case, sent),
+            Step::Refuse(call) => node.step(clock, self.refused(call)?, case, sent),
             Step::Tick => node.step(clock, Input::Tick, case, sent),
             Step::Decide => {
                 node.step(clock, node.participant.consult(clock, case.seller)?, case, sent)
             }
-            Step::Extend(lease) => {
-                let duration = Span::from_secs(case.longer);
-                let command = GuestCommand::extend(lease, duration);
-                node.step(clock, Input::Command(command.into()), case, sent)
-            }
-            Step::Flex(lease) => {
-                let (shrink, victims) = (NonZeroU32::MIN, Victims::Youngest);
-                let command = GuestCommand::Flex { lease, shrink, victims };
-                node.step(clock, Input::Command(command.into()), case, sent)
-            }
-            Step::Shrink(lease) => {
-                let (units, victims) = (Some(NonZeroU32::MIN), Victims::Oldest);
-                let duration = Span::from_secs(case.longer);
-                let command = GuestCommand::Extend { lease, duration, units, victims };
-                node.step(clock, Input::Command(command.into()), case, sent)
-            }
-            Step::Shorten(lease) => {
-                let until = clock.plus(MARGIN.times(2)).plus(Span::from_secs(1));
-                let command = GuestCommand::Shorten { lease, until };
-                node.step(clock, Input::Command(command.into()), case, sent)
-            }
-            Step::Close(lease) => {
-                node.step(clock, Input::Command(GuestCommand::Close { lease }.into()), case, sent)
-            }
-            Step::Accept(LeaseId { number, .. }) => {
-                let command = GuestCommand::Accept { number, offer: 1 };
-                node.step(clock, Input::Command(command.into()), case, sent)
-            }
-            Step::Redeem(lease) => {
-                node.step(clock, Input::Command(GuestCommand::Redeem { lease }.into()), case, sent)
-            }
+            Step::Extend(_)
+            | Step::Flex(_)
+            | Step::Shrink(_)
+            | Step::Shorten(_)
+            | Step::Close(_)
+            | Step::Accept(_)
+            | Step::Redeem(_)
+            | Step::Hasten(_)
+            | Step::Recall(_)
+            | Step::Withdraw(_)
+            | Step::Split(_)
+            | Step::Take(_) => node.step(clock, self.command(clock, what)?, case, sent),
             Step::Reset => {
                 let AnyActor::SiteAuthority(site) = &node.participant.0 else { return None };
                 let broken = |s: &unit::State| matches!(s, unit::State::Quarantined);
@@ -340,11 +363,25 @@ impl World {
         }
     }
 
+    /// A part of a ticket that was handed on.
+    pub(super) fn handed_on(&self, part: LinkHash) -> Option<Ticket> {
+        self.sent.lock().unwrap().parts.get(&part).cloned()
+    }
+
     fn done(&self, call: u32, well: bool) -> Input {
+        let failed = || Err(DriverError("it failed".to_owned()));
+        self.answer(call, if well { Ok(Properties::default()) } else { failed() })
+    }
+
+    /// A join that a guest's driver refuses, and has done nothing.
+    fn refused(&self, call: u32) -> Option<Input> {
+        let is_join = self.sent.lock().unwrap().calls[call as usize].1.step == driver::Step::Join;
+        is_join.then(|| self.answer(call, Err(DriverError::untouched("no room"))))
+    }
+
+    fn answer(&self, call: u32, outcome: Result<Properties, DriverError>) -> Input {
         let Call { unit, epoch, step, number, lease, .. } =
             self.sent.lock().unwrap().calls[call as usize].1;
-        let failed = || Err(DriverError("it failed".to_owned()));
-        let outcome = if well { Ok(Properties::default()) } else { failed() };
         Input::Driver(DriverResult { unit, epoch, step, number, lease, outcome })
     }
 
@@ -386,37 +423,6 @@ impl World {
     fn keeps(&self, state: &State, law: &'static str) -> bool {
         let table = self.table.read().unwrap();
         state.nodes.iter().all(|&number| !table.nodes[number as usize].summary.broken.contains(law))
-    }
-
-    fn reaches(&self, state: &State, end: End) -> bool {
-        let nodes = self.nodes(state);
-        let used = |who: usize| !nodes[who].called.is_empty();
-        let idle = nodes.iter().all(|node| node.summary.is_idle);
-        match end {
-            End::BothServed => idle && used(GUEST) && used(RIVAL),
-            End::Extended => {
-                nodes[GUEST].summary.tickets_held > 1
-                    && nodes[SITE].summary.active_until.len() == 1
-                    && nodes[SITE].summary.active_until[0].since(self.clock(state, SITE))
-                        <= Span::from_secs(self.case.longer)
-            }
-            End::SoldAgain => {
-                nodes[GUEST].summary.outcomes.contains(&Outcome::GivenBack)
-                    && nodes[BROKER].summary.words.iter().any(|(_, word)| *word == "Returned")
-                    && nodes[RIVAL].summary.words.iter().any(|(_, word)| *word == "Active")
-            }
-            End::PartSoldAgain => {
-                nodes[GUEST].summary.uses.len() == 1
-                    && nodes[RIVAL].summary.words.iter().any(|(_, word)| *word == "Active")
-            }
-            End::Refused => (GUEST..=RIVAL).any(|who| {
-                nodes[who]
-                    .summary
-                    .outcomes
-                    .iter()
-                    .any(|outcome| matches!(outcome, Outcome::Refused(_)))
-            }),
-        }
     }
 
     /// An action in words.
@@ -538,6 +544,10 @@ impl Model for World {
             Step::Close(_) => left.closes -= 1,
             Step::Accept(_) => left.accepts -= 1,
             Step::Redeem(_) => left.redeems -= 1,
+            Step::Hasten(_) => left.hastens -= 1,
+            Step::Split(_) | Step::Take(_) => left.splits -= 1,
+            Step::Refuse(_) => left.refusals -= 1,
+            Step::Recall(_) | Step::Withdraw(_) => left.recalls -= 1,
             Step::Reset => left.resets -= 1,
             Step::Crash | Step::ReceiveAndCrash(_) | Step::DecideAndCrash => left.crashes -= 1,
         }
@@ -560,7 +570,12 @@ impl Model for World {
             Property::always("S5", |world, state| {
                 let nodes = world.nodes(state);
                 let tenants = &nodes[SITE].summary.tenants;
-                world.believed(state, &nodes).iter().all(|belief| tenants.contains(belief))
+                // A guest that could not be told of a recall may believe in units that are gone.
+                let unreached = &nodes[SITE].summary.unreached;
+                let believed = world.believed(state, &nodes);
+                believed
+                    .iter()
+                    .all(|belief| tenants.contains(belief) || unreached.contains(&belief.1))
             }),
             Property::always("S8", |world, state| world.keeps(state, "S8")),
             Property::always("S9", |world, state| world.keeps(state, "S9")),
@@ -572,27 +587,7 @@ impl Model for World {
                 true
             }),
         ];
-        for end in &self.case.ends {
-            properties.push(match end {
-                End::BothServed => Property::sometimes("both are served", |world, state| {
-                    world.reaches(state, End::BothServed)
-                }),
-                End::Extended => Property::sometimes("a lease is extended", |world, state| {
-                    world.reaches(state, End::Extended)
-                }),
-                End::PartSoldAgain => {
-                    Property::sometimes("a unit is sold again", |world, state| {
-                        world.reaches(state, End::PartSoldAgain)
-                    })
-                }
-                End::SoldAgain => Property::sometimes("units are sold again", |world, state| {
-                    world.reaches(state, End::SoldAgain)
-                }),
-                End::Refused => Property::sometimes("somebody is refused", |world, state| {
-                    world.reaches(state, End::Refused)
-                }),
-            });
-        }
+        properties.extend(self.case.ends.iter().map(|&end| ends::property(end)));
         properties
     }
 }
