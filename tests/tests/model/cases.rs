@@ -365,8 +365,8 @@ fn troubles() -> Vec<Case> {
             name: "parts and crashes",
             text: "one crash of any actor while a part goes back",
             stock: vec![(2, 2)],
-            requests: vec![PlannedRequest { items: vec![(2, 2)], length: 5, ..planned(GUEST, 11) }],
-            until: 17,
+            requests: vec![PlannedRequest { items: vec![(2, 2)], length: 4, ..planned(GUEST, 11) }],
+            until: 16,
             budget: Budget { parts: 1, crashes: 1, ..Budget::NONE },
             trouble_until: 12,
             ..alone()
@@ -443,15 +443,9 @@ fn recalls() -> Vec<Case> {
         },
         Case {
             name: "recall withdrawn",
-            text: "two units, one of which is recalled, and the recall is withdrawn",
-            stock: vec![(2, 2)],
-            requests: vec![PlannedRequest {
-                items: vec![(2, 2)],
-                length: 4,
-                ..with_notice(planned(GUEST, 11))
-            }],
-            stay: 1,
-            until: 16,
+            text: "a lease that is recalled, and the recall withdrawn, at any moment",
+            requests: vec![with_notice(planned(GUEST, 11))],
+            until: 15,
             budget: Budget { recalls: 2, ..Budget::NONE },
             trouble_until: 12,
             ..alone()

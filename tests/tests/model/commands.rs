@@ -12,8 +12,30 @@ use tenure_core::runtime::Input;
 use tenure_core::service_manager::{Command, Part, Victims};
 use tenure_core::wire::recall::Accepts;
 
+use super::cases::Budget;
 use super::participants::{self, MARGIN, RIVAL};
+use super::summary::Summary;
 use super::world::{Step, World};
+
+/// What the user of a guest may ask for.
+pub(super) fn of_user(guest: &Summary, left: Budget) -> Vec<Step> {
+    let leases = guest.words.iter().map(|&((_, number, part), _)| LeaseId { number, part });
+    let mut steps = Vec::new();
+    let mut may = |how_often: u8, step: fn(LeaseId) -> Step| {
+        if how_often > 0 {
+            steps.extend(leases.clone().map(step));
+        }
+    };
+    may(left.extends, Step::Extend);
+    may(left.parts, Step::Flex);
+    may(left.parts, Step::Shrink);
+    may(left.parts, Step::Shorten);
+    may(left.closes, Step::Close);
+    may(left.accepts, Step::Accept);
+    may(left.redeems, Step::Redeem);
+    may(left.hastens, Step::Hasten);
+    steps
+}
 
 impl World {
     /// The command of a guest's user or a broker's operator; `None` for a step that is none.

@@ -27,11 +27,11 @@ use tenure_core::wire::message::{Message, Sealed};
 use tenure_tests::mutants::activate;
 
 use super::cases::{Budget, Case, Shell};
-use super::ends;
 use super::joint::Joint;
 use super::node::{Node, Registry};
 use super::participants::{self, BROKER, GUEST, NAMES, Participant, RIVAL, SITE};
 use super::summary::{Key, Summary};
+use super::{commands, ends};
 
 /// A deployment at one instant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -249,29 +249,8 @@ impl World {
         if node.summary.has_a_round && who >= BROKER {
             inputs.push(Step::Decide);
         }
-        let leases =
-            node.summary.words.iter().map(|&((_, number, part), _)| LeaseId { number, part });
-        if who < BROKER && left.extends > 0 {
-            inputs.extend(leases.clone().map(Step::Extend));
-        }
-        if who < BROKER && left.parts > 0 {
-            inputs.extend(
-                leases.clone().flat_map(|lease| {
-                    [Step::Flex(lease), Step::Shrink(lease), Step::Shorten(lease)]
-                }),
-            );
-        }
-        if who < BROKER && left.closes > 0 {
-            inputs.extend(leases.clone().map(Step::Close));
-        }
-        if who < BROKER && left.accepts > 0 {
-            inputs.extend(leases.clone().map(Step::Accept));
-        }
-        if who < BROKER && left.redeems > 0 {
-            inputs.extend(leases.clone().map(Step::Redeem));
-        }
-        if who < BROKER && left.hastens > 0 {
-            inputs.extend(leases.map(Step::Hasten));
+        if who < BROKER {
+            inputs.extend(commands::of_user(&node.summary, left));
         }
         if left.splits > 0 {
             Self::hand_on(nodes, who, inputs);
