@@ -1,5 +1,5 @@
-//! What a live lease takes in memory, and how fast parts of leases are given back, tickets are split and
-//! leases are closed, beside what their signatures alone take.
+//! What a live lease takes in memory, and how fast parts of leases are given back, leases are closed, tickets
+//! are recalled and split, beside what their signatures alone take.
 //!
 //! A guest, a broker and a site hand each other messages in one thread, in virtual time, without journals.
 //! One line of JSON for the memory, and one for each kind of step, in processor time.
@@ -16,7 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use tenure_core::actor::effect::DriverResult;
 use tenure_core::actor::{Actor as _, Peer, Peers, Role, Setup};
-use tenure_core::broker::Broker;
+use tenure_core::broker::{Broker, Command as BrokerCommand};
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::model::identity::{ActorId, Label, Scheme, Signer, Verifier};
@@ -49,6 +49,7 @@ const ITEMS: usize = 10;
 const NOW: Time = Time::ZERO;
 
 const GUEST: usize = 0;
+const BROKER: usize = 1;
 const ROLES: [(&str, Role); 3] =
     [("guest", Role::ServiceManager), ("broker", Role::Broker), ("site", Role::SiteAuthority)];
 
@@ -69,6 +70,9 @@ fn main() {
     measure(&mut stage, "return", costs, |stage| stage.command_each("Active", flex));
     let close = |lease| GuestCommand::Close { lease };
     measure(&mut stage, "close", costs, |stage| stage.command_each("Active", close));
+    stage.ask(CHANGED, 2, true);
+    measure(&mut stage, "recall", costs, Stage::recall_each);
+    stage.command_each("Ticketed", close);
     stage.ask(CHANGED, 2, true);
     let holder = stage.ids[GUEST];
     let split = |lease| {
@@ -198,13 +202,29 @@ impl Stage {
 
     /// Gives a command for each lease whose state is called so.
     fn command_each(&mut self, word: &str, command: impl Fn(LeaseId) -> GuestCommand) {
-        let leases: Vec<LeaseId> = {
-            let AnyActor::ServiceManager(guest) = self.hosts[GUEST].0.actor() else { return };
-            guest.leases().filter(|(_, state)| state.word() == word).map(|(id, _)| id).collect()
-        };
-        assert_eq!(leases.len(), CHANGED as usize);
+        let leases = self.called(word, |(lease, _)| lease);
         leases.into_iter().for_each(|lease| self.command(command(lease)));
         self.settle();
+    }
+
+    /// Has the broker recall a unit of each ticket that is kept.
+    fn recall_each(&mut self) {
+        let tickets = self.called("Ticketed", |(_, state)| state.ticket().unwrap().hash());
+        let recall = |ticket| BrokerCommand::Recall { ticket, units: Some(1), from: None };
+        let commands = tickets.into_iter().map(|ticket| Command::Broker(recall(ticket)));
+        self.inputs[BROKER].extend(commands.map(Input::Command));
+        self.settle();
+    }
+
+    /// What there is of each lease whose state is called so.
+    fn called<R>(&self, word: &str, what: impl Fn((LeaseId, &State)) -> R) -> Vec<R> {
+        let AnyActor::ServiceManager(guest) = self.hosts[GUEST].0.actor() else {
+            return Vec::new();
+        };
+        let leases = guest.leases().filter(|(_, state)| state.word() == word);
+        let found: Vec<R> = leases.map(what).collect();
+        assert_eq!(found.len(), CHANGED as usize);
+        found
     }
 
     fn command(&mut self, command: GuestCommand) {

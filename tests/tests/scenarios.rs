@@ -35,6 +35,9 @@ mod recall;
 mod coverage;
 #[path = "scenarios/states.rs"]
 mod states;
+#[cfg(feature = "mutants")]
+#[path = "scenarios/planted.rs"]
+mod planted;
 
 use std::fs;
 
@@ -193,13 +196,19 @@ scripts! {
 
 /// Plays a script and compares its traces with what it says.
 fn play(name: &str) {
-    let path = format!("{FOLDER}/{}.txt", name.replace('_', "-"));
-    let text = fs::read_to_string(root().join(&path));
-    let text = text.unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
+    let (path, text) = load(name);
     match perform(&text) {
         Ok(script_run) => check_golden(&path, &script_run.text),
         Err((line, bad)) => panic!("{path}:{line}: {bad}"),
     }
+}
+
+/// The path of a script, and the script.
+fn load(name: &str) -> (String, String) {
+    let path = format!("{FOLDER}/{}.txt", name.replace('_', "-"));
+    let text = fs::read_to_string(root().join(&path));
+    let text = text.unwrap_or_else(|error| panic!("cannot read {path}: {error}"));
+    (path, text)
 }
 
 /// The results of a script.
