@@ -173,7 +173,8 @@ impl SiteAuthority {
             slice: fact.slice.clone(),
             lease: fact.lease,
             configuration: fact.configuration.clone(),
-            units: 0,
+            // A clock that fell back may have brought it back before all units were clean.
+            units: self.state.tenancies.get(&hash).map_or(0, |tenancy| tenancy.units),
         };
         self.state.tenancies.insert(hash, tenancy);
         self.remember(hash, lease);

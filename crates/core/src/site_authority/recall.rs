@@ -173,7 +173,19 @@ impl SiteAuthority {
         let parts = take(left, surplus.min(self.count_unclaimed(now, &ticket, units)));
         let receipts = self.sign_receipts(ticket.bottom(), parts);
         self.emit(now, RightsRecalled { link, receipts }, out);
-        self.answer_recall(link, out);
+        self.answer_recall_at_last(now, link, out);
+    }
+
+    /// Answers a recall, unless it takes more of leases at this instant: then the last that it takes does.
+    pub(super) fn answer_recall_at_last(&self, now: Time, link: LinkHash, out: &mut Output) {
+        let open = self.state.recalls.get(&link).map(|recall| &recall.open);
+        let cuts = open
+            .into_iter()
+            .flatten()
+            .filter_map(|lease| self.state.leases.get(lease)?.cuts.get(&link));
+        if cuts.filter(|cut| !cut.done).all(|cut| now < cut.at) {
+            self.answer_recall(link, out);
+        }
     }
 
     /// How many units of a ticket did not come back by an instant.
@@ -281,7 +293,11 @@ impl SiteAuthority {
             Some(cut) => cut.units < link.units.get() && cut.at < link.term.end(),
             None => recall.binds(link.units, link.term.end()),
         };
-        recalls.find(own).map(Recall::refusal)
+        let remembered = recalls.find(own).map(Recall::refusal);
+        // A recall is forgotten with its link, which may have ended: what it leaves of the lease holds on.
+        let mut cuts = lease.cuts.values();
+        let cut = cuts.find(|cut| cut.units < link.units.get() && cut.at < link.term.end());
+        remembered.or_else(|| cut.map(|cut| Refusal::Recalled { units: cut.units, from: cut.at }))
     }
 }
 

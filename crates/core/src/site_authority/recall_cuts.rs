@@ -109,7 +109,7 @@ impl SiteAuthority {
             self.emit(now, UnitsRecalled { lease: hash, link, units, receipts }, out);
             self.settle_modification(now, hash, out);
         }
-        self.answer_recall(link, out);
+        self.answer_recall_at_last(now, link, out);
     }
 
     /// Receipts for each link from the one that is recalled down to the lease's own: of its own comes back
