@@ -1,5 +1,5 @@
-//! What a live lease takes in memory, and how fast parts of leases are given back, leases are closed, tickets
-//! are recalled and split, beside what their signatures alone take.
+//! The memory of a live lease, and the rates of returns, closes, recalls and splits beside the rates that their
+//! signatures alone would allow.
 //!
 //! A guest, a broker and a site hand each other messages in one thread, in virtual time, without journals.
 //! One line of JSON for the memory, and one for each kind of step, in processor time.

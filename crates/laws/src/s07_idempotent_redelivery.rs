@@ -40,7 +40,7 @@ pub(super) struct Checker {
     answers: BTreeMap<(ActorId, ActorId, Hash, u32), Sealed>,
     /// How often what is forgotten was: it may come back.
     forgotten: BTreeMap<Subject, u32>,
-    /// How often units of each lease were recalled: what is said of it from then on names fewer units.
+    /// How often units of each lease were recalled; later answers name fewer units.
     recalled: BTreeMap<Subject, u32>,
     /// The last call of each step, and the life of the caller in which it was made.
     called: BTreeMap<StepOf, (Epoch, u32, u32)>,

@@ -18,7 +18,7 @@ use tenure_core::wire::part::Part;
 use tenure_core::wire::refusal::Refusal;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
-use tenure_core::model::time::Time;
+use tenure_core::model::time::{Span, Time};
 
 pub(super) const LAW: Law = Law {
     id: "S9",
@@ -455,7 +455,7 @@ fn call_is_durable(
                 begun && unit.epoch == call.epoch && unit.served == call.lease
             })
         }
-        Step::Warn => model.guests.get(&actor).is_some_and(|guest| is_warned(guest, call)),
+        Step::Warn => model.guests.get(&actor).is_some_and(|guest| is_warned(guest, model.participants.margin, call)),
         Step::Join | Step::Leave => {
             let lease = model.guests.get(&actor).and_then(|guest| guest.leases.get(&call.lease));
             let state = lease.and_then(|lease| lease.standing().lease());
@@ -476,8 +476,9 @@ fn call_is_durable(
     })
 }
 
-/// Whether a guest was told that a unit which it uses is taken at the deadline of a warning or later.
-fn is_warned(guest: &GuestModel, call: &Call) -> bool {
+/// Whether a guest was told that a unit which it uses is taken at the deadline of a warning, which is a margin
+/// before the lease ends if that is earlier.
+fn is_warned(guest: &GuestModel, margin: Span, call: &Call) -> bool {
     let Some(held) = guest.held(call.lease) else { return false };
     let used = held.units.get(&call.unit).is_some_and(|(unit, usage)| {
         unit.epoch == call.epoch && *usage == UnitUse::Joined
@@ -488,7 +489,8 @@ fn is_warned(guest: &GuestModel, call: &Call) -> bool {
         // Of the units that are not named those with the highest numbers go.
         let goes = held.units.len().saturating_sub(told.units as usize);
         let victim = named || told.victims.contains(&call.unit) || above < goes || held.is_share();
-        let in_time = call.deadline.is_some_and(|by| by <= told.at);
+        let end = held.change.until().map_or(held.term.end(), |until| until.min(held.term.end()));
+        let in_time = call.deadline == Some(told.at.min(end.minus(margin)));
         *lease == call.lease && in_time && victim && told.units < held.quantity()
     });
     used && told

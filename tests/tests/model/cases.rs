@@ -365,8 +365,8 @@ fn troubles() -> Vec<Case> {
             name: "parts and crashes",
             text: "one crash of any actor while a part goes back",
             stock: vec![(2, 2)],
-            requests: vec![PlannedRequest { items: vec![(2, 2)], length: 4, ..planned(GUEST, 11) }],
-            until: 16,
+            requests: vec![PlannedRequest { items: vec![(2, 2)], length: 5, ..planned(GUEST, 11) }],
+            until: 17,
             budget: Budget { parts: 1, crashes: 1, ..Budget::NONE },
             trouble_until: 12,
             ..alone()

@@ -45,7 +45,7 @@ pub(crate) struct FactIndex {
     returned: BTreeSet<(LinkHash, u32)>,
     /// The tickets of each lease that a site ever had.
     leases: BTreeMap<LinkHash, Vec<Ticket>>,
-    /// Recalls, by lease and link, that a site has no word of from the holders.
+    /// Recalls, by lease and link, whose notices the holders have not confirmed to the site.
     untold: BTreeSet<(LinkHash, LinkHash)>,
     /// Leases that lost units while their guests could not be reached.
     unreached: BTreeSet<LinkHash>,

@@ -549,7 +549,7 @@ impl Model for World {
             Property::always("S5", |world, state| {
                 let nodes = world.nodes(state);
                 let tenants = &nodes[SITE].summary.tenants;
-                // A guest that could not be told of a recall may believe in units that are gone.
+                // A guest that the notice of a recall has not reached may still count on units that are gone.
                 let unreached = &nodes[SITE].summary.unreached;
                 let believed = world.believed(state, &nodes);
                 believed

@@ -1,4 +1,4 @@
-//! What a broker is told of recalls of the delegations that it holds: no more is sold than stays.
+//! Notices of recalled delegations: the broker sells no more units than the recall leaves.
 
 use super::{Broker, Output};
 use crate::actor::{Cause, Emit as _, dropped};

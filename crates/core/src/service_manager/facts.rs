@@ -12,7 +12,7 @@ use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
 use crate::service_manager::group::{Handling, Why};
-use crate::service_manager::machine::{AfterLeave, Event};
+use crate::service_manager::machine::AfterLeave;
 use crate::ticket::Ticket;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
@@ -551,88 +551,5 @@ facts! {
     RestCredited = "service-manager.rest-credited" 1 {
         /// The lease.
         lease: LeaseId,
-    }
-}
-
-impl ExtensionAsked {
-    fn event(&self) -> Event {
-        Event::ExtensionAsked(self.request.id.number, self.victims.clone())
-    }
-}
-
-impl Fact {
-    /// What the fact says happened to a lease, in the terms of the lease's machine; `None` if it is about
-    /// something else, or if the lease begins or is forgotten with it. A [`TermOver`] may also be about
-    /// a request that never had a lease.
-    pub fn lease_event(&self) -> Option<(LeaseId, Event)> {
-        Some(match self {
-            Self::RedeemBegun(fact) => (fact.lease, Event::RedeemBegun),
-            Self::TicketsSplit(fact) => (fact.lease, Event::Split),
-            Self::Leased(fact) => (fact.lease, Event::Leased(fact.term, fact.units.clone())),
-            Self::RedeemRefused(fact) => (fact.lease, Event::Refused(fact.refusal.clone())),
-            Self::Joined(fact) => (fact.lease, Event::Joined(fact.unit, fact.error.is_none())),
-            Self::Left(fact) => (fact.lease, Event::Left(fact.unit)),
-            Self::ExtensionAsked(fact) => (fact.lease, fact.event()),
-            Self::ExtensionGranted(fact) => {
-                (fact.lease, Event::ExtensionGranted(fact.ticket.clone()))
-            }
-            Self::ExtensionDenied(fact) => (fact.lease, Event::ExtensionDenied),
-            Self::Extended(fact) => (fact.lease, Event::Extended),
-            Self::ReturnBegun(fact) => (fact.lease, Event::ReturnBegun(fact.part.clone())),
-            Self::PartReturned(fact) => (fact.lease, Event::PartReturned(fact.receipts.clone())),
-            Self::ReturnRefused(fact) => (fact.lease, Event::ReturnRefused),
-            Self::ShrinkBegun(fact) => (fact.lease, Event::ShrinkBegun),
-            Self::Shrunk(fact) => (fact.lease, Event::Shrunk),
-            Self::LeaveBegun(fact) => (fact.lease, Event::LeaveBegun(fact.then)),
-            Self::CloseBegun(fact) => (fact.lease, Event::CloseBegun),
-            Self::SiteClosed(fact) => (fact.lease, Event::SiteClosed(fact.receipts.clone())),
-            Self::Credited(fact) => (fact.lease, Event::Credited),
-            Self::TermOver(fact) => (fact.lease, Event::TermOver),
-            Self::ModifyBegun(fact) => (fact.lease, Event::ModifyBegun(fact.configuration.clone())),
-            Self::Modified(fact) => (fact.lease, Event::Modified(fact.units.clone())),
-            Self::ModifyRefused(fact) => (fact.lease, Event::ModifyRefused),
-            Self::Notified(fact) => (fact.lease, Event::Notified(fact.unit)),
-            Self::TicketLapsed(fact) => (fact.lease, Event::TermOver),
-            Self::RecallBegun(fact) => (fact.lease, Event::RecallBegun(fact.units.clone())),
-            Self::RecallLifted(fact) => (fact.lease, Event::RecallLifted),
-            Self::UnitsRecalled(fact) => {
-                (fact.lease, Event::UnitsRecalled(fact.units.clone(), fact.stay))
-            }
-            Self::JoinRefused(fact) => (fact.lease, Event::JoinRefused(fact.unit)),
-            Self::LeaveHastened(fact) => (fact.lease, Event::LeaveHastened(fact.by)),
-            Self::UsageReported(_)
-            | Self::RestWanted(_)
-            | Self::RestBegun(_)
-            | Self::RestReturned(_)
-            | Self::RestRefused(_)
-            | Self::RestCredited(_)
-            | Self::SignalObserved(_)
-            | Self::MapperAnswered(_)
-            | Self::Asked(_)
-            | Self::Granted(_)
-            | Self::UnwantedGranted(_)
-            | Self::AskRefused(_)
-            | Self::Queued(_)
-            | Self::Offered(_)
-            | Self::Accepted(_)
-            | Self::GaveUp(_)
-            | Self::TicketTaken(_)
-            | Self::ReceiptTaken(_)
-            | Self::GroupWhole(_)
-            | Self::GroupBroken(_)
-            | Self::LeaseForgotten(_)
-            | Self::ReclaimBegun(_)
-            | Self::Commanded(_)
-            | Self::Revised(_)
-            | Self::ReclaimEnded(_)
-            | Self::RecallTold(_)
-            | Self::VictimsNamed(_)
-            | Self::RecallAsked(_)
-            | Self::RecallAnswered(_)
-            | Self::RecallRefused(_)
-            | Self::Warned(_)
-            | Self::SettingsChanged(_)
-            | Self::Woken(_) => return None,
-        })
     }
 }

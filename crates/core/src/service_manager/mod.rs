@@ -14,6 +14,7 @@ mod revise;
 mod handle;
 pub mod machine;
 pub mod mapper;
+mod lease_event;
 mod modify;
 mod recall;
 pub mod request;

@@ -75,8 +75,8 @@ impl Recall {
             && self.level.from < end
     }
 
-    /// How many units of the link came back to its issuer, of those in this time.
-    fn brought_back(&self, term: Term) -> i64 {
+    /// How many units of the link recalls took, of those in this time.
+    fn taken_over(&self, term: Term) -> i64 {
         let link = self.link().hash();
         let receipts = self.rights.returns.values().flat_map(|(_, receipts)| receipts);
         let own = receipts.map(|receipt| &receipt.what).filter(|what| what.link == link);
@@ -265,7 +265,7 @@ impl SiteAuthority {
             let surplus = i64::from(left) - i64::from(recall.level.units);
             let wanted = i64::from(bottom.units.get());
             let to_take = surplus > 0 && free - surplus < wanted;
-            let taken = free < wanted && wanted <= free + recall.brought_back(term);
+            let taken = free < wanted && wanted <= free + recall.taken_over(term);
             if to_take || taken {
                 return Some(recall.refusal());
             }
@@ -287,17 +287,16 @@ impl SiteAuthority {
         if mutant!(ExtendsRecalled) {
             return None;
         }
-        let links = lease.tickets.iter().map(Ticket::hash).chain(lease.cuts.keys().copied());
-        let mut recalls = links.filter_map(|hash| self.state.recalls.get(&hash));
-        let own = |recall: &&Recall| match lease.cuts.get(&recall.link().hash()) {
-            Some(cut) => cut.units < link.units.get() && cut.at < link.term.end(),
-            None => recall.binds(link.units, link.term.end()),
-        };
-        let remembered = recalls.find(own).map(Recall::refusal);
-        // A recall is forgotten with its link, which may have ended: what it leaves of the lease holds on.
-        let mut cuts = lease.cuts.values();
-        let cut = cuts.find(|cut| cut.units < link.units.get() && cut.at < link.term.end());
-        remembered.or_else(|| cut.map(|cut| Refusal::Recalled { units: cut.units, from: cut.at }))
+        let beyond = |units: u32, at: Time| units < link.units.get() && at < link.term.end();
+        // What is cut outlives its recall, which is forgotten with the link that it names.
+        let cut = lease.cuts.values().find(|cut| beyond(cut.units, cut.at));
+        let cut = cut.map(|cut| Refusal::Recalled { units: cut.units, from: cut.at });
+        cut.or_else(|| {
+            let uncut = lease.tickets.iter().map(Ticket::hash);
+            let uncut = uncut.filter(|hash| !lease.cuts.contains_key(hash));
+            let mut recalls = uncut.filter_map(|hash| self.state.recalls.get(&hash));
+            recalls.find(|recall| recall.binds(link.units, link.term.end())).map(Recall::refusal)
+        })
     }
 }
 
