@@ -128,8 +128,13 @@ scripts! {
     group_survives_crashes
     guest_cannot_join
     join_refused
+    join_refused_too_few
     leave_called_back
     leave_hastened
+    leave_hastened_by_recall
+    recall_by_a_stranger
+    recall_outlives_generation
+    sold_cannot_go_back
     happy_life
     hold_accepted
     hold_broker_crashes
@@ -164,6 +169,7 @@ scripts! {
     prices
     quota_of_a_guest
     recall_between_brokers
+    recall_is_a_level
     recall_of_delegation
     recall_of_kept
     recall_of_unclaimed

@@ -17,7 +17,9 @@ use tenure_core::ticket::link::{Clauses, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{Envelope, Header, Item, Message, Request, Sequence, Subject};
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::part::Part;
 use tenure_core::wire::proviso::{History, Provisos};
+use tenure_core::wire::recall::Level;
 use tenure_core::wire::refusal::Refusal;
 
 use super::language::{guest, of_role};
@@ -168,6 +170,26 @@ pub fn close(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, ticket, site) = shown(world, args)?;
     let site = world.id(site);
     say(world, who, site, Message::Close { tickets: vec![ticket] })
+}
+
+/// Somebody recalls a ticket that another issued.
+pub fn recall(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = world.index(&args.next("the actor")?)?;
+    let ticket = world.names.find(&args.next("the ticket")?)?.clone();
+    let units = args.number("how many units stay")?;
+    let site = world.id(of_role(world, &world.names.actor(ticket.site()), Role::SiteAuthority)?);
+    let level = Level { number: 0, units, from: world.now };
+    say(world, who, site, Message::Recall { ticket, level })
+}
+
+/// A broker gives back units of a delegation, past its own ledger.
+pub fn give_back(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = of_role(world, &args.next("the broker")?, Role::Broker)?;
+    let ticket = world.names.find(&args.next("the delegation")?)?.clone();
+    let units = args.number("the number of units")?;
+    let site = world.id(of_role(world, &world.names.actor(ticket.site()), Role::SiteAuthority)?);
+    let part = Part::Rights { units, from: world.now };
+    say(world, who, site, Message::Return { ticket, number: 0, part })
 }
 
 /// A guest signs a receipt in its site's name and has it credited.

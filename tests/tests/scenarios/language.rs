@@ -125,6 +125,8 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "forge split GUEST TICKET UNITS GUEST for=SPAN [from=TIME]", act: forge::split },
     Known { usage: "forge redeem GUEST TICKET [at=SITE]", act: forge::redeem },
     Known { usage: "forge close GUEST TICKET [at=SITE]", act: forge::close },
+    Known { usage: "forge recall NAME TICKET UNITS", act: forge::recall },
+    Known { usage: "forge give back BROKER DELEGATION UNITS", act: forge::give_back },
     Known { usage: "forge credit GUEST TICKET", act: forge::credit },
     Known {
         usage: "evidence TICKET.. [without=TICKET] [at=TIME] [excused=yes]",
