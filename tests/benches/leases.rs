@@ -289,7 +289,12 @@ impl Stage {
 
 fn plan(units_in_stock: u32, broker: ActorId) -> Plan {
     let (resource, attributes) = (Name::literal("node"), Attributes::default());
-    let stock = Stock { resource: resource.clone(), attributes, units: units_in_stock };
+    let stock = Stock {
+        resource: resource.clone(),
+        attributes,
+        units: units_in_stock,
+        named: Default::default(),
+    };
     let offer = Offer {
         broker,
         resource,

@@ -247,6 +247,8 @@ mutants! {
     RestStaysOnce,
     /// The issuer of a kept ticket does not hear what came back of it.
     RestNotCredited,
+    /// A drained unit is put on leases.
+    DrainedIsFree,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

@@ -25,6 +25,8 @@ mod deployment;
 mod delegations;
 #[path = "scenarios/forge.rs"]
 mod forge;
+#[path = "scenarios/operators.rs"]
+mod operators;
 #[path = "scenarios/show.rs"]
 mod show;
 #[path = "scenarios/language.rs"]
@@ -106,6 +108,7 @@ scripts! {
     delegation_renewed
     dishonest_requests
     divisible_stock
+    drained_units
     early_redeem
     elastic_goes_on_with_fewer
     every_message_lost_once
@@ -140,6 +143,7 @@ scripts! {
     hold_broker_crashes
     hold_lapses
     hold_two_holders
+    inventory_by_name
     join_never_answered
     kept_ticket
     late_mapper

@@ -85,12 +85,8 @@ impl Check for Checker {
     ) -> LawVerdict {
         use site_authority::Fact;
         match fact {
-            Fact::Stocked(fact) => {
-                let all = Term::new(Time::MIN, Time::MAX);
-                let stock = self.stock.entry((scene.actor, fact.resource.clone())).or_default();
-                all.into_iter().for_each(|all| stock.add(all, i64::from(fact.units)));
-                Ok(())
-            }
+            Fact::Stocked(fact) => self.installed(scene, &fact.resource, fact.units),
+            Fact::UnitAdded(fact) => self.installed(scene, &fact.resource, 1),
             Fact::InventoryChanged(fact) => {
                 let count = i64::try_from(fact.withdrawn.len()).unwrap_or(i64::MAX);
                 self.withdrawn(scene, &fact.resource, count, tally)
@@ -238,6 +234,13 @@ impl Check for Checker {
 
 impl Checker {
     /// What is withdrawn was not delegated.
+    fn installed(&mut self, scene: &Scene<'_>, resource: &Name, units: u32) -> LawVerdict {
+        let all = Term::new(Time::MIN, Time::MAX);
+        let stock = self.stock.entry((scene.actor, resource.clone())).or_default();
+        all.into_iter().for_each(|all| stock.add(all, i64::from(units)));
+        Ok(())
+    }
+
     fn withdrawn(
         &mut self,
         scene: &Scene<'_>,

@@ -11,7 +11,7 @@ use tenure_core::site_authority::machine::State;
 use tenure_core::ticket::Ticket;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::ticket::link::{LinkHash, SignedLink};
-use tenure_core::model::time::{Term, Time};
+use tenure_core::model::time::Time;
 
 pub(super) const LAW: Law = Law {
     id: "S4",
@@ -31,6 +31,8 @@ pub(super) struct Checker {
     ends: BTreeMap<(ActorId, LinkHash), Time>,
     /// The tickets that sites took: for leases, or back to their issuers.
     redeemed: BTreeSet<(ActorId, LinkHash)>,
+    /// The leases whose terms had begun by the clocks of their sites.
+    begun: BTreeSet<(ActorId, LinkHash)>,
     reclaimed: BTreeSet<(ActorId, LinkHash)>,
 }
 
@@ -48,9 +50,13 @@ impl Check for Checker {
             Fact::Redeemed(fact) => {
                 self.redeemed_in_time(scene, &fact.ticket, tally)?;
                 let term = fact.ticket.bottom().term;
+                if term.start() <= at {
+                    self.begun.insert((scene.actor, fact.ticket.hash()));
+                }
                 tally.check(at < term.end(), || format!("{} redeems a ticket for {term} at {at}", name()))
             }
             Fact::CameDue(fact) => {
+                self.begun.insert((scene.actor, fact.lease));
                 let start = lease(&fact.lease).map(|lease| lease.term.start());
                 tally.check(start.is_some_and(|start| start <= at), || {
                     format!("{} begins lease {} at {at}, before its term", name(), fact.lease)
@@ -59,8 +65,8 @@ impl Check for Checker {
             Fact::LeaseActivated(fact) => {
                 let term = lease(&fact.lease).map(|lease| lease.term);
                 // A clock that fell back may be before the start, which it has been beyond.
-                let begun = |term: Term| term.start() <= at || !scene.model.participants.clocks_hold;
-                tally.check(term.is_some_and(|term| begun(term) && at < term.end()), || {
+                let begun = self.begun.contains(&(scene.actor, fact.lease));
+                tally.check(begun && term.is_some_and(|term| at < term.end()), || {
                     let term = term.map_or_else(String::new, |term| term.to_string());
                     format!("{} lets lease {} go active at {at}, outside {term}", name(), fact.lease)
                 })
@@ -74,6 +80,10 @@ impl Check for Checker {
                 tally.check(fault.is_none(), || {
                     format!("{} extends lease {}, {}", name(), fact.lease, fault.unwrap_or_default())
                 })
+            }
+            Fact::LeaseForgotten(fact) => {
+                self.begun.remove(&(scene.actor, fact.lease));
+                Ok(())
             }
             Fact::TicketReclaimed(fact) => self.reclaimed_in_time(scene, &fact.ticket, tally),
             _ => Ok(()),

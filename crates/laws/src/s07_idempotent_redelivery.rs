@@ -236,7 +236,8 @@ impl Checker {
         let about = subject(header.from, &envelope.message);
         let subject = about.filter(|subject| scene.model.participants.may_return(*subject));
         let again = subject.and_then(|subject| self.forgotten.get(&subject)).copied().unwrap_or(0);
-        let leased = matches!(envelope.message, Message::Leased { .. }).then_some(about).flatten();
+        let units = matches!(envelope.message, Message::Leased { .. } | Message::Modified { .. });
+        let leased = units.then_some(about).flatten();
         let recalled = leased.and_then(|subject| self.recalled.get(&subject)).copied().unwrap_or(0);
         let again = again + recalled;
         let key = (header.from, header.to, question, again);

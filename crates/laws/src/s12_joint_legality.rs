@@ -6,6 +6,7 @@ use super::model::{Model, NOTHING, Subject};
 use super::{Change, Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::model::time::Time;
 
 pub(super) const LAW: Law = Law {
     id: "S12",
@@ -15,7 +16,8 @@ pub(super) const LAW: Law = Law {
                 others, a lease whose part goes back is as before; a request that was only a \
                 plan is closed; a hold that lapsed is closed or still asked for at its guest \
                 while its broker holds or forgets it; what was reclaimed or recalled may be \
-                credited before its guest knows of the grant, or of the recall; what is left of a ticket that was \
+                credited before its guest knows of the grant, or of the recall; what came back of a lease that is over, \
+                before a guest that slept knows so; what is left of a ticket that was \
                 handed on in part may be credited; and of an extended lease the first \
                 ticket may be credited while the lease goes on. With dishonest actors, a \
                 ticket that has ended may be credited before its holder knows.",
@@ -36,6 +38,8 @@ struct Joint {
     extended: bool,
     /// Whether what nobody claimed of the request's tickets is back, reclaimed or recalled.
     reclaimed: bool,
+    /// Whether it is over by the site's clock, for its guest too had it looked.
+    over: bool,
     /// Whether its guest gave back what was left of its ticket beside the parts that it handed on.
     rest: bool,
 }
@@ -92,7 +96,7 @@ impl Check for Checker {
             return Ok(());
         }
         for (guest, lease) in touched {
-            let Some(joint) = joint(scene.model, guest, lease) else { continue };
+            let Some(joint) = joint(scene.model, scene.at, guest, lease) else { continue };
             tally.check(joint.words == [NOTHING; 3] || self.allows(scene.model, &joint), || {
                 let (name, [g, b, s]) = (scene.model.name(guest), joint.words);
                 format!("lease {lease} of {name} is {g}, its request {b}, its ticket {s}")
@@ -129,7 +133,10 @@ impl Checker {
             guest => whole.or(extending).unwrap_or(guest),
         };
         // Of a first ticket that is over nothing is left, though its lease was extended.
-        let outlived = joint.extended && broker == "Returned" && site == "Active";
+        let outlived =
+            joint.extended && broker == "Returned" && ["Active", "Closed"].contains(&site);
+        // Whoever sleeps beyond the end of a lease learns last that it is over.
+        let outlived = outlived || joint.over && broker == "Returned";
         let broker = if outlived { "Granted" } else { broker };
         // What was reclaimed came back though its guest may not even know that it was granted.
         let came_back = joint.reclaimed || joint.rest && guest == "Ticketed";
@@ -149,7 +156,7 @@ impl Checker {
 }
 
 /// The three states of a lease, if all who have one are honest.
-fn joint(model: &Model, guest: ActorId, id: LeaseId) -> Option<Joint> {
+fn joint(model: &Model, now: Time, guest: ActorId, id: LeaseId) -> Option<Joint> {
     let guest = model.guests.get(&guest)?;
     let lease = guest.leases.get(&id)?;
     let (broker, request, _) = guest.requests.get(&lease.number)?;
@@ -182,7 +189,8 @@ fn joint(model: &Model, guest: ActorId, id: LeaseId) -> Option<Joint> {
         })
     });
     let rest = guest.rests_given.contains(&id);
-    Some(Joint { words: [word, at_broker, at_site], extended, reclaimed, rest })
+    let over = lease.expires_at <= now;
+    Some(Joint { words: [word, at_broker, at_site], extended, reclaimed, over, rest })
 }
 
 #[cfg(test)]

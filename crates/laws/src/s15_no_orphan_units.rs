@@ -16,7 +16,7 @@ pub(super) const LAW: Law = Law {
     id: "S15",
     name: "no orphan units",
     statement: "Every unit is exactly one of free, on one lease, being returned, or quarantined, \
-                and their counts are the stock. A withdrawn unit was free or quarantined; a share ends when it is cleaned. A unit \
+                and their counts are the stock. A withdrawn unit was free or quarantined; a share ends when it is cleaned. A drained unit gets no new tenant. A unit \
                 on a lease is one that the lease has, and an ended lease has none. A unit is set \
                 up for each lease that goes active with it, and cleaned before if it was ever \
                 set up. When a site rests, its driver was called for every unit in transition, and for every \
@@ -61,6 +61,12 @@ impl Check for Checker {
     fn site(&mut self, scene: &Scene<'_>, fact: &Fact, tally: &mut Tally) -> LawVerdict {
         match fact {
             Fact::UnitsAssigned(fact) => {
+                let drained = scene.model.sites.get(&scene.actor).map(|site| &site.drained);
+                let kept = |unit: &&UnitId| drained.is_some_and(|drained| drained.contains(unit));
+                let first = fact.units.iter().find(kept);
+                tally.check(first.is_none(), || {
+                    format!("{}: {first:?} is drained and gets a tenant", scene.name())
+                })?;
                 for &unit in &fact.units {
                     let life = self.lives.entry((scene.actor, unit)).or_default();
                     life.tenant = Some(fact.lease);

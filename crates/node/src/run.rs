@@ -1,7 +1,6 @@
 //! A deployment from start to stop: actors, generated demand, the control API, signals.
 
 use std::io;
-use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -9,10 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, process};
 
-use tenure_core::actor::Role;
-use tenure_core::model::name::Name;
 use tenure_core::runtime::AnyActor;
-use tenure_core::site_authority::Command as SiteCommand;
 use thiserror::Error;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,10 +17,10 @@ use tracing::{error, info, warn};
 
 use crate::api::{self, AppState};
 use crate::clock::Clock;
-use crate::config::{AssemblyError, Config, Demand, units_of};
+use crate::config::{AssemblyError, Config, Demand};
 use crate::deployment::{BadStop, Down, Running};
 use crate::folder;
-use crate::host::{Handle, HostError, HostFailure};
+use crate::host::{Handle, HostFailure};
 use crate::lock::{Holder, Lock, LockError};
 
 /// The name of the socket within the data folder.
@@ -70,16 +66,6 @@ pub enum RunError {
         /// What the system says.
         cause: io::Error,
     },
-    /// Units that are not configured any more could not be withdrawn.
-    #[error("`{site}` could not withdraw {units} units: {cause}")]
-    Surplus {
-        /// The site.
-        site: Name,
-        /// How many.
-        units: u32,
-        /// What it says.
-        cause: HostError,
-    },
     /// Signal handlers cannot be installed.
     #[error("signal handlers cannot be installed: {0}")]
     Signals(io::Error),
@@ -111,7 +97,6 @@ impl RunError {
             Self::Assembly(AssemblyError::Journal(error)) => Some(error.help().to_owned()),
             Self::Folder { .. }
             | Self::Assembly(_)
-            | Self::Surplus { .. }
             | Self::Stop(_)
             | Self::Socket { .. }
             | Self::Signals(_) => None,
@@ -154,10 +139,6 @@ async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), 
         running.stop().await?;
         return Err(RunError::Folder { data: data.to_owned(), cause });
     }
-    if let Err(error) = withdraw_surplus(config, &running).await {
-        running.stop().await?;
-        return Err(error);
-    }
     let socket = data.join(SOCKET);
     let listener = match listen(&socket) {
         Ok(listener) => listener,
@@ -199,26 +180,6 @@ fn lock(data: &Path) -> Result<Lock, RunError> {
         LockError::Held(holder) => RunError::InUse { data: data.to_owned(), holder },
         LockError::System(cause) => failed(cause),
     })
-}
-
-/// Has each site withdraw the units that are not configured any more. That it can was found out before the
-/// start.
-async fn withdraw_surplus(config: &Config, running: &Running) -> Result<(), RunError> {
-    for (name, site) in &config.sites {
-        let Some(handle) = running.handle(Role::SiteAuthority, name) else { continue };
-        let looked_at = site.clone();
-        let total = handle.query(move |actor| match actor {
-            AnyActor::SiteAuthority(actor) => units_of(actor, &looked_at),
-            AnyActor::Broker(_) | AnyActor::ServiceManager(_) => 0,
-        });
-        let total = total.await.unwrap_or_default();
-        let Some(units) = NonZeroU32::new(total.saturating_sub(site.units)) else { continue };
-        let command = SiteCommand::Withdraw { resource: site.resource.clone(), units };
-        let withdrawn = handle.command(command).await;
-        let (site, units) = (name.clone(), units.get());
-        withdrawn.map_err(|cause| RunError::Surplus { site, units, cause })?;
-    }
-    Ok(())
 }
 
 /// Waits a while until the brokers hold what the sites delegate: after the very first start, or one that

@@ -267,6 +267,7 @@ fn plan(
         resource: site.resource.clone(),
         attributes: site.attributes.clone(),
         units: site.units,
+        named: BTreeMap::new(),
     };
     let offers = site.brokers.iter().filter_map(|(broker, &units)| {
         Some(Offer {

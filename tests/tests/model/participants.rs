@@ -139,6 +139,7 @@ fn plan(case: &Case) -> Plan {
         resource: kind(place),
         attributes: Attributes::new(),
         units: has,
+        named: Default::default(),
     };
     let offer = |(place, &(_, delegated)): (usize, &(u32, u32))| Offer {
         broker: id(BROKER),

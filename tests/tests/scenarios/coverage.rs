@@ -132,6 +132,8 @@ const POINTS: &[&str] = &[
     "a recall between brokers",
     "a recall by a stranger",
     "a recall is a level",
+    "a unit is drained and resumed",
+    "inventory at run time",
     "a recall outlives its generation",
     "a recall hastens a leave",
     "a refused join leaves too few",

@@ -149,7 +149,7 @@ fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
         if divisible.as_deref() == Some(resource.as_str()) {
             attributes.insert(Name::literal(DIVISIBLE), Value::Flag(true));
         }
-        stock.push(Stock { resource, attributes, units });
+        stock.push(Stock { resource, attributes, units, named: BTreeMap::new() });
     }
     let shares = match to.as_deref() {
         None => setup

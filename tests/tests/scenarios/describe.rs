@@ -399,7 +399,13 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
         Fact::UnitTeardownFailed(fact) => {
             format!("{} in epoch {}: {}", fact.unit, fact.epoch.0, fact.error)
         }
+        Fact::UnitRestored(fact) => fact.unit.to_string(),
         Fact::UnitReset(fact) => fact.unit.to_string(),
+        Fact::UnitAdded(fact) => format!("{}, a {}", fact.name, fact.resource),
+        Fact::StockPlanned(fact) => format!("{} {}", fact.units, fact.resource),
+        Fact::UnitDrained(fact) => fact.unit.to_string(),
+        Fact::UnitResumed(fact) => fact.unit.to_string(),
+        Fact::UnitQuarantined(fact) => format!("{}: {}", fact.unit, fact.why),
         Fact::LeaseActivated(fact) => format!("lease on {}", names.hash(fact.lease)),
         Fact::LeaseClosed(fact) => {
             let why = close_reason(names, &fact.why);

@@ -10,7 +10,6 @@ use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::quota::Quota;
 use tenure_core::runtime::{Fact, Input};
 use tenure_core::service_manager::{Command as GuestCommand, Part, Victims};
-use tenure_core::site_authority::Command as SiteCommand;
 
 use tenure_core::actor::snapshot;
 use tenure_core::driver::{Call, Epoch, Step, UnitId};
@@ -32,6 +31,7 @@ use super::delegations;
 use super::deployment;
 use super::forge;
 use super::network::{Fate, Which};
+use super::operators;
 use super::participant::{CrashPoint, DriverBehavior, done, refused};
 use super::recall;
 use super::script::{self, Args, Bad};
@@ -74,14 +74,19 @@ pub const COMMANDS: &[Known] = &[
         act: split,
     },
     Known { usage: "take GUEST TICKET [keep=yes]", act: take },
-    Known { usage: "stock SITE UNITS TYPE", act: stock },
-    Known { usage: "withdraw SITE UNITS TYPE", act: withdraw },
+    Known { usage: "stock SITE UNITS TYPE", act: operators::stock },
+    Known { usage: "withdraw SITE UNITS TYPE", act: operators::withdraw },
     Known {
         usage: "delegate SITE|BROKER BROKER UNITS TYPE for=SPAN [from=DELEGATION] [grow=NUMBER]",
         act: delegations::delegate,
     },
     Known { usage: "give back BROKER DELEGATION UNITS [from=TIME]", act: delegations::give_back },
-    Known { usage: "reset SITE UNIT", act: reset },
+    Known { usage: "add SITE NAME TYPE [rack=TEXT]", act: operators::add },
+    Known { usage: "drain SITE UNIT", act: operators::drain },
+    Known { usage: "resume SITE UNIT", act: operators::resume },
+    Known { usage: "quarantine SITE UNIT [why=TEXT]", act: operators::quarantine },
+    Known { usage: "remove SITE UNIT", act: operators::remove },
+    Known { usage: "reset SITE UNIT", act: operators::reset },
     Known {
         usage: "quota BROKER GUEST|each [units=N] [unit-hours=N] [period=SPAN] [open=N] [holds=N] [rate=N]",
         act: quota,
@@ -465,28 +470,6 @@ fn take(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     Ok(())
 }
 
-fn stock(world: &mut World, args: &mut Args) -> Result<(), Bad> {
-    let who = site(world, args)?;
-    let (units, resource) = (args.number("the number of units")?, args.next("the type")?);
-    let resource = name(&resource)?;
-    world.hand(who, Input::Command(SiteCommand::Stock { resource, units }.into()));
-    Ok(())
-}
-
-fn withdraw(world: &mut World, args: &mut Args) -> Result<(), Bad> {
-    let who = site(world, args)?;
-    let (units, resource) = (args.number("the number of units")?, args.next("the type")?);
-    let resource = name(&resource)?;
-    world.hand(who, Input::Command(SiteCommand::Withdraw { resource, units }.into()));
-    Ok(())
-}
-
-fn reset(world: &mut World, args: &mut Args) -> Result<(), Bad> {
-    let (who, unit) = (site(world, args)?, unit(&args.next("the unit")?)?);
-    world.hand(who, Input::Command(SiteCommand::Reset { unit }.into()));
-    Ok(())
-}
-
 fn quota(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let who = of_role(world, &args.next("the broker")?, Role::Broker)?;
     let guest = args.next("the guest")?;
@@ -746,11 +729,11 @@ fn pair(text: &str) -> Result<(Name, String), Bad> {
     Ok((name(key)?, value.to_owned()))
 }
 
-fn name(text: &str) -> Result<Name, Bad> {
+pub fn name(text: &str) -> Result<Name, Bad> {
     Name::new(text).map_err(|bad| bad.to_string())
 }
 
-fn unit(text: &str) -> Result<UnitId, Bad> {
+pub fn unit(text: &str) -> Result<UnitId, Bad> {
     let number = text.strip_prefix('u').and_then(|number| number.parse().ok());
     number.map(UnitId).ok_or_else(|| format!("`{text}` is no unit: write `u0`"))
 }

@@ -384,6 +384,28 @@ fn resale_facts(p: &Parts) -> Vec<broker::Fact> {
     ]
 }
 
+/// What operators do to units.
+fn operators_facts() -> Vec<site::Fact> {
+    vec![
+        site::UnitAdded {
+            resource: Name::literal("node"),
+            name: Name::literal("rack1-n07"),
+            attributes: Attributes::default(),
+        }
+        .into(),
+        site::StockPlanned {
+            resource: Name::literal("node"),
+            units: 4,
+            named: [Name::literal("rack1-n07")].into(),
+        }
+        .into(),
+        site::UnitDrained { unit: UNIT }.into(),
+        site::UnitResumed { unit: UNIT }.into(),
+        site::UnitQuarantined { unit: UNIT, why: "it smells".to_owned() }.into(),
+        site::UnitRestored { unit: UNIT }.into(),
+    ]
+}
+
 fn site_facts(p: &Parts) -> Vec<site::Fact> {
     let lease = p.ticket.hash();
     let failed = CloseReason::Failed(Refusal::SetupFailed { ready: 1, wanted: 4 });
@@ -486,7 +508,11 @@ fn samples() -> Vec<Fact> {
     let parts = parts();
     let guest = service_manager_facts(&parts).into_iter().map(Fact::from);
     let broker = broker_facts(&parts).into_iter().chain(resale_facts(&parts)).map(Fact::from);
-    let site = site_facts(&parts).into_iter().chain(changes_at_site(&parts)).map(Fact::from);
+    let site = site_facts(&parts)
+        .into_iter()
+        .chain(changes_at_site(&parts))
+        .chain(operators_facts())
+        .map(Fact::from);
     guest.chain(broker).chain(site).collect()
 }
 

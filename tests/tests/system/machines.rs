@@ -422,6 +422,8 @@ fn unit_table() -> Table {
         Event::TornDown,
         Event::TeardownFailed,
         Event::Reset,
+        Event::Quarantined,
+        Event::Restored,
         Event::Modified(Properties::default()),
     ];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();

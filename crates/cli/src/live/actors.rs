@@ -5,11 +5,13 @@ use tenure_config::EACH;
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::name::Name;
 use tenure_node::api::{
-    BrokerView, DelegationView, ProbeView, QuotaView, Request, RequestView, SiteView, SliceView,
-    UnitView,
+    BrokerView, DelegationView, NewUnits, ProbeView, QuotaView, Request, RequestView, SiteView,
+    SliceView, UnitAct, UnitView,
 };
 
-use super::args::{BrokerCommand, Output, QuotaCommand, SiteCommand, SliceCommand};
+use super::args::{
+    BrokerCommand, Change, OneUnit, Output, QuotaCommand, SiteCommand, SliceCommand,
+};
 use super::{ask, ask_change, delegation, print, recall};
 use crate::Console;
 use crate::error::Error;
@@ -36,15 +38,38 @@ pub(crate) fn site(command: &SiteCommand, console: &mut Console<'_>) -> Result<(
                 print::one(site, &site.units, endpoint.output, "no units", console)
             })
         }
-        SiteCommand::Reset { endpoint, unit: (site, unit) } => {
-            let request = Request::Reset { site: site.clone(), unit: *unit };
-            let site: SiteView = ask_change(endpoint, &request)?;
-            print::one(&site, &site.units, endpoint.output, "no units", console)
+        SiteCommand::Add { endpoint, site, resource, units, names, attributes } => {
+            let new = NewUnits {
+                site: site.clone(),
+                resource: resource.clone(),
+                units: *units,
+                names: names.clone(),
+                attributes: attributes.iter().cloned().collect(),
+            };
+            changed(endpoint, &Request::Add(Box::new(new)), console)
         }
+        SiteCommand::Drain(unit) => act_on(unit, UnitAct::Drain, console),
+        SiteCommand::Resume(unit) => act_on(unit, UnitAct::Resume, console),
+        SiteCommand::Quarantine { unit, why } => {
+            act_on(unit, UnitAct::Quarantine(why.clone()), console)
+        }
+        SiteCommand::Reset(unit) => act_on(unit, UnitAct::Reset, console),
+        SiteCommand::Remove(unit) => act_on(unit, UnitAct::Remove, console),
         SiteCommand::Delegate(asked) => delegation::of_site(asked, console),
         SiteCommand::Delegations(asked) => delegation::list_site(asked, console),
         SiteCommand::Withdraw(asked) => delegation::withdraw(asked, console),
     }
+}
+
+fn act_on(unit: &OneUnit, act: UnitAct, console: &mut Console<'_>) -> Result<(), Error> {
+    let (site, name) = unit.unit.clone();
+    changed(&unit.endpoint, &Request::Unit { site, unit: name, act }, console)
+}
+
+/// Has a site changed, and shows its units.
+fn changed(endpoint: &Change, request: &Request, console: &mut Console<'_>) -> Result<(), Error> {
+    let site: SiteView = ask_change(endpoint, request)?;
+    print::one(&site, &site.units, endpoint.output, "no units", console)
 }
 
 /// `tenure broker ...`
@@ -178,6 +203,11 @@ pub(super) fn with_probe(word: &str, probe: Option<&ProbeView>) -> String {
     }
 }
 
+/// The state of a unit, and whether it gets no new tenant.
+fn with_drained(state: &str, drained: bool) -> String {
+    if drained { format!("{state}, drained") } else { state.to_owned() }
+}
+
 /// A unit, and how much of a divisible stock it is.
 pub(super) fn with_quantity(unit: &str, quantity: u32) -> String {
     if quantity > 1 { format!("{unit} ({quantity})") } else { unit.to_owned() }
@@ -190,9 +220,11 @@ impl print::Row for UnitView {
     fn cells(&self) -> Vec<String> {
         let properties = self.properties.iter().map(|(key, value)| format!("{key}={value}"));
         vec![
-            with_quantity(&self.unit, self.quantity),
+            self.name.iter().fold(with_quantity(&self.unit, self.quantity), |unit, name| {
+                format!("{unit} {name}")
+            }),
             self.resource.clone(),
-            with_probe(&self.state, self.probe.as_ref()),
+            with_probe(&with_drained(&self.state, self.drained), self.probe.as_ref()),
             self.epoch.to_string(),
             self.lease.clone().unwrap_or_else(|| "-".to_owned()),
             properties.collect::<Vec<_>>().join(" "),

@@ -16,7 +16,7 @@ use tenure_core::service_manager::Victims;
 use tenure_node::api::LeaseName;
 use tenure_node::api::moment::Moment;
 
-pub(crate) use owner::{BrokerCommand, QuotaCommand, SiteCommand};
+pub(crate) use owner::{BrokerCommand, OneUnit, QuotaCommand, SiteCommand};
 pub(crate) use ticket::{SplitArgs, TakeArgs, TicketCommand, VerifyArgs};
 
 use crate::when;

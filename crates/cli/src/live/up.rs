@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tenure_config::{Override, Source};
-use tenure_node::config::{AssemblyError, Config, parse};
+use tenure_node::config::{AssemblyError, Config, Site, parse};
 use tenure_node::run::{RunError, run};
 
 use super::args::{ConfigCommand, DevArgs, Output, UpArgs};
@@ -63,7 +63,7 @@ impl<'a> Good<'a> {
         Self {
             file: &config.file,
             sites: config.sites.len(),
-            units: config.sites.values().map(|site| site.units).sum(),
+            units: config.sites.values().map(Site::units).sum(),
             brokers: config.brokers.len(),
             service_managers: config.service_managers.len(),
         }

@@ -7,6 +7,7 @@
 
 pub mod adaptive;
 pub mod auction;
+pub mod choosing;
 pub mod fair_share;
 pub mod fcfs;
 pub mod first_fit;

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::adaptive::Adaptive;
 use super::auction::Auction;
+use super::choosing::{LeastWorn, Pack, Spread};
 use super::fair_share::FairShare;
 use super::fcfs::Fcfs;
 use super::first_fit::FirstFit;
@@ -68,6 +69,9 @@ impl Default for Registry {
         .with_broker::<Fcfs>("fcfs")
         .with_broker::<Priority>("priority")
         .with_site_authority::<FirstFit>("first-fit")
+        .with_site_authority::<LeastWorn>("least-worn")
+        .with_site_authority::<Pack>("pack")
+        .with_site_authority::<Spread>("spread")
     }
 }
 

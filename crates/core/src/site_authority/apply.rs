@@ -18,7 +18,14 @@ use crate::ticket::link::{AccountId, DelegationId, LinkHash};
 impl SiteAuthority {
     pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
         match fact {
-            Fact::Stocked(fact) => self.stocked(fact),
+            Fact::Stocked(fact) => self.stocked(fact)?,
+            Fact::StockPlanned(fact) => self.planned(fact),
+            Fact::UnitAdded(fact) => self.unit_added(fact)?,
+            Fact::UnitDrained(fact) => self.set_drained(fact.unit, true)?,
+            Fact::UnitResumed(fact) => self.set_drained(fact.unit, false)?,
+            Fact::UnitQuarantined(fact) => {
+                self.move_unit(at, fact.unit, unit::Event::Quarantined)?
+            }
             Fact::InventoryChanged(fact) => self.inventory_changed(fact)?,
             Fact::DelegationIssued(fact) => self.delegation_issued(at, &fact.ticket, false),
             Fact::DelegatedByHand(fact) => self.delegation_issued(at, &fact.ticket, true),
@@ -47,15 +54,12 @@ impl SiteAuthority {
             Fact::UnitSetupFailed(fact) => {
                 self.unit_lost(at, fact.unit, unit::Event::SetupFailed)?;
             }
-            Fact::UnitTornDown(fact) => {
-                self.step_unit(at, fact.unit, unit::Event::TornDown)?;
-            }
+            Fact::UnitTornDown(fact) => self.move_unit(at, fact.unit, unit::Event::TornDown)?,
             Fact::UnitTeardownFailed(fact) => {
                 self.unit_lost(at, fact.unit, unit::Event::TeardownFailed)?;
             }
-            Fact::UnitReset(fact) => {
-                self.step_unit(at, fact.unit, unit::Event::Reset)?;
-            }
+            Fact::UnitRestored(fact) => self.move_unit(at, fact.unit, unit::Event::Restored)?,
+            Fact::UnitReset(fact) => self.move_unit(at, fact.unit, unit::Event::Reset)?,
             Fact::LeaseActivated(fact) => self.lease_activated(at, fact.lease)?,
             Fact::LeaseClosed(fact) => self.lease_closed(at, fact)?,
             Fact::TicketSurrendered(fact) => self.surrendered(at, fact),
@@ -84,6 +88,7 @@ impl SiteAuthority {
 
     fn unit_set_up(&mut self, at: Time, fact: &UnitSetUp) -> Result<(), BadFact> {
         let event = unit::Event::SetUp(fact.properties.clone());
+        self.worn(fact.unit);
         let tenant = self.step_unit(at, fact.unit, event)?;
         match tenant.filter(|_| self.is_ready(fact.unit)) {
             Some(lease) => self.step_lease(at, lease, Event::UnitReady(fact.unit)),
@@ -428,6 +433,11 @@ impl SiteAuthority {
             pool.stalled.remove(&old);
         }
         pool.stalled.extend(place);
+    }
+
+    /// As [`step_unit`](Self::step_unit), of a unit without a tenant.
+    fn move_unit(&mut self, at: Time, id: UnitId, event: unit::Event) -> Result<(), BadFact> {
+        self.step_unit(at, id, event).map(drop)
     }
 
     /// Moves a unit on, with its pool, its epoch and what is owed for it; answers its tenant.

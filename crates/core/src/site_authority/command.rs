@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use crate::driver::UnitId;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
+use crate::model::resource::Attributes;
 use crate::model::time::{Span, Time};
 
 /// A command of a site's operator.
@@ -12,6 +13,37 @@ use crate::model::time::{Span, Time};
 pub enum Command {
     /// A quarantined unit was repaired.
     Reset {
+        /// The unit.
+        unit: UnitId,
+    },
+    /// A named unit was installed.
+    Add {
+        /// Its type, which must be known.
+        resource: Name,
+        /// Its name, which no other unit of the site has.
+        name: Name,
+        /// What it is like, beyond what all units of its type are.
+        attributes: Attributes,
+    },
+    /// A unit gets no new tenant from now on; the lease that it is on keeps it.
+    Drain {
+        /// The unit.
+        unit: UnitId,
+    },
+    /// A drained unit is in service again.
+    Resume {
+        /// The unit.
+        unit: UnitId,
+    },
+    /// A unit that is on no lease is taken out of use until it is reset.
+    Quarantine {
+        /// The unit.
+        unit: UnitId,
+        /// Why, in the operator's words.
+        why: String,
+    },
+    /// A unit is withdrawn for good. Refused unless it is idle, and one unit of its type is not delegated.
+    Remove {
         /// The unit.
         unit: UnitId,
     },

@@ -1,5 +1,6 @@
 //! The facts of a site authority.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
@@ -385,6 +386,52 @@ facts! {
         link: LinkHash,
         /// The units that go first.
         victims: Vec<UnitId>,
+    }
+
+    /// A named unit is there to be lent; it gets the next number.
+    UnitAdded = "site.unit-added" 1 {
+        /// Its type.
+        resource: Name,
+        /// Its name.
+        name: Name,
+        /// What it is like, beyond what all units of its type are.
+        attributes: Attributes,
+    }
+
+    /// The plan of a stock was followed: what it adds and takes away are the facts before this one.
+    StockPlanned = "site.stock-planned" 1 {
+        /// The type.
+        resource: Name,
+        /// How many units the plan has, named ones included.
+        units: u32,
+        /// The names in it.
+        named: BTreeSet<Name>,
+    }
+
+    /// A unit gets no new tenant from now on.
+    UnitDrained = "site.unit-drained" 1 {
+        /// The unit.
+        unit: UnitId,
+    }
+
+    /// A drained unit is in service again.
+    UnitResumed = "site.unit-resumed" 1 {
+        /// The unit.
+        unit: UnitId,
+    }
+
+    /// An operator took a unit out of use that was on no lease.
+    UnitQuarantined = "site.unit-quarantined" 1 {
+        /// The unit.
+        unit: UnitId,
+        /// Why.
+        why: String,
+    }
+
+    /// An operator put a unit right that was clean when it was taken out of use: it is free again.
+    UnitRestored = "site.unit-restored" 1 {
+        /// The unit.
+        unit: UnitId,
     }
 
     /// Settings were changed before a start.

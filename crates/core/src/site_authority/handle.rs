@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use super::delegations::Asked;
-use super::{Command, Obligation, Offer, SiteAuthority, Stock, Timer};
+use super::{Command, Obligation, Offer, SiteAuthority, Timer};
 use crate::actor::effect::{DriverResult, Problem};
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, dropped};
@@ -18,12 +18,11 @@ use crate::mutants::mutant;
 use crate::site_authority::Output;
 use crate::site_authority::facts::{
     CameDue, DelegationAcknowledged, DelegationEnded, DelegationIssued, LeaseActivated,
-    LeaseClosed, LeaseForgotten, MapperAnswered, SettingsChanged, UnitReset, UnitSetUp,
-    UnitSetupFailed, UnitTeardownFailed, UnitTornDown, UnitsAssigned, Woken,
+    LeaseClosed, LeaseForgotten, MapperAnswered, SettingsChanged, UnitSetUp, UnitSetupFailed,
+    UnitTeardownFailed, UnitTornDown, UnitsAssigned, Woken,
 };
 use crate::site_authority::machine::{CloseReason, State};
 use crate::site_authority::mapper::{Assignment, Decision};
-use crate::site_authority::unit;
 use crate::ticket::Ticket;
 use crate::ticket::link::{Clauses, DelegationId, Generation, Link, LinkHash, SignedLink};
 use crate::wire::message::{MAX_UNIT_BYTES, Message, Sealed};
@@ -49,6 +48,13 @@ impl SiteAuthority {
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
         match command {
             Command::Reset { unit } => self.reset(now, unit, out),
+            Command::Add { resource, name, attributes } => {
+                self.add(now, (resource, name, attributes), out);
+            }
+            Command::Drain { unit } => self.drain(now, unit, out),
+            Command::Resume { unit } => self.resume(now, unit, out),
+            Command::Quarantine { unit, why } => self.quarantine(now, unit, &why, out),
+            Command::Remove { unit } => self.remove(now, unit, out),
             Command::Stock { resource, units } => self.stock(now, resource, units, out),
             Command::Withdraw { resource, units } => self.withdraw(now, resource, units, out),
             Command::Delegate { broker, resource, units, length, grow } => {
@@ -150,10 +156,6 @@ impl SiteAuthority {
     /// Whether the plan has been carried out: what it has is stocked, what it offers is delegated as far as
     /// there are units, and the brokers have acknowledged it.
     pub fn is_settled(&self) -> bool {
-        let stocked = |stock: &Stock| {
-            let pool = self.state.stocks.get(&stock.resource);
-            pool.is_some_and(|s| s.total >= stock.units && *s.attributes == stock.attributes)
-        };
         let delegated = |offer: &Offer| {
             self.state.delegations.values().any(|held| held.follows(offer))
                 || offer.units.get() > self.undelegated(&offer.resource)
@@ -161,7 +163,7 @@ impl SiteAuthority {
         let open = |&number: &u64| {
             self.state.pending.requires(&Obligation::Delegate(number)) || self.is_outdated(number)
         };
-        self.plan.stock.iter().all(stocked)
+        self.plan.stock.iter().all(|stock| self.follows(stock))
             && self.plan.offers.iter().all(delegated)
             && !self.state.delegations.keys().any(open)
     }
@@ -413,11 +415,14 @@ impl SiteAuthority {
             return Err(format!("{} units for a lease that lacks {}", units.len(), record.lacks()));
         }
         let distinct: BTreeSet<_> = units.iter().collect();
+        let pool = self.state.stocks.get(resource);
+        let drained = |unit| pool.is_some_and(|pool| pool.is_drained(unit));
         let good = |unit: &&UnitId| {
             self.state
                 .units
                 .get(unit)
                 .is_some_and(|u| u.state.assignable() && u.resource == *resource)
+                && !drained(**unit)
                 && !record.failed.contains(unit)
         };
         match units.iter().find(|unit| !good(unit)) {
@@ -466,23 +471,6 @@ impl SiteAuthority {
         } else {
             let refusal = self.too_few(lease, ready);
             self.fail(now, hash, refusal, out);
-        }
-    }
-
-    pub(super) fn reset(&mut self, now: Time, unit: UnitId, out: &mut Output) {
-        match self.state.units.get(&unit).map(|unit| &unit.state) {
-            Some(unit::State::Quarantined) => self.emit(now, UnitReset { unit }, out),
-            Some(
-                state @ (unit::State::Free
-                | unit::State::SettingUp { .. }
-                | unit::State::Ready { .. }
-                | unit::State::Abandoned { .. }
-                | unit::State::TearingDown { .. }),
-            ) => {
-                let cause = format!("unit {unit} is {}, not Quarantined", state.word());
-                out.problems.push(Problem::Command(cause));
-            }
-            None => out.problems.push(Problem::Command(format!("there is no unit {unit}"))),
         }
     }
 }

@@ -25,6 +25,7 @@ mod redeem;
 mod returns;
 mod share;
 mod state;
+mod standing;
 mod survey;
 pub mod unit;
 mod view;
@@ -33,13 +34,14 @@ pub use self::command::Command;
 pub use delegations::DelegationSurvey;
 pub use inventory::WithdrawError;
 pub use memory::Limits;
+pub use standing::UnitNotes;
 pub use survey::{SiteLeaseSurvey, UnitSurvey};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use imbl::OrdSet;
+use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
@@ -54,6 +56,7 @@ use crate::model::property::Properties;
 use crate::model::resource::{Attributes, is_divisible};
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
+use crate::mutants::mutant;
 use crate::site_authority::facts::{Commanded, Fact};
 use crate::site_authority::machine::State;
 use crate::site_authority::mapper::Decision;
@@ -66,8 +69,9 @@ use crate::ticket::receipt::Receipt;
 /// The settings of a site beside its [`Setup`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// What it has to lend. A start adds units that are missing and takes over changed attributes; surplus
-    /// units stay until [`Command::Withdraw`].
+    /// What it has to lend. A start journals how that differs from the plan of the last start: more units,
+    /// other attributes, and fewer units, if those are idle and not delegated. What operators added or took
+    /// away meanwhile stays as it is.
     pub stock: Vec<Stock>,
     /// What it delegates, to whom.
     pub offers: Vec<Offer>,
@@ -80,8 +84,11 @@ pub struct Stock {
     pub resource: Name,
     /// What its units are like.
     pub attributes: Attributes,
-    /// How many there are; of a stock that [is divisible](crate::model::resource::is_divisible), how much.
+    /// How many there are, named ones included; of a stock that
+    /// [is divisible](crate::model::resource::is_divisible), how much.
     pub units: u32,
+    /// Those that have names, each with what it is like beyond the attributes of all.
+    pub named: BTreeMap<Name, Attributes>,
 }
 
 /// Units that are delegated to a broker, again and again before the delegation ends.
@@ -119,6 +126,8 @@ struct UnitPool {
     total: u32,
     free: OrdSet<UnitId>,
     cleaning: OrdSet<UnitId>,
+    /// What is known of each unit that has a name, was set up before, or is drained.
+    known: OrdMap<UnitId, UnitNotes>,
     /// Of a divisible stock: how much of it the shares take up that there are.
     shared: u32,
     /// Leases that lack units and have none on the way: how many units have failed each, and where it
@@ -259,6 +268,16 @@ impl UnitPool {
         is_divisible(&self.attributes)
     }
 
+    /// What is known of a unit.
+    fn notes(&self, id: UnitId) -> UnitNotes {
+        self.known.get(&id).cloned().unwrap_or_default()
+    }
+
+    /// Whether a unit gets no new tenant.
+    fn is_drained(&self, id: UnitId) -> bool {
+        self.known.get(&id).is_some_and(|notes| notes.drained) && !mutant!(DrainedIsFree)
+    }
+
     /// Takes a unit away that was in this state.
     fn take(&mut self, id: UnitId, from: &unit::State) {
         if *from == unit::State::Free {
@@ -270,6 +289,9 @@ impl UnitPool {
 
     /// Puts a unit that is in this state where it is found.
     fn put(&mut self, id: UnitId, to: &unit::State) {
+        if self.is_drained(id) {
+            return;
+        }
         if *to == unit::State::Free {
             self.free.insert(id);
         } else if to.assignable() {

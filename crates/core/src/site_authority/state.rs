@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::inventory::Planned;
 use super::memory::{Charges, RefusedTickets};
 use super::recall::Recall;
 use super::{Delegation, Lease, Obligation, Reclaimed, Rights, Tenancy, Timer, Unit, UnitPool};
@@ -26,6 +27,10 @@ pub(crate) struct State {
     pub(super) units: BTreeMap<UnitId, Unit>,
     /// How many numbers of units have been used, those of withdrawn units included.
     pub(super) numbered: u32,
+    /// What the plan had when it was followed last, by type.
+    pub(super) planned: BTreeMap<Name, Planned>,
+    /// The units that have names.
+    pub(super) names: BTreeMap<Name, UnitId>,
     /// Whom units serve, by lease: from its redeem until it has ended and its units are clean.
     pub(super) tenancies: BTreeMap<LinkHash, Tenancy>,
     /// The delegations that have not ended, by their numbers.

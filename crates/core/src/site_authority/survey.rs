@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::{SiteAuthority, Unit};
+use super::{SiteAuthority, Unit, UnitNotes};
 use crate::driver::{Epoch, UnitId};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
@@ -26,6 +26,8 @@ pub struct UnitSurvey<'a> {
     pub epoch: Epoch,
     /// How much of a divisible stock it is; 1 for a machine.
     pub quantity: NonZeroU32,
+    /// What is known of it otherwise, if anything.
+    pub notes: Option<&'a UnitNotes>,
 }
 
 /// A lease at its site.
@@ -49,22 +51,21 @@ pub struct SiteLeaseSurvey<'a> {
     pub term: Term,
 }
 
-impl Unit {
-    fn survey(&self, id: UnitId) -> UnitSurvey<'_> {
-        let Self { resource, state, epoch, quantity, .. } = self;
-        UnitSurvey { id, resource, state, epoch: *epoch, quantity: *quantity }
-    }
-}
-
 impl SiteAuthority {
     /// Its units, by number.
     pub fn unit_survey(&self) -> impl Iterator<Item = UnitSurvey<'_>> {
-        self.state.units.iter().map(|(&id, unit)| unit.survey(id))
+        self.state.units.iter().map(|(&id, unit)| self.surveyed(id, unit))
     }
 
     /// One of its units.
     pub fn unit_survey_of(&self, id: UnitId) -> Option<UnitSurvey<'_>> {
-        self.state.units.get(&id).map(|unit| unit.survey(id))
+        self.state.units.get(&id).map(|unit| self.surveyed(id, unit))
+    }
+
+    fn surveyed<'a>(&'a self, id: UnitId, unit: &'a Unit) -> UnitSurvey<'a> {
+        let Unit { resource, state, epoch, quantity, .. } = unit;
+        let notes = self.state.stocks.get(resource).and_then(|pool| pool.known.get(&id));
+        UnitSurvey { id, resource, state, epoch: *epoch, quantity: *quantity, notes }
     }
 
     /// The leases it remembers.

@@ -42,7 +42,7 @@ pub enum State {
         /// The lease that waits for it, if one does.
         next: Option<Tenant>,
     },
-    /// Could not be cleaned: out of use until an operator resets it.
+    /// Could not be cleaned, or was taken out of use: until an operator resets it.
     Quarantined,
 }
 
@@ -63,6 +63,10 @@ pub enum Event {
     TeardownFailed,
     /// An operator put it right.
     Reset,
+    /// An operator took it out of use.
+    Quarantined,
+    /// An operator put it right, and it is clean.
+    Restored,
     /// The driver changed it in use; these are its properties.
     Modified(Properties),
 }
@@ -107,64 +111,125 @@ impl State {
 
     /// The next state.
     pub fn next(self, event: Event) -> Result<Self, Illegal> {
-        use Event::{
-            Assigned, Modified, Released, Reset, SetUp, SetupFailed, TeardownFailed, TornDown,
-        };
-        let illegal = Illegal { machine: "unit", state: self.word(), event: event.word() };
-        Ok(match (self, event) {
-            (Self::Free, Assigned(tenant)) => Self::SettingUp { tenant },
-            (Self::SettingUp { tenant }, SetUp(properties)) => Self::Ready { tenant, properties },
-            (Self::SettingUp { .. }, SetupFailed) => Self::TearingDown { next: None },
-            (Self::SettingUp { .. }, Released) => Self::Abandoned { next: None },
-            (Self::Ready { .. }, Released) => Self::TearingDown { next: None },
-            (Self::Ready { tenant, .. }, Modified(properties)) => {
-                Self::Ready { tenant, properties }
-            }
-            (Self::Abandoned { next: None }, Assigned(next)) => {
-                Self::Abandoned { next: Some(next) }
-            }
-            (Self::Abandoned { next: Some(_) }, Released) => Self::Abandoned { next: None },
-            (Self::Abandoned { next: Some(tenant) }, SetUp(properties))
-                if mutant!(LateSetupCounts) =>
-            {
-                Self::Ready { tenant, properties }
-            }
-            (Self::Abandoned { next }, SetUp(_) | SetupFailed) => Self::TearingDown { next },
-            (Self::TearingDown { next: None }, Assigned(next)) => {
-                Self::TearingDown { next: Some(next) }
-            }
-            (Self::TearingDown { next: Some(_) }, Released) => Self::TearingDown { next: None },
-            (Self::TearingDown { next: None }, TornDown) => Self::Free,
-            (Self::TearingDown { next: Some(tenant) }, TornDown) => Self::SettingUp { tenant },
-            (Self::TearingDown { next: None }, TeardownFailed) if mutant!(DirtyIsClean) => {
-                Self::Free
-            }
-            (Self::TearingDown { .. }, TeardownFailed) => Self::Quarantined,
-            (Self::Quarantined, Reset) => Self::TearingDown { next: None },
-            (
-                Self::Free,
-                Released | SetUp(_) | SetupFailed | TornDown | TeardownFailed | Reset | Modified(_),
-            )
-            | (
-                Self::SettingUp { .. },
-                Assigned(_) | TornDown | TeardownFailed | Reset | Modified(_),
-            )
-            | (
-                Self::Ready { .. },
-                Assigned(_) | SetUp(_) | SetupFailed | TornDown | TeardownFailed | Reset,
-            )
-            | (Self::Abandoned { next: None }, Released)
-            | (Self::Abandoned { next: Some(_) }, Assigned(_))
-            | (Self::Abandoned { .. }, TornDown | TeardownFailed | Reset | Modified(_))
-            | (Self::TearingDown { next: None }, Released)
-            | (Self::TearingDown { next: Some(_) }, Assigned(_))
-            | (Self::TearingDown { .. }, SetUp(_) | SetupFailed | Reset | Modified(_))
-            | (
-                Self::Quarantined,
-                Assigned(_) | Released | SetUp(_) | SetupFailed | TornDown | TeardownFailed
-                | Modified(_),
-            ) => return Err(illegal),
-        })
+        match self {
+            Self::Free => free(event),
+            Self::SettingUp { tenant } => setting_up(tenant, event),
+            Self::Ready { tenant, .. } => ready(tenant, event),
+            Self::Abandoned { next } => abandoned(next, event),
+            Self::TearingDown { next } => tearing_down(next, event),
+            Self::Quarantined => quarantined(event),
+        }
+    }
+}
+
+fn illegal(state: &State, event: &Event) -> Illegal {
+    Illegal { machine: "unit", state: state.word(), event: event.word() }
+}
+
+fn free(event: Event) -> Result<State, Illegal> {
+    match event {
+        Event::Assigned(tenant) => Ok(State::SettingUp { tenant }),
+        Event::Quarantined => Ok(State::Quarantined),
+        Event::Released
+        | Event::SetUp(_)
+        | Event::SetupFailed
+        | Event::TornDown
+        | Event::TeardownFailed
+        | Event::Reset
+        | Event::Restored
+        | Event::Modified(_) => Err(illegal(&State::Free, &event)),
+    }
+}
+
+fn setting_up(tenant: Tenant, event: Event) -> Result<State, Illegal> {
+    match event {
+        Event::SetUp(properties) => Ok(State::Ready { tenant, properties }),
+        Event::SetupFailed => Ok(State::TearingDown { next: None }),
+        Event::Released => Ok(State::Abandoned { next: None }),
+        Event::Assigned(_)
+        | Event::TornDown
+        | Event::TeardownFailed
+        | Event::Reset
+        | Event::Quarantined
+        | Event::Restored
+        | Event::Modified(_) => Err(illegal(&State::SettingUp { tenant }, &event)),
+    }
+}
+
+fn ready(tenant: Tenant, event: Event) -> Result<State, Illegal> {
+    match event {
+        Event::Released => Ok(State::TearingDown { next: None }),
+        Event::Modified(properties) => Ok(State::Ready { tenant, properties }),
+        Event::Assigned(_)
+        | Event::SetUp(_)
+        | Event::SetupFailed
+        | Event::TornDown
+        | Event::TeardownFailed
+        | Event::Reset
+        | Event::Quarantined
+        | Event::Restored => {
+            let properties = Properties::default();
+            Err(illegal(&State::Ready { tenant, properties }, &event))
+        }
+    }
+}
+
+fn abandoned(next: Option<Tenant>, event: Event) -> Result<State, Illegal> {
+    match (next, event) {
+        (None, Event::Assigned(next)) => Ok(State::Abandoned { next: Some(next) }),
+        (Some(_), Event::Released) => Ok(State::Abandoned { next: None }),
+        (Some(tenant), Event::SetUp(properties)) if mutant!(LateSetupCounts) => {
+            Ok(State::Ready { tenant, properties })
+        }
+        (next, Event::SetUp(_) | Event::SetupFailed) => Ok(State::TearingDown { next }),
+        (
+            next,
+            event @ (Event::Assigned(_)
+            | Event::Released
+            | Event::TornDown
+            | Event::TeardownFailed
+            | Event::Reset
+            | Event::Quarantined
+            | Event::Restored
+            | Event::Modified(_)),
+        ) => Err(illegal(&State::Abandoned { next }, &event)),
+    }
+}
+
+fn tearing_down(next: Option<Tenant>, event: Event) -> Result<State, Illegal> {
+    match (next, event) {
+        (None, Event::Assigned(next)) => Ok(State::TearingDown { next: Some(next) }),
+        (Some(_), Event::Released) => Ok(State::TearingDown { next: None }),
+        (None, Event::TornDown) => Ok(State::Free),
+        (Some(tenant), Event::TornDown) => Ok(State::SettingUp { tenant }),
+        (None, Event::TeardownFailed) if mutant!(DirtyIsClean) => Ok(State::Free),
+        (_, Event::TeardownFailed) => Ok(State::Quarantined),
+        (
+            next,
+            event @ (Event::Assigned(_)
+            | Event::Released
+            | Event::SetUp(_)
+            | Event::SetupFailed
+            | Event::Reset
+            | Event::Quarantined
+            | Event::Restored
+            | Event::Modified(_)),
+        ) => Err(illegal(&State::TearingDown { next }, &event)),
+    }
+}
+
+fn quarantined(event: Event) -> Result<State, Illegal> {
+    match event {
+        Event::Reset => Ok(State::TearingDown { next: None }),
+        Event::Restored => Ok(State::Free),
+        Event::Assigned(_)
+        | Event::Released
+        | Event::SetUp(_)
+        | Event::SetupFailed
+        | Event::TornDown
+        | Event::TeardownFailed
+        | Event::Quarantined
+        | Event::Modified(_) => Err(illegal(&State::Quarantined, &event)),
     }
 }
 
@@ -179,6 +244,8 @@ impl Event {
             Self::TornDown => "TornDown",
             Self::TeardownFailed => "TeardownFailed",
             Self::Reset => "Reset",
+            Self::Quarantined => "Quarantined",
+            Self::Restored => "Restored",
             Self::Modified(_) => "Modified",
         }
     }

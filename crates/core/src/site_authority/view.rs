@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use imbl::OrdSet;
+use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
-use super::SiteAuthority;
+use super::{SiteAuthority, UnitNotes};
 use crate::actor::Actor;
 use crate::actor::fact::Memo;
 use crate::driver::UnitId;
@@ -56,6 +56,8 @@ pub struct StockView {
     pub free: OrdSet<UnitId>,
     /// The units that are being cleaned and on no lease. A lease put on one waits until it is clean.
     pub cleaning: OrdSet<UnitId>,
+    /// What is known of each unit that has a name, was set up before, or is drained.
+    pub known: OrdMap<UnitId, UnitNotes>,
 }
 
 impl SiteAuthority {
@@ -68,6 +70,7 @@ impl SiteAuthority {
                 total: pool.total,
                 free: pool.free.clone(),
                 cleaning: pool.cleaning.clone(),
+                known: pool.known.clone(),
             };
             (resource.clone(), stock)
         });

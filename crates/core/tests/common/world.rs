@@ -205,11 +205,16 @@ fn plan((stock, divisible): (u32, bool), disks: u32, (length, renew_before): (Sp
     let offer =
         Offer { broker: id(BROKER), resource: node(), units: units(stock), length, renew_before };
     let disk = Name::literal("disk");
-    let mut nodes = Stock { resource: node(), attributes: attributes.clone(), units: stock };
+    let mut nodes = Stock {
+        resource: node(),
+        attributes: attributes.clone(),
+        units: stock,
+        named: BTreeMap::new(),
+    };
     if divisible {
         nodes.attributes.insert(Name::literal(DIVISIBLE), Value::Flag(true));
     }
-    let disks = Stock { resource: disk, attributes, units: disks };
+    let disks = Stock { resource: disk, attributes, units: disks, named: BTreeMap::new() };
     Plan { stock: vec![nodes, disks], offers: vec![offer] }
 }
 

@@ -42,7 +42,8 @@ fn site(offered: bool) -> SiteAuthority {
     let (broker, length) = (id(BROKER), Span::HOUR);
     let renew_before = Span::from_secs(600);
     let offer = Offer { broker, resource: node(), units: units(4), length, renew_before };
-    let stock = Stock { resource: node(), attributes: Attributes::new(), units: 4 };
+    let stock =
+        Stock { resource: node(), attributes: Attributes::new(), units: 4, named: BTreeMap::new() };
     let offers = if offered { vec![offer] } else { Vec::new() };
     SiteAuthority::new(setup(SITE), Plan { stock: vec![stock], offers })
 }

@@ -343,6 +343,11 @@ fn a_busy_life_has_every_kind_of_fact_that_matters_in_it() {
         "site.ticket-reclaimed",
         "site.commanded",
         "site.delegated-by-hand",
+        "site.unit-added",
+        "site.unit-drained",
+        "site.unit-resumed",
+        "site.unit-quarantined",
+        "site.unit-restored",
         "site.settings-changed",
     ];
     assert_eq!(missing, elsewhere);

@@ -13,7 +13,7 @@ use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Term, Time};
 use tenure_core::site_authority::facts::{
     Fact, InventoryChanged, LeaseClosed, LeaseExtended, Recalled, Redeemed, RightsReturned,
-    Stocked, TermReturned, TicketRefused, TicketSurrendered, UnitSetUp, UnitsAssigned,
+    Stocked, TermReturned, TicketReclaimed, TicketRefused, TicketSurrendered, UnitSetUp, UnitsAssigned,
 };
 use tenure_core::site_authority::machine::{CloseReason, Event, State};
 use tenure_core::site_authority::unit;
@@ -31,6 +31,8 @@ pub(crate) struct SiteModel {
     /// How much there is of each divisible type.
     pub(crate) quantities: BTreeMap<Name, u32>,
     pub(crate) units: BTreeMap<UnitId, UnitRecord>,
+    /// The units that get no new tenant.
+    pub(crate) drained: BTreeSet<UnitId>,
     /// Every generation of every delegation.
     pub(crate) delegations: BTreeMap<(DelegationId, u32), Ticket>,
     /// Leases and surrendered tickets, forgotten ones too.
@@ -171,24 +173,23 @@ impl SiteModel {
             Fact::UnitTeardownFailed(fact) => {
                 self.lost(fact.unit, unit::Event::TeardownFailed, &mut changes)?;
             }
-            Fact::UnitReset(fact) => self.step_unit(fact.unit, unit::Event::Reset, &mut changes)?,
+            Fact::StockPlanned(_)
+            | Fact::UnitAdded(_)
+            | Fact::UnitDrained(_)
+            | Fact::UnitResumed(_)
+            | Fact::UnitQuarantined(_)
+            | Fact::UnitRestored(_)
+            | Fact::UnitReset(_) => self.operated(fact, &mut changes)?,
             Fact::LeaseActivated(fact) => self.activated(fact.lease, &mut changes)?,
             Fact::LeaseClosed(fact) => self.closed(fact, &mut changes)?,
-            Fact::TicketReclaimed(fact) => {
-                self.know(&fact.ticket);
-                let receipts = fact.receipts.clone();
-                self.reclaimed.insert(fact.ticket.hash(), receipts);
-            }
+            Fact::TicketReclaimed(fact) => self.reclaimed(fact),
             Fact::TicketSurrendered(fact) => self.surrendered(fact, &mut changes),
             Fact::LeaseForgotten(fact) => self.forgotten(fact.lease, &mut changes),
             Fact::DelegationAcknowledged(fact) => {
                 self.offered.remove(&fact.number);
             }
             Fact::DelegationEnded(fact) => {
-                let id = DelegationId { issuer: me, number: fact.number };
-                let issued = self.delegations.range((id, 0)..=(id, u32::MAX)).next();
-                issued.ok_or_else(|| unfounded(id))?;
-                self.offered.remove(&fact.number);
+                self.delegation_ended(DelegationId { issuer: me, number: fact.number })?;
             }
             Fact::Recalled(_)
             | Fact::RightsRecalled(_)
@@ -200,6 +201,36 @@ impl SiteModel {
             | Fact::SettingsChanged(_) => {}
         }
         Ok(changes.changes)
+    }
+
+    fn reclaimed(&mut self, fact: &TicketReclaimed) {
+        self.know(&fact.ticket);
+        self.reclaimed.insert(fact.ticket.hash(), fact.receipts.clone());
+    }
+
+    fn delegation_ended(&mut self, id: DelegationId) -> Result<(), Unfounded> {
+        let issued = self.delegations.range((id, 0)..=(id, u32::MAX)).next();
+        issued.ok_or_else(|| unfounded(id))?;
+        self.offered.remove(&id.number);
+        Ok(())
+    }
+
+    /// What operators do to units.
+    fn operated(&mut self, fact: &Fact, changes: &mut SiteChanges) -> Result<(), Unfounded> {
+        match fact {
+            Fact::UnitAdded(fact) => self.installed(&fact.resource, 1, changes),
+            Fact::UnitDrained(fact) => self.drained.extend([fact.unit]),
+            Fact::UnitResumed(fact) => drop(self.drained.remove(&fact.unit)),
+            Fact::UnitQuarantined(fact) => {
+                self.step_unit(fact.unit, unit::Event::Quarantined, changes)?;
+            }
+            Fact::UnitRestored(fact) => {
+                self.step_unit(fact.unit, unit::Event::Restored, changes)?;
+            }
+            Fact::UnitReset(fact) => self.step_unit(fact.unit, unit::Event::Reset, changes)?,
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Shares and their quantities, and configurations of leases that run.
@@ -315,11 +346,15 @@ impl SiteModel {
             *self.quantities.entry(fact.resource.clone()).or_default() += fact.units;
             return;
         }
+        self.installed(&fact.resource, fact.units, changes);
+    }
+
+    fn installed(&mut self, resource: &Name, units: u32, changes: &mut SiteChanges) {
         let first = self.units.last_key_value().map_or(0, |(last, _)| last.0 + 1);
-        *self.stock.entry(fact.resource.clone()).or_default() += fact.units;
-        for number in first..first + fact.units {
+        *self.stock.entry(resource.clone()).or_default() += units;
+        for number in first..first + units {
             let record = UnitRecord {
-                resource: fact.resource.clone(),
+                resource: resource.clone(),
                 state: unit::State::Free,
                 epoch: Epoch::default(),
                 served: LeaseId { number: 0, part: 0 },

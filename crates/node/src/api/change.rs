@@ -5,17 +5,15 @@ use std::num::NonZeroU32;
 use tenure_core::actor::Role;
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::quota::Quota;
-use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::{Command as GuestCommand, Victims};
-use tenure_core::site_authority::Command as SiteCommand;
 
 use super::asker::Asker;
 use super::server::{ApiResult, AppState};
-use super::view::{LeaseView, QuotaView, SiteView};
+use super::view::{LeaseView, QuotaView};
 use super::{LeaseName, sense};
 
 impl AppState {
@@ -131,22 +129,6 @@ impl AppState {
         let whose = manager.transpose()?.map(|manager| manager.info().id);
         self.order(handle, (by, ""), BrokerCommand::SetQuota { whose, quota }).await?;
         self.quotas(Some(broker)).await
-    }
-
-    pub(super) async fn reset(
-        &self,
-        site: &Name,
-        unit: UnitId,
-        by: &Asker,
-    ) -> ApiResult<Option<SiteView>> {
-        let handle = self.actor(Role::SiteAuthority, site)?;
-        if !self.is_repeated(handle, by).await?
-            && let Some(view) = self.sites(Some(site)).await?.first()
-        {
-            sense::is_quarantined(view, &format!("{site}/{unit}"))?;
-        }
-        self.order(handle, (by, ""), SiteCommand::Reset { unit }).await?;
-        Ok(self.sites(Some(site)).await?.pop())
     }
 
     /// Whether a change to a lease was asked for before under the same key.

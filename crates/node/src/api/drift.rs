@@ -35,13 +35,18 @@ fn of_site(
     now: Time,
 ) -> Vec<String> {
     let mut differences = Vec::new();
-    let units = units_of(actor, site);
-    if units != site.units {
-        differences.push(format!("{name} has {units} units, {} are configured", site.units));
+    for (resource, stock) in &site.stocks {
+        let (units, configured) = (units_of(actor, resource), stock.units);
+        if units != configured {
+            let of = format!("{units} units of `{resource}`");
+            differences.push(format!("{name} has {of}, {configured} are configured"));
+        }
     }
     for ticket in actor.delegations() {
         let link = ticket.bottom();
-        let offered = names.get(&link.holder).and_then(|broker| site.brokers.get(broker));
+        let stock = site.stocks.get(&link.resource);
+        let broker = names.get(&link.holder);
+        let offered = stock.zip(broker).and_then(|(stock, broker)| stock.brokers.get(broker));
         let (units, offered) = (link.units.get(), offered.map_or(0, |units| units.get()));
         if units == offered || link.term.end() <= now {
             continue;

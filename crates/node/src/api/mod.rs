@@ -11,6 +11,7 @@ mod connection;
 mod delegate;
 pub mod demand;
 mod offer;
+mod operate;
 mod probe;
 mod proof;
 mod sense;
@@ -34,6 +35,7 @@ use tenure_core::broker::quota::Quota;
 use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
+use tenure_core::model::resource::Attributes;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::Victims;
@@ -61,6 +63,37 @@ pub const VERSION: u32 = 1;
 
 /// The longest request, in bytes.
 pub const MAX_REQUEST: usize = 1 << 20;
+
+/// What an operator does to a unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnitAct {
+    /// It gets no new tenant from now on.
+    Drain,
+    /// It is in service again.
+    Resume,
+    /// It is taken out of use, for this reason; it is on no lease.
+    Quarantine(String),
+    /// It was put right, and is cleaned once more.
+    Reset,
+    /// It is withdrawn for good.
+    Remove,
+}
+
+/// Units that a site gets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewUnits {
+    /// The site.
+    pub site: Name,
+    /// Their type, which the site has.
+    pub resource: Name,
+    /// How many.
+    pub units: NonZeroU32,
+    /// Their names; none, or as many as there are units.
+    pub names: Vec<Name>,
+    /// What those with names are like, beyond what all units of the type are.
+    pub attributes: Attributes,
+}
 
 /// What can be asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -204,13 +237,17 @@ pub enum Request {
         /// All that is limited.
         quota: Option<Quota>,
     },
-    /// A quarantined unit was put right: its [`SiteView`].
-    Reset {
+    /// Something is done to a unit of a site: its [`SiteView`].
+    Unit {
         /// The site.
         site: Name,
-        /// The unit.
-        unit: UnitId,
+        /// The unit, by its number (`u3`) or its name.
+        unit: Name,
+        /// What is done.
+        act: UnitAct,
     },
+    /// A site gets units: its [`SiteView`].
+    Add(Box<NewUnits>),
     /// A ticket of a service manager's: a [`TicketView`].
     Ticket {
         /// The beginning of its hash.

@@ -2,7 +2,7 @@
 
 use tenure_core::model::time::Span;
 
-use super::view::{LeaseView, SiteView};
+use super::view::LeaseView;
 use super::{ApiError, Code};
 
 /// Checks that a duration is positive.
@@ -46,17 +46,4 @@ pub(super) fn shrinks(leases: &[LeaseView]) -> Result<(), ApiError> {
         [lease] if lease.state == "ticketed" => Ok(()),
         leases => changes(leases),
     }
-}
-
-/// A unit that is to be put right is there, and was found to be wrong.
-pub(super) fn is_quarantined(site: &SiteView, unit: &str) -> Result<(), ApiError> {
-    let look = format!("`tenure site show {}` lists its units", site.name);
-    let Some(found) = site.units.iter().find(|known| known.unit == unit) else {
-        return Err(ApiError::new(Code::NoSuch, format!("no unit {unit}")).help(look));
-    };
-    if found.state == "quarantined" {
-        return Ok(());
-    }
-    let message = format!("unit {unit} is {}; what can be reset is quarantined", found.state);
-    Err(ApiError::new(Code::Usage, message).help(look))
 }

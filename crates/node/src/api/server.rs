@@ -328,7 +328,8 @@ impl AppState {
             Request::SetQuota { broker, manager, quota } => {
                 json(&self.set_quota(&broker, manager.as_ref(), quota, by).await?)
             }
-            Request::Reset { site, unit } => json(&self.reset(&site, unit, by).await?),
+            Request::Unit { site, unit, act } => json(&self.act_on(&site, &unit, act, by).await?),
+            Request::Add(new) => json(&self.add(&new, by).await?),
             Request::Ticket { hash } => json(&self.ticket(hash).await?),
             Request::DelegateOfSite(asked) => json(&self.site_delegates(*asked).await?),
             Request::DelegateOfBroker(asked) => json(&self.broker_delegates(*asked).await?),

@@ -18,7 +18,7 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::machine::{Change, Outcome, State, UnitUse};
 use tenure_core::service_manager::{LeaseSurvey, RestStanding, ServiceManager};
 use tenure_core::site_authority::unit;
-use tenure_core::site_authority::{SiteAuthority, SiteLeaseSurvey};
+use tenure_core::site_authority::{SiteAuthority, SiteLeaseSurvey, UnitNotes};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::AccountId;
 use tenure_core::wire::recall::Level;
@@ -244,6 +244,18 @@ pub struct UnitView {
     /// How much of a divisible stock it is; 1 for a machine.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub quantity: u32,
+    /// Its name, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it is like, beyond what all units of its type are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
+    /// Whether it gets no new tenant.
+    #[serde(default)]
+    pub drained: bool,
+    /// How often it was set up.
+    #[serde(default)]
+    pub setups: u32,
     /// The lease it is on.
     pub lease: Option<String>,
     /// The properties that its driver reported.
@@ -413,6 +425,10 @@ pub(super) fn plain(word: &str) -> String {
 
 pub(super) fn name(names: &Names, id: ActorId) -> String {
     names.get(&id).map_or_else(|| id.to_string(), ToString::to_string)
+}
+
+fn own_attributes(notes: &UnitNotes) -> BTreeMap<String, String> {
+    notes.attributes.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }
 
 pub(super) fn properties(properties: &Properties) -> BTreeMap<String, String> {
@@ -585,6 +601,10 @@ pub(super) fn site(
             state: plain(unit.state.word()),
             epoch: unit.epoch.0,
             quantity: unit.quantity.get(),
+            name: unit.notes.and_then(|notes| notes.name.as_ref()).map(ToString::to_string),
+            attributes: unit.notes.map(own_attributes).unwrap_or_default(),
+            drained: unit.notes.is_some_and(|notes| notes.drained),
+            setups: unit.notes.map_or(0, |notes| notes.setups),
             lease: tenant(unit.state),
             properties: reported
                 .map(|reported| current(reported, probed.as_ref()))

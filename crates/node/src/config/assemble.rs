@@ -376,21 +376,28 @@ fn quotas(broker: &super::Broker, keys: &ParticipantKeys) -> BTreeMap<Whose, Quo
 
 /// What a site has and delegates.
 fn plan(site: &Site, keys: &ParticipantKeys) -> Plan {
-    let stock = Stock {
-        resource: site.resource.clone(),
-        attributes: site.attributes.clone(),
-        units: site.units,
-    };
-    let offers = site.brokers.iter().filter_map(|(broker, &units)| {
-        Some(Offer {
-            broker: keys.id(broker)?,
-            resource: site.resource.clone(),
-            units,
-            length: site.delegation,
-            renew_before: Span::from_micros(site.delegation.as_micros() / 2),
+    let offers = site.stocks.iter().flat_map(|(resource, stock)| {
+        stock.brokers.iter().filter_map(|(broker, &units)| {
+            Some(Offer {
+                broker: keys.id(broker)?,
+                resource: resource.clone(),
+                units,
+                length: stock.delegation,
+                renew_before: Span::from_micros(stock.delegation.as_micros() / 2),
+            })
         })
     });
-    Plan { stock: vec![stock], offers: offers.collect() }
+    Plan { stock: stocks(site).collect(), offers: offers.collect() }
+}
+
+/// What a site has.
+pub(super) fn stocks(site: &Site) -> impl Iterator<Item = Stock> {
+    site.stocks.iter().map(|(resource, stock)| Stock {
+        resource: resource.clone(),
+        attributes: stock.attributes.clone(),
+        units: stock.units,
+        named: stock.named.clone(),
+    })
 }
 
 type Build<M> = fn(&Registry, &str, registry::Settings<'_, '_>) -> Result<Box<M>, MapperError>;

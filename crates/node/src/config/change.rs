@@ -15,7 +15,7 @@ use tenure_core::runtime::AnyActor;
 use tenure_core::site_authority::{SiteAuthority, WithdrawError};
 use thiserror::Error;
 
-use super::assemble::{AssemblyError, key_of};
+use super::assemble::{AssemblyError, key_of, stocks};
 use super::{Config, Site, keys, parse};
 use crate::api::time;
 use crate::journal::{Owner, Reader};
@@ -78,9 +78,7 @@ pub enum Conflict {
         configured: Span,
     },
     /// The units of a site have another type.
-    #[error(
-        "the units of `{site}` are of type `{configured}`, and its journal has {units} of type `{journaled}`"
-    )]
+    #[error("`{site}` has no stock of type `{journaled}`, and its journal has {units} of that type")]
     Resource {
         /// The site.
         site: Name,
@@ -88,8 +86,6 @@ pub enum Conflict {
         units: u32,
         /// Their type.
         journaled: Name,
-        /// The configured type.
-        configured: Name,
     },
     /// A site is to have fewer units, which are in use or delegated.
     #[error("`{site}` has {configured} units, and {journaled} in its journal: {cause}", cause = in_words(cause))]
@@ -98,6 +94,8 @@ pub enum Conflict {
         site: Name,
         /// How many units its journal has.
         journaled: u32,
+        /// The type.
+        resource: Name,
         /// The configured number.
         configured: u32,
         /// Why the others cannot be withdrawn.
@@ -111,7 +109,7 @@ fn in_words(cause: &WithdrawError) -> String {
         WithdrawError::Delegated { delegated, until, .. } => {
             format!("{delegated} of them are delegated to brokers until {}", time(*until))
         }
-        WithdrawError::TooMany { .. } => cause.to_string(),
+        WithdrawError::TooMany { .. } | WithdrawError::Named(_) => cause.to_string(),
         WithdrawError::InUse { idle, .. } => {
             format!("only {idle} of them are idle, the others are leased or being cleaned")
         }
@@ -130,7 +128,7 @@ impl Conflict {
             }
             Self::Margin { .. } => "margin".to_owned(),
             Self::Resource { site, .. } => format!("site.{site}.resource"),
-            Self::Units { site, .. } => format!("site.{site}.units"),
+            Self::Units { site, resource, .. } => format!("site.{site}.stock.{resource}.units"),
         }
     }
 
@@ -143,7 +141,7 @@ impl Conflict {
             }
             Self::Key { name, .. } => format!("put the key `keys/{name}` back"),
             Self::Margin { journaled, .. } => format!("put `margin = \"{journaled}\"` back"),
-            Self::Resource { journaled, .. } => format!("put `resource = \"{journaled}\"` back"),
+            Self::Resource { journaled, .. } => format!("put the stock of `{journaled}` back"),
             Self::Units { journaled, .. } => {
                 format!("put `units = {journaled}` back and try again later")
             }
@@ -183,9 +181,7 @@ impl Config {
         for (journal, Owner { name, .. }) in &owners {
             let Some(site) = self.sites.get(name) else { continue };
             let before = before.as_ref().and_then(|before| before.sites.get(name));
-            let same =
-                |before: &Site| (before.units, &before.resource) == (site.units, &site.resource);
-            if !before.is_some_and(same) {
+            if before.is_none_or(|before| before.stocks != site.stocks) {
                 self.admit_inventory(data, journal, name, site)?;
             }
         }
@@ -241,8 +237,8 @@ impl Config {
 
     fn refused(&self, conflict: &Conflict) -> AssemblyError {
         let key = conflict.key();
-        let table = key.rsplit_once('.').map_or("", |(table, _)| table);
-        let place = self.places.get(&key).or_else(|| self.places.get(table));
+        let mut keys = std::iter::successors(Some(&*key), |key| Some(key.rsplit_once('.')?.0));
+        let place = keys.find_map(|key| self.places.get(key));
         let place = place.unwrap_or(&Place::Whole);
         ConfigError::at(&self.file, place, conflict.to_string(), conflict.help()).into()
     }
@@ -338,20 +334,26 @@ fn flatten(key: &str, value: &toml::Value, settings: &mut Described) {
 
 /// Why the units of a site cannot become those that are configured.
 fn inventory_conflict(actor: &SiteAuthority, name: &Name, site: &Site) -> Option<Conflict> {
-    let mut others = actor.inventory().filter(|(resource, ..)| **resource != site.resource);
+    let of = |resource: &Name| site.stocks.get(resource);
+    let mut others = actor.inventory().filter(|(resource, ..)| of(resource).is_none());
     if let Some((resource, _, units)) = others.find(|(.., units)| *units > 0) {
-        let (site, configured) = (name.clone(), site.resource.clone());
-        return Some(Conflict::Resource { site, units, journaled: resource.clone(), configured });
+        let (site, journaled) = (name.clone(), resource.clone());
+        return Some(Conflict::Resource { site, units, journaled });
     }
-    let total = units_of(actor, site);
-    let cause = actor.withdrawable(&site.resource, total.checked_sub(site.units)?).err()?;
-    Some(Conflict::Units { site: name.clone(), journaled: total, configured: site.units, cause })
+    let planned = stocks(site).find_map(|stock| Some((actor.surplus(&stock).err()?, stock)));
+    planned.map(|(cause, stock)| Conflict::Units {
+        site: name.clone(),
+        journaled: units_of(actor, &stock.resource),
+        configured: stock.units,
+        resource: stock.resource,
+        cause,
+    })
 }
 
-/// How many units of the configured type a site has by its journal.
-pub(crate) fn units_of(actor: &SiteAuthority, site: &Site) -> u32 {
+/// How many units of a type a site has by its journal.
+pub(crate) fn units_of(actor: &SiteAuthority, resource: &Name) -> u32 {
     let mut inventory = actor.inventory();
-    inventory.find(|(resource, ..)| **resource == site.resource).map_or(0, |(.., units)| units)
+    inventory.find(|(of, ..)| *of == resource).map_or(0, |(.., units)| units)
 }
 
 /// What the deployment was started with the last time, if that is known.

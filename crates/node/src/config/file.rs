@@ -32,16 +32,60 @@ pub(super) struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Site {
-    pub(super) units: Spanned<u32>,
+    pub(super) units: Option<Spanned<u32>>,
     pub(super) resource: Option<Spanned<Name>>,
     #[serde(default)]
     pub(super) kind: Kind,
     #[serde(default)]
-    pub(super) attributes: BTreeMap<Name, Spanned<toml::Value>>,
-    pub(super) brokers: Option<Spanned<Vec<Spanned<Name>>>>,
+    pub(super) attributes: Given,
+    #[serde(default)]
+    pub(super) named: Units,
+    pub(super) brokers: Option<Brokers>,
     pub(super) delegation: Option<Spanned<Span>>,
+    /// Further stocks, by type.
+    #[serde(default)]
+    pub(super) stock: BTreeMap<Spanned<Name>, Stock>,
     pub(super) driver: Option<RawPlugin>,
     pub(super) mapper: Option<RawPlugin>,
+}
+
+/// What units are like.
+pub(super) type Given = BTreeMap<Name, Spanned<toml::Value>>;
+
+/// Units with names, each with attributes of its own.
+pub(super) type Units = BTreeMap<Spanned<Name>, Given>;
+
+/// Names of brokers.
+pub(super) type Brokers = Spanned<Vec<Spanned<Name>>>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Stock {
+    pub(super) units: Option<Spanned<u32>>,
+    #[serde(default)]
+    pub(super) kind: Kind,
+    #[serde(default)]
+    pub(super) attributes: Given,
+    #[serde(default)]
+    pub(super) named: Units,
+    pub(super) brokers: Option<Brokers>,
+    pub(super) delegation: Option<Spanned<Span>>,
+}
+
+impl Site {
+    /// The stock that its own keys describe, if they describe one.
+    pub(super) fn take_own_stock(&mut self) -> Option<(Option<Spanned<Name>>, Stock)> {
+        let stock = Stock {
+            units: self.units.take(),
+            kind: self.kind,
+            attributes: std::mem::take(&mut self.attributes),
+            named: std::mem::take(&mut self.named),
+            brokers: self.brokers.take(),
+            delegation: self.delegation.take(),
+        };
+        let described = stock.units.is_some() || !stock.named.is_empty();
+        (described || self.stock.is_empty()).then(|| (self.resource.take(), stock))
+    }
 }
 
 /// How a stock is leased.

@@ -57,23 +57,37 @@ pub struct Config {
     places: BTreeMap<String, Place>,
 }
 
-/// A site: units of one type, lent to brokers.
+/// A site: units, lent to brokers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
-    /// How many units it has.
-    pub units: u32,
-    /// Their type.
-    pub resource: Name,
-    /// What they are like.
-    pub attributes: Attributes,
-    /// How many it delegates to each broker.
-    pub brokers: BTreeMap<Name, NonZeroU32>,
-    /// For how long at a time.
-    pub delegation: Span,
+    /// What it has, by type.
+    pub stocks: BTreeMap<Name, Stock>,
     /// Sets units up and cleans them.
     pub driver: PluginSpec,
     /// Chooses the units for a lease.
     pub mapper: PluginSpec,
+}
+
+impl Site {
+    /// How many units it has, of all types together.
+    pub fn units(&self) -> u32 {
+        self.stocks.values().fold(0, |sum, stock| sum.saturating_add(stock.units))
+    }
+}
+
+/// The units of one type at a site.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stock {
+    /// How many there are, named ones included.
+    pub units: u32,
+    /// What they are like.
+    pub attributes: Attributes,
+    /// Those that have names, each with what it is like beyond that.
+    pub named: BTreeMap<Name, Attributes>,
+    /// How many are delegated to each broker.
+    pub brokers: BTreeMap<Name, NonZeroU32>,
+    /// For how long at a time.
+    pub delegation: Span,
 }
 
 /// A broker.
@@ -182,7 +196,7 @@ impl Check<'_> {
                 .insert(name.into_inner(), Broker { mapper, quotas, prices: broker.price });
         }
         for (name, site) in file.site {
-            let site = self.site(site, &config.brokers, margin)?;
+            let site = self.site(site, &name.span(), &config.brokers, margin)?;
             config.sites.insert(name.into_inner(), site);
         }
         for (name, manager) in file.service_manager {
@@ -200,7 +214,16 @@ impl Check<'_> {
         }
         for (name, site) in &file.site {
             at(format!("site.{}", name.get_ref()), name.span());
-            at(format!("site.{}.units", name.get_ref()), site.units.span());
+            if let Some(units) = &site.units {
+                let own = site.resource.as_ref().map_or("node", |own| own.get_ref().as_str());
+                at(format!("site.{}.stock.{own}.units", name.get_ref()), units.span());
+            }
+            for (resource, stock) in &site.stock {
+                let key = format!("site.{}.stock.{}", name.get_ref(), resource.get_ref());
+                let units = stock.units.as_ref().map_or(resource.span(), Spanned::span);
+                at(format!("{key}.units"), units);
+                at(key, resource.span());
+            }
             if let Some(resource) = &site.resource {
                 at(format!("site.{}.resource", name.get_ref()), resource.span());
             }
@@ -261,40 +284,104 @@ impl Check<'_> {
 
     fn site(
         &self,
-        site: file::Site,
+        mut site: file::Site,
+        place: &std::ops::Range<usize>,
         brokers: &BTreeMap<Name, Broker>,
         margin: Span,
     ) -> Checked<Site> {
-        let units = *site.units.get_ref();
-        if units == 0 {
-            return self.refuse(site.units.span(), "a site without units lends none", "add units");
+        let mut stocks = BTreeMap::new();
+        let own = site.take_own_stock();
+        let node = || Spanned::new(place.clone(), Name::literal("node"));
+        let own = own.map(|(resource, stock)| (resource.unwrap_or_else(node), stock));
+        let mut named = BTreeSet::new();
+        for (resource, stock) in own.into_iter().chain(site.stock) {
+            let units = stock.named.keys();
+            if let Some(twice) = units.clone().find(|name| named.contains(name.get_ref())) {
+                let message = format!("two units are named `{}`", twice.get_ref());
+                return self.refuse(twice.span(), message, "give each a name of its own");
+            }
+            named.extend(units.map(|name| name.get_ref().clone()));
+            let at = resource.span();
+            let stock = self.stock(stock, &at, brokers, margin)?;
+            if stocks.insert(resource.into_inner(), stock).is_some() {
+                let help = "write the keys of one type in one place";
+                return self.refuse(at, "two stocks of one type", help);
+            }
         }
-        if units > MAX_UNITS && site.kind == file::Kind::Units {
-            let message = format!("{units} units are more than the {MAX_UNITS} of one site");
-            return self.refuse(site.units.span(), message, "make several sites of them");
-        }
-        if let Some(delegation) = &site.delegation {
-            Self::is_a_term("delegation", *delegation.get_ref(), margin)
-                .or_else(|(message, help)| self.refuse(delegation.span(), message, help))?;
-        }
-        let named = self.brokers(site.brokers, brokers)?;
-        let count = u32::try_from(named.len()).unwrap_or(u32::MAX);
-        let shares = (0..count).map(|nth| units / count + u32::from(nth < units % count));
-        let shares = named.into_iter().zip(shares);
-        let shares = shares.filter_map(|(broker, units)| Some((broker, NonZeroU32::new(units)?)));
         Ok(Site {
-            units,
-            resource: site.resource.map_or_else(|| Name::literal("node"), Spanned::into_inner),
-            attributes: self.attributes_of(site.attributes, site.kind)?,
-            brokers: shares.collect(),
-            delegation: self.positive(
-                "delegation",
-                site.delegation.as_ref(),
-                Span::DAY.times(30),
-            )?,
+            stocks,
             driver: self.plugin(site.driver, PluginSpec::new("null", &[]), "driver")?,
             mapper: self.plugin(site.mapper, PluginSpec::new("first-fit", &[]), "mapper")?,
         })
+    }
+
+    fn stock(
+        &self,
+        stock: file::Stock,
+        place: &std::ops::Range<usize>,
+        brokers: &BTreeMap<Name, Broker>,
+        margin: Span,
+    ) -> Checked<Stock> {
+        let (units, at) = self.units(&stock, place)?;
+        if units > MAX_UNITS && stock.kind == file::Kind::Units {
+            let message = format!("{units} units are more than the {MAX_UNITS} of one site");
+            return self.refuse(at, message, "make several sites of them");
+        }
+        if let Some(delegation) = &stock.delegation {
+            Self::is_a_term("delegation", *delegation.get_ref(), margin)
+                .or_else(|(message, help)| self.refuse(delegation.span(), message, help))?;
+        }
+        let to = self.brokers(stock.brokers, brokers)?;
+        let count = u32::try_from(to.len()).unwrap_or(u32::MAX);
+        let shares = (0..count).map(|nth| units / count + u32::from(nth < units % count));
+        let shares = to.into_iter().zip(shares);
+        let shares = shares.filter_map(|(broker, units)| Some((broker, NonZeroU32::new(units)?)));
+        let mut named = BTreeMap::new();
+        for (name, attributes) in stock.named {
+            named.insert(name.into_inner(), self.attributes(attributes)?);
+        }
+        Ok(Stock {
+            units,
+            attributes: self.attributes_of(stock.attributes, stock.kind)?,
+            named,
+            brokers: shares.collect(),
+            delegation: self.positive(
+                "delegation",
+                stock.delegation.as_ref(),
+                Span::DAY.times(30),
+            )?,
+        })
+    }
+
+    /// How many units a stock has, and where that is said.
+    fn units(
+        &self,
+        stock: &file::Stock,
+        place: &std::ops::Range<usize>,
+    ) -> Checked<(u32, std::ops::Range<usize>)> {
+        let named = u32::try_from(stock.named.len()).unwrap_or(u32::MAX);
+        if let Some(name) = stock.named.keys().next().filter(|_| stock.kind == file::Kind::Share) {
+            let help = "leave the units out, or write `kind = \"units\"`";
+            return self.refuse(name.span(), "a stock of shares has no units with names", help);
+        }
+        let Some(units) = &stock.units else {
+            if named > 0 {
+                return Ok((named, place.clone()));
+            }
+            return self.refuse(
+                place.clone(),
+                "a stock without `units`",
+                "write how many there are",
+            );
+        };
+        match *units.get_ref() {
+            0 => self.refuse(units.span(), "a site without units lends none", "add units"),
+            fewer if fewer < named => {
+                let message = format!("`units` is {fewer}, and {named} have names");
+                self.refuse(units.span(), message, "count those with names as well")
+            }
+            units_in_all => Ok((units_in_all, units.span())),
+        }
     }
 
     fn service_manager(

@@ -60,6 +60,11 @@ pub(super) fn input_begins(input: &Input) -> bool {
             },
             Command::SiteAuthority(command) => match command {
                 SiteCommand::Reset { .. }
+                | SiteCommand::Drain { .. }
+                | SiteCommand::Resume { .. }
+                | SiteCommand::Quarantine { .. }
+                | SiteCommand::Remove { .. }
+                | SiteCommand::Add { .. }
                 | SiteCommand::Stock { .. }
                 | SiteCommand::Withdraw { .. }
                 | SiteCommand::Recall { .. } => false,

@@ -88,6 +88,12 @@ impl RequestTrace {
             F::UnitTeardownFailed(fact) => *self.units.get(&fact.unit)?,
             F::UnitReset(fact) => *self.units.get(&fact.unit)?,
             F::Stocked(_)
+            | F::UnitAdded(_)
+            | F::StockPlanned(_)
+            | F::UnitDrained(_)
+            | F::UnitRestored(_)
+            | F::UnitResumed(_)
+            | F::UnitQuarantined(_)
             | F::InventoryChanged(_)
             | F::DelegationIssued(_)
             | F::DelegatedByHand(_)

@@ -179,7 +179,12 @@ fn builder(setup: Setup, role: Role, plans: Plans, broker: ActorId) -> ActorBuil
 }
 
 fn plan(units: u32, broker: ActorId) -> Plan {
-    let stock = Stock { resource: node(), attributes: Attributes::default(), units };
+    let stock = Stock {
+        resource: node(),
+        attributes: Attributes::default(),
+        units,
+        named: Default::default(),
+    };
     let offer = Offer {
         broker,
         resource: node(),

@@ -7,7 +7,6 @@ use std::num::NonZeroU32;
 
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::fact::BadFact;
-use tenure_core::driver::UnitId;
 use tenure_core::runtime::{Decision, Entry, Fact, Input};
 use tenure_core::service_manager::{Command as GuestCommand, Victims};
 use tenure_core::site_authority::Command as SiteCommand;
@@ -34,12 +33,8 @@ pub(super) enum RecordedInput {
     Change(Box<GuestCommand>),
     /// A user gave a lease back; the whole request, if it was its only lease.
     Close { lease: LeaseId, whole: bool },
-    /// An operator put a unit right.
-    Reset { unit: UnitId },
-    /// An operator brought units.
-    Stock { resource: Name, units: NonZeroU32 },
-    /// An operator withdrew units.
-    Withdraw { resource: Name, units: NonZeroU32 },
+    /// An operator did something to the units of a site.
+    Operate(Box<SiteCommand>),
 }
 
 /// The external inputs of an actor of a branch, in order.
@@ -111,13 +106,7 @@ impl Script {
                 let close = |part| GuestCommand::Close { lease: LeaseId { number, part } }.into();
                 return parts.map(close).map(Input::Command).collect();
             }
-            RecordedInput::Reset { unit } => SiteCommand::Reset { unit }.into(),
-            RecordedInput::Stock { resource, units } => {
-                SiteCommand::Stock { resource, units }.into()
-            }
-            RecordedInput::Withdraw { resource, units } => {
-                SiteCommand::Withdraw { resource, units }.into()
-            }
+            RecordedInput::Operate(command) => (*command).into(),
         };
         vec![Input::Command(command)]
     }
@@ -356,21 +345,41 @@ fn other(fact: &Fact) -> Option<RecordedInput> {
         Fact::ServiceManager(sm::Fact::SignalObserved(fact)) => {
             Some(RecordedInput::Observe { signal: fact.signal.clone(), value: fact.value })
         }
-        Fact::SiteAuthority(site::Fact::UnitReset(fact)) => {
-            Some(RecordedInput::Reset { unit: fact.unit })
-        }
-        Fact::SiteAuthority(site::Fact::Stocked(fact)) => {
-            let units = NonZeroU32::new(fact.units)?;
-            Some(RecordedInput::Stock { resource: fact.resource.clone(), units })
-        }
-        Fact::SiteAuthority(site::Fact::QuantityWithdrawn(fact)) => {
-            let (resource, units) = (fact.resource.clone(), fact.quantity);
-            Some(RecordedInput::Withdraw { resource, units })
-        }
-        Fact::SiteAuthority(site::Fact::InventoryChanged(fact)) => {
-            let units = NonZeroU32::new(u32::try_from(fact.withdrawn.len()).ok()?)?;
-            Some(RecordedInput::Withdraw { resource: fact.resource.clone(), units })
+        Fact::SiteAuthority(fact) => {
+            operated(fact).map(|command| RecordedInput::Operate(Box::new(command)))
         }
         _ => None,
     }
+}
+
+/// What an operator did to the units of a site.
+fn operated(fact: &site::Fact) -> Option<SiteCommand> {
+    use site::Fact as F;
+    Some(match fact {
+        F::UnitReset(fact) => SiteCommand::Reset { unit: fact.unit },
+        F::UnitRestored(fact) => SiteCommand::Reset { unit: fact.unit },
+        F::UnitDrained(fact) => SiteCommand::Drain { unit: fact.unit },
+        F::UnitResumed(fact) => SiteCommand::Resume { unit: fact.unit },
+        F::UnitQuarantined(fact) => {
+            SiteCommand::Quarantine { unit: fact.unit, why: fact.why.clone() }
+        }
+        F::UnitAdded(site::UnitAdded { resource, name, attributes }) => SiteCommand::Add {
+            resource: resource.clone(),
+            name: name.clone(),
+            attributes: attributes.clone(),
+        },
+        F::Stocked(fact) => {
+            let units = NonZeroU32::new(fact.units)?;
+            SiteCommand::Stock { resource: fact.resource.clone(), units }
+        }
+        F::QuantityWithdrawn(fact) => {
+            let (resource, units) = (fact.resource.clone(), fact.quantity);
+            SiteCommand::Withdraw { resource, units }
+        }
+        F::InventoryChanged(fact) => {
+            let units = NonZeroU32::new(u32::try_from(fact.withdrawn.len()).ok()?)?;
+            SiteCommand::Withdraw { resource: fact.resource.clone(), units }
+        }
+        _ => return None,
+    })
 }

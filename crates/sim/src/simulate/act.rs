@@ -32,6 +32,8 @@ pub(super) enum Act {
     Restart,
     /// A site gets more units.
     Stock,
+    /// An operator does something to a unit of a site, drawn by this number.
+    Operate(u64),
     /// An operator sets a guest's quota at a broker, or takes it back.
     Quota,
     /// A burst of visits begins.
@@ -100,6 +102,11 @@ impl World {
                 plan.extend((0..12).map(|_| (sampler.time(heal, until), Act::Strike(family))));
             }
         }
+        let mut operators = Stream::Operators.sampler(self.chance);
+        for _ in 0..operators.count(0, 10) {
+            let at = operators.time(Time::ZERO, heal);
+            plan.push((at, Act::Operate(operators.any())));
+        }
         let others = [
             (Act::Restart, sampler.count(2, 12)),
             (Act::Stock, sampler.count(0, 2)),
@@ -143,6 +150,7 @@ impl World {
                 let command = SiteCommand::Stock { resource, units: NonZeroU32::MIN };
                 self.hand_in(who, Input::Command(command.into()))
             }
+            Act::Operate(draw) => self.operate(draw),
             Act::Quota => self.set_quota(),
             Act::Recall => self.recall(),
             Act::BurstBegins => {

@@ -119,6 +119,7 @@ fn plan(setting: &Setting, place: usize, broker_id: &impl Fn(usize) -> ActorId) 
         resource: resource.clone(),
         attributes: attributes.clone(),
         units: *units,
+        named: Default::default(),
     });
     let offers = site.offers.iter().map(|(broker, resource, units)| Offer {
         broker: broker_id(*broker),

@@ -23,6 +23,11 @@ impl Sampler {
         Self(chance.of(Purpose::Simulate, &[stream]))
     }
 
+    /// Any number.
+    pub(super) fn any(&mut self) -> u64 {
+        self.0.random()
+    }
+
     /// A number below `sides`, which is at least one.
     pub(super) fn below(&mut self, sides: usize) -> usize {
         self.0.random_range(0..sides.max(1))

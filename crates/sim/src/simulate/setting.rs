@@ -30,6 +30,7 @@ pub(super) enum Stream {
     Shell,
     Burst,
     Shares,
+    Operators,
     Family(Family),
 }
 
@@ -44,6 +45,7 @@ impl Stream {
                 Self::Shell => 3,
                 Self::Burst => 4,
                 Self::Shares => 5,
+                Self::Operators => 6,
                 Self::Family(family) => 16 + family as u64,
             },
         )

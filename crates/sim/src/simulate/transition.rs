@@ -239,6 +239,9 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
         F::UnitTornDown(fact) => of_unit(fact.unit, "TornDown", ""),
         F::UnitTeardownFailed(fact) => of_unit(fact.unit, "TeardownFailed", "UnitLost"),
         F::UnitReset(fact) => of_unit(fact.unit, "Reset", ""),
+        F::UnitRestored(fact) => of_unit(fact.unit, "Restored", ""),
+        F::UnitQuarantined(fact) => of_unit(fact.unit, "Quarantined", ""),
+        F::UnitAdded(_) | F::StockPlanned(_) | F::UnitDrained(_) | F::UnitResumed(_) => Vec::new(),
         F::LeaseActivated(fact) => vec![(Subject::Lease(fact.lease), "Activated")],
         F::LeaseClosed(fact) => {
             let AnyActor::SiteAuthority(actor) = actor else { return Vec::new() };

@@ -1,10 +1,12 @@
 //! The words of the commands of owners and brokers.
 
+use std::num::NonZeroU32;
 use std::str::FromStr as _;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
+use tenure_core::model::resource::Value;
 use tenure_core::model::time::Span;
 
 use super::{Change, Endpoint};
@@ -25,17 +27,66 @@ pub(crate) enum SiteCommand {
         /// The site
         site: Name,
     },
-    /// Return a repaired unit from quarantine to service
-    Reset {
+    /// Add units to a stock
+    Add {
         #[command(flatten)]
         endpoint: Change,
-        /// The unit: alpha/u3
-        #[arg(value_parser = unit)]
-        unit: (Name, UnitId),
+        /// The site
+        site: Name,
+        /// The type of the units, which the site has
+        resource: Name,
+        /// How many
+        #[arg(long, default_value = "1")]
+        units: NonZeroU32,
+        /// The names of the units, instead of how many [may be repeated]
+        #[arg(long = "name", value_name = "NAME", conflicts_with = "units")]
+        names: Vec<Name>,
+        /// What units with names are like: rack=b [may be repeated]
+        #[arg(long = "attribute", value_name = "KEY=VALUE", requires = "names", value_parser = attribute)]
+        attributes: Vec<(Name, Value)>,
     },
+    /// Put a unit on no new lease; the lease that it is on keeps it
+    Drain(OneUnit),
+    /// Return a drained unit to service
+    Resume(OneUnit),
+    /// Take a free unit out of use until it is reset
+    Quarantine {
+        #[command(flatten)]
+        unit: OneUnit,
+        /// Why
+        #[arg(long, default_value = "")]
+        why: String,
+    },
+    /// Return a repaired unit from quarantine to service
+    Reset(OneUnit),
+    /// Withdraw a unit for good that is idle and not delegated
+    Remove(OneUnit),
     Delegate(delegation::OfSite),
     Delegations(delegation::Delegations),
     Withdraw(delegation::Withdraw),
+}
+
+/// A unit, and how it is changed.
+#[derive(Debug, Args)]
+pub(crate) struct OneUnit {
+    #[command(flatten)]
+    pub(in crate::live) endpoint: Change,
+    /// The unit, by its number or its name: alpha/u3, alpha/rack1-n07
+    #[arg(value_parser = unit_of)]
+    pub(in crate::live) unit: (Name, Name),
+}
+
+/// A unit by its site, and its number or name there.
+fn unit_of(text: &str) -> Result<(Name, Name), String> {
+    let parts = text.split_once('/').ok_or("write the site and the unit: alpha/u3")?;
+    let name = |text: &str| Name::new(text).map_err(|error| error.to_string());
+    Ok((name(parts.0)?, name(parts.1)?))
+}
+
+/// `KEY=VALUE`
+fn attribute(text: &str) -> Result<(Name, Value), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE: rack=b")?;
+    Ok((Name::new(key).map_err(|error| error.to_string())?, Value::read(value)))
 }
 
 /// A unit by its site and its number there.
