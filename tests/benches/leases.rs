@@ -302,7 +302,7 @@ fn plan(units_in_stock: u32, broker: ActorId) -> Plan {
         length: Span::DAY.times(30),
         renew_before: Span::DAY,
     };
-    Plan { stock: vec![stock], offers: vec![offer] }
+    Plan { stock: vec![stock], offers: vec![offer], quarantine_after: None }
 }
 
 /// How long it takes to sign a message, and to check that.

@@ -249,6 +249,8 @@ mutants! {
     RestNotCredited,
     /// A drained unit is put on leases.
     DrainedIsFree,
+    /// A unit that fails again and again is handed out again and again.
+    BadUnitsStay,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

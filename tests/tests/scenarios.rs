@@ -73,6 +73,7 @@ scripts! {
     asking_answered_late
     asking_never_answered
     back_from_an_old_term
+    bad_unit_quarantined
     broker_to_broker
     broker_to_broker_renewed
     broker_to_broker_survives_crashes

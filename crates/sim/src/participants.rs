@@ -278,7 +278,11 @@ fn plan(
             renew_before: scenario.term.times(2).min(site.delegation),
         })
     });
-    Plan { stock: vec![stock], offers: offers.collect() }
+    Plan {
+        stock: vec![stock],
+        offers: offers.collect(),
+        quarantine_after: NonZeroU32::new(site.quarantine_after),
+    }
 }
 
 /// What the scenario says once for all mappers, where the mapper takes it.

@@ -151,6 +151,7 @@ fn plan(case: &Case) -> Plan {
     Plan {
         stock: case.stock.iter().enumerate().map(stock).collect(),
         offers: case.stock.iter().enumerate().map(offer).collect(),
+        quarantine_after: None,
     }
 }
 

@@ -134,6 +134,7 @@ const POINTS: &[&str] = &[
     "a recall is a level",
     "a unit is drained and resumed",
     "inventory at run time",
+    "a bad unit is quarantined",
     "a recall outlives its generation",
     "a recall hastens a leave",
     "a refused join leaves too few",

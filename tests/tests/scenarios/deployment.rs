@@ -170,7 +170,8 @@ fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
     };
     let offers = stock.iter().flat_map(|stock| shares.iter().filter_map(move |&s| offer(s, stock)));
     let offers = offers.collect();
-    Ok(Plan { stock, offers })
+    let quarantine_after = args.number_option("quarantine-after")?;
+    Ok(Plan { stock, offers, quarantine_after })
 }
 
 /// `broker:4`.

@@ -155,7 +155,12 @@ fn other_attributes_are_what_the_broker_sells_by_from_the_next_start_on() {
 fn another_type_is_refused() {
     refused(
         &with("resource = \"node\"", "resource = \"disk\""),
-        &["live.toml:6:12", "no stock of type `node`", "4 of that type", "put the stock of `node` back"],
+        &[
+            "live.toml:6:12",
+            "no stock of type `node`",
+            "4 of that type",
+            "put the stock of `node` back",
+        ],
     );
 }
 

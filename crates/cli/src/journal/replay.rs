@@ -39,7 +39,7 @@ pub(super) fn replica(owner: &Owner, settings: &Settings) -> AnyActor {
         Role::Broker => Broker::new(setup).into(),
         Role::SiteAuthority => {
             let offers = settings.renewals.iter().map(offer).collect();
-            SiteAuthority::new(setup, Plan { stock: Vec::new(), offers }).into()
+            SiteAuthority::new(setup, Plan { offers, ..Plan::default() }).into()
         }
     }
 }

@@ -52,14 +52,15 @@ impl SiteAuthority {
             Fact::UnitsAssigned(fact) => self.units_assigned(at, fact.lease, &fact.units)?,
             Fact::UnitSetUp(fact) => self.unit_set_up(at, fact)?,
             Fact::UnitSetupFailed(fact) => {
+                self.note(fact.unit, |notes| notes.failures = notes.failures.saturating_add(1));
                 self.unit_lost(at, fact.unit, unit::Event::SetupFailed)?;
             }
             Fact::UnitTornDown(fact) => self.move_unit(at, fact.unit, unit::Event::TornDown)?,
             Fact::UnitTeardownFailed(fact) => {
                 self.unit_lost(at, fact.unit, unit::Event::TeardownFailed)?;
             }
-            Fact::UnitRestored(fact) => self.move_unit(at, fact.unit, unit::Event::Restored)?,
-            Fact::UnitReset(fact) => self.move_unit(at, fact.unit, unit::Event::Reset)?,
+            Fact::UnitRestored(fact) => self.put_right(at, fact.unit, unit::Event::Restored)?,
+            Fact::UnitReset(fact) => self.put_right(at, fact.unit, unit::Event::Reset)?,
             Fact::LeaseActivated(fact) => self.lease_activated(at, fact.lease)?,
             Fact::LeaseClosed(fact) => self.lease_closed(at, fact)?,
             Fact::TicketSurrendered(fact) => self.surrendered(at, fact),
@@ -88,7 +89,10 @@ impl SiteAuthority {
 
     fn unit_set_up(&mut self, at: Time, fact: &UnitSetUp) -> Result<(), BadFact> {
         let event = unit::Event::SetUp(fact.properties.clone());
-        self.worn(fact.unit);
+        self.note(fact.unit, |notes| {
+            notes.setups = notes.setups.saturating_add(1);
+            notes.failures = 0;
+        });
         let tenant = self.step_unit(at, fact.unit, event)?;
         match tenant.filter(|_| self.is_ready(fact.unit)) {
             Some(lease) => self.step_lease(at, lease, Event::UnitReady(fact.unit)),
@@ -433,6 +437,12 @@ impl SiteAuthority {
             pool.stalled.remove(&old);
         }
         pool.stalled.extend(place);
+    }
+
+    /// An operator put a unit right: how it failed before counts no more.
+    fn put_right(&mut self, at: Time, id: UnitId, event: unit::Event) -> Result<(), BadFact> {
+        self.note(id, |notes| notes.failures = 0);
+        self.move_unit(at, id, event)
     }
 
     /// As [`step_unit`](Self::step_unit), of a unit without a tenant.

@@ -327,7 +327,10 @@ impl SiteAuthority {
                     out,
                 );
             }
-            (_, Ok(_)) => self.emit(now, UnitTornDown { unit, epoch }, out),
+            (_, Ok(_)) => {
+                self.emit(now, UnitTornDown { unit, epoch }, out);
+                self.quarantine_if_bad(now, unit, out);
+            }
             (_, Err(error)) => {
                 self.emit(
                     now,

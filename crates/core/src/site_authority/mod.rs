@@ -75,6 +75,8 @@ pub struct Plan {
     pub stock: Vec<Stock>,
     /// What it delegates, to whom.
     pub offers: Vec<Offer>,
+    /// How many setups of a unit may fail in a row before it is taken out of use; any number unless set.
+    pub quarantine_after: Option<NonZeroU32>,
 }
 
 /// Units of one type.

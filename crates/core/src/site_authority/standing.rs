@@ -13,6 +13,7 @@ use crate::driver::UnitId;
 use crate::model::name::Name;
 use crate::model::resource::Attributes;
 use crate::model::time::Time;
+use crate::mutants::mutant;
 use crate::site_authority::Output;
 use crate::site_authority::facts::{
     InventoryChanged, UnitAdded, UnitDrained, UnitQuarantined, UnitReset, UnitRestored, UnitResumed,
@@ -30,6 +31,8 @@ pub struct UnitNotes {
     pub drained: bool,
     /// How often it was set up.
     pub setups: u32,
+    /// How many setups of it have failed in a row.
+    pub failures: u32,
 }
 
 /// Whether a name would be read as the number of a unit.
@@ -193,14 +196,25 @@ impl SiteAuthority {
         Ok(())
     }
 
-    /// A unit was set up once more.
-    pub(super) fn worn(&mut self, unit: UnitId) {
+    /// Changes what is known of a unit that is a machine.
+    pub(super) fn note(&mut self, unit: UnitId, change: impl FnOnce(&mut UnitNotes)) {
         let resource = self.state.units.get(&unit).map(|unit| &unit.resource);
         let pool = resource.and_then(|resource| self.state.stocks.get_mut(resource));
         if let Some(pool) = pool.filter(|pool| !pool.is_divisible()) {
             let mut notes = pool.notes(unit);
-            notes.setups = notes.setups.saturating_add(1);
+            change(&mut notes);
             pool.known.insert(unit, notes);
+        }
+    }
+
+    /// Takes a unit out of use that was cleaned and has failed too often in a row.
+    pub(super) fn quarantine_if_bad(&mut self, now: Time, unit: UnitId, out: &mut Output) {
+        let free = self.state.units.get(&unit).is_some_and(|u| u.state == unit::State::Free);
+        let failures = self.notes_of(unit).failures;
+        let bad = self.plan.quarantine_after.is_some_and(|most| most.get() <= failures);
+        if free && bad && !mutant!(BadUnitsStay) {
+            let why = format!("{failures} setups of it failed in a row");
+            self.emit(now, UnitQuarantined { unit, why }, out);
         }
     }
 }

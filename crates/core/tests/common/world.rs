@@ -215,7 +215,7 @@ fn plan((stock, divisible): (u32, bool), disks: u32, (length, renew_before): (Sp
         nodes.attributes.insert(Name::literal(DIVISIBLE), Value::Flag(true));
     }
     let disks = Stock { resource: disk, attributes, units: disks, named: BTreeMap::new() };
-    Plan { stock: vec![nodes, disks], offers: vec![offer] }
+    Plan { stock: vec![nodes, disks], offers: vec![offer], quarantine_after: None }
 }
 
 impl Scene {

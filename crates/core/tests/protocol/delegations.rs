@@ -45,7 +45,7 @@ fn site(offered: bool) -> SiteAuthority {
     let stock =
         Stock { resource: node(), attributes: Attributes::new(), units: 4, named: BTreeMap::new() };
     let offers = if offered { vec![offer] } else { Vec::new() };
-    SiteAuthority::new(setup(SITE), Plan { stock: vec![stock], offers })
+    SiteAuthority::new(setup(SITE), Plan { stock: vec![stock], offers, quarantine_after: None })
 }
 
 fn hand<A: Actor>(actor: &mut A, now: Time, input: Input<A::Command, A::Decision>) -> Output

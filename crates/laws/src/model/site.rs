@@ -13,7 +13,8 @@ use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Term, Time};
 use tenure_core::site_authority::facts::{
     Fact, InventoryChanged, LeaseClosed, LeaseExtended, Recalled, Redeemed, RightsReturned,
-    Stocked, TermReturned, TicketReclaimed, TicketRefused, TicketSurrendered, UnitSetUp, UnitsAssigned,
+    Stocked, TermReturned, TicketReclaimed, TicketRefused, TicketSurrendered, UnitSetUp,
+    UnitsAssigned,
 };
 use tenure_core::site_authority::machine::{CloseReason, Event, State};
 use tenure_core::site_authority::unit;

@@ -256,6 +256,9 @@ pub struct UnitView {
     /// How often it was set up.
     #[serde(default)]
     pub setups: u32,
+    /// How many setups of it have failed in a row.
+    #[serde(default)]
+    pub failures: u32,
     /// The lease it is on.
     pub lease: Option<String>,
     /// The properties that its driver reported.
@@ -605,6 +608,7 @@ pub(super) fn site(
             attributes: unit.notes.map(own_attributes).unwrap_or_default(),
             drained: unit.notes.is_some_and(|notes| notes.drained),
             setups: unit.notes.map_or(0, |notes| notes.setups),
+            failures: unit.notes.map_or(0, |notes| notes.failures),
             lease: tenant(unit.state),
             properties: reported
                 .map(|reported| current(reported, probed.as_ref()))

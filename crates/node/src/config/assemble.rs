@@ -387,7 +387,11 @@ fn plan(site: &Site, keys: &ParticipantKeys) -> Plan {
             })
         })
     });
-    Plan { stock: stocks(site).collect(), offers: offers.collect() }
+    Plan {
+        stock: stocks(site).collect(),
+        offers: offers.collect(),
+        quarantine_after: site.quarantine_after,
+    }
 }
 
 /// What a site has.

@@ -78,7 +78,9 @@ pub enum Conflict {
         configured: Span,
     },
     /// The units of a site have another type.
-    #[error("`{site}` has no stock of type `{journaled}`, and its journal has {units} of that type")]
+    #[error(
+        "`{site}` has no stock of type `{journaled}`, and its journal has {units} of that type"
+    )]
     Resource {
         /// The site.
         site: Name,

@@ -62,6 +62,8 @@ pub struct Config {
 pub struct Site {
     /// What it has, by type.
     pub stocks: BTreeMap<Name, Stock>,
+    /// How many setups of a unit may fail in a row before it is taken out of use.
+    pub quarantine_after: Option<NonZeroU32>,
     /// Sets units up and cleans them.
     pub driver: PluginSpec,
     /// Chooses the units for a lease.
@@ -308,8 +310,10 @@ impl Check<'_> {
                 return self.refuse(at, "two stocks of one type", help);
             }
         }
+        let quarantine_after = site.quarantine_after.map_or(3, Spanned::into_inner);
         Ok(Site {
             stocks,
+            quarantine_after: NonZeroU32::new(quarantine_after),
             driver: self.plugin(site.driver, PluginSpec::new("null", &[]), "driver")?,
             mapper: self.plugin(site.mapper, PluginSpec::new("first-fit", &[]), "mapper")?,
         })

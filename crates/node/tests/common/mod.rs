@@ -192,7 +192,7 @@ fn plan(units: u32, broker: ActorId) -> Plan {
         length: Span::DAY.times(30),
         renew_before: Span::DAY,
     };
-    Plan { stock: vec![stock], offers: vec![offer] }
+    Plan { stock: vec![stock], offers: vec![offer], quarantine_after: None }
 }
 
 /// Starts the parts on the clock of the machine, and waits until the broker has something to sell.

@@ -64,6 +64,8 @@ pub(super) struct Site {
     pub(super) setup: Option<Delay>,
     pub(super) teardown: Option<Delay>,
     pub(super) failure: Option<Spanned<f64>>,
+    #[serde(default)]
+    pub(super) quarantine_after: u32,
     pub(super) mapper: Option<RawPlugin>,
     pub(super) mapper_delay: Option<Spanned<Span>>,
 }

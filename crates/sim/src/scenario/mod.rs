@@ -101,6 +101,8 @@ pub struct Site {
     pub teardown: Delay,
     /// The probability that a setup fails.
     pub failure: f64,
+    /// How many setups of a unit may fail in a row before it is taken out of use; 0: any number.
+    pub quarantine_after: u32,
     /// Chooses the units for a lease.
     pub mapper: PluginSpec,
     /// How long the mapper takes to decide.

@@ -257,6 +257,7 @@ impl Check<'_> {
             setup: site.setup.unwrap_or(Delay::ZERO),
             teardown: site.teardown.unwrap_or(Delay::ZERO),
             failure: self.probability("failure", site.failure)?,
+            quarantine_after: site.quarantine_after,
             mapper: self.mapper(site.mapper, PluginSpec::new("first-fit", &[]))?,
             mapper_delay: self.mapper_delay(site.mapper_delay.as_ref())?,
         })

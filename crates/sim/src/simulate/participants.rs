@@ -1,5 +1,7 @@
 //! The cast of a simulation: every actor of its setting, built and with its clock set.
 
+use std::num::NonZeroU32;
+
 use tenure_core::actor::{Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
 use tenure_core::broker::mapper::BrokerMapper;
@@ -128,5 +130,9 @@ fn plan(setting: &Setting, place: usize, broker_id: &impl Fn(usize) -> ActorId) 
         length: setting.delegation,
         renew_before: setting.renew_before,
     });
-    Plan { stock: stock.collect(), offers: offers.collect() }
+    Plan {
+        stock: stock.collect(),
+        offers: offers.collect(),
+        quarantine_after: NonZeroU32::new(setting.quarantine_after),
+    }
 }

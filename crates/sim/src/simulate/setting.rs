@@ -61,6 +61,8 @@ pub(super) struct Setting {
     pub(super) families: BTreeSet<Family>,
     /// The length that most terms are of.
     pub(super) term: Span,
+    /// How many setups of a unit may fail in a row; 0: any number.
+    pub(super) quarantine_after: u32,
     /// When the faults stop.
     pub(super) heal: Time,
     pub(super) network: Network,
@@ -159,6 +161,7 @@ impl Setting {
             delegation,
             renew_before: term.times(4),
             visits: visits(sampler, heal, term),
+            quarantine_after: Stream::Operators.sampler(chance).count(0, 4),
             heal: healed,
             burst: burst(&mut Stream::Burst.sampler(chance), healed, term),
             scheme,

@@ -242,11 +242,16 @@ impl World {
             self.resell(who, &fact.ticket);
         } else if let Fact::SiteAuthority(site_authority::Fact::Stocked(fact)) = &entry.fact {
             self.delegate_by_hand(who, &fact.resource);
-        } else if let Fact::SiteAuthority(site_authority::Fact::UnitTeardownFailed(fact)) =
-            &entry.fact
+        } else if let Fact::SiteAuthority(
+            site_authority::Fact::UnitTeardownFailed(site_authority::UnitTeardownFailed {
+                unit,
+                ..
+            })
+            | site_authority::Fact::UnitQuarantined(site_authority::UnitQuarantined { unit, .. }),
+        ) = &entry.fact
         {
             let at = self.now.plus(self.users.scaled(Span::SECOND, self.setting.term));
-            self.command(at, who, SiteCommand::Reset { unit: fact.unit });
+            self.command(at, who, SiteCommand::Reset { unit: *unit });
         }
     }
 
