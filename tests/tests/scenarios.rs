@@ -137,6 +137,7 @@ scripts! {
     leave_hastened
     leave_hastened_by_recall
     recall_by_a_stranger
+    recall_of_extended
     recall_outlives_generation
     sold_cannot_go_back
     happy_life

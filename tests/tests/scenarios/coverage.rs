@@ -132,6 +132,7 @@ const POINTS: &[&str] = &[
     "a recall between brokers",
     "a recall by a stranger",
     "a recall is a level",
+    "a recall of an extended lease",
     "a unit is drained and resumed",
     "inventory at run time",
     "a bad unit is quarantined",

@@ -239,7 +239,12 @@ impl SiteAuthority {
         let until = self.state.claims.charged_until(ticket).unwrap_or(link.term.end());
         let term = link.term.until(until).unwrap_or(link.term);
         let message = Message::Leased { ticket, term, units: self.leased_units(lease) };
-        out.replies.push(self.base.answer(lease.holder(), cause, message));
+        // After a recall one fact is behind the answers to all its tickets: each is another message.
+        let shared = lease.answered.iter().filter(|(_, other)| *other == cause).count() > 1;
+        out.replies.push(match shared {
+            true => self.base.joint_answer(lease.holder(), cause, message),
+            false => self.base.answer(lease.holder(), cause, message),
+        });
     }
 
     /// The units of a lease as its guest sees them.
