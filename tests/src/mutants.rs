@@ -251,6 +251,10 @@ mutants! {
     DrainedIsFree,
     /// A unit that fails again and again is handed out again and again.
     BadUnitsStay,
+    /// A lease is redeemed and joined whatever it waits for.
+    GateIgnored,
+    /// Items of a request may wait for each other.
+    CycleAccepted,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

@@ -147,6 +147,7 @@ scripts! {
     hold_two_holders
     inventory_by_name
     join_never_answered
+    joined_in_order
     kept_ticket
     late_mapper
     lease_grows
@@ -190,6 +191,7 @@ scripts! {
     receipts_with_request
     refusals
     second_stage
+    sequence_lost
     settings_changed
     setup_outlasts_the_term
     share_shrinks
@@ -203,6 +205,7 @@ scripts! {
     too_short_a_term
     two_sites
     unit_used_again
+    workers_after_master
     wrong_site
 }
 

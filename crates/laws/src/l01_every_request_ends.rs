@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::model::{Model, GuestModel, Subject};
 use super::{Bounds, Change, Check, Law, Observation, Scene, Tally, LawVerdict};
+use tenure_core::service_manager::facts::Fact;
+use tenure_core::service_manager::sequence::Gate;
 use tenure_core::model::identity::ActorId;
 use tenure_core::wire::message::Message;
 use tenure_core::model::slice::LeaseId;
@@ -53,11 +55,22 @@ pub(super) struct Checker {
 impl Check for Checker {
     fn change(&mut self, scene: &Scene<'_>, change: &Change, tally: &mut Tally) -> LawVerdict {
         let Subject::Lease(guest, lease) = change.subject else { return Ok(()) };
-        self.asks(guest, lease, change);
+        let blocked = |gate| {
+            let guest = scene.model.guests.get(&guest);
+            guest.is_some_and(|guest| guest.blocked.contains(&(lease, gate)))
+        };
+        let waits_for_others = match change.to {
+            "Redeeming" => blocked(Gate::Redeem),
+            "Joining" => blocked(Gate::Join),
+            _ => false,
+        };
+        if change.to != "Redeeming" || !waits_for_others {
+            self.asks(guest, lease, change);
+        }
         self.waits_for_tickets(scene.model, guest, lease);
         let waits = ["Asking", "Offered", "Accepting", "GivenUp", "Redeeming", "Joining"];
         let word = change.to.split('+').next().unwrap_or_default();
-        if waits.contains(&word) {
+        if waits.contains(&word) && !waits_for_others {
             self.waiting.entry((guest, lease)).or_insert(scene.now);
             return Ok(());
         }
@@ -65,6 +78,22 @@ impl Check for Checker {
             Some(since) => self.in_time(scene.model, scene.now, ((guest, lease), since), tally),
             None => Ok(()),
         }
+    }
+
+    fn guest(&mut self, scene: &Scene<'_>, fact: &Fact, _: &mut Tally) -> LawVerdict {
+        let Fact::Unblocked(fact) = fact else { return Ok(()) };
+        let guest = scene.model.guests.get(&scene.actor);
+        let word = guest.and_then(|guest| Some(guest.leases.get(&fact.lease)?.word()));
+        match (word, fact.gate) {
+            (Some("Redeeming"), Gate::Redeem) => {
+                let unasked = self.unasked.entry(scene.actor).or_default();
+                unasked.insert(fact.lease, "redeem");
+            }
+            (Some("Joining"), Gate::Join) => {}
+            _ => return Ok(()),
+        }
+        self.waiting.insert((scene.actor, fact.lease), scene.now);
+        Ok(())
     }
 
     fn happened(&mut self, scene: &Scene<'_>, seen: &Observation<'_>, tally: &mut Tally) -> LawVerdict {

@@ -70,6 +70,7 @@ laws! {
     s18_one_fate,
     s19_recall_notice,
     s20_recalled_rights,
+    s21_sequence,
     l01_every_request_ends,
     l02_units_come_back,
     l03_agreement,

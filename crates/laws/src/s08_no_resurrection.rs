@@ -281,6 +281,7 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::RecallLifted(fact) => fact.lease,
         Fact::JoinRefused(fact) => fact.lease,
         Fact::LeaveHastened(fact) => fact.lease,
+        Fact::Unblocked(fact) => fact.lease,
         Fact::UsageReported(fact) => fact.lease,
         Fact::RestWanted(fact) => fact.lease,
         Fact::RestBegun(fact) => fact.lease,

@@ -191,7 +191,7 @@ fn still_held(guest: &GuestModel, group: &Group) -> Option<LeaseId> {
 impl Checker {
     fn asks(&mut self, scene: &Scene<'_>, fact: &Asked) {
         let revisions = vec![fact.request.clone()];
-        let terms = Terms { handling: fact.handling, revisions, grows: fact.grows };
+        let terms = Terms { handling: fact.handling.clone(), revisions, grows: fact.grows };
         self.asked.insert((scene.actor, fact.request.id.number), terms);
     }
 

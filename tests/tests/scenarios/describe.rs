@@ -131,6 +131,12 @@ fn of_rest(names: &mut Names, fact: &service_manager::Fact) -> Option<String> {
 fn of_change(names: &mut Names, fact: &service_manager::Fact) -> Option<String> {
     use service_manager::Fact;
     Some(match fact {
+        Fact::Unblocked(fact) => {
+            let told: Vec<String> =
+                fact.configuration.iter().map(|(key, text)| format!(", {key}={text}")).collect();
+            let (lease, gate) = (names.lease(fact.lease), fact.gate.word());
+            format!("lease {lease}, to {gate}{}", told.concat())
+        }
         Fact::LeaveHastened(fact) => {
             format!("lease {}, by {}", names.lease(fact.lease), names::clock(fact.by))
         }

@@ -22,6 +22,7 @@ use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term};
 use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
+use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::wire::message::Item;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
@@ -47,7 +48,7 @@ pub struct Known {
 /// Every command but `deployment` and `quietly`.
 pub const COMMANDS: &[Known] = &[
     Known {
-        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes] [redeem-by=TIME] [not-at=SITE,..] [not-on=SITE/UNIT,..] [notice=SPAN] [min-tenure=SPAN]",
+        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes] [redeem-after=WHAT,..] [join-after=WHAT,..] [redeem-by=TIME] [not-at=SITE,..] [not-on=SITE/UNIT,..] [notice=SPAN] [min-tenure=SPAN]",
         act: ask,
     },
     Known { usage: "revise GUEST/REQUEST UNITS TYPE .. from=TIME for=SPAN", act: revise },
@@ -261,6 +262,7 @@ fn wanted(world: &World, args: &mut Args) -> Result<Ask, Bad> {
         bundle: args.option("bundle").is_some(),
         assemble: args.span_option("assemble")?.unwrap_or(ASSEMBLE),
         keep_tickets: args.option("keep").is_some(),
+        after: sequence(args)?,
     };
     let mut provisos = Provisos { redeem_by: args.time_option("redeem-by")?, ..Provisos::NONE };
     for site in args.option("not-at").iter().flat_map(|sites| sites.split(',')) {
@@ -286,6 +288,24 @@ fn wanted(world: &World, args: &mut Args) -> Result<Ask, Bad> {
         reason: "the script".to_owned(),
         handling,
     })
+}
+
+/// What leases wait for: `redeem-after=1` or `join-after=1:item0,2`, items before the colon.
+fn sequence(args: &mut Args) -> Result<Vec<After>, Bad> {
+    let mut after = Vec::new();
+    for (option, gate) in [("redeem-after", Gate::Redeem), ("join-after", Gate::Join)] {
+        for text in args.option(option).iter().flat_map(|all| all.split(',')) {
+            let (item, on) = text.split_once(':').map_or((None, text), |(i, on)| (Some(i), on));
+            let bad = || format!("`{text}` is nothing to wait for: write `1`, or `1:item0`");
+            let item = item.map(str::parse).transpose().map_err(|_| bad())?;
+            let on = match on.strip_prefix("item") {
+                Some(item) => On::Item(item.parse().map_err(|_| bad())?),
+                None => On::Request(on.parse().map_err(|_| bad())?),
+            };
+            after.push(After { item, on, gate });
+        }
+    }
+    Ok(after)
 }
 
 /// A unit by its site and its number there: `hill/u2`.

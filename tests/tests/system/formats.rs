@@ -22,6 +22,7 @@ use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::group::{Handling, Why};
 use tenure_core::service_manager::machine::AfterLeave;
+use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::site_authority::facts as site;
 use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::ticket::Ticket;
@@ -192,7 +193,11 @@ fn request_facts(p: &Parts) -> Vec<sm::Fact> {
             slice: Name::literal("main"),
             request: p.request.clone(),
             configuration: p.properties.clone(),
-            handling: Handling { bundle: true, ..Handling::default() },
+            handling: Handling {
+                bundle: true,
+                after: vec![After { item: Some(1), on: On::Item(0), gate: Gate::Join }],
+                ..Handling::default()
+            },
             grows: Some(LEASE),
             reason: reason(),
         }
@@ -274,6 +279,8 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::Warned { lease: LEASE, unit: UNIT, number: 1, error: None }.into(),
         sm::SettingsChanged { changes: changes() }.into(),
         sm::JoinRefused { lease: LEASE, unit: UNIT, error: "busy".to_owned() }.into(),
+        sm::Unblocked { lease: LEASE, gate: Gate::Redeem, configuration: p.properties.clone() }
+            .into(),
         sm::LeaveHastened { lease: LEASE, by: p.term.start() }.into(),
         sm::RestWanted { lease: LEASE }.into(),
         sm::RestBegun { lease: LEASE, number: 1, units: NonZeroU32::MIN, from: p.term.start() }

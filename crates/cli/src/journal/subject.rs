@@ -94,6 +94,7 @@ impl Subjects {
             Fact::RecallLifted(fact) => self.lease(fact.lease),
             Fact::JoinRefused(fact) => self.lease(fact.lease),
             Fact::LeaveHastened(fact) => self.lease(fact.lease),
+            Fact::Unblocked(fact) => self.lease(fact.lease),
             Fact::UsageReported(fact) => self.lease(fact.lease),
             Fact::RestWanted(fact) => self.lease(fact.lease),
             Fact::RestBegun(fact) => self.lease(fact.lease),

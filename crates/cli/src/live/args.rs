@@ -13,6 +13,7 @@ use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::Victims;
+use tenure_core::service_manager::sequence::On;
 use tenure_node::api::LeaseName;
 use tenure_node::api::moment::Moment;
 
@@ -452,6 +453,15 @@ pub(crate) struct RequestArgs {
     #[arg(long)]
     pub(crate) keep_ticket: bool,
 
+    /// A request whose units have to be in use before the tickets are redeemed, as guest/3; of one item of the
+    /// demand, before that of another, as 1:item0 [may be repeated]
+    #[arg(long, value_name = "[ITEM:]WHAT", value_parser = wait_for)]
+    pub(crate) redeem_after: Vec<WaitFor>,
+
+    /// As --redeem-after, before the units are joined [may be repeated]
+    #[arg(long, value_name = "[ITEM:]WHAT", value_parser = wait_for)]
+    pub(crate) join_after: Vec<WaitFor>,
+
     /// When the tickets have to be redeemed by, in the words of `--at`; unclaimed ones go back after that
     #[arg(long, value_name = "WHEN", value_parser = when::read)]
     pub(crate) redeem_by: Option<Moment>,
@@ -566,4 +576,20 @@ pub(crate) enum SliceCommand {
         #[command(flatten)]
         endpoint: Endpoint,
     },
+}
+
+/// Which item waits, and for what.
+pub(crate) type WaitFor = (Option<u16>, On);
+
+/// `guest/3`, `3`, `1:item0`, `1:guest/3`
+fn wait_for(text: &str) -> Result<WaitFor, String> {
+    let bad = || "write a request, such as guest/3, or an item of the demand: 1:item0".to_owned();
+    let (item, what) = text.split_once(':').map_or((None, text), |(item, what)| (Some(item), what));
+    let item = item.map(str::parse).transpose().map_err(|_| bad())?;
+    let number = what.rsplit_once('/').map_or(what, |(_, number)| number);
+    let on = match what.strip_prefix("item") {
+        Some(item) => On::Item(item.parse().map_err(|_| bad())?),
+        None => On::Request(number.parse().map_err(|_| bad())?),
+    };
+    Ok((item, on))
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
+use tenure_core::service_manager::sequence::{After, Gate};
 use tenure_node::api::client::{Client, ClientError};
 use tenure_node::api::moment::Moment;
 use tenure_node::api::{LeaseName, LeaseRequest, LeaseUnitView, LeaseView, Request, ReviseRequest};
@@ -108,6 +109,7 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         not_sites: args.not_site.iter().cloned().collect(),
         not_units: args.exclude.iter().cloned().collect(),
         apart: args.apart,
+        after: after(args),
     };
     let mut client = connect(&args.endpoint.data)?;
     // A plan and a hold are there to be looked at.
@@ -119,6 +121,13 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         return list(&[view], args.endpoint.output, console);
     }
     follow((client, interrupt), &view, wait, args.endpoint.output, console)
+}
+
+/// What the leases of a request wait for.
+fn after(args: &RequestArgs) -> Vec<After> {
+    let gates = [(Gate::Redeem, &args.redeem_after), (Gate::Join, &args.join_after)];
+    let after = gates.into_iter().flat_map(|(gate, all)| all.iter().map(move |on| (gate, on)));
+    after.map(|(gate, &(item, on))| After { item, on, gate }).collect()
 }
 
 /// Replaces a request that is open.
@@ -144,6 +153,7 @@ fn revise(args: &ReviseArgs, console: &mut Console<'_>) -> Result<(), Error> {
         not_sites: args.not_site.iter().cloned().collect(),
         not_units: args.exclude.iter().cloned().collect(),
         apart: args.apart,
+        after: Vec::new(),
         notice: args.notice,
         min_tenure: args.min_tenure,
     };

@@ -11,10 +11,11 @@ use crate::model::slice::LeaseId;
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{
-    AskRefused, Commanded, ExtensionAsked, Fact, JoinRefused, Joined, MapperAnswered,
+    AskRefused, Commanded, ExtensionAsked, Fact, GroupBroken, JoinRefused, Joined, MapperAnswered,
     RecallAnswered, RecallRefused, SignalObserved, SiteClosed,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Event, Outcome, State, UnitUse};
+use crate::service_manager::sequence::Gate;
 use crate::ticket::Ticket;
 
 impl Lease {
@@ -56,9 +57,7 @@ impl ServiceManager {
             Fact::ReclaimEnded(fact) => self.settle_reclaim(fact.part),
             Fact::ReceiptTaken(fact) => self.receipt_taken(at, &fact.receipt),
             Fact::GroupWhole(fact) => self.step_group(at, fact.group, group::Event::Complete)?,
-            Fact::GroupBroken(fact) => {
-                self.step_group(at, fact.group, group::Event::Broke(fact.why))?;
-            }
+            Fact::GroupBroken(fact) => self.group_broken(at, fact)?,
             Fact::AskRefused(fact) => self.ask_refused(at, fact)?,
             Fact::Queued(fact) => self.queued(fact)?,
             Fact::Offered(fact) => self.offered(at, fact)?,
@@ -103,6 +102,7 @@ impl ServiceManager {
             Fact::RecallBegun(fact) => self.recall_begun(at, fact)?,
             Fact::UnitsRecalled(fact) => self.units_recalled(at, fact)?,
             Fact::Warned(fact) => self.take_warned(fact),
+            Fact::Unblocked(fact) => self.unblocked(at, fact),
             Fact::RecallAsked(fact) => self.recall_asked(at, fact),
             Fact::RecallAnswered(fact) => self.take_recall_answer(fact),
             Fact::RecallRefused(fact) => self.take_recall_refusal(fact),
@@ -122,6 +122,10 @@ impl ServiceManager {
         } else {
             self.step_request(at, lease.number, request::Event::Expired)
         }
+    }
+
+    fn group_broken(&mut self, at: Time, fact: &GroupBroken) -> Result<(), BadFact> {
+        self.step_group(at, fact.group, group::Event::Broke(fact.why))
     }
 
     fn ask_refused(&mut self, at: Time, fact: &AskRefused) -> Result<(), BadFact> {
@@ -187,6 +191,7 @@ impl ServiceManager {
         self.state.timers.set(Timer::Recall(id), None);
         self.state.timers.set(Timer::Refused(id), None);
         self.forget_rest(id);
+        self.wait_no_more(id);
         self.state.pending.settle(&Obligation::Victims(id));
         let Some(lease) = self.state.leases.remove(&id) else {
             return self.forget_request(id.number);
@@ -409,7 +414,9 @@ impl ServiceManager {
         let returning = matches!(change, Change::Returning(_));
         let modifying = matches!(change, Change::Modifying { .. });
         let pending = &mut self.state.pending;
-        let redeeming = matches!(state, State::Redeeming { .. });
+        let may = |gate| lease.sequence.is_open(gate) || mutant!(GateIgnored);
+        let redeeming = matches!(state, State::Redeeming { .. }) && may(Gate::Redeem);
+        let joins = may(Gate::Join);
         pending.set(Obligation::Redeem(id), redeeming, position, at);
         pending.set(Obligation::Extend(id), extending, position, at);
         pending.set(Obligation::Return(id), returning, position, at);
@@ -417,11 +424,12 @@ impl ServiceManager {
         pending.set(Obligation::Close(id), matches!(state, State::Closing { .. }), position, at);
         let credits = !state.to_credit().is_empty() && !mutant!(CreditNotOwed);
         pending.set(Obligation::Credit(id), credits, position, at);
-        owe_steps(pending, (id, state), (position, at));
+        owe_steps(pending, (id, state, joins), (position, at));
         self.owe_telling(id, at);
         self.owe_warnings(id, at);
         self.set_deadline(id);
         self.set_refused(id, at);
+        self.note_used(id, at);
     }
 
     /// When a lease is next due, and where it stands among those that end.
@@ -481,7 +489,7 @@ pub(super) fn absent(id: LeaseId) -> BadFact {
 /// The joins and leaves of a lease that are to be done.
 fn owe_steps(
     pending: &mut PendingEffects<Obligation>,
-    (id, state): (LeaseId, &State),
+    (id, state, may_join): (LeaseId, &State, bool),
     (position, at): (u64, Time),
 ) {
     let (first, last) = (UnitId(0), UnitId(u32::MAX));
@@ -490,7 +498,8 @@ fn owe_steps(
             // Passes over the units only if there is something to do for some of them.
             let some = held.awaited > 0 || held.leaving > 0;
             for (&unit, (_, usage)) in held.units.iter().filter(|_| some) {
-                let (joins, leaves) = (*usage == UnitUse::Joining, *usage == UnitUse::Leaving);
+                let joins = *usage == UnitUse::Joining && may_join;
+                let leaves = *usage == UnitUse::Leaving;
                 pending.set(Obligation::Join(id, unit), joins, position, at);
                 pending.set(Obligation::Leave(id, unit), leaves, position, at);
             }

@@ -248,7 +248,7 @@ fn ask_for(request: &request::Request, offer: &Offer, now: Time) -> Option<Ask> 
         answer_by: wanted.answer_by.max(now.plus(Span::MINUTE)),
         properties: wanted.properties.clone(),
         configuration: request.configuration.clone(),
-        handling: request.handling,
+        handling: request.handling.clone(),
         reason: format!("an offer to request {}", wanted.id.number),
         provisos: wanted.provisos.clone(),
         again: Some(wanted.id.number),

@@ -98,6 +98,7 @@ impl ServiceManager {
         self.state.last_number += u64::from(mutant!(NumberOutsideJournal));
         let broker = self.broker(ask.broker)?;
         self.check_ask(now, &ask)?;
+        self.check_after(&ask.handling.after, ask.items.len())?;
         let fits = ask.configuration.check_bytes(MAX_CONFIGURATION);
         fits.map_err(|error| format!("the configuration is too long: {error}"))?;
         let request = Request {

@@ -13,6 +13,7 @@ use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
 use crate::service_manager::group::{Handling, Why};
 use crate::service_manager::machine::AfterLeave;
+use crate::service_manager::sequence::Gate;
 use crate::ticket::Ticket;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
@@ -477,6 +478,16 @@ facts! {
         number: u32,
         /// Set if it could not.
         error: Option<String>,
+    }
+
+    /// What a lease waited for is in use: its ticket is redeemed, or its units are joined.
+    Unblocked = "service-manager.unblocked" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// What it does now.
+        gate: Gate,
+        /// Its configuration from now on, which may name units of the others.
+        configuration: Properties,
     }
 
     /// Settings were changed before a start.

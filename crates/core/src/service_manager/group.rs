@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::machine::{Held, State as LeaseState};
 use super::request::Purpose;
+use super::sequence::After;
 use super::{Output, ServiceManager, Timer};
 use crate::actor::Emit as _;
 use crate::actor::fact::BadFact;
@@ -21,7 +22,7 @@ use crate::wire::message::Item;
 pub const ASSEMBLE: Span = Span::MINUTE.times(15);
 
 /// What becomes of the tickets of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handling {
     /// Whether its leases share one fate for life: with one of them, all are given back.
     pub bundle: bool,
@@ -29,11 +30,14 @@ pub struct Handling {
     pub assemble: Span,
     /// Whether its tickets are kept, and redeemed by command only.
     pub keep_tickets: bool,
+    /// What has to be in use before they are redeemed, or their units joined.
+    #[serde(default)]
+    pub after: Vec<After>,
 }
 
 impl Default for Handling {
     fn default() -> Self {
-        Self { bundle: false, assemble: ASSEMBLE, keep_tickets: false }
+        Self { bundle: false, assemble: ASSEMBLE, keep_tickets: false, after: Vec::new() }
     }
 }
 
@@ -202,7 +206,7 @@ impl Group {
     /// The group of these tickets, each with the lease that it becomes and its item.
     fn of(
         items: &[Item],
-        handling: Handling,
+        handling: &Handling,
         tickets: impl Iterator<Item = (LeaseId, u16, Ticket)>,
         at: Time,
     ) -> Self {
@@ -382,7 +386,7 @@ impl ServiceManager {
         leases: &[(LeaseId, u16, Ticket)],
     ) {
         let Some(request) = self.state.requests.get(&number) else { return };
-        let (items, handling) = (&request.wanted.items, request.handling);
+        let (items, handling) = (&request.wanted.items, &request.handling);
         if let Purpose::Grow(grown) = request.purpose {
             for (id, _, ticket) in leases {
                 self.join_group(at, *id, grown, ticket);

@@ -64,6 +64,7 @@ impl ServiceManager {
                 Timer::Recall(id) => self.recall_due(now, id, out),
                 Timer::Refused(id) => self.refused_due(now, id, out),
                 Timer::Rest(id) => self.rest_due(now, id, out),
+                Timer::Sequence(id) => self.sequence_due(now, id, out),
             }
         }
     }

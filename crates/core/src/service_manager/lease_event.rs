@@ -82,6 +82,7 @@ impl Fact {
             | Self::RecallRefused(_)
             | Self::Warned(_)
             | Self::SettingsChanged(_)
+            | Self::Unblocked(_)
             | Self::Woken(_) => return None,
         })
     }

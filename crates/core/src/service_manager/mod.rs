@@ -19,6 +19,7 @@ mod modify;
 mod recall;
 pub mod request;
 mod rest;
+pub mod sequence;
 mod split;
 mod steps;
 mod usage;
@@ -123,6 +124,8 @@ pub(crate) struct Lease {
     costs: Costs,
     /// How long its units were in use.
     usage: BTreeMap<UnitId, usage::Usage>,
+    /// What it waits for.
+    sequence: sequence::Sequence,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -172,6 +175,8 @@ enum Timer {
     Refused(LeaseId),
     /// Some of the rest of a kept ticket goes back.
     Rest(LeaseId),
+    /// What a lease waits for has changed.
+    Sequence(LeaseId),
 }
 
 impl ServiceManager {

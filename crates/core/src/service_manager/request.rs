@@ -20,6 +20,7 @@ use crate::service_manager::cost::Costs;
 use crate::service_manager::facts::{Asked, ExtensionAsked};
 use crate::service_manager::group::Handling;
 use crate::service_manager::machine::State as LeaseState;
+use crate::service_manager::sequence::Sequence;
 use crate::ticket::Ticket;
 use crate::ticket::link::Link;
 use crate::wire::message::{Item, Request as Wanted};
@@ -336,7 +337,7 @@ impl ServiceManager {
             wanted: Box::new(wanted.clone()),
             slice: slice.clone(),
             configuration: configuration.clone(),
-            handling: *handling,
+            handling: handling.clone(),
             waiting: None,
             last_end: wanted.last_end(),
             booked: Bookings::default(),
@@ -407,6 +408,7 @@ impl ServiceManager {
         pending.set(Obligation::Accept(number), accepting, position, at);
         pending.set(Obligation::Withdraw(number), given_up, position, at);
         self.refresh_request(number);
+        self.wake_waiters(number, at);
         Ok(())
     }
 
@@ -459,6 +461,7 @@ impl ServiceManager {
                 warnings: Default::default(),
                 costs: Costs::of(link),
                 usage: Default::default(),
+                sequence: Sequence::of(number, *item, &request.handling.after),
             };
             self.born(at, id, lease);
             if wanted {
@@ -469,6 +472,10 @@ impl ServiceManager {
             let leases = group.leases().zip(tickets);
             let leases: Vec<_> = leases.map(|(id, (item, t))| (id, *item, t.clone())).collect();
             self.keep_together(at, number, &leases);
+            // Once all of them are there, since they may wait for each other.
+            for (id, ..) in leases {
+                self.wait_for_others(id, at);
+            }
         }
         Ok(())
     }

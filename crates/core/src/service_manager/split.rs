@@ -289,6 +289,7 @@ impl ServiceManager {
             warnings: Default::default(),
             costs: Costs::of(link),
             usage: Default::default(),
+            sequence: Default::default(),
         };
         self.state.last_number = self.state.last_number.max(id.number);
         let link = link.clone();

@@ -1,6 +1,6 @@
 //! What a service manager's journal folds to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,8 @@ pub(crate) struct State {
     pub(super) recalls: IssuedRecalls,
     /// What goes back of kept tickets that were split.
     pub(super) rests: BTreeMap<LeaseId, Rest>,
+    /// The leases that wait for those of a request, by its number.
+    pub(super) waiters: BTreeMap<u64, BTreeSet<LeaseId>>,
 }
 
 impl State {

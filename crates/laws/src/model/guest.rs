@@ -12,6 +12,7 @@ use tenure_core::service_manager::Standing;
 use tenure_core::service_manager::facts::{Asked, Fact, Offered, RestBegun};
 use tenure_core::service_manager::machine::{Change as LeaseChange, Event, Held, Outcome, State};
 use tenure_core::service_manager::request;
+use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::ticket::receipt::Receipt;
@@ -32,6 +33,10 @@ pub(crate) struct GuestModel {
     pub(crate) reclaimed: BTreeSet<LinkHash>,
     /// The requests whose tickets are kept.
     kept: BTreeSet<u64>,
+    /// What requests wait for.
+    after: BTreeMap<u64, Vec<After>>,
+    /// The leases that wait for others, and what they do only then.
+    pub(crate) blocked: BTreeSet<(LeaseId, Gate)>,
     /// Every part of a ticket that it ever handed on.
     pub(crate) parts: BTreeMap<LinkHash, Part>,
     /// Every ticket it was ever granted, with the lease it is for.
@@ -177,6 +182,9 @@ impl GuestModel {
             Fact::RestCredited(fact) => {
                 self.rest_credits.remove(&fact.lease);
             }
+            Fact::Unblocked(fact) => {
+                self.blocked.remove(&(fact.lease, fact.gate));
+            }
             Fact::VictimsNamed(fact) => {
                 self.named.insert(fact.lease, fact.victims.clone());
             }
@@ -239,6 +247,7 @@ impl GuestModel {
         if fact.handling.keep_tickets {
             self.kept.insert(number);
         }
+        self.after.insert(number, fact.handling.after.clone());
         self.requests.insert(number, (fact.broker, request, first(number)));
         let asked = Stage::Request(request::State::Asked);
         self.born(first(number), asked, (number, expires_at), None, changes);
@@ -309,7 +318,10 @@ impl GuestModel {
         let keep = self.kept.contains(&number);
         let group = request::GrantedLeases::of(number, tickets.len());
         asked.next(request::Event::Granted(group.clone()))?;
-        for (id, (_, ticket)) in group.leases().zip(tickets) {
+        for (id, (item, ticket)) in group.leases().zip(tickets) {
+            if wanted {
+                self.blocks(id, *item);
+            }
             let over = (number, ticket.bottom().term.end());
             let state = if wanted {
                 kept_or_redeemed(ticket.clone(), keep)
@@ -319,6 +331,15 @@ impl GuestModel {
             self.born(id, Stage::Lease(state), over, Some(ticket.clone()), changes);
         }
         Ok(())
+    }
+
+    /// A lease of an item of a request begins: it may have to wait for others.
+    fn blocks(&mut self, id: LeaseId, item: u16) {
+        let after = self.after.get(&id.number).into_iter().flatten();
+        let own = after.filter(|after| {
+            after.on != On::Item(item) && after.item.is_none_or(|waits| waits == item)
+        });
+        self.blocked.extend(own.map(|after| (id, after.gate)));
     }
 
     /// Applies an event to a lease and to its extension.

@@ -13,6 +13,7 @@ use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::facts::{Asked, Fact as F};
 use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
+use tenure_core::service_manager::sequence::{After, On};
 use tenure_core::wire::message::{Item, MAX_CONFIGURATION, Request};
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
@@ -197,6 +198,7 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         bundle: request.bundle,
         assemble: request.assemble.unwrap_or(ASSEMBLE),
         keep_tickets: request.keep_ticket,
+        after: request.after,
     };
     let mut items = items(&request.demand)?;
     if request.apart {
@@ -255,7 +257,7 @@ struct Body {
 impl Body {
     fn of_ask(ask: &Ask) -> Self {
         let Ask { broker, slice, items, duration, min_duration, reply, .. } = ask;
-        let how = (*duration, *min_duration, *reply, ask.handling);
+        let how = (*duration, *min_duration, *reply, ask.handling.clone());
         let mut body = Self::of(*broker, slice, items, how, [&ask.properties, &ask.configuration]);
         body.keep(&ask.provisos);
         body
@@ -264,7 +266,7 @@ impl Body {
     fn of_fact(fact: &Asked) -> Self {
         let Request { items, duration, min_duration, reply, properties, .. } = &fact.request;
         let properties = [properties, &fact.configuration];
-        let how = (*duration, *min_duration, *reply, fact.handling);
+        let how = (*duration, *min_duration, *reply, fact.handling.clone());
         let mut body = Self::of(Some(fact.broker), &fact.slice, items, how, properties);
         body.keep(&fact.request.provisos);
         body
@@ -331,13 +333,23 @@ fn answer(reply: Reply) -> String {
 
 /// How leases are handled, in the words of the command.
 fn handling_text(handling: Handling) -> String {
-    let Handling { bundle, assemble, keep_tickets } = handling;
+    let Handling { bundle, assemble, keep_tickets, after } = handling;
     let words = [
         bundle.then(|| "bundle".to_owned()),
         (assemble != ASSEMBLE).then(|| format!("assemble {assemble}")),
         keep_tickets.then(|| "keep-ticket".to_owned()),
     ];
-    list(words.into_iter().flatten())
+    list(words.into_iter().flatten().chain(after.iter().map(after_text)))
+}
+
+/// `1:join-after item0`
+fn after_text(After { item, on, gate }: &After) -> String {
+    let item = item.map_or_else(String::new, |item| format!("{item}:"));
+    let on = match on {
+        On::Request(number) => number.to_string(),
+        On::Item(item) => format!("item{item}"),
+    };
+    format!("{item}{}-after {on}", gate.word())
 }
 
 fn list(items: impl Iterator<Item = String>) -> String {

@@ -39,6 +39,7 @@ use tenure_core::model::resource::Attributes;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::Victims;
+use tenure_core::service_manager::sequence::After;
 use thiserror::Error;
 
 use self::moment::Moment;
@@ -375,6 +376,9 @@ pub struct LeaseRequest {
     /// Units that are not wanted, each by its site and its number there.
     #[serde(default)]
     pub not_units: BTreeSet<(Name, UnitId)>,
+    /// What has to be in use before its leases are redeemed, or their units joined.
+    #[serde(default)]
+    pub after: Vec<After>,
 }
 
 /// What replaces a request that is open.

@@ -203,6 +203,7 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::RecallLifted(fact) => fact.lease.number,
         F::JoinRefused(fact) => fact.lease.number,
         F::LeaveHastened(fact) => fact.lease.number,
+        F::Unblocked(fact) => fact.lease.number,
         F::UsageReported(fact) => fact.lease.number,
         F::RestWanted(fact) => fact.lease.number,
         F::RestBegun(fact) => fact.lease.number,

@@ -31,6 +31,7 @@ pub(super) enum Stream {
     Burst,
     Shares,
     Operators,
+    Sequences,
     Family(Family),
 }
 
@@ -46,6 +47,7 @@ impl Stream {
                 Self::Burst => 4,
                 Self::Shares => 5,
                 Self::Operators => 6,
+                Self::Sequences => 7,
                 Self::Family(family) => 16 + family as u64,
             },
         )

@@ -87,10 +87,10 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::Granted(fact) => return granted(fact.number, fact.tickets.len()),
         F::UnwantedGranted(fact) => return granted(fact.number, fact.tickets.len()),
         F::AskRefused(fact) => (LeaseId { number: fact.number, part: 0 }, "Refused"),
-        F::Offered(fact) if fact.until.is_none() => {
-            (LeaseId { number: fact.number, part: 0 }, "Planned")
+        F::Offered(fact) => {
+            let event = if fact.until.is_none() { "Planned" } else { "Offered" };
+            (LeaseId { number: fact.number, part: 0 }, event)
         }
-        F::Offered(fact) => (LeaseId { number: fact.number, part: 0 }, "Offered"),
         F::Accepted(fact) => (LeaseId { number: fact.number, part: 0 }, "Accepted"),
         F::GaveUp(fact) => (LeaseId { number: fact.number, part: 0 }, "GaveUp"),
         F::TicketTaken(fact) => (fact.lease, "Taken"),
@@ -132,6 +132,7 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         | F::RestReturned(_)
         | F::RestRefused(_)
         | F::RestCredited(_)
+        | F::Unblocked(_)
         | F::RecallTold(_)
         | F::VictimsNamed(_)
         | F::RecallAsked(_)

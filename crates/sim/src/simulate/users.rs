@@ -21,11 +21,13 @@ use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
+use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::wire::message::Item;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
 
+use super::sampler::Sampler;
 use super::violation::Violation;
 use super::world::World;
 
@@ -89,6 +91,7 @@ impl World {
             bundle: sampler.percent(if items > 1 { 40 } else { 5 }),
             assemble: if short { sampler.scaled(Span::SECOND, term) } else { ASSEMBLE },
             keep_tickets: sampler.percent(12),
+            after: Vec::new(),
         };
         let offers = self.offers();
         let (broker, ..) = offers[self.users.below(offers.len())].clone();
@@ -96,6 +99,7 @@ impl World {
         let items = self.varied(items);
         let brokers = self.of_role(Role::Broker);
         let provisos = self.provisos(now);
+        let handling = Handling { after: self.sequence(items.len()), ..handling };
         Ask {
             broker: brokers.get(broker).map(|&broker| self.participants[broker].id),
             slice: Name::literal("main"),
@@ -117,6 +121,23 @@ impl World {
             reason: "a visit".to_owned(),
             handling,
         }
+    }
+
+    /// Sometimes an item waits for another, or all for an earlier request, which may not be there.
+    fn sequence(&mut self, items: usize) -> Vec<After> {
+        let sampler = &mut self.sequences;
+        if !sampler.percent(25) {
+            return Vec::new();
+        }
+        let gate = if sampler.percent(50) { Gate::Redeem } else { Gate::Join };
+        let item = |sampler: &mut Sampler| u16::try_from(sampler.below(items)).unwrap_or(0);
+        let on = if items > 1 && sampler.percent(60) {
+            On::Item(item(sampler))
+        } else {
+            On::Request(1 + sampler.any() % 40)
+        };
+        let who = sampler.percent(50).then(|| item(sampler));
+        vec![After { item: who, on, gate }]
     }
 
     /// Some items as alternatives, later than others, from one site, or left out where there is no room.

@@ -45,6 +45,8 @@ pub(super) struct World {
     /// How the shells fare: disks, deaths, timers.
     pub(super) shell: Sampler,
     pub(super) users: Sampler,
+    /// Draws what requests wait for.
+    pub(super) sequences: Sampler,
     pub(super) sampler: BTreeMap<Family, Sampler>,
     at_once: u32,
 }
@@ -91,6 +93,7 @@ impl World {
             observed: Observed::default(),
             shell: Stream::Shell.sampler(chance),
             users: Stream::Users.sampler(chance),
+            sequences: Stream::Sequences.sampler(chance),
             now: Time::ZERO,
             queue: BTreeMap::new(),
             queued: 0,

@@ -259,6 +259,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::RestBegun(fact) => Some(format!("{} units from {}", fact.units, fact.from)),
         F::RestRefused(fact) => Some(fact.refusal.to_string()),
         F::UsageReported(fact) => Some(format!("{} for {}", fact.unit, fact.used)),
+        F::Unblocked(fact) => Some(format!("to {}", fact.gate.word())),
         F::RecallLifted(_)
         | F::RecallAsked(_)
         | F::RecallAnswered(_)

@@ -1,0 +1,363 @@
+//! Leases in sequence: some are redeemed, or their units joined, only once the units of others are in use.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::machine::{AfterLeave, State};
+use super::{Output, ServiceManager, Timer, is_live};
+use crate::actor::Emit as _;
+use crate::model::property::Properties;
+use crate::model::slice::LeaseId;
+use crate::model::time::Time;
+use crate::mutants::mutant;
+use crate::service_manager::facts::{CloseBegun, LeaveBegun, Unblocked};
+
+/// The most that a request may wait for.
+pub const MAX_AFTER: usize = 64;
+
+/// The property that every unit has: its number at its site.
+const UNIT: &str = "unit";
+
+/// What has to be in use before leases of a request go on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct After {
+    /// The item of the request whose leases wait; those of all items unless set.
+    #[serde(default)]
+    pub item: Option<u16>,
+    /// What they wait for.
+    pub on: On,
+    /// What waits.
+    pub gate: Gate,
+}
+
+/// What leases wait for: that each of these has had all of its units in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum On {
+    /// The leases of an earlier request.
+    Request(u64),
+    /// The leases of an item of the same request.
+    Item(u16),
+}
+
+/// What a lease does only after others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gate {
+    /// Its ticket is shown to the site.
+    Redeem,
+    /// Its units are joined.
+    Join,
+}
+
+impl Gate {
+    /// The gate in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Redeem => "redeem",
+            Self::Join => "join",
+        }
+    }
+}
+
+/// Where a lease stands in its sequence.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Sequence {
+    /// The item of its request that it was granted for.
+    item: u16,
+    /// The leases that it waits for: the number of their request, and their item if not all count.
+    waits: BTreeMap<Gate, BTreeSet<(u64, Option<u16>)>>,
+    /// Whether all of its units have been in use.
+    used: bool,
+}
+
+impl Sequence {
+    /// That of a lease of an item of a request.
+    pub(super) fn of(number: u64, item: u16, after: &[After]) -> Self {
+        let mut waits: BTreeMap<Gate, BTreeSet<_>> = BTreeMap::new();
+        for After { item: who, on, gate } in after {
+            let on = match *on {
+                // All items but the one that they wait for.
+                On::Item(own) if own == item => continue,
+                On::Item(other) => (number, Some(other)),
+                On::Request(other) => (other, None),
+            };
+            if who.is_none_or(|who| who == item) {
+                waits.entry(*gate).or_default().insert(on);
+            }
+        }
+        Self { item, waits, used: false }
+    }
+
+    /// Whether it is not held back at a gate.
+    pub(super) fn is_open(&self, gate: Gate) -> bool {
+        !self.waits.contains_key(&gate)
+    }
+}
+
+/// How what a lease waits for stands.
+enum Ahead {
+    InUse,
+    ToCome,
+    /// It will never be in use.
+    Lost,
+}
+
+/// What a lease that waits for others does next.
+enum Turn {
+    /// It passes a gate.
+    Open(Gate),
+    /// What it waits for is lost: it goes back without units.
+    Close,
+    /// It is left, and goes back.
+    Leave,
+}
+
+/// Why leases cannot wait so: they would wait for ever, or for nothing.
+pub(super) fn check(after: &[After], items: usize) -> Result<(), String> {
+    if after.len() > MAX_AFTER {
+        return Err(format!("{} things to wait for are more than {MAX_AFTER}", after.len()));
+    }
+    let mut edges: BTreeMap<u16, BTreeSet<u16>> = BTreeMap::new();
+    let all = || 0..u16::try_from(items).unwrap_or(u16::MAX);
+    for After { item, on, .. } in after {
+        let named = [*item, if let On::Item(on) = on { Some(*on) } else { None }];
+        if let Some(absent) = named.iter().flatten().find(|item| usize::from(**item) >= items) {
+            return Err(format!("there is no item {absent}: the request has {items}, from 0 on"));
+        }
+        let On::Item(on) = *on else { continue };
+        let whole = item.is_none();
+        for waits in all().filter(|one| item.is_none_or(|item| item == *one)) {
+            if !(whole && waits == on) {
+                edges.entry(waits).or_default().insert(on);
+            }
+        }
+    }
+    let cycle = all().find_map(|item| cycle_from(item, &edges, &mut Vec::new()));
+    match cycle.filter(|_| !mutant!(CycleAccepted)) {
+        Some(cycle) => {
+            let items: Vec<String> = cycle.iter().map(|item| format!("item {item}")).collect();
+            Err(format!("items wait for each other: {}", items.join(" -> ")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The first way back to an item on the path to `item`.
+fn cycle_from(
+    item: u16,
+    edges: &BTreeMap<u16, BTreeSet<u16>>,
+    path: &mut Vec<u16>,
+) -> Option<Vec<u16>> {
+    if let Some(start) = path.iter().position(|before| *before == item) {
+        return Some(path[start..].iter().copied().chain([item]).collect());
+    }
+    path.push(item);
+    let next = edges.get(&item).into_iter().flatten();
+    let cycle = next.copied().find_map(|next| cycle_from(next, edges, path));
+    path.pop();
+    cycle
+}
+
+impl ServiceManager {
+    /// What a lease waits for, by what it does only then: the numbers of requests, each with an item if only
+    /// that one counts.
+    pub fn blocked(&self, lease: LeaseId) -> Vec<(Gate, u64, Option<u16>)> {
+        let Some(lease) = self.state.leases.get(&lease).filter(|lease| is_live(&lease.state))
+        else {
+            return Vec::new();
+        };
+        let waits = lease.sequence.waits.iter();
+        waits.flat_map(|(&gate, on)| on.iter().map(move |&(n, item)| (gate, n, item))).collect()
+    }
+
+    /// Whether a request can wait for others.
+    pub(super) fn check_after(&self, after: &[After], items: usize) -> Result<(), String> {
+        check(after, items)?;
+        for After { on, .. } in after {
+            if let On::Request(number) = on
+                && !self.state.requests.contains_key(number)
+            {
+                return Err(format!("there is no request {number} to wait for"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A lease begins: what it waits for will let it know.
+    pub(super) fn wait_for_others(&mut self, id: LeaseId, at: Time) {
+        let Some(lease) = self.state.leases.get(&id) else { return };
+        let numbers: BTreeSet<u64> =
+            lease.sequence.waits.values().flatten().map(|(number, _)| *number).collect();
+        for &number in &numbers {
+            self.state.waiters.entry(number).or_default().insert(id);
+        }
+        self.set_sequence(id, at);
+    }
+
+    /// Sets that a lease is to go on, or to go back, once what it waits for is in use or lost.
+    pub(super) fn set_sequence(&mut self, id: LeaseId, at: Time) {
+        let due = self.next_in_sequence(id).is_some();
+        self.state.timers.set(Timer::Sequence(id), due.then_some(at));
+    }
+
+    /// What follows from how that stands for which a lease waits.
+    fn next_in_sequence(&self, id: LeaseId) -> Option<Turn> {
+        let lease = self.state.leases.get(&id)?;
+        let waits = &lease.sequence.waits;
+        let lost = waits.values().flatten().any(|on| matches!(self.ahead(*on), Ahead::Lost));
+        let open = waits.iter().find(|(_, on)| self.all_in_use(on)).map(|(&gate, _)| gate);
+        match &lease.state {
+            State::Redeeming { .. } | State::Ticketed { split: false, .. } if lost => {
+                Some(Turn::Close)
+            }
+            State::Joining { .. } | State::Active { .. } if lost => Some(Turn::Leave),
+            State::Redeeming { .. }
+            | State::Ticketed { .. }
+            | State::Joining { .. }
+            | State::Active { .. } => open.map(Turn::Open),
+            State::Leaving { .. }
+            | State::Closing { .. }
+            | State::Crediting { .. }
+            | State::Closed { .. } => None,
+        }
+    }
+
+    fn all_in_use(&self, on: &BTreeSet<(u64, Option<u16>)>) -> bool {
+        on.iter().all(|on| matches!(self.ahead(*on), Ahead::InUse))
+    }
+
+    /// A lease or a request has changed: whoever waits for it looks again.
+    pub(super) fn wake_waiters(&mut self, number: u64, at: Time) {
+        for waiter in self.state.waiters.get(&number).cloned().unwrap_or_default() {
+            self.set_sequence(waiter, at);
+        }
+    }
+
+    /// Notes that all units of a lease are in use.
+    pub(super) fn note_used(&mut self, id: LeaseId, at: Time) {
+        let Some(lease) = self.state.leases.get_mut(&id) else { return };
+        let active = matches!(lease.state, State::Active { .. });
+        let news = active && !lease.sequence.used;
+        let waits = !lease.sequence.waits.is_empty();
+        lease.sequence.used |= active;
+        if news || !is_live(&lease.state) {
+            self.wake_waiters(id.number, at);
+        }
+        if self.state.leases.get(&id).is_some_and(|lease| !is_live(&lease.state)) {
+            self.wait_no_more(id);
+        } else if waits {
+            self.set_sequence(id, at);
+        }
+    }
+
+    /// A lease waits for nothing any more.
+    pub(super) fn wait_no_more(&mut self, id: LeaseId) {
+        let Some(lease) = self.state.leases.get_mut(&id) else { return };
+        let waits = std::mem::take(&mut lease.sequence.waits);
+        self.state.timers.set(Timer::Sequence(id), None);
+        for (number, _) in waits.into_values().flatten() {
+            if let Some(waiters) = self.state.waiters.get_mut(&number) {
+                waiters.remove(&id);
+                if waiters.is_empty() {
+                    self.state.waiters.remove(&number);
+                }
+            }
+        }
+    }
+
+    /// What a lease waits for is in use by now, or never will be: then it goes back.
+    pub(super) fn sequence_due(&mut self, now: Time, lease: LeaseId, out: &mut Output) {
+        match self.next_in_sequence(lease) {
+            Some(Turn::Open(gate)) => {
+                let configuration = self.told_of_others(lease, gate);
+                self.emit(now, Unblocked { lease, gate, configuration }, out);
+            }
+            Some(Turn::Close) => self.emit(now, CloseBegun { lease }, out),
+            Some(Turn::Leave) => {
+                self.emit(now, LeaveBegun { lease, then: AfterLeave::Close }, out);
+            }
+            None => self.state.timers.set(Timer::Sequence(lease), None),
+        }
+    }
+
+    /// How the leases of a request, or of one of its items, stand.
+    fn ahead(&self, (number, item): (u64, Option<u16>)) -> Ahead {
+        let of = LeaseId { number, part: 0 }..=LeaseId { number, part: u16::MAX };
+        let leases = self.state.leases.range(of).map(|(_, lease)| lease);
+        let leases = leases.filter(|lease| item.is_none_or(|item| item == lease.sequence.item));
+        let (mut any, mut used) = (false, true);
+        for lease in leases {
+            any = true;
+            used &= lease.sequence.used;
+            if !lease.sequence.used && !is_live(&lease.state) {
+                return Ahead::Lost;
+            }
+        }
+        match (any, used) {
+            (true, true) => Ahead::InUse,
+            (true, false) => Ahead::ToCome,
+            // Another alternative was met, or it was optional.
+            (false, _) if item.is_some() => Ahead::InUse,
+            (false, _) => {
+                let open = self.state.requests.get(&number).is_some_and(|r| r.state.is_open());
+                if open { Ahead::ToCome } else { Ahead::Lost }
+            }
+        }
+    }
+
+    /// The configuration of a lease, in which `${3.address}` stands for that property of the units of request
+    /// 3, one after the other with commas between.
+    fn told_of_others(&self, id: LeaseId, gate: Gate) -> Properties {
+        let Some(lease) = self.state.leases.get(&id) else { return Properties::default() };
+        if gate == Gate::Join {
+            // The site has it already.
+            return lease.configuration.clone();
+        }
+        let told = lease.configuration.iter().map(|(key, text)| (key.clone(), self.fill(text)));
+        Properties::try_from(told.collect::<BTreeMap<_, _>>())
+            .unwrap_or_else(|_| lease.configuration.clone())
+    }
+
+    fn fill(&self, text: &str) -> String {
+        let Some((before, rest)) = text.split_once("${") else { return text.to_owned() };
+        let Some((name, after)) = rest.split_once('}') else { return text.to_owned() };
+        let known = name.split_once('.').and_then(|(number, key)| {
+            Some(self.property_of(number.parse().ok()?, key)).filter(|text| !text.is_empty())
+        });
+        let known = known.unwrap_or_else(|| format!("${{{name}}}"));
+        format!("{before}{known}{}", self.fill(after))
+    }
+
+    fn property_of(&self, number: u64, key: &str) -> String {
+        let of = LeaseId { number, part: 0 }..=LeaseId { number, part: u16::MAX };
+        let held = self.state.leases.range(of).filter_map(|(_, lease)| lease.state.held());
+        let units = held.flat_map(|held| held.units.values());
+        let values = units.filter_map(|(unit, _)| {
+            let stated = unit.properties.iter().find(|(name, _)| name.as_str() == key);
+            let number = (key == UNIT).then(|| unit.unit.to_string());
+            stated.map(|(_, value)| value.to_owned()).or(number)
+        });
+        values.collect::<Vec<_>>().join(",")
+    }
+
+    pub(super) fn unblocked(&mut self, at: Time, fact: &Unblocked) {
+        let Some(lease) = self.state.leases.get_mut(&fact.lease) else { return };
+        lease.configuration = fact.configuration.clone();
+        let waits = lease.sequence.waits.remove(&fact.gate).unwrap_or_default();
+        let still: BTreeSet<u64> =
+            lease.sequence.waits.values().flatten().map(|(number, _)| *number).collect();
+        for (number, _) in waits.into_iter().filter(|(number, _)| !still.contains(number)) {
+            if let Some(waiters) = self.state.waiters.get_mut(&number) {
+                waiters.remove(&fact.lease);
+                if waiters.is_empty() {
+                    self.state.waiters.remove(&number);
+                }
+            }
+        }
+        self.refresh(fact.lease, at);
+        self.set_sequence(fact.lease, at);
+    }
+}
