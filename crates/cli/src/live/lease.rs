@@ -518,7 +518,9 @@ fn faults(lease: &LeaseView) -> String {
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts = counts.map(|(count, word)| format!("{count} {word}"));
     let recalled = lease.recalled.as_ref().map(|told| format!("recalled to {}", told.units));
-    counts.chain(recalled).collect::<Vec<_>>().join(", ")
+    let waits = lease.waits_for.iter();
+    let waits = waits.map(|wait| format!("to {} after {}", wait.gate, wait.in_words()));
+    counts.chain(recalled).chain(waits).collect::<Vec<_>>().join(", ")
 }
 
 /// How many of its units the guest could not join.

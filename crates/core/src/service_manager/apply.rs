@@ -96,7 +96,7 @@ impl ServiceManager {
             Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
             Fact::Commanded(fact) => self.commanded(at, fact),
             Fact::Revised(fact) => self.revised(at, fact)?,
-            Fact::LeaseForgotten(fact) => self.forget(fact.lease),
+            Fact::LeaseForgotten(fact) => self.forget(at, fact.lease),
             Fact::RecallTold(fact) => self.take_notice(at, fact),
             Fact::VictimsNamed(fact) => self.victims_named(at, fact),
             Fact::RecallBegun(fact) => self.recall_begun(at, fact)?,
@@ -185,7 +185,7 @@ impl ServiceManager {
         self.step(at, fact.lease, event)
     }
 
-    fn forget(&mut self, id: LeaseId) {
+    fn forget(&mut self, at: Time, id: LeaseId) {
         self.state.timers.set(Timer::Lease(id), None);
         self.state.timers.set(Timer::Seam(id), None);
         self.state.timers.set(Timer::Recall(id), None);
@@ -194,8 +194,12 @@ impl ServiceManager {
         self.wait_no_more(id);
         self.state.pending.settle(&Obligation::Victims(id));
         let Some(lease) = self.state.leases.remove(&id) else {
-            return self.forget_request(id.number);
+            self.forget_request(id.number);
+            return self.wake_waiters(id.number, at);
         };
+        if let Some(request) = self.state.requests.get_mut(&id.number) {
+            request.lost |= !lease.sequence.used();
+        }
         self.index.forgotten(id);
         if let Some(group) = lease.group {
             self.forget_member(group, id);
@@ -205,6 +209,7 @@ impl ServiceManager {
             self.forget_splits(*ticket);
         }
         self.forget_in_group(id);
+        self.wake_waiters(id.number, at);
     }
 
     /// The guest has left a unit. With the last one the lease moves on, and its extension with it.

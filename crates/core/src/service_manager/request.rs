@@ -247,6 +247,8 @@ pub(crate) struct Request {
     pub(super) wanted: Box<Wanted>,
     pub(super) slice: SliceName,
     pub(super) configuration: Properties,
+    /// Whether a lease of it was over, and is forgotten, that was never in use.
+    pub(super) lost: bool,
     pub(super) handling: Handling,
     /// Where it stands at the broker, and where in the broker's journal that is.
     pub(super) waiting: Option<(Waiting, u64)>,
@@ -342,6 +344,7 @@ impl ServiceManager {
             last_end: wanted.last_end(),
             booked: Bookings::default(),
             earlier: Vec::new(),
+            lost: false,
         };
         request.book(&mut self.state.holdings, at);
         self.put(at, number, request);
@@ -366,6 +369,7 @@ impl ServiceManager {
             last_end: fact.request.last_end(),
             booked: Bookings::default(),
             earlier: Vec::new(),
+            lost: false,
         };
         self.put(at, fact.request.id.number, request);
         Ok(())
@@ -477,6 +481,7 @@ impl ServiceManager {
                 self.wait_for_others(id, at);
             }
         }
+        self.wake_waiters(number, at);
         Ok(())
     }
 

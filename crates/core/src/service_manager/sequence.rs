@@ -64,7 +64,7 @@ impl Gate {
 
 /// Where a lease stands in its sequence.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Sequence {
+pub struct Sequence {
     /// The item of its request that it was granted for.
     item: u16,
     /// The leases that it waits for: the number of their request, and their item if not all count.
@@ -89,6 +89,18 @@ impl Sequence {
             }
         }
         Self { item, waits, used: false }
+    }
+
+    /// What it does only after others: for each, the number of their request, and their item if not all of
+    /// it count.
+    pub fn waits(&self) -> impl Iterator<Item = (Gate, u64, Option<u16>)> {
+        let waits = self.waits.iter();
+        waits.flat_map(|(&gate, on)| on.iter().map(move |&(number, item)| (gate, number, item)))
+    }
+
+    /// Whether all of its units have been in use.
+    pub(super) fn used(&self) -> bool {
+        self.used
     }
 
     /// Whether it is not held back at a gate.
@@ -162,17 +174,6 @@ fn cycle_from(
 }
 
 impl ServiceManager {
-    /// What a lease waits for, by what it does only then: the numbers of requests, each with an item if only
-    /// that one counts.
-    pub fn blocked(&self, lease: LeaseId) -> Vec<(Gate, u64, Option<u16>)> {
-        let Some(lease) = self.state.leases.get(&lease).filter(|lease| is_live(&lease.state))
-        else {
-            return Vec::new();
-        };
-        let waits = lease.sequence.waits.iter();
-        waits.flat_map(|(&gate, on)| on.iter().map(move |&(n, item)| (gate, n, item))).collect()
-    }
-
     /// Whether a request can wait for others.
     pub(super) fn check_after(&self, after: &[After], items: usize) -> Result<(), String> {
         check(after, items)?;
@@ -288,6 +289,10 @@ impl ServiceManager {
         let of = LeaseId { number, part: 0 }..=LeaseId { number, part: u16::MAX };
         let leases = self.state.leases.range(of).map(|(_, lease)| lease);
         let leases = leases.filter(|lease| item.is_none_or(|item| item == lease.sequence.item));
+        let request = self.state.requests.get(&number);
+        if request.is_some_and(|request| request.lost) {
+            return Ahead::Lost;
+        }
         let (mut any, mut used) = (false, true);
         for lease in leases {
             any = true;
@@ -302,7 +307,7 @@ impl ServiceManager {
             // Another alternative was met, or it was optional.
             (false, _) if item.is_some() => Ahead::InUse,
             (false, _) => {
-                let open = self.state.requests.get(&number).is_some_and(|r| r.state.is_open());
+                let open = request.is_some_and(|request| request.state.is_open());
                 if open { Ahead::ToCome } else { Ahead::Lost }
             }
         }

@@ -1,6 +1,7 @@
 //! The state of a service manager, for display.
 
 use super::request::{self, Request};
+use super::sequence::Sequence;
 use super::{Lease, ServiceManager};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
@@ -116,6 +117,8 @@ pub struct LeaseSurvey<'a> {
     pub cost: Option<Cost>,
     /// What goes back of its ticket, if that was split.
     pub rest: Option<RestStanding>,
+    /// What it waits for, once it is granted.
+    pub sequence: Option<&'a Sequence>,
 }
 
 impl ServiceManager {
@@ -182,6 +185,7 @@ impl Request {
             recalled: None,
             rest: None,
             cost: None,
+            sequence: None,
         })
     }
 }
@@ -205,6 +209,7 @@ impl Lease {
             recalled: self.next_told(),
             rest: None,
             cost: self.costs.total(),
+            sequence: Some(&self.sequence),
         }
     }
 }

@@ -12,6 +12,7 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::group::Why;
+use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::facts::Denial;
 use tenure_core::site_authority::facts::LeaseCut;
@@ -325,6 +326,11 @@ const BREACHES: &[Breach] = &[
         let level = Level { number: 0, units: 0, from: Time::ZERO };
         let recalled = site_authority::Recalled { ticket, level, cuts };
         after_activation(tape).fact = site_authority::Fact::Recalled(recalled).into();
+    }),
+    breach("S21", "items of request 1 that wait for each other", |tape| {
+        let asked = tape.guest(GUEST, "service-manager.asked", 0);
+        let service_manager::Fact::Asked(asked) = asked else { panic!() };
+        asked.handling.after = vec![After { item: Some(0), on: On::Item(0), gate: Gate::Join }];
     }),
     breach("L1", "lease 1.0 of guest waits since 0s, was due by 31m, and is Asking", |tape| {
         let asked = tape.nth(GUEST, "service-manager.asked", 0);

@@ -55,7 +55,7 @@ pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
 pub(crate) use view::time;
 pub use view::{
     ActorView, BrokerView, ClockStepView, DelegationView, LeaseUnitView, LeaseView, QuotaView,
-    RefusalView, RequestView, SiteView, SliceView, StatusView, UnitView,
+    RefusalView, RequestView, SiteView, SliceView, StatusView, UnitView, WaitView,
 };
 pub use why::{BookingView, FactView, FaultView, Finding, PendingView, WhyView};
 

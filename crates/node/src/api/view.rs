@@ -16,6 +16,7 @@ use tenure_core::model::resource::SITE;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::machine::{Change, Outcome, State, UnitUse};
+use tenure_core::service_manager::sequence::Gate;
 use tenure_core::service_manager::{LeaseSurvey, RestStanding, ServiceManager};
 use tenure_core::site_authority::unit;
 use tenure_core::site_authority::{SiteAuthority, SiteLeaseSurvey, UnitNotes};
@@ -151,6 +152,9 @@ pub struct LeaseView {
     /// What the next recall leaves it, and when, if it is recalled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recalled: Option<super::RecalledView>,
+    /// What has to be in use before it goes on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<WaitView>,
     /// What it costs, if its tickets have a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
@@ -265,6 +269,36 @@ pub struct UnitView {
     pub properties: BTreeMap<String, String>,
     /// How it was when it was probed last, if it is on a lease and has been.
     pub probe: Option<ProbeView>,
+}
+
+/// What a lease waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitView {
+    /// What it does only then: redeem, join.
+    pub gate: String,
+    /// The request whose leases have to be in use.
+    pub on: String,
+    /// The item of that request, if not all of its leases count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<u16>,
+}
+
+impl WaitView {
+    /// `guest/3`, or `item 0 of guest/3`.
+    pub fn in_words(&self) -> String {
+        self.item.map_or_else(|| self.on.clone(), |item| format!("item {item} of {}", self.on))
+    }
+}
+
+fn waits_for(manager: &Name, lease: &LeaseSurvey<'_>) -> Vec<WaitView> {
+    let over = matches!(lease.state.lease(), None | Some(State::Closed { .. }));
+    let waits = lease.sequence.filter(|_| !over).into_iter().flat_map(|sequence| sequence.waits());
+    let view = |(gate, number, item): (Gate, u64, Option<u16>)| WaitView {
+        gate: gate.word().to_owned(),
+        on: format!("{manager}/{number}"),
+        item,
+    };
+    waits.map(view).collect()
 }
 
 /// A lease at its site.
@@ -518,6 +552,7 @@ pub(super) fn lease(
             .map(|(k, v)| (k.to_string(), v.to_owned()))
             .collect(),
         recalled: lease.recalled.map(|told| super::RecalledView::of(told, lease.state, names)),
+        waits_for: waits_for(manager, lease),
         cost: lease.cost.map(|cost| cost.to_string()),
         outcome: outcome.as_ref().map(|outcome| outcome_word(outcome, lease.closed_by).to_owned()),
         refusal: match (&outcome, lease.closed_by) {

@@ -163,7 +163,10 @@ impl Setting {
             delegation,
             renew_before: term.times(4),
             visits: visits(sampler, heal, term),
-            quarantine_after: Stream::Operators.sampler(chance).count(0, 4),
+            quarantine_after: match Stream::Operators.sampler(chance).count(0, 4) {
+                0 | 1 => 0,
+                most => most,
+            },
             heal: healed,
             burst: burst(&mut Stream::Burst.sampler(chance), healed, term),
             scheme,

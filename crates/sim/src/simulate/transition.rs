@@ -80,19 +80,21 @@ impl Moves {
     }
 }
 
+fn first(number: u64) -> LeaseId {
+    LeaseId { number, part: 0 }
+}
+
 fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
     use service_manager::Fact as F;
     let (lease, event) = match fact {
-        F::Asked(fact) => (LeaseId { number: fact.request.id.number, part: 0 }, "Asked"),
+        F::Asked(fact) => (first(fact.request.id.number), "Asked"),
         F::Granted(fact) => return granted(fact.number, fact.tickets.len()),
         F::UnwantedGranted(fact) => return granted(fact.number, fact.tickets.len()),
-        F::AskRefused(fact) => (LeaseId { number: fact.number, part: 0 }, "Refused"),
-        F::Offered(fact) => {
-            let event = if fact.until.is_none() { "Planned" } else { "Offered" };
-            (LeaseId { number: fact.number, part: 0 }, event)
-        }
-        F::Accepted(fact) => (LeaseId { number: fact.number, part: 0 }, "Accepted"),
-        F::GaveUp(fact) => (LeaseId { number: fact.number, part: 0 }, "GaveUp"),
+        F::AskRefused(fact) => (first(fact.number), "Refused"),
+        F::Offered(fact) if fact.until.is_none() => (first(fact.number), "Planned"),
+        F::Offered(fact) => (first(fact.number), "Offered"),
+        F::Accepted(fact) => (first(fact.number), "Accepted"),
+        F::GaveUp(fact) => (first(fact.number), "GaveUp"),
         F::TicketTaken(fact) => (fact.lease, "Taken"),
         F::RedeemBegun(fact) => (fact.lease, "RedeemBegun"),
         F::TicketsSplit(fact) => (fact.lease, "Split"),

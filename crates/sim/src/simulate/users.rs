@@ -37,8 +37,9 @@ impl World {
         let guests = self.of_role(Role::ServiceManager);
         let Some(&who) = self.users.pick(&guests) else { return Ok(()) };
         let now = self.participants[who].time(self.now);
-        let ask = self.random_request(now);
+        let mut ask = self.random_request(now);
         let lease = LeaseId { number: self.next_number(who), part: 0 };
+        ask.handling.after = self.sequence(ask.items.len(), lease.number);
         if self.users.percent(7) {
             let at = self.now.plus(self.users.span(Span::ZERO, self.setting.term));
             self.close_later(at, who, lease);
@@ -99,7 +100,6 @@ impl World {
         let items = self.varied(items);
         let brokers = self.of_role(Role::Broker);
         let provisos = self.provisos(now);
-        let handling = Handling { after: self.sequence(items.len()), ..handling };
         Ask {
             broker: brokers.get(broker).map(|&broker| self.participants[broker].id),
             slice: Name::literal("main"),
@@ -123,18 +123,18 @@ impl World {
         }
     }
 
-    /// Sometimes an item waits for another, or all for an earlier request, which may not be there.
-    fn sequence(&mut self, items: usize) -> Vec<After> {
+    /// Sometimes an item of a request waits for another, or all for one of the last requests.
+    fn sequence(&mut self, items: usize, number: u64) -> Vec<After> {
         let sampler = &mut self.sequences;
-        if !sampler.percent(25) {
+        if !sampler.percent(1) {
             return Vec::new();
         }
         let gate = if sampler.percent(50) { Gate::Redeem } else { Gate::Join };
         let item = |sampler: &mut Sampler| u16::try_from(sampler.below(items)).unwrap_or(0);
-        let on = if items > 1 && sampler.percent(60) {
+        let on = if items > 1 && sampler.percent(80) {
             On::Item(item(sampler))
         } else {
-            On::Request(1 + sampler.any() % 40)
+            On::Request(number.saturating_sub(1 + sampler.any() % 3).max(1))
         };
         let who = sampler.percent(50).then(|| item(sampler));
         vec![After { item: who, on, gate }]
@@ -207,7 +207,7 @@ impl World {
             _ => (Name::literal(if sampler.percent(50) { "gpu" } else { "disk" }), 3),
         };
         let many = if sampler.percent(70) { 2 } else { 4 };
-        let units = if sampler.percent(2) { 60 } else { sampler.count(1, most.min(many)) };
+        let units = if sampler.percent(1) { 60 } else { sampler.count(1, most.min(many)) };
         let min_units = if sampler.percent(30) { sampler.count(1, units) } else { units };
         let mut requirements = Constraints::NONE;
         if sampler.percent(8) {

@@ -143,6 +143,7 @@ async fn why(app: &AppState, manager: &Name, id: LeaseId) -> Result<WhyView, Api
     let Some(((waits, says), tickets)) = seen else {
         return Err(ApiError::new(Code::NoSuch, format!("no lease {manager}/{id}")));
     };
+    let (waits, says) = waits::with_others(waits, says, &lease);
     let (waits, says) = waits::with_recall(waits, says, &lease);
     let why = WhyView {
         lease,

@@ -8,7 +8,7 @@ use tenure_core::service_manager::{LeaseSurvey, Standing, request};
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::refusal::Refusal;
 
-use super::super::view::LeaseView;
+use super::super::view::{LeaseView, WaitView};
 use super::super::{offer, view};
 
 /// What a lease waits for.
@@ -21,6 +21,31 @@ pub(super) enum Waits {
     Site(ActorId, LinkHash),
     /// For nothing: it was refused.
     Refused(Box<Refusal>),
+}
+
+/// What is said of a lease that goes on only after others.
+pub(super) fn with_others(waits: Waits, says: String, lease: &LeaseView) -> (Waits, String) {
+    let held = |gate: &str| {
+        let on = lease.waits_for.iter().filter(|wait| wait.gate == gate);
+        let on: Vec<String> = on.map(WaitView::in_words).collect();
+        (!on.is_empty()).then(|| on.join(", "))
+    };
+    let (what, on) = match lease.state.as_str() {
+        "redeeming" => ("its ticket is redeemed", held("redeem")),
+        "joining" => ("its units are joined", held("join")),
+        _ => return (waits, says),
+    };
+    match on {
+        Some(on) => {
+            let says = format!("{what} once all units of {on} are in use");
+            let help = format!(
+                "if that is lost, it goes back; look with `tenure lease why {}`",
+                lease.waits_for[0].on
+            );
+            (Waits::Nothing(says.clone(), Some(help)), says)
+        }
+        None => (waits, says),
+    }
 }
 
 /// What a lease waits for, and what its service manager says about it.
