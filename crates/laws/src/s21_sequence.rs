@@ -14,9 +14,9 @@ use tenure_core::wire::message::Message;
 pub(super) const LAW: Law = Law {
     id: "S21",
     name: "sequence",
-    statement: "A service manager redeems no ticket, and joins no unit, before all units of the \
-                leases that it is to wait for have been in use at once for each of them. No items \
-                of a request wait for each other.",
+    statement: "A service manager redeems no ticket and joins no unit before every lease that it \
+                is to wait for has had all of its units in use. No items of a request wait for \
+                each other.",
     source: "sequenced configuration of lease groups; Shirako S40, S41",
     on: "messages and driver calls of service managers, facts of theirs",
 };

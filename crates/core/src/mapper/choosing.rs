@@ -91,6 +91,7 @@ fn assign(
 type Candidate = (u32, bool, UnitId);
 
 /// The units of one type that this round has not given away, by group, the best of each first.
+#[derive(Clone, Debug)]
 struct Groups(BTreeMap<String, BTreeSet<Candidate>>);
 
 impl Groups {
@@ -166,4 +167,107 @@ fn spread(groups: &mut Groups, waiting: &Waiting) -> Vec<UnitId> {
         sizes.iter_mut().filter(|(other, _)| *other == group).for_each(|(_, size)| *size -= 1);
     }
     given.iter().flat_map(|(group, &n)| groups.take(group, n, &waiting.failed)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::codec;
+    use crate::model::property::Properties;
+    use crate::model::time::{Span, Term, Time};
+
+    /// A lease that lacks units, and the units that failed it.
+    fn waiting(lacks: u32, failed: BTreeSet<UnitId>) -> Waiting {
+        Waiting {
+            lease: codec::decode(&codec::encode(&codec::Hash::of("lease", &[]))).unwrap(),
+            resource: Name::literal("node"),
+            lacks,
+            term: Term::lasting(Time::ZERO, Span::HOUR).unwrap(),
+            configuration: Properties::default(),
+            failed,
+        }
+    }
+
+    /// Groups of random sizes, some of their units still to be cleaned.
+    fn groups() -> impl Strategy<Value = Groups> {
+        let units = prop::collection::vec((0..5u8, any::<bool>()), 0..40);
+        units.prop_map(|units| {
+            let mut groups: BTreeMap<String, BTreeSet<Candidate>> = BTreeMap::new();
+            for (number, (group, dirty)) in (0..).zip(units) {
+                let group = groups.entry(format!("rack {group}")).or_default();
+                group.insert((0, dirty, UnitId(number)));
+            }
+            Groups(groups)
+        })
+    }
+
+    fn sizes(groups: &Groups) -> BTreeMap<String, usize> {
+        groups.sizes(&BTreeSet::new()).into_iter().collect()
+    }
+
+    /// How many units of each group were taken.
+    fn taken(before: &Groups, units: &[UnitId]) -> BTreeMap<String, usize> {
+        let of = |unit: &UnitId| {
+            let has = |all: &BTreeSet<Candidate>| all.iter().any(|(.., other)| other == unit);
+            before.0.iter().find(|(_, all)| has(all)).map(|(group, _)| group.clone())
+        };
+        let mut counts = BTreeMap::new();
+        for group in units.iter().filter_map(of) {
+            *counts.entry(group).or_default() += 1;
+        }
+        counts
+    }
+
+    proptest! {
+        #[test]
+        fn packed_units_are_of_the_smallest_group_that_has_enough(
+            before in groups(),
+            lacks in 1..20u32,
+        ) {
+            let wanted = lacks as usize;
+            let units = pack(&mut before.clone(), &waiting(lacks, BTreeSet::new()));
+            let (sizes, taken) = (sizes(&before), taken(&before, &units));
+            prop_assert_eq!(units.len(), wanted.min(sizes.values().sum()));
+            let enough = sizes.values().copied().filter(|size| *size >= wanted).min();
+            if let Some(enough) = enough {
+                prop_assert_eq!(taken.len(), 1);
+                prop_assert!(taken.keys().all(|group| sizes[group] == enough));
+            }
+        }
+
+        #[test]
+        fn spread_units_are_of_all_groups_alike_as_far_as_they_go(
+            before in groups(),
+            lacks in 1..20u32,
+        ) {
+            let units = spread(&mut before.clone(), &waiting(lacks, BTreeSet::new()));
+            let (sizes, taken) = (sizes(&before), taken(&before, &units));
+            prop_assert_eq!(units.len(), (lacks as usize).min(sizes.values().sum()));
+            let most = taken.values().copied().max().unwrap_or(0);
+            for (group, size) in &sizes {
+                let count = taken.get(group).copied().unwrap_or(0);
+                prop_assert!(count + 1 >= most || count == *size, "{group}: {count} of {size}");
+            }
+        }
+
+        #[test]
+        fn the_least_worn_units_go_first_and_none_that_failed_the_lease(
+            wear in prop::collection::vec(0..6u32, 1..40),
+            lacks in 1..20u32,
+            failed in prop::collection::btree_set(0..40u32, 0..5),
+        ) {
+            let failed: BTreeSet<UnitId> = failed.into_iter().map(UnitId).collect();
+            let all = (0..).zip(&wear).map(|(number, wear)| (*wear, false, UnitId(number)));
+            let mut groups = Groups(BTreeMap::from([(String::new(), all.collect())]));
+            let units = groups.take("", lacks as usize, &failed);
+            prop_assert!(units.iter().all(|unit| !failed.contains(unit)));
+            let worst = units.iter().map(|unit| wear[unit.0 as usize]).max();
+            let left = groups.0[""].iter().filter(|(.., unit)| !failed.contains(unit));
+            let best = left.map(|(wear, ..)| *wear).min();
+            prop_assert!(best.is_none() || units.len() == lacks as usize);
+            prop_assert!(worst <= best || best.is_none());
+        }
+    }
 }
