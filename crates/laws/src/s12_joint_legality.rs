@@ -135,7 +135,7 @@ impl Checker {
         // Of a first ticket that is over nothing is left, though its lease was extended.
         let outlived =
             joint.extended && broker == "Returned" && ["Active", "Closed"].contains(&site);
-        // Whoever sleeps beyond the end of a lease learns last that it is over.
+        // A guest that sleeps beyond the end of a lease is the last to know that it is over.
         let outlived = outlived || joint.over && broker == "Returned";
         let broker = if outlived { "Granted" } else { broker };
         // What was reclaimed came back though its guest may not even know that it was granted.

@@ -150,7 +150,8 @@ const POINTS: &[&str] = &[
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or
-/// belong to a mapper that follows a signal; or `crates/core/tests/protocol/returns.rs` and `in_place.rs` have them.
+/// belong to a mapper that follows a signal; or `crates/core/tests/protocol/returns.rs` and `in_place.rs` have
+/// them, or `tests/tests/system/inventory.rs`, of a start with another plan.
 const UNSHOWN: &[&str] = &[
     "woken",
     "mapper-answered",
@@ -164,6 +165,7 @@ const UNSHOWN: &[&str] = &[
     "quantity-withdrawn",
     "issued-delegation-ended",
     "usage-reported",
+    "unit-described",
 ];
 
 /// Laws that no script asks: L5 is about bursts of work, and S12 asks nothing while its table is empty.

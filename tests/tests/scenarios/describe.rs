@@ -408,6 +408,7 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
         Fact::UnitRestored(fact) => fact.unit.to_string(),
         Fact::UnitReset(fact) => fact.unit.to_string(),
         Fact::UnitAdded(fact) => format!("{}, a {}", fact.name, fact.resource),
+        Fact::UnitDescribed(fact) => fact.unit.to_string(),
         Fact::StockPlanned(fact) => format!("{} {}", fact.units, fact.resource),
         Fact::UnitDrained(fact) => fact.unit.to_string(),
         Fact::UnitResumed(fact) => fact.unit.to_string(),

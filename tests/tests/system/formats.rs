@@ -400,6 +400,7 @@ fn operators_facts() -> Vec<site::Fact> {
             attributes: Attributes::default(),
         }
         .into(),
+        site::UnitDescribed { unit: UNIT, attributes: Attributes::default() }.into(),
         site::StockPlanned {
             resource: Name::literal("node"),
             units: 4,

@@ -70,3 +70,28 @@ fn units_with_names_are_spread_drained_added_and_removed_and_a_kill_and_a_start_
     let again = deployment.json("lease request 1 --for 1h --wait");
     assert_eq!(of(&deployment, "n2"), Some(("ready".to_owned(), false)), "the only free: {again}");
 }
+
+#[test]
+fn a_start_takes_over_what_a_named_unit_is_like_and_refuses_a_name_that_is_a_number() {
+    let mut deployment = Deployment::of(CONFIG, tempfile::tempdir().expect("a folder"));
+    deployment.end("-TERM");
+    let other = CONFIG.replace("n4 = { rack = \"two\" }", "n4 = { rack = \"three\" }");
+    deployment.restart_with(&other);
+    let site = deployment.json("site show alpha");
+    let units = site["units"].as_array().expect("units");
+    let n4 = units.iter().find(|unit| unit["name"] == "n4").expect("the unit");
+    assert_eq!(n4["attributes"]["rack"], "three");
+    deployment.end("-TERM");
+    let refused = deployment.fails_with(&other.replace("n4 =", "u4 ="));
+    let says = stderr(&refused);
+    assert!(says.contains("`u4` is how the unit of that number is called"), "{says}");
+    deployment.restart_with(&other);
+}
+
+#[test]
+fn nobody_waits_for_a_request_of_somebody_else() {
+    let deployment = Deployment::of(CONFIG, tempfile::tempdir().expect("a folder"));
+    let refused = deployment.tenure("lease request 1 --for 1h --as guest --redeem-after rival/1");
+    let says = stderr(&refused);
+    assert!(says.contains("guest cannot wait for a request of rival"), "{says}");
+}

@@ -4,6 +4,7 @@ use serde::Serialize;
 use tenure_config::EACH;
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::name::Name;
+use tenure_core::model::resource::Value;
 use tenure_node::api::{
     BrokerView, DelegationView, NewUnits, ProbeView, QuotaView, Request, RequestView, SiteView,
     SliceView, UnitAct, UnitView,
@@ -44,7 +45,7 @@ pub(crate) fn site(command: &SiteCommand, console: &mut Console<'_>) -> Result<(
                 resource: resource.clone(),
                 units: *units,
                 names: names.clone(),
-                attributes: attributes.iter().cloned().collect(),
+                attributes: attributes.iter().map(value).collect(),
             };
             changed(endpoint, &Request::Add(Box::new(new)), console)
         }
@@ -59,6 +60,10 @@ pub(crate) fn site(command: &SiteCommand, console: &mut Console<'_>) -> Result<(
         SiteCommand::Delegations(asked) => delegation::list_site(asked, console),
         SiteCommand::Withdraw(asked) => delegation::withdraw(asked, console),
     }
+}
+
+fn value((key, text): &(Name, String)) -> (Name, Value) {
+    (key.clone(), Value::read(text))
 }
 
 fn act_on(unit: &OneUnit, act: UnitAct, console: &mut Console<'_>) -> Result<(), Error> {

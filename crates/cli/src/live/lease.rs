@@ -87,7 +87,7 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let configuration =
         Properties::try_from(configuration).map_err(|error| Error::Wrong(error.to_string()))?;
     let request = LeaseRequest {
-        manager: args.manager.clone(),
+        manager: asker(args)?,
         broker: args.broker.clone(),
         id: args.id.clone(),
         slice: args.slice.clone(),
@@ -127,7 +127,23 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
 fn after(args: &RequestArgs) -> Vec<After> {
     let gates = [(Gate::Redeem, &args.redeem_after), (Gate::Join, &args.join_after)];
     let after = gates.into_iter().flat_map(|(gate, all)| all.iter().map(move |on| (gate, on)));
-    after.map(|(gate, &(item, on))| After { item, on, gate }).collect()
+    after.map(|(gate, wait)| After { item: wait.item, on: wait.on, gate }).collect()
+}
+
+/// Who makes a request: whoever made those that it waits for.
+fn asker(args: &RequestArgs) -> Result<Option<Name>, Error> {
+    let mut asker = args.manager.clone();
+    let waits = args.redeem_after.iter().chain(&args.join_after);
+    for manager in waits.filter_map(|wait| wait.manager.as_ref()) {
+        match &asker {
+            Some(other) if other != manager => {
+                let what = format!("{other} cannot wait for a request of {manager}");
+                return Err(Error::Wrong(what));
+            }
+            Some(_) | None => asker = Some(manager.clone()),
+        }
+    }
+    Ok(asker)
 }
 
 /// Replaces a request that is open.

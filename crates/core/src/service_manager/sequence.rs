@@ -12,6 +12,7 @@ use crate::model::slice::LeaseId;
 use crate::model::time::Time;
 use crate::mutants::mutant;
 use crate::service_manager::facts::{CloseBegun, LeaveBegun, Unblocked};
+use crate::wire::message::MAX_CONFIGURATION;
 
 /// The most that a request may wait for.
 pub const MAX_AFTER: usize = 64;
@@ -230,7 +231,7 @@ impl ServiceManager {
         on.iter().all(|on| matches!(self.ahead(*on), Ahead::InUse))
     }
 
-    /// A lease or a request has changed: whoever waits for it looks again.
+    /// A lease or a request has changed: what follows for the leases that wait for it.
     pub(super) fn wake_waiters(&mut self, number: u64, at: Time) {
         for waiter in self.state.waiters.get(&number).cloned().unwrap_or_default() {
             self.set_sequence(waiter, at);
@@ -260,11 +261,16 @@ impl ServiceManager {
         let waits = std::mem::take(&mut lease.sequence.waits);
         self.state.timers.set(Timer::Sequence(id), None);
         for (number, _) in waits.into_values().flatten() {
-            if let Some(waiters) = self.state.waiters.get_mut(&number) {
-                waiters.remove(&id);
-                if waiters.is_empty() {
-                    self.state.waiters.remove(&number);
-                }
+            self.forget_waiter(number, id);
+        }
+    }
+
+    /// A lease does not wait for a request any more.
+    fn forget_waiter(&mut self, number: u64, id: LeaseId) {
+        if let Some(waiters) = self.state.waiters.get_mut(&number) {
+            waiters.remove(&id);
+            if waiters.is_empty() {
+                self.state.waiters.remove(&number);
             }
         }
     }
@@ -314,7 +320,7 @@ impl ServiceManager {
     }
 
     /// The configuration of a lease, in which `${3.address}` stands for that property of the units of request
-    /// 3, one after the other with commas between.
+    /// 3, one after the other with commas between; as it is, if that would be too long.
     fn told_of_others(&self, id: LeaseId, gate: Gate) -> Properties {
         let Some(lease) = self.state.leases.get(&id) else { return Properties::default() };
         if gate == Gate::Join {
@@ -322,8 +328,9 @@ impl ServiceManager {
             return lease.configuration.clone();
         }
         let told = lease.configuration.iter().map(|(key, text)| (key.clone(), self.fill(text)));
-        Properties::try_from(told.collect::<BTreeMap<_, _>>())
-            .unwrap_or_else(|_| lease.configuration.clone())
+        let told = Properties::try_from(told.collect::<BTreeMap<_, _>>()).ok();
+        let told = told.filter(|told| told.check_bytes(MAX_CONFIGURATION).is_ok());
+        told.unwrap_or_else(|| lease.configuration.clone())
     }
 
     fn fill(&self, text: &str) -> String {
@@ -355,12 +362,7 @@ impl ServiceManager {
         let still: BTreeSet<u64> =
             lease.sequence.waits.values().flatten().map(|(number, _)| *number).collect();
         for (number, _) in waits.into_iter().filter(|(number, _)| !still.contains(number)) {
-            if let Some(waiters) = self.state.waiters.get_mut(&number) {
-                waiters.remove(&fact.lease);
-                if waiters.is_empty() {
-                    self.state.waiters.remove(&number);
-                }
-            }
+            self.forget_waiter(number, fact.lease);
         }
         self.refresh(fact.lease, at);
         self.set_sequence(fact.lease, at);

@@ -21,6 +21,7 @@ impl SiteAuthority {
             Fact::Stocked(fact) => self.stocked(fact)?,
             Fact::StockPlanned(fact) => self.planned(fact),
             Fact::UnitAdded(fact) => self.unit_added(fact)?,
+            Fact::UnitDescribed(fact) => self.described(fact),
             Fact::UnitDrained(fact) => self.set_drained(fact.unit, true)?,
             Fact::UnitResumed(fact) => self.set_drained(fact.unit, false)?,
             Fact::UnitQuarantined(fact) => {

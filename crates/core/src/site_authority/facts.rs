@@ -398,6 +398,14 @@ facts! {
         attributes: Attributes,
     }
 
+    /// What is known of a named unit has changed.
+    UnitDescribed = "site.unit-described" 1 {
+        /// The unit.
+        unit: UnitId,
+        /// What it is like, beyond what all units of its type are.
+        attributes: Attributes,
+    }
+
     /// The plan of a stock was followed: what it adds and takes away are the facts before this one.
     StockPlanned = "site.stock-planned" 1 {
         /// The type.

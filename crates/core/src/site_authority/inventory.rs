@@ -18,7 +18,7 @@ use crate::model::resource::{Attributes, is_divisible};
 use crate::model::time::Time;
 use crate::site_authority::Output;
 use crate::site_authority::facts::{
-    InventoryChanged, QuantityWithdrawn, StockPlanned, Stocked, UnitAdded,
+    InventoryChanged, QuantityWithdrawn, StockPlanned, Stocked, UnitAdded, UnitDescribed,
 };
 use crate::site_authority::unit;
 
@@ -168,7 +168,7 @@ impl SiteAuthority {
     fn follow(&mut self, now: Time, stock: &Stock, out: &mut Output) -> Result<(), String> {
         let (resource, attributes) = (&stock.resource, &stock.attributes);
         let gone = self.surplus(stock).map_err(|error| error.to_string())?;
-        let before = self.state.planned.get(resource).cloned().unwrap_or_default();
+        let before = self.planned_before(resource);
         let more = stock.unnamed().saturating_sub(before.unnamed());
         let less = before.unnamed().saturating_sub(stock.unnamed());
         let pool = self.state.stocks.get(resource);
@@ -185,9 +185,16 @@ impl SiteAuthority {
             self.emit(now, InventoryChanged { resource, attributes, withdrawn: gone }, out);
         }
         for (name, attributes) in &stock.named {
-            if !before.named.contains(name) && !self.state.names.contains_key(name) {
-                let (resource, name) = (resource.clone(), name.clone());
-                self.emit(now, UnitAdded { resource, name, attributes: attributes.clone() }, out);
+            let attributes = attributes.clone();
+            match self.unit_named(name) {
+                Some(unit) if *self.notes_of(unit).attributes != attributes => {
+                    self.emit(now, UnitDescribed { unit, attributes }, out);
+                }
+                None if !before.named.contains(name) => {
+                    let (resource, name) = (resource.clone(), name.clone());
+                    self.emit(now, UnitAdded { resource, name, attributes }, out);
+                }
+                Some(_) | None => {}
             }
         }
         let planned = Planned { units: stock.units, named: stock.named.keys().cloned().collect() };
@@ -198,12 +205,21 @@ impl SiteAuthority {
         Ok(())
     }
 
+    /// What the plan had of a type; as much as there is, where no fact says so.
+    fn planned_before(&self, resource: &Name) -> Planned {
+        let stocked = || {
+            let units = self.state.stocks.get(resource).map_or(0, |pool| pool.total);
+            Planned { units, named: BTreeSet::new() }
+        };
+        self.state.planned.get(resource).cloned().unwrap_or_else(stocked)
+    }
+
     /// The units that a plan had before and has no more.
     ///
     /// # Errors
     /// Why they cannot be withdrawn now.
     pub fn surplus(&self, stock: &Stock) -> Result<Vec<UnitId>, WithdrawError> {
-        let Some(before) = self.state.planned.get(&stock.resource) else { return Ok(Vec::new()) };
+        let before = self.planned_before(&stock.resource);
         let less = before.unnamed().saturating_sub(stock.unnamed());
         let mut gone =
             if less > 0 { self.withdrawable(&stock.resource, less)? } else { Vec::new() };

@@ -34,7 +34,7 @@ pub use self::command::Command;
 pub use delegations::DelegationSurvey;
 pub use inventory::WithdrawError;
 pub use memory::Limits;
-pub use standing::UnitNotes;
+pub use standing::{UnitNotes, is_number};
 pub use survey::{SiteLeaseSurvey, UnitSurvey};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

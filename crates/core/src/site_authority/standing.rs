@@ -16,7 +16,8 @@ use crate::model::time::Time;
 use crate::mutants::mutant;
 use crate::site_authority::Output;
 use crate::site_authority::facts::{
-    InventoryChanged, UnitAdded, UnitDrained, UnitQuarantined, UnitReset, UnitRestored, UnitResumed,
+    InventoryChanged, UnitAdded, UnitDescribed, UnitDrained, UnitQuarantined, UnitReset,
+    UnitRestored, UnitResumed,
 };
 use crate::site_authority::unit;
 
@@ -36,7 +37,7 @@ pub struct UnitNotes {
 }
 
 /// Whether a name would be read as the number of a unit.
-fn is_number(name: &Name) -> bool {
+pub fn is_number(name: &Name) -> bool {
     name.as_str().strip_prefix('u').is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
@@ -178,6 +179,11 @@ impl SiteAuthority {
         pool.known.insert(unit, notes);
         self.state.names.insert(fact.name.clone(), unit);
         self.install(resource, 1)
+    }
+
+    pub(super) fn described(&mut self, fact: &UnitDescribed) {
+        let attributes = Arc::new(fact.attributes.clone());
+        self.note(fact.unit, |notes| notes.attributes = attributes);
     }
 
     /// A unit gets no new tenant from now on, or does again.

@@ -341,6 +341,7 @@ const ELSEWHERE: &[&str] = &[
     "site.commanded",
     "site.delegated-by-hand",
     "site.unit-added",
+    "site.unit-described",
     "site.unit-drained",
     "site.unit-resumed",
     "site.unit-quarantined",

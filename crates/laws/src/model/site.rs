@@ -176,6 +176,7 @@ impl SiteModel {
             }
             Fact::StockPlanned(_)
             | Fact::UnitAdded(_)
+            | Fact::UnitDescribed(_)
             | Fact::UnitDrained(_)
             | Fact::UnitResumed(_)
             | Fact::UnitQuarantined(_)

@@ -12,8 +12,9 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::{Command as GuestCommand, Victims};
 
 use super::asker::Asker;
+use super::broker_view::QuotaView;
 use super::server::{ApiResult, AppState};
-use super::view::{LeaseView, QuotaView};
+use super::view::LeaseView;
 use super::{LeaseName, sense};
 
 impl AppState {

@@ -11,8 +11,9 @@ use tenure_core::site_authority::Command as SiteCommand;
 use tenure_core::ticket::link::DelegationId;
 
 use super::asker::Asker;
+use super::broker_view::BrokerView;
 use super::server::{ApiResult, AppState, refused};
-use super::view::{BrokerView, SiteView};
+use super::site_view::SiteView;
 use super::{ApiError, Code, Moment};
 
 /// Names a delegation by its issuer and number: `alpha/1`.

@@ -5,10 +5,12 @@
 //! Times are RFC 3339 in UTC, lengths of time text such as `2h`, hashes hexadecimal.
 
 mod asker;
+mod broker_view;
 mod change;
 pub mod client;
 mod connection;
 mod delegate;
+mod delegation_view;
 pub mod demand;
 mod offer;
 mod operate;
@@ -17,6 +19,7 @@ mod proof;
 mod sense;
 mod recall;
 mod server;
+mod site_view;
 mod tickets;
 mod drift;
 pub mod moment;
@@ -44,18 +47,21 @@ use thiserror::Error;
 
 use self::moment::Moment;
 
+pub use broker_view::{BrokerView, QuotaView, RequestView};
 pub use connection::{Limits, serve};
 pub use delegate::{BrokerDelegation, DelegationName, SiteDelegation};
+pub use delegation_view::DelegationView;
 pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use recall::{RecallView, RecalledView};
 pub use server::AppState;
+pub use site_view::{SiteLeaseView, SiteView, UnitView};
 pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
 pub(crate) use view::time;
 pub use view::{
-    ActorView, BrokerView, ClockStepView, DelegationView, LeaseUnitView, LeaseView, QuotaView,
-    RefusalView, RequestView, SiteView, SliceView, StatusView, UnitView, WaitView,
+    ActorView, ClockStepView, LeaseUnitView, LeaseView, RefusalView, SliceView, StatusView,
+    WaitView,
 };
 pub use why::{BookingView, FactView, FaultView, Finding, PendingView, WhyView};
 

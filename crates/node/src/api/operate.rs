@@ -8,7 +8,8 @@ use tenure_core::site_authority::{Command as SiteCommand, unit};
 
 use super::asker::Asker;
 use super::server::{ApiResult, AppState};
-use super::view::{SiteView, plain};
+use super::site_view::SiteView;
+use super::view::plain;
 use super::{ApiError, Code, NewUnits, UnitAct};
 use crate::host::Handle;
 

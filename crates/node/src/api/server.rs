@@ -22,6 +22,8 @@ use tenure_core::ticket::Ticket;
 use tokio::sync::Mutex;
 
 use super::asker::Asker;
+use super::broker_view::{self, BrokerView, QuotaView};
+use super::site_view::{self, SiteView};
 use super::view::{self, LeaseView, Names};
 use super::{ApiError, Code, LeaseName, Request, VERSION, drift, lease_request, probe, proof, why};
 use crate::clock::Clock;
@@ -401,32 +403,33 @@ impl AppState {
         }
     }
 
-    pub(super) async fn sites(&self, site: Option<&Name>) -> ApiResult<Vec<view::SiteView>> {
+    pub(super) async fn sites(&self, site: Option<&Name>) -> ApiResult<Vec<SiteView>> {
         let mut sites = Vec::new();
         for handle in self.chosen(Role::SiteAuthority, site)? {
             let (info, names, found) = (handle.info().clone(), self.names.clone(), self.found());
-            let look =
-                move |site: &SiteAuthority| view::site((&info.name, info.id), site, &names, &found);
+            let look = move |site: &SiteAuthority| {
+                site_view::site((&info.name, info.id), site, &names, &found)
+            };
             sites.extend(self.site(handle, look).await?);
         }
         Ok(sites)
     }
 
-    pub(super) async fn brokers(&self, broker: Option<&Name>) -> ApiResult<Vec<view::BrokerView>> {
+    pub(super) async fn brokers(&self, broker: Option<&Name>) -> ApiResult<Vec<BrokerView>> {
         let mut brokers = Vec::new();
         for handle in self.chosen(Role::Broker, broker)? {
             let (info, names, now) = (handle.info().clone(), self.names.clone(), self.now());
-            let look = move |b: &Broker| view::broker((&info.name, info.id), b, &names, now);
+            let look = move |b: &Broker| broker_view::broker((&info.name, info.id), b, &names, now);
             brokers.extend(self.broker(handle, look).await?);
         }
         Ok(brokers)
     }
 
-    pub(super) async fn quotas(&self, broker: Option<&Name>) -> ApiResult<Vec<view::QuotaView>> {
+    pub(super) async fn quotas(&self, broker: Option<&Name>) -> ApiResult<Vec<QuotaView>> {
         let mut quotas = Vec::new();
         for handle in self.chosen(Role::Broker, broker)? {
             let (name, names, now) = (handle.info().name.clone(), self.names.clone(), self.now());
-            let look = move |broker: &Broker| view::quotas(&name, broker, &names, now);
+            let look = move |broker: &Broker| broker_view::quotas(&name, broker, &names, now);
             quotas.extend(self.broker(handle, look).await?.unwrap_or_default());
         }
         Ok(quotas)

@@ -4,31 +4,20 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize};
-use tenure_config::EACH;
 use tenure_core::actor::Role;
-use tenure_core::broker::machine as broker;
-use tenure_core::broker::quota::{Source, WEEK};
-use tenure_core::broker::{Broker, HoldingSurvey, QuotaSurvey, RequestSurvey, Wanted};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::SITE;
 use tenure_core::model::slice::LeaseId;
-use tenure_core::model::time::{Span, Time};
+use tenure_core::model::time::Time;
 use tenure_core::service_manager::machine::{Change, Outcome, State, UnitUse};
 use tenure_core::service_manager::sequence::Gate;
 use tenure_core::service_manager::{LeaseSurvey, RestStanding, ServiceManager};
-use tenure_core::site_authority::unit;
-use tenure_core::site_authority::{SiteAuthority, SiteLeaseSurvey, UnitNotes};
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::AccountId;
-use tenure_core::wire::recall::Level;
 use tenure_core::wire::refusal::{Outlook, Refusal};
 
-use tenure_expr::Value;
-
 use super::offer::{self, InTheWayView, OfferView, QueueView};
-use super::probe::{Found, ProbeView, current, lease_unit};
+use super::probe::{Found, ProbeView, lease_unit};
 use super::proof::EvidenceView;
 use crate::clock::ClockStep;
 
@@ -179,11 +168,11 @@ pub struct LeaseUnitView {
     pub probe: Option<ProbeView>,
 }
 
-fn one() -> u32 {
+pub(super) fn one() -> u32 {
     1
 }
 
-fn is_one(quantity: &u32) -> bool {
+pub(super) fn is_one(quantity: &u32) -> bool {
     *quantity == 1
 }
 
@@ -219,58 +208,6 @@ pub struct SliceView {
     pub units: u32,
 }
 
-/// A site.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SiteView {
-    /// Its name.
-    pub name: String,
-    /// Its id, all 64 digits.
-    pub id: String,
-    /// Its units.
-    pub units: Vec<UnitView>,
-    /// What it has out.
-    pub delegations: Vec<DelegationView>,
-    /// The leases that are not over.
-    pub leases: Vec<SiteLeaseView>,
-}
-
-/// A unit at its site.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UnitView {
-    /// Its name: site and number.
-    pub unit: String,
-    /// Its type.
-    pub resource: String,
-    /// Where it is in its life: free, setting-up, ready, abandoned, tearing-down, quarantined.
-    pub state: String,
-    /// Its fencing number.
-    pub epoch: u64,
-    /// How much of a divisible stock it is; 1 for a machine.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub quantity: u32,
-    /// Its name, if it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// What it is like, beyond what all units of its type are.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub attributes: BTreeMap<String, String>,
-    /// Whether it gets no new tenant.
-    #[serde(default)]
-    pub drained: bool,
-    /// How often it was set up.
-    #[serde(default)]
-    pub setups: u32,
-    /// How many setups of it have failed in a row.
-    #[serde(default)]
-    pub failures: u32,
-    /// The lease it is on.
-    pub lease: Option<String>,
-    /// The properties that its driver reported.
-    pub properties: BTreeMap<String, String>,
-    /// How it was when it was probed last, if it is on a lease and has been.
-    pub probe: Option<ProbeView>,
-}
-
 /// What a lease waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitView {
@@ -301,146 +238,6 @@ fn waits_for(manager: &Name, lease: &LeaseSurvey<'_>) -> Vec<WaitView> {
     waits.map(view).collect()
 }
 
-/// A lease at its site.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SiteLeaseView {
-    /// Its name at its holder.
-    pub lease: String,
-    /// Its name here: the hash of its first ticket.
-    pub ticket: String,
-    /// Where it is in its life: early, due, priming, active.
-    pub state: String,
-    /// The type of its units.
-    pub resource: String,
-    /// How many units it is for.
-    pub units: u32,
-    /// How many of them it lacks.
-    pub lacks: u32,
-    /// From when.
-    pub start: String,
-    /// Until when.
-    pub end: String,
-}
-
-/// Units that a site delegated to a broker.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DelegationView {
-    /// The site.
-    pub site: String,
-    /// The broker.
-    pub broker: String,
-    /// The type.
-    pub resource: String,
-    /// How many.
-    pub units: u32,
-    /// How many are not sold now; at a broker only.
-    pub free: Option<i64>,
-    /// What they are like; at a broker only.
-    pub attributes: BTreeMap<String, String>,
-    /// From when.
-    pub start: String,
-    /// Until when.
-    pub end: String,
-    /// The hash of its newest generation.
-    pub ticket: String,
-    /// What users call it: its issuer and its number there.
-    #[serde(default)]
-    pub name: String,
-    /// Who issued it: the site, or a broker.
-    #[serde(default)]
-    pub issuer: String,
-    /// Which generation it is.
-    #[serde(default)]
-    pub generation: u32,
-    /// How many units its holder has left.
-    #[serde(default)]
-    pub left: u32,
-    /// Whether an operator made it, and it is not renewed; at a site only.
-    #[serde(default)]
-    pub by_hand: bool,
-    /// Until when it is promised; of one that a broker issued only.
-    #[serde(default)]
-    pub promised_until: Option<String>,
-    /// How many units stay by its last recall.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stays: Option<u32>,
-    /// From when on no more stay.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stays_from: Option<String>,
-}
-
-/// A broker.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BrokerView {
-    /// Its name.
-    pub name: String,
-    /// Its id, all 64 digits.
-    pub id: String,
-    /// What it can sell from.
-    pub delegations: Vec<DelegationView>,
-    /// The requests it remembers.
-    pub requests: Vec<RequestView>,
-    /// What it has delegated to other brokers.
-    #[serde(default)]
-    pub issued: Vec<DelegationView>,
-    /// The last recall of each ticket of its that it recalled.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub recalls: Vec<super::RecallView>,
-}
-
-/// The quota of a service manager at a broker, with what is used of it. What is not limited is not set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct QuotaView {
-    /// The broker.
-    pub broker: String,
-    /// The service manager; `each` stands for those without a quota of their own.
-    pub manager: String,
-    /// Who has set a quota for just this: `configuration` or `operator`.
-    pub by: Option<String>,
-    /// The units that it holds now.
-    pub units: u64,
-    /// The most that it may hold at a time.
-    pub most_units: Option<u32>,
-    /// The unit-hours granted to it in this period.
-    pub unit_hours: u64,
-    /// The most in one period.
-    pub most_unit_hours: Option<u32>,
-    /// How long a period is.
-    pub period: Option<Span>,
-    /// Its requests that wait for a decision.
-    pub open_requests: u32,
-    /// The most at a time.
-    pub most_open_requests: Option<u32>,
-    /// The most requests that are taken in a second.
-    pub most_requests_per_second: Option<u32>,
-}
-
-/// A request at a broker.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RequestView {
-    /// Its name: service manager and number.
-    pub request: String,
-    /// Where it is in its life: open, granted, returned, refused.
-    pub state: String,
-    /// The type that it asks for.
-    pub resource: String,
-    /// How many units.
-    pub units: u32,
-    /// How few would do.
-    pub min_units: u32,
-    /// The term: from the earliest start that suits, as long as it is to last.
-    pub start: String,
-    /// Its end, if it starts then.
-    pub end: String,
-    /// The latest start that suits.
-    pub latest: String,
-    /// When it is of no more use to its asker.
-    pub answer_by: String,
-    /// Why it was refused, if it was.
-    pub refusal: Option<RefusalView>,
-}
-
 /// RFC 3339 in UTC, to the millisecond.
 pub(crate) fn time(time: Time) -> String {
     DateTime::from_timestamp_micros(time.as_micros())
@@ -462,10 +259,6 @@ pub(super) fn plain(word: &str) -> String {
 
 pub(super) fn name(names: &Names, id: ActorId) -> String {
     names.get(&id).map_or_else(|| id.to_string(), ToString::to_string)
-}
-
-fn own_attributes(notes: &UnitNotes) -> BTreeMap<String, String> {
-    notes.attributes.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }
 
 pub(super) fn properties(properties: &Properties) -> BTreeMap<String, String> {
@@ -613,201 +406,6 @@ pub(super) fn slices(manager: &Name, actor: &ServiceManager) -> Vec<SliceView> {
         slice.units += u32::try_from(units).unwrap_or(u32::MAX);
     }
     slices.into_values().collect()
-}
-
-pub(super) fn site(
-    info: (&Name, ActorId),
-    actor: &SiteAuthority,
-    names: &Names,
-    found: &Found,
-) -> SiteView {
-    let (site, id) = info;
-    let lease_of = |lease: &SiteLeaseSurvey<'_>| {
-        let holder = name(names, lease.holder);
-        lease.id.map_or_else(|| holder.clone(), |id| lease_name(&holder, id))
-    };
-    let tenant = |state: &unit::State| {
-        let lease = actor.lease_survey_of(state.tenant()?)?;
-        Some(lease_of(&lease))
-    };
-    let units = actor.unit_survey().map(|unit| {
-        let reported = unit.state.properties();
-        let probed = reported.and_then(|_| found.get(&id)?.of(id, unit.id, unit.epoch));
-        UnitView {
-            unit: format!("{site}/{}", unit.id),
-            resource: unit.resource.to_string(),
-            state: plain(unit.state.word()),
-            epoch: unit.epoch.0,
-            quantity: unit.quantity.get(),
-            name: unit.notes.and_then(|notes| notes.name.as_ref()).map(ToString::to_string),
-            attributes: unit.notes.map(own_attributes).unwrap_or_default(),
-            drained: unit.notes.is_some_and(|notes| notes.drained),
-            setups: unit.notes.map_or(0, |notes| notes.setups),
-            failures: unit.notes.map_or(0, |notes| notes.failures),
-            lease: tenant(unit.state),
-            properties: reported
-                .map(|reported| current(reported, probed.as_ref()))
-                .unwrap_or_default(),
-            probe: probed.as_ref().map(|condition| ProbeView::of(condition, "")),
-        }
-    });
-    let open = actor.lease_survey().filter(|lease| lease.state.word() != "Closed");
-    let leases = open.map(|lease| SiteLeaseView {
-        lease: lease_of(&lease),
-        ticket: lease.ticket.to_string(),
-        state: plain(lease.state.word()),
-        resource: lease.resource.to_string(),
-        units: lease.units,
-        lacks: lease.lacks,
-        start: time(lease.term.start()),
-        end: time(lease.term.end()),
-    });
-    let delegations = actor.delegation_survey().map(|survey| DelegationView {
-        left: survey.held,
-        by_hand: survey.by_hand,
-        ..recalled(delegation(survey.ticket, names), level(actor, survey.ticket))
-    });
-    SiteView {
-        name: site.to_string(),
-        id: id.to_hex(),
-        units: units.collect(),
-        delegations: delegations.collect(),
-        leases: leases.collect(),
-    }
-}
-
-fn delegation(ticket: &Ticket, names: &Names) -> DelegationView {
-    let link = ticket.bottom();
-    DelegationView {
-        site: name(names, ticket.site()),
-        broker: name(names, link.holder),
-        resource: link.resource.to_string(),
-        units: link.units.get(),
-        free: None,
-        attributes: BTreeMap::new(),
-        start: time(link.term.start()),
-        end: time(link.term.end()),
-        ticket: ticket.hash().to_string(),
-        name: format!(
-            "{}/{}",
-            name(names, link.issuer),
-            link.delegation.map_or(0, |g| g.delegation)
-        ),
-        issuer: name(names, link.issuer),
-        generation: link.delegation.map_or(0, |generation| generation.generation),
-        left: link.units.get(),
-        by_hand: false,
-        promised_until: None,
-        stays: None,
-        stays_from: None,
-    }
-}
-
-/// How many units of a delegation of a site stay, from when on.
-fn level(site: &SiteAuthority, ticket: &Ticket) -> Option<(u32, Time)> {
-    let AccountId::Delegation(id) = ticket.bottom().account() else { return None };
-    site.level_of(id).map(|level| (level.units, level.from))
-}
-
-/// The same with what stays by a recall, unless it was withdrawn.
-fn recalled(view: DelegationView, stays: Option<(u32, Time)>) -> DelegationView {
-    let stays = stays.filter(|(units, _)| *units < Level::ALL);
-    let (stays, from) = stays.unzip();
-    DelegationView { stays, stays_from: from.map(time), ..view }
-}
-
-fn holding(holding: &HoldingSurvey<'_>, names: &Names, now: Time) -> DelegationView {
-    let link = holding.ticket.bottom();
-    let whole = if link.term.contains(now) { i64::from(link.units.get()) } else { 0 };
-    let stays = holding.recalled.map(|told| (told.units, told.at));
-    // The site stands beside them.
-    let attributes = holding.attributes.iter().filter(|(key, _)| key.as_str() != SITE);
-    DelegationView {
-        left: holding.left,
-        free: Some(holding.free.map_or(whole, |calendar| calendar.free_at(now))),
-        attributes: attributes.map(|(key, value)| (key.to_string(), setting(value))).collect(),
-        ..recalled(delegation(holding.ticket, names), stays)
-    }
-}
-
-/// A value as people write it in a configuration: a text without quotes, anything else as its literal.
-fn setting(value: &Value) -> String {
-    match value {
-        Value::Text(text) => text.clone(),
-        Value::Flag(_) | Value::Quantity(_) | Value::Version(_) | Value::Set(_) => {
-            value.to_string()
-        }
-    }
-}
-
-fn request(request: &RequestSurvey<'_>, names: &Names) -> RequestView {
-    let Wanted { resource, units, min_units, earliest, latest, duration } = request.wanted;
-    RequestView {
-        resource: resource.to_string(),
-        units: *units,
-        min_units: *min_units,
-        start: time(*earliest),
-        end: time(earliest.plus(*duration)),
-        latest: time(*latest),
-        request: format!("{}/{}", name(names, request.id.origin), request.id.number),
-        state: plain(request.state.word()),
-        answer_by: time(request.answer_by),
-        refusal: match request.state {
-            broker::State::Refused { refusal, .. } => Some(RefusalView::of(refusal)),
-            broker::State::Open { .. }
-            | broker::State::Held { .. }
-            | broker::State::Planned { .. }
-            | broker::State::Granted { .. }
-            | broker::State::Returned { .. } => None,
-        },
-    }
-}
-
-pub(super) fn broker(
-    info: (&Name, ActorId),
-    actor: &Broker,
-    names: &Names,
-    now: Time,
-) -> BrokerView {
-    let mut delegations: Vec<DelegationView> =
-        actor.holdings().map(|held| holding(&held, names, now)).collect();
-    delegations.sort_by(|a, b| (&a.site, &a.resource).cmp(&(&b.site, &b.resource)));
-    BrokerView {
-        name: info.0.to_string(),
-        id: info.1.to_hex(),
-        delegations,
-        recalls: super::recall::of_broker(info.0, actor),
-        requests: actor.request_survey().map(|asked| request(&asked, names)).collect(),
-        issued: actor
-            .issued_delegations(now)
-            .map(|issued| DelegationView {
-                left: issued.left,
-                promised_until: Some(time(issued.until)),
-                ..delegation(issued.ticket, names)
-            })
-            .collect(),
-    }
-}
-
-/// The quotas at a broker.
-pub(super) fn quotas(broker: &Name, actor: &Broker, names: &Names, now: Time) -> Vec<QuotaView> {
-    let view = |survey: QuotaSurvey| QuotaView {
-        broker: broker.to_string(),
-        manager: survey.whose.map_or_else(|| EACH.to_owned(), |guest| name(names, guest)),
-        by: survey.by.map(|by| match by {
-            Source::Configuration => "configuration".to_owned(),
-            Source::Operator => "operator".to_owned(),
-        }),
-        units: survey.units,
-        most_units: survey.quota.units,
-        unit_hours: survey.unit_hours,
-        most_unit_hours: survey.quota.unit_hours,
-        period: survey.quota.unit_hours.map(|_| survey.quota.period.unwrap_or(WEEK)),
-        open_requests: survey.open_requests,
-        most_open_requests: survey.quota.open_requests,
-        most_requests_per_second: survey.quota.requests_per_second,
-    };
-    actor.quotas(now).map(view).collect()
 }
 
 /// What an actor is for, in a word.

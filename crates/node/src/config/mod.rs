@@ -20,6 +20,7 @@ use tenure_core::broker::quota::Quota;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Attributes, DIVISIBLE, SITE, Value};
 use tenure_core::model::time::Span;
+use tenure_core::site_authority::is_number;
 use toml::Spanned;
 
 pub use assemble::AssemblyError;
@@ -342,6 +343,11 @@ impl Check<'_> {
         let shares = shares.filter_map(|(broker, units)| Some((broker, NonZeroU32::new(units)?)));
         let mut named = BTreeMap::new();
         for (name, attributes) in stock.named {
+            if is_number(name.get_ref()) {
+                let message =
+                    format!("`{}` is how the unit of that number is called", name.get_ref());
+                return self.refuse(name.span(), message, "choose another name");
+            }
             named.insert(name.into_inner(), self.attributes(attributes)?);
         }
         Ok(Stock {
@@ -357,7 +363,7 @@ impl Check<'_> {
         })
     }
 
-    /// How many units a stock has, and where that is said.
+    /// How many units a stock has, and the place that says so.
     fn units(
         &self,
         stock: &file::Stock,

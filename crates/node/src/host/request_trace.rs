@@ -89,6 +89,7 @@ impl RequestTrace {
             F::UnitReset(fact) => *self.units.get(&fact.unit)?,
             F::Stocked(_)
             | F::UnitAdded(_)
+            | F::UnitDescribed(_)
             | F::StockPlanned(_)
             | F::UnitDrained(_)
             | F::UnitRestored(_)

@@ -376,6 +376,9 @@ fn operated(fact: &site::Fact) -> Option<SiteCommand> {
             let (resource, units) = (fact.resource.clone(), fact.quantity);
             SiteCommand::Withdraw { resource, units }
         }
+        F::InventoryChanged(site::InventoryChanged { withdrawn, .. }) if withdrawn.len() == 1 => {
+            SiteCommand::Remove { unit: withdrawn[0] }
+        }
         F::InventoryChanged(fact) => {
             let units = NonZeroU32::new(u32::try_from(fact.withdrawn.len()).ok()?)?;
             SiteCommand::Withdraw { resource: fact.resource.clone(), units }

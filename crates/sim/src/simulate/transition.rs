@@ -244,7 +244,11 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
         F::UnitReset(fact) => of_unit(fact.unit, "Reset", ""),
         F::UnitRestored(fact) => of_unit(fact.unit, "Restored", ""),
         F::UnitQuarantined(fact) => of_unit(fact.unit, "Quarantined", ""),
-        F::UnitAdded(_) | F::StockPlanned(_) | F::UnitDrained(_) | F::UnitResumed(_) => Vec::new(),
+        F::UnitAdded(_)
+        | F::UnitDescribed(_)
+        | F::StockPlanned(_)
+        | F::UnitDrained(_)
+        | F::UnitResumed(_) => Vec::new(),
         F::LeaseActivated(fact) => vec![(Subject::Lease(fact.lease), "Activated")],
         F::LeaseClosed(fact) => {
             let AnyActor::SiteAuthority(actor) = actor else { return Vec::new() };

@@ -6,10 +6,9 @@ use std::str::FromStr as _;
 use clap::{Args, Subcommand};
 use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
-use tenure_core::model::resource::Value;
 use tenure_core::model::time::Span;
 
-use super::{Change, Endpoint};
+use super::{Change, Endpoint, property};
 use crate::live::delegation;
 use crate::live::recall::RecallArgs;
 
@@ -42,8 +41,8 @@ pub(crate) enum SiteCommand {
         #[arg(long = "name", value_name = "NAME", conflicts_with = "units")]
         names: Vec<Name>,
         /// What units with names are like: rack=b [may be repeated]
-        #[arg(long = "attribute", value_name = "KEY=VALUE", requires = "names", value_parser = attribute)]
-        attributes: Vec<(Name, Value)>,
+        #[arg(long = "attribute", value_name = "KEY=VALUE", requires = "names", value_parser = property)]
+        attributes: Vec<(Name, String)>,
     },
     /// Put a unit on no new lease; the lease that it is on keeps it
     Drain(OneUnit),
@@ -81,12 +80,6 @@ fn unit_of(text: &str) -> Result<(Name, Name), String> {
     let parts = text.split_once('/').ok_or("write the site and the unit: alpha/u3")?;
     let name = |text: &str| Name::new(text).map_err(|error| error.to_string());
     Ok((name(parts.0)?, name(parts.1)?))
-}
-
-/// `KEY=VALUE`
-fn attribute(text: &str) -> Result<(Name, Value), String> {
-    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE: rack=b")?;
-    Ok((Name::new(key).map_err(|error| error.to_string())?, Value::read(value)))
 }
 
 /// A unit by its site and its number there.

@@ -160,6 +160,7 @@ impl RequestHistory {
             }
             F::Stocked(_)
             | F::UnitAdded(_)
+            | F::UnitDescribed(_)
             | F::StockPlanned(_)
             | F::UnitDrained(_)
             | F::UnitRestored(_)
@@ -405,6 +406,7 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         | F::UnitTornDown(_)
         | F::UnitReset(_)
         | F::UnitAdded(_)
+        | F::UnitDescribed(_)
         | F::StockPlanned(_)
         | F::UnitDrained(_)
         | F::UnitRestored(_)

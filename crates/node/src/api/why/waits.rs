@@ -23,12 +23,12 @@ pub(super) enum Waits {
     Refused(Box<Refusal>),
 }
 
-/// What is said of a lease that goes on only after others.
+/// The same of a lease that waits for others.
 pub(super) fn with_others(waits: Waits, says: String, lease: &LeaseView) -> (Waits, String) {
     let held = |gate: &str| {
-        let on = lease.waits_for.iter().filter(|wait| wait.gate == gate);
-        let on: Vec<String> = on.map(WaitView::in_words).collect();
-        (!on.is_empty()).then(|| on.join(", "))
+        let waits = lease.waits_for.iter().filter(|wait| wait.gate == gate);
+        let first = waits.clone().next()?.on.clone();
+        Some((first, waits.map(WaitView::in_words).collect::<Vec<_>>().join(", ")))
     };
     let (what, on) = match lease.state.as_str() {
         "redeeming" => ("its ticket is redeemed", held("redeem")),
@@ -36,12 +36,10 @@ pub(super) fn with_others(waits: Waits, says: String, lease: &LeaseView) -> (Wai
         _ => return (waits, says),
     };
     match on {
-        Some(on) => {
+        Some((first, on)) => {
             let says = format!("{what} once all units of {on} are in use");
-            let help = format!(
-                "if that is lost, it goes back; look with `tenure lease why {}`",
-                lease.waits_for[0].on
-            );
+            let help =
+                format!("if that is lost, it goes back; look with `tenure lease why {first}`");
             (Waits::Nothing(says.clone(), Some(help)), says)
         }
         None => (waits, says),
