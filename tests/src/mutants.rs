@@ -251,6 +251,14 @@ mutants! {
     DrainedIsFree,
     /// A unit that fails again and again is handed out again and again.
     BadUnitsStay,
+    /// A failure counts in the tenancy that came after it, too.
+    FailsSuccessor,
+    /// A guest keeps a unit of which it was told that it failed.
+    FailedUnitsStay,
+    /// A lease that finds an overbooked stock used up fails.
+    OverbookedFails,
+    /// What a guest has left counts as used.
+    LeftIsUsed,
     /// A lease is redeemed and joined whatever it waits for.
     GateIgnored,
     /// Items of a request may wait for each other.

@@ -68,6 +68,7 @@ macro_rules! scripts {
 
 scripts! {
     all_or_nothing
+    all_units_fail
     altered_ticket
     alternatives
     asking_answered_late
@@ -109,10 +110,13 @@ scripts! {
     delegation_renewed
     dishonest_requests
     divisible_stock
+    drained_by
     drained_units
     early_redeem
     elastic_goes_on_with_fewer
     every_message_lost_once
+    excluded_sites
+    excluded_units
     extension_answer_lost
     extension_exact
     extension_never_shown
@@ -121,6 +125,7 @@ scripts! {
     failed_extend
     failed_teardown
     failed_unit_replaced
+    fidelity
     flex_at_renewal
     flex_least_used
     flex_refused
@@ -131,15 +136,6 @@ scripts! {
     group_comes_back
     group_survives_crashes
     guest_cannot_join
-    join_refused
-    join_refused_too_few
-    leave_called_back
-    leave_hastened
-    leave_hastened_by_recall
-    recall_by_a_stranger
-    recall_of_extended
-    recall_outlives_generation
-    sold_cannot_go_back
     happy_life
     hold_accepted
     hold_broker_crashes
@@ -147,54 +143,62 @@ scripts! {
     hold_two_holders
     inventory_by_name
     join_never_answered
+    join_refused
+    join_refused_too_few
     joined_in_order
     kept_ticket
     late_mapper
     lease_grows
+    leave_called_back
     leave_fails
+    leave_hastened
+    leave_hastened_by_recall
     leave_never_answered
     mapper_asleep
     modify
     modify_fails
     modify_survives_crashes
     no_resurrection
-    excluded_sites
-    excluded_units
-    redeem_by
-    redeem_by_in_time
-    redeem_by_of_a_part
-    request_revised
-    requests_once
     out_of_order
     over_delegation_convicted
     over_issue
     over_issue_excused
+    overbooked
     part_split_too_far
     pause_longer_than_a_term
     plan
-    queue_served
     prices
+    queue_served
     quota_of_a_guest
     recall_between_brokers
+    recall_by_a_stranger
     recall_is_a_level
     recall_of_delegation
+    recall_of_extended
     recall_of_kept
     recall_of_unclaimed
+    recall_outlives_generation
     recall_refuses_extension
     recall_survives_crashes
     recall_takes_units
     recall_warns_the_guest
     recall_withdrawn
+    receipts_with_request
+    redeem_by
+    redeem_by_in_time
+    redeem_by_of_a_part
     redeeming_never_answered
+    refusals
+    request_revised
+    requests_once
     rest_flows_back
     rest_refused
-    receipts_with_request
-    refusals
     second_stage
     sequence_lost
     settings_changed
     setup_outlasts_the_term
     share_shrinks
+    sold_cannot_go_back
     stock_added
     stock_withdrawn
     stolen_ticket
@@ -204,6 +208,9 @@ scripts! {
     too_few_units
     too_short_a_term
     two_sites
+    unit_fails_and_none_is_left
+    unit_fails_before_active
+    unit_fails_in_use
     unit_used_again
     workers_after_master
     wrong_site

@@ -15,6 +15,7 @@ use tenure_core::site_authority::facts as site_authority;
 use tenure_core::model::identity::ActorId;
 use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::model::name::Name;
+use tenure_core::model::resource::{Attributes, overbooked};
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::LEDGER_RETENTION;
@@ -29,7 +30,7 @@ pub(super) const LAW: Law = Law {
     statement: "At every instant, as far back as a term may start, the children of a ticket that \
                 were not given back do not exceed it: those an honest broker issues or holds back for \
                 an offer, those an honest holder hands on or gives back, and those an honest site accepts. A used ticket counts as its own child. A site delegates \
-                no more than its stock. Of a delegation that is recalled a site accepts no more than \
+                no more than its stock, and what that is overbooked by. Of a delegation that is recalled a site accepts no more than \
                 stays, and a broker that was told of it hands on no more. A delegation ends only when no ticket under it can run \
                 any more. The receipts of a ticket never exceed it, and count up; when it is given back \
                 nothing is left of it.",
@@ -51,6 +52,8 @@ pub(super) struct Checker {
     above: BTreeMap<(ActorId, LinkHash), Vec<AccountId>>,
     /// What each site has not delegated, by type.
     stock: BTreeMap<(ActorId, Name), Calendar>,
+    /// How many units each stock is overbooked by.
+    extra: BTreeMap<(ActorId, Name), u32>,
     /// What each service manager asks a site to take of a kept ticket, by lease.
     rests: BTreeMap<(ActorId, LeaseId), (AccountId, Term, i64)>,
 }
@@ -85,10 +88,14 @@ impl Check for Checker {
     ) -> LawVerdict {
         use site_authority::Fact;
         match fact {
-            Fact::Stocked(fact) => self.installed(scene, &fact.resource, fact.units),
+            Fact::Stocked(fact) => {
+                self.installed(scene, &fact.resource, fact.units)?;
+                self.overbooked(scene, &fact.resource, &fact.attributes, tally)
+            }
             Fact::UnitAdded(fact) => self.installed(scene, &fact.resource, 1),
             Fact::InventoryChanged(fact) => {
                 let count = i64::try_from(fact.withdrawn.len()).unwrap_or(i64::MAX);
+                self.overbooked(scene, &fact.resource, &fact.attributes, tally)?;
                 self.withdrawn(scene, &fact.resource, count, tally)
             }
             Fact::QuantityWithdrawn(fact) => {
@@ -239,6 +246,23 @@ impl Checker {
         let stock = self.stock.entry((scene.actor, resource.clone())).or_default();
         all.into_iter().for_each(|all| stock.add(all, i64::from(units)));
         Ok(())
+    }
+
+    /// What a stock is overbooked by can be delegated like what is there.
+    fn overbooked(
+        &mut self,
+        scene: &Scene<'_>,
+        resource: &Name,
+        attributes: &Attributes,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let extra = self.extra.entry((scene.actor, resource.clone())).or_default();
+        let (old, new) = (std::mem::replace(extra, overbooked(attributes)), overbooked(attributes));
+        self.installed(scene, resource, new.saturating_sub(old))?;
+        match old.saturating_sub(new) {
+            0 => Ok(()),
+            fewer => self.withdrawn(scene, resource, i64::from(fewer), tally),
+        }
     }
 
     fn withdrawn(

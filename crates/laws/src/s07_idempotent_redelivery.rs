@@ -304,6 +304,7 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::Recalled { .. }
         | Message::RecallNotice { .. }
         | Message::RecallNoted { .. }
+        | Message::UnitFailed { .. }
         | Message::Waiting { .. }
         | Message::Delegate { .. }
         | Message::Request(_)

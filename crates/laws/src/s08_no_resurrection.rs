@@ -276,6 +276,8 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::ModifyRefused(fact) => fact.lease,
         Fact::Notified(fact) => fact.lease,
         Fact::RecallTold(fact) => fact.lease,
+        Fact::UnitFailed(fact) => fact.lease,
+        Fact::ReplacementWanted(fact) => fact.lease,
         Fact::VictimsNamed(fact) => fact.lease,
         Fact::RecallBegun(fact) => fact.lease,
         Fact::RecallLifted(fact) => fact.lease,

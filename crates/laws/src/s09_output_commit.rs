@@ -15,6 +15,7 @@ use tenure_core::site_authority::unit;
 use tenure_core::wire::message::{Envelope, LeasedUnit, Message, Sealed, Sequence, Subject};
 use tenure_core::wire::offer::Offer;
 use tenure_core::wire::part::Part;
+use tenure_core::wire::recall::Level;
 use tenure_core::wire::refusal::Refusal;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
@@ -88,6 +89,13 @@ fn number_is_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
     })
 }
 
+/// What the sender has last asked of a recall.
+fn recall_asked<'a>(scene: &Scene<'a>, link: LinkHash) -> Option<&'a Level> {
+    let (model, from) = (scene.model, scene.actor);
+    let guest = model.guests.get(&from).and_then(|guest| guest.recalls.get(&link));
+    guest.or_else(|| model.brokers.get(&from).and_then(|broker| broker.recalls.get(&link)))
+}
+
 /// What a message says follows from the sender's durable facts.
 fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) -> LawVerdict {
     let (model, from) = (scene.model, scene.actor);
@@ -106,7 +114,8 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         | Message::Returned { .. }
         | Message::Reclaimed { .. }
         | Message::Recalled { .. }
-        | Message::RecallNotice { .. } => {
+        | Message::RecallNotice { .. }
+        | Message::UnitFailed { .. } => {
             model.sites.get(&from).is_some_and(|site| site_says(site, to, message, binding))
         }
         Message::Reclaim { ticket } => {
@@ -122,10 +131,7 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
             !binding || receipts.iter().all(credited)
         }
         Message::Recall { ticket, level } => {
-            let (guest, broker) = (model.guests.get(&from), model.brokers.get(&from));
-            let asked = guest.and_then(|guest| guest.recalls.get(&ticket.hash()));
-            let asked = asked.or_else(|| broker.and_then(|b| b.recalls.get(&ticket.hash())));
-            asked == Some(level)
+            recall_asked(scene, ticket.hash()).is_some_and(|asked| asked == level)
         }
         Message::RecallNoted { ticket, link, number, victims, unclaimed: _ } => {
             let (guest, broker) = (model.guests.get(&from), model.brokers.get(&from));
@@ -249,6 +255,12 @@ fn site_says(site: &SiteModel, to: ActorId, message: &Message, binding: bool) ->
                     && recall.ticket.bottom().issuer == to
                     && recall.receipts == *receipts
             })
+        }
+        Message::UnitFailed { ticket, unit, why: _ } => {
+            let lease = site.leases.get(ticket);
+            site.failed.get(unit) == Some(ticket)
+                && site.tenant(*unit) == Some(*ticket)
+                && lease.is_some_and(|lease| lease.holder() == to)
         }
         Message::RecallNotice { ticket, told } => {
             let lease = site.leases.get(ticket);

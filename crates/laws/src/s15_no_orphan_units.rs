@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::model::{NOTHING, SiteModel, Subject};
 use super::{Change, Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::driver::UnitId;
-use tenure_core::site_authority::facts::Fact;
+use tenure_core::site_authority::facts::{Fact, UnitsAssigned};
 use tenure_core::model::identity::ActorId;
 use tenure_core::site_authority::machine::State;
 use tenure_core::site_authority::unit;
@@ -16,7 +16,7 @@ pub(super) const LAW: Law = Law {
     id: "S15",
     name: "no orphan units",
     statement: "Every unit is exactly one of free, on one lease, being returned, or quarantined, \
-                and their counts are the stock. A withdrawn unit was free or quarantined; a share ends when it is cleaned. A drained unit gets no new tenant. A unit \
+                and their counts are the stock. A withdrawn unit was free or quarantined; a share ends when it is cleaned. A drained unit gets no new tenant. A lease that is not active yet loses a unit that fails. A unit \
                 on a lease is one that the lease has, and an ended lease has none. A unit is set \
                 up for each lease that goes active with it, and cleaned before if it was ever \
                 set up. When a site rests, its driver was called for every unit in transition, and for every \
@@ -60,21 +60,9 @@ enum Done {
 impl Check for Checker {
     fn site(&mut self, scene: &Scene<'_>, fact: &Fact, tally: &mut Tally) -> LawVerdict {
         match fact {
-            Fact::UnitsAssigned(fact) => {
-                let drained = scene.model.sites.get(&scene.actor).map(|site| &site.drained);
-                let kept = |unit: &&UnitId| drained.is_some_and(|drained| drained.contains(unit));
-                let first = fact.units.iter().find(kept);
-                tally.check(first.is_none(), || {
-                    format!("{}: {first:?} is drained and gets a tenant", scene.name())
-                })?;
-                for &unit in &fact.units {
-                    let life = self.lives.entry((scene.actor, unit)).or_default();
-                    life.tenant = Some(fact.lease);
-                    if life.set_up.is_none() && life.setting_up.is_none() {
-                        life.setting_up = Some(fact.lease);
-                    }
-                    self.on.entry((scene.actor, fact.lease)).or_default().insert(unit);
-                }
+            Fact::UnitsAssigned(fact) => self.assigned(scene, fact, tally),
+            Fact::UnitFailed(fact) => {
+                self.failed(scene, fact.unit);
                 Ok(())
             }
             Fact::ShareAssigned(fact) => {
@@ -92,14 +80,7 @@ impl Check for Checker {
                 Ok(())
             }
             Fact::ModificationFailed(fact) => {
-                let site = scene.model.sites.get(&scene.actor);
-                let lease = site.and_then(|site| site.leases.get(&fact.lease));
-                let last = lease.and_then(|lease| lease.modification.as_ref());
-                // What has left the lease since is cleaned, not changed back.
-                let held = lease.map(|lease| lease.state.units()).unwrap_or_default();
-                let back = last.into_iter().flat_map(|last| last.modified.keys());
-                let back = back.filter(|unit| held.contains(unit));
-                self.uncalled.entry(scene.actor).or_default().extend(back);
+                self.changing_back(scene, fact.lease);
                 Ok(())
             }
             Fact::UnitSetUp(fact) => self.done(scene, fact.unit, Done::SetUp, tally),
@@ -186,6 +167,46 @@ impl Checker {
     fn changing(&mut self, site: ActorId, lease: LinkHash) {
         let units = self.on.get(&(site, lease)).into_iter().flatten();
         self.uncalled.entry(site).or_default().extend(units);
+    }
+
+    /// The units that have the configuration which a lease does not get are to be changed back.
+    fn changing_back(&mut self, scene: &Scene<'_>, lease: LinkHash) {
+        let site = scene.model.sites.get(&scene.actor);
+        let lease = site.and_then(|site| site.leases.get(&lease));
+        let last = lease.and_then(|lease| lease.modification.as_ref());
+        // What has left the lease since is cleaned, not changed back.
+        let held = lease.map(|lease| lease.state.units()).unwrap_or_default();
+        let back = last.into_iter().flat_map(|last| last.modified.keys());
+        let back = back.filter(|unit| held.contains(unit));
+        self.uncalled.entry(scene.actor).or_default().extend(back);
+    }
+
+    fn assigned(&mut self, scene: &Scene<'_>, fact: &UnitsAssigned, tally: &mut Tally) -> LawVerdict {
+        let drained = scene.model.sites.get(&scene.actor).map(|site| &site.drained);
+        let kept = |unit: &&UnitId| drained.is_some_and(|drained| drained.contains(unit));
+        let first = fact.units.iter().find(kept);
+        tally.check(first.is_none(), || {
+            format!("{}: {first:?} is drained and gets a tenant", scene.name())
+        })?;
+        for &unit in &fact.units {
+            let life = self.lives.entry((scene.actor, unit)).or_default();
+            life.tenant = Some(fact.lease);
+            if life.set_up.is_none() && life.setting_up.is_none() {
+                life.setting_up = Some(fact.lease);
+            }
+            self.on.entry((scene.actor, fact.lease)).or_default().insert(unit);
+        }
+        Ok(())
+    }
+
+    /// A lease that is not active yet loses a unit that fails.
+    fn failed(&mut self, scene: &Scene<'_>, unit: UnitId) {
+        let site = scene.actor;
+        let Some(tenant) = self.lives.get(&(site, unit)).and_then(|life| life.tenant) else { return };
+        let active = scene.model.sites.get(&site).is_some_and(|site| site.is_active(tenant));
+        if !active {
+            self.released((site, tenant), &[unit]);
+        }
     }
 
     /// Some units leave a lease that goes on.

@@ -88,6 +88,7 @@ fn parts(scenario: &Scenario, folder: &Path) -> Vec<Part> {
             build,
             driver: driver.map(Arc::new),
             custody: None,
+            fail_after: None,
             retry_policy: actor.retry_policy,
         }
     };

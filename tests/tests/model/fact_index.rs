@@ -114,6 +114,7 @@ impl FactIndex {
             Message::Recalled { receipts, .. } => receipts.iter().all(signed),
             Message::RecallNotice { .. }
             | Message::RecallNoted { .. }
+            | Message::UnitFailed { .. }
             | Message::Refused { .. } => true,
         }
     }

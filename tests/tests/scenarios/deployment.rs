@@ -11,7 +11,7 @@ use tenure_core::mapper::queue::Queue;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::price::PRICE;
-use tenure_core::model::resource::{Attributes, DIVISIBLE, Value};
+use tenure_core::model::resource::{Attributes, DIVISIBLE, OVERBOOKED, Value, overbooked};
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Input;
 use tenure_core::runtime::hosted::HostedActor;
@@ -140,6 +140,9 @@ fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
     if let Some(price) = args.number_option::<i64>("price")? {
         attributes.insert(Name::literal(PRICE), Value::from(price));
     }
+    if let Some(more) = args.number_option::<i64>("overbooked")? {
+        attributes.insert(Name::literal(OVERBOOKED), Value::from(more));
+    }
     let mut stock = Vec::new();
     while let Some(units) = args.maybe() {
         let units = units.parse().map_err(|_| format!("`{units}` is no number of units"))?;
@@ -165,7 +168,8 @@ fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
         }
     };
     let offer = |(broker, most): (ActorId, u32), stock: &Stock| {
-        let units = NonZeroU32::new(stock.units.min(most))?;
+        let all = stock.units.saturating_add(overbooked(&stock.attributes));
+        let units = NonZeroU32::new(all.min(most))?;
         Some(Offer { broker, resource: stock.resource.clone(), units, length, renew_before })
     };
     let offers = stock.iter().flat_map(|stock| shares.iter().filter_map(move |&s| offer(s, stock)));

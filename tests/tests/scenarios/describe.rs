@@ -411,8 +411,12 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
         Fact::UnitDescribed(fact) => fact.unit.to_string(),
         Fact::StockPlanned(fact) => format!("{} {}", fact.units, fact.resource),
         Fact::UnitDrained(fact) => fact.unit.to_string(),
+        Fact::UnitNeeded(fact) => format!("{} from {} on", fact.unit, names::clock(fact.by)),
         Fact::UnitResumed(fact) => fact.unit.to_string(),
         Fact::UnitQuarantined(fact) => format!("{}: {}", fact.unit, fact.why),
+        Fact::UnitFailed(fact) => {
+            format!("{} in epoch {}: {}", fact.unit, fact.epoch.0, fact.why)
+        }
         Fact::LeaseActivated(fact) => format!("lease on {}", names.hash(fact.lease)),
         Fact::LeaseClosed(fact) => {
             let why = close_reason(names, &fact.why);

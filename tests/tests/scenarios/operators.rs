@@ -40,7 +40,8 @@ pub fn add(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 /// A unit gets no new tenant.
 pub fn drain(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, unit) = (site(world, args)?, unit(&args.next("the unit")?)?);
-    world.hand(who, Input::Command(SiteCommand::Drain { unit }.into()));
+    let by = args.time_option("by")?;
+    world.hand(who, Input::Command(SiteCommand::Drain { unit, by }.into()));
     Ok(())
 }
 
@@ -56,6 +57,14 @@ pub fn quarantine(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, unit) = (site(world, args)?, unit(&args.next("the unit")?)?);
     let why = args.option("why").unwrap_or_default();
     world.hand(who, Input::Command(SiteCommand::Quarantine { unit, why }.into()));
+    Ok(())
+}
+
+/// A unit fails that a lease has.
+pub fn fail(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, unit) = (site(world, args)?, unit(&args.next("the unit")?)?);
+    let why = args.option("why").unwrap_or_default();
+    world.hand(who, Input::Command(SiteCommand::Fail { unit, epoch: None, why }.into()));
     Ok(())
 }
 

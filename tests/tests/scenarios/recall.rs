@@ -62,6 +62,14 @@ pub fn of_service_manager(names: &Names, fact: &service_manager::Fact) -> Option
         Fact::VictimsNamed(fact) => {
             format!("lease {}, {}", names.lease(fact.lease), names::units(&fact.victims))
         }
+        Fact::UnitFailed(fact) => {
+            format!("lease {}, {}: {}", names.lease(fact.lease), fact.unit, fact.why)
+        }
+        Fact::ReplacementWanted(fact) => {
+            let needed = if fact.needed { ", which it needs" } else { "" };
+            let units = names::units(&fact.units);
+            format!("lease {}, instead of {units}{needed}", names.lease(fact.lease))
+        }
         Fact::RecallBegun(fact) => {
             format!("lease {}, {}", names.lease(fact.lease), names::units(&fact.units))
         }

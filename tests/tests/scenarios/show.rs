@@ -1,7 +1,8 @@
 //! What a script can look at.
 
 use tenure_core::runtime::AnyActor;
-use tenure_core::site_authority::unit;
+use tenure_core::service_manager::fidelity::Fidelity;
+use tenure_core::site_authority::{Shortage, unit};
 use tenure_core::ticket::link::AccountId;
 
 use super::names;
@@ -37,6 +38,52 @@ pub fn costs(world: &mut World, _: &mut Args) -> Result<(), Bad> {
         for lease in guest.survey() {
             let cost = lease.cost.map_or_else(|| "nothing".to_owned(), |cost| cost.to_string());
             lines.push((participant.name.to_string(), format!("lease {} costs {cost}", lease.id)));
+        }
+    }
+    for (who, what) in lines {
+        world.say(&who, &what);
+    }
+    Ok(())
+}
+
+/// How often overbooked stocks were too small.
+pub fn shortage(world: &mut World, _: &mut Args) -> Result<(), Bad> {
+    let mut lines = Vec::new();
+    for participant in &world.participants {
+        let AnyActor::SiteAuthority(site) = participant.host.actor() else { continue };
+        for (resource, ..) in site.inventory() {
+            let Some(shortage) = site.shortage(resource) else { continue };
+            let Shortage { due, short } = shortage;
+            let line = format!("{short} of {due} leases found too few of `{resource}`");
+            lines.push((participant.name.to_string(), line));
+        }
+    }
+    for (who, what) in lines {
+        world.say(&who, &what);
+    }
+    Ok(())
+}
+
+/// Microseconds of an hour.
+const HOUR: u128 = 3_600_000_000;
+
+/// How much of what they are paid for the guests of all leases could use.
+pub fn fidelity(world: &mut World, _: &mut Args) -> Result<(), Bad> {
+    let mut lines = Vec::new();
+    let now = world.now;
+    for participant in &world.participants {
+        let AnyActor::ServiceManager(guest) = participant.host.actor() else { continue };
+        for lease in guest.survey() {
+            let Some(fidelity) = lease.fidelity(now) else { continue };
+            let Fidelity { paid, usable, late, early, expired } = fidelity;
+            let hours =
+                |micros: u128| format!("{}.{:03}", micros / HOUR, micros % HOUR * 1000 / HOUR);
+            let late = late.map_or_else(String::new, |late| format!(", late by {late}"));
+            let early = early.map_or_else(String::new, |early| format!(", early by {early}"));
+            let expired = if expired { ", expired" } else { "" };
+            let (paid, usable) = (hours(paid), hours(usable));
+            let line = format!("lease {}: {usable} of {paid} unit-hours", lease.id);
+            lines.push((participant.name.to_string(), format!("{line}{late}{early}{expired}")));
         }
     }
     for (who, what) in lines {

@@ -268,6 +268,8 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::TermOver { lease: LEASE }.into(),
         sm::LeaseForgotten { lease: LEASE }.into(),
         sm::RecallTold { lease: LEASE, told: told(p) }.into(),
+        sm::UnitFailed { lease: LEASE, unit: UNIT, why: "no answer".to_owned() }.into(),
+        sm::ReplacementWanted { lease: LEASE, units: vec![UNIT], needed: true }.into(),
         sm::VictimsNamed { lease: LEASE, victims: vec![UNIT] }.into(),
         sm::RecallBegun { lease: LEASE, link: p.ticket.hash(), units: vec![UNIT] }.into(),
         sm::UnitsRecalled { lease: LEASE, link: p.ticket.hash(), units: vec![UNIT], stay: 2 }
@@ -411,6 +413,8 @@ fn operators_facts() -> Vec<site::Fact> {
         site::UnitResumed { unit: UNIT }.into(),
         site::UnitQuarantined { unit: UNIT, why: "it smells".to_owned() }.into(),
         site::UnitRestored { unit: UNIT }.into(),
+        site::UnitNeeded { unit: UNIT, by: Time::from_secs(5) }.into(),
+        site::UnitFailed { unit: UNIT, epoch: Epoch(3), why: "no answer".to_owned() }.into(),
     ]
 }
 

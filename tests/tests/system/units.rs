@@ -19,7 +19,7 @@ fn folder() -> TempDir {
 /// A site of one unit with this driver, a broker and a guest.
 fn site(driver: &str) -> String {
     format!(
-        "probe-every = \"200ms\"\n[site.alpha]\nunits = 1\ndriver = {driver}\n\
+        "probe-every = \"200ms\"\n[site.alpha]\nunits = 1\nfail-after = 0\ndriver = {driver}\n\
          [broker.exchange]\n[service-manager.guest]\n"
     )
 }
@@ -152,6 +152,34 @@ fn a_unit_of_exec_that_is_killed_is_reported_down_and_up_again() {
     assert!(log.contains("a unit is up again"), "{log}");
     deployment.json("lease close guest/1 --wait");
     assert_ne!(ended(&mut other), Some(0));
+}
+
+#[test]
+fn a_unit_that_probes_find_down_is_replaced_though_all_is_killed_in_between() {
+    let driver = "{ name = \"process\", restart = false }";
+    let text = site(driver).replace("units = 1\nfail-after = 0", "units = 2\nfail-after = 2");
+    let mut deployment = Deployment::of(&text, folder());
+    let pid = lease_one(&deployment);
+    let killed = Command::new("kill").args(["-KILL", &pid]).status();
+    assert!(killed.is_ok_and(|status| status.success()));
+    eventually(DEADLINE, "a unit that has failed", || {
+        let site = deployment.json("site show alpha");
+        site["units"][0]["epoch"].as_u64().is_some_and(|epoch| epoch > 1)
+    });
+    deployment.end("-KILL");
+    deployment.restart_up();
+    let lease = eventually(DEADLINE, "a lease instead", || {
+        let leases = deployment.json("lease list");
+        let leases = leases.as_array().expect("a list").clone();
+        leases.into_iter().find(|lease| lease["lease"] != "guest/1.0" && lease["state"] == "active")
+    });
+    let unit = units(
+        &deployment.json(&format!("lease show {}", lease["lease"].as_str().expect("a name")))[0],
+    );
+    assert!(lives(&unit[0].2), "{unit:?}");
+    let why = String::from_utf8(deployment.tenure("lease why guest/1").stdout).expect("text");
+    assert!(why.contains("unit-failed") && why.contains("it was ended by signal 9"), "{why}");
+    deployment.json("lease close guest/2 --wait");
 }
 
 /// Set inside of a network that was made for a test.

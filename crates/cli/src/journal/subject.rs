@@ -89,6 +89,8 @@ impl Subjects {
             Fact::ShrinkBegun(fact) => self.lease(fact.lease),
             Fact::Shrunk(fact) => self.lease(fact.lease),
             Fact::RecallTold(fact) => self.lease(fact.lease),
+            Fact::UnitFailed(fact) => self.lease(fact.lease),
+            Fact::ReplacementWanted(fact) => self.lease(fact.lease),
             Fact::VictimsNamed(fact) => self.lease(fact.lease),
             Fact::RecallBegun(fact) => self.lease(fact.lease),
             Fact::RecallLifted(fact) => self.lease(fact.lease),

@@ -49,11 +49,14 @@ pub(crate) fn site(command: &SiteCommand, console: &mut Console<'_>) -> Result<(
             };
             changed(endpoint, &Request::Add(Box::new(new)), console)
         }
-        SiteCommand::Drain(unit) => act_on(unit, UnitAct::Drain, console),
+        SiteCommand::Drain { unit, by } => {
+            act_on(unit, by.map_or(UnitAct::Drain, UnitAct::DrainBy), console)
+        }
         SiteCommand::Resume(unit) => act_on(unit, UnitAct::Resume, console),
         SiteCommand::Quarantine { unit, why } => {
             act_on(unit, UnitAct::Quarantine(why.clone()), console)
         }
+        SiteCommand::Fail { unit, why } => act_on(unit, UnitAct::Fail(why.clone()), console),
         SiteCommand::Reset(unit) => act_on(unit, UnitAct::Reset, console),
         SiteCommand::Remove(unit) => act_on(unit, UnitAct::Remove, console),
         SiteCommand::Delegate(asked) => delegation::of_site(asked, console),

@@ -148,7 +148,8 @@ impl Broker {
             | Message::Return { .. }
             | Message::Reclaim { .. }
             | Message::Recall { .. }
-            | Message::RecallNoted { .. } => {
+            | Message::RecallNoted { .. }
+            | Message::UnitFailed { .. } => {
                 out.problems.push(dropped(kind, "a broker does not take it"));
             }
         }

@@ -31,6 +31,16 @@ pub fn is_divisible(attributes: &Attributes) -> bool {
     attributes.get(DIVISIBLE) == Some(&Value::Flag(true))
 }
 
+/// The attribute of an overbooked stock: how many units a site delegates beyond the machines that it has.
+/// Ledgers count them like all others; between units and machines only the site knows the difference.
+pub const OVERBOOKED: &str = "overbooked";
+
+/// How many units are delegated beyond those that there are: a whole number from 0 on. Another value is none.
+pub fn overbooked(attributes: &Attributes) -> u32 {
+    let Some(Value::Quantity(quantity)) = attributes.get(OVERBOOKED) else { return 0 };
+    quantity.whole().and_then(|whole| u32::try_from(whole).ok()).unwrap_or(0)
+}
+
 /// `attributes`, and [`SITE`] if the name of the site is known. What the site states under that name does
 /// not count.
 pub fn at_site(attributes: &Attributes, site: Option<&Name>) -> Attributes {

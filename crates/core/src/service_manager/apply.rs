@@ -11,8 +11,8 @@ use crate::model::slice::LeaseId;
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{
-    AskRefused, Commanded, ExtensionAsked, Fact, GroupBroken, JoinRefused, Joined, MapperAnswered,
-    RecallAnswered, RecallRefused, SignalObserved, SiteClosed,
+    Accepted, AskRefused, Commanded, ExtensionAsked, Fact, GroupBroken, JoinRefused, Joined,
+    MapperAnswered, RecallAnswered, RecallRefused, SignalObserved, SiteClosed,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Event, Outcome, State, UnitUse};
 use crate::service_manager::sequence::Gate;
@@ -61,9 +61,7 @@ impl ServiceManager {
             Fact::AskRefused(fact) => self.ask_refused(at, fact)?,
             Fact::Queued(fact) => self.queued(fact)?,
             Fact::Offered(fact) => self.offered(at, fact)?,
-            Fact::Accepted(fact) => {
-                self.step_request(at, fact.number, request::Event::Accepted(fact.offer))?;
-            }
+            Fact::Accepted(fact) => self.accepted(at, fact)?,
             Fact::GaveUp(fact) => self.step_request(at, fact.number, request::Event::GaveUp)?,
             Fact::Joined(fact) => self.joined(at, fact)?,
             Fact::JoinRefused(fact) => self.join_refused(at, fact)?,
@@ -98,6 +96,8 @@ impl ServiceManager {
             Fact::Revised(fact) => self.revised(at, fact)?,
             Fact::LeaseForgotten(fact) => self.forget(at, fact.lease),
             Fact::RecallTold(fact) => self.take_notice(at, fact),
+            Fact::UnitFailed(fact) => self.take_failure(fact),
+            Fact::ReplacementWanted(fact) => self.want_replacement(fact),
             Fact::VictimsNamed(fact) => self.victims_named(at, fact),
             Fact::RecallBegun(fact) => self.recall_begun(at, fact)?,
             Fact::UnitsRecalled(fact) => self.units_recalled(at, fact)?,
@@ -126,6 +126,10 @@ impl ServiceManager {
 
     fn group_broken(&mut self, at: Time, fact: &GroupBroken) -> Result<(), BadFact> {
         self.step_group(at, fact.group, group::Event::Broke(fact.why))
+    }
+
+    fn accepted(&mut self, at: Time, fact: &Accepted) -> Result<(), BadFact> {
+        self.step_request(at, fact.number, request::Event::Accepted(fact.offer))
     }
 
     fn ask_refused(&mut self, at: Time, fact: &AskRefused) -> Result<(), BadFact> {
@@ -191,6 +195,7 @@ impl ServiceManager {
         self.state.timers.set(Timer::Recall(id), None);
         self.state.timers.set(Timer::Refused(id), None);
         self.forget_rest(id);
+        self.state.replacements.remove(&id.number);
         self.wait_no_more(id);
         self.state.pending.settle(&Obligation::Victims(id));
         let Some(lease) = self.state.leases.remove(&id) else {
@@ -227,7 +232,9 @@ impl ServiceManager {
     fn step_unit(&mut self, at: Time, id: LeaseId, event: Event) -> Result<(), BadFact> {
         let lease = self.state.leases.get_mut(&id).ok_or_else(|| absent(id))?;
         let before = lease.state.word();
+        let joined = lease.joins(&event);
         lease.next(event)?;
+        lease.worth.uses_more(at, joined);
         if lease.state.word() != before {
             self.refresh(id, at);
         }
@@ -261,6 +268,7 @@ impl ServiceManager {
         let (shown, word) = (lease.state.to_credit().len(), lease.state.word());
         let lease = self.state.leases.get_mut(&id).ok_or_else(|| absent(id))?;
         lease.next(event)?;
+        lease.count_use(at);
         let credits = lease.state.to_credit().len();
         let ends = lease.state.word() == "Crediting" && word != "Crediting";
         let to_credit = credits > 0 && (credits != shown || ends);
@@ -382,6 +390,7 @@ impl ServiceManager {
         let site = lease.state.ticket().map(Ticket::site);
         lease.closed_by = site.zip(fact.refusal.clone());
         lease.costs.credit(&fact.receipts);
+        lease.worth.credit(&fact.receipts);
     }
 
     /// The term of the newest ticket is held as well.
@@ -391,6 +400,7 @@ impl ServiceManager {
         let Some(link) = newest.map(|ticket| ticket.bottom().clone()) else { return };
         lease.tickets.push(link.hash());
         lease.costs.charge(&link);
+        lease.worth.charge(&link);
         lease.expires_at = link.term.end();
         self.book(id, &link.resource, link.term, link.units.get(), at);
     }

@@ -228,6 +228,7 @@ impl ServiceManager {
         let tickets = held.map(|held| held.tickets.clone()).unwrap_or_default();
         self.check_receipts(lease, from, &tickets, &receipts)?;
         self.emit(now, PartReturned { lease, receipts }, out);
+        self.replace_lost(now, lease, out);
         Ok(())
     }
 
@@ -302,6 +303,7 @@ impl ServiceManager {
             lease.units = counted.saturating_sub(gone);
             lease.expires_at = lease.term.end();
             lease.costs.credit(&fact.receipts);
+            lease.worth.credit(&fact.receipts);
         }
         self.book_again(id, at);
         self.refresh(id, at);

@@ -6,6 +6,7 @@ use super::{Obligation, ServiceManager, Standing};
 use crate::actor::effect::Problem;
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, Role};
+use crate::driver::UnitId;
 use crate::model::identity::ActorId;
 use crate::model::property::Properties;
 use crate::model::resource::{Constraints, Expr};
@@ -26,6 +27,18 @@ use crate::wire::message::{Item, MAX_CONFIGURATION, MAX_RECEIPTS, MAX_TICKETS, R
 use crate::wire::offer::Reply;
 use crate::wire::proviso::{History, Provisos};
 
+/// Further units for a lease.
+pub(super) struct More {
+    /// How many.
+    pub(super) units: NonZeroU32,
+    /// What has to hold of them, beside that they are of its type and at its site.
+    pub(super) requirements: Constraints,
+    /// Units that they must not be.
+    pub(super) not_on: Vec<UnitId>,
+    /// Why they are asked for.
+    pub(super) why: String,
+}
+
 impl ServiceManager {
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
         let done = match command {
@@ -39,9 +52,17 @@ impl ServiceManager {
             Command::Shorten { lease, until } => {
                 self.shorten(now, Shorten { lease, until, reason: asked() }, out)
             }
-            Command::Grow { lease, units, requirements } => {
-                self.grow(now, lease, (units, requirements), out)
-            }
+            Command::Grow { lease, units, requirements } => self.grow(
+                now,
+                lease,
+                More {
+                    units,
+                    requirements,
+                    not_on: Vec::new(),
+                    why: format!("lease {lease} grows"),
+                },
+                out,
+            ),
             Command::Redeem { lease } => self.redeem_kept(now, lease, out),
             Command::Split { lease, parts } => self.split(now, lease, parts, out),
             Command::Take { ticket, slice, configuration, keep } => {
@@ -156,30 +177,43 @@ impl ServiceManager {
     }
 
     /// Asks for further units of the same type at the same site, from now to the end of the lease.
-    fn grow(
+    pub(super) fn grow(
         &mut self,
         now: Time,
         lease: LeaseId,
-        (units, mut requirements): (NonZeroU32, Constraints),
+        more: More,
         out: &mut Output,
     ) -> Result<(), String> {
         let standing = self.standing(lease).ok_or_else(|| format!("there is no lease {lease}"))?;
         let Standing::Lease(State::Joining { held } | State::Active { held }) = standing else {
             return Err(format!("lease {lease} is {}, it cannot grow", standing.word()));
         };
-        let newest = held.tickets.last().ok_or("a lease without a ticket")?;
-        let site = newest.site();
-        let not_on = newest.bottom().clauses.not_on.iter().map(|unit| (site, *unit)).collect();
+        let newest = held.tickets.last().ok_or("a lease without a ticket")?.clone();
+        let ask = self.ask_beside(now, lease, (&newest, held.term.end()), more)?;
+        self.ask(now, ask, Some(lease), out)
+    }
+
+    /// What to ask for further units with, of a lease with this ticket, from now on until `end`.
+    pub(super) fn ask_beside(
+        &self,
+        now: Time,
+        lease: LeaseId,
+        (ticket, end): (&Ticket, Time),
+        more: More,
+    ) -> Result<Ask, String> {
+        let More { units, mut requirements, not_on, why } = more;
+        let site = ticket.site();
+        let excluded = ticket.bottom().clauses.not_on.iter().copied().chain(not_on);
+        let not_on = excluded.map(|unit| (site, unit)).collect();
         let site =
             self.base.peer_name(site).ok_or_else(|| format!("site {site} has no name here"))?;
         let at_site = Expr::parse_condition(&format!("site = \"{site}\""));
         requirements.extend(Some(at_site.map_err(|error| error.to_string())?));
-        let (broker, end) = (newest.bottom().issuer, held.term.end());
         let duration = end.since(now);
         let record = self.state.leases.get(&lease).ok_or("a lease without a record")?;
         let item = Item { requirements, ..Item::new(record.resource.clone(), units) };
-        let ask = Ask {
-            broker: Some(broker),
+        Ok(Ask {
+            broker: Some(ticket.bottom().issuer),
             slice: record.slice.clone(),
             items: vec![item],
             earliest: now,
@@ -191,11 +225,10 @@ impl ServiceManager {
             properties: Properties::default(),
             configuration: record.configuration.clone(),
             handling: Handling::default(),
-            reason: format!("lease {lease} grows"),
+            reason: why,
             provisos: Provisos { not_on, ..Provisos::NONE },
             again: None,
-        };
-        self.ask(now, ask, Some(lease), out)
+        })
     }
 
     fn broker(&self, named: Option<ActorId>) -> Result<ActorId, String> {

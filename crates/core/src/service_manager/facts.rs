@@ -406,6 +406,26 @@ facts! {
         told: Notice,
     }
 
+    /// The site says that a unit of a lease has failed.
+    UnitFailed = "service-manager.unit-failed" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The unit.
+        unit: UnitId,
+        /// How it failed.
+        why: String,
+    }
+
+    /// Units of a lease that failed go back, and others are to be asked for.
+    ReplacementWanted = "service-manager.replacement-wanted" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The units.
+        units: Vec<UnitId>,
+        /// Whether the lease cannot do without others.
+        needed: bool,
+    }
+
     /// The user names the units that go first by a recall.
     VictimsNamed = "service-manager.victims-named" 1 {
         /// The lease.

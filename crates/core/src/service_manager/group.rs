@@ -203,6 +203,11 @@ impl Turn {
 }
 
 impl Group {
+    /// Whether its leases share one fate for life.
+    pub(super) fn is_bundle(&self) -> bool {
+        self.bundle
+    }
+
     /// The group of these tickets, each with the lease that it becomes and its item.
     fn of(
         items: &[Item],

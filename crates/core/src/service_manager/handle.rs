@@ -74,6 +74,7 @@ impl ServiceManager {
         match self.request(number) {
             Some(request::State::Asked | request::State::Accepting { .. }) => {
                 self.emit(now, GaveUp { number }, out);
+                self.not_replaced(now, number, out);
             }
             Some(&request::State::Offered { until, .. }) => {
                 let (refusal, offers) = (Refusal::Lapsed(until), Vec::new());
@@ -150,6 +151,9 @@ impl ServiceManager {
             }
             Message::Offered { request, offers, until, refusal } => {
                 self.offers_came(now, from, request, (offers, until, refusal), out)
+            }
+            Message::UnitFailed { ticket, unit, why } => {
+                self.told_of_failure(now, from, (ticket, unit), &why, out)
             }
             Message::RecallNotice { ticket, told } => {
                 self.told_of_recall(now, from, ticket, told, out)
@@ -327,7 +331,10 @@ impl ServiceManager {
             Some((request::State::Asked, Purpose::Extend(lease))) => {
                 self.emit(now, ExtensionDenied { lease, refusal: Some(refusal) }, out);
             }
-            Some(_) => self.emit(now, AskRefused { number, refusal, offers }, out),
+            Some(_) => {
+                self.emit(now, AskRefused { number, refusal, offers }, out);
+                self.not_replaced(now, number, out);
+            }
             None => {}
         }
     }
@@ -401,7 +408,12 @@ impl ServiceManager {
             }
         };
         self.check_receipts(lease, from, &tickets, &receipts)?;
+        let failed = refusal.is_some();
         self.emit(now, SiteClosed { lease, refusal, receipts }, out);
+        if failed {
+            self.not_replaced(now, lease.number, out);
+        }
+        self.replace_whole(now, lease, tickets.last(), out);
         Ok(())
     }
 
@@ -484,6 +496,7 @@ impl ServiceManager {
         match self.lease(lease) {
             Some(State::Redeeming { ticket }) if ticket.site() == from => {
                 self.emit(now, RedeemRefused { lease, refusal }, out);
+                self.not_replaced(now, lease.number, out);
             }
             // A late answer to a redeem says nothing about the close that came after it; nor does the
             // refusal of an extension, since a close is refused with its first ticket or not at all.

@@ -1,12 +1,18 @@
 //! What the facts of a service manager say happened to a lease.
 
-use super::facts::{ExtensionAsked, Fact};
+use super::facts::{ExtensionAsked, Fact, UnitsRecalled};
 use super::machine::Event;
 use crate::model::slice::LeaseId;
 
 impl ExtensionAsked {
     fn event(&self) -> Event {
         Event::ExtensionAsked(self.request.id.number, self.victims.clone())
+    }
+}
+
+impl UnitsRecalled {
+    fn event(&self) -> Event {
+        Event::UnitsRecalled(self.units.clone(), self.stay)
     }
 }
 
@@ -45,9 +51,7 @@ impl Fact {
             Self::TicketLapsed(fact) => (fact.lease, Event::TermOver),
             Self::RecallBegun(fact) => (fact.lease, Event::RecallBegun(fact.units.clone())),
             Self::RecallLifted(fact) => (fact.lease, Event::RecallLifted),
-            Self::UnitsRecalled(fact) => {
-                (fact.lease, Event::UnitsRecalled(fact.units.clone(), fact.stay))
-            }
+            Self::UnitsRecalled(fact) => (fact.lease, fact.event()),
             Self::JoinRefused(fact) => (fact.lease, Event::JoinRefused(fact.unit)),
             Self::LeaveHastened(fact) => (fact.lease, Event::LeaveHastened(fact.by)),
             Self::UsageReported(_)
@@ -76,6 +80,8 @@ impl Fact {
             | Self::Revised(_)
             | Self::ReclaimEnded(_)
             | Self::RecallTold(_)
+            | Self::UnitFailed(_)
+            | Self::ReplacementWanted(_)
             | Self::VictimsNamed(_)
             | Self::RecallAsked(_)
             | Self::RecallAnswered(_)

@@ -7,6 +7,8 @@ mod command;
 mod commands;
 pub mod cost;
 pub mod facts;
+mod failing;
+pub mod fidelity;
 pub mod group;
 mod held;
 mod reclaim;
@@ -120,8 +122,12 @@ pub(crate) struct Lease {
     recalls: BTreeMap<LinkHash, recall::Recalled>,
     /// What its guest's driver is warned of.
     warnings: warn::Warnings,
+    /// What failed of it.
+    failures: failing::Failures,
     /// What it costs.
     costs: Costs,
+    /// How much of that its guest could use.
+    worth: fidelity::Worth,
     /// How long its units were in use.
     usage: BTreeMap<UnitId, usage::Usage>,
     /// What it waits for.

@@ -18,6 +18,7 @@ use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::cost::Costs;
 use crate::service_manager::facts::{Asked, ExtensionAsked};
+use crate::service_manager::fidelity::Worth;
 use crate::service_manager::group::Handling;
 use crate::service_manager::machine::State as LeaseState;
 use crate::service_manager::sequence::Sequence;
@@ -347,6 +348,9 @@ impl ServiceManager {
             lost: false,
         };
         request.book(&mut self.state.holdings, at);
+        if let Some(lease) = grows {
+            self.replacement_asked(*lease, number);
+        }
         self.put(at, number, request);
     }
 
@@ -463,7 +467,9 @@ impl ServiceManager {
                 expires_at: link.term.end(),
                 recalls: Default::default(),
                 warnings: Default::default(),
+                failures: Default::default(),
                 costs: Costs::of(link),
+                worth: Worth::of(link),
                 usage: Default::default(),
                 sequence: Sequence::of(number, *item, &request.handling.after),
             };
@@ -505,6 +511,7 @@ impl ServiceManager {
             expires_at: ticket.bottom().term.end(),
             tickets: vec![ticket.hash()],
             costs: Costs::of(ticket.bottom()),
+            worth: Worth::of(ticket.bottom()),
             state: LeaseState::Closing { tickets: vec![ticket], credits: Vec::new() },
             booked: Bookings::default(),
             closed_by: None,

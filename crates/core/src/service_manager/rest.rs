@@ -263,6 +263,7 @@ impl ServiceManager {
         self.state.pending.settle(&Obligation::Rest(fact.lease));
         if let Some(lease) = self.state.leases.get_mut(&fact.lease) {
             lease.costs.credit(&fact.receipts);
+            lease.worth.credit(&fact.receipts);
         }
         if let Some(rest) = self.state.rests.get_mut(&fact.lease) {
             rest.under_way = false;

@@ -18,6 +18,7 @@ use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::cost::Costs;
 use crate::service_manager::facts::{ReceiptTaken, RedeemBegun, TicketTaken, TicketsSplit};
+use crate::service_manager::fidelity::Worth;
 use crate::service_manager::machine::{Event, State};
 use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{AccountId, Link, LinkHash, SignedLink};
@@ -287,7 +288,9 @@ impl ServiceManager {
             expires_at: link.term.end(),
             recalls: Default::default(),
             warnings: Default::default(),
+            failures: Default::default(),
             costs: Costs::of(link),
+            worth: Worth::of(link),
             usage: Default::default(),
             sequence: Default::default(),
         };

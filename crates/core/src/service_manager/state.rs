@@ -52,6 +52,8 @@ pub(crate) struct State {
     pub(super) rests: BTreeMap<LeaseId, Rest>,
     /// The leases that wait for those of a request, by its number.
     pub(super) waiters: BTreeMap<u64, BTreeSet<LeaseId>>,
+    /// The leases for which others were asked instead of units that failed, by the number of the request.
+    pub(super) replacements: BTreeMap<u64, LeaseId>,
 }
 
 impl State {

@@ -1,5 +1,6 @@
 //! The state of a service manager, for display.
 
+use super::fidelity::Fidelity;
 use super::request::{self, Request};
 use super::sequence::Sequence;
 use super::{Lease, ServiceManager};
@@ -8,7 +9,7 @@ use crate::model::name::Name;
 use crate::model::price::Cost;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
-use crate::model::time::Term;
+use crate::model::time::{Term, Time};
 use crate::service_manager::machine::{Held, Outcome, State};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
@@ -113,12 +114,21 @@ pub struct LeaseSurvey<'a> {
     pub closed_by: Option<&'a (ActorId, Refusal)>,
     /// What the next recall leaves it, and when.
     pub recalled: Option<&'a Notice>,
+    /// How much of what it is paid for its guest could use.
+    worth: Option<&'a Lease>,
     /// What it costs, if its tickets have a price.
     pub cost: Option<Cost>,
     /// What goes back of its ticket, if that was split.
     pub rest: Option<RestStanding>,
     /// What it waits for, once it is granted.
     pub sequence: Option<&'a Sequence>,
+}
+
+impl LeaseSurvey<'_> {
+    /// How much of what it is paid for its guest could use by now; none of a request without a lease.
+    pub fn fidelity(&self, now: Time) -> Option<Fidelity> {
+        self.worth.map(|lease| lease.fidelity(now))
+    }
 }
 
 impl ServiceManager {
@@ -184,6 +194,7 @@ impl Request {
             closed_by: None,
             recalled: None,
             rest: None,
+            worth: None,
             cost: None,
             sequence: None,
         })
@@ -208,6 +219,7 @@ impl Lease {
             closed_by: self.closed_by.as_ref(),
             recalled: self.next_told(),
             rest: None,
+            worth: Some(self),
             cost: self.costs.total(),
             sequence: Some(&self.sequence),
         }

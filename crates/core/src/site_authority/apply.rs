@@ -23,6 +23,7 @@ impl SiteAuthority {
             Fact::UnitAdded(fact) => self.unit_added(fact)?,
             Fact::UnitDescribed(fact) => self.described(fact),
             Fact::UnitDrained(fact) => self.set_drained(fact.unit, true)?,
+            Fact::UnitNeeded(fact) => self.needed(fact),
             Fact::UnitResumed(fact) => self.set_drained(fact.unit, false)?,
             Fact::UnitQuarantined(fact) => {
                 self.move_unit(at, fact.unit, unit::Event::Quarantined)?
@@ -49,17 +50,13 @@ impl SiteAuthority {
             Fact::LeaseModified(fact) => self.lease_modified(at, fact)?,
             Fact::ModificationFailed(fact) => self.modification_failed(at, fact)?,
             Fact::TicketRefused(fact) => self.ticket_refused(at, fact)?,
-            Fact::CameDue(fact) => self.step_lease(at, fact.lease, Event::CameDue)?,
+            Fact::CameDue(fact) => self.came_due(at, fact.lease)?,
             Fact::UnitsAssigned(fact) => self.units_assigned(at, fact.lease, &fact.units)?,
             Fact::UnitSetUp(fact) => self.unit_set_up(at, fact)?,
-            Fact::UnitSetupFailed(fact) => {
-                self.note(fact.unit, |notes| notes.failures = notes.failures.saturating_add(1));
-                self.unit_lost(at, fact.unit, unit::Event::SetupFailed)?;
-            }
-            Fact::UnitTornDown(fact) => self.move_unit(at, fact.unit, unit::Event::TornDown)?,
-            Fact::UnitTeardownFailed(fact) => {
-                self.unit_lost(at, fact.unit, unit::Event::TeardownFailed)?;
-            }
+            Fact::UnitSetupFailed(fact) => self.setup_failed(at, fact)?,
+            Fact::UnitFailed(fact) => self.unit_failed(at, fact)?,
+            Fact::UnitTornDown(fact) => self.torn_down(at, fact.unit)?,
+            Fact::UnitTeardownFailed(fact) => self.teardown_failed(at, fact)?,
             Fact::UnitRestored(fact) => self.put_right(at, fact.unit, unit::Event::Restored)?,
             Fact::UnitReset(fact) => self.put_right(at, fact.unit, unit::Event::Reset)?,
             Fact::LeaseActivated(fact) => self.lease_activated(at, fact.lease)?,
@@ -75,6 +72,7 @@ impl SiteAuthority {
             Fact::MapperAnswered(fact) => {
                 self.state.rounds.answered(fact.memo.as_ref(), fact.wake);
                 self.state.timers.set(Timer::Wake, fact.wake);
+                self.count_short();
             }
             Fact::Woken(_) => {
                 self.state.timers.set(Timer::Wake, None);
@@ -90,15 +88,17 @@ impl SiteAuthority {
 
     fn unit_set_up(&mut self, at: Time, fact: &UnitSetUp) -> Result<(), BadFact> {
         let event = unit::Event::SetUp(fact.properties.clone());
-        self.note(fact.unit, |notes| {
-            notes.setups = notes.setups.saturating_add(1);
-            notes.failures = 0;
-        });
+        self.note(fact.unit, |notes| notes.setups = notes.setups.saturating_add(1));
         let tenant = self.step_unit(at, fact.unit, event)?;
         match tenant.filter(|_| self.is_ready(fact.unit)) {
             Some(lease) => self.step_lease(at, lease, Event::UnitReady(fact.unit)),
             None => Ok(()),
         }
+    }
+
+    fn came_due(&mut self, at: Time, hash: LinkHash) -> Result<(), BadFact> {
+        self.count_due(hash);
+        self.step_lease(at, hash, Event::CameDue)
     }
 
     fn lease_activated(&mut self, at: Time, hash: LinkHash) -> Result<(), BadFact> {
@@ -174,6 +174,7 @@ impl SiteAuthority {
             failed: self.excluded_by(&fact.ticket),
             short_since: None,
             stalled: None,
+            found_short: false,
             answered: Vec::new(),
             closed: None,
             cuts: Default::default(),
@@ -195,6 +196,9 @@ impl SiteAuthority {
             if let Some(lease) = self.state.leases.get_mut(&hash) {
                 lease.answer(hash, cause);
             }
+        }
+        if due {
+            self.count_due(hash);
         }
         self.refresh(hash, at);
     }
@@ -249,7 +253,12 @@ impl SiteAuthority {
     }
 
     /// A unit will not serve the lease it was on or meant for.
-    fn unit_lost(&mut self, at: Time, unit: UnitId, event: unit::Event) -> Result<(), BadFact> {
+    pub(super) fn unit_lost(
+        &mut self,
+        at: Time,
+        unit: UnitId,
+        event: unit::Event,
+    ) -> Result<(), BadFact> {
         let tenant = self.state.units.get(&unit).and_then(|unit| unit.state.tenant());
         self.step_unit(at, unit, event)?;
         let still = self.state.units.get(&unit).and_then(|unit| unit.state.tenant());
@@ -306,6 +315,7 @@ impl SiteAuthority {
             failed: BTreeSet::new(),
             short_since: None,
             stalled: None,
+            found_short: false,
             answered: Vec::new(),
             closed: Some((cause, fact.receipts.clone())),
             cuts: Default::default(),
@@ -442,12 +452,17 @@ impl SiteAuthority {
 
     /// An operator put a unit right: how it failed before counts no more.
     fn put_right(&mut self, at: Time, id: UnitId, event: unit::Event) -> Result<(), BadFact> {
-        self.note(id, |notes| notes.failures = 0);
+        self.note(id, |notes| (notes.failures, notes.fault) = (0, None));
         self.move_unit(at, id, event)
     }
 
     /// As [`step_unit`](Self::step_unit), of a unit without a tenant.
-    fn move_unit(&mut self, at: Time, id: UnitId, event: unit::Event) -> Result<(), BadFact> {
+    pub(super) fn move_unit(
+        &mut self,
+        at: Time,
+        id: UnitId,
+        event: unit::Event,
+    ) -> Result<(), BadFact> {
         self.step_unit(at, id, event).map(drop)
     }
 
@@ -485,6 +500,9 @@ impl SiteAuthority {
             | unit::State::Abandoned { .. }
             | unit::State::TearingDown { .. } => self.state.busy.insert(id),
         };
+        if to.tenant().is_none() {
+            self.state.timers.set(Timer::Needed(id), None);
+        }
         self.serve(before, served)?;
         self.owe_for(id, &from, &to, at);
         if to == unit::State::Free {
@@ -536,6 +554,7 @@ impl SiteAuthority {
         }
         if !matches!(to, unit::State::Ready { .. }) {
             self.state.pending.settle(&Obligation::Modify(id));
+            self.state.pending.settle(&Obligation::Failure(id));
         }
         match (cleaning(from), cleaning(to)) {
             (false, true) if mutant!(AbandonedNotCleaned) && setting_up(from) => {}

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::driver::UnitId;
+use crate::driver::{Epoch, UnitId};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::resource::Attributes;
@@ -29,6 +29,8 @@ pub enum Command {
     Drain {
         /// The unit.
         unit: UnitId,
+        /// From when on the lease is to do without it.
+        by: Option<Time>,
     },
     /// A drained unit is in service again.
     Resume {
@@ -40,6 +42,15 @@ pub enum Command {
         /// The unit.
         unit: UnitId,
         /// Why, in the operator's words.
+        why: String,
+    },
+    /// A unit that a lease has fails, or has failed: the lease gets another, or its guest is told.
+    Fail {
+        /// The unit.
+        unit: UnitId,
+        /// The tenancy in which it failed; the present one unless set.
+        epoch: Option<Epoch>,
+        /// How it fails.
         why: String,
     },
     /// A unit is withdrawn for good. Refused unless it is idle, and one unit of its type is not delegated.

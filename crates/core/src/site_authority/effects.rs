@@ -25,6 +25,10 @@ impl SiteAuthority {
             Obligation::Setup(unit) => self.call(unit, Step::Setup),
             Obligation::Teardown(unit) => self.call(unit, Step::Teardown),
             Obligation::Modify(unit) => self.call(unit, Step::Modify),
+            Obligation::Failure(unit) => {
+                let (holder, message) = self.failure_message(unit)?;
+                Some(Effect::Send(Box::new(self.base.envelope(holder, cause, message))))
+            }
             Obligation::Notice(lease, link) => {
                 let (holder, message) = self.notice(lease, link)?;
                 Some(Effect::Send(Box::new(self.base.envelope(holder, cause, message))))

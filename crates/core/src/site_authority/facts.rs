@@ -422,6 +422,14 @@ facts! {
         unit: UnitId,
     }
 
+    /// A drained unit that is on a lease is needed from an instant on: then the lease has to do without it.
+    UnitNeeded = "site.unit-needed" 1 {
+        /// The unit.
+        unit: UnitId,
+        /// From when on.
+        by: Time,
+    }
+
     /// A drained unit is in service again.
     UnitResumed = "site.unit-resumed" 1 {
         /// The unit.
@@ -433,6 +441,16 @@ facts! {
         /// The unit.
         unit: UnitId,
         /// Why.
+        why: String,
+    }
+
+    /// A unit failed that a lease has.
+    UnitFailed = "site.unit-failed" 1 {
+        /// The unit.
+        unit: UnitId,
+        /// Its epoch.
+        epoch: Epoch,
+        /// How, in the words of who found it.
         why: String,
     }
 

@@ -51,9 +51,10 @@ impl SiteAuthority {
             Command::Add { resource, name, attributes } => {
                 self.add(now, (resource, name, attributes), out);
             }
-            Command::Drain { unit } => self.drain(now, unit, out),
+            Command::Drain { unit, by } => self.drain(now, unit, by, out),
             Command::Resume { unit } => self.resume(now, unit, out),
             Command::Quarantine { unit, why } => self.quarantine(now, unit, &why, out),
+            Command::Fail { unit, epoch, why } => self.fail_unit(now, unit, (epoch, &why), out),
             Command::Remove { unit } => self.remove(now, unit, out),
             Command::Stock { resource, units } => self.stock(now, resource, units, out),
             Command::Withdraw { resource, units } => self.withdraw(now, resource, units, out),
@@ -214,6 +215,7 @@ impl SiteAuthority {
                 Timer::Seam(lease) => self.shrink(now, lease, out),
                 Timer::Recall(link) => self.recall_rights(now, link, out),
                 Timer::Cut(lease) => self.cut(now, lease, out),
+                Timer::Needed(unit) => self.need(now, unit, out),
                 Timer::Lease(lease) => {
                     match self.state.leases.get(&lease).map(|lease| &lease.state) {
                         Some(State::Early) => self.emit(now, CameDue { lease }, out),
@@ -272,6 +274,7 @@ impl SiteAuthority {
             | Message::Reclaimed { .. }
             | Message::Recalled { .. }
             | Message::RecallNotice { .. }
+            | Message::UnitFailed { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => {
                 out.problems.push(dropped(kind, "a site does not take it"));
@@ -345,7 +348,7 @@ impl SiteAuthority {
     }
 
     /// A lease whose units are all ready goes active.
-    fn settle(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
+    pub(super) fn settle(&mut self, now: Time, hash: LinkHash, out: &mut Output) {
         let Some(lease) = self.state.leases.get(&hash) else { return };
         let complete = (now < lease.term.end() || mutant!(NoTermRecheck))
             && matches!(&lease.state, State::Priming { pending, .. } if pending.is_empty())
@@ -471,7 +474,7 @@ impl SiteAuthority {
         }
         if ready >= lease.min_units.get() {
             self.activate(now, hash, out);
-        } else {
+        } else if !self.waits_for_machines(lease) {
             let refusal = self.too_few(lease, ready);
             self.fail(now, hash, refusal, out);
         }

@@ -14,7 +14,7 @@ use crate::actor::effect::Problem;
 use crate::actor::fact::BadFact;
 use crate::driver::{Epoch, UnitId};
 use crate::model::name::Name;
-use crate::model::resource::{Attributes, is_divisible};
+use crate::model::resource::{Attributes, is_divisible, overbooked};
 use crate::model::time::Time;
 use crate::site_authority::Output;
 use crate::site_authority::facts::{
@@ -123,7 +123,7 @@ impl SiteAuthority {
         if units <= undelegated {
             return Ok(());
         }
-        let total = self.state.stocks.get(resource).map_or(0, |pool| pool.total);
+        let total = self.state.stocks.get(resource).map_or(0, UnitPool::delegable);
         let links = self.state.delegations.values().map(|delegation| delegation.ticket.bottom());
         let ends = links.filter(|link| link.resource == *resource).map(|link| link.term.end());
         Err(WithdrawError::Delegated {
@@ -136,7 +136,7 @@ impl SiteAuthority {
 
     /// The units of a type that no broker has.
     pub(super) fn undelegated(&self, resource: &Name) -> u32 {
-        let total = self.state.stocks.get(resource).map_or(0, |pool| pool.total);
+        let total = self.state.stocks.get(resource).map_or(0, UnitPool::delegable);
         let of_type = self.state.delegations.values();
         let of_type = of_type.filter(|held| held.ticket.bottom().resource == *resource);
         of_type.fold(total, |left, delegation| left.saturating_sub(delegation.held))
@@ -168,6 +168,10 @@ impl SiteAuthority {
     fn follow(&mut self, now: Time, stock: &Stock, out: &mut Output) -> Result<(), String> {
         let (resource, attributes) = (&stock.resource, &stock.attributes);
         let gone = self.surplus(stock).map_err(|error| error.to_string())?;
+        let pool = self.state.stocks.get(resource);
+        let before = pool.map_or(0, |pool| overbooked(&pool.attributes));
+        let fewer = before.saturating_sub(overbooked(attributes));
+        self.not_delegated(resource, fewer).map_err(|error| error.to_string())?;
         let before = self.planned_before(resource);
         let more = stock.unnamed().saturating_sub(before.unnamed());
         let less = before.unnamed().saturating_sub(stock.unnamed());

@@ -59,7 +59,7 @@ pub enum Event {
     Assigned(BTreeSet<UnitId>),
     /// One of its units is set up.
     UnitReady(UnitId),
-    /// One of its units could not be set up, or cleaned for it.
+    /// One of its units could not be set up, or cleaned for it, or failed before the guest had it.
     UnitLost(UnitId),
     /// All it will get is ready, and it is enough.
     Activated,
@@ -125,8 +125,9 @@ impl State {
                 ready.insert(unit);
                 Self::Priming { pending, ready }
             }
-            (Self::Priming { mut pending, ready }, UnitLost(unit)) => {
+            (Self::Priming { mut pending, mut ready }, UnitLost(unit)) => {
                 pending.remove(&unit);
+                ready.remove(&unit);
                 Self::Priming { pending, ready }
             }
             (Self::Priming { pending, ready }, Activated) if pending.is_empty() => {

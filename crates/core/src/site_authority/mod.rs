@@ -10,6 +10,7 @@ mod delegations;
 mod effects;
 mod exclusion;
 pub mod facts;
+mod failing;
 mod handle;
 mod inventory;
 pub mod machine;
@@ -26,11 +27,13 @@ mod returns;
 mod share;
 mod state;
 mod standing;
+mod overbooking;
 mod survey;
 pub mod unit;
 mod view;
 
 pub use self::command::Command;
+pub use self::overbooking::Shortage;
 pub use delegations::DelegationSurvey;
 pub use inventory::WithdrawError;
 pub use memory::Limits;
@@ -132,6 +135,8 @@ struct UnitPool {
     known: OrdMap<UnitId, UnitNotes>,
     /// Of a divisible stock: how much of it the shares take up that there are.
     shared: u32,
+    /// Of an overbooked stock: how many leases came due, and how many of them found too few units.
+    shortage: Shortage,
     /// Leases that lack units and have none on the way: how many units have failed each, and where it
     /// stands in [`state::State::short`].
     stalled: BTreeSet<(u32, u64)>,
@@ -205,6 +210,8 @@ struct Lease {
     short_since: Option<u64>,
     /// Its place in [`UnitPool::stalled`].
     stalled: Option<(u32, u64)>,
+    /// Whether too few units were there when it was due.
+    found_short: bool,
     /// The fact behind the answer to a redeem, for each ticket in the order of their names.
     answered: Vec<(LinkHash, Cause)>,
     closed: Option<(Cause, Vec<Receipt>)>,
@@ -247,6 +254,8 @@ enum Obligation {
     Setup(UnitId),
     Teardown(UnitId),
     Modify(UnitId),
+    /// The holder of a lease is to know that a unit of it failed.
+    Failure(UnitId),
     /// The holder of a lease is to know what a recall takes, by the lease and the link that is recalled.
     Notice(LinkHash, LinkHash),
 }
@@ -263,6 +272,8 @@ enum Timer {
     Recall(LinkHash),
     /// A recall takes units of a lease.
     Cut(LinkHash),
+    /// A drained unit is needed.
+    Needed(UnitId),
 }
 
 impl UnitPool {
@@ -495,6 +506,7 @@ impl Actor for SiteAuthority {
                 Obligation::Setup(_)
                 | Obligation::Teardown(_)
                 | Obligation::Modify(_)
+                | Obligation::Failure(_)
                 | Obligation::Notice(..) => None,
             });
         at_most(leases.chain(units).chain(offers), most)

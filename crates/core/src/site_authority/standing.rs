@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::apply::missing;
-use super::{SiteAuthority, Unit, UnitPool};
+use super::{Obligation, SiteAuthority, Timer, Unit, UnitPool};
 use crate::actor::Emit as _;
 use crate::actor::effect::Problem;
 use crate::actor::fact::{BadFact, truncate_text};
@@ -16,8 +16,8 @@ use crate::model::time::Time;
 use crate::mutants::mutant;
 use crate::site_authority::Output;
 use crate::site_authority::facts::{
-    InventoryChanged, UnitAdded, UnitDescribed, UnitDrained, UnitQuarantined, UnitReset,
-    UnitRestored, UnitResumed,
+    InventoryChanged, UnitAdded, UnitDescribed, UnitDrained, UnitNeeded, UnitQuarantined,
+    UnitReset, UnitRestored, UnitResumed,
 };
 use crate::site_authority::unit;
 
@@ -32,8 +32,10 @@ pub struct UnitNotes {
     pub drained: bool,
     /// How often it was set up.
     pub setups: u32,
-    /// How many setups of it have failed in a row.
+    /// In how many tenancies in a row it has failed, when it was set up or later.
     pub failures: u32,
+    /// How it failed, until it is clean again.
+    pub fault: Option<String>,
 }
 
 /// Whether a name would be read as the number of a unit.
@@ -82,13 +84,39 @@ impl SiteAuthority {
         }
     }
 
-    pub(super) fn drain(&mut self, now: Time, unit: UnitId, out: &mut Output) {
-        match self.machine(unit) {
-            Ok(notes) if notes.drained => {
-                out.problems.push(Problem::Command(format!("unit {unit} is drained already")));
-            }
-            Ok(_) => self.emit(now, UnitDrained { unit }, out),
-            Err(cause) => out.problems.push(Problem::Command(cause)),
+    pub(super) fn drain(&mut self, now: Time, unit: UnitId, by: Option<Time>, out: &mut Output) {
+        let drained = match self.machine(unit) {
+            Ok(notes) => notes.drained,
+            Err(cause) => return out.problems.push(Problem::Command(cause)),
+        };
+        if drained && by.is_none() {
+            let cause = format!("unit {unit} is drained already");
+            return out.problems.push(Problem::Command(cause));
+        }
+        if !drained {
+            self.emit(now, UnitDrained { unit }, out);
+        }
+        if let Some(by) = by.filter(|_| self.is_used(unit)) {
+            self.emit(now, UnitNeeded { unit, by }, out);
+        }
+    }
+
+    /// Whether a lease has a unit, or waits for it, and has not been told to do without it.
+    fn is_used(&self, unit: UnitId) -> bool {
+        let tenant = self.state.units.get(&unit).and_then(|unit| unit.state.tenant());
+        tenant.is_some() && !self.state.pending.requires(&Obligation::Failure(unit))
+    }
+
+    pub(super) fn needed(&mut self, fact: &UnitNeeded) {
+        self.state.timers.set(Timer::Needed(fact.unit), Some(fact.by));
+    }
+
+    /// A drained unit is needed: its lease has to do without it, as if it had failed.
+    pub(super) fn need(&mut self, now: Time, unit: UnitId, out: &mut Output) {
+        if self.is_used(unit) {
+            self.fail_unit(now, unit, (None, "it is drained: its site needs it"), out);
+        } else {
+            self.state.timers.set(Timer::Needed(unit), None);
         }
     }
 
@@ -192,6 +220,9 @@ impl SiteAuthority {
         let pool = self.state.stocks.get_mut(&record.resource);
         let pool = pool.ok_or_else(|| missing("stock", &record.resource))?;
         pool.take(unit, &record.state);
+        if !drained {
+            self.state.timers.set(Timer::Needed(unit), None);
+        }
         let notes = UnitNotes { drained, ..pool.notes(unit) };
         pool.known.insert(unit, notes);
         pool.put(unit, &record.state);
@@ -219,7 +250,7 @@ impl SiteAuthority {
         let failures = self.notes_of(unit).failures;
         let bad = self.plan.quarantine_after.is_some_and(|most| most.get() <= failures);
         if free && bad && !mutant!(BadUnitsStay) {
-            let why = format!("{failures} setups of it failed in a row");
+            let why = format!("it failed {failures} times in a row");
             self.emit(now, UnitQuarantined { unit, why }, out);
         }
     }

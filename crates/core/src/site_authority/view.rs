@@ -6,6 +6,7 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
+use super::overbooking::Machines;
 use super::{SiteAuthority, UnitNotes};
 use crate::actor::Actor;
 use crate::actor::fact::Memo;
@@ -84,9 +85,13 @@ impl SiteAuthority {
     }
 
     fn waiting(&self) -> impl Iterator<Item = Waiting> {
-        self.state.short.values().filter_map(|&hash| {
+        let mut machines = Machines::default();
+        self.state.short.values().filter_map(move |&hash| {
             // A share is no choice.
             let lease = self.state.leases.get(&hash).filter(|lease| !lease.divisible)?;
+            if !machines.suffice(lease, self.pool_of_lease(lease)?) {
+                return None;
+            }
             Some(Waiting {
                 lease: hash,
                 resource: lease.tickets[0].bottom().resource.clone(),

@@ -448,6 +448,15 @@ pub enum Message {
         /// Whether the notice was of rights that nobody has claimed.
         unclaimed: bool,
     },
+    /// Site to service manager: a unit of a lease has failed. Repeated until the site has it back.
+    UnitFailed {
+        /// The lease's own ticket.
+        ticket: LinkHash,
+        /// The unit.
+        unit: UnitId,
+        /// How it failed.
+        why: String,
+    },
 }
 
 /// What a refusal is about.
@@ -525,6 +534,7 @@ impl Message {
             Self::Recalled { .. } => "recalled",
             Self::RecallNotice { .. } => "recall-notice",
             Self::RecallNoted { .. } => "recall-noted",
+            Self::UnitFailed { .. } => "unit-failed",
         }
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct SiteModel {
     pub(crate) units: BTreeMap<UnitId, UnitRecord>,
     /// The units that get no new tenant.
     pub(crate) drained: BTreeSet<UnitId>,
+    /// The units that failed in use, each with the lease that it failed.
+    pub(crate) failed: BTreeMap<UnitId, LinkHash>,
     /// Every generation of every delegation.
     pub(crate) delegations: BTreeMap<(DelegationId, u32), Ticket>,
     /// Leases and surrendered tickets, forgotten ones too.
@@ -162,6 +164,7 @@ impl SiteModel {
             Fact::UnitSetupFailed(fact) => {
                 self.lost(fact.unit, unit::Event::SetupFailed, &mut changes)?;
             }
+            Fact::UnitFailed(fact) => self.failed(fact.unit, &mut changes)?,
             Fact::UnitTornDown(fact) => self.torn_down(fact.unit, &mut changes)?,
             Fact::ShareAssigned(_)
             | Fact::QuantityReturned(_)
@@ -178,6 +181,7 @@ impl SiteModel {
             | Fact::UnitAdded(_)
             | Fact::UnitDescribed(_)
             | Fact::UnitDrained(_)
+            | Fact::UnitNeeded(_)
             | Fact::UnitResumed(_)
             | Fact::UnitQuarantined(_)
             | Fact::UnitRestored(_)
@@ -190,9 +194,7 @@ impl SiteModel {
             Fact::DelegationAcknowledged(fact) => {
                 self.offered.remove(&fact.number);
             }
-            Fact::DelegationEnded(fact) => {
-                self.delegation_ended(DelegationId { issuer: me, number: fact.number })?;
-            }
+            Fact::DelegationEnded(fact) => self.delegation_ended(me, fact.number)?,
             Fact::Recalled(_)
             | Fact::RightsRecalled(_)
             | Fact::UnitsRecalled(_)
@@ -210,7 +212,8 @@ impl SiteModel {
         self.reclaimed.insert(fact.ticket.hash(), fact.receipts.clone());
     }
 
-    fn delegation_ended(&mut self, id: DelegationId) -> Result<(), Unfounded> {
+    fn delegation_ended(&mut self, me: ActorId, number: u64) -> Result<(), Unfounded> {
+        let id = DelegationId { issuer: me, number };
         let issued = self.delegations.range((id, 0)..=(id, u32::MAX)).next();
         issued.ok_or_else(|| unfounded(id))?;
         self.offered.remove(&id.number);
@@ -538,6 +541,22 @@ impl SiteModel {
             changes.ticket(hash, lease.word(), NOTHING);
             lease.forgotten = true;
         }
+    }
+
+    /// A unit has failed: a lease that is not active yet loses it.
+    fn failed(&mut self, id: UnitId, changes: &mut SiteChanges) -> Result<(), Unfounded> {
+        let tenant = self.tenant(id).ok_or_else(|| unfounded(id))?;
+        if self.is_active(tenant) {
+            self.failed.insert(id, tenant);
+            return Ok(());
+        }
+        self.lost(id, unit::Event::Released, changes)
+    }
+
+    /// Whether a lease is in the hands of its guest.
+    pub(crate) fn is_active(&self, lease: LinkHash) -> bool {
+        let state = self.leases.get(&lease).map(|lease| &lease.state);
+        state.is_some_and(|state| matches!(state, State::Active { .. }))
     }
 
     /// A unit will not serve the lease it was meant for.

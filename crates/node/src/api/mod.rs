@@ -77,10 +77,14 @@ pub const MAX_REQUEST: usize = 1 << 20;
 pub enum UnitAct {
     /// It gets no new tenant from now on.
     Drain,
+    /// The same, and the lease that it is on has to do without it from this instant on.
+    DrainBy(Moment),
     /// It is in service again.
     Resume,
     /// It is taken out of use, for this reason; it is on no lease.
     Quarantine(String),
+    /// It has failed on the lease that has it, in this way.
+    Fail(String),
     /// It was put right, and is cleaned once more.
     Reset,
     /// It is withdrawn for good.

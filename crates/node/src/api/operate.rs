@@ -34,9 +34,11 @@ impl AppState {
         }
         let unit = id;
         let command = match act {
-            UnitAct::Drain => SiteCommand::Drain { unit },
+            UnitAct::Drain => SiteCommand::Drain { unit, by: None },
+            UnitAct::DrainBy(by) => SiteCommand::Drain { unit, by: Some(by.on(self.now())) },
             UnitAct::Resume => SiteCommand::Resume { unit },
             UnitAct::Quarantine(why) => SiteCommand::Quarantine { unit, why },
+            UnitAct::Fail(why) => SiteCommand::Fail { unit, epoch: None, why },
             UnitAct::Reset => SiteCommand::Reset { unit },
             UnitAct::Remove => SiteCommand::Remove { unit },
         };
@@ -90,13 +92,18 @@ fn suits(act: &UnitAct, state: &unit::State) -> Result<(), &'static str> {
         UnitAct::Quarantine(_) if !free => {
             Err("what can be quarantined is free: drain it and wait for the end of its lease")
         }
+        UnitAct::Fail(_) if state.tenant().is_none() => {
+            Err("what can fail is on a lease: take it out of use with `tenure site quarantine`")
+        }
         UnitAct::Remove if !free && !quarantined => {
             Err("what can be removed is idle: drain it and wait for the end of its lease")
         }
         UnitAct::Reset
         | UnitAct::Quarantine(_)
+        | UnitAct::Fail(_)
         | UnitAct::Remove
         | UnitAct::Drain
+        | UnitAct::DrainBy(_)
         | UnitAct::Resume => Ok(()),
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
+use tenure_core::model::resource::{Attributes, overbooked};
 use tenure_core::site_authority::unit;
 use tenure_core::site_authority::{SiteAuthority, SiteLeaseSurvey, UnitNotes};
 
@@ -21,6 +22,9 @@ pub struct SiteView {
     pub id: String,
     /// Its units.
     pub units: Vec<UnitView>,
+    /// Its stocks that are overbooked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overbooked: Vec<OverbookedView>,
     /// What it has out.
     pub delegations: Vec<DelegationView>,
     /// The leases that are not over.
@@ -53,15 +57,50 @@ pub struct UnitView {
     /// How often it was set up.
     #[serde(default)]
     pub setups: u32,
-    /// How many setups of it have failed in a row.
+    /// In how many tenancies in a row it has failed, when it was set up or later.
     #[serde(default)]
     pub failures: u32,
+    /// How it failed, until it is clean again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
     /// The lease it is on.
     pub lease: Option<String>,
     /// The properties that its driver reported.
     pub properties: BTreeMap<String, String>,
     /// How it was when it was probed last, if it is on a lease and has been.
     pub probe: Option<ProbeView>,
+}
+
+/// A stock of which a site delegates more than it has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OverbookedView {
+    /// The type.
+    pub resource: String,
+    /// How many units there are.
+    pub units: u32,
+    /// How many more are delegated.
+    pub by: u32,
+    /// How many leases came due.
+    pub due: u64,
+    /// How many of them had to wait, since too few units were there.
+    pub short: u64,
+    /// The measured probability of that; none before a lease came due.
+    pub shortage: Option<f64>,
+}
+
+fn overbooked_stocks(actor: &SiteAuthority) -> Vec<OverbookedView> {
+    let view = |(resource, attributes, units): (&Name, &Attributes, u32)| {
+        let shortage = actor.shortage(resource)?;
+        Some(OverbookedView {
+            resource: resource.to_string(),
+            units,
+            by: overbooked(attributes),
+            due: shortage.due,
+            short: shortage.short,
+            shortage: shortage.millionths().map(|part| f64::from(part) / 1e6),
+        })
+    };
+    actor.inventory().filter_map(view).collect()
 }
 
 /// A lease at its site.
@@ -118,6 +157,7 @@ pub(super) fn site(
             drained: unit.notes.is_some_and(|notes| notes.drained),
             setups: unit.notes.map_or(0, |notes| notes.setups),
             failures: unit.notes.map_or(0, |notes| notes.failures),
+            fault: unit.notes.and_then(|notes| notes.fault.clone()),
             lease: tenant(unit.state),
             properties: reported
                 .map(|reported| current(reported, probed.as_ref()))
@@ -145,6 +185,7 @@ pub(super) fn site(
         name: site.to_string(),
         id: id.to_hex(),
         units: units.collect(),
+        overbooked: overbooked_stocks(actor),
         delegations: delegations.collect(),
         leases: leases.collect(),
     }

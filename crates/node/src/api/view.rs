@@ -9,7 +9,8 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
-use tenure_core::model::time::Time;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::service_manager::fidelity::Fidelity;
 use tenure_core::service_manager::machine::{Change, Outcome, State, UnitUse};
 use tenure_core::service_manager::sequence::Gate;
 use tenure_core::service_manager::{LeaseSurvey, RestStanding, ServiceManager};
@@ -147,6 +148,41 @@ pub struct LeaseView {
     /// What it costs, if its tickets have a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
+    /// How much of what it is paid for its guest could use so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fidelity: Option<FidelityView>,
+}
+
+/// How much of what a lease is paid for its guest could use so far.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FidelityView {
+    /// The usable part, from 0 to 1; none before anything is paid for.
+    pub fraction: Option<f64>,
+    /// Seconds times units that are paid for and over.
+    pub paid_s: f64,
+    /// Seconds times units that were in use.
+    pub usable_s: f64,
+    /// How many seconds after the first term began something was in use.
+    pub late_s: Option<f64>,
+    /// How many seconds before the end of the last term nothing was in use any more.
+    pub early_s: Option<f64>,
+    /// Whether all that was paid for is over, and nothing was ever in use.
+    pub expired: bool,
+}
+
+impl FidelityView {
+    #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+    fn of(fidelity: &Fidelity) -> Self {
+        let seconds = |micros: u128| micros as f64 / 1e6;
+        Self {
+            fraction: fidelity.millionths().map(|part| f64::from(part) / 1e6),
+            paid_s: seconds(fidelity.paid),
+            usable_s: seconds(fidelity.usable),
+            late_s: fidelity.late.map(Span::as_secs_f64),
+            early_s: fidelity.early.map(Span::as_secs_f64),
+            expired: fidelity.expired,
+        }
+    }
 }
 
 /// A unit in a guest's hands.
@@ -347,6 +383,7 @@ pub(super) fn lease(
         recalled: lease.recalled.map(|told| super::RecalledView::of(told, lease.state, names)),
         waits_for: waits_for(manager, lease),
         cost: lease.cost.map(|cost| cost.to_string()),
+        fidelity: lease.fidelity(now).map(|fidelity| FidelityView::of(&fidelity)),
         outcome: outcome.as_ref().map(|outcome| outcome_word(outcome, lease.closed_by).to_owned()),
         refusal: match (&outcome, lease.closed_by) {
             (Some(Outcome::Refused(refusal)), _) => Some(RefusalView::of(refusal)),

@@ -139,7 +139,8 @@ impl Config {
             let home = data.join("drivers").join(name.as_str());
             let (driver, custody) = self.driver(name, &home)?.unzip();
             let (driver, custody) = (driver.map(Arc::new), custody.flatten());
-            parts.push(Part { info, build, journal, driver, custody, retry_policy });
+            let fail_after = self.sites.get(name).and_then(|site| site.fail_after);
+            parts.push(Part { info, build, journal, driver, custody, retry_policy, fail_after });
         }
         let clock: Arc<dyn Clock> = match self.speed.get() {
             1 => Arc::new(WallClock::new()),

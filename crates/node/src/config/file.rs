@@ -43,6 +43,7 @@ pub(super) struct Site {
     pub(super) brokers: Option<Brokers>,
     pub(super) delegation: Option<Spanned<Span>>,
     pub(super) quarantine_after: Option<Spanned<u32>>,
+    pub(super) fail_after: Option<Spanned<u32>>,
     /// Further stocks, by type.
     #[serde(default)]
     pub(super) stock: BTreeMap<Spanned<Name>, Stock>,

@@ -18,7 +18,7 @@ use tenure_config::{
 };
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::name::Name;
-use tenure_core::model::resource::{Attributes, DIVISIBLE, SITE, Value};
+use tenure_core::model::resource::{Attributes, DIVISIBLE, SITE, Value, overbooked};
 use tenure_core::model::time::Span;
 use tenure_core::site_authority::is_number;
 use toml::Spanned;
@@ -63,8 +63,10 @@ pub struct Config {
 pub struct Site {
     /// What it has, by type.
     pub stocks: BTreeMap<Name, Stock>,
-    /// How many setups of a unit may fail in a row before it is taken out of use.
+    /// In how many tenancies in a row a unit may fail before it is taken out of use.
     pub quarantine_after: Option<NonZeroU32>,
+    /// After how many probes in a row that find it down a unit on a lease has failed.
+    pub fail_after: Option<NonZeroU32>,
     /// Sets units up and cleans them.
     pub driver: PluginSpec,
     /// Chooses the units for a lease.
@@ -315,6 +317,7 @@ impl Check<'_> {
         Ok(Site {
             stocks,
             quarantine_after: NonZeroU32::new(quarantine_after),
+            fail_after: NonZeroU32::new(site.fail_after.map_or(3, Spanned::into_inner)),
             driver: self.plugin(site.driver, PluginSpec::new("null", &[]), "driver")?,
             mapper: self.plugin(site.mapper, PluginSpec::new("first-fit", &[]), "mapper")?,
         })
@@ -338,7 +341,9 @@ impl Check<'_> {
         }
         let to = self.brokers(stock.brokers, brokers)?;
         let count = u32::try_from(to.len()).unwrap_or(u32::MAX);
-        let shares = (0..count).map(|nth| units / count + u32::from(nth < units % count));
+        let attributes = self.attributes_of(stock.attributes, stock.kind)?;
+        let all = units.saturating_add(overbooked(&attributes));
+        let shares = (0..count).map(|nth| all / count + u32::from(nth < all % count));
         let shares = to.into_iter().zip(shares);
         let shares = shares.filter_map(|(broker, units)| Some((broker, NonZeroU32::new(units)?)));
         let mut named = BTreeMap::new();
@@ -352,7 +357,7 @@ impl Check<'_> {
         }
         Ok(Stock {
             units,
-            attributes: self.attributes_of(stock.attributes, stock.kind)?,
+            attributes,
             named,
             brokers: shares.collect(),
             delegation: self.positive(

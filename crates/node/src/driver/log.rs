@@ -5,9 +5,10 @@
 //! reader; it carries a mark of its own, so it outlives the unit's processes until it has read their last
 //! words. It ends when no one can write into the pipe any more.
 
-use std::io::{self, PipeWriter};
+use std::fs::File;
+use std::io::{self, PipeWriter, Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -115,6 +116,27 @@ impl Logger {
     pub(crate) fn end(mark: &str) -> io::Result<()> {
         end(&mark_of(mark), None, Reach::All, Duration::ZERO)
     }
+}
+
+/// How much of what a program wrote last is quoted.
+const QUOTED: u64 = 300;
+
+/// The last lines that a unit's program wrote, on one line; none if it wrote nothing.
+pub(crate) fn last_words(folder: &Path) -> Option<String> {
+    let end = |name: &str| -> io::Result<Vec<u8>> {
+        let mut file = File::open(folder.join(name))?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(QUOTED)))?;
+        let mut bytes = Vec::new();
+        file.take(QUOTED).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = ["output", "output.1"].into_iter().filter_map(|name| end(name).ok());
+    let bytes = bytes.into_iter().find(|bytes| !bytes.is_empty())?;
+    let text = String::from_utf8_lossy(&bytes);
+    let words: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let words = words.join(" / ").replace(char::is_control, " ");
+    Some(words).filter(|words| !words.is_empty())
 }
 
 /// The logger's mark: not the unit's, with which the unit's processes are found and ended.

@@ -13,7 +13,7 @@ use tenure_core::model::time::{Span, Time};
 
 use super::child::{Process, Reach, end, reap};
 use super::fence::{Fence, Work, noted};
-use super::log::{LogSize, Logger};
+use super::log::{LogSize, Logger, last_words};
 use super::record::{Key, Record, about, create_folder, write};
 use super::step_input::StepInput;
 use super::supervise::{Health, Limits, Noting, Plan, Supervisor};
@@ -164,7 +164,9 @@ impl Programs {
                 Err(DriverError(format!("the program of {} has just ended", key.unit)))
             }
             Some(Health::Ended(how)) => {
-                Err(DriverError(format!("the program of {} does not run: {how}", key.unit)))
+                let last = last_words(&self.log(key));
+                let last = last.map_or_else(String::new, |last| format!("; it wrote last: {last}"));
+                Err(DriverError(format!("the program of {} does not run: {how}{last}", key.unit)))
             }
             None => Err(DriverError(format!("{} has no program", key.unit))),
         }

@@ -63,6 +63,7 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | SiteCommand::Drain { .. }
                 | SiteCommand::Resume { .. }
                 | SiteCommand::Quarantine { .. }
+                | SiteCommand::Fail { .. }
                 | SiteCommand::Remove { .. }
                 | SiteCommand::Add { .. }
                 | SiteCommand::Stock { .. }

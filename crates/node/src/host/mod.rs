@@ -33,6 +33,7 @@ mod run;
 pub(crate) mod request_trace;
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -90,6 +91,8 @@ pub struct Part {
     pub custody: Option<Custody>,
     /// How it repeats messages.
     pub retry_policy: RetryPolicy,
+    /// At a site: after how many probes in a row that find it down a unit on a lease has failed.
+    pub fail_after: Option<NonZeroU32>,
 }
 
 /// The resource limits of one host.

@@ -1,7 +1,7 @@
 //! Whether live units are as their drivers have left them: each is probed again and again.
 //!
-//! What is found is logged, counted and shown to anyone who looks. It changes no lease, and no fact records
-//! it. A round covers the units that are live when it begins; the next one begins when none of them waits any
+//! What is found is logged, counted and shown to anyone who looks. A site whose probes have found a unit down
+//! several times in a row takes it for failed; otherwise nothing changes, and no fact records it. A round covers the units that are live when it begins; the next one begins when none of them waits any
 //! more, so that all get their turn however slow their drivers are.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,12 +15,13 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
-use tenure_core::runtime::AnyActor;
+use tenure_core::runtime::{AnyActor, Input};
 use tenure_core::service_manager::JoinedUnit;
 use tenure_core::service_manager::machine::UnitUse;
-use tenure_core::site_authority::unit;
+use tenure_core::site_authority::{Command as SiteCommand, unit};
 use tracing::warn;
 
+use super::actor_run::Task;
 use super::calls::{Driver, WorkerPool};
 use super::{Host, Probed};
 
@@ -31,6 +32,8 @@ pub struct Condition {
     pub epoch: Epoch,
     /// Since when it is up, or down.
     pub since: Time,
+    /// How many probes in a row have found it down.
+    pub failures: u32,
     /// Its properties if it is up, or else what is wrong.
     pub found: Result<Properties, DriverError>,
 }
@@ -88,6 +91,12 @@ impl Subject {
             }
             AnyActor::Broker(_) => Vec::new(),
         }
+    }
+
+    /// What its site is told: it has failed in this tenancy.
+    fn fails(&self, error: &DriverError) -> SiteCommand {
+        let (unit, epoch) = (self.unit, Some(self.epoch));
+        SiteCommand::Fail { unit, epoch, why: error.to_string() }
     }
 
     /// Whether it still is what it was when its probe began.
@@ -152,15 +161,24 @@ impl Probes {
         }
     }
 
-    /// Records a result; returns whether it is a change, and not the first sight of a unit that is up.
-    fn note(&self, subject: &Subject, found: Result<Properties, DriverError>, now: Time) -> bool {
+    /// Records a result. Returns whether it is a change, and not the first sight of a unit that is up, and how
+    /// many probes in a row have found the unit down.
+    fn note(
+        &self,
+        subject: &Subject,
+        found: Result<Properties, DriverError>,
+        now: Time,
+    ) -> (bool, u32) {
         let mut conditions = self.conditions.all();
         let before = conditions.get(&subject.key()).filter(|old| old.epoch == subject.epoch);
         let was_up = before.is_none_or(|before| before.found.is_ok());
         let changed = was_up != found.is_ok();
         let since = before.filter(|_| !changed).map_or(now, |before| before.since);
-        conditions.insert(subject.key(), Condition { epoch: subject.epoch, since, found });
-        changed
+        let failures = before.map_or(0, |before| before.failures).saturating_add(1);
+        let failures = if found.is_ok() { 0 } else { failures };
+        let condition = Condition { epoch: subject.epoch, since, failures, found };
+        conditions.insert(subject.key(), condition);
+        (changed, failures)
     }
 }
 
@@ -181,7 +199,12 @@ impl Host {
     }
 
     /// Records the result of a probe.
-    fn probed(&mut self, subject: Subject, found: Result<Properties, DriverError>) {
+    fn probed(
+        &mut self,
+        subject: Subject,
+        found: Result<Properties, DriverError>,
+        ctx: &mut Context<Self>,
+    ) {
         let Some((run, _)) = &self.run else { return };
         self.metrics.probed(found.is_ok());
         // The probe of a unit that is being cleaned says nothing about the tenancy that has ended.
@@ -189,9 +212,16 @@ impl Host {
             return;
         }
         let error = found.as_ref().err().cloned();
-        if !self.probes.note(&subject, found, self.clock.now()) {
+        let (changed, failures) = self.probes.note(&subject, found, self.clock.now());
+        let failed = self.part.fail_after.is_some_and(|most| most.get() == failures);
+        if let Some(error) = error.as_ref().filter(|_| failed) {
+            self.inbox.other(Task::plain(Input::Command(subject.fails(error).into())));
+            self.stir(ctx);
+        }
+        if !changed {
             return;
         }
+        let Some((run, _)) = &self.run else { return };
         self.metrics.down.set(i64::try_from(self.probes.conditions.down()).unwrap_or(i64::MAX));
         let Subject { site, unit, lease, .. } = subject;
         let peer = run.actor().peers().get(&site);
@@ -211,7 +241,7 @@ impl Handler<Probed> for Host {
 
     fn handle(&mut self, Probed { subject, found }: Probed, ctx: &mut Self::Context) {
         self.probes.running.remove(&subject.key());
-        self.probed(subject, found);
+        self.probed(subject, found, ctx);
         self.probe_next(ctx);
     }
 }
@@ -294,15 +324,15 @@ mod tests {
         let wrong = |why: &str| Err(DriverError(why.to_owned()));
         let at = Time::from_micros;
         let since = || probes.conditions.of(subject.site, subject.unit, Epoch(1)).unwrap().since;
-        assert!(!probes.note(&subject, up(), at(1)));
-        assert!(probes.note(&subject, wrong("it ended"), at(2)));
-        assert!(!probes.note(&subject, wrong("it ended again"), at(3)));
+        assert_eq!(probes.note(&subject, up(), at(1)), (false, 0));
+        assert_eq!(probes.note(&subject, wrong("it ended"), at(2)), (true, 1));
+        assert_eq!(probes.note(&subject, wrong("it ended again"), at(3)), (false, 2));
         assert_eq!((since(), probes.conditions.down()), (at(2), 1));
-        assert!(probes.note(&subject, up(), at(4)));
+        assert_eq!(probes.note(&subject, up(), at(4)), (true, 0));
         assert_eq!((since(), probes.conditions.down()), (at(4), 0));
         // Another tenancy begins without a past.
         let next = Subject { epoch: Epoch(3), ..subject };
-        assert!(probes.note(&next, wrong("it never began"), at(5)));
+        assert_eq!(probes.note(&next, wrong("it never began"), at(5)), (true, 1));
         assert_eq!(probes.conditions.of(subject.site, subject.unit, Epoch(1)), None);
     }
 }

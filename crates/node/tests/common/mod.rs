@@ -156,6 +156,7 @@ pub(crate) fn parts(folder: &Path, plans: &Plans) -> Vec<Part> {
             driver,
             custody: None,
             retry_policy: TIMEOUT,
+            fail_after: None,
         }
     };
     (0..3).map(part).collect()

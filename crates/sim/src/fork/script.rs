@@ -358,10 +358,15 @@ fn operated(fact: &site::Fact) -> Option<SiteCommand> {
     Some(match fact {
         F::UnitReset(fact) => SiteCommand::Reset { unit: fact.unit },
         F::UnitRestored(fact) => SiteCommand::Reset { unit: fact.unit },
-        F::UnitDrained(fact) => SiteCommand::Drain { unit: fact.unit },
+        F::UnitDrained(fact) => SiteCommand::Drain { unit: fact.unit, by: None },
+        F::UnitNeeded(fact) => SiteCommand::Drain { unit: fact.unit, by: Some(fact.by) },
         F::UnitResumed(fact) => SiteCommand::Resume { unit: fact.unit },
         F::UnitQuarantined(fact) => {
             SiteCommand::Quarantine { unit: fact.unit, why: fact.why.clone() }
+        }
+        F::UnitFailed(fact) => {
+            let (unit, why) = (fact.unit, fact.why.clone());
+            SiteCommand::Fail { unit, epoch: Some(fact.epoch), why }
         }
         F::UnitAdded(site::UnitAdded { resource, name, attributes }) => SiteCommand::Add {
             resource: resource.clone(),

@@ -7,7 +7,7 @@ use tenure_config::{ConfigError, PluginSpec, RawPlugin, Sources, by_actor, sugge
 use tenure_core::actor::Role;
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
-use tenure_core::model::resource::{Attributes, SITE};
+use tenure_core::model::resource::{Attributes, SITE, overbooked};
 use tenure_core::model::time::Span;
 use tenure_core::wire::message::Message;
 use toml::Spanned;
@@ -247,11 +247,12 @@ impl Check<'_> {
             Some(named) => self.named(named, brokers)?,
             None => brokers.keys().cloned().collect(),
         };
-        let shares = share(units, named.len());
+        let attributes = self.attributes(site.attributes)?;
+        let shares = share(units.saturating_add(overbooked(&attributes)), named.len());
         Ok(Site {
             units,
             resource: site.resource.unwrap_or_else(|| Name::literal(RESOURCE)),
-            attributes: self.attributes(site.attributes)?,
+            attributes,
             brokers: named.into_iter().zip(shares).filter(|(_, units)| *units > 0).collect(),
             delegation,
             setup: site.setup.unwrap_or(Delay::ZERO),

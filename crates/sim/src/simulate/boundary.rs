@@ -56,6 +56,7 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::Recalled { .. }
             | Message::RecallNotice { .. }
             | Message::RecallNoted { .. }
+            | Message::UnitFailed { .. }
             | Message::Credited { .. }
             | Message::Waiting { .. }
             | Message::Offered { .. }

@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
-use tenure_core::model::resource::{Attributes, DIVISIBLE, Value};
+use tenure_core::model::resource::{Attributes, DIVISIBLE, OVERBOOKED, Value};
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::outbox::RetryPolicy;
 
@@ -32,6 +32,7 @@ pub(super) enum Stream {
     Shares,
     Operators,
     Sequences,
+    Overbooking,
     Family(Family),
 }
 
@@ -48,6 +49,7 @@ impl Stream {
                 Self::Shares => 5,
                 Self::Operators => 6,
                 Self::Sequences => 7,
+                Self::Overbooking => 8,
                 Self::Family(family) => 16 + family as u64,
             },
         )
@@ -142,6 +144,9 @@ impl Setting {
             (0..sampler.count(1, 3)).map(|_| site(sampler, brokers.len())).collect();
         if Stream::Shares.sampler(chance).percent(40) {
             sites.iter_mut().for_each(divide);
+        }
+        if Stream::Overbooking.sampler(chance).percent(20) {
+            sites.iter_mut().for_each(overbook);
         }
         let part = |n: i64| Span::from_micros(term.as_micros() / n);
         let slowest = Span::MINUTE.min(part(if shrunk { 60 } else { 20 }));
@@ -287,6 +292,16 @@ fn guests(sampler: &mut Sampler, families: &BTreeSet<Family>, term: Span) -> Vec
         honest: !(dishonest && place == 2),
     };
     (0..count).map(guest).collect()
+}
+
+/// A machine less is there than is delegated.
+fn overbook(site: &mut Site) {
+    for (resource, attributes, units) in &mut site.stock {
+        if resource.as_str() != "disk" && *units > 3 {
+            *units -= 1;
+            attributes.insert(Name::literal(OVERBOOKED), Value::from(1));
+        }
+    }
 }
 
 /// Disks are leased as shares.

@@ -8,7 +8,7 @@ use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
-use tenure_core::site_authority::unit;
+use tenure_core::site_authority::{machine, unit};
 use tenure_core::ticket::link::LinkHash;
 
 /// A transition: machine, state, event, next state. A birth comes from `[*]`.
@@ -91,8 +91,7 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::Granted(fact) => return granted(fact.number, fact.tickets.len()),
         F::UnwantedGranted(fact) => return granted(fact.number, fact.tickets.len()),
         F::AskRefused(fact) => (first(fact.number), "Refused"),
-        F::Offered(fact) if fact.until.is_none() => (first(fact.number), "Planned"),
-        F::Offered(fact) => (first(fact.number), "Offered"),
+        F::Offered(fact) => (first(fact.number), offered(fact.until)),
         F::Accepted(fact) => (first(fact.number), "Accepted"),
         F::GaveUp(fact) => (first(fact.number), "GaveUp"),
         F::TicketTaken(fact) => (fact.lease, "Taken"),
@@ -136,6 +135,8 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         | F::RestCredited(_)
         | F::Unblocked(_)
         | F::RecallTold(_)
+        | F::UnitFailed(_)
+        | F::ReplacementWanted(_)
         | F::VictimsNamed(_)
         | F::RecallAsked(_)
         | F::RecallAnswered(_)
@@ -154,6 +155,10 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         | F::Woken(_) => return Vec::new(),
     };
     vec![(Subject::Guest(lease), event)]
+}
+
+fn offered(until: Option<Time>) -> &'static str {
+    if until.is_none() { "Planned" } else { "Offered" }
 }
 
 fn granted(number: u64, tickets: usize) -> Vec<(Subject, &'static str)> {
@@ -232,13 +237,13 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
             let units = fact.units.iter().map(|&unit| (Subject::Unit(unit), "Assigned"));
             units.chain([(Subject::Lease(fact.lease), "Assigned")]).collect()
         }
-        F::ShareAssigned(fact) => {
-            vec![(Subject::Lease(fact.lease), "Assigned")]
-        }
+        F::ShareAssigned(fact) => vec![(Subject::Lease(fact.lease), "Assigned")],
         F::QuantityReturned(fact) => vec![(Subject::Lease(fact.lease), "Modified")],
         F::ModificationBegun(fact) => vec![(Subject::Lease(fact.lease), "Modified")],
         F::UnitSetUp(fact) => of_unit(fact.unit, "SetUp", "UnitReady"),
         F::UnitSetupFailed(fact) => of_unit(fact.unit, "SetupFailed", "UnitLost"),
+        F::UnitFailed(fact) if is_active(actor, fact.unit) => Vec::new(),
+        F::UnitFailed(fact) => of_unit(fact.unit, "Released", "UnitLost"),
         F::UnitTornDown(fact) => of_unit(fact.unit, "TornDown", ""),
         F::UnitTeardownFailed(fact) => of_unit(fact.unit, "TeardownFailed", "UnitLost"),
         F::UnitReset(fact) => of_unit(fact.unit, "Reset", ""),
@@ -248,6 +253,7 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
         | F::UnitDescribed(_)
         | F::StockPlanned(_)
         | F::UnitDrained(_)
+        | F::UnitNeeded(_)
         | F::UnitResumed(_) => Vec::new(),
         F::LeaseActivated(fact) => vec![(Subject::Lease(fact.lease), "Activated")],
         F::LeaseClosed(fact) => {
@@ -285,6 +291,14 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
 fn released(lease: LinkHash, units: &[UnitId]) -> Vec<(Subject, &'static str)> {
     let units = units.iter().map(|&unit| (Subject::Unit(unit), "Released"));
     units.chain([(Subject::Lease(lease), "Shrunk")]).collect()
+}
+
+/// Whether a unit is on a lease that its guest has.
+fn is_active(actor: &AnyActor, unit: UnitId) -> bool {
+    let tenant = unit_state(actor, unit).and_then(unit::State::tenant);
+    let AnyActor::SiteAuthority(site) = actor else { return false };
+    let lease = tenant.and_then(|tenant| site.lease(tenant));
+    lease.is_some_and(|lease| matches!(lease, machine::State::Active { .. }))
 }
 
 /// Where a unit of a site is.

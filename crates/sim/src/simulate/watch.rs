@@ -184,6 +184,7 @@ impl Watch {
             | Message::Recalled { .. }
             | Message::RecallNotice { .. }
             | Message::RecallNoted { .. }
+            | Message::UnitFailed { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => None,
         };
@@ -348,7 +349,8 @@ fn say(message: &Message) -> String {
         Message::Recall { .. }
         | Message::Recalled { .. }
         | Message::RecallNotice { .. }
-        | Message::RecallNoted { .. } => format!("{kind} {}", say_recall(message)),
+        | Message::RecallNoted { .. }
+        | Message::UnitFailed { .. } => format!("{kind} {}", say_of_units(message)),
         Message::Redeem { ticket, lease, .. } => {
             format!("{kind} {} ({ticket}) for {lease}", ticket.hash())
         }
@@ -388,9 +390,7 @@ fn say(message: &Message) -> String {
         Message::Reclaimed { ticket, redeemed, receipts } => {
             format!("{kind} {ticket}: redeemed {redeemed}, {} receipts", receipts.len())
         }
-        Message::Waiting { request, waiting } => {
-            format!("{kind} {request}: place {}", waiting.place)
-        }
+        Message::Waiting { request, waiting } => format!("{kind} {request}: {}", waiting.place),
         Message::Offered { request, offers, until, .. } => {
             let until = until.map_or_else(|| "a plan".to_owned(), |until| format!("until {until}"));
             format!("{kind} {request}: {} offers, {until}", offers.len())
@@ -421,9 +421,9 @@ fn short(text: String) -> String {
     }
 }
 
-/// What a message on a recall says.
+/// What a message says that is about units which a lease loses.
 #[expect(clippy::wildcard_enum_match_arm, reason = "asked of no other messages")]
-fn say_recall(message: &Message) -> String {
+fn say_of_units(message: &Message) -> String {
     match message {
         Message::Recall { ticket, level } => {
             let link = ticket.hash();
@@ -436,6 +436,7 @@ fn say_recall(message: &Message) -> String {
             format!("{} of {ticket} to {} from {}", told.number, told.units, told.at)
         }
         Message::RecallNoted { ticket, number, .. } => format!("{number} of {ticket}"),
+        Message::UnitFailed { ticket, unit, why } => format!("{unit} of {ticket}: {why}"),
         _ => String::new(),
     }
 }

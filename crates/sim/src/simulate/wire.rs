@@ -159,6 +159,7 @@ pub(super) fn about(message: &Message) -> Option<Term> {
         Message::Recalled { .. }
         | Message::RecallNotice { .. }
         | Message::RecallNoted { .. }
+        | Message::UnitFailed { .. }
         | Message::Waiting { .. }
         | Message::Offered { .. }
         | Message::Accept { .. }

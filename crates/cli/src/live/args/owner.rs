@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
+use tenure_node::api::moment::Moment;
 
 use super::{Change, Endpoint, property};
 use crate::live::delegation;
@@ -45,7 +46,13 @@ pub(crate) enum SiteCommand {
         attributes: Vec<(Name, String)>,
     },
     /// Put a unit on no new lease; the lease that it is on keeps it
-    Drain(OneUnit),
+    Drain {
+        #[command(flatten)]
+        unit: OneUnit,
+        /// From when on the lease has to do without it: now, now+2h or RFC 3339
+        #[arg(long, value_name = "WHEN")]
+        by: Option<Moment>,
+    },
     /// Return a drained unit to service
     Resume(OneUnit),
     /// Take a free unit out of use until it is reset
@@ -54,6 +61,14 @@ pub(crate) enum SiteCommand {
         unit: OneUnit,
         /// Why
         #[arg(long, default_value = "")]
+        why: String,
+    },
+    /// Report that a unit has failed: its lease gets another, or goes on without it
+    Fail {
+        #[command(flatten)]
+        unit: OneUnit,
+        /// How it failed
+        #[arg(long)]
         why: String,
     },
     /// Return a repaired unit from quarantine to service

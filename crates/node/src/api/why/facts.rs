@@ -163,9 +163,11 @@ impl RequestHistory {
             | F::UnitDescribed(_)
             | F::StockPlanned(_)
             | F::UnitDrained(_)
+            | F::UnitNeeded(_)
             | F::UnitRestored(_)
             | F::UnitResumed(_)
             | F::UnitQuarantined(_)
+            | F::UnitFailed(_)
             | F::InventoryChanged(_)
             | F::DelegationIssued(_)
             | F::DelegatedByHand(_)
@@ -210,11 +212,16 @@ impl RequestHistory {
 
 /// The lease that a fact of a service manager names, where it is about one part of a request.
 fn lease_of(fact: &Fact) -> Option<LeaseId> {
-    use service_manager::{Fact as G, LeaseForgotten, RecallTold, TicketTaken, VictimsNamed};
+    use service_manager::{
+        Fact as G, LeaseForgotten, RecallTold, ReplacementWanted, TicketTaken, UnitFailed,
+        VictimsNamed,
+    };
     let Fact::ServiceManager(fact) = fact else { return None };
     if let G::LeaseForgotten(LeaseForgotten { lease })
     | G::TicketTaken(TicketTaken { lease, .. })
     | G::RecallTold(RecallTold { lease, .. })
+    | G::UnitFailed(UnitFailed { lease, .. })
+    | G::ReplacementWanted(ReplacementWanted { lease, .. })
     | G::VictimsNamed(VictimsNamed { lease, .. }) = fact
     {
         return Some(*lease);
@@ -251,6 +258,8 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::ReturnBegun(fact) => Some(part(&fact.part)),
         F::Joined(fact) => Some(on_unit(fact.unit, fact.error.as_deref())),
         F::RecallTold(fact) => Some(staying(&fact.told)),
+        F::UnitFailed(fact) => Some(format!("{}: {}", fact.unit, fact.why)),
+        F::ReplacementWanted(fact) => Some(format!("instead of {}", list(&fact.units))),
         F::VictimsNamed(fact) => Some(list(&fact.victims)),
         F::RecallBegun(fact) => Some(list(&fact.units)),
         F::UnitsRecalled(fact) => Some(list(&fact.units)),
@@ -380,6 +389,8 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         F::RecallNoted(fact) if !fact.victims.is_empty() => Some(list(&fact.victims)),
         F::UnitSetupFailed(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
         F::UnitTeardownFailed(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
+        F::UnitFailed(fact) => Some(format!("{}: {}", fact.unit, fact.why)),
+        F::UnitNeeded(fact) => Some(format!("{} from {} on", fact.unit, fact.by)),
         F::UnitSetUp(fact) => Some(fact.unit.to_string()),
         F::UnitModified(fact) => Some(fact.unit.to_string()),
         F::UnitModifyFailed(fact) => Some(format!("{}: {}", fact.unit, fact.error)),

@@ -83,9 +83,9 @@ impl LeaseRefs {
             Message::Close { tickets } => tickets.iter().any(|ticket| ours(ticket.hash())),
             Message::Credit { receipts } => receipts.iter().any(|receipt| ours(receipt.what.link)),
             Message::Recall { ticket, .. } => ours(ticket.hash()),
-            Message::RecallNotice { ticket, .. } | Message::RecallNoted { ticket, .. } => {
-                ours(*ticket)
-            }
+            Message::RecallNotice { ticket, .. }
+            | Message::RecallNoted { ticket, .. }
+            | Message::UnitFailed { ticket, .. } => ours(*ticket),
             Message::Recalled { .. }
             | Message::Delegate { .. }
             | Message::Delegated { .. }
