@@ -15,7 +15,7 @@ use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
 use tenure_core::actor::effect::DriverResult;
 use tenure_core::runtime::host::{Departure, Turn};
-use tenure_core::runtime::{Decision, Entry, Input};
+use tenure_core::runtime::{AnyActor, Decision, Entry, Input};
 
 use tenure_core::driver::Call;
 use tenure_core::mapper::registry::MapperError;
@@ -276,6 +276,7 @@ impl<'k> Emulation<'k> {
     pub fn report(&self) -> Report {
         let mut report = self.report.clone();
         self.metrics.fill(&mut report, &self.series());
+        report.shortage = self.shortage();
         for member in &self.members {
             report.facts += member.journal.len();
             let (made, checked) = member.host.actor().signatures();
@@ -287,6 +288,19 @@ impl<'k> Emulation<'k> {
         let notes = self.notes.iter().take(MAX_PROBLEMS);
         report.notes = notes.map(|(note, count)| format!("{count} x {note}")).collect();
         report
+    }
+
+    /// The part of the leases of overbooked stocks that found too few units.
+    fn shortage(&self) -> f64 {
+        let (mut due, mut short) = (0, 0);
+        for member in &self.members {
+            let AnyActor::SiteAuthority(site) = member.host.actor() else { continue };
+            for shortage in site.inventory().filter_map(|(resource, ..)| site.shortage(resource)) {
+                due += shortage.due;
+                short += shortage.short;
+            }
+        }
+        if due > 0 { short as f64 / due as f64 } else { 0.0 }
     }
 
     /// Need and holding of every service manager, one value a step.

@@ -182,4 +182,26 @@ mod tests {
         assert!((report.utilization - utilization).abs() < 1e-9, "{}", report.utilization);
         assert_eq!(report.mean_wait_s, 0.0);
     }
+
+    #[test]
+    fn an_overbooked_site_is_short_of_machines_and_its_shortage_is_measured() {
+        let text = SCENARIO.replace("capacity = 8", "capacity = 2").replace(
+            "[site.alpha]",
+            "[site.alpha]\n        attributes = { overbooked = 1 }\n        [service-manager.other]",
+        );
+        let points = parse(Source { name: "s.toml", text: &text }, &[]).unwrap();
+        let demand = |units: u32| std::iter::repeat_n(units, 576).collect::<Vec<_>>();
+        let demand = BTreeMap::from([
+            (Name::literal("guest"), demand(2)),
+            (Name::literal("other"), demand(1)),
+        ]);
+        let inputs = Inputs { demand, ..Inputs::default() };
+        let mut emulation = Emulation::new(&points[0].scenario, &inputs).unwrap();
+        while emulation.step().unwrap() != Progress::Done {}
+        let report = emulation.report();
+        assert_eq!(report.refusals, 0, "all three are sold");
+        assert!(report.shortage > 0.0 && report.shortage < 1.0, "{}", report.shortage);
+        // A third of what is paid for has no machine.
+        assert!(report.fidelity < 0.7, "{}", report.fidelity);
+    }
 }

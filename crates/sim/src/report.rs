@@ -31,6 +31,9 @@ pub struct Report {
     pub unit_flips: u64,
     /// Unit-seconds joined / unit-seconds of lease terms; 1 if nothing was leased.
     pub fidelity: f64,
+    /// Leases of overbooked stocks that found too few units / those that came due, over the whole run; 0 if none
+    /// came due.
+    pub shortage: f64,
     /// Unit-seconds leased / (capacity x horizon).
     pub utilization: f64,
     /// Mean time from the start asked for to active, in seconds, over granted leases that became so.

@@ -6,8 +6,8 @@ use tenure_core::broker::quota::Quota;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::Value;
 use tenure_node::api::{
-    BrokerView, DelegationView, NewUnits, ProbeView, QuotaView, Request, RequestView, SiteView,
-    SliceView, UnitAct, UnitView,
+    BrokerView, DelegationView, NewUnits, OverbookedView, ProbeView, QuotaView, Request,
+    RequestView, SiteView, SliceView, UnitAct, UnitView,
 };
 
 use super::args::{
@@ -36,7 +36,12 @@ pub(crate) fn site(command: &SiteCommand, console: &mut Console<'_>) -> Result<(
             let sites: Vec<SiteView> =
                 ask(&endpoint.data, &Request::Sites { site: Some(site.clone()) })?;
             sites.iter().try_for_each(|site| {
-                print::one(site, &site.units, endpoint.output, "no units", console)
+                print::one(site, &site.units, endpoint.output, "no units", console)?;
+                if endpoint.output == Output::Table && !site.overbooked.is_empty() {
+                    writeln!(console.out)?;
+                    print::rows(&site.overbooked, endpoint.output, "", console)?;
+                }
+                Ok(())
             })
         }
         SiteCommand::Add { endpoint, site, resource, units, names, attributes } => {
@@ -227,6 +232,8 @@ impl print::Row for UnitView {
 
     fn cells(&self) -> Vec<String> {
         let properties = self.properties.iter().map(|(key, value)| format!("{key}={value}"));
+        let fault = self.fault.iter().map(|fault| format!("failed: {fault}"));
+        let properties = properties.chain(fault);
         vec![
             self.name.iter().fold(with_quantity(&self.unit, self.quantity), |unit, name| {
                 format!("{unit} {name}")
@@ -236,6 +243,23 @@ impl print::Row for UnitView {
             self.epoch.to_string(),
             self.lease.clone().unwrap_or_else(|| "-".to_owned()),
             properties.collect::<Vec<_>>().join(" "),
+        ]
+    }
+}
+
+impl print::Row for OverbookedView {
+    const COLUMNS: &'static [&'static str] =
+        &["type", "units", "overbooked by", "leases due", "short", "shortage"];
+
+    fn cells(&self) -> Vec<String> {
+        let shortage = self.shortage.map_or_else(|| "-".to_owned(), |part| format!("{part:.4}"));
+        vec![
+            self.resource.clone(),
+            self.units.to_string(),
+            self.by.to_string(),
+            self.due.to_string(),
+            self.short.to_string(),
+            shortage,
         ]
     }
 }

@@ -56,12 +56,12 @@ pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use recall::{RecallView, RecalledView};
 pub use server::AppState;
-pub use site_view::{SiteLeaseView, SiteView, UnitView};
+pub use site_view::{OverbookedView, SiteLeaseView, SiteView, UnitView};
 pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
 pub(crate) use view::time;
 pub use view::{
-    ActorView, ClockStepView, LeaseUnitView, LeaseView, RefusalView, SliceView, StatusView,
-    WaitView,
+    ActorView, ClockStepView, FidelityView, LeaseUnitView, LeaseView, RefusalView, SliceView,
+    StatusView, WaitView,
 };
 pub use why::{BookingView, FactView, FaultView, Finding, PendingView, WhyView};
 
