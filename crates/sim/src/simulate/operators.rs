@@ -20,7 +20,7 @@ impl World {
         let Some(&unit) = units.get(below(draw >> 8, units.len())) else { return Ok(()) };
         let drained = units.into_iter().find(|&unit| site.notes_of(unit).drained);
         let used = used_unit(site, draw);
-        let command = match (draw >> 32) % 14 {
+        let command = match (draw >> 32) % 16 {
             0 => SiteCommand::Drain { unit, by: None },
             1 => {
                 let by = self.now.plus(self.setting.term.times(i64::from(draw.is_multiple_of(2))));

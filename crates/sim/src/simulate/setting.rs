@@ -145,7 +145,7 @@ impl Setting {
         if Stream::Shares.sampler(chance).percent(40) {
             sites.iter_mut().for_each(divide);
         }
-        if Stream::Overbooking.sampler(chance).percent(20) {
+        if Stream::Overbooking.sampler(chance).percent(40) {
             sites.iter_mut().for_each(overbook);
         }
         let part = |n: i64| Span::from_micros(term.as_micros() / n);
@@ -231,7 +231,7 @@ fn families(sampler: &mut Sampler) -> BTreeSet<Family> {
 fn visits(sampler: &mut Sampler, heal: Time, term: Span) -> Vec<Time> {
     let mut visits = Vec::new();
     let last = heal.minus(Span::HOUR);
-    for _ in 0..sampler.count(22, 30) {
+    for _ in 0..sampler.count(23, 31) {
         let burst = sampler.time(Time::ZERO, last);
         for _ in 0..sampler.count(6, 11) {
             visits.push(burst.plus(sampler.span(Span::ZERO, term.times(2))).min(last));
@@ -294,11 +294,12 @@ fn guests(sampler: &mut Sampler, families: &BTreeSet<Family>, term: Span) -> Vec
     (0..count).map(guest).collect()
 }
 
-/// A machine less is there than is delegated.
+/// A unit more is delegated than there are machines.
 fn overbook(site: &mut Site) {
-    for (resource, attributes, units) in &mut site.stock {
-        if resource.as_str() != "disk" && *units > 3 {
-            *units -= 1;
+    for (resource, attributes, _) in &mut site.stock {
+        let offer = site.offers.iter_mut().find(|(_, offered, _)| offered == resource);
+        if let Some((_, _, units)) = offer.filter(|_| resource.as_str() != "disk") {
+            *units = units.saturating_add(1);
             attributes.insert(Name::literal(OVERBOOKED), Value::from(1));
         }
     }
