@@ -255,6 +255,8 @@ mutants! {
     FailsSuccessor,
     /// A guest keeps a unit of which it was told that it failed.
     FailedUnitsStay,
+    /// A guest takes a unit in a tenancy that is over.
+    TakesPastTenancy,
     /// A lease that finds an overbooked stock used up fails.
     OverbookedFails,
     /// What a guest has left counts as used.

@@ -165,6 +165,7 @@ scripts! {
     over_issue_excused
     overbooked
     part_split_too_far
+    past_tenancy
     pause_longer_than_a_term
     plan
     prices

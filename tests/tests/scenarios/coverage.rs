@@ -139,6 +139,7 @@ const POINTS: &[&str] = &[
     "items in sequence",
     "what a lease waits for is lost",
     "a bad unit is quarantined",
+    "an answer about a past tenancy",
     "an overbooked stock",
     "a unit is drained by an instant",
     "the fidelity of leases",

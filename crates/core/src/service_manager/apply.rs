@@ -12,7 +12,7 @@ use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{
     Accepted, AskRefused, Commanded, ExtensionAsked, Fact, GroupBroken, JoinRefused, Joined,
-    MapperAnswered, RecallAnswered, RecallRefused, SignalObserved, SiteClosed,
+    Leased, MapperAnswered, RecallAnswered, RecallRefused, SignalObserved, SiteClosed,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Event, Outcome, State, UnitUse};
 use crate::service_manager::sequence::Gate;
@@ -249,6 +249,9 @@ impl ServiceManager {
         if let Fact::SiteClosed(closed) = fact {
             self.closed_by_site(closed);
         }
+        if let Fact::Leased(leased) = fact {
+            self.remember_epochs(leased);
+        }
         match fact.lease_event() {
             Some((lease, event)) => self.step(at, lease, event),
             None => Ok(()),
@@ -385,6 +388,15 @@ impl ServiceManager {
     }
 
     /// Keeps why a site closed a lease, and which site: the state that follows has neither.
+    fn remember_epochs(&mut self, fact: &Leased) {
+        let lease = self.state.leases.get(&fact.lease);
+        let Some(site) = lease.and_then(|lease| lease.state.ticket()).map(Ticket::site) else {
+            return;
+        };
+        let epochs = fact.units.iter().map(|unit| ((site, unit.unit), unit.epoch));
+        self.state.epochs.extend(epochs);
+    }
+
     fn closed_by_site(&mut self, fact: &SiteClosed) {
         let Some(lease) = self.state.leases.get_mut(&fact.lease) else { return };
         let site = lease.state.ticket().map(Ticket::site);

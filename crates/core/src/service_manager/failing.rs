@@ -82,8 +82,8 @@ impl ServiceManager {
         if units.is_empty() || mutant!(FailedUnitsStay) {
             return;
         }
-        let why = units.iter().filter_map(|unit| record.failures.units.get(unit));
-        let words = units.iter().zip(why).map(|(unit, why)| format!("{unit}: {why}"));
+        let held_failures = record.failures.units.iter().filter(|(unit, _)| units.contains(unit));
+        let words = held_failures.map(|(unit, why)| format!("{unit}: {why}"));
         let reason = truncate_text(&format!("failed: {}", words.collect::<Vec<_>>().join(", ")));
         let needed = u32::try_from(left).unwrap_or(u32::MAX) < record.fewest();
         let part = Part::Units(units.clone());
@@ -117,12 +117,13 @@ impl ServiceManager {
     pub(super) fn replace_lost(&mut self, now: Time, lease: LeaseId, out: &mut Output) {
         let Some(record) = self.state.leases.get(&lease) else { return };
         let Some(held) = record.state.held() else { return };
-        let Failures { lost, needed, .. } = record.failures.clone();
+        let Failures { lost, needed, .. } = &record.failures;
+        let needed = *needed;
         if lost.iter().any(|unit| held.units.contains_key(unit)) {
             return;
         }
         let count = u32::try_from(lost.len()).unwrap_or(u32::MAX);
-        let Some(more) = others(lease, &lost, count) else { return };
+        let Some(more) = others(lease, lost, count) else { return };
         if self.grow(now, lease, more, out).is_err() && needed {
             self.give_up(now, lease, out);
         }

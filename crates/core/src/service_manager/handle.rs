@@ -368,6 +368,9 @@ impl ServiceManager {
                 if !good {
                     return Err(format!("lease {lease} is not what the ticket says"));
                 }
+                if let Some(unit) = units.iter().find(|unit| self.had_later(from, unit)) {
+                    return Err(format!("unit {} of lease {lease} was had again since", unit.unit));
+                }
                 self.emit(now, Leased { lease, term, units }, out);
             }
             State::Joining { held }
@@ -384,6 +387,12 @@ impl ServiceManager {
             | State::Closed { .. } => {}
         }
         Ok(())
+    }
+
+    /// Whether a unit was leased again since: by a clock that is wrong a lease may seem to run that is over.
+    fn had_later(&self, site: ActorId, unit: &LeasedUnit) -> bool {
+        let last = self.state.epochs.get(&(site, unit.unit));
+        last.is_some_and(|last| unit.epoch <= *last) && !mutant!(TakesPastTenancy)
     }
 
     fn site_closed(

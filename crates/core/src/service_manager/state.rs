@@ -16,7 +16,9 @@ use crate::actor::recalls::IssuedRecalls;
 use crate::actor::rounds::MapperRounds;
 use crate::actor::settings::Journaled;
 use crate::actor::timers::Timers;
+use crate::driver::{Epoch, UnitId};
 use crate::model::calendar::Calendar;
+use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::slice::LeaseId;
 use crate::model::time::Time;
@@ -52,6 +54,8 @@ pub(crate) struct State {
     pub(super) rests: BTreeMap<LeaseId, Rest>,
     /// The leases that wait for those of a request, by its number.
     pub(super) waiters: BTreeMap<u64, BTreeSet<LeaseId>>,
+    /// The last tenancy of each unit of each site: an answer about an earlier one came late.
+    pub(super) epochs: BTreeMap<(ActorId, UnitId), Epoch>,
     /// The leases for which others were asked instead of units that failed, by the number of the request.
     pub(super) replacements: BTreeMap<u64, LeaseId>,
 }

@@ -452,7 +452,8 @@ impl SiteAuthority {
 
     /// An operator put a unit right: how it failed before counts no more.
     fn put_right(&mut self, at: Time, id: UnitId, event: unit::Event) -> Result<(), BadFact> {
-        self.note(id, |notes| (notes.failures, notes.fault) = (0, None));
+        self.note(id, |notes| notes.failures = 0);
+        self.set_fault(id, None);
         self.move_unit(at, id, event)
     }
 

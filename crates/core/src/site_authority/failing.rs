@@ -69,13 +69,19 @@ impl SiteAuthority {
     }
 
     fn note_failure(&mut self, id: UnitId, why: &str) {
+        self.set_fault(id, Some(why));
         self.note(id, |notes| {
             // One that its site takes back is not bad.
             if !notes.drained {
                 notes.failures = notes.failures.saturating_add(1);
             }
-            notes.fault = Some(why.to_owned());
         });
+    }
+
+    /// Sets how a unit fails; answers how it did before.
+    pub(super) fn set_fault(&mut self, id: UnitId, fault: Option<&str>) -> Option<String> {
+        let unit = self.state.units.get_mut(&id)?;
+        std::mem::replace(&mut unit.fault, fault.map(str::to_owned))
     }
 
     pub(super) fn setup_failed(&mut self, at: Time, fact: &UnitSetupFailed) -> Result<(), BadFact> {
@@ -85,11 +91,9 @@ impl SiteAuthority {
 
     /// A unit is clean. One that did not fail in its last tenancy has failed never in a row.
     pub(super) fn torn_down(&mut self, at: Time, id: UnitId) -> Result<(), BadFact> {
-        self.note(id, |notes| {
-            if notes.fault.take().is_none() {
-                notes.failures = 0;
-            }
-        });
+        if self.set_fault(id, None).is_none() {
+            self.note(id, |notes| notes.failures = 0);
+        }
         self.move_unit(at, id, unit::Event::TornDown)
     }
 
@@ -98,15 +102,16 @@ impl SiteAuthority {
         at: Time,
         fact: &UnitTeardownFailed,
     ) -> Result<(), BadFact> {
-        self.note(fact.unit, |notes| notes.fault = Some(fact.error.clone()));
+        self.set_fault(fact.unit, Some(&fact.error));
         self.unit_lost(at, fact.unit, unit::Event::TeardownFailed)
     }
 
     /// What the holder of a lease is told of a unit that failed.
     pub(super) fn failure_message(&self, id: UnitId) -> Option<(ActorId, Message)> {
-        let ticket = self.state.units.get(&id)?.state.tenant()?;
+        let unit = self.state.units.get(&id)?;
+        let ticket = unit.state.tenant()?;
         let holder = self.state.leases.get(&ticket)?.holder();
-        let why = self.notes_of(id).fault.unwrap_or_default();
+        let why = unit.fault.clone().unwrap_or_default();
         Some((holder, Message::UnitFailed { ticket, unit: id, why }))
     }
 }

@@ -313,6 +313,7 @@ impl SiteAuthority {
                 quantity: NonZeroU32::MIN,
                 taken: NonZeroU32::MIN,
                 modifications: 0,
+                fault: None,
             };
             self.state.units.insert(UnitId(number), unit);
         }

@@ -17,6 +17,7 @@ pub mod machine;
 pub mod mapper;
 mod memory;
 mod modify;
+mod overbooking;
 mod reclaim;
 mod recall;
 mod recall_cuts;
@@ -27,7 +28,6 @@ mod returns;
 mod share;
 mod state;
 mod standing;
-mod overbooking;
 mod survey;
 pub mod unit;
 mod view;
@@ -155,6 +155,8 @@ struct Unit {
     taken: NonZeroU32,
     /// How many modifications of it there were.
     modifications: u32,
+    /// How it failed, until it is clean again.
+    fault: Option<String>,
 }
 
 /// The tenant of a lease, as drivers see it: kept once for all its units.

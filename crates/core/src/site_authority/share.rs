@@ -114,6 +114,7 @@ impl SiteAuthority {
             quantity,
             taken: quantity,
             modifications: 0,
+            fault: None,
         };
         self.state.units.insert(unit, record);
         self.step_unit(at, unit, unit::Event::Assigned(hash))?;

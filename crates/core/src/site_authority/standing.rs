@@ -34,8 +34,6 @@ pub struct UnitNotes {
     pub setups: u32,
     /// In how many tenancies in a row it has failed, when it was set up or later.
     pub failures: u32,
-    /// How it failed, until it is clean again.
-    pub fault: Option<String>,
 }
 
 /// Whether a name would be read as the number of a unit.

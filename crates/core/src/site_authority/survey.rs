@@ -26,6 +26,8 @@ pub struct UnitSurvey<'a> {
     pub epoch: Epoch,
     /// How much of a divisible stock it is; 1 for a machine.
     pub quantity: NonZeroU32,
+    /// How it failed, until it is clean again.
+    pub fault: Option<&'a str>,
     /// What is known of it otherwise, if anything.
     pub notes: Option<&'a UnitNotes>,
 }
@@ -63,9 +65,10 @@ impl SiteAuthority {
     }
 
     fn surveyed<'a>(&'a self, id: UnitId, unit: &'a Unit) -> UnitSurvey<'a> {
-        let Unit { resource, state, epoch, quantity, .. } = unit;
+        let Unit { resource, state, epoch, quantity, fault, .. } = unit;
         let notes = self.state.stocks.get(resource).and_then(|pool| pool.known.get(&id));
-        UnitSurvey { id, resource, state, epoch: *epoch, quantity: *quantity, notes }
+        let (epoch, quantity, fault) = (*epoch, *quantity, fault.as_deref());
+        UnitSurvey { id, resource, state, epoch, quantity, fault, notes }
     }
 
     /// The leases it remembers.

@@ -157,7 +157,7 @@ pub(super) fn site(
             drained: unit.notes.is_some_and(|notes| notes.drained),
             setups: unit.notes.map_or(0, |notes| notes.setups),
             failures: unit.notes.map_or(0, |notes| notes.failures),
-            fault: unit.notes.and_then(|notes| notes.fault.clone()),
+            fault: unit.fault.map(str::to_owned),
             lease: tenant(unit.state),
             properties: reported
                 .map(|reported| current(reported, probed.as_ref()))

@@ -231,7 +231,7 @@ fn families(sampler: &mut Sampler) -> BTreeSet<Family> {
 fn visits(sampler: &mut Sampler, heal: Time, term: Span) -> Vec<Time> {
     let mut visits = Vec::new();
     let last = heal.minus(Span::HOUR);
-    for _ in 0..sampler.count(23, 31) {
+    for _ in 0..sampler.count(24, 32) {
         let burst = sampler.time(Time::ZERO, last);
         for _ in 0..sampler.count(6, 11) {
             visits.push(burst.plus(sampler.span(Span::ZERO, term.times(2))).min(last));
