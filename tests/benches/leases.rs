@@ -298,11 +298,12 @@ fn plan(units_in_stock: u32, broker: ActorId) -> Plan {
     let offer = Offer {
         broker,
         resource,
+        unit: None,
         units: units(units_in_stock),
         length: Span::DAY.times(30),
         renew_before: Span::DAY,
     };
-    Plan { stock: vec![stock], offers: vec![offer], quarantine_after: None }
+    Plan { stock: vec![stock], offers: vec![offer], ..Plan::default() }
 }
 
 /// How long it takes to sign a message, and to check that.

@@ -259,6 +259,16 @@ mutants! {
     TakesPastTenancy,
     /// A lease that finds an overbooked stock used up fails.
     OverbookedFails,
+    /// A link is cut without the tokens of its unit, and taken without them.
+    TokensLeftBehind,
+    /// The token of a stack is sold again while it is another's, and taken all the same.
+    TokensNotChecked,
+    /// A lease of a ticket that names its unit gets any unit of its type.
+    AnyUnitOfStack,
+    /// The token of a stack stays taken when its ticket is given back.
+    TokenStays,
+    /// Best-effort units go to those who do not accept a recall.
+    BestEffortForAll,
     /// What a guest has left counts as used.
     LeftIsUsed,
     /// A lease is redeemed and joined whatever it waits for.

@@ -75,6 +75,7 @@ scripts! {
     asking_never_answered
     back_from_an_old_term
     bad_unit_quarantined
+    best_effort
     broker_to_broker
     broker_to_broker_renewed
     broker_to_broker_survives_crashes
@@ -200,6 +201,8 @@ scripts! {
     setup_outlasts_the_term
     share_shrinks
     sold_cannot_go_back
+    stack_sold_twice
+    stacks
     stock_added
     stock_withdrawn
     stolen_ticket

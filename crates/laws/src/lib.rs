@@ -71,6 +71,7 @@ laws! {
     s19_recall_notice,
     s20_recalled_rights,
     s21_sequence,
+    s22_stacks,
     l01_every_request_ends,
     l02_units_come_back,
     l03_agreement,
@@ -81,7 +82,7 @@ laws! {
 /// A law that every deployment keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Law {
-    /// `S1` to `S20` for what must never happen, `L1` to `L5` for what must happen in the end.
+    /// `S1` to `S22` for what must never happen, `L1` to `L5` for what must happen in the end.
     pub id: &'static str,
     /// Its name in the literature.
     pub name: &'static str,

@@ -10,7 +10,8 @@ pub(super) const LAW: Law = Law {
     name: "monotone attenuation",
     statement: "Each link of a ticket is part of the one above: issued by its holder, of the \
                 same type, with no more units, within its term, with all of its constraints, \
-                to be redeemed no later. \
+                to be redeemed no later, for the same unit with the same tokens if it names one, \
+                with the same assurance. \
                 Below a delegation alone stands a delegation.",
     source: "capability attenuation; Shirako S10, S11",
     on: "every ticket and link in a fact",
@@ -70,6 +71,14 @@ fn outside(parent: &SignedLink, child: &SignedLink) -> Option<&'static str> {
         (
             child.clauses.not_on.is_superset(&parent.clauses.not_on),
             "a link allows units that the one above excludes",
+        ),
+        (
+            child.clauses.stacked == parent.clauses.stacked,
+            "a link is for another unit than the one above, or without its tokens",
+        ),
+        (
+            child.clauses.assurance == parent.clauses.assurance,
+            "a link promises more or less than the one above",
         ),
         (
             child.delegation.is_none() || parent.delegation.is_some(),

@@ -273,6 +273,7 @@ fn plan(
         Some(Offer {
             broker: id_of(Role::Broker, broker)?,
             resource: site.resource.clone(),
+            unit: None,
             units: NonZeroU32::new(units)?,
             length: site.delegation,
             renew_before: scenario.term.times(2).min(site.delegation),
@@ -282,6 +283,7 @@ fn plan(
         stock: vec![stock],
         offers: offers.collect(),
         quarantine_after: NonZeroU32::new(site.quarantine_after),
+        ..Plan::default()
     }
 }
 

@@ -144,6 +144,7 @@ fn plan(case: &Case) -> Plan {
     let offer = |(place, &(_, delegated)): (usize, &(u32, u32))| Offer {
         broker: id(BROKER),
         resource: kind(place),
+        unit: None,
         units: units(delegated),
         length: Span::from_secs(length),
         renew_before: Span::from_secs(renew_before),
@@ -151,7 +152,7 @@ fn plan(case: &Case) -> Plan {
     Plan {
         stock: case.stock.iter().enumerate().map(stock).collect(),
         offers: case.stock.iter().enumerate().map(offer).collect(),
-        quarantine_after: None,
+        ..Plan::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The actors of a script, as its `deployment` says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use tenure_core::actor::{Peer, Peers, Role, Setup};
@@ -11,14 +11,16 @@ use tenure_core::mapper::queue::Queue;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::price::PRICE;
-use tenure_core::model::resource::{Attributes, DIVISIBLE, OVERBOOKED, Value, overbooked};
+use tenure_core::model::resource::{
+    Attributes, BEST_EFFORT, DIVISIBLE, OVERBOOKED, Value, overbooked,
+};
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Input;
 use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
-use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stacks, Stock};
 
 use super::audit::Audit;
 use super::names::Names;
@@ -143,6 +145,9 @@ fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
     if let Some(more) = args.number_option::<i64>("overbooked")? {
         attributes.insert(Name::literal(OVERBOOKED), Value::from(more));
     }
+    if args.option("best-effort").is_some() {
+        attributes.insert(Name::literal(BEST_EFFORT), Value::Flag(true));
+    }
     let mut stock = Vec::new();
     while let Some(units) = args.maybe() {
         let units = units.parse().map_err(|_| format!("`{units}` is no number of units"))?;
@@ -154,6 +159,7 @@ fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
         }
         stock.push(Stock { resource, attributes, units, named: BTreeMap::new() });
     }
+    let stacks = stacks(args, &mut stock)?;
     let shares = match to.as_deref() {
         None => setup
             .peers
@@ -170,12 +176,38 @@ fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
     let offer = |(broker, most): (ActorId, u32), stock: &Stock| {
         let all = stock.units.saturating_add(overbooked(&stock.attributes));
         let units = NonZeroU32::new(all.min(most))?;
-        Some(Offer { broker, resource: stock.resource.clone(), units, length, renew_before })
+        Some(Offer {
+            broker,
+            resource: stock.resource.clone(),
+            units,
+            length,
+            renew_before,
+            unit: None,
+        })
     };
     let offers = stock.iter().flat_map(|stock| shares.iter().filter_map(move |&s| offer(s, stock)));
     let offers = offers.collect();
     let quarantine_after = args.number_option("quarantine-after")?;
-    Ok(Plan { stock, offers, quarantine_after })
+    Ok(Plan { stock, stacks, offers, quarantine_after })
+}
+
+/// `names=h1,h2,r1,r2 stacks=bench-1:h1+r1,bench-2:h2+r2`: units get the names in their order.
+fn stacks(args: &mut Args, stock: &mut [Stock]) -> Result<Stacks, Bad> {
+    let named = |name: &str| Name::new(name).map_err(|bad| bad.to_string());
+    let names = args.option("names").unwrap_or_default();
+    let mut names = names.split(',').filter(|name| !name.is_empty());
+    for stock in stock {
+        let of_type = names.by_ref().take(stock.units as usize);
+        let of_type = of_type.map(|name| Ok((named(name)?, Attributes::new())));
+        stock.named = of_type.collect::<Result<_, Bad>>()?;
+    }
+    let stacks = args.option("stacks").unwrap_or_default();
+    let stack = |text: &str| -> Result<_, Bad> {
+        let (name, units) = text.split_once(':').ok_or_else(|| format!("`{text}` is no stack"))?;
+        let units: BTreeSet<Name> = units.split('+').map(named).collect::<Result<_, _>>()?;
+        Ok((named(name)?, units))
+    };
+    stacks.split(',').filter(|stack| !stack.is_empty()).map(stack).collect()
 }
 
 /// `broker:4`.

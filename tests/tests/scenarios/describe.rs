@@ -1,15 +1,19 @@
 //! Facts, messages and refusals in plain args.
 
+use std::collections::BTreeSet;
+
 use tenure_core::actor::order::Order;
 use tenure_core::actor::settings::SettingChange;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Call, Step, UnitId};
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::group::Why;
 use tenure_core::service_manager::machine::AfterLeave;
+use tenure_core::site_authority::Stacks;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::facts::Denial;
 use tenure_core::site_authority::machine::CloseReason;
@@ -410,6 +414,7 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
         Fact::UnitAdded(fact) => format!("{}, a {}", fact.name, fact.resource),
         Fact::UnitDescribed(fact) => fact.unit.to_string(),
         Fact::StockPlanned(fact) => format!("{} {}", fact.units, fact.resource),
+        Fact::StacksPlanned(fact) => stacks(&fact.stacks),
         Fact::UnitDrained(fact) => fact.unit.to_string(),
         Fact::UnitNeeded(fact) => format!("{} from {} on", fact.unit, names::clock(fact.by)),
         Fact::UnitResumed(fact) => fact.unit.to_string(),
@@ -632,4 +637,13 @@ pub fn call(names: &Names, call: &Call) -> String {
         Step::Setup | Step::Teardown | Step::Join | Step::Leave => String::new(),
     };
     format!("{word} {unit}{share} in epoch {} for lease {lease}{how}", epoch.0)
+}
+
+/// `bench-1 (h1 r1), bench-2 (h2 r2)`.
+fn stacks(stacks: &Stacks) -> String {
+    let stack = |(name, units): (&Name, &BTreeSet<Name>)| {
+        let units: Vec<&str> = units.iter().map(Name::as_str).collect();
+        format!("{name} ({})", units.join(" "))
+    };
+    stacks.iter().map(stack).collect::<Vec<_>>().join(", ")
 }

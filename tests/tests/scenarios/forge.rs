@@ -76,6 +76,8 @@ pub fn grant(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     };
     let term = Term::lasting(request.earliest, request.duration).map_err(|bad| bad.to_string())?;
     let above = parent.bottom();
+    let tokens = args.option("tokens").is_none_or(|tokens| tokens != "none");
+    let stacked = above.clauses.stacked.clone().filter(|_| tokens);
     let link = Link {
         parent: Some(above.hash()),
         issuer: world.id(broker),
@@ -84,7 +86,7 @@ pub fn grant(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         units,
         term,
         constraints: above.constraints.clone(),
-        clauses: Clauses::NONE,
+        clauses: Clauses { stacked, ..above.clauses.inherited() },
         delegation: None,
         extends: request.items.first().and_then(|item| item.extends),
         serial: world.next_forgery(),
@@ -138,7 +140,7 @@ pub fn split(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         units,
         term: Term::lasting(start, duration).map_err(|bad| bad.to_string())?,
         constraints: above.constraints.clone(),
-        clauses: Clauses::NONE,
+        clauses: above.clauses.inherited(),
         delegation: None,
         extends: None,
         serial: world.next_forgery(),

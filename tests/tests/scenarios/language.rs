@@ -123,7 +123,10 @@ pub const COMMANDS: &[Known] = &[
         usage: "forge ask GUEST UNITS TYPE from=TIME for=SPAN [latest=TIME] [as=GUEST] [on=TICKET]",
         act: forge::ask,
     },
-    Known { usage: "forge grant BROKER GUEST/REQUEST UNITS from=TICKET", act: forge::grant },
+    Known {
+        usage: "forge grant BROKER GUEST/REQUEST UNITS from=TICKET [tokens=none]",
+        act: forge::grant,
+    },
     Known {
         usage: "forge delegate BROKER BROKER UNITS from=DELEGATION for=SPAN [number=N]",
         act: delegations::forge,
@@ -141,6 +144,7 @@ pub const COMMANDS: &[Known] = &[
     },
     Known { usage: "show leases", act: show::leases },
     Known { usage: "show shortage", act: show::shortage },
+    Known { usage: "show stacks", act: show::stacks },
     Known { usage: "show fidelity", act: show::fidelity },
     Known { usage: "show costs", act: show::costs },
     Known { usage: "show units", act: show::units },

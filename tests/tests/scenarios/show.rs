@@ -1,5 +1,7 @@
 //! What a script can look at.
 
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::time::Term;
 use tenure_core::runtime::AnyActor;
 use tenure_core::service_manager::fidelity::Fidelity;
 use tenure_core::site_authority::{Shortage, unit};
@@ -56,6 +58,26 @@ pub fn shortage(world: &mut World, _: &mut Args) -> Result<(), Bad> {
             let Shortage { due, short } = shortage;
             let line = format!("{short} of {due} leases found too few of `{resource}`");
             lines.push((participant.name.to_string(), line));
+        }
+    }
+    for (who, what) in lines {
+        world.say(&who, &what);
+    }
+    Ok(())
+}
+
+/// Who has the tokens of stacks.
+pub fn stacks(world: &mut World, _: &mut Args) -> Result<(), Bad> {
+    let mut lines = Vec::new();
+    for participant in &world.participants {
+        let AnyActor::SiteAuthority(site) = participant.host.actor() else { continue };
+        for stack in site.stacks(world.now) {
+            let holder = |(holder, term): &(ActorId, Term)| {
+                format!("{} {}", world.names.actor(*holder), names::term(*term))
+            };
+            let holders: Vec<String> = stack.holders.iter().map(holder).collect();
+            let holders = if holders.is_empty() { "nobody".to_owned() } else { holders.join(", ") };
+            lines.push((participant.name.to_string(), format!("stack {}: {holders}", stack.name)));
         }
     }
     for (who, what) in lines {

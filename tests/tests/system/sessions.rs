@@ -54,7 +54,12 @@ fn in_general(text: &str) -> String {
 
 #[track_caller]
 fn is_true(document: &str) {
-    let deployment = Deployment::start();
+    is_true_on(&Deployment::start(), document);
+}
+
+/// Whether the commands of a document do what it says, on this deployment.
+#[track_caller]
+fn is_true_on(deployment: &Deployment, document: &str) {
     let data = deployment.data.path().display().to_string();
     let commands = sessions(document);
     assert!(commands.len() > 2, "{document} shows no commands");
@@ -79,6 +84,13 @@ fn the_page_on_a_class_is_true() {
 #[test]
 fn the_page_on_a_pipeline_is_true() {
     is_true("docs/howto/pipeline-of-two-stages.md");
+}
+
+#[test]
+fn the_page_on_a_lab_is_true() {
+    let config = std::fs::read_to_string(root().join("config/lab.toml")).expect("config/lab.toml");
+    let deployment = Deployment::of(&config, tempfile::tempdir().expect("a folder"));
+    is_true_on(&deployment, "docs/howto/lab-of-phones.md");
 }
 
 #[test]

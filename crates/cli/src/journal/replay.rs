@@ -53,10 +53,11 @@ fn lists(actor: &AnyActor, all: bool) -> Vec<Listing> {
 }
 
 /// An offer as far as facts are folded by it.
-fn offer((broker, resource, renew_before): &(ActorId, Name, Span)) -> Offer {
+fn offer((broker, resource, unit, renew_before): &(ActorId, Name, Option<Name>, Span)) -> Offer {
     Offer {
         broker: *broker,
         resource: resource.clone(),
+        unit: unit.clone(),
         units: NonZeroU32::MIN,
         length: Span::ZERO,
         renew_before: *renew_before,

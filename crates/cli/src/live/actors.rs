@@ -7,7 +7,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::resource::Value;
 use tenure_node::api::{
     BrokerView, DelegationView, NewUnits, OverbookedView, ProbeView, QuotaView, Request,
-    RequestView, SiteView, SliceView, UnitAct, UnitView,
+    RequestView, SiteView, SliceView, StackHolder, StackView, UnitAct, UnitView,
 };
 
 use super::args::{
@@ -40,6 +40,10 @@ pub(crate) fn site(command: &SiteCommand, console: &mut Console<'_>) -> Result<(
                 if endpoint.output == Output::Table && !site.overbooked.is_empty() {
                     writeln!(console.out)?;
                     print::rows(&site.overbooked, endpoint.output, "", console)?;
+                }
+                if endpoint.output == Output::Table && !site.stacks.is_empty() {
+                    writeln!(console.out)?;
+                    print::rows(&site.stacks, endpoint.output, "", console)?;
                 }
                 Ok(())
             })
@@ -261,6 +265,18 @@ impl print::Row for OverbookedView {
             self.short.to_string(),
             shortage,
         ]
+    }
+}
+
+impl print::Row for StackView {
+    const COLUMNS: &'static [&'static str] = &["stack", "units", "holders"];
+
+    fn cells(&self) -> Vec<String> {
+        let holder =
+            |holder: &StackHolder| format!("{} {} - {}", holder.holder, holder.start, holder.end);
+        let holders: Vec<String> = self.holders.iter().map(holder).collect();
+        let holders = if holders.is_empty() { "-".to_owned() } else { holders.join(", ") };
+        vec![self.stack.clone(), self.units.join(" "), holders]
     }
 }
 

@@ -432,6 +432,9 @@ fn facts(lease: &LeaseView) -> Vec<(&'static str, String)> {
     if let Some(cost) = &lease.cost {
         facts.push(("cost", cost.clone()));
     }
+    if let Some(assurance) = &lease.assurance {
+        facts.push(("assurance", assurance.clone()));
+    }
     if let Some(refusal) = &lease.refusal {
         facts.push(("refusal", refusal.in_words()));
     }

@@ -17,7 +17,7 @@ use crate::model::time::Span;
 
 /// The version of the layout, and of what folding means: it is raised whenever the same facts give other
 /// bytes, so that no build continues from a state that it would not have computed itself.
-pub const VERSION: u16 = 10;
+pub const VERSION: u16 = 11;
 
 /// What folding facts takes from an actor's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct Settings {
     /// A service manager's: how long before the end of a lease its guest starts to leave.
     pub leave_before: Span,
     /// A site's: for each offer the broker, the type, and how long before its end a delegation is renewed.
-    pub renewals: Vec<(ActorId, Name, Span)>,
+    pub renewals: Vec<(ActorId, Name, Option<Name>, Span)>,
 }
 
 /// Why an actor does not take a snapshot.

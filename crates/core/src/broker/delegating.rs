@@ -189,6 +189,11 @@ impl Broker {
             let (units, at) = (draft.units, short.at);
             return Err(format!("{units} units are more than are free at {at}"));
         }
+        if let Some(stacked) = &above.clauses.stacked
+            && let Some((stack, _)) = self.state.ledger.token_taken(stacked, draft.to, term)
+        {
+            return Err(format!("the token of stack `{stack}` is another's within {term}"));
+        }
         let attributes =
             self.state.holdings.get(&account).map(|held| self.attributes_of(account, held));
         let attributes = attributes.cloned().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! What a broker shows its mapper.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -20,8 +20,8 @@ use crate::model::resource::{Attributes, at_site};
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Term, Time};
 use crate::ticket::Ticket;
-use crate::ticket::ledger::LEDGER_RETENTION;
-use crate::ticket::link::{AccountId, LinkHash};
+use crate::ticket::ledger::{LEDGER_RETENTION, Token, TokenUse, Tokens};
+use crate::ticket::link::{AccountId, LinkHash, SignedLink};
 use crate::wire::message::Request;
 
 /// A broker at one instant, as owned data: it can be kept, sent to another thread, or serialised for
@@ -38,6 +38,7 @@ pub struct View {
     quotas: Quotas,
     totals: OrdMap<Name, Calendar>,
     free: OrdMap<AccountId, Calendar>,
+    tokens: Tokens,
     index: Index,
 }
 
@@ -58,6 +59,7 @@ struct Listed {
     attributes: Arc<Attributes>,
     units: u32,
     until: Time,
+    tokens: Arc<BTreeSet<Name>>,
 }
 
 /// A ticket that the broker can cut from.
@@ -77,7 +79,11 @@ pub struct Source {
     pub units: u32,
     /// Until when it runs. Delegations are renewed, so it may be later tomorrow.
     pub until: Time,
-    /// What is free, when. A clone is cheap: book in it to try things.
+    /// The tokens that go with what is cut from it, by the names of their stacks: no two holders may have units with
+    /// a common token of one site at a time. Empty for all but units in stacks.
+    #[serde(default)]
+    pub tokens: Arc<BTreeSet<Name>>,
+    /// What is free, when, whoever has its tokens. A clone is cheap: book in it to try things.
     pub free: Calendar,
 }
 
@@ -115,6 +121,7 @@ impl Broker {
             quotas: self.state.quotas.clone(),
             totals: self.state.totals.clone(),
             free: self.state.ledger.levels().clone(),
+            tokens: self.state.ledger.tokens().clone(),
             index: self.index.clone(),
         })
     }
@@ -162,10 +169,16 @@ impl View {
                     attributes: Arc::clone(&listed.attributes),
                     units: listed.units,
                     until: listed.until,
+                    tokens: Arc::clone(&listed.tokens),
                     free: self.free.get(account)?.clone(),
                 })
             })
         })
+    }
+
+    /// Who has a token of a site, and when, in no order. What was sold last counts as well.
+    pub fn token_uses<'a>(&'a self, token: &Token) -> impl Iterator<Item = TokenUse> + use<'a> {
+        self.tokens.uses(token).map(|(_, token_use)| token_use)
     }
 
     /// The types of units that there are.
@@ -273,6 +286,7 @@ impl Index {
             attributes: Arc::new(priced(at_site(attributes, base.peer_name(site)), price)),
             units: link.units.get(),
             until: link.term.end(),
+            tokens: tokens_of(link),
         };
         let of_type = self.sources.entry(link.resource.clone()).or_default();
         of_type.insert((base.name_of(site), account), listed);
@@ -331,6 +345,12 @@ impl Index {
     }
 }
 
+/// The tokens that go with what is cut from a link.
+fn tokens_of(link: &SignedLink) -> Arc<BTreeSet<Name>> {
+    let stacked = link.clauses.stacked.as_deref();
+    Arc::new(stacked.map(|stacked| stacked.tokens.clone()).unwrap_or_default())
+}
+
 /// A view in plain lists.
 #[derive(Serialize, Deserialize)]
 struct Plain {
@@ -344,6 +364,8 @@ struct Plain {
     grants: Vec<Grant>,
     holders: Vec<(ActorId, Usage)>,
     quotas: Quotas,
+    #[serde(default)]
+    tokens: Vec<(Token, LinkHash, TokenUse)>,
 }
 
 impl From<View> for Plain {
@@ -357,6 +379,7 @@ impl From<View> for Plain {
             grants: view.grants().cloned().collect(),
             holders: view.holders.iter().map(|(&id, usage)| (id, *usage)).collect(),
             quotas: view.quotas,
+            tokens: view.tokens.list().map(|(t, hash, used)| (t.clone(), hash, used)).collect(),
             memo: view.memo,
             totals: view.totals,
         }
@@ -372,9 +395,10 @@ impl From<Plain> for View {
         };
         let mut free = OrdMap::new();
         for source in plain.sources {
-            let Source { account, site, site_name, resource, attributes, units, until, .. } =
-                source;
-            let listed = Listed { site, attributes, units, until };
+            let Source {
+                account, site, site_name, resource, attributes, units, until, tokens, ..
+            } = source;
+            let listed = Listed { site, attributes, units, until, tokens };
             index.sources.entry(resource).or_default().insert((site_name, account), listed);
             free.insert(account, source.free);
         }
@@ -386,6 +410,7 @@ impl From<Plain> for View {
             holders: plain.holders.into_iter().collect(),
             quotas: plain.quotas,
             totals: plain.totals,
+            tokens: plain.tokens.into_iter().collect(),
             free,
             index,
         }

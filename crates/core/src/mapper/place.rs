@@ -2,6 +2,7 @@
 
 mod apart;
 mod offers;
+mod stacks;
 mod window;
 
 use std::collections::BTreeMap;
@@ -13,12 +14,14 @@ use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::property::Properties;
-use crate::model::resource::{Expr, Unmet};
+use crate::model::resource::{Expr, Unmet, is_best_effort};
 use crate::model::time::{Span, Term, Time};
+use crate::mutants::mutant;
 use crate::ticket::link::AccountId;
 use crate::wire::message::{Item, Request};
 use crate::wire::proviso::Provisos;
 use crate::wire::refusal::Refusal;
+use stacks::{Booked, Taken};
 use window::Window;
 
 /// The most starts that are looked at closely for one request, beside those that are skipped because
@@ -50,6 +53,8 @@ pub enum Placement {
 pub struct Draft<'a> {
     view: &'a View,
     types: BTreeMap<Name, OfType>,
+    /// What it has taken of sources in stacks.
+    booked: Vec<Booked>,
 }
 
 /// The sources of one type with what a round has left of them.
@@ -60,6 +65,9 @@ struct OfType {
     places: BTreeMap<AccountId, usize>,
     /// What all of them have free together.
     total: Calendar,
+    /// Where some are in stacks: what each has free, whoever has its tokens. The sources show what is free for
+    /// the holder in question.
+    whoever: Option<Vec<Calendar>>,
 }
 
 /// What is looked for: the items of one choice.
@@ -82,13 +90,10 @@ struct Wanted<'w> {
 /// The parts of one item: accounts with the units cut from each.
 pub type Parts = Vec<(AccountId, u32)>;
 
-/// Units of one account that other items of a request take, and when.
-type Taken = BTreeMap<AccountId, Vec<(Term, u32)>>;
-
 impl<'a> Draft<'a> {
     /// A draft in which nothing is taken yet.
     pub fn new(view: &'a View) -> Self {
-        Self { view, types: BTreeMap::new() }
+        Self { view, types: BTreeMap::new(), booked: Vec::new() }
     }
 
     /// Finds a way to meet a request, or says why there is none: of the alternatives the first that can be
@@ -167,13 +172,14 @@ impl<'a> Draft<'a> {
     pub fn book(&mut self, request: &Request, allocation: &Allocation) {
         for (item, parts) in request.items.iter().zip(&allocation.parts) {
             if let Some(term) = item.term(allocation.term) {
-                self.book_parts(&item.resource, term, parts);
+                self.book_parts(request, &item.resource, term, parts);
             }
         }
     }
 
     fn load_all(&mut self, request: &Request) {
         request.items.iter().for_each(|item| self.load(&item.resource));
+        self.show_to(request.id.origin);
     }
 
     /// Takes in the sources of a type that is asked for the first time.
@@ -183,7 +189,8 @@ impl<'a> Draft<'a> {
             let sources: Vec<_> = self.view.sources_of(resource).collect();
             let places = sources.iter().enumerate();
             let places = places.map(|(place, source)| (source.account, place)).collect();
-            let of_type = OfType { sources, places, total: total.clone() };
+            let whoever = OfType::whoever(&sources);
+            let of_type = OfType { sources, places, total: total.clone(), whoever };
             self.types.insert(resource.clone(), of_type);
         }
     }
@@ -206,12 +213,21 @@ impl<'a> Draft<'a> {
         };
         let sources = &of_type.sources;
         let allowed = |source: &Source| !provisos.not_at.contains(&source.site);
+        let recallable = item.accepts.notice.is_some() || item.extends.is_some();
+        let recallable = recallable || mutant!(BestEffortForAll);
+        let open = |source: &Source| recallable || !is_best_effort(&source.attributes);
         if !sources.iter().any(allowed) {
             return Err(Refusal::Excluded { resource });
         }
         let matching: Vec<usize> = (0..sources.len())
             .filter(|&place| meets(&sources[place]) && allowed(&sources[place]))
             .collect();
+        let met = !matching.is_empty();
+        let matching: Vec<usize> =
+            matching.into_iter().filter(|&place| open(&sources[place])).collect();
+        if met && matching.is_empty() {
+            return Err(Refusal::BestEffort { resource });
+        }
         if matching.is_empty() {
             let sources: Vec<_> =
                 sources.iter().filter(|source| allowed(source)).cloned().collect();
@@ -229,14 +245,22 @@ impl<'a> Draft<'a> {
         Ok(Wanted { item, least: item.min_units.get(), of_type, suiting })
     }
 
-    fn book_parts(&mut self, resource: &Name, term: Term, parts: &Parts) {
+    fn book_parts(&mut self, request: &Request, resource: &Name, term: Term, parts: &Parts) {
         let Some(of_type) = self.types.get_mut(resource) else { return };
+        let mut stacked = Vec::new();
         for (account, units) in parts {
             let units = -i64::from(*units);
             if let Some(&place) = of_type.places.get(account) {
                 of_type.sources[place].free.add(term, units);
+                if let Some(whoever) = &mut of_type.whoever {
+                    whoever[place].add(term, units);
+                    stacked.push(of_type.sources[place].clone());
+                }
             }
             of_type.total.add(term, units);
+        }
+        for source in stacked {
+            self.book_tokens(&source, request.id.origin, term);
         }
     }
 }
@@ -358,7 +382,7 @@ impl Search<'_> {
         let of_item = |wanted: &Option<Wanted<'_>>| wanted.as_ref().and_then(|_| rest.next());
         let windows: Vec<Option<&Window<'_>>> = self.items.iter().map(of_item).collect();
         let mut placed = vec![Parts::new(); self.items.len()];
-        let mut taken = Taken::new();
+        let mut taken = Taken::default();
         self.place_apart((term, &windows), &mut taken, &mut placed)?;
         for (bundle, items) in self.bundles() {
             let sites = if bundle { self.sites_of(&items) } else { vec![None] };
@@ -512,10 +536,7 @@ impl Wanted<'_> {
             if only.is_some_and(|site| site != source.site) {
                 return 0;
             }
-            let taken = taken.get(&source.account).into_iter().flatten();
-            let beside = taken.filter(|(other, _)| other.overlaps(term));
-            let taken: i64 = beside.map(|&(_, units)| i64::from(units)).sum();
-            u32::try_from((free - taken).max(0)).unwrap_or(u32::MAX)
+            u32::try_from((free - taken.of(source, term)).max(0)).unwrap_or(u32::MAX)
         };
         let free: Vec<u32> = self.suiting().zip(window.each()).map(left).collect();
         let available = free.iter().copied().fold(0, u32::saturating_add);
@@ -523,13 +544,19 @@ impl Wanted<'_> {
         if units < self.least {
             return self.item.optional.then(Parts::new);
         }
+        // Of stacks that the request has units of, before others are broken into.
+        let of_stack = |(source, &free)| if taken.is_stacked_with(source) { free } else { 0 };
+        let near: Vec<u32> = self.suiting().zip(&free).map(of_stack).collect();
         let chosen = match placement {
+            _ if near.iter().copied().fold(0, u32::saturating_add) >= units => {
+                first_fit(&near, units)
+            }
             Placement::Even => even(self.suiting().map(|source| source.site), &free, units),
             Placement::FirstFit => first_fit(&free, units),
         };
         let mut parts = Parts::new();
         for (source, units) in self.suiting().zip(chosen).filter(|&(_, units)| units > 0) {
-            taken.entry(source.account).or_default().push((term, units));
+            taken.take(source, term, units);
             parts.push((source.account, units));
         }
         Some(parts)

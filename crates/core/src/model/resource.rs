@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-pub use tenure_expr::{Expr, Value};
+pub use tenure_expr::{Expr, Set, Value};
 
 use crate::model::name::Name;
 use crate::model::property::Properties;
@@ -26,6 +26,13 @@ pub const SITE: &str = "site";
 /// site states it of a stock of that kind, and of no other.
 pub const DIVISIBLE: &str = "divisible";
 
+/// The attribute of a unit that is delegated on its own: its name. A site does not state it itself.
+pub const UNIT: &str = "unit";
+
+/// The attribute of a unit that is delegated on its own: the names of the stacks that it is in. A site does not
+/// state it itself.
+pub const STACKS: &str = "stacks";
+
 /// Whether a stock with these attributes is divisible.
 pub fn is_divisible(attributes: &Attributes) -> bool {
     attributes.get(DIVISIBLE) == Some(&Value::Flag(true))
@@ -34,6 +41,14 @@ pub fn is_divisible(attributes: &Attributes) -> bool {
 /// The attribute of an overbooked stock: how many units a site delegates beyond the machines that it has.
 /// Ledgers count them like all others; between units and machines only the site knows the difference.
 pub const OVERBOOKED: &str = "overbooked";
+
+/// The attribute of a best-effort stock: its units are leased only to those who accept that they are recalled.
+pub const BEST_EFFORT: &str = "best-effort";
+
+/// Whether a stock with these attributes is best-effort.
+pub fn is_best_effort(attributes: &Attributes) -> bool {
+    attributes.get(BEST_EFFORT) == Some(&Value::Flag(true))
+}
 
 /// How many units are delegated beyond those that there are: a whole number from 0 on. Another value is none.
 pub fn overbooked(attributes: &Attributes) -> u32 {

@@ -58,7 +58,7 @@ use crate::service_manager::machine::{Change, State, UnitUse};
 use crate::service_manager::mapper::Decision;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::LEDGER_RETENTION;
-use crate::ticket::link::LinkHash;
+use crate::ticket::link::{Assurance, LinkHash};
 use crate::wire::message::Message;
 use crate::wire::refusal::Refusal;
 
@@ -126,6 +126,8 @@ pub(crate) struct Lease {
     failures: failing::Failures,
     /// What it costs.
     costs: Costs,
+    /// What stands behind its units.
+    assurance: Assurance,
     /// How much of that its guest could use.
     worth: fidelity::Worth,
     /// How long its units were in use.

@@ -290,6 +290,7 @@ impl ServiceManager {
             warnings: Default::default(),
             failures: Default::default(),
             costs: Costs::of(link),
+            assurance: link.clauses.assurance,
             worth: Worth::of(link),
             usage: Default::default(),
             sequence: Default::default(),

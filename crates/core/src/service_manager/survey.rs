@@ -12,7 +12,7 @@ use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Term, Time};
 use crate::service_manager::machine::{Held, Outcome, State};
 use crate::ticket::Ticket;
-use crate::ticket::link::LinkHash;
+use crate::ticket::link::{Assurance, LinkHash};
 use crate::wire::message::Request as Wanted;
 use crate::wire::offer::Waiting;
 use crate::wire::recall::Notice;
@@ -118,6 +118,8 @@ pub struct LeaseSurvey<'a> {
     worth: Option<&'a Lease>,
     /// What it costs, if its tickets have a price.
     pub cost: Option<Cost>,
+    /// What stands behind its units, in its site's words.
+    pub assurance: Assurance,
     /// What goes back of its ticket, if that was split.
     pub rest: Option<RestStanding>,
     /// What it waits for, once it is granted.
@@ -196,6 +198,7 @@ impl Request {
             rest: None,
             worth: None,
             cost: None,
+            assurance: Assurance::Firm,
             sequence: None,
         })
     }
@@ -221,6 +224,7 @@ impl Lease {
             rest: None,
             worth: Some(self),
             cost: self.costs.total(),
+            assurance: self.assurance,
             sequence: Some(&self.sequence),
         }
     }

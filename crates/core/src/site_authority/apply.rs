@@ -20,6 +20,7 @@ impl SiteAuthority {
         match fact {
             Fact::Stocked(fact) => self.stocked(fact)?,
             Fact::StockPlanned(fact) => self.planned(fact),
+            Fact::StacksPlanned(fact) => self.state.stacks = fact.stacks.clone(),
             Fact::UnitAdded(fact) => self.unit_added(fact)?,
             Fact::UnitDescribed(fact) => self.described(fact),
             Fact::UnitDrained(fact) => self.set_drained(fact.unit, true)?,
@@ -115,15 +116,7 @@ impl SiteAuthority {
         let Some(generation) = link.delegation else { return };
         let number = generation.delegation;
         self.state.claims.open(link);
-        let offer = self
-            .plan
-            .offers
-            .iter()
-            .position(|offer| offer.broker == link.holder && offer.resource == link.resource)
-            .filter(|_| !by_hand);
-        let renew = offer.map(|offer| link.term.end().minus(self.plan.offers[offer].renew_before));
-        let pool = self.state.stocks.get(&link.resource);
-        let attributes = pool.map(|pool| (*pool.attributes).clone()).unwrap_or_default();
+        let attributes = self.attributes_under(link);
         let (units, old) = (link.units.get(), self.state.delegations.get(&number));
         let delegation = Delegation {
             ticket: ticket.clone(),
@@ -133,6 +126,8 @@ impl SiteAuthority {
             left: units,
             given_back: old.map_or(0, |old| old.given_back),
         };
+        let offer = self.plan.offers.iter().find(|offer| self.is_offered(&delegation, offer));
+        let renew = offer.map(|offer| link.term.end().minus(offer.renew_before));
         self.state.delegations.insert(number, delegation);
         self.state.last_delegation = self.state.last_delegation.max(number);
         self.state.timers.set(Timer::Renewal(number), renew);

@@ -68,6 +68,11 @@ impl SiteAuthority {
         if !self.base.is_known(broker, Role::Broker) {
             return Err("units are delegated to a broker that is known here".to_owned());
         }
+        if self.is_stacked(&resource) {
+            return Err(format!(
+                "units of `{resource}` are in stacks: what they are offered to is configured"
+            ));
+        }
         let left = self.undelegated(&resource);
         if units.get() > left && !mutant!(HandDelegatesTooMuch) {
             return Err(format!(
@@ -81,7 +86,7 @@ impl SiteAuthority {
             ));
         }
         let term = Term::lasting(now, length).map_err(|empty| empty.to_string())?;
-        let offer = Offer { broker, resource, units, length, renew_before: Span::ZERO };
+        let offer = Offer { broker, resource, unit: None, units, length, renew_before: Span::ZERO };
         let number = self.state.last_delegation + 1;
         let ticket = self.generation(&offer, (number, 0), term);
         self.emit(now, DelegatedByHand { ticket }, out);
@@ -123,6 +128,7 @@ impl SiteAuthority {
         let offer = Offer {
             broker: link.holder,
             resource: link.resource.clone(),
+            unit: link.clauses.stacked.as_ref().and_then(|s| self.notes_of(s.unit).name),
             units: asked.units,
             length: asked.length,
             renew_before: Span::ZERO,

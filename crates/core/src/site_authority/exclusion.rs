@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 
 use super::{Lease, SiteAuthority};
 use crate::driver::UnitId;
+use crate::model::name::Name;
 use crate::mutants::mutant;
 use crate::ticket::Ticket;
 use crate::wire::refusal::Refusal;
@@ -16,7 +17,23 @@ impl SiteAuthority {
         if self.is_divisible(ticket) || mutant!(ExclusionForgotten) {
             return BTreeSet::new();
         }
-        ticket.bottom().clauses.not_on.clone()
+        let link = ticket.bottom();
+        let Some(stacked) = &link.clauses.stacked else { return link.clauses.not_on.clone() };
+        let others = self.state.units.iter().filter(|(id, unit)| {
+            unit.resource == link.resource && (**id != stacked.unit || mutant!(AnyUnitOfStack))
+        });
+        others.map(|(id, _)| *id).chain(link.clauses.not_on.iter().copied()).collect()
+    }
+
+    /// New units, from this number on, are none that leases wait for which are for one unit.
+    pub(super) fn keep_from_stacked(&mut self, resource: &Name, first: u32) {
+        for hash in &self.state.live {
+            let Some(lease) = self.state.leases.get_mut(hash) else { continue };
+            let link = lease.tickets[0].bottom();
+            if link.clauses.stacked.is_some() && link.resource == *resource {
+                lease.failed.extend((first..self.state.numbered).map(UnitId));
+            }
+        }
     }
 
     /// Why a ticket can never be met, if too few of the type's units are left beside those that it excludes.

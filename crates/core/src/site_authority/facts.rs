@@ -1,6 +1,6 @@
 //! The facts of a site authority.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
@@ -414,6 +414,12 @@ facts! {
         units: u32,
         /// The names in it.
         named: BTreeSet<Name>,
+    }
+
+    /// Which units are in stacks, from now on.
+    StacksPlanned = "site.stacks-planned" 1 {
+        /// The units of each stack, by their names.
+        stacks: BTreeMap<Name, BTreeSet<Name>>,
     }
 
     /// A unit gets no new tenant from now on.

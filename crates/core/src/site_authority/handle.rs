@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use super::delegations::Asked;
-use super::{Command, Obligation, Offer, SiteAuthority, Timer};
+use super::{Command, Obligation, Offer, SiteAuthority, Timer, UnitPool};
 use crate::actor::effect::{DriverResult, Problem};
 use crate::actor::fact::truncate_text;
 use crate::actor::{Emit as _, dropped};
@@ -35,8 +35,9 @@ impl SiteAuthority {
             self.emit(now, SettingsChanged { changes }, out);
         }
         self.take_stock(now, out);
+        self.take_stacks(now, out);
         for (index, offer) in self.plan.offers.clone().into_iter().enumerate() {
-            let issued = self.state.delegations.values().any(|held| held.follows(&offer));
+            let issued = self.state.delegations.values().any(|held| self.is_offered(held, &offer));
             if !issued {
                 self.offer(now, index, &offer, out);
             }
@@ -69,6 +70,10 @@ impl SiteAuthority {
 
     /// Issues the first generation of a delegation, if the stock covers it beside all others.
     fn offer(&mut self, now: Time, index: usize, offer: &Offer, out: &mut Output) {
+        if offer.unit.as_ref().is_some_and(|unit| self.unit_named(unit).is_none()) {
+            // An operator has removed it.
+            return;
+        }
         let left = self.undelegated(&offer.resource);
         if offer.units.get() > left {
             let cause = format!(
@@ -106,6 +111,8 @@ impl SiteAuthority {
     ) -> Ticket {
         let stock = self.state.stocks.get(&offer.resource);
         let price = stock.and_then(|stock| price_of(&stock.attributes));
+        let assurance = stock.map(UnitPool::assurance).unwrap_or_default();
+        let stacked = self.stacked_unit(offer);
         Ticket::root_of(self.base.credentials.sign_link(Link {
             parent: None,
             issuer: self.base.id(),
@@ -114,7 +121,7 @@ impl SiteAuthority {
             units: offer.units,
             term,
             constraints: Constraints::NONE,
-            clauses: Clauses::NONE.priced(price),
+            clauses: Clauses { assurance, stacked, ..Clauses::NONE }.priced(price),
             delegation: Some(Generation { delegation, generation }),
             extends: None,
             serial: self.base.position,
@@ -158,8 +165,9 @@ impl SiteAuthority {
     /// there are units, and the brokers have acknowledged it.
     pub fn is_settled(&self) -> bool {
         let delegated = |offer: &Offer| {
-            self.state.delegations.values().any(|held| held.follows(offer))
+            self.state.delegations.values().any(|held| self.is_offered(held, offer))
                 || offer.units.get() > self.undelegated(&offer.resource)
+                || offer.unit.as_ref().is_some_and(|unit| self.unit_named(unit).is_none())
         };
         let open = |&number: &u64| {
             self.state.pending.requires(&Obligation::Delegate(number)) || self.is_outdated(number)
@@ -172,7 +180,7 @@ impl SiteAuthority {
     /// A delegation with the offer that it follows, if it is still offered.
     fn offered(&self, number: u64) -> Option<(Offer, SignedLink)> {
         let held = self.state.delegations.get(&number)?;
-        let offer = self.plan.offers.iter().find(|offer| held.follows(offer))?;
+        let offer = self.plan.offers.iter().find(|offer| self.is_offered(held, offer))?;
         Some((offer.clone(), held.ticket.bottom().clone()))
     }
 

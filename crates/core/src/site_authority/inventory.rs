@@ -145,8 +145,7 @@ impl SiteAuthority {
     /// Whether the properties of a delegation's units differ from what its broker received.
     pub(super) fn has_other_attributes(&self, number: u64) -> bool {
         self.state.delegations.get(&number).is_some_and(|delegation| {
-            let pool = self.state.stocks.get(&delegation.ticket.bottom().resource);
-            pool.is_some_and(|pool| *pool.attributes != delegation.attributes)
+            self.attributes_under(delegation.ticket.bottom()) != delegation.attributes
         })
     }
 
@@ -317,6 +316,7 @@ impl SiteAuthority {
             };
             self.state.units.insert(UnitId(number), unit);
         }
+        self.keep_from_stacked(resource, first);
         if !self.state.short.is_empty() {
             self.state.rounds.call();
         }

@@ -26,6 +26,7 @@ mod recalled;
 mod redeem;
 mod returns;
 mod share;
+mod stacks;
 mod state;
 mod standing;
 mod survey;
@@ -37,6 +38,7 @@ pub use self::overbooking::Shortage;
 pub use delegations::DelegationSurvey;
 pub use inventory::WithdrawError;
 pub use memory::Limits;
+pub use stacks::{StackSurvey, Stacks};
 pub use standing::{UnitNotes, is_number};
 pub use survey::{SiteLeaseSurvey, UnitSurvey};
 
@@ -76,7 +78,10 @@ pub struct Plan {
     /// other attributes, and fewer units, if those are idle and not delegated. What operators added or took
     /// away meanwhile stays as it is.
     pub stock: Vec<Stock>,
-    /// What it delegates, to whom.
+    /// Units that are lent to one holder at a time, by their names.
+    pub stacks: Stacks,
+    /// What it delegates, to whom. Of a type with units in stacks, units are delegated one by one, in the order of
+    /// their names.
     pub offers: Vec<Offer>,
     /// How many setups of a unit may fail in a row before it is taken out of use; any number unless set.
     pub quarantine_after: Option<NonZeroU32>,
@@ -103,6 +108,8 @@ pub struct Offer {
     pub broker: ActorId,
     /// The type.
     pub resource: Name,
+    /// The one unit that it is for; none unless it is delegated on its own.
+    pub unit: Option<Name>,
     /// How many units.
     pub units: NonZeroU32,
     /// For how long at a time.
@@ -370,21 +377,13 @@ impl Lease {
     }
 }
 
-impl Delegation {
-    /// Whether it is what the plan offers.
-    fn follows(&self, offer: &Offer) -> bool {
-        let link = self.ticket.bottom();
-        !self.by_hand && link.holder == offer.broker && link.resource == offer.resource
-    }
-}
-
 impl SiteAuthority {
     /// A site authority with an empty journal.
     pub fn new(setup: Setup, plan: Plan) -> Self {
         Self {
             base: Base::new(setup),
             state: state::State::default(),
-            plan,
+            plan: plan.unit_by_unit(),
             limits: Limits::default(),
         }
     }
@@ -456,7 +455,10 @@ impl Actor for SiteAuthority {
     }
 
     fn settings(&self) -> Settings {
-        let renewal = |offer: &Offer| (offer.broker, offer.resource.clone(), offer.renew_before);
+        let renewal = |offer: &Offer| {
+            let Offer { broker, resource, unit, renew_before, .. } = offer;
+            (*broker, resource.clone(), unit.clone(), *renew_before)
+        };
         let renewals = self.plan.offers.iter().map(renewal).collect();
         Settings { margin: self.base.margin(), leave_before: Span::ZERO, renewals }
     }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::{Lease, SiteAuthority, UnitPool};
 use crate::driver::UnitId;
 use crate::model::name::Name;
-use crate::model::resource::overbooked;
+use crate::model::resource::{is_best_effort, overbooked};
 use crate::mutants::mutant;
-use crate::ticket::link::LinkHash;
+use crate::ticket::link::{Assurance, LinkHash};
 
 /// How often an overbooked stock was too small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,17 @@ impl UnitPool {
     /// How many units can be delegated.
     pub(super) fn delegable(&self) -> u32 {
         self.total.saturating_add(overbooked(&self.attributes))
+    }
+
+    /// What stands behind its units.
+    pub(super) fn assurance(&self) -> Assurance {
+        if is_best_effort(&self.attributes) {
+            Assurance::BestEffort
+        } else if self.is_overbooked() {
+            Assurance::Overbooked
+        } else {
+            Assurance::Firm
+        }
     }
 
     /// Whether more units can be delegated than there are.

@@ -76,6 +76,9 @@ impl SiteAuthority {
         if let Some(refusal) = self.uncovered(&ticket) {
             return self.refuse_uncovered(now, &ticket, refusal, out);
         }
+        if let Some(refusal) = self.entangled(&ticket) {
+            return self.refuse(now, from, hash, refusal, out);
+        }
         if let Err(quota) = self.state.charges.admit(&self.limits, &ticket, &configuration) {
             return self.refuse(now, from, hash, quota, out);
         }

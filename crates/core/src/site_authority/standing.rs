@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::apply::missing;
-use super::{Obligation, SiteAuthority, Timer, Unit, UnitPool};
+use super::{Delegation, Obligation, SiteAuthority, Timer, Unit, UnitPool};
 use crate::actor::Emit as _;
 use crate::actor::effect::Problem;
 use crate::actor::fact::{BadFact, truncate_text};
@@ -186,6 +186,13 @@ impl SiteAuthority {
             found.ok_or_else(|| format!("there is no unit {unit}"))?;
         if !matches!(state, unit::State::Free | unit::State::Quarantined) {
             return Err(format!("unit {unit} is {}: drain it and wait", state.word()));
+        }
+        let only = |held: &Delegation| {
+            let stacked = held.ticket.bottom().clauses.stacked.as_ref();
+            stacked.is_some_and(|stacked| stacked.unit == unit) && held.held > 0
+        };
+        if self.state.delegations.values().any(only) {
+            return Err(format!("unit {unit} is delegated on its own: withdraw that before"));
         }
         if self.undelegated(resource) == 0 {
             return Err(format!("all units of `{resource}` are delegated: recall one before"));

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::inventory::Planned;
 use super::memory::{Charges, RefusedTickets};
 use super::recall::Recall;
+use super::stacks::Stacks;
 use super::{Delegation, Lease, Obligation, Reclaimed, Rights, Tenancy, Timer, Unit, UnitPool};
 use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
@@ -29,6 +30,8 @@ pub(crate) struct State {
     pub(super) numbered: u32,
     /// What the plan had when it was followed last, by type.
     pub(super) planned: BTreeMap<Name, Planned>,
+    /// Which units are in stacks.
+    pub(super) stacks: Stacks,
     /// The units that have names.
     pub(super) names: BTreeMap<Name, UnitId>,
     /// Whom units serve, by lease: from its redeem until it has ended and its units are clean.

@@ -5,6 +5,7 @@
 //! while the account covers it over the child's whole term.
 
 mod delegated;
+mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -19,6 +20,8 @@ use super::running::Running;
 use crate::model::calendar::Calendar;
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
+pub(crate) use tokens::Tokens;
+pub use tokens::{Token, TokenUse};
 
 /// How long ledgers keep instants of the past apart. A ticket may start in the past, but no further back than
 /// this, so that it can be checked against everything that ran beside it.
@@ -49,6 +52,9 @@ pub struct Ledger {
     /// How many bytes the entered links take.
     #[serde(skip_serializing)]
     bytes: usize,
+    /// The tokens that go with its entries.
+    #[serde(skip_serializing)]
+    tokens: Tokens,
 }
 
 /// A ledger as it is stored: an entry is found by the hash of its link, and has its place by the end of
@@ -70,7 +76,9 @@ fn without_keys<S: Serializer>(
 
 impl From<Stored> for Ledger {
     fn from(Stored { mut accounts, levels, entries }: Stored) -> Self {
+        let mut tokens = Tokens::default();
         for entry in &entries {
+            tokens.set(&entry.link, entry.charged);
             if let (Some(account), Some(term)) = (accounts.get_mut(&entry.account), entry.charged) {
                 account.running.insert(term, entry.link.hash());
             }
@@ -78,7 +86,7 @@ impl From<Stored> for Ledger {
         let by_end = entries.iter().map(|entry| (entry.link.term.end(), entry.link.hash()));
         let (by_end, bytes) = (by_end.collect(), entries.iter().map(Entry::bytes).sum());
         let entries = entries.into_iter().map(|entry| (entry.link.hash(), entry)).collect();
-        Self { accounts, levels: levels.into_iter().collect(), entries, by_end, bytes }
+        Self { accounts, levels: levels.into_iter().collect(), entries, by_end, bytes, tokens }
     }
 }
 
@@ -250,6 +258,7 @@ impl Ledger {
                 if let Some(entry) = self.entries.remove(&hash) {
                     self.bytes -= entry.bytes();
                     self.by_end.remove(&(entry.link.term.end(), hash));
+                    self.tokens.set(&entry.link, None);
                     closing.push(entry.link.account());
                 }
             }
@@ -373,6 +382,7 @@ impl Ledger {
             free.forget_until(past);
         }
         self.shift(Some(id), &charge, -1);
+        self.tokens.set(child, Some(child.term));
         let (link, charged) = (child.clone(), Some(child.term));
         let entry = Entry { link, account: id, returns: Vec::new(), charged };
         self.bytes += entry.bytes();
@@ -429,6 +439,7 @@ impl Ledger {
         let (before, bytes) = (entry.charged, entry.bytes());
         entry.returns.push(PartReturned { term, ..part });
         entry.charged = entry.hull();
+        self.tokens.set(&entry.link, entry.charged);
         self.bytes = self.bytes - bytes + entry.bytes();
         let units = i64::from(part.units.get());
         self.levels.get_mut(&entry.account)?.add(term, units);
@@ -480,6 +491,7 @@ impl Ledger {
         self.by_end.pop_first();
         let Some(entry) = self.entries.remove(&hash) else { return true };
         self.bytes -= entry.bytes();
+        self.tokens.set(&entry.link, None);
         if let Some(account) = self.accounts.get_mut(&entry.account) {
             account.children.remove(&hash);
             if let Some(term) = entry.charged {

@@ -95,6 +95,41 @@ impl fmt::Display for AccountId {
     }
 }
 
+/// What stands behind the units of a ticket, in its site's words. It is the same all along a chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Assurance {
+    /// A machine for each unit.
+    #[default]
+    Firm,
+    /// More units are delegated than there are machines: a lease may wait for one.
+    Overbooked,
+    /// Units go only to those who accept that they are recalled.
+    BestEffort,
+}
+
+impl Assurance {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Firm => "firm",
+            Self::Overbooked => "overbooked",
+            Self::BestEffort => "best-effort",
+        }
+    }
+}
+
+/// The one unit that a ticket is for, since it shares stacks with others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackedUnit {
+    /// Its site.
+    pub site: ActorId,
+    /// The unit.
+    pub unit: UnitId,
+    /// The tokens that go with it, one for each of its stacks, by their names. As long as a ticket with a token
+    /// runs, no other holder gets one.
+    pub tokens: BTreeSet<Name>,
+}
+
 /// What an issuer reserves in a link, beside its constraints. Nothing is reserved by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clauses {
@@ -109,6 +144,10 @@ pub struct Clauses {
     pub not_on: BTreeSet<UnitId>,
     /// What its holder owes its issuer for each unit and hour, if that was stated.
     pub price: Option<u32>,
+    /// What stands behind its units.
+    pub assurance: Assurance,
+    /// The one unit that it is for, if that is in stacks.
+    pub stacked: Option<Box<StackedUnit>>,
 }
 
 impl Clauses {
@@ -119,12 +158,15 @@ impl Clauses {
         redeem_by: None,
         not_on: BTreeSet::new(),
         price: None,
+        assurance: Assurance::Firm,
+        stacked: None,
     };
 
     /// The least that a child of a link with these clauses must have too, at the same price.
     pub fn inherited(&self) -> Self {
-        let Self { redeem_by, price, .. } = *self;
-        Self { redeem_by, not_on: self.not_on.clone(), price, ..Self::NONE }
+        let Self { redeem_by, price, assurance, .. } = *self;
+        let stacked = self.stacked.clone().filter(|_| !mutant!(TokensLeftBehind));
+        Self { redeem_by, not_on: self.not_on.clone(), price, assurance, stacked, ..Self::NONE }
     }
 
     /// The same, to be redeemed before `by` if that is earlier.
@@ -207,6 +249,10 @@ impl Link {
             Err(LinkFault::RedeemBy)
         } else if !self.clauses.not_on.is_superset(&parent.clauses.not_on) {
             Err(LinkFault::NotOn)
+        } else if self.clauses.assurance != parent.clauses.assurance {
+            Err(LinkFault::Assurance)
+        } else if self.clauses.stacked != parent.clauses.stacked && !mutant!(TokensLeftBehind) {
+            Err(LinkFault::Stacked)
         } else {
             Ok(())
         }

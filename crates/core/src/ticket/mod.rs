@@ -113,6 +113,12 @@ pub enum LinkFault {
     /// It allows units that its parent excludes.
     #[error("it allows units that its parent excludes")]
     NotOn,
+    /// Another [`Assurance`](link::Assurance) than its parent.
+    #[error("it promises more or less than its parent")]
+    Assurance,
+    /// Another [`StackedUnit`](link::StackedUnit) than its parent.
+    #[error("it is for another unit than its parent, or without its tokens")]
+    Stacked,
 }
 
 impl Ticket {

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::UnitId;
 use crate::model::time::{Span, Time};
-use crate::ticket::link::{Clauses, Link, LinkHash};
+use crate::mutants::mutant;
+use crate::ticket::link::{Assurance, Clauses, Link, LinkHash};
 
 /// How many units of a link stay: never a difference, and the highest number wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,7 +102,11 @@ impl Accepts {
 
     /// Whether a ticket's link reserves no more than is accepted.
     pub(crate) fn allow(&self, link: &Link) -> bool {
-        let Clauses { notice, not_before, .. } = link.clauses;
+        let Clauses { notice, not_before, assurance, .. } = link.clauses;
+        if assurance == Assurance::BestEffort && self.notice.is_none() && !mutant!(BestEffortForAll)
+        {
+            return false;
+        }
         let Some(notice) = notice else { return true };
         let least = self.min_tenure.map(|tenure| link.term.start().plus(tenure));
         self.notice.is_some_and(|least| least <= notice)

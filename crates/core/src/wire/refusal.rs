@@ -176,6 +176,26 @@ pub enum Refusal {
         /// How many there are that are not excluded.
         left: u32,
     },
+    /// All that would do is lent only to those who accept that it is recalled.
+    #[error("all `{resource}` that would do is best-effort: accept that it is recalled")]
+    BestEffort {
+        /// The type.
+        resource: Name,
+    },
+    /// A unit of the ticket's stack is another holder's.
+    #[error("the token of stack `{stack}` is another holder's until {until}")]
+    Entangled {
+        /// The stack.
+        stack: Name,
+        /// Until when.
+        until: Time,
+    },
+    /// The ticket is for a unit that is in stacks now, and has not the token of each.
+    #[error("the ticket has no token of stack `{stack}`, in which its unit is")]
+    NoToken {
+        /// The stack.
+        stack: Name,
+    },
 }
 
 /// What a quota limits.
@@ -244,6 +264,7 @@ impl Refusal {
             | Self::Unclaimed(_)
             | Self::Excluded { .. }
             | Self::UnitsExcluded { .. }
+            | Self::BestEffort { .. }
             | Self::Malformed(_) => Outlook::Never,
             Self::Busy { .. }
             | Self::Beyond { .. }
@@ -251,6 +272,7 @@ impl Refusal {
             | Self::SetupFailed { .. }
             | Self::Overloaded
             | Self::Lapsed(_)
+            | Self::Entangled { .. }
             | Self::ModifyFailed(_)
             | Self::Quota { .. } => Outlook::Later,
             Self::Ticket(_)
@@ -259,6 +281,7 @@ impl Refusal {
             | Self::Constraint(_)
             | Self::Policy(_)
             | Self::Recalled { .. }
+            | Self::NoToken { .. }
             | Self::Forbidden => Outlook::Denied,
         }
     }
@@ -276,10 +299,13 @@ impl Refusal {
             Self::Overloaded | Self::Undecided(_) => 10,
             Self::Policy(_) => 9,
             Self::Constraint(_) => 8,
-            Self::Conflict(_) | Self::Oversold { .. } => 7,
-            Self::Ticket(_) | Self::Forbidden | Self::Recalled { .. } => 6,
+            Self::Conflict(_) | Self::Oversold { .. } | Self::Entangled { .. } => 7,
+            Self::Ticket(_) | Self::Forbidden | Self::Recalled { .. } | Self::NoToken { .. } => 6,
             Self::TooMany { .. } | Self::TermTooShort { .. } | Self::UnitsDiffer { .. } => 5,
-            Self::NoMatch { .. } | Self::Excluded { .. } | Self::UnitsExcluded { .. } => 4,
+            Self::NoMatch { .. }
+            | Self::Excluded { .. }
+            | Self::UnitsExcluded { .. }
+            | Self::BestEffort { .. } => 4,
             Self::TooLate(_) | Self::Unclaimed(_) | Self::NotExtendable(_) => 3,
             Self::NoSuchType { .. } => 2,
             Self::Withdrawn | Self::Malformed(_) => 1,
@@ -316,6 +342,9 @@ impl Refusal {
             Self::Excluded { .. } => "excluded",
             Self::Recalled { .. } => "recalled",
             Self::UnitsExcluded { .. } => "units-excluded",
+            Self::BestEffort { .. } => "best-effort",
+            Self::Entangled { .. } => "entangled",
+            Self::NoToken { .. } => "no-token",
         }
     }
 }

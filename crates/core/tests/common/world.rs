@@ -57,6 +57,8 @@ pub(crate) struct Scene {
     pub(crate) delegation: (Span, Span),
     pub(crate) leave_before: Span,
     /// How much the site remembers for others.
+    /// Whether its nodes have names and are in stacks, two and two.
+    pub(crate) stacked: bool,
     pub(crate) limits: Limits,
     pub(crate) site_mapper: fn() -> Box<dyn SiteAuthorityMapper>,
     pub(crate) broker_mapper: fn() -> Box<dyn BrokerMapper>,
@@ -73,6 +75,7 @@ impl Default for Scene {
             disks: 0,
             far_stock: 0,
             divisible: false,
+            stacked: false,
             delegation: (Span::from_secs(FAR_OFF), Span::DAY),
             leave_before: Span::ZERO,
             limits: Limits::default(),
@@ -202,8 +205,14 @@ pub(crate) fn cast() -> Participants {
 
 fn plan((stock, divisible): (u32, bool), disks: u32, (length, renew_before): (Span, Span)) -> Plan {
     let attributes = Attributes::from([(Name::literal("cpus"), Value::from(8))]);
-    let offer =
-        Offer { broker: id(BROKER), resource: node(), units: units(stock), length, renew_before };
+    let offer = Offer {
+        broker: id(BROKER),
+        resource: node(),
+        units: units(stock),
+        length,
+        renew_before,
+        unit: None,
+    };
     let disk = Name::literal("disk");
     let mut nodes = Stock {
         resource: node(),
@@ -215,7 +224,19 @@ fn plan((stock, divisible): (u32, bool), disks: u32, (length, renew_before): (Sp
         nodes.attributes.insert(Name::literal(DIVISIBLE), Value::Flag(true));
     }
     let disks = Stock { resource: disk, attributes, units: disks, named: BTreeMap::new() };
-    Plan { stock: vec![nodes, disks], offers: vec![offer], quarantine_after: None }
+    Plan { stock: vec![nodes, disks], offers: vec![offer], ..Plan::default() }
+}
+
+/// The same with names for the nodes, `n0` and so on, and a stack for each two of them.
+fn with_stacks(mut plan: Plan) -> Plan {
+    let name = |kind: &str, nth: u32| Name::new(&format!("{kind}{nth}")).unwrap();
+    let nodes = &mut plan.stock[0];
+    nodes.named = (0..nodes.units).map(|nth| (name("n", nth), Attributes::new())).collect();
+    for nth in (0..nodes.units).step_by(2) {
+        let units = (nth..nodes.units.min(nth + 2)).map(|nth| name("n", nth)).collect();
+        plan.stacks.insert(name("stack", nth), units);
+    }
+    plan
 }
 
 impl Scene {
@@ -224,6 +245,7 @@ impl Scene {
         let Self { stock, disks, far_stock, divisible, delegation, leave_before, limits, .. } =
             self;
         let (site_mapper, broker_mapper) = (self.site_mapper, self.broker_mapper);
+        let stacked = self.stacked;
         let mut world = World {
             now: Time::ZERO,
             players: BTreeMap::new(),
@@ -247,10 +269,9 @@ impl Scene {
         for (who, name, has, disks) in sites {
             if has > 0 {
                 world.add(who, move || {
-                    let actor = SiteAuthority::new(
-                        setup(who, name),
-                        plan((has, divisible), disks, delegation),
-                    );
+                    let plan = plan((has, divisible), disks, delegation);
+                    let plan = if stacked { with_stacks(plan) } else { plan };
+                    let actor = SiteAuthority::new(setup(who, name), plan);
                     HostedActor::site_authority(actor.with_limits(limits), site_mapper())
                 });
             }

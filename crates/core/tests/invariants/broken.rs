@@ -29,7 +29,7 @@ use crate::common::world::What;
 use crate::common::{
     BROKER, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, credentials, id, signer, term, units,
 };
-use crate::lives::{Tape, honest};
+use crate::lives::{Tape, honest, stacked};
 
 /// A change of an honest life, the law that it breaks, and part of the expected report.
 struct Breach {
@@ -331,6 +331,17 @@ const BREACHES: &[Breach] = &[
         let asked = tape.guest(GUEST, "service-manager.asked", 0);
         let service_manager::Fact::Asked(asked) = asked else { panic!() };
         asked.handling.after = vec![After { item: Some(0), on: On::Item(0), gate: Gate::Join }];
+    }),
+    breach("S22", "puts another unit than u0 on the lease of a ticket for it", |tape| {
+        *tape = stacked();
+        assigned(tape, 0).units = vec![UnitId(3)];
+    }),
+    breach("S22", "without the token of stack0", |tape| {
+        *tape = stacked();
+        let planned = tape.site("site.stacks-planned", 0);
+        let site_authority::Fact::StacksPlanned(planned) = planned else { panic!() };
+        let both = planned.stacks.values().flatten().cloned().collect();
+        planned.stacks.insert(Name::literal("stack0"), both);
     }),
     breach("L1", "lease 1.0 of guest waits since 0s, was due by 31m, and is Asking", |tape| {
         let asked = tape.nth(GUEST, "service-manager.asked", 0);

@@ -205,6 +205,16 @@ pub(crate) fn recalled() -> Tape {
     Tape::of(world)
 }
 
+/// Two guests, each with a node of a stack of its own.
+pub(crate) fn stacked() -> Tape {
+    let scene = Scene { audited: true, suspicious: true, stacked: true, ..Scene::default() };
+    let mut world = scene.open();
+    world.ask(GUEST, ask_for(1, 0, HOUR));
+    world.ask(RIVAL, ask_for(1, 0, HOUR));
+    world.advance(3 * HOUR);
+    Tape::of(world)
+}
+
 /// Has the first receipt credited as soon as its site has signed it, before its holder has shown it.
 pub(crate) fn credit_at_once(tape: &mut Tape) {
     let closed = tape.nth(SITE, "site.lease-closed", 0);

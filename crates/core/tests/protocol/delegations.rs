@@ -41,11 +41,12 @@ fn setup(who: u8) -> Setup {
 fn site(offered: bool) -> SiteAuthority {
     let (broker, length) = (id(BROKER), Span::HOUR);
     let renew_before = Span::from_secs(600);
-    let offer = Offer { broker, resource: node(), units: units(4), length, renew_before };
+    let offer =
+        Offer { broker, resource: node(), units: units(4), length, renew_before, unit: None };
     let stock =
         Stock { resource: node(), attributes: Attributes::new(), units: 4, named: BTreeMap::new() };
     let offers = if offered { vec![offer] } else { Vec::new() };
-    SiteAuthority::new(setup(SITE), Plan { stock: vec![stock], offers, quarantine_after: None })
+    SiteAuthority::new(setup(SITE), Plan { stock: vec![stock], offers, ..Plan::default() })
 }
 
 fn hand<A: Actor>(actor: &mut A, now: Time, input: Input<A::Command, A::Decision>) -> Output

@@ -34,6 +34,10 @@ pub(crate) struct SiteModel {
     pub(crate) units: BTreeMap<UnitId, UnitRecord>,
     /// The units that get no new tenant.
     pub(crate) drained: BTreeSet<UnitId>,
+    /// The units that have names.
+    pub(crate) names: BTreeMap<Name, UnitId>,
+    /// The units of each stack, by their names.
+    pub(crate) stacks: BTreeMap<Name, BTreeSet<Name>>,
     /// The units that failed in use, each with the lease that it failed.
     pub(crate) failed: BTreeMap<UnitId, LinkHash>,
     /// Every generation of every delegation.
@@ -179,6 +183,7 @@ impl SiteModel {
             }
             Fact::StockPlanned(_)
             | Fact::UnitAdded(_)
+            | Fact::StacksPlanned(_)
             | Fact::UnitDescribed(_)
             | Fact::UnitDrained(_)
             | Fact::UnitNeeded(_)
@@ -223,7 +228,12 @@ impl SiteModel {
     /// What operators do to units.
     fn operated(&mut self, fact: &Fact, changes: &mut SiteChanges) -> Result<(), Unfounded> {
         match fact {
-            Fact::UnitAdded(fact) => self.installed(&fact.resource, 1, changes),
+            Fact::UnitAdded(fact) => {
+                self.installed(&fact.resource, 1, changes);
+                let unit = self.units.last_key_value().map(|(last, _)| (fact.name.clone(), *last));
+                self.names.extend(unit);
+            }
+            Fact::StacksPlanned(fact) => self.stacks.clone_from(&fact.stacks),
             Fact::UnitDrained(fact) => self.drained.extend([fact.unit]),
             Fact::UnitResumed(fact) => drop(self.drained.remove(&fact.unit)),
             Fact::UnitQuarantined(fact) => {

@@ -12,7 +12,7 @@ use tenure_core::ticket::link::AccountId;
 use tenure_core::wire::recall::Level;
 use tenure_expr::Value;
 
-use super::view::{Names, name, time};
+use super::view::{Names, name, time, weak};
 
 /// Units that a site delegated to a broker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,15 @@ pub struct DelegationView {
     /// Until when it is promised; of one that a broker issued only.
     #[serde(default)]
     pub promised_until: Option<String>,
+    /// What stands behind its units, if that is not a machine for each: `overbooked` or `best-effort`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assurance: Option<String>,
+    /// The one unit that it is for, by its site's number, if that shares stacks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// The stacks whose tokens go with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tokens: Vec<String>,
     /// How many units stay by its last recall.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stays: Option<u32>,
@@ -63,6 +72,8 @@ pub struct DelegationView {
 
 pub(super) fn delegation(ticket: &Ticket, names: &Names) -> DelegationView {
     let link = ticket.bottom();
+    let stacked = link.clauses.stacked.as_deref();
+    let tokens = stacked.into_iter().flat_map(|stacked| &stacked.tokens);
     DelegationView {
         site: name(names, ticket.site()),
         broker: name(names, link.holder),
@@ -83,6 +94,9 @@ pub(super) fn delegation(ticket: &Ticket, names: &Names) -> DelegationView {
         left: link.units.get(),
         by_hand: false,
         promised_until: None,
+        assurance: weak(link.clauses.assurance),
+        unit: stacked.map(|stacked| stacked.unit.to_string()),
+        tokens: tokens.map(ToString::to_string).collect(),
         stays: None,
         stays_from: None,
     }

@@ -56,7 +56,7 @@ pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use recall::{RecallView, RecalledView};
 pub use server::AppState;
-pub use site_view::{OverbookedView, SiteLeaseView, SiteView, UnitView};
+pub use site_view::{OverbookedView, SiteLeaseView, SiteView, StackHolder, StackView, UnitView};
 pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
 pub(crate) use view::time;
 pub use view::{

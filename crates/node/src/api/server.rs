@@ -407,8 +407,9 @@ impl AppState {
         let mut sites = Vec::new();
         for handle in self.chosen(Role::SiteAuthority, site)? {
             let (info, names, found) = (handle.info().clone(), self.names.clone(), self.found());
+            let now = self.now();
             let look = move |site: &SiteAuthority| {
-                site_view::site((&info.name, info.id), site, &names, &found)
+                site_view::site((&info.name, info.id), site, &names, (&found, now))
             };
             sites.extend(self.site(handle, look).await?);
         }

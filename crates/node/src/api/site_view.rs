@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Attributes, overbooked};
+use tenure_core::model::time::{Term, Time};
 use tenure_core::site_authority::unit;
-use tenure_core::site_authority::{SiteAuthority, SiteLeaseSurvey, UnitNotes};
+use tenure_core::site_authority::{SiteAuthority, SiteLeaseSurvey, StackSurvey, UnitNotes};
 
 use super::delegation_view::{DelegationView, delegation, level, recalled, setting};
 use super::probe::{Found, ProbeView, current};
@@ -25,6 +26,9 @@ pub struct SiteView {
     /// Its stocks that are overbooked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overbooked: Vec<OverbookedView>,
+    /// Units that are lent to one holder at a time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<StackView>,
     /// What it has out.
     pub delegations: Vec<DelegationView>,
     /// The leases that are not over.
@@ -88,6 +92,42 @@ pub struct OverbookedView {
     pub shortage: Option<f64>,
 }
 
+/// A stack of a site.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StackView {
+    /// Its name.
+    pub stack: String,
+    /// Its units, by their names.
+    pub units: Vec<String>,
+    /// Who has its token, and when: the first to begin first.
+    pub holders: Vec<StackHolder>,
+}
+
+/// Who has the token of a stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StackHolder {
+    /// Who.
+    pub holder: String,
+    /// From when.
+    pub start: String,
+    /// Until when.
+    pub end: String,
+}
+
+fn stacks(actor: &SiteAuthority, names: &Names, now: Time) -> Vec<StackView> {
+    let holder = |(holder, term): &(ActorId, Term)| StackHolder {
+        holder: name(names, *holder),
+        start: time(term.start()),
+        end: time(term.end()),
+    };
+    let view = |stack: StackSurvey<'_>| StackView {
+        stack: stack.name.to_string(),
+        units: stack.units.iter().map(ToString::to_string).collect(),
+        holders: stack.holders.iter().map(holder).collect(),
+    };
+    actor.stacks(now).map(view).collect()
+}
+
 fn overbooked_stocks(actor: &SiteAuthority) -> Vec<OverbookedView> {
     let view = |(resource, attributes, units): (&Name, &Attributes, u32)| {
         let shortage = actor.shortage(resource)?;
@@ -132,7 +172,7 @@ pub(super) fn site(
     info: (&Name, ActorId),
     actor: &SiteAuthority,
     names: &Names,
-    found: &Found,
+    (found, now): (&Found, Time),
 ) -> SiteView {
     let (site, id) = info;
     let lease_of = |lease: &SiteLeaseSurvey<'_>| {
@@ -186,6 +226,7 @@ pub(super) fn site(
         id: id.to_hex(),
         units: units.collect(),
         overbooked: overbooked_stocks(actor),
+        stacks: stacks(actor, names, now),
         delegations: delegations.collect(),
         leases: leases.collect(),
     }

@@ -15,6 +15,7 @@ use tenure_core::service_manager::machine::{Change, Outcome, State, UnitUse};
 use tenure_core::service_manager::sequence::Gate;
 use tenure_core::service_manager::{LeaseSurvey, RestStanding, ServiceManager};
 use tenure_core::ticket::Ticket;
+use tenure_core::ticket::link::Assurance;
 use tenure_core::wire::refusal::{Outlook, Refusal};
 
 use super::offer::{self, InTheWayView, OfferView, QueueView};
@@ -148,6 +149,10 @@ pub struct LeaseView {
     /// What it costs, if its tickets have a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
+    /// What stands behind its units, in its site's words, if that is not a machine for each: `overbooked` or
+    /// `best-effort`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assurance: Option<String>,
     /// How much of what it is paid for its guest could use so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fidelity: Option<FidelityView>,
@@ -383,6 +388,7 @@ pub(super) fn lease(
         recalled: lease.recalled.map(|told| super::RecalledView::of(told, lease.state, names)),
         waits_for: waits_for(manager, lease),
         cost: lease.cost.map(|cost| cost.to_string()),
+        assurance: weak(lease.assurance),
         fidelity: lease.fidelity(now).map(|fidelity| FidelityView::of(&fidelity)),
         outcome: outcome.as_ref().map(|outcome| outcome_word(outcome, lease.closed_by).to_owned()),
         refusal: match (&outcome, lease.closed_by) {
@@ -461,4 +467,9 @@ mod tests {
         assert_eq!(plain("Leaving(end)"), "leaving");
         assert_eq!(time(Time::from_micros(1_795_000_000_123_456)), "2026-11-18T11:06:40.123Z");
     }
+}
+
+/// An assurance that is weaker than usual.
+pub(super) fn weak(assurance: Assurance) -> Option<String> {
+    (assurance != Assurance::Firm).then(|| assurance.word().to_owned())
 }

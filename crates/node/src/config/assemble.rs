@@ -382,6 +382,7 @@ fn plan(site: &Site, keys: &ParticipantKeys) -> Plan {
             Some(Offer {
                 broker: keys.id(broker)?,
                 resource: resource.clone(),
+                unit: None,
                 units,
                 length: stock.delegation,
                 renew_before: Span::from_micros(stock.delegation.as_micros() / 2),
@@ -390,6 +391,7 @@ fn plan(site: &Site, keys: &ParticipantKeys) -> Plan {
     });
     Plan {
         stock: stocks(site).collect(),
+        stacks: site.stacks.clone(),
         offers: offers.collect(),
         quarantine_after: site.quarantine_after,
     }

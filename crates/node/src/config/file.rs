@@ -47,6 +47,9 @@ pub(super) struct Site {
     /// Further stocks, by type.
     #[serde(default)]
     pub(super) stock: BTreeMap<Spanned<Name>, Stock>,
+    /// The units of each stack, by their names.
+    #[serde(default)]
+    pub(super) stack: BTreeMap<Spanned<Name>, Vec<Spanned<Name>>>,
     pub(super) driver: Option<RawPlugin>,
     pub(super) mapper: Option<RawPlugin>,
 }

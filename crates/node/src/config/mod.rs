@@ -7,6 +7,7 @@ mod change;
 mod file;
 mod keys;
 mod programs;
+mod stacks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU32, NonZeroU64};
@@ -20,7 +21,7 @@ use tenure_core::broker::quota::Quota;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Attributes, DIVISIBLE, SITE, Value, overbooked};
 use tenure_core::model::time::Span;
-use tenure_core::site_authority::is_number;
+use tenure_core::site_authority::{Stacks, is_number};
 use toml::Spanned;
 
 pub use assemble::AssemblyError;
@@ -63,6 +64,8 @@ pub struct Config {
 pub struct Site {
     /// What it has, by type.
     pub stocks: BTreeMap<Name, Stock>,
+    /// Units that are lent to one holder at a time.
+    pub stacks: Stacks,
     /// In how many tenancies in a row a unit may fail before it is taken out of use.
     pub quarantine_after: Option<NonZeroU32>,
     /// After how many probes in a row that find it down a unit on a lease has failed.
@@ -314,8 +317,10 @@ impl Check<'_> {
             }
         }
         let quarantine_after = site.quarantine_after.map_or(3, Spanned::into_inner);
+        let stacks = self.stacks(site.stack, &stocks)?;
         Ok(Site {
             stocks,
+            stacks,
             quarantine_after: NonZeroU32::new(quarantine_after),
             fail_after: NonZeroU32::new(site.fail_after.map_or(3, Spanned::into_inner)),
             driver: self.plugin(site.driver, PluginSpec::new("null", &[]), "driver")?,

@@ -93,6 +93,7 @@ impl RequestTrace {
             | F::UnitAdded(_)
             | F::UnitDescribed(_)
             | F::StockPlanned(_)
+            | F::StacksPlanned(_)
             | F::UnitDrained(_)
             | F::UnitRestored(_)
             | F::UnitResumed(_)

@@ -189,11 +189,12 @@ fn plan(units: u32, broker: ActorId) -> Plan {
     let offer = Offer {
         broker,
         resource: node(),
+        unit: None,
         units: NonZeroU32::new(units).expect("a site has units"),
         length: Span::DAY.times(30),
         renew_before: Span::DAY,
     };
-    Plan { stock: vec![stock], offers: vec![offer], quarantine_after: None }
+    Plan { stock: vec![stock], offers: vec![offer], ..Plan::default() }
 }
 
 /// Starts the parts on the clock of the machine, and waits until the broker has something to sell.

@@ -1,5 +1,6 @@
 //! The cast of a simulation: every actor of its setting, built and with its clock set.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use tenure_core::actor::{Peer, Peers, Role, Setup};
@@ -10,6 +11,7 @@ use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::mapper::registry::Registry;
 use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::name::Name;
+use tenure_core::model::resource::Attributes;
 use tenure_core::model::time::Span;
 use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::service_manager::ServiceManager;
@@ -18,7 +20,7 @@ use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 
 use super::clock::Clock;
 use super::participant::{Participant, ParticipantSpec};
-use super::setting::Setting;
+use super::setting::{Setting, stacked_name};
 use crate::driver::NullDriver;
 use crate::random::Chance;
 
@@ -114,6 +116,12 @@ fn name(kind: &'static str, place: usize) -> Name {
     Name::new(&format!("{kind}-{}", place + 1)).unwrap_or_else(|_| Name::literal(kind))
 }
 
+/// So many units with names.
+fn named(resource: &Name, units: u32) -> BTreeMap<Name, Attributes> {
+    let names = (0..units).filter_map(|nth| stacked_name(resource, nth));
+    names.map(|name| (name, Attributes::new())).collect()
+}
+
 /// What a site has and delegates.
 fn plan(setting: &Setting, place: usize, broker_id: &impl Fn(usize) -> ActorId) -> Plan {
     let site = &setting.sites[place];
@@ -121,17 +129,19 @@ fn plan(setting: &Setting, place: usize, broker_id: &impl Fn(usize) -> ActorId) 
         resource: resource.clone(),
         attributes: attributes.clone(),
         units: *units,
-        named: Default::default(),
+        named: named(resource, if site.stacks.is_empty() { 0 } else { *units }),
     });
     let offers = site.offers.iter().map(|(broker, resource, units)| Offer {
         broker: broker_id(*broker),
         resource: resource.clone(),
+        unit: None,
         units: *units,
         length: setting.delegation,
         renew_before: setting.renew_before,
     });
     Plan {
         stock: stock.collect(),
+        stacks: site.stacks.clone(),
         offers: offers.collect(),
         quarantine_after: NonZeroU32::new(setting.quarantine_after),
     }

@@ -11,6 +11,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Attributes, DIVISIBLE, OVERBOOKED, Value};
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::outbox::RetryPolicy;
+use tenure_core::site_authority::Stacks;
 
 use super::Options;
 use super::fault::Family;
@@ -33,6 +34,7 @@ pub(super) enum Stream {
     Operators,
     Sequences,
     Overbooking,
+    Stacks,
     Family(Family),
 }
 
@@ -50,6 +52,7 @@ impl Stream {
                 Self::Operators => 6,
                 Self::Sequences => 7,
                 Self::Overbooking => 8,
+                Self::Stacks => 9,
                 Self::Family(family) => 16 + family as u64,
             },
         )
@@ -103,6 +106,8 @@ pub(super) struct Site {
     pub(super) stock: Vec<(Name, Attributes, u32)>,
     /// Units of a type for each broker by its place.
     pub(super) offers: Vec<(usize, Name, NonZeroU32)>,
+    /// Units that are lent to one holder at a time. If there are any, all units have names.
+    pub(super) stacks: Stacks,
 }
 
 #[derive(Clone, Debug)]
@@ -147,6 +152,9 @@ impl Setting {
         }
         if Stream::Overbooking.sampler(chance).percent(40) {
             sites.iter_mut().for_each(overbook);
+        }
+        if Stream::Stacks.sampler(chance).percent(25) {
+            sites.iter_mut().for_each(stack);
         }
         let part = |n: i64| Span::from_micros(term.as_micros() / n);
         let slowest = Span::MINUTE.min(part(if shrunk { 60 } else { 20 }));
@@ -305,6 +313,36 @@ fn overbook(site: &mut Site) {
     }
 }
 
+/// The name of a unit of a site with stacks.
+pub(super) fn stacked_name(resource: &Name, nth: u32) -> Option<Name> {
+    Name::new(&format!("{resource}-{nth:02}")).ok()
+}
+
+/// A node and a disk each share a stack, where both are machines that one broker sells. The second disk is in the
+/// first stack too.
+fn stack(site: &mut Site) {
+    let is_machine = |(_, attributes, _): &(Name, Attributes, u32)| {
+        !attributes.contains_key(DIVISIBLE) && !attributes.contains_key(OVERBOOKED)
+    };
+    if !site.stock.iter().all(is_machine) {
+        return;
+    }
+    let [nodes, disks] = Setting::types();
+    let sellers = |resource: &Name| -> Vec<usize> {
+        let offers = site.offers.iter().filter(|(_, offered, _)| offered == resource);
+        offers.flat_map(|&(broker, _, units)| (0..units.get()).map(move |_| broker)).collect()
+    };
+    let (of_nodes, of_disks) = (sellers(&nodes), sellers(&disks));
+    let both = (0u32..).zip(of_nodes.iter().zip(&of_disks));
+    for (nth, _) in both.filter(|(_, (node, disk))| node == disk) {
+        let second = nth == 0 && of_disks.get(1) == of_disks.first();
+        let units = [stacked_name(&nodes, nth), stacked_name(&disks, nth)];
+        let second = second.then(|| stacked_name(&disks, 1)).flatten();
+        let units = units.into_iter().flatten().chain(second).collect();
+        site.stacks.extend(stacked_name(&Name::literal("stack"), nth).map(|name| (name, units)));
+    }
+}
+
 /// Disks are leased as shares.
 fn divide(site: &mut Site) {
     for (resource, attributes, _) in &mut site.stock {
@@ -315,7 +353,7 @@ fn divide(site: &mut Site) {
 }
 
 fn site(sampler: &mut Sampler, brokers: usize) -> Site {
-    let mut site = Site { stock: Vec::new(), offers: Vec::new() };
+    let mut site = Site { stock: Vec::new(), offers: Vec::new(), stacks: Stacks::new() };
     let kinds = if sampler.percent(50) { 1 } else { 2 };
     for resource in Setting::types().into_iter().take(kinds) {
         let units = sampler.count(3, 9);

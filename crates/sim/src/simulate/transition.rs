@@ -252,6 +252,7 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
         F::UnitAdded(_)
         | F::UnitDescribed(_)
         | F::StockPlanned(_)
+        | F::StacksPlanned(_)
         | F::UnitDrained(_)
         | F::UnitNeeded(_)
         | F::UnitResumed(_) => Vec::new(),

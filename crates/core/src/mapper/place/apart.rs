@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::stacks::Taken;
 use super::window::Window;
-use super::{Parts, Search, Taken};
+use super::{Parts, Search};
 use crate::model::identity::ActorId;
 use crate::model::time::Term;
 
@@ -44,7 +45,8 @@ impl Search<'_> {
                 let parts = rooms.get(index)?.get(room)?.1.clone();
                 let term = wanted.item.term(term)?;
                 for &(account, units) in &parts {
-                    taken.entry(account).or_default().push((term, units));
+                    let source = wanted.suiting().find(|source| source.account == account)?;
+                    taken.take(source, term, units);
                 }
                 *placed.get_mut(place)? = parts;
             }

@@ -1,0 +1,89 @@
+//! Units in stacks: who has one of a stack keeps the others of it from everybody else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Draft, OfType};
+use crate::broker::mapper::Source;
+use crate::model::calendar::Calendar;
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::time::Term;
+use crate::ticket::ledger::Token;
+use crate::ticket::link::AccountId;
+
+/// What a round has booked that goes with tokens.
+#[derive(Clone, Debug)]
+pub(super) struct Booked {
+    site: ActorId,
+    tokens: Arc<BTreeSet<Name>>,
+    holder: ActorId,
+    term: Term,
+}
+
+/// What other items of a request take: units of accounts, and when, with the tokens that go with them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Taken {
+    units: BTreeMap<AccountId, Vec<(Term, u32)>>,
+    tokens: BTreeSet<Token>,
+}
+
+impl Taken {
+    /// How many units of a source are taken within a term.
+    pub(super) fn of(&self, source: &Source, term: Term) -> i64 {
+        let taken = self.units.get(&source.account).into_iter().flatten();
+        let beside = taken.filter(|(other, _)| other.overlaps(term));
+        beside.map(|&(_, units)| i64::from(units)).sum()
+    }
+
+    pub(super) fn take(&mut self, source: &Source, term: Term, units: u32) {
+        self.units.entry(source.account).or_default().push((term, units));
+        self.tokens.extend(source.tokens.iter().map(|token| (source.site, token.clone())));
+    }
+
+    /// Whether a source is in a stack of which something is taken.
+    pub(super) fn is_stacked_with(&self, source: &Source) -> bool {
+        !self.tokens.is_empty()
+            && source.tokens.iter().any(|token| self.tokens.contains(&(source.site, token.clone())))
+    }
+}
+
+impl OfType {
+    /// What each source has free whoever has its tokens, if some have any.
+    pub(super) fn whoever(sources: &[Source]) -> Option<Vec<Calendar>> {
+        let stacked = sources.iter().any(|source| !source.tokens.is_empty());
+        stacked.then(|| sources.iter().map(|source| source.free.clone()).collect())
+    }
+}
+
+impl Draft<'_> {
+    /// Shows what sources in stacks have free for one holder: nothing while another has one of their tokens.
+    pub(super) fn show_to(&mut self, holder: ActorId) {
+        let (view, booked) = (self.view, &self.booked);
+        for of_type in self.types.values_mut() {
+            let Some(whoever) = &of_type.whoever else { continue };
+            for (source, free) in of_type.sources.iter_mut().zip(whoever) {
+                source.free = free.clone();
+                for token in source.tokens.iter() {
+                    let sold = view.token_uses(&(source.site, token.clone()));
+                    let sold = sold.map(|used| (used.holder, used.term));
+                    let of_round = booked.iter().filter(|booked| {
+                        booked.site == source.site && booked.tokens.contains(token)
+                    });
+                    let of_round = of_round.map(|booked| (booked.holder, booked.term));
+                    for (_, term) in sold.chain(of_round).filter(|(other, _)| *other != holder) {
+                        source.free.add(term, -1);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is cut from an account goes with its tokens.
+    pub(super) fn book_tokens(&mut self, source: &Source, holder: ActorId, term: Term) {
+        if !source.tokens.is_empty() {
+            let (site, tokens) = (source.site, Arc::clone(&source.tokens));
+            self.booked.push(Booked { site, tokens, holder, term });
+        }
+    }
+}
