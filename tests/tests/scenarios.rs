@@ -156,6 +156,7 @@ scripts! {
     leave_hastened_by_recall
     leave_never_answered
     mapper_asleep
+    modified_then_recalled
     modify
     modify_fails
     modify_survives_crashes

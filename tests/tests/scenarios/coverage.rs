@@ -142,6 +142,7 @@ const POINTS: &[&str] = &[
     "an answer about a past tenancy",
     "an overbooked stock",
     "a best-effort stock",
+    "a modification is answered again after a recall",
     "units in stacks",
     "a stack that was sold twice",
     "a unit is drained by an instant",

@@ -403,6 +403,13 @@ fn operators_facts() -> Vec<site::Fact> {
         }
         .into(),
         site::UnitDescribed { unit: UNIT, attributes: Attributes::default() }.into(),
+        site::StacksPlanned {
+            stacks: BTreeMap::from([(
+                Name::literal("bench"),
+                BTreeSet::from([Name::literal("p1"), Name::literal("r1")]),
+            )]),
+        }
+        .into(),
         site::StockPlanned {
             resource: Name::literal("node"),
             units: 4,

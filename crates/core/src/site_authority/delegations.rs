@@ -68,7 +68,7 @@ impl SiteAuthority {
         if !self.base.is_known(broker, Role::Broker) {
             return Err("units are delegated to a broker that is known here".to_owned());
         }
-        if self.is_stacked(&resource) {
+        if self.stack_of_type(&resource).is_some() {
             return Err(format!(
                 "units of `{resource}` are in stacks: what they are offered to is configured"
             ));

@@ -171,7 +171,7 @@ impl SiteAuthority {
         self.state.charges.admit(&self.limits, ticket, configuration)
     }
 
-    /// The answer to the last modification of a lease, the same however often it is asked for.
+    /// The answer to the last modification of a lease, the same as long as it has the same units.
     fn answer_modification(&self, hash: LinkHash, out: &mut Output) {
         let Some(lease) = self.state.leases.get(&hash) else { return };
         let Some(Modification { number, standing: Standing::Answered(cause, refusal) }) =
@@ -180,13 +180,14 @@ impl SiteAuthority {
             return;
         };
         let number = *number;
-        let message = match refusal.clone() {
-            Some(refusal) => {
-                let subject = Subject::Modify(hash, number);
-                Message::Refused { subject, refusal, offers: Vec::new() }
-            }
-            None => Message::Modified { ticket: hash, number, units: self.leased_units(lease) },
+        let Some(refusal) = refusal.clone() else {
+            // A part of the lease may have come back since: then it is another message.
+            let units = self.leased_units(lease);
+            let message = Message::Modified { ticket: hash, number, units };
+            return out.replies.push(self.base.joint_answer(lease.holder(), *cause, message));
         };
+        let subject = Subject::Modify(hash, number);
+        let message = Message::Refused { subject, refusal, offers: Vec::new() };
         out.replies.push(self.base.answer(lease.holder(), *cause, message));
     }
 

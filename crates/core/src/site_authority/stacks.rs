@@ -83,11 +83,14 @@ impl SiteAuthority {
         }
     }
 
-    /// Whether units of a type are delegated one by one.
-    pub(super) fn is_stacked(&self, resource: &Name) -> bool {
-        let named = self.state.stacks.values().flatten().filter_map(|name| self.unit_named(name));
-        let mut types = named.filter_map(|unit| self.state.units.get(&unit));
-        types.any(|unit| unit.resource == *resource)
+    /// A stack with units of a type, which are delegated one by one, if there is one.
+    pub(super) fn stack_of_type(&self, resource: &Name) -> Option<&Name> {
+        let is_of_type = |name: &Name| {
+            let unit = self.unit_named(name).and_then(|unit| self.state.units.get(&unit));
+            unit.is_some_and(|unit| unit.resource == *resource)
+        };
+        let mut stacks = self.state.stacks.iter();
+        stacks.find(|(_, units)| units.iter().any(is_of_type)).map(|(stack, _)| stack)
     }
 
     /// Whether a delegation is what the plan offers.
@@ -138,13 +141,8 @@ impl SiteAuthority {
     pub(super) fn entangled(&self, ticket: &Ticket) -> Option<Refusal> {
         let link = ticket.bottom();
         let Some(stacked) = &link.clauses.stacked else {
-            let named = |(_, units): &(&Name, &BTreeSet<Name>)| {
-                let units = units.iter().filter_map(|name| self.unit_named(name));
-                let mut units = units.filter_map(|unit| self.state.units.get(&unit));
-                units.any(|unit| unit.resource == link.resource)
-            };
-            let (stack, _) = self.state.stacks.iter().find(named)?;
-            return Some(Refusal::NoToken { stack: stack.clone() });
+            let stack = self.stack_of_type(&link.resource)?.clone();
+            return Some(Refusal::NoToken { stack });
         };
         let missing = self.tokens_of(stacked.unit);
         if let Some(stack) = missing.difference(&stacked.tokens).next()

@@ -344,6 +344,7 @@ const ELSEWHERE: &[&str] = &[
     "site.delegated-by-hand",
     "site.unit-added",
     "site.unit-described",
+    "site.stacks-planned",
     "site.unit-drained",
     "site.unit-needed",
     "site.unit-resumed",

@@ -422,14 +422,15 @@ impl SiteModel {
         let hash = ticket.hash();
         self.know(ticket);
         changes.ticket(hash, NOTHING, state.word());
+        let back = self.rights.remove(&hash).unwrap_or_default();
         let lease = SiteLease {
             state,
             tickets: vec![ticket.clone()],
-            term: ticket.bottom().term,
+            term: left_of(ticket, &back),
             id,
             active_with: BTreeMap::new(),
             handed_over: BTreeMap::new(),
-            receipts: [self.rights.remove(&hash).unwrap_or_default(), receipts].concat(),
+            receipts: [back, receipts].concat(),
             forgotten: false,
             quantity: ticket.bottom().units.get(),
             seams: Vec::new(),
@@ -656,4 +657,20 @@ impl SiteChanges {
     fn ticket(&mut self, hash: LinkHash, from: &'static str, to: &'static str) {
         self.changes.push(Change { subject: Subject::Ticket(self.site, hash), from, to });
     }
+}
+
+/// Over which term something is left of a ticket of which this came back before it was redeemed.
+fn left_of(ticket: &Ticket, back: &[Receipt]) -> Term {
+    let link = ticket.bottom();
+    let edges =
+        back.iter().flat_map(|receipt| [receipt.what.term.start(), receipt.what.term.end()]);
+    let inside = edges.filter(|edge| link.term.contains(*edge));
+    let starts: BTreeSet<Time> = inside.chain([link.term.start()]).collect();
+    let ends = starts.iter().skip(1).copied().chain([link.term.end()]);
+    let has_units = |start: Time| {
+        let gone = back.iter().filter(|receipt| receipt.what.term.contains(start));
+        gone.map(|receipt| receipt.what.units.get()).sum::<u32>() < link.units.get()
+    };
+    let end = starts.iter().zip(ends).filter(|(start, _)| has_units(**start)).map(|(_, end)| end);
+    end.max().and_then(|end| link.term.until(end)).unwrap_or(link.term)
 }

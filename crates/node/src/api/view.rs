@@ -456,6 +456,11 @@ pub(super) fn role(role: Role) -> String {
     role.to_string().replace(' ', "-")
 }
 
+/// An assurance that is weaker than usual.
+pub(super) fn weak(assurance: Assurance) -> Option<String> {
+    (assurance != Assurance::Firm).then(|| assurance.word().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -467,9 +472,4 @@ mod tests {
         assert_eq!(plain("Leaving(end)"), "leaving");
         assert_eq!(time(Time::from_micros(1_795_000_000_123_456)), "2026-11-18T11:06:40.123Z");
     }
-}
-
-/// An assurance that is weaker than usual.
-pub(super) fn weak(assurance: Assurance) -> Option<String> {
-    (assurance != Assurance::Firm).then(|| assurance.word().to_owned())
 }
