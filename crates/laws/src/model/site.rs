@@ -422,7 +422,10 @@ impl SiteModel {
         let hash = ticket.hash();
         self.know(ticket);
         changes.ticket(hash, NOTHING, state.word());
-        let back = self.rights.remove(&hash).unwrap_or_default();
+        // A clock that fell back may have brought back a ticket that was forgotten.
+        let before = self.leases.remove(&hash).map(|lease| lease.receipts);
+        let rights = self.rights.remove(&hash);
+        let back = [before, rights].into_iter().flatten().flatten().collect::<Vec<_>>();
         let lease = SiteLease {
             state,
             tickets: vec![ticket.clone()],
