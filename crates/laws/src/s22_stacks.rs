@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::model::SiteLease;
 use super::{Check, Law, LawVerdict, Scene, Tally};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
@@ -55,8 +56,9 @@ impl Checker {
         })?;
         for token in &stacked.tokens {
             let leases = self.leases.entry((scene.actor, token.clone())).or_default();
+            leases.retain(|lease| is_live(scene, *lease));
             let other = leases.iter().find(|other| {
-                **other != lease && runs_for_another(scene, **other, (link.holder, link.term))
+                **other != lease && is_of_another(scene, **other, (link.holder, link.term))
             });
             tally.check(other.is_none(), || {
                 let (name, other) = (scene.name(), other.map(ToString::to_string));
@@ -79,22 +81,25 @@ fn missing_token<'a>(scene: &'a Scene<'_>, stacked: &StackedUnit) -> Option<&'a 
     stacks.find(|(stack, _)| !stacked.tokens.contains(*stack)).map(|(stack, _)| stack)
 }
 
-/// Whether a lease that is not over is another holder's within a term.
-fn runs_for_another(scene: &Scene<'_>, lease: LinkHash, (holder, term): (ActorId, Term)) -> bool {
-    let site = scene.model.sites.get(&scene.actor);
-    site.and_then(|site| site.leases.get(&lease)).is_some_and(|lease| {
-        !lease.forgotten
-            && !matches!(lease.state, State::Closed { .. })
-            && lease.holder() != holder
-            && lease.term.overlaps(term)
-    })
+fn lease<'a>(scene: &'a Scene<'_>, lease: LinkHash) -> Option<&'a SiteLease> {
+    scene.model.sites.get(&scene.actor)?.leases.get(&lease)
+}
+
+/// Whether a lease is not over.
+fn is_live(scene: &Scene<'_>, hash: LinkHash) -> bool {
+    lease(scene, hash)
+        .is_some_and(|lease| !lease.forgotten && !matches!(lease.state, State::Closed { .. }))
+}
+
+/// Whether a lease is another holder's within a term.
+fn is_of_another(scene: &Scene<'_>, hash: LinkHash, (holder, term): (ActorId, Term)) -> bool {
+    lease(scene, hash)
+        .is_some_and(|lease| lease.holder() != holder && lease.term.overlaps(term))
 }
 
 /// Units are put on a lease: the one that its ticket names, if it names one.
 fn assigned(scene: &Scene<'_>, fact: &UnitsAssigned, tally: &mut Tally) -> LawVerdict {
-    let site = scene.model.sites.get(&scene.actor);
-    let lease = site.and_then(|site| site.leases.get(&fact.lease));
-    let Some(lease) = lease else { return Ok(()) };
+    let Some(lease) = lease(scene, fact.lease) else { return Ok(()) };
     let Some(stacked) = &lease.tickets[0].bottom().clauses.stacked else { return Ok(()) };
     let other = fact.units.iter().find(|unit| **unit != stacked.unit);
     tally.check(other.is_none(), || {

@@ -9,6 +9,7 @@ mod cover;
 mod guest;
 mod share;
 mod site;
+mod site_records;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +17,8 @@ use std::fmt;
 pub(super) use broker::BrokerModel;
 pub(super) use cover::Cover;
 pub(super) use guest::{GuestLease, GuestModel};
-pub(super) use site::{SiteLease, SiteModel};
+pub(super) use site::SiteModel;
+pub(super) use site_records::SiteLease;
 
 use super::Participants;
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use super::site::{ModificationRecord, SiteChanges, SiteModel, UnitRecord};
+use super::site::{SiteChanges, SiteModel};
+use super::site_records::{ModificationRecord, UnitRecord};
 use super::{NOTHING, Unfounded, unfounded};
 use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::model::name::Name;
