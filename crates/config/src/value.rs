@@ -47,6 +47,12 @@ pub struct BadAttribute {
 /// The attribute that is always a price.
 const PRICE: &str = "price";
 
+/// The attribute that says how many units more are delegated than there are.
+const OVERBOOKED: &str = "overbooked";
+
+/// The attribute of units that go only to those who accept a recall.
+const BEST_EFFORT: &str = "best-effort";
+
 /// The attributes of a site. `reserved` is the key of the site's own name, which no file states.
 ///
 /// # Errors
@@ -66,6 +72,14 @@ pub fn attributes<K: Ord + Display>(
         if name == PRICE && whole.is_none() {
             let message = format!("the attribute `{name}` is what a unit costs an hour");
             return Err(bad(message, "write a whole number from 0 on"));
+        }
+        if name == OVERBOOKED && whole.is_none() {
+            let message = format!("the attribute `{name}` is how many units more are delegated");
+            return Err(bad(message, "write a whole number from 0 on"));
+        }
+        if name == BEST_EFFORT && !value.get_ref().is_bool() {
+            let message = format!("the attribute `{name}` is true or false");
+            return Err(bad(message, "write it without quotes"));
         }
         match attribute(value.get_ref()) {
             Ok(read) => Ok((key, read)),

@@ -195,3 +195,52 @@ fn units_are_not_probed_without_a_pause() {
     assert!(error.starts_with("live.toml:1:15: `probe-every` must be at least 0.1s"), "{error}");
     read(&text.replace("99ms", "100ms"), &[]).unwrap();
 }
+
+#[test]
+fn what_is_wrong_with_a_stack_is_reported_at_its_place() {
+    let stock = |kind: &str, names: [&str; 2], more: &str| {
+        let names = names.map(|name| format!("{name} = {{}}\n")).concat();
+        format!("[site.a.stock.{kind}]\n{more}\n[site.a.stock.{kind}.named]\n{names}")
+    };
+    let rest = "[broker.b]\n[broker.c]\n[service-manager.g]\n";
+    let site = |phones: &str, relays: &str, stack: &str| {
+        let phones = stock("phone", ["p1", "p2"], phones);
+        let relays = stock("relay", ["r1", "r2"], relays);
+        format!("{phones}{relays}[site.a.stack]\n{stack}\n{rest}")
+    };
+    let wrongs = [
+        ("", "", "s = [\"p1\", \"r9\"]", "no unit of the site is named `r9`"),
+        ("", "", "s = [\"p1\"]", "stack `s` has no two units"),
+        (
+            "units = 3",
+            "",
+            "s = [\"p1\", \"r1\"]",
+            "some units of `phone` are in stacks, and some have no name",
+        ),
+        (
+            "brokers = [\"b\"]",
+            "brokers = [\"c\"]",
+            "s = [\"p1\", \"r1\"]",
+            "`p1` is delegated to `b`, and `r1` of the same stack to `c`",
+        ),
+    ];
+    for (phones, relays, stack, says) in wrongs {
+        let error = wrong(&site(phones, relays, stack), &[]);
+        assert!(error.contains(says) && error.contains("live.toml:"), "{error}");
+    }
+    let good = site("brokers = [\"b\"]", "brokers = [\"b\"]", "s = [\"p1\", \"r1\"]");
+    assert_eq!(read(&good, &[]).unwrap().sites.values().next().unwrap().stacks.len(), 1);
+}
+
+#[test]
+fn a_weak_assurance_is_stated_as_it_is_meant() {
+    for (attribute, says) in [
+        ("best-effort = \"yes\"", "`best-effort` is true or false"),
+        ("overbooked = -1", "`overbooked` is how many units more are delegated"),
+    ] {
+        let text =
+            REST.replace("units = 1\n", &format!("units = 1\nattributes = {{ {attribute} }}\n"));
+        let error = wrong(&text, &[]);
+        assert!(error.contains(says), "{error}");
+    }
+}
