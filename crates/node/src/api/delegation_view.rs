@@ -12,7 +12,7 @@ use tenure_core::ticket::link::AccountId;
 use tenure_core::wire::recall::Level;
 use tenure_expr::Value;
 
-use super::view::{Names, name, time, weak};
+use super::view::{Names, name, stacked, time, weak};
 
 /// Units that a site delegated to a broker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,8 +72,7 @@ pub struct DelegationView {
 
 pub(super) fn delegation(ticket: &Ticket, names: &Names) -> DelegationView {
     let link = ticket.bottom();
-    let stacked = link.clauses.stacked.as_deref();
-    let tokens = stacked.into_iter().flat_map(|stacked| &stacked.tokens);
+    let (unit, tokens) = stacked(link);
     DelegationView {
         site: name(names, ticket.site()),
         broker: name(names, link.holder),
@@ -95,8 +94,8 @@ pub(super) fn delegation(ticket: &Ticket, names: &Names) -> DelegationView {
         by_hand: false,
         promised_until: None,
         assurance: weak(link.clauses.assurance),
-        unit: stacked.map(|stacked| stacked.unit.to_string()),
-        tokens: tokens.map(ToString::to_string).collect(),
+        unit,
+        tokens,
         stays: None,
         stays_from: None,
     }

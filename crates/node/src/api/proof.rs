@@ -9,7 +9,7 @@ use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::SignedLink;
 use tenure_core::wire::recall::Notice;
 
-use super::view::{Names, name, time};
+use super::view::{Names, name, stacked, time, weak};
 
 /// A ticket, root first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +44,15 @@ pub struct LinkView {
     /// The notice after which units in use can be recalled, if they can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<Span>,
+    /// What stands behind its units, if that is not a machine for each: `overbooked` or `best-effort`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assurance: Option<String>,
+    /// The one unit that it is for, by its site's number, if that shares stacks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// The stacks whose tokens go with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tokens: Vec<String>,
     /// How many units stay, if it is recalled, as far as its holder was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stay: Option<u32>,
@@ -98,6 +107,7 @@ pub(super) fn ticket(ticket: &Ticket, lease: Option<String>, names: &Names) -> T
 impl LinkView {
     /// What a link says, with actors as `name` calls them.
     pub fn of(link: &SignedLink, name: impl Fn(ActorId) -> String) -> Self {
+        let (unit, tokens) = stacked(link);
         Self {
             hash: link.hash().to_hex(),
             issuer: name(link.issuer),
@@ -108,6 +118,9 @@ impl LinkView {
             end: time(link.term.end()),
             constraints: link.constraints.iter().map(ToString::to_string).collect(),
             notice: link.clauses.notice,
+            assurance: weak(link.clauses.assurance),
+            unit,
+            tokens,
             stay: None,
             signed: link.verifies(&mut Verifier::new(Scheme::Ed25519)),
             bytes: hex(link),

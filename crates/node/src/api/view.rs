@@ -15,7 +15,7 @@ use tenure_core::service_manager::machine::{Change, Outcome, State, UnitUse};
 use tenure_core::service_manager::sequence::Gate;
 use tenure_core::service_manager::{LeaseSurvey, RestStanding, ServiceManager};
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::Assurance;
+use tenure_core::ticket::link::{Assurance, Link};
 use tenure_core::wire::refusal::{Outlook, Refusal};
 
 use super::offer::{self, InTheWayView, OfferView, QueueView};
@@ -454,6 +454,12 @@ pub(super) fn slices(manager: &Name, actor: &ServiceManager) -> Vec<SliceView> {
 /// What an actor is for, in a word.
 pub(super) fn role(role: Role) -> String {
     role.to_string().replace(' ', "-")
+}
+
+/// The unit that a link names and the stacks whose tokens go with it, if it is for a unit in stacks.
+pub(super) fn stacked(link: &Link) -> (Option<String>, Vec<String>) {
+    let Some(stacked) = &link.clauses.stacked else { return (None, Vec::new()) };
+    (Some(stacked.unit.to_string()), stacked.tokens.iter().map(ToString::to_string).collect())
 }
 
 /// An assurance that is weaker than usual.
