@@ -1,19 +1,15 @@
 //! Facts, messages and refusals in plain args.
 
-use std::collections::BTreeSet;
-
 use tenure_core::actor::order::Order;
 use tenure_core::actor::settings::SettingChange;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Call, Step, UnitId};
 use tenure_core::model::identity::ActorId;
-use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::group::Why;
 use tenure_core::service_manager::machine::AfterLeave;
-use tenure_core::site_authority::Stacks;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::facts::Denial;
 use tenure_core::site_authority::machine::CloseReason;
@@ -25,7 +21,7 @@ use super::names::{self, Names};
 use super::recall;
 use super::values::{
     because, configured, leased_units, modified, offered, offers, part, receipts, refusal, request,
-    share, tickets, tickets_for, until, waiting,
+    share, stacks, tickets, tickets_for, until, waiting,
 };
 
 /// What a fact says; `None` for one that says nothing but that a mapper was asked or has answered.
@@ -637,13 +633,4 @@ pub fn call(names: &Names, call: &Call) -> String {
         Step::Setup | Step::Teardown | Step::Join | Step::Leave => String::new(),
     };
     format!("{word} {unit}{share} in epoch {} for lease {lease}{how}", epoch.0)
-}
-
-/// `bench-1 (h1 r1), bench-2 (h2 r2)`.
-fn stacks(stacks: &Stacks) -> String {
-    let stack = |(name, units): (&Name, &BTreeSet<Name>)| {
-        let units: Vec<&str> = units.iter().map(Name::as_str).collect();
-        format!("{name} ({})", units.join(" "))
-    };
-    stacks.iter().map(stack).collect::<Vec<_>>().join(", ")
 }

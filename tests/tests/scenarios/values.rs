@@ -1,11 +1,13 @@
 //! Requests, tickets, offers and other values in short.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
+use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
+use tenure_core::site_authority::Stacks;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::message::{LeasedUnit, Request};
@@ -177,4 +179,13 @@ pub fn waiting(names: &Names, waiting: &Waiting) -> String {
     let Waiting { place, expected, reason } = waiting;
     let expected = expected.map_or_else(String::new, |at| format!(", expected at {at}"));
     format!("place {place}{expected}: {}", names.plain(reason))
+}
+
+/// `bench-1 (h1 r1), bench-2 (h2 r2)`.
+pub fn stacks(stacks: &Stacks) -> String {
+    let stack = |(name, units): (&Name, &BTreeSet<Name>)| {
+        let units: Vec<&str> = units.iter().map(Name::as_str).collect();
+        format!("{name} ({})", units.join(" "))
+    };
+    stacks.iter().map(stack).collect::<Vec<_>>().join(", ")
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod world;
 mod look;
+mod plan;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

@@ -15,7 +15,6 @@ use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::{Attributes, DIVISIBLE, Value};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::host::{Departure, Host, Turn};
@@ -27,13 +26,12 @@ use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
 use tenure_core::site_authority::mapper::SiteAuthorityMapper;
-use tenure_core::site_authority::{Limits, Offer, Plan, SiteAuthority, Stock};
+use tenure_core::site_authority::{Limits, SiteAuthority};
 use tenure_core::wire::message::{Envelope, Sealed};
 use tenure_laws::{Auditor, Observation, Participants, Violation, digest};
 
-use super::{
-    BROKER, ED25519, FAR_OFF, FAR_SITE, GUEST, MARGIN, RIVAL, SITE, id, node, signer, units,
-};
+use super::plan::{plan, with_stacks};
+use super::{BROKER, ED25519, FAR_OFF, FAR_SITE, GUEST, MARGIN, RIVAL, SITE, id, signer};
 
 /// What a driver makes of a call.
 pub(crate) enum Reaction {
@@ -201,42 +199,6 @@ pub(crate) fn cast() -> Participants {
         player(RIVAL, "rival", Role::ServiceManager),
     ]);
     Participants { members, scheme: ED25519, margin: MARGIN, clocks_hold: true }
-}
-
-fn plan((stock, divisible): (u32, bool), disks: u32, (length, renew_before): (Span, Span)) -> Plan {
-    let attributes = Attributes::from([(Name::literal("cpus"), Value::from(8))]);
-    let offer = Offer {
-        broker: id(BROKER),
-        resource: node(),
-        units: units(stock),
-        length,
-        renew_before,
-        unit: None,
-    };
-    let disk = Name::literal("disk");
-    let mut nodes = Stock {
-        resource: node(),
-        attributes: attributes.clone(),
-        units: stock,
-        named: BTreeMap::new(),
-    };
-    if divisible {
-        nodes.attributes.insert(Name::literal(DIVISIBLE), Value::Flag(true));
-    }
-    let disks = Stock { resource: disk, attributes, units: disks, named: BTreeMap::new() };
-    Plan { stock: vec![nodes, disks], offers: vec![offer], ..Plan::default() }
-}
-
-/// The same with names for the nodes, `n0` and so on, and a stack for each two of them.
-fn with_stacks(mut plan: Plan) -> Plan {
-    let name = |kind: &str, nth: u32| Name::new(&format!("{kind}{nth}")).unwrap();
-    let nodes = &mut plan.stock[0];
-    nodes.named = (0..nodes.units).map(|nth| (name("n", nth), Attributes::new())).collect();
-    for nth in (0..nodes.units).step_by(2) {
-        let units = (nth..nodes.units.min(nth + 2)).map(|nth| name("n", nth)).collect();
-        plan.stacks.insert(name("stack", nth), units);
-    }
-    plan
 }
 
 impl Scene {
