@@ -26,7 +26,8 @@ pub struct Settings {
     pub margin: Span,
     /// A service manager's: how long before the end of a lease its guest starts to leave.
     pub leave_before: Span,
-    /// A site's: for each offer the broker, the type, and how long before its end a delegation is renewed.
+    /// A site's: for each offer the broker, the type, the unit if it is for one, and how long before its end a
+    /// delegation is renewed.
     pub renewals: Vec<(ActorId, Name, Option<Name>, Span)>,
 }
 

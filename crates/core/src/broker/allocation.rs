@@ -13,7 +13,7 @@ use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::price::price_of;
 use crate::model::property::Properties;
-use crate::model::resource::{is_best_effort, is_divisible};
+use crate::model::resource::is_divisible;
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
 use crate::ticket::Ticket;
@@ -93,8 +93,7 @@ impl Broker {
         if let Some(unmet) = item.requirements.first_broken(attributes, &Properties::default()) {
             return Err(format!("source {account} does not meet `{unmet}`"));
         }
-        let recallable = item.accepts.notice.is_some() || item.extends.is_some();
-        if is_best_effort(attributes) && !recallable && !mutant!(BestEffortForAll) {
+        if !item.may_have(attributes) {
             return Err(format!("source {account} is for those who accept that it is recalled"));
         }
         if let Some(stacked) = &holding.ticket.bottom().clauses.stacked

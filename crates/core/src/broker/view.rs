@@ -83,7 +83,7 @@ pub struct Source {
     /// a common token of one site at a time. Empty for all but units in stacks.
     #[serde(default)]
     pub tokens: Arc<BTreeSet<Name>>,
-    /// What is free, when, whoever has its tokens. A clone is cheap: book in it to try things.
+    /// What is free, when, tokens aside. It is cheap to clone, and a clone takes bookings on trial.
     pub free: Calendar,
 }
 
@@ -176,7 +176,7 @@ impl View {
         })
     }
 
-    /// Who has a token of a site, and when, in no order. What was sold last counts as well.
+    /// Who has a token of a site, and when, in no order.
     pub fn token_uses<'a>(&'a self, token: &Token) -> impl Iterator<Item = TokenUse> + use<'a> {
         self.tokens.uses(token).map(|(_, token_use)| token_use)
     }

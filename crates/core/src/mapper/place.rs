@@ -2,6 +2,7 @@
 
 mod apart;
 mod offers;
+mod spreading;
 mod stacks;
 mod window;
 
@@ -14,13 +15,13 @@ use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::property::Properties;
-use crate::model::resource::{Expr, Unmet, is_best_effort};
+use crate::model::resource::{Expr, Unmet};
 use crate::model::time::{Span, Term, Time};
-use crate::mutants::mutant;
 use crate::ticket::link::AccountId;
 use crate::wire::message::{Item, Request};
 use crate::wire::proviso::Provisos;
 use crate::wire::refusal::Refusal;
+use spreading::{even, first_fit};
 use stacks::{Booked, Taken};
 use window::Window;
 
@@ -65,9 +66,8 @@ struct OfType {
     places: BTreeMap<AccountId, usize>,
     /// What all of them have free together.
     total: Calendar,
-    /// Where some are in stacks: what each has free, whoever has its tokens. The sources show what is free for
-    /// the holder in question.
-    whoever: Option<Vec<Calendar>>,
+    /// If some are in stacks: what each has free, tokens aside. The sources show what is free for one holder.
+    tokens_aside: Option<Vec<Calendar>>,
 }
 
 /// What is looked for: the items of one choice.
@@ -189,8 +189,8 @@ impl<'a> Draft<'a> {
             let sources: Vec<_> = self.view.sources_of(resource).collect();
             let places = sources.iter().enumerate();
             let places = places.map(|(place, source)| (source.account, place)).collect();
-            let whoever = OfType::whoever(&sources);
-            let of_type = OfType { sources, places, total: total.clone(), whoever };
+            let tokens_aside = OfType::tokens_aside(&sources);
+            let of_type = OfType { sources, places, total: total.clone(), tokens_aside };
             self.types.insert(resource.clone(), of_type);
         }
     }
@@ -213,21 +213,12 @@ impl<'a> Draft<'a> {
         };
         let sources = &of_type.sources;
         let allowed = |source: &Source| !provisos.not_at.contains(&source.site);
-        let recallable = item.accepts.notice.is_some() || item.extends.is_some();
-        let recallable = recallable || mutant!(BestEffortForAll);
-        let open = |source: &Source| recallable || !is_best_effort(&source.attributes);
         if !sources.iter().any(allowed) {
             return Err(Refusal::Excluded { resource });
         }
-        let matching: Vec<usize> = (0..sources.len())
+        let mut matching: Vec<usize> = (0..sources.len())
             .filter(|&place| meets(&sources[place]) && allowed(&sources[place]))
             .collect();
-        let met = !matching.is_empty();
-        let matching: Vec<usize> =
-            matching.into_iter().filter(|&place| open(&sources[place])).collect();
-        if met && matching.is_empty() {
-            return Err(Refusal::BestEffort { resource });
-        }
         if matching.is_empty() {
             let sources: Vec<_> =
                 sources.iter().filter(|source| allowed(source)).cloned().collect();
@@ -235,6 +226,10 @@ impl<'a> Draft<'a> {
                 Some(unmet) => Refusal::NoMatch { resource, unmet },
                 None => Refusal::NoSuchType { resource, known: Vec::new() },
             });
+        }
+        matching.retain(|&place| item.may_have(&sources[place].attributes));
+        if matching.is_empty() {
+            return Err(Refusal::BestEffort { resource });
         }
         let most = most(item, matching.iter().map(|&place| &sources[place]));
         if item.min_units.get() > most && !item.optional {
@@ -252,8 +247,8 @@ impl<'a> Draft<'a> {
             let units = -i64::from(*units);
             if let Some(&place) = of_type.places.get(account) {
                 of_type.sources[place].free.add(term, units);
-                if let Some(whoever) = &mut of_type.whoever {
-                    whoever[place].add(term, units);
+                if let Some(tokens_aside) = &mut of_type.tokens_aside {
+                    tokens_aside[place].add(term, units);
                     stacked.push(of_type.sources[place].clone());
                 }
             }
@@ -544,15 +539,10 @@ impl Wanted<'_> {
         if units < self.least {
             return self.item.optional.then(Parts::new);
         }
-        // Of stacks that the request has units of, before others are broken into.
-        let of_stack = |(source, &free)| if taken.is_stacked_with(source) { free } else { 0 };
-        let near: Vec<u32> = self.suiting().zip(&free).map(of_stack).collect();
-        let chosen = match placement {
-            _ if near.iter().copied().fold(0, u32::saturating_add) >= units => {
-                first_fit(&near, units)
-            }
-            Placement::Even => even(self.suiting().map(|source| source.site), &free, units),
-            Placement::FirstFit => first_fit(&free, units),
+        let chosen = match (taken.beside(self.suiting(), &free, units), placement) {
+            (Some(beside), _) => first_fit(&beside, units),
+            (None, Placement::Even) => even(self.suiting().map(|source| source.site), &free, units),
+            (None, Placement::FirstFit) => first_fit(&free, units),
         };
         let mut parts = Parts::new();
         for (source, units) in self.suiting().zip(chosen).filter(|&(_, units)| units > 0) {
@@ -573,109 +563,4 @@ fn unmet(item: &Item, sources: &[Source]) -> Option<Unmet> {
     let known = sources.iter().flat_map(|source| source.attributes.keys());
     let known: Vec<&str> = known.map(Name::as_str).collect();
     item.requirements.first_unmet(&nearest.attributes, &Properties::default(), &known)
-}
-
-/// Unit by unit from the site with most free; sources come by site name, so the first of equals is the
-/// first by name.
-fn even(sites: impl Iterator<Item = ActorId>, free: &[u32], units: u32) -> Vec<u32> {
-    let mut totals: Vec<(ActorId, u64, usize)> = Vec::new();
-    for (site, &units) in sites.zip(free) {
-        match totals.last_mut().filter(|(last, ..)| *last == site) {
-            Some((_, total, sources)) => {
-                *total += u64::from(units);
-                *sources += 1;
-            }
-            None => totals.push((site, u64::from(units), 1)),
-        }
-    }
-    let has: Vec<u64> = totals.iter().map(|&(_, total, _)| total).collect();
-    let mut rest = free;
-    let of_site = |(take, &(_, _, sources)): (u64, &(ActorId, u64, usize))| {
-        let (own, others) = rest.split_at(sources);
-        rest = others;
-        // No more than the units wanted.
-        first_fit(own, u32::try_from(take).unwrap_or(u32::MAX))
-    };
-    level(&has, u64::from(units)).into_iter().zip(&totals).flat_map(of_site).collect()
-}
-
-/// How many units to take from each, unit by unit from the one that has most, the first of equals.
-fn level(has: &[u64], units: u64) -> Vec<u64> {
-    let above = |level: u64| has.iter().map(|has| has.saturating_sub(level)).sum::<u64>();
-    // The lowest level that all can be brought down to.
-    let (mut low, mut high) = (0, has.iter().copied().max().unwrap_or(0));
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if above(middle) <= units {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    let mut rest = units.saturating_sub(above(low));
-    let take = |&has: &u64| {
-        let one = u64::from(rest > 0 && has >= low && low > 0);
-        rest -= one;
-        has.saturating_sub(low) + one
-    };
-    has.iter().map(take).collect()
-}
-
-/// From each source all it has, in order, until there are enough.
-fn first_fit(free: &[u32], mut units: u32) -> Vec<u32> {
-    let take = |&has: &u32| {
-        let take = has.min(units);
-        units -= take;
-        take
-    };
-    free.iter().map(take).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// The reference: one unit at a time.
-    fn unit_by_unit(has: &[u64], units: u64) -> Vec<u64> {
-        let mut left = has.to_vec();
-        for _ in 0..units {
-            let most = left.iter_mut().rev().max_by_key(|left| **left);
-            let Some(most) = most.filter(|most| **most > 0) else { break };
-            *most -= 1;
-        }
-        has.iter().zip(left).map(|(has, left)| has - left).collect()
-    }
-
-    proptest! {
-        #[test]
-        fn levelling_takes_what_one_unit_at_a_time_takes(
-            has in prop::collection::vec(0..30u64, 0..8),
-            units in 0..250u64,
-        ) {
-            prop_assert_eq!(level(&has, units), unit_by_unit(&has, units));
-        }
-    }
-
-    #[test]
-    fn levelling_costs_the_same_however_many_units_there_are() {
-        let many = u64::from(u32::MAX);
-        assert_eq!(level(&[many, many, 0], many), [many / 2 + 1, many / 2, 0]);
-        assert_eq!(level(&[], many), [0; 0]);
-    }
-
-    #[test]
-    fn the_accounts_of_one_site_count_together() {
-        let sites = [1, 1, 2].map(|who| {
-            crate::model::identity::Signer::from_seed(
-                crate::model::identity::Scheme::None,
-                [who; 32],
-            )
-            .id()
-        });
-        assert_eq!(even(sites.into_iter(), &[2, 3, 4], 3), [2, 0, 1]);
-        assert_eq!(even(sites.into_iter(), &[0, 0, 4], 3), [0, 0, 3]);
-        assert_eq!(even(sites.into_iter(), &[2, 3, 4], 9), [2, 3, 4]);
-    }
 }

@@ -26,11 +26,11 @@ pub const SITE: &str = "site";
 /// site states it of a stock of that kind, and of no other.
 pub const DIVISIBLE: &str = "divisible";
 
-/// The attribute of a unit that is delegated on its own: its name. A site does not state it itself.
+/// The attribute of a unit that is delegated on its own: its name, whatever its site states under that.
 pub const UNIT: &str = "unit";
 
-/// The attribute of a unit that is delegated on its own: the names of the stacks that it is in. A site does not
-/// state it itself.
+/// The attribute of a unit that is delegated on its own: the names of the stacks that it is in, whatever its site
+/// states under that.
 pub const STACKS: &str = "stacks";
 
 /// Whether a stock with these attributes is divisible.

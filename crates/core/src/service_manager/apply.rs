@@ -387,7 +387,7 @@ impl ServiceManager {
         Ok(())
     }
 
-    /// Keeps why a site closed a lease, and which site: the state that follows has neither.
+    /// Keeps in which tenancy each unit of a lease is.
     fn remember_epochs(&mut self, fact: &Leased) {
         let lease = self.state.leases.get(&fact.lease);
         let Some(site) = lease.and_then(|lease| lease.state.ticket()).map(Ticket::site) else {
@@ -397,6 +397,7 @@ impl ServiceManager {
         self.state.epochs.extend(epochs);
     }
 
+    /// Keeps why a site closed a lease, and which site: the state that follows has neither.
     fn closed_by_site(&mut self, fact: &SiteClosed) {
         let Some(lease) = self.state.leases.get_mut(&fact.lease) else { return };
         let site = lease.state.ticket().map(Ticket::site);

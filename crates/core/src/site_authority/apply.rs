@@ -116,7 +116,7 @@ impl SiteAuthority {
         let Some(generation) = link.delegation else { return };
         let number = generation.delegation;
         self.state.claims.open(link);
-        let attributes = self.attributes_under(link);
+        let attributes = (*self.attributes_under(link)).clone();
         let (units, old) = (link.units.get(), self.state.delegations.get(&number));
         let delegation = Delegation {
             ticket: ticket.clone(),

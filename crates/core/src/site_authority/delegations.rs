@@ -114,6 +114,9 @@ impl SiteAuthority {
                 "delegation {number} has {left} units until {end}, and only grows"
             ));
         }
+        if link.clauses.stacked.is_some() && asked.units.get() > 1 {
+            return Err(format!("delegation {number} is for one unit, which shares stacks"));
+        }
         let more = asked.units.get().saturating_sub(delegation.held);
         let free = self.undelegated(&link.resource);
         if more > free {

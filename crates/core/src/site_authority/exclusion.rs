@@ -61,7 +61,7 @@ impl SiteAuthority {
     /// Why a lease is left with so few units: only excluded ones could be put on it, or the others failed.
     pub(super) fn too_few(&self, lease: &Lease, ready: u32) -> Refusal {
         let link = lease.tickets[0].bottom();
-        let excluded = self.excluded_by(&lease.tickets[0]);
+        let excluded = &link.clauses.not_on;
         let pool = self.state.stocks.get(&link.resource);
         let only_excluded = pool.is_some_and(|pool| {
             pool.free.iter().chain(&pool.cleaning).any(|unit| excluded.contains(unit))

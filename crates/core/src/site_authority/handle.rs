@@ -70,8 +70,7 @@ impl SiteAuthority {
 
     /// Issues the first generation of a delegation, if the stock covers it beside all others.
     fn offer(&mut self, now: Time, index: usize, offer: &Offer, out: &mut Output) {
-        if offer.unit.as_ref().is_some_and(|unit| self.unit_named(unit).is_none()) {
-            // An operator has removed it.
+        if self.is_for_no_unit(offer) {
             return;
         }
         let left = self.undelegated(&offer.resource);
@@ -167,7 +166,7 @@ impl SiteAuthority {
         let delegated = |offer: &Offer| {
             self.state.delegations.values().any(|held| self.is_offered(held, offer))
                 || offer.units.get() > self.undelegated(&offer.resource)
-                || offer.unit.as_ref().is_some_and(|unit| self.unit_named(unit).is_none())
+                || self.is_for_no_unit(offer)
         };
         let open = |&number: &u64| {
             self.state.pending.requires(&Obligation::Delegate(number)) || self.is_outdated(number)

@@ -145,7 +145,7 @@ impl SiteAuthority {
     /// Whether the properties of a delegation's units differ from what its broker received.
     pub(super) fn has_other_attributes(&self, number: u64) -> bool {
         self.state.delegations.get(&number).is_some_and(|delegation| {
-            self.attributes_under(delegation.ticket.bottom()) != delegation.attributes
+            *self.attributes_under(delegation.ticket.bottom()) != delegation.attributes
         })
     }
 

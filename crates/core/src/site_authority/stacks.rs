@@ -4,6 +4,8 @@
 //! for it, so each issuer keeps them with one holder at a time; the site checks it once more at a redeem.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use super::{Delegation, Offer, Plan, SiteAuthority};
 use crate::actor::Emit as _;
@@ -52,7 +54,7 @@ impl Plan {
                 continue;
             };
             for unit in (0..offer.units.get()).map_while(|_| names.pop()) {
-                let units = std::num::NonZeroU32::MIN;
+                let units = NonZeroU32::MIN;
                 offers.push(Offer { units, unit: Some(unit), ..offer.clone() });
             }
         }
@@ -106,6 +108,11 @@ impl SiteAuthority {
             }
     }
 
+    /// Whether an offer is for a unit that an operator has removed.
+    pub(super) fn is_for_no_unit(&self, offer: &Offer) -> bool {
+        offer.unit.as_ref().is_some_and(|unit| self.unit_named(unit).is_none())
+    }
+
     /// The unit that a ticket for this offer names.
     pub(super) fn stacked_unit(&self, offer: &Offer) -> Option<Box<StackedUnit>> {
         let unit = self.unit_named(offer.unit.as_ref()?)?;
@@ -120,10 +127,11 @@ impl SiteAuthority {
 
     /// What the units of a delegation are like: of one that is for one unit, what that is like, its name, and its
     /// stacks.
-    pub(super) fn attributes_under(&self, link: &SignedLink) -> Attributes {
+    pub(super) fn attributes_under(&self, link: &SignedLink) -> Arc<Attributes> {
         let pool = self.state.stocks.get(&link.resource);
-        let mut attributes = pool.map(|pool| (*pool.attributes).clone()).unwrap_or_default();
-        let Some(stacked) = &link.clauses.stacked else { return attributes };
+        let of_type = pool.map(|pool| Arc::clone(&pool.attributes)).unwrap_or_default();
+        let Some(stacked) = &link.clauses.stacked else { return of_type };
+        let mut attributes = (*of_type).clone();
         let notes = self.notes_of(stacked.unit);
         attributes.extend((*notes.attributes).clone());
         if let Some(name) = notes.name {
@@ -133,7 +141,7 @@ impl SiteAuthority {
         if let Ok(stacks) = Set::new(stacks.iter().map(|stack| Value::from(stack.as_str()))) {
             attributes.insert(Name::literal(STACKS), Value::Set(stacks));
         }
-        attributes
+        Arc::new(attributes)
     }
 
     /// Why a ticket cannot be redeemed beside those of others: a unit with which it shares a stack is another

@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::driver::UnitId;
+use crate::model::resource::{Attributes, is_best_effort};
 use crate::model::time::{Span, Time};
 use crate::mutants::mutant;
 use crate::ticket::link::{Assurance, Clauses, Link, LinkHash};
+use crate::wire::message::Item;
 
 /// How many units of a link stay: never a difference, and the highest number wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,17 +102,29 @@ impl Accepts {
         Clauses { notice: self.notice, not_before, ..inherited }
     }
 
+    /// Whether units may be best-effort.
+    fn best_effort(&self) -> bool {
+        self.notice.is_some() || mutant!(BestEffortForAll)
+    }
+
     /// Whether a ticket's link reserves no more than is accepted.
     pub(crate) fn allow(&self, link: &Link) -> bool {
         let Clauses { notice, not_before, assurance, .. } = link.clauses;
-        if assurance == Assurance::BestEffort && self.notice.is_none() && !mutant!(BestEffortForAll)
-        {
+        if assurance == Assurance::BestEffort && !self.best_effort() {
             return false;
         }
         let Some(notice) = notice else { return true };
         let least = self.min_tenure.map(|tenure| link.term.start().plus(tenure));
         self.notice.is_some_and(|least| least <= notice)
             && least.is_none_or(|least| not_before.is_some_and(|not_before| least <= not_before))
+    }
+}
+
+impl Item {
+    /// Whether it may have units with these attributes: best-effort ones only if it accepts that they are
+    /// recalled. An extension keeps the clauses of what it extends.
+    pub(crate) fn may_have(&self, attributes: &Attributes) -> bool {
+        self.extends.is_some() || self.accepts.best_effort() || !is_best_effort(attributes)
     }
 }
 

@@ -41,16 +41,29 @@ impl Taken {
         self.tokens.extend(source.tokens.iter().map(|token| (source.site, token.clone())));
     }
 
-    /// Whether a source is in a stack of which something is taken.
-    pub(super) fn is_stacked_with(&self, source: &Source) -> bool {
-        !self.tokens.is_empty()
-            && source.tokens.iter().any(|token| self.tokens.contains(&(source.site, token.clone())))
+    /// What sources have free, left to those in stacks of which something is taken, if that is enough: a request
+    /// breaks into no further stack without need.
+    pub(super) fn beside<'s>(
+        &self,
+        sources: impl Iterator<Item = &'s Source>,
+        free: &[u32],
+        units: u32,
+    ) -> Option<Vec<u32>> {
+        if self.tokens.is_empty() {
+            return None;
+        }
+        let taken = |source: &Source| {
+            source.tokens.iter().any(|token| self.tokens.contains(&(source.site, token.clone())))
+        };
+        let left = sources.zip(free).map(|(source, &free)| if taken(source) { free } else { 0 });
+        let left: Vec<u32> = left.collect();
+        (left.iter().copied().fold(0, u32::saturating_add) >= units).then_some(left)
     }
 }
 
 impl OfType {
-    /// What each source has free whoever has its tokens, if some have any.
-    pub(super) fn whoever(sources: &[Source]) -> Option<Vec<Calendar>> {
+    /// What each source has free, tokens aside, if some have any.
+    pub(super) fn tokens_aside(sources: &[Source]) -> Option<Vec<Calendar>> {
         let stacked = sources.iter().any(|source| !source.tokens.is_empty());
         stacked.then(|| sources.iter().map(|source| source.free.clone()).collect())
     }
@@ -61,8 +74,8 @@ impl Draft<'_> {
     pub(super) fn show_to(&mut self, holder: ActorId) {
         let (view, booked) = (self.view, &self.booked);
         for of_type in self.types.values_mut() {
-            let Some(whoever) = &of_type.whoever else { continue };
-            for (source, free) in of_type.sources.iter_mut().zip(whoever) {
+            let Some(tokens_aside) = &of_type.tokens_aside else { continue };
+            for (source, free) in of_type.sources.iter_mut().zip(tokens_aside) {
                 source.free = free.clone();
                 for token in source.tokens.iter() {
                     let sold = view.token_uses(&(source.site, token.clone()));
