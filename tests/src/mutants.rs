@@ -269,6 +269,8 @@ mutants! {
     TokenStays,
     /// Best-effort units go to those who do not accept a recall.
     BestEffortForAll,
+    /// A late answer about a clock is taken for a clock that is behind.
+    DelayIsSkew,
     /// What a guest has left counts as used.
     LeftIsUsed,
     /// A lease is redeemed and joined whatever it waits for.

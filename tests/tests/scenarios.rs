@@ -85,6 +85,7 @@ scripts! {
     clock_of_the_guest_ahead
     clock_of_the_guest_behind
     clock_of_the_site_apart
+    clocks_compared
     clocks_too_far_apart
     close_before_the_term
     close_never_answered

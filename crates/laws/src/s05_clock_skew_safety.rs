@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::model::{GuestLease, Subject};
 use super::{Change, Check, Law, Observation, Scene, Tally, LawVerdict};
+use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Call, UnitId};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts::{self as site_authority, LeaseClosed};
@@ -12,7 +13,7 @@ use tenure_core::service_manager::machine::{Change as LeaseChange, Held};
 use tenure_core::site_authority::machine::{State, CloseReason};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::ticket::link::LinkHash;
-use tenure_core::model::time::Time;
+use tenure_core::model::time::{Span, Time};
 
 pub(super) const LAW: Law = Law {
     id: "S5",
@@ -23,7 +24,8 @@ pub(super) const LAW: Law = Law {
                 clocks keep to the margin, no two running holders believe they hold one unit, \
                 and a site ends no lease its holder still believes in. A guest's driver is given \
                 time until then and no longer. Beyond the margin beliefs \
-                may overlap, and S1 still holds. A guest that could not be told of a recall may \
+                may overlap, and S1 still holds. While the clocks keep to the margin, \
+                no honest actor finds another's apart. A guest that could not be told of a recall may \
                 believe in units that are gone.",
     source: "Gray and Cheriton's leases, bounded drift; Shirako S15, S50, S51",
     on: "facts of sites and guests, each by its own clock; actors at rest; across actors, facts in the \
@@ -64,6 +66,9 @@ impl Check for Checker {
         fact: &site_authority::Fact,
         tally: &mut Tally,
     ) -> LawVerdict {
+        if let site_authority::Fact::ClockCompared(fact) = fact {
+            return compared(scene, fact.peer, fact.ahead, tally);
+        }
         if let site_authority::Fact::LeaseShrunk(fact) = fact {
             // Its guest lets go of the units when it wakes, at the latest.
             self.ended.insert((scene.actor, fact.lease), self.step);
@@ -86,12 +91,22 @@ impl Check for Checker {
         }
     }
 
+    fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> LawVerdict {
+        match fact {
+            broker::Fact::ClockCompared(fact) => compared(scene, fact.peer, fact.ahead, tally),
+            _ => Ok(()),
+        }
+    }
+
     fn guest(
         &mut self,
         scene: &Scene<'_>,
         fact: &service_manager::Fact,
         tally: &mut Tally,
     ) -> LawVerdict {
+        if let service_manager::Fact::ClockCompared(fact) = fact {
+            return compared(scene, fact.peer, fact.ahead, tally);
+        }
         let service_manager::Fact::Leased(fact) = fact else { return Ok(()) };
         let last = fact.term.end().minus(scene.model.participants.margin);
         tally.check(scene.at < last, || {
@@ -131,6 +146,16 @@ impl Check for Checker {
             format!("{name} rests at {clock} and believes in lease {lease}; its margin began at {last}")
         })
     }
+}
+
+/// While the clocks keep to the margin, nobody who is honest finds another's apart.
+fn compared(scene: &Scene<'_>, peer: ActorId, ahead: Span, tally: &mut Tally) -> LawVerdict {
+    let participants = &scene.model.participants;
+    let holds = ahead == Span::ZERO || !participants.clocks_hold || !participants.honest(peer);
+    tally.check(holds, || {
+        let (name, peer) = (scene.name(), scene.model.name(peer));
+        format!("{name} finds the clock of {peer} {ahead} ahead, although the clocks keep to the margin")
+    })
 }
 
 impl Checker {

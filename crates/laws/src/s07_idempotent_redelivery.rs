@@ -305,6 +305,8 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::RecallNotice { .. }
         | Message::RecallNoted { .. }
         | Message::UnitFailed { .. }
+        | Message::Ping
+        | Message::Pong { .. }
         | Message::Waiting { .. }
         | Message::Delegate { .. }
         | Message::Request(_)

@@ -295,6 +295,7 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         | Fact::RecallAnswered(_)
         | Fact::RecallRefused(_)
         | Fact::SettingsChanged(_)
+        | Fact::ClockCompared(_)
         | Fact::Asked(_)
         | Fact::TicketTaken(_)
         | Fact::ReceiptTaken(_)

@@ -115,6 +115,8 @@ impl FactIndex {
             Message::RecallNotice { .. }
             | Message::RecallNoted { .. }
             | Message::UnitFailed { .. }
+            | Message::Ping
+            | Message::Pong { .. }
             | Message::Refused { .. } => true,
         }
     }
@@ -220,6 +222,7 @@ impl FactIndex {
             | broker::Fact::RecallRefused(_)
             | broker::Fact::RecallTold(_)
             | broker::Fact::SettingsChanged(_)
+            | broker::Fact::ClockCompared(_)
             | broker::Fact::Requested(_)
             | broker::Fact::RequestRefused(_)
             | broker::Fact::QuotaSet(_)

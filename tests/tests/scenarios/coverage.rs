@@ -40,6 +40,7 @@ const POINTS: &[&str] = &[
     "elastic goes on with fewer",
     "too few units closes",
     "clocks apart",
+    "clocks are compared",
     "too short a term refused",
     "early redeem held",
     "over-issue",

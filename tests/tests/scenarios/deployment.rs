@@ -24,7 +24,7 @@ use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stacks, Stock};
 
 use super::audit::Audit;
 use super::names::Names;
-use super::participant::{Build, Identity, Participant};
+use super::participant::{Build, Identity, Participant, ShellSettings};
 use super::script::{Args, Bad};
 use super::world::World;
 
@@ -51,7 +51,10 @@ pub fn deploy(mut args: Args) -> Result<World, Bad> {
     let now = args.time_option("at")?.unwrap_or(Time::ZERO.plus(Span::HOUR.times(9)));
     let margin = args.span_option("margin")?.unwrap_or(Span::from_secs(10));
     let first = args.span_option("retry")?.unwrap_or(Span::MINUTE.times(10));
-    let retry_policy = RetryPolicy { first, longest: first.times(6) };
+    let shell = ShellSettings {
+        retry_policy: RetryPolicy { first, longest: first.times(6) },
+        clock_check: args.span_option("clock-check")?,
+    };
     let clocks_hold = args.option("clocks").is_none_or(|clocks| clocks != "apart");
     let mut below = std::mem::take(&mut args.below);
     args.done()?;
@@ -69,7 +72,7 @@ pub fn deploy(mut args: Args) -> Result<World, Bad> {
         let setup = Setup { name, signer, margin, peers: peers.clone() };
         let build = build(person.role, setup, &mut args)?;
         args.done()?;
-        participants.push(Participant::new(person, retry_policy, build));
+        participants.push(Participant::new(person, shell, build));
     }
     let audit = Audit::new(&participants, margin, clocks_hold);
     let mut world = World::new(now, participants, names, audit);

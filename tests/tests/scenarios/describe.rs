@@ -6,6 +6,7 @@ use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Call, Step, UnitId};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::LeaseId;
+use tenure_core::model::time::Span;
 use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::group::Why;
@@ -243,6 +244,16 @@ pub fn settings(changes: &[SettingChange]) -> String {
     changes.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
+/// How far a peer's clock is ahead at least.
+pub fn compared(names: &Names, peer: ActorId, ahead: Span) -> String {
+    let peer = names.actor(peer);
+    match ahead {
+        Span::ZERO => format!("that of {peer} keeps to the margin again"),
+        ahead if ahead.is_positive() => format!("that of {peer} is {ahead} ahead at least"),
+        behind => format!("that of {peer} is {} behind at least", behind.abs()),
+    }
+}
+
 fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<String> {
     use broker::Fact;
     Some(match fact {
@@ -303,6 +314,7 @@ fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<
         Fact::RecallAsked(fact) => recall::level(names, fact.link, &fact.level),
         Fact::RecallAnswered(fact) => recall::answer(names, fact.link, fact.at, fact.enforced),
         Fact::SettingsChanged(fact) => settings(&fact.changes),
+        Fact::ClockCompared(fact) => compared(names, fact.peer, fact.ahead),
         Fact::RecallRefused(fact) => {
             format!("{}, {}", names.hash(fact.link), refusal(names, &fact.refusal))
         }

@@ -205,7 +205,7 @@ fn perform(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         let known: Vec<_> = COMMANDS.iter().map(|known| format!("  {}", known.usage)).collect();
         let word = args.maybe().unwrap_or_default();
         return Err(format!(
-            "there is no command `{word}`; known:\n  deployment [at=TIME] [margin=SPAN] [retry=SPAN] [clocks=apart]\n  quietly COMMAND\n{}",
+            "there is no command `{word}`; known:\n  deployment [at=TIME] [margin=SPAN] [retry=SPAN] [clocks=apart] [clock-check=SPAN]\n  quietly COMMAND\n{}",
             known.join("\n")
         ));
     };

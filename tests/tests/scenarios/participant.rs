@@ -62,7 +62,7 @@ pub struct Participant {
     /// The same actor once more, from its journal alone.
     twin: AnyActor,
     pub journal: MemoryJournal,
-    pub retry_policy: RetryPolicy,
+    shell: ShellSettings,
     /// How far its clock is ahead, and what it has shown last.
     pub ahead: Span,
     shown: Time,
@@ -109,8 +109,22 @@ pub struct Identity {
     pub ahead: Span,
 }
 
+/// How the shell of each actor does its part.
+#[derive(Clone, Copy)]
+pub struct ShellSettings {
+    pub retry_policy: RetryPolicy,
+    /// How often it asks for the clocks of peers.
+    pub clock_check: Option<Span>,
+}
+
+impl ShellSettings {
+    fn host(self, actor: AnyActor) -> Host {
+        Host::new(actor, self.retry_policy).checking_clocks(self.clock_check)
+    }
+}
+
 impl Participant {
-    pub fn new(person: Identity, retry_policy: RetryPolicy, build: Build) -> Self {
+    pub fn new(person: Identity, shell: ShellSettings, build: Build) -> Self {
         let Identity { name, signer, role, honest, ahead } = person;
         let (actor, mapper) = build().into_parts();
         Self {
@@ -120,11 +134,11 @@ impl Participant {
             signer,
             honest,
             twin: actor.clone(),
-            host: Host::new(actor, retry_policy),
+            host: shell.host(actor),
             mapper,
             build,
             journal: MemoryJournal::new(),
-            retry_policy,
+            shell,
             ahead,
             shown: Time::MIN,
             up: true,
@@ -155,7 +169,7 @@ impl Participant {
     /// When it has something to do, by the true time.
     pub fn next(&mut self) -> Option<Time> {
         let repeat = self.host.next_repetition();
-        let due = self.actor().next_timeout().map(|due| due.minus(self.ahead));
+        let due = self.host.next_timer().map(|due| due.minus(self.ahead));
         [repeat, due].into_iter().flatten().min()
     }
 
@@ -183,7 +197,7 @@ impl Participant {
 
     /// Back to what the journal holds: everything else is gone.
     pub fn recover(&mut self) {
-        self.host = Host::new(self.blank(), self.retry_policy);
+        self.host = self.shell.host(self.blank());
         for entry in self.facts() {
             let applied = self.host.replay(&entry);
             assert!(applied.is_ok(), "{} cannot read its journal: {applied:?}", self.name);

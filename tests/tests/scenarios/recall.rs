@@ -10,7 +10,7 @@ use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::Message;
 use tenure_core::wire::recall::{Accepts, Level, Notice};
 
-use super::describe::settings;
+use super::describe::{compared, settings};
 use super::names::{self, Names};
 use super::script::{Args, Bad};
 use super::values::{receipts, refusal};
@@ -85,6 +85,7 @@ pub fn of_service_manager(names: &Names, fact: &service_manager::Fact) -> Option
         Fact::RecallAsked(fact) => level(names, fact.link, &fact.level),
         Fact::RecallAnswered(fact) => answer(names, fact.link, fact.at, fact.enforced),
         Fact::SettingsChanged(fact) => settings(&fact.changes),
+        Fact::ClockCompared(fact) => compared(names, fact.peer, fact.ahead),
         Fact::RecallRefused(fact) => {
             format!("{}, {}", names.hash(fact.link), refusal(names, &fact.refusal))
         }
@@ -113,6 +114,7 @@ pub fn of_site(names: &Names, fact: &site_authority::Fact) -> Option<String> {
         }
         Fact::RecallNoted(fact) => noted(names, fact.lease, &fact.victims),
         Fact::SettingsChanged(fact) => settings(&fact.changes),
+        Fact::ClockCompared(fact) => compared(names, fact.peer, fact.ahead),
         _ => return None,
     })
 }
@@ -130,6 +132,8 @@ pub fn message(names: &Names, message: &Message) -> String {
             format!("{what} {}, {}", names.hash(*ticket), told(names, notice))
         }
         Message::RecallNoted { ticket, victims, .. } => noted(names, *ticket, victims),
+        Message::UnitFailed { ticket, unit, why } => format!("{unit} of the lease on {}: {why}", names.hash(*ticket)),
+        Message::Pong { asked } => format!("of {}", names::clock(*asked)),
         _ => String::new(),
     }
 }

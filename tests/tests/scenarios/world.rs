@@ -383,8 +383,7 @@ impl World {
     fn tick(&mut self, who: usize) -> bool {
         let participant = &mut self.participants[who];
         let now = participant.clock(self.now);
-        let due =
-            participant.up && participant.actor().next_timeout().is_some_and(|due| due <= now);
+        let due = participant.up && participant.host.is_due(now);
         if due {
             self.hand(who, Input::Tick);
         }

@@ -29,7 +29,10 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::EvidenceOutline;
 use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
-use tenure_core::wire::message::{Item, LeasedUnit, Request};
+use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::message::{
+    Envelope, Header, Item, LeasedUnit, Message, Request, Sealed, Sequence,
+};
 use tenure_core::wire::offer::{Offer, OfferPart, Reply, Waiting};
 use tenure_core::wire::part::Part;
 use tenure_core::wire::proviso::{History, Provisos};
@@ -123,6 +126,16 @@ fn parts() -> Parts {
     ]);
     let receipt = Receipt::sign(what, &site);
     Parts { broker: broker.id(), root, ticket, request, receipt, term, properties, attributes }
+}
+
+/// The signed answer of a site about its clock.
+fn pong(p: &Parts) -> Sealed {
+    let (from, to) = (p.root.site(), p.ticket.bottom().issuer);
+    let sequence = Sequence { position: 7, index: Sequence::VOLATILE };
+    let header = Header { from, to, sequence, at: Time::from_secs(90) };
+    let signer = Signer::from_seed(Scheme::Ed25519, [1; 32]);
+    let envelope = Envelope { header, message: Message::Pong { asked: Time::from_secs(60) } };
+    envelope.seal(&mut Credentials::new(signer))
 }
 
 /// A setting that was changed.
@@ -280,6 +293,7 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::RecallRefused { link: p.ticket.hash(), refusal: Refusal::Forbidden }.into(),
         sm::Warned { lease: LEASE, unit: UNIT, number: 1, error: None }.into(),
         sm::SettingsChanged { changes: changes() }.into(),
+        sm::ClockCompared { peer: p.root.site(), ahead: Span::HOUR, pong: pong(p) }.into(),
         sm::JoinRefused { lease: LEASE, unit: UNIT, error: "busy".to_owned() }.into(),
         sm::Unblocked { lease: LEASE, gate: Gate::Redeem, configuration: p.properties.clone() }
             .into(),
@@ -355,6 +369,7 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
         broker::RecallAnswered { link: p.ticket.hash(), at: p.term.end(), enforced: true }.into(),
         broker::RecallRefused { link: p.ticket.hash(), refusal: Refusal::Forbidden }.into(),
         broker::SettingsChanged { changes: changes() }.into(),
+        broker::ClockCompared { peer: p.root.site(), ahead: Span::HOUR, pong: pong(p) }.into(),
         broker::RecallTold {
             delegation: DelegationId { issuer: p.root.site(), number: 1 },
             told: Notice { victims: Vec::new(), unclaimed: true, ..told(p) },
@@ -520,6 +535,7 @@ fn changes_at_site(p: &Parts) -> Vec<site::Fact> {
         site::UnitsRecalled { lease, link: lease, units: vec![UNIT], receipts: receipts() }.into(),
         site::RecallNoted { lease, link: lease, victims: vec![UNIT] }.into(),
         site::SettingsChanged { changes: changes() }.into(),
+        site::ClockCompared { peer: p.root.site(), ahead: Span::HOUR, pong: pong(p) }.into(),
     ]
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Nothing an actor does leaves it before its cause is durable.
 
+pub mod clocks;
 pub mod effect;
 pub mod fact;
 pub mod machine;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use self::clocks::ClocksApart;
 use self::order::{Done, Order, Orders};
 use self::watermark::{PeerWatermark, Watermarks};
 use crate::actor::effect::{Effect, EffectId, Input, Output, Problem};
@@ -120,6 +122,9 @@ pub trait Actor: fmt::Debug {
 
     /// The orders that it has carried out.
     fn orders(&self) -> &Orders;
+
+    /// The peers whose clocks are found to be apart from its own by more than the margin.
+    fn clocks_apart(&self) -> &ClocksApart;
 
     /// What all roles have in common.
     fn base(&self) -> &Base;

@@ -7,13 +7,14 @@ use crate::actor::order::Order;
 use crate::actor::settings::SettingChange;
 use crate::broker::machine::Tickets;
 use crate::broker::quota::{Quota, Source, Whose};
+use crate::model::identity::ActorId;
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
-use crate::model::time::Time;
+use crate::model::time::{Span, Time};
 use crate::ticket::Ticket;
 use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::Request;
+use crate::wire::message::{Request, Sealed};
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::recall::{Level, Notice};
 use crate::wire::refusal::Refusal;
@@ -263,6 +264,17 @@ facts! {
     SettingsChanged = "broker.settings-changed" 1 {
         /// Each with what it was and is.
         changes: Vec<SettingChange>,
+    }
+
+    /// A peer has signed what its clock shows: it is apart by more than the margin, by twice as much as was
+    /// known, or keeps to half the margin again.
+    ClockCompared = "broker.clock-compared" 1 {
+        /// The peer.
+        peer: ActorId,
+        /// How far its clock is ahead at least; negative if it is behind, and zero if it keeps to the margin.
+        ahead: Span,
+        /// The answer, signed by the peer.
+        pong: Sealed,
     }
 
     /// The site says how many units of a delegation stay: no more are sold.

@@ -8,7 +8,7 @@ use crate::actor::{Emit as _, Role};
 use crate::broker::Output;
 use crate::broker::facts::{
     DelegationEnded, DelegationTaken, MapperAnswered, QuotaSet, ReceiptTaken, RequestForgotten,
-    RequestRefused, Requested, SettingsChanged, Woken,
+    RequestRefused, Requested, SettingsChanged, ClockCompared, Woken,
 };
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
@@ -101,6 +101,14 @@ impl Broker {
         let from = envelope.header.from;
         let kind = envelope.message.kind();
         match envelope.message {
+            Message::Ping => self.base.state_clock(now, &envelope.header, out),
+            Message::Pong { asked } => {
+                let news = self.base.compare_clock(&self.state.clocks, now, &envelope.header, asked);
+                if let Some(ahead) = news {
+                    let compared = ClockCompared { peer: from, ahead, pong: sealed.clone() };
+                    self.emit(now, compared, out);
+                }
+            }
             Message::Delegate { ticket, attributes } => {
                 self.delegated(now, from, ticket, attributes, out);
             }

@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::actor::clocks::ClocksApart;
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
 use crate::actor::fact::BadFact;
 use crate::actor::order::{self, Orders};
@@ -313,6 +314,10 @@ impl Actor for Broker {
 
     fn orders(&self) -> &Orders {
         &self.state.orders
+    }
+
+    fn clocks_apart(&self) -> &ClocksApart {
+        &self.state.clocks
     }
 
     fn base(&self) -> &Base {

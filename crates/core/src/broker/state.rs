@@ -14,6 +14,7 @@ use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
 use crate::actor::recalls::IssuedRecalls;
 use crate::actor::rounds::MapperRounds;
+use crate::actor::clocks::ClocksApart;
 use crate::actor::settings::Journaled;
 use crate::actor::timers::Timers;
 use crate::model::calendar::Calendar;
@@ -55,6 +56,8 @@ pub(crate) struct State {
     pub(super) pending: PendingEffects<Obligation>,
     pub(super) orders: Orders,
     pub(super) settings: Journaled,
+    /// Peers whose clocks are apart.
+    pub(super) clocks: ClocksApart,
     /// The recalls of tickets that it has cut.
     pub(super) recalls: IssuedRecalls,
 }

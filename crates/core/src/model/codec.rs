@@ -197,6 +197,30 @@ impl<const N: usize> fmt::Debug for Blob<N> {
     }
 }
 
+/// Any number of bytes, laid out as a sequence of them; hexadecimal digits where a format is for people to
+/// read.
+pub(crate) mod octets {
+    use std::fmt::Write as _;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        if !to.is_human_readable() {
+            return bytes.serialize(to);
+        }
+        let mut digits = String::with_capacity(2 * bytes.len());
+        for byte in bytes {
+            write!(digits, "{byte:02x}").map_err(serde::ser::Error::custom)?;
+        }
+        to.serialize_str(&digits)
+    }
+
+    /// From the layout of machines alone: nobody reads a message back from text.
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        Vec::deserialize(from)
+    }
+}
+
 /// A SHA-256 hash.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

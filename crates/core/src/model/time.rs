@@ -135,6 +135,11 @@ impl Span {
         Self(self.0.saturating_add(other.0))
     }
 
+    /// The same length, forwards.
+    pub const fn abs(self) -> Self {
+        Self(self.0.saturating_abs())
+    }
+
     /// Whether the span has a length above zero.
     pub const fn is_positive(self) -> bool {
         self.0 > 0

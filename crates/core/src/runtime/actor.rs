@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::actor::clocks::ClocksApart;
 use crate::actor::effect::{self, Effect, EffectId, Problem};
 use crate::actor::fact::BadFact;
 use crate::actor::order::Orders;
@@ -262,6 +263,10 @@ impl Actor for AnyActor {
 
     fn orders(&self) -> &Orders {
         on_actor!(self, actor => actor.orders())
+    }
+
+    fn clocks_apart(&self) -> &ClocksApart {
+        on_actor!(self, actor => actor.clocks_apart())
     }
 
     fn base(&self) -> &Base {

@@ -17,11 +17,12 @@
 use std::collections::VecDeque;
 
 use crate::actor::Actor as _;
+use crate::actor::clocks::ClockChecks;
 use crate::actor::effect::{Effect, EffectId, Problem};
 use crate::actor::fact::BadFact;
 use crate::actor::snapshot::RestoreError;
 use crate::driver::Call;
-use crate::model::time::Time;
+use crate::model::time::{Span, Time};
 use crate::runtime::actor::{AnyActor, Input, Output};
 use crate::runtime::fact::Entry;
 use crate::runtime::mapper::AnyView;
@@ -38,6 +39,7 @@ pub struct Host {
     durable: u64,
     /// The round about which the mapper has been asked.
     asked: Option<u64>,
+    clock_checks: ClockChecks,
 }
 
 /// What leaves an actor.
@@ -72,7 +74,13 @@ impl Host {
     /// A host of an actor; its facts so far come by [`replay`](Self::replay).
     pub fn new(actor: AnyActor, retry: RetryPolicy) -> Self {
         let (steps, outbox) = (VecDeque::new(), Outbox::new(retry));
-        Self { durable: actor.position(), actor, outbox, steps, asked: None }
+        let (durable, clock_checks) = (actor.position(), ClockChecks::default());
+        Self { durable, actor, outbox, steps, asked: None, clock_checks }
+    }
+
+    /// The same, which asks the actor's peers for their clocks at each start and then after each period.
+    pub fn checking_clocks(self, every: Option<Span>) -> Self {
+        Self { clock_checks: ClockChecks::every(every), ..self }
     }
 
     /// Applies a fact of the journal.
@@ -135,7 +143,12 @@ impl Host {
 
     /// Whether time alone gives the actor something to do at `now`.
     pub fn is_due(&self, now: Time) -> bool {
-        self.actor.next_timeout().is_some_and(|due| due <= now)
+        self.next_timer().is_some_and(|due| due <= now)
+    }
+
+    /// When time alone gives the actor something to do.
+    pub fn next_timer(&self) -> Option<Time> {
+        self.actor.next_timeout().into_iter().chain(self.clock_checks.next()).min()
     }
 
     /// Hands inputs in, in their order. What they caused waits for [`durable`](Self::durable).
@@ -159,7 +172,11 @@ impl Host {
         for (input, mark) in inputs {
             let (facts, problems) = (out.facts.len(), out.problems.len());
             let position = self.position();
+            let may_check = matches!(input, Input::Start | Input::Tick);
             self.actor.handle(now, input, &mut out);
+            if may_check && self.clock_checks.falls_due(now) {
+                out.replies.extend(self.actor.base().pings(now));
+            }
             done(mark, position, &out.facts[facts..], &out.problems[problems..]);
         }
         let effects = self.actor.effects_after(before);
@@ -250,7 +267,7 @@ impl Host {
 
     /// When there is something to do if nothing arrives before.
     pub fn next_timeout(&mut self) -> Option<Time> {
-        [self.actor.next_timeout(), self.next_repetition()].into_iter().flatten().min()
+        [self.next_timer(), self.next_repetition()].into_iter().flatten().min()
     }
 
     /// When a message is to be sent again.

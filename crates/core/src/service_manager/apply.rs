@@ -92,6 +92,7 @@ impl ServiceManager {
             | Fact::Credited(_) => self.step_as_told(at, fact)?,
             Fact::TermOver(over) => self.term_over(at, over.lease, fact)?,
             Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
+            Fact::ClockCompared(fact) => self.state.clocks.found(at, fact.peer, fact.ahead),
             Fact::Commanded(fact) => self.commanded(at, fact),
             Fact::Revised(fact) => self.revised(at, fact)?,
             Fact::LeaseForgotten(fact) => self.forget(at, fact.lease),

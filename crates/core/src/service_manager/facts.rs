@@ -17,7 +17,7 @@ use crate::service_manager::sequence::Gate;
 use crate::ticket::Ticket;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::{LeasedUnit, Request};
+use crate::wire::message::{LeasedUnit, Request, Sealed};
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::part::Part;
 use crate::wire::recall::{Level, Notice};
@@ -514,6 +514,17 @@ facts! {
     SettingsChanged = "service-manager.settings-changed" 1 {
         /// Each with what it was and is.
         changes: Vec<SettingChange>,
+    }
+
+    /// A peer has signed what its clock shows: it is apart by more than the margin, by twice as much as was
+    /// known, or keeps to half the margin again.
+    ClockCompared = "service-manager.clock-compared" 1 {
+        /// The peer.
+        peer: ActorId,
+        /// How far its clock is ahead at least; negative if it is behind, and zero if it keeps to the margin.
+        ahead: Span,
+        /// The answer, signed by the peer.
+        pong: Sealed,
     }
 
     /// The guest's driver refused to join a unit, and has not touched it: it goes back.

@@ -17,7 +17,7 @@ use crate::mutants::mutant;
 use crate::service_manager::Output;
 use crate::service_manager::facts::{
     AskRefused, CloseBegun, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted,
-    JoinRefused, Joined, LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SettingsChanged,
+    JoinRefused, Joined, LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SettingsChanged, ClockCompared,
     SignalObserved, SiteClosed, TermOver, TicketLapsed, UnwantedGranted, Woken,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Held, State, UnitUse};
@@ -123,6 +123,18 @@ impl ServiceManager {
         let kind = envelope.message.kind();
         let position = envelope.header.sequence.position;
         let taken = match envelope.message {
+            Message::Ping => {
+                self.base.state_clock(now, &envelope.header, out);
+                Ok(())
+            }
+            Message::Pong { asked } => {
+                let news = self.base.compare_clock(&self.state.clocks, now, &envelope.header, asked);
+                if let Some(ahead) = news {
+                    let compared = ClockCompared { peer: from, ahead, pong: sealed.clone() };
+                    self.emit(now, compared, out);
+                }
+                Ok(())
+            }
             Message::Granted { request, tickets } => {
                 self.tickets_came(now, from, request, tickets, out)
             }

@@ -88,6 +88,7 @@ impl Fact {
             | Self::RecallRefused(_)
             | Self::Warned(_)
             | Self::SettingsChanged(_)
+            | Self::ClockCompared(_)
             | Self::Unblocked(_)
             | Self::Woken(_) => return None,
         })

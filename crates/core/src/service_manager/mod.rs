@@ -40,6 +40,7 @@ use std::num::NonZeroU32;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
+use crate::actor::clocks::ClocksApart;
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
 use crate::actor::fact::BadFact;
 use crate::actor::order::{self, Orders};
@@ -408,6 +409,10 @@ impl Actor for ServiceManager {
 
     fn orders(&self) -> &Orders {
         &self.state.orders
+    }
+
+    fn clocks_apart(&self) -> &ClocksApart {
+        &self.state.clocks
     }
 
     fn base(&self) -> &Base {

@@ -14,6 +14,7 @@ use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
 use crate::actor::recalls::IssuedRecalls;
 use crate::actor::rounds::MapperRounds;
+use crate::actor::clocks::ClocksApart;
 use crate::actor::settings::Journaled;
 use crate::actor::timers::Timers;
 use crate::driver::{Epoch, UnitId};
@@ -48,6 +49,8 @@ pub(crate) struct State {
     pub(super) timers: Timers<Timer>,
     pub(super) orders: Orders,
     pub(super) settings: Journaled,
+    /// Peers whose clocks are apart.
+    pub(super) clocks: ClocksApart,
     /// The recalls of parts of kept tickets that were handed on.
     pub(super) recalls: IssuedRecalls,
     /// What goes back of kept tickets that were split.

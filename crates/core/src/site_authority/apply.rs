@@ -65,6 +65,7 @@ impl SiteAuthority {
             Fact::TicketSurrendered(fact) => self.surrendered(at, fact),
             Fact::TicketReclaimed(fact) => self.ticket_reclaimed(at, fact),
             Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
+            Fact::ClockCompared(fact) => self.state.clocks.found(at, fact.peer, fact.ahead),
             Fact::Commanded(fact) => {
                 let position = self.base.position;
                 self.state.orders.commanded(&fact.order, fact.facts, position, at);

@@ -9,16 +9,18 @@ use crate::actor::fact::{Memo, facts};
 use crate::actor::order::Order;
 use crate::actor::settings::SettingChange;
 use crate::driver::{Epoch, UnitId};
+use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::resource::Attributes;
 use crate::model::slice::{LeaseId, SliceName};
-use crate::model::time::Time;
+use crate::model::time::{Span, Time};
 use crate::site_authority::machine::CloseReason;
 use crate::ticket::Ticket;
 use crate::ticket::evidence::EvidenceOutline;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
+use crate::wire::message::Sealed;
 use crate::wire::recall::Level;
 use crate::wire::refusal::Refusal;
 
@@ -470,6 +472,17 @@ facts! {
     SettingsChanged = "site.settings-changed" 1 {
         /// Each with what it was and is.
         changes: Vec<SettingChange>,
+    }
+
+    /// A peer has signed what its clock shows: it is apart by more than the margin, by twice as much as was
+    /// known, or keeps to half the margin again.
+    ClockCompared = "site.clock-compared" 1 {
+        /// The peer.
+        peer: ActorId,
+        /// How far its clock is ahead at least; negative if it is behind, and zero if it keeps to the margin.
+        ahead: Span,
+        /// The answer, signed by the peer.
+        pong: Sealed,
     }
 }
 

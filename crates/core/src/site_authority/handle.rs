@@ -18,7 +18,7 @@ use crate::mutants::mutant;
 use crate::site_authority::Output;
 use crate::site_authority::facts::{
     CameDue, DelegationAcknowledged, DelegationEnded, DelegationIssued, LeaseActivated,
-    LeaseClosed, LeaseForgotten, MapperAnswered, SettingsChanged, UnitSetUp, UnitSetupFailed,
+    LeaseClosed, LeaseForgotten, MapperAnswered, SettingsChanged, ClockCompared, UnitSetUp, UnitSetupFailed,
     UnitTeardownFailed, UnitTornDown, UnitsAssigned, Woken,
 };
 use crate::site_authority::machine::{CloseReason, State};
@@ -244,6 +244,14 @@ impl SiteAuthority {
         let from = envelope.header.from;
         let kind = envelope.message.kind();
         match envelope.message {
+            Message::Ping => self.base.state_clock(now, &envelope.header, out),
+            Message::Pong { asked } => {
+                let news = self.base.compare_clock(&self.state.clocks, now, &envelope.header, asked);
+                if let Some(ahead) = news {
+                    let compared = ClockCompared { peer: from, ahead, pong: sealed.clone() };
+                    self.emit(now, compared, out);
+                }
+            }
             Message::Delegated { delegation, generation } => {
                 self.acknowledged(now, from, delegation, generation, out);
             }

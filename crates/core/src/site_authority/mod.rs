@@ -49,6 +49,7 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
+use crate::actor::clocks::ClocksApart;
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
 use crate::actor::fact::BadFact;
 use crate::actor::order::{self, Orders};
@@ -518,6 +519,10 @@ impl Actor for SiteAuthority {
 
     fn orders(&self) -> &Orders {
         &self.state.orders
+    }
+
+    fn clocks_apart(&self) -> &ClocksApart {
+        &self.state.clocks
     }
 
     fn base(&self) -> &Base {

@@ -12,6 +12,7 @@ use super::{Delegation, Lease, Obligation, Reclaimed, Rights, Tenancy, Timer, Un
 use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
 use crate::actor::rounds::MapperRounds;
+use crate::actor::clocks::ClocksApart;
 use crate::actor::settings::Journaled;
 use crate::actor::timers::Timers;
 use crate::driver::UnitId;
@@ -64,6 +65,8 @@ pub(crate) struct State {
     pub(super) reclaimed: BTreeMap<LinkHash, Reclaimed>,
     pub(super) orders: Orders,
     pub(super) settings: Journaled,
+    /// Peers whose clocks are apart.
+    pub(super) clocks: ClocksApart,
     /// The recalls of links that are not over, the highest number of each.
     pub(super) recalls: BTreeMap<LinkHash, Recall>,
     /// The delegations that are recalled, each with the generation by which it is.

@@ -457,6 +457,13 @@ pub enum Message {
         /// How it failed.
         why: String,
     },
+    /// To a peer: what does your clock show? The header has what that of the sender shows.
+    Ping,
+    /// The answer: the header has it.
+    Pong {
+        /// What the clock of who asks showed then.
+        asked: Time,
+    },
 }
 
 /// What a refusal is about.
@@ -478,7 +485,7 @@ pub enum Subject {
 
 impl Message {
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 25] = [
+    pub const KINDS: [&'static str; 28] = [
         "delegate",
         "delegated",
         "request",
@@ -504,6 +511,9 @@ impl Message {
         "recalled",
         "recall-notice",
         "recall-noted",
+        "unit-failed",
+        "ping",
+        "pong",
     ];
 
     /// The word for this kind of message.
@@ -535,6 +545,8 @@ impl Message {
             Self::RecallNotice { .. } => "recall-notice",
             Self::RecallNoted { .. } => "recall-noted",
             Self::UnitFailed { .. } => "unit-failed",
+            Self::Ping => "ping",
+            Self::Pong { .. } => "pong",
         }
     }
 }
@@ -601,6 +613,7 @@ pub struct Sealed(Arc<Contents>);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Contents {
+    #[serde(with = "codec::octets")]
     bytes: Vec<u8>,
     key: PublicKey,
     signature: Signature,

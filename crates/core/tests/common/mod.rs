@@ -318,6 +318,9 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
             victims: Vec::new(),
             unclaimed: false,
         },
+        Message::UnitFailed { ticket: ticket.hash(), unit: UnitId(0), why: "it burns".to_owned() },
+        Message::Ping,
+        Message::Pong { asked: link.term.start() },
     ];
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
     messages

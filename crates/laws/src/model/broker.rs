@@ -165,6 +165,7 @@ impl BrokerModel {
             Fact::RecallAnswered(_)
             | Fact::RecallRefused(_)
             | Fact::SettingsChanged(_)
+            | Fact::ClockCompared(_)
             | Fact::QuotaSet(_)
             | Fact::MapperAnswered(_)
             | Fact::Commanded(_)

@@ -133,6 +133,7 @@ impl SiteModel {
             Fact::MapperAnswered(_)
             | Fact::Woken(_)
             | Fact::Commanded(_)
+            | Fact::ClockCompared(_)
             | Fact::SettingsChanged(_) => {}
         }
         Ok(changes.changes)

@@ -111,6 +111,7 @@ impl RequestTrace {
             | F::Commanded(_)
             | F::MapperAnswered(_)
             | F::SettingsChanged(_)
+            | F::ClockCompared(_)
             | F::Woken(_) => return None,
         };
         self.leases.get(&lease).copied()
@@ -153,6 +154,7 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         | F::RecallRefused(_)
         | F::RecallTold(_)
         | F::SettingsChanged(_)
+        | F::ClockCompared(_)
         | F::ReceiptTaken(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => None,
@@ -226,6 +228,7 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         | F::RecallAnswered(_)
         | F::RecallRefused(_)
         | F::SettingsChanged(_)
+        | F::ClockCompared(_)
         | F::SignalObserved(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => return None,

@@ -57,6 +57,8 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::RecallNotice { .. }
             | Message::RecallNoted { .. }
             | Message::UnitFailed { .. }
+            | Message::Ping
+            | Message::Pong { .. }
             | Message::Credited { .. }
             | Message::Waiting { .. }
             | Message::Offered { .. }

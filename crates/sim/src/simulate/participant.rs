@@ -38,6 +38,8 @@ pub(super) struct Participant {
     /// At which fact it is stored next.
     keep_at: Option<u64>,
     retry_policy: RetryPolicy,
+    /// How often it asks for the clocks of its peers.
+    clock_check: Option<Span>,
     pub(super) driver: Option<NullDriver>,
     pub(super) clock: Clock,
     /// The newest time it was given; times never go back while it runs.
@@ -75,6 +77,7 @@ pub(super) struct ParticipantSpec {
     pub(super) honest: bool,
     pub(super) signer: Signer,
     pub(super) retry_policy: RetryPolicy,
+    pub(super) clock_check: Option<Span>,
     pub(super) driver: Option<NullDriver>,
     pub(super) clock: Clock,
     pub(super) build: Box<dyn Fn() -> HostedActor>,
@@ -82,13 +85,22 @@ pub(super) struct ParticipantSpec {
 
 impl Participant {
     pub(super) fn new(spec: ParticipantSpec) -> Self {
-        let ParticipantSpec { name, honest, signer, retry_policy, driver, clock, build } = spec;
+        let ParticipantSpec {
+            name,
+            honest,
+            signer,
+            retry_policy,
+            clock_check,
+            driver,
+            clock,
+            build,
+        } = spec;
         let (actor, mapper) = build().into_parts();
         Self {
             id: signer.id(),
             role: actor.role(),
             fold: actor.clone(),
-            host: Some(Host::new(actor, retry_policy)),
+            host: Some(Host::new(actor, retry_policy).checking_clocks(clock_check)),
             mapper,
             journal: MemoryJournal::new(),
             kept: None,
@@ -107,6 +119,7 @@ impl Participant {
             signer,
             build,
             retry_policy,
+            clock_check,
             driver,
             clock,
         }
@@ -154,7 +167,7 @@ impl Participant {
 
     /// When its next timer goes off, by the true time.
     pub(super) fn timeout(&self) -> Option<Time> {
-        let deadline = self.actor()?.next_timeout()?;
+        let deadline = self.host.as_ref()?.next_timer()?;
         if deadline <= self.last_time { Some(Time::MIN) } else { self.clock.when(deadline) }
     }
 
@@ -182,7 +195,8 @@ impl Participant {
 
     /// Starts a new run from the fold of the journal.
     pub(super) fn bring_up(&mut self) {
-        let mut host = Host::new(self.folded(), self.retry_policy);
+        let host = Host::new(self.folded(), self.retry_policy);
+        let mut host = host.checking_clocks(self.clock_check);
         host.recovered();
         self.host = Some(host);
     }

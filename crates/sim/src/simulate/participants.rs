@@ -86,11 +86,13 @@ pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Participant> {
                 }
             };
             let (retry_policy, clock) = (setting.retry_policy, Clock::new(Span::ZERO));
+            let clock_check = setting.clock_check;
             Participant::new(ParticipantSpec {
                 name,
                 honest,
                 signer,
                 retry_policy,
+                clock_check,
                 driver,
                 clock,
                 build,

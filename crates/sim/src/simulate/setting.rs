@@ -35,6 +35,7 @@ pub(super) enum Stream {
     Sequences,
     Overbooking,
     Stacks,
+    Clocks,
     Family(Family),
 }
 
@@ -53,6 +54,7 @@ impl Stream {
                 Self::Sequences => 7,
                 Self::Overbooking => 8,
                 Self::Stacks => 9,
+                Self::Clocks => 10,
                 Self::Family(family) => 16 + family as u64,
             },
         )
@@ -74,6 +76,8 @@ pub(super) struct Setting {
     pub(super) heal: Time,
     pub(super) network: Network,
     pub(super) retry_policy: RetryPolicy,
+    /// How often actors ask for the clocks of their peers, if they do.
+    pub(super) clock_check: Option<Span>,
     /// How long the drivers of sites and of guests take.
     pub(super) setup: Delay,
     pub(super) teardown: Delay,
@@ -182,6 +186,7 @@ impl Setting {
             },
             heal: healed,
             burst: burst(&mut Stream::Burst.sampler(chance), healed, term),
+            clock_check: clock_check(&mut Stream::Clocks.sampler(chance), term),
             scheme,
             margin,
             families,
@@ -202,6 +207,12 @@ impl Setting {
     pub(super) fn types() -> [Name; 2] {
         [Name::literal("node"), Name::literal("disk")]
     }
+}
+
+/// In half of the seeds peers' clocks are asked for, a few times in a term.
+fn clock_check(sampler: &mut Sampler, term: Span) -> Option<Span> {
+    let pause = sampler.scaled(Span::MINUTE, term);
+    sampler.percent(50).then_some(pause)
 }
 
 /// Most families are on, dishonesty and wild clocks less often; never so few that nothing happens.

@@ -143,6 +143,7 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         | F::RecallRefused(_)
         | F::Warned(_)
         | F::SettingsChanged(_)
+        | F::ClockCompared(_)
         | F::ReceiptTaken(_)
         | F::ReclaimBegun(_)
         | F::ReclaimEnded(_)
@@ -208,6 +209,7 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
         | F::RecallRefused(_)
         | F::RecallTold(_)
         | F::SettingsChanged(_)
+        | F::ClockCompared(_)
         | F::RequestForgotten(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => return Vec::new(),
@@ -281,6 +283,7 @@ fn site(fact: &site_authority::Fact, actor: &AnyActor) -> Vec<(Subject, &'static
         | F::RightsRecalled(_)
         | F::RecallNoted(_)
         | F::SettingsChanged(_)
+        | F::ClockCompared(_)
         | F::TicketRefused(_)
         | F::LeaseForgotten(_)
         | F::MapperAnswered(_)

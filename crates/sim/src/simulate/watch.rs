@@ -185,6 +185,8 @@ impl Watch {
             | Message::RecallNotice { .. }
             | Message::RecallNoted { .. }
             | Message::UnitFailed { .. }
+            | Message::Ping
+            | Message::Pong { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => None,
         };
@@ -338,6 +340,8 @@ fn say(message: &Message) -> String {
         Message::Delegated { delegation, generation } => {
             format!("{kind} {delegation} generation {generation}")
         }
+        Message::Ping => kind.to_owned(),
+        Message::Pong { asked } => format!("{kind} of {asked}"),
         Message::Request(request) => {
             format!("{kind} {} from {} for {}", request.id, request.earliest, request.duration)
         }

@@ -160,6 +160,8 @@ pub(super) fn about(message: &Message) -> Option<Term> {
         | Message::RecallNotice { .. }
         | Message::RecallNoted { .. }
         | Message::UnitFailed { .. }
+        | Message::Ping
+        | Message::Pong { .. }
         | Message::Waiting { .. }
         | Message::Offered { .. }
         | Message::Accept { .. }

@@ -188,6 +188,7 @@ impl RequestHistory {
             | F::UnitsRecalled(_)
             | F::RecallNoted(_)
             | F::SettingsChanged(_)
+            | F::ClockCompared(_)
             | F::CameDue(_)
             | F::UnitsAssigned(_)
             | F::UnitReset(_)
@@ -307,6 +308,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::ReclaimBegun(_)
         | F::LeaseForgotten(_)
         | F::SettingsChanged(_)
+        | F::ClockCompared(_)
         | F::Woken(_) => None,
     }
 }
@@ -372,6 +374,7 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         | F::RequestForgotten(_)
         | F::MapperAnswered(_)
         | F::SettingsChanged(_)
+        | F::ClockCompared(_)
         | F::Woken(_) => None,
     }
 }
@@ -402,6 +405,7 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         F::RightsRecalled(_)
         | F::RecallNoted(_)
         | F::SettingsChanged(_)
+        | F::ClockCompared(_)
         | F::Stocked(_)
         | F::InventoryChanged(_)
         | F::DelegationIssued(_)

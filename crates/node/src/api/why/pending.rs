@@ -86,7 +86,9 @@ impl LeaseRefs {
             Message::RecallNotice { ticket, .. }
             | Message::RecallNoted { ticket, .. }
             | Message::UnitFailed { ticket, .. } => ours(*ticket),
-            Message::Recalled { .. }
+            Message::Ping
+            | Message::Pong { .. }
+            | Message::Recalled { .. }
             | Message::Delegate { .. }
             | Message::Delegated { .. }
             | Message::Granted { .. }
