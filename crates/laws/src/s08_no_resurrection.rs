@@ -291,23 +291,7 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::RestRefused(fact) => fact.lease,
         Fact::UnitsRecalled(fact) => fact.lease,
         Fact::Warned(fact) => fact.lease,
-        Fact::RecallAsked(_)
-        | Fact::RecallAnswered(_)
-        | Fact::RecallRefused(_)
-        | Fact::SettingsChanged(_)
-        | Fact::ClockCompared(_)
-        | Fact::Asked(_)
-        | Fact::TicketTaken(_)
-        | Fact::ReceiptTaken(_)
         // What came back of a ticket is credited when it can be, if need be after its end.
-        | Fact::RestCredited(_)
-        | Fact::GroupWhole(_)
-        | Fact::GroupBroken(_)
-        | Fact::ReclaimBegun(_)
-        | Fact::ReclaimEnded(_)
-        | Fact::Commanded(_)
-        | Fact::SignalObserved(_)
-        | Fact::MapperAnswered(_)
-        | Fact::Woken(_) => return None,
+        _ => return None,
     })
 }

@@ -132,7 +132,9 @@ pub fn message(names: &Names, message: &Message) -> String {
             format!("{what} {}, {}", names.hash(*ticket), told(names, notice))
         }
         Message::RecallNoted { ticket, victims, .. } => noted(names, *ticket, victims),
-        Message::UnitFailed { ticket, unit, why } => format!("{unit} of the lease on {}: {why}", names.hash(*ticket)),
+        Message::UnitFailed { ticket, unit, why } => {
+            format!("{unit} of the lease on {}: {why}", names.hash(*ticket))
+        }
         Message::Pong { asked } => format!("of {}", names::clock(*asked)),
         _ => String::new(),
     }

@@ -292,8 +292,6 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::RecallAnswered { link: p.ticket.hash(), at: p.term.end(), enforced: true }.into(),
         sm::RecallRefused { link: p.ticket.hash(), refusal: Refusal::Forbidden }.into(),
         sm::Warned { lease: LEASE, unit: UNIT, number: 1, error: None }.into(),
-        sm::SettingsChanged { changes: changes() }.into(),
-        sm::ClockCompared { peer: p.root.site(), ahead: Span::HOUR, pong: pong(p) }.into(),
         sm::JoinRefused { lease: LEASE, unit: UNIT, error: "busy".to_owned() }.into(),
         sm::Unblocked { lease: LEASE, gate: Gate::Redeem, configuration: p.properties.clone() }
             .into(),
@@ -368,8 +366,6 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
         broker::RecallAsked { link: p.ticket.hash(), level: level(p) }.into(),
         broker::RecallAnswered { link: p.ticket.hash(), at: p.term.end(), enforced: true }.into(),
         broker::RecallRefused { link: p.ticket.hash(), refusal: Refusal::Forbidden }.into(),
-        broker::SettingsChanged { changes: changes() }.into(),
-        broker::ClockCompared { peer: p.root.site(), ahead: Span::HOUR, pong: pong(p) }.into(),
         broker::RecallTold {
             delegation: DelegationId { issuer: p.root.site(), number: 1 },
             told: Notice { victims: Vec::new(), unclaimed: true, ..told(p) },
@@ -534,8 +530,6 @@ fn changes_at_site(p: &Parts) -> Vec<site::Fact> {
         site::RightsRecalled { link: lease, receipts: receipts() }.into(),
         site::UnitsRecalled { lease, link: lease, units: vec![UNIT], receipts: receipts() }.into(),
         site::RecallNoted { lease, link: lease, victims: vec![UNIT] }.into(),
-        site::SettingsChanged { changes: changes() }.into(),
-        site::ClockCompared { peer: p.root.site(), ahead: Span::HOUR, pong: pong(p) }.into(),
     ]
 }
 
@@ -548,7 +542,20 @@ fn samples() -> Vec<Fact> {
         .chain(changes_at_site(&parts))
         .chain(operators_facts())
         .map(Fact::from);
-    guest.chain(broker).chain(site).collect()
+    guest.chain(broker).chain(site).chain(facts_of_each_role(&parts)).collect()
+}
+
+/// The facts that every role has.
+fn facts_of_each_role(p: &Parts) -> Vec<Fact> {
+    let (peer, ahead) = (p.root.site(), Span::HOUR);
+    vec![
+        sm::Fact::from(sm::SettingsChanged { changes: changes() }).into(),
+        sm::Fact::from(sm::ClockCompared { peer, ahead, pong: pong(p) }).into(),
+        broker::Fact::from(broker::SettingsChanged { changes: changes() }).into(),
+        broker::Fact::from(broker::ClockCompared { peer, ahead, pong: pong(p) }).into(),
+        site::Fact::from(site::SettingsChanged { changes: changes() }).into(),
+        site::Fact::from(site::ClockCompared { peer, ahead, pong: pong(p) }).into(),
+    ]
 }
 
 fn hex(bytes: &[u8]) -> String {

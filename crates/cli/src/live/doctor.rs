@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tenure_node::api::{
-    ActorView, ClockStepView, LeaseView, ProbeView, Request, SiteView, StatusView,
+    ActorView, ClockApartView, ClockStepView, LeaseView, ProbeView, Request, SiteView, StatusView,
 };
 
 use super::args::{Endpoint, Output};
@@ -76,6 +76,7 @@ fn wrong(status: &StatusView, sites: &[SiteView], leases: &[LeaseView]) -> Vec<S
                 actor.name
             ));
         }
+        wrong.extend(actor.clocks_apart.iter().map(|apart| clock_apart(&actor.name, apart)));
     }
     for unit in sites.iter().flat_map(|site| &site.units) {
         if unit.state == "quarantined" {
@@ -97,6 +98,16 @@ fn wrong(status: &StatusView, sites: &[SiteView], leases: &[LeaseView]) -> Vec<S
     }
     wrong.extend(status.differences.iter().cloned());
     wrong
+}
+
+/// What is wrong between the clocks of two actors.
+fn clock_apart(name: &str, ClockApartView { peer, ahead_s, since }: &ClockApartView) -> String {
+    let side = if *ahead_s > 0.0 { "ahead of" } else { "behind" };
+    format!(
+        "the clock of {peer} is at least {} {side} that of {name}, more than the margin, since {since}: leases \
+         between them may end too early or overlap; set the one that is wrong",
+        roughly(ahead_s.abs())
+    )
 }
 
 /// What is wrong with the clock.
@@ -178,6 +189,19 @@ impl print::Row for ActorView {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_whose_clock_is_apart_is_named() {
+        let apart = |ahead_s| ClockApartView {
+            peer: "alpha".to_owned(),
+            ahead_s,
+            since: "noon".to_owned(),
+        };
+        for (ahead_s, text) in [(90.0, "alpha is at least 1m30s ahead of"), (-60.0, "1m behind")] {
+            let said = clock_apart("guest", &apart(ahead_s));
+            assert!(said.contains(text) && said.contains("guest"), "{said}");
+        }
+    }
 
     #[test]
     fn a_clock_that_stands_or_was_set_forward_is_reported() {

@@ -7,8 +7,8 @@ use crate::actor::effect::Problem;
 use crate::actor::{Emit as _, Role};
 use crate::broker::Output;
 use crate::broker::facts::{
-    DelegationEnded, DelegationTaken, MapperAnswered, QuotaSet, ReceiptTaken, RequestForgotten,
-    RequestRefused, Requested, SettingsChanged, ClockCompared, Woken,
+    ClockCompared, DelegationEnded, DelegationTaken, MapperAnswered, QuotaSet, ReceiptTaken,
+    RequestForgotten, RequestRefused, Requested, SettingsChanged, Woken,
 };
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
@@ -103,7 +103,8 @@ impl Broker {
         match envelope.message {
             Message::Ping => self.base.state_clock(now, &envelope.header, out),
             Message::Pong { asked } => {
-                let news = self.base.compare_clock(&self.state.clocks, now, &envelope.header, asked);
+                let news =
+                    self.base.compare_clock(&self.state.clocks, now, &envelope.header, asked);
                 if let Some(ahead) = news {
                     let compared = ClockCompared { peer: from, ahead, pong: sealed.clone() };
                     self.emit(now, compared, out);

@@ -16,15 +16,15 @@ use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::Output;
 use crate::service_manager::facts::{
-    AskRefused, CloseBegun, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted,
-    JoinRefused, Joined, LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SettingsChanged, ClockCompared,
-    SignalObserved, SiteClosed, TermOver, TicketLapsed, UnwantedGranted, Woken,
+    AskRefused, ClockCompared, CloseBegun, Credited, Extended, ExtensionDenied, ExtensionGranted,
+    GaveUp, Granted, JoinRefused, Joined, LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused,
+    SettingsChanged, SignalObserved, SiteClosed, TermOver, TicketLapsed, UnwantedGranted, Woken,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Held, State, UnitUse};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::{LeasedUnit, Message, Request, Sealed, Subject};
+use crate::wire::message::{Header, LeasedUnit, Message, Request, Sealed, Subject};
 use crate::wire::offer::{Offer, Reply};
 use crate::wire::proviso::Provisos;
 use crate::wire::refusal::{Outlook, Refusal};
@@ -128,11 +128,7 @@ impl ServiceManager {
                 Ok(())
             }
             Message::Pong { asked } => {
-                let news = self.base.compare_clock(&self.state.clocks, now, &envelope.header, asked);
-                if let Some(ahead) = news {
-                    let compared = ClockCompared { peer: from, ahead, pong: sealed.clone() };
-                    self.emit(now, compared, out);
-                }
+                self.clock_stated(now, (&envelope.header, asked), sealed, out);
                 Ok(())
             }
             Message::Granted { request, tickets } => {
@@ -188,6 +184,18 @@ impl ServiceManager {
         };
         if let Err(cause) = taken {
             out.problems.push(dropped(kind, cause));
+        }
+    }
+
+    fn clock_stated(
+        &mut self,
+        now: Time,
+        (pong, asked): (&Header, Time),
+        sealed: &Sealed,
+        out: &mut Output,
+    ) {
+        if let Some(ahead) = self.base.compare_clock(&self.state.clocks, now, pong, asked) {
+            self.emit(now, ClockCompared { peer: pong.from, ahead, pong: sealed.clone() }, out);
         }
     }
 

@@ -29,9 +29,7 @@ impl Fact {
             Self::Joined(fact) => (fact.lease, Event::Joined(fact.unit, fact.error.is_none())),
             Self::Left(fact) => (fact.lease, Event::Left(fact.unit)),
             Self::ExtensionAsked(fact) => (fact.lease, fact.event()),
-            Self::ExtensionGranted(fact) => {
-                (fact.lease, Event::ExtensionGranted(fact.ticket.clone()))
-            }
+            Self::ExtensionGranted(f) => (f.lease, Event::ExtensionGranted(f.ticket.clone())),
             Self::ExtensionDenied(fact) => (fact.lease, Event::ExtensionDenied),
             Self::Extended(fact) => (fact.lease, Event::Extended),
             Self::ReturnBegun(fact) => (fact.lease, Event::ReturnBegun(fact.part.clone())),

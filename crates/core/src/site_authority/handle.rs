@@ -17,9 +17,9 @@ use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::site_authority::Output;
 use crate::site_authority::facts::{
-    CameDue, DelegationAcknowledged, DelegationEnded, DelegationIssued, LeaseActivated,
-    LeaseClosed, LeaseForgotten, MapperAnswered, SettingsChanged, ClockCompared, UnitSetUp, UnitSetupFailed,
-    UnitTeardownFailed, UnitTornDown, UnitsAssigned, Woken,
+    CameDue, ClockCompared, DelegationAcknowledged, DelegationEnded, DelegationIssued,
+    LeaseActivated, LeaseClosed, LeaseForgotten, MapperAnswered, SettingsChanged, UnitSetUp,
+    UnitSetupFailed, UnitTeardownFailed, UnitTornDown, UnitsAssigned, Woken,
 };
 use crate::site_authority::machine::{CloseReason, State};
 use crate::site_authority::mapper::{Assignment, Decision};
@@ -246,7 +246,8 @@ impl SiteAuthority {
         match envelope.message {
             Message::Ping => self.base.state_clock(now, &envelope.header, out),
             Message::Pong { asked } => {
-                let news = self.base.compare_clock(&self.state.clocks, now, &envelope.header, asked);
+                let news =
+                    self.base.compare_clock(&self.state.clocks, now, &envelope.header, asked);
                 if let Some(ahead) = news {
                     let compared = ClockCompared { peer: from, ahead, pong: sealed.clone() };
                     self.emit(now, compared, out);

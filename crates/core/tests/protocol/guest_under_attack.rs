@@ -268,6 +268,9 @@ fn a_service_manager_drops_what_is_not_said_to_service_managers() {
             "reclaimed",
             "recalled",
             "recall-notice",
+            "unit-failed",
+            "ping",
+            "pong",
         ];
         if its.contains(&kind) {
             continue;

@@ -302,6 +302,7 @@ const ELSEWHERE: &[&str] = &[
     "service-manager.recall-refused",
     "service-manager.unblocked",
     "service-manager.settings-changed",
+    "service-manager.clock-compared",
     "service-manager.join-refused",
     "service-manager.leave-hastened",
     "service-manager.usage-reported",
@@ -324,6 +325,7 @@ const ELSEWHERE: &[&str] = &[
     "broker.return-credited",
     "broker.recall-refused",
     "broker.settings-changed",
+    "broker.clock-compared",
     "broker.recall-told",
     "site.inventory-changed",
     "site.delegation-ended",
@@ -352,6 +354,7 @@ const ELSEWHERE: &[&str] = &[
     "site.unit-failed",
     "site.unit-restored",
     "site.settings-changed",
+    "site.clock-compared",
 ];
 
 #[test]

@@ -130,11 +130,7 @@ impl SiteModel {
             | Fact::RightsRecalled(_)
             | Fact::UnitsRecalled(_)
             | Fact::RecallNoted(_) => self.of_recall(fact, &mut changes)?,
-            Fact::MapperAnswered(_)
-            | Fact::Woken(_)
-            | Fact::Commanded(_)
-            | Fact::ClockCompared(_)
-            | Fact::SettingsChanged(_) => {}
+            _ => {}
         }
         Ok(changes.changes)
     }

@@ -60,8 +60,8 @@ pub use site_view::{OverbookedView, SiteLeaseView, SiteView, StackHolder, StackV
 pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
 pub(crate) use view::time;
 pub use view::{
-    ActorView, ClockStepView, FidelityView, LeaseUnitView, LeaseView, RefusalView, SliceView,
-    StatusView, WaitView,
+    ActorView, ClockApartView, ClockStepView, FidelityView, LeaseUnitView, LeaseView, RefusalView,
+    SliceView, StatusView, WaitView,
 };
 pub use why::{BookingView, FactView, FaultView, Finding, PendingView, WhyView};
 

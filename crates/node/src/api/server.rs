@@ -370,10 +370,12 @@ impl AppState {
         let mut actors = Vec::new();
         for handle in self.handles.values() {
             let info = handle.info();
-            let seen = handle.query(|actor| (actor.position(), actor.unfinished(100)));
-            let (down, (facts, open)) = match seen.await {
+            let seen = handle.query(|actor| {
+                (actor.position(), actor.unfinished(100), view::ClockApartView::all(actor))
+            });
+            let (down, (facts, open, clocks_apart)) = match seen.await {
                 Ok(seen) => (None, seen),
-                Err(error) => (Some(error.to_string()), (0, Vec::new())),
+                Err(error) => (Some(error.to_string()), (0, Vec::new(), Vec::new())),
             };
             actors.push(view::ActorView {
                 name: info.name.to_string(),
@@ -383,6 +385,7 @@ impl AppState {
                 disk_full: self.metrics.disk_full(info),
                 facts,
                 open,
+                clocks_apart,
             });
         }
         let (now, margin) = (self.now(), self.config.margin);

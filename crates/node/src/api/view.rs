@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize};
-use tenure_core::actor::Role;
+use tenure_core::actor::clocks::ClockApart;
+use tenure_core::actor::{Actor as _, Role};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
+use tenure_core::runtime::AnyActor;
 use tenure_core::service_manager::fidelity::Fidelity;
 use tenure_core::service_manager::machine::{Change, Outcome, State, UnitUse};
 use tenure_core::service_manager::sequence::Gate;
@@ -84,6 +86,30 @@ pub struct ActorView {
     pub facts: u64,
     /// What it has not yet brought to an end: at most a hundred lines.
     pub open: Vec<String>,
+    /// The peers whose clocks are apart from its own by more than the margin.
+    pub clocks_apart: Vec<ClockApartView>,
+}
+
+/// A peer's clock that is apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockApartView {
+    /// The peer.
+    pub peer: String,
+    /// How many seconds its clock is ahead at least; behind, if they are negative.
+    pub ahead_s: f64,
+    /// Since when this has been known.
+    pub since: String,
+}
+
+impl ClockApartView {
+    pub(super) fn all(actor: &AnyActor) -> Vec<Self> {
+        let view = |(peer, apart): (ActorId, ClockApart)| Self {
+            peer: actor.peers().get(&peer).map_or_else(|| peer.to_string(), |p| p.name.to_string()),
+            ahead_s: apart.ahead.as_secs_f64(),
+            since: time(apart.since),
+        };
+        actor.clocks_apart().iter().map(view).collect()
+    }
 }
 
 /// A lease as its service manager knows it.

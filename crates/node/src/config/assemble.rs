@@ -148,7 +148,8 @@ impl Config {
         };
         let probe_every = Duration::from_micros(self.probe_every.as_micros().unsigned_abs());
         let snapshot = self.snapshot_after.get();
-        let limits = Limits { snapshot, probe_every, ..Limits::default() };
+        let clock_check = Some(self.clock_check).filter(|pause| pause.is_positive());
+        let limits = Limits { snapshot, probe_every, clock_check, ..Limits::default() };
         Ok(Deployment { parts, clock, threads: NonZeroUsize::MIN, limits })
     }
 

@@ -21,6 +21,7 @@ pub(super) struct File {
     pub(super) speed: Option<NonZeroU32>,
     pub(super) snapshot_after: Option<NonZeroU64>,
     pub(super) probe_every: Option<Spanned<Span>>,
+    pub(super) clock_check: Option<Spanned<Span>>,
     #[serde(default)]
     pub(super) site: Actors<Site>,
     #[serde(default)]

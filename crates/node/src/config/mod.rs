@@ -49,6 +49,8 @@ pub struct Config {
     pub snapshot_after: NonZeroU64,
     /// How often each live unit is probed, by the wall's clock at any speed.
     pub probe_every: Span,
+    /// How often actors ask their peers what their clocks show; never, if it is zero.
+    pub clock_check: Span,
     /// The sites.
     pub sites: BTreeMap<Name, Site>,
     /// The brokers.
@@ -163,6 +165,8 @@ const SNAPSHOT_AFTER: NonZeroU64 = NonZeroU64::new(100_000).unwrap();
 
 const PROBE_EVERY: Span = Span::from_secs(10);
 
+const CLOCK_CHECK: Span = Span::MINUTE;
+
 /// The shortest pause between two probes of a unit.
 const LEAST_PROBE_EVERY: Span = Span::from_micros(100_000);
 
@@ -179,6 +183,11 @@ impl Check<'_> {
             let message = format!("`probe-every` must be at least {LEAST_PROBE_EVERY}");
             return self.refuse(given.span(), message, "probing more often says nothing more");
         }
+        let clock_check = file.clock_check.as_ref().map_or(CLOCK_CHECK, |given| *given.get_ref());
+        if let Some(given) = file.clock_check.as_ref().filter(|_| clock_check < Span::ZERO) {
+            let message = format!("`clock-check` must not be {clock_check}");
+            return self.refuse(given.span(), message, "write a length of time, or 0 for never");
+        }
         self.names(&file)?;
         let mut config = Config {
             file: self.sources.name().to_owned(),
@@ -190,6 +199,7 @@ impl Check<'_> {
             speed: file.speed.unwrap_or(NonZeroU32::MIN),
             snapshot_after: file.snapshot_after.unwrap_or(SNAPSHOT_AFTER),
             probe_every,
+            clock_check,
             sites: BTreeMap::new(),
             brokers: BTreeMap::new(),
             service_managers: BTreeMap::new(),

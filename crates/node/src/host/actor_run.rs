@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tenure_core::actor::effect::Problem;
 use tenure_core::actor::fact::BadFact;
 use tenure_core::actor::snapshot::RestoreError;
-use tenure_core::model::time::Time;
+use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::host::{Departure, Host};
 use tenure_core::runtime::outbox::{Outbox, RetryPolicy};
 use tenure_core::runtime::{AnyActor, AnyMapper, AnyView, Entry, Input};
@@ -64,6 +64,11 @@ impl ActorRun {
     pub(super) fn new(actor: AnyActor, retry_policy: RetryPolicy) -> Self {
         let host = Host::new(actor, retry_policy);
         Self { host, waiting: VecDeque::new(), durable: 0 }
+    }
+
+    /// The same, which asks peers for their clocks.
+    pub(super) fn checking_clocks(self, every: Option<Span>) -> Self {
+        Self { host: self.host.checking_clocks(every), ..self }
     }
 
     /// Applies a fact of the journal.

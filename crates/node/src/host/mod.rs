@@ -111,6 +111,8 @@ pub struct Limits {
     pub probe_every: Duration,
     /// The most probes at a time.
     pub probes: usize,
+    /// How often peers are asked for their clocks, if they are.
+    pub clock_check: Option<Span>,
     /// The most facts that wait for one follower.
     pub behind: usize,
     /// After how many facts a snapshot is taken, so that a start folds about as many at most.
@@ -128,6 +130,7 @@ impl Default for Limits {
             calls: 64,
             probe_every: Duration::from_secs(10),
             probes: 8,
+            clock_check: None,
             behind: 4096,
             snapshot: 100_000,
             mapper: Duration::from_secs(300),

@@ -67,7 +67,8 @@ impl Host {
     fn recover_once(&mut self, ctx: &mut Context<Self>) -> Result<(), HostFailure> {
         let ActorInfo { name, role, id } = self.part.info.clone();
         let (actor, mapper) = (self.part.build)()?.into_parts();
-        let mut run = ActorRun::new(actor, self.part.retry_policy);
+        let mut run =
+            ActorRun::new(actor, self.part.retry_policy).checking_clocks(self.limits.clock_check);
         let owner = Owner { name, role, id };
         let mut request_trace = enabled!(Level::DEBUG).then(|| RequestTrace::new(id));
         let mut past = Recovery::of(&mut run, &mut request_trace);

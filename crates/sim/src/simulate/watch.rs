@@ -340,8 +340,7 @@ fn say(message: &Message) -> String {
         Message::Delegated { delegation, generation } => {
             format!("{kind} {delegation} generation {generation}")
         }
-        Message::Ping => kind.to_owned(),
-        Message::Pong { asked } => format!("{kind} of {asked}"),
+        Message::Ping | Message::Pong { .. } => kind.to_owned(),
         Message::Request(request) => {
             format!("{kind} {} from {} for {}", request.id, request.earliest, request.duration)
         }
@@ -363,9 +362,8 @@ fn say(message: &Message) -> String {
             format!("{kind} {ticket} {term} {}", units.join(" "))
         }
         Message::Close { tickets } => {
-            let tickets: Vec<String> =
-                tickets.iter().map(|ticket| ticket.hash().to_string()).collect();
-            format!("{kind} {}", tickets.join(" "))
+            let hashes: Vec<String> = tickets.iter().map(|t| t.hash().to_string()).collect();
+            format!("{kind} {}", hashes.join(" "))
         }
         Message::Closed { ticket, refusal, receipts } => {
             let why = refusal.as_ref().map_or("ended", |refusal| refusal.word());
