@@ -6,6 +6,7 @@ use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
+use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::wire::message::Item;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
@@ -69,6 +70,8 @@ pub(crate) struct PlannedRequest {
     pub(crate) reply: Reply,
     /// The notice after which units in use may be recalled.
     pub(crate) notice: Option<i64>,
+    /// What its leases do only once those of an earlier request are in use.
+    pub(crate) after: Option<(u64, Gate)>,
 }
 
 /// How often the rare things happen in one run.
@@ -85,6 +88,8 @@ pub(crate) struct Budget {
     pub(crate) crashes: u8,
     /// Drivers' failures.
     pub(crate) failures: u8,
+    /// Units that fail while a lease has them.
+    pub(crate) breakdowns: u8,
     /// Quarantined units that an operator puts right.
     pub(crate) resets: u8,
     /// Recalls by the broker, and withdrawals of one.
@@ -106,6 +111,7 @@ impl Budget {
         redeems: 0,
         crashes: 0,
         failures: 0,
+        breakdowns: 0,
         resets: 0,
         recalls: 0,
         refusals: 0,
@@ -147,6 +153,10 @@ pub(crate) enum End {
     Refused,
     /// Units were recalled, credited, and used by someone else.
     RecalledAndSold,
+    /// A unit that failed was given back, and its guest has another.
+    Replaced,
+    /// A guest uses two leases, one of which waited for the other.
+    InSequence,
 }
 
 impl PlannedRequest {
@@ -173,7 +183,11 @@ impl PlannedRequest {
             properties: Properties::default(),
             configuration: Properties::default(),
             reason: String::new(),
-            handling: Handling { keep_tickets: self.keep, ..Handling::default() },
+            handling: Handling {
+                keep_tickets: self.keep,
+                after: self.after.map(wait).into_iter().collect(),
+                ..Handling::default()
+            },
         }
     }
 }
@@ -217,7 +231,13 @@ pub(crate) fn planned(who: usize, start: i64) -> PlannedRequest {
         keep: false,
         reply: Reply::Grant,
         notice: None,
+        after: None,
     }
+}
+
+/// All of its leases wait for those of an earlier request.
+fn wait((number, gate): (u64, Gate)) -> After {
+    After { item: None, on: On::Request(number), gate }
 }
 
 /// The same request, for offers that are held for two steps.
@@ -232,7 +252,8 @@ fn alone() -> Case {
 
 /// Everything that is explored.
 pub(crate) fn all() -> Vec<Case> {
-    [lives(), requests(), parts(), troubles(), recalls(), drivers(), sleepers()].concat()
+    let kinds = [lives(), requests(), parts(), troubles(), recalls(), drivers(), sleepers()];
+    [kinds.concat(), breakdowns(), sequences()].concat()
 }
 
 /// The ways in which a lease can go.
@@ -473,6 +494,70 @@ fn drivers() -> Vec<Case> {
             until: 15,
             budget: Budget { refusals: 2, ..Budget::NONE },
             ..alone()
+        },
+    ]
+}
+
+/// Units that fail while a lease has them.
+fn breakdowns() -> Vec<Case> {
+    vec![
+        Case {
+            name: "unit fails",
+            text: "a unit that fails at any moment while a lease has it, and another one to replace it",
+            stock: vec![(2, 2)],
+            until: 15,
+            budget: Budget { breakdowns: 1, ..Budget::NONE },
+            trouble_until: 12,
+            ends: vec![End::Replaced],
+            ..alone()
+        },
+        Case {
+            name: "unit fails, elastic",
+            text: "two units of an elastic request, of which one fails, and none to replace it",
+            stock: vec![(2, 2)],
+            requests: vec![PlannedRequest { items: vec![(2, 1)], ..planned(GUEST, 11) }],
+            until: 14,
+            budget: Budget { breakdowns: 1, ..Budget::NONE },
+            trouble_until: 11,
+            ..alone()
+        },
+        Case {
+            name: "unit fails, crash",
+            text: "the first of these with a crash of any actor",
+            stock: vec![(2, 2)],
+            until: 13,
+            budget: Budget { breakdowns: 1, crashes: 1, ..Budget::NONE },
+            trouble_until: 11,
+            ..alone()
+        },
+    ]
+}
+
+/// Leases in sequence.
+pub(crate) fn sequences() -> Vec<Case> {
+    let after = |gate| PlannedRequest { after: Some((1, gate)), ..planned(GUEST, 12) };
+    vec![
+        Case {
+            name: "redeemed after",
+            text: "two leases, of which one is redeemed only once the other is in use; a close of any",
+            stock: vec![(2, 2)],
+            requests: vec![planned(GUEST, 11), after(Gate::Redeem)],
+            until: 14,
+            budget: Budget { closes: 1, ..Budget::NONE },
+            trouble_until: 11,
+            ends: vec![End::InSequence],
+            ..Case::default()
+        },
+        Case {
+            name: "joined after",
+            text: "two leases, of which one is joined only once the other is in use; a driver that fails",
+            stock: vec![(2, 2)],
+            requests: vec![planned(GUEST, 11), after(Gate::Join)],
+            until: 14,
+            budget: Budget { failures: 1, ..Budget::NONE },
+            trouble_until: 11,
+            ends: vec![End::InSequence],
+            ..Case::default()
         },
     ]
 }

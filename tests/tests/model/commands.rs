@@ -81,6 +81,7 @@ impl World {
             | Step::Refuse(_)
             | Step::Tick
             | Step::Decide
+            | Step::Fail(_)
             | Step::Reset
             | Step::Crash
             | Step::ReceiveAndCrash(_)

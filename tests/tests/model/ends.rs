@@ -28,6 +28,12 @@ pub(crate) fn property(end: End) -> Property<World> {
                 world.reaches(state, End::RecalledAndSold)
             })
         }
+        End::Replaced => Property::sometimes("a unit that failed is replaced", |world, state| {
+            world.reaches(state, End::Replaced)
+        }),
+        End::InSequence => Property::sometimes("leases are in use in sequence", |world, state| {
+            world.reaches(state, End::InSequence)
+        }),
         End::Refused => Property::sometimes("somebody is refused", |world, state| {
             world.reaches(state, End::Refused)
         }),
@@ -56,6 +62,14 @@ impl World {
                 nodes[SITE].summary.words.iter().any(|(_, word)| *word == "Closed")
                     && nodes[BROKER].summary.words.iter().any(|(_, word)| *word == "Returned")
                     && nodes[RIVAL].summary.words.iter().any(|(_, word)| *word == "Active")
+            }
+            End::Replaced => {
+                nodes[GUEST].summary.outcomes.contains(&Outcome::GivenBack)
+                    && nodes[GUEST].summary.words.iter().any(|(_, word)| *word == "Active")
+            }
+            End::InSequence => {
+                let words = nodes[GUEST].summary.words.iter();
+                words.filter(|(_, word)| *word == "Active").count() == 2
             }
             End::PartSoldAgain => {
                 nodes[GUEST].summary.uses.len() == 1

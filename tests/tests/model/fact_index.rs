@@ -9,6 +9,7 @@ use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::{Term, Time};
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts as service_manager;
+use tenure_core::service_manager::sequence::{Gate, On};
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::ticket::Ticket;
@@ -49,6 +50,9 @@ pub(crate) struct FactIndex {
     untold: BTreeSet<(LinkHash, LinkHash)>,
     /// Leases that lost units while their guests could not be reached.
     unreached: BTreeSet<LinkHash>,
+    /// Of a guest's requests, the request that each waits for, and those whose units were joined.
+    waits: BTreeMap<u64, (u64, Gate)>,
+    joined: BTreeSet<u64>,
     broken: BTreeSet<&'static str>,
 }
 
@@ -149,12 +153,35 @@ impl FactIndex {
         self.leases.iter().find(of).map_or(ticket, |(&lease, _)| lease)
     }
 
+    /// S21: what a request of the model waits for is one lease of one unit, which must have been joined.
+    fn in_sequence(&mut self, request: u64, passed: Gate) {
+        let waits = self.waits.get(&request).filter(|(_, gate)| *gate == passed);
+        if waits.is_some_and(|(other, _)| !self.joined.contains(other)) {
+            self.broken.insert("S21");
+        }
+    }
+
     fn guest(&mut self, fact: &service_manager::Fact) {
         use service_manager::Fact as F;
         let all = |tickets: &[(u16, Ticket)]| tickets.iter().map(|(_, t)| t.clone()).collect();
         let granted: Vec<Ticket> = match fact {
             F::Asked(fact) => {
                 self.asked.insert(fact.request.id.number);
+                let on = fact.handling.after.iter().filter_map(|after| match after.on {
+                    On::Request(other) => Some((fact.request.id.number, (other, after.gate))),
+                    On::Item(_) => None,
+                });
+                self.waits.extend(on);
+                Vec::new()
+            }
+            F::Leased(fact) => {
+                self.in_sequence(fact.lease.number, Gate::Redeem);
+                Vec::new()
+            }
+            // One that failed to join counts like any other.
+            F::Joined(fact) => {
+                self.in_sequence(fact.lease.number, Gate::Join);
+                self.joined.insert(fact.lease.number);
                 Vec::new()
             }
             F::ExtensionAsked(fact) => {

@@ -48,6 +48,8 @@ pub(crate) struct Summary {
     taken: BTreeSet<UnitId>,
     /// A site: the units held by a lease, each with the lease's ticket.
     pub(crate) tenants: Vec<(UnitId, LinkHash)>,
+    /// A site: the units that a lease has, ready or not.
+    pub(crate) leased: Vec<UnitId>,
     /// A site: when its active leases end.
     pub(crate) active_until: Vec<Time>,
     /// A site: the leases that lost units by a recall without a word from their guests.
@@ -84,6 +86,7 @@ impl Summary {
                     summary.read_site_lease(state, end);
                 }
                 for (id, state, _) in site.units() {
+                    summary.leased.extend(state.tenant().map(|_| id));
                     if let unit::State::Ready { tenant, .. } = state {
                         summary.tenants.push((id, *tenant));
                     }

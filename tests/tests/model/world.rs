@@ -79,6 +79,8 @@ pub(crate) enum Step {
     /// Units of a ticket are recalled, or stay after all.
     Recall(LinkHash),
     Withdraw(LinkHash),
+    /// A unit fails that a lease has.
+    Fail(UnitId),
     Reset,
     Crash,
     ReceiveAndCrash(u32),
@@ -260,6 +262,9 @@ impl World {
             let tickets = sent.keys.keys().copied();
             inputs.extend(tickets.flat_map(|link| [Step::Recall(link), Step::Withdraw(link)]));
         }
+        if who == SITE && left.breakdowns > 0 {
+            inputs.extend(node.summary.leased.iter().map(|&unit| Step::Fail(unit)));
+        }
         if who == SITE && left.resets > 0 {
             inputs.push(Step::Reset);
         }
@@ -330,6 +335,10 @@ impl World {
                 let broken = |s: &unit::State| matches!(s, unit::State::Quarantined);
                 let (unit, ..) = site.units().find(|(_, state, _)| broken(state))?;
                 node.step(clock, Input::Command(SiteCommand::Reset { unit }.into()), case, sent)
+            }
+            Step::Fail(unit) => {
+                let command = SiteCommand::Fail { unit, epoch: None, why: "it broke".to_owned() };
+                node.step(clock, Input::Command(command.into()), case, sent)
             }
             Step::Crash => node.crash(clock, case, sent),
             Step::ReceiveAndCrash(message) => {
@@ -527,6 +536,7 @@ impl Model for World {
             Step::Split(_) | Step::Take(_) => left.splits -= 1,
             Step::Refuse(_) => left.refusals -= 1,
             Step::Recall(_) | Step::Withdraw(_) => left.recalls -= 1,
+            Step::Fail(_) => left.breakdowns -= 1,
             Step::Reset => left.resets -= 1,
             Step::Crash | Step::ReceiveAndCrash(_) | Step::DecideAndCrash => left.crashes -= 1,
         }
@@ -556,6 +566,7 @@ impl Model for World {
                     .iter()
                     .all(|belief| tenants.contains(belief) || unreached.contains(&belief.1))
             }),
+            Property::always("S21", |world, state| world.keeps(state, "S21")),
             Property::always("S8", |world, state| world.keeps(state, "S8")),
             Property::always("S9", |world, state| world.keeps(state, "S9")),
             Property::always("S11", |world, state| world.keeps(state, "S11")),

@@ -3,7 +3,7 @@
 
 use tenure_tests::mutants::Mutant;
 
-use crate::model::cases::{BrokerPolicy, Budget, Case, planned};
+use crate::model::cases::{BrokerPolicy, Budget, Case, planned, sequences};
 use crate::model::explore::breaks;
 use crate::model::participants::{GUEST, RIVAL};
 
@@ -36,4 +36,10 @@ fn without_the_split_check_a_greedy_mapper_sells_the_same_units_twice() {
     let requests = vec![planned(GUEST, 11), planned(RIVAL, 12)];
     let case = Case { seller: BrokerPolicy::Greedy, requests, until: 12, ..Case::default() };
     assert!(breaks_without(Mutant::NoSplitCheck, case, "S2"));
+}
+
+#[test]
+fn without_the_gate_a_lease_is_used_before_the_one_that_it_waits_for() {
+    let case = sequences().remove(0);
+    assert!(breaks_without(Mutant::GateIgnored, case, "S21"));
 }
