@@ -277,6 +277,16 @@ mutants! {
     GateIgnored,
     /// Items of a request may wait for each other.
     CycleAccepted,
+    /// Messages by a key that was replaced count for ever.
+    RotatedKeyLingers,
+    /// Messages by a revoked key count.
+    RevokedKeySpeaks,
+    /// Links and receipts by a revoked key count, honoured or not.
+    RevokedKeyCuts,
+    /// Nothing counts that a revoked key has signed, though it is honoured.
+    NothingIsHonoured,
+    /// What is signed with a new key leaves before the rotation is durable.
+    KeyShownEarly,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

@@ -25,6 +25,8 @@ mod deployment;
 mod delegations;
 #[path = "scenarios/forge.rs"]
 mod forge;
+#[path = "scenarios/keys.rs"]
+mod keys;
 #[path = "scenarios/operators.rs"]
 mod operators;
 #[path = "scenarios/show.rs"]
@@ -200,6 +202,9 @@ scripts! {
     second_stage
     sequence_lost
     settings_changed
+    keys_rotated
+    key_revoked
+    stolen_key
     setup_outlasts_the_term
     share_shrinks
     sold_cannot_go_back

@@ -12,6 +12,7 @@ use tenure_sim::simulate::Family;
 use tenure_sim::workload::parse_span;
 
 use crate::journal::JournalCommand;
+use crate::live::KeysCommand;
 use crate::live::args::{
     BrokerCommand, ConfigCommand, DevArgs, Endpoint, LeaseCommand, SiteCommand, SliceCommand,
     TicketCommand, UpArgs,
@@ -61,6 +62,11 @@ pub(crate) enum Command {
     Ticket {
         #[command(subcommand)]
         command: TicketCommand,
+    },
+    /// Show, replace and revoke the keys of actors
+    Keys {
+        #[command(subcommand)]
+        command: KeysCommand,
     },
     /// Check the health of a deployment
     Doctor(Endpoint),

@@ -142,6 +142,7 @@ fn dispatch(cli: &Cli, console: &mut Console<'_>) -> Result<(), Error> {
         Command::Site { command } => live::site(command, console),
         Command::Broker { command } => live::broker(command, console),
         Command::Ticket { command } => live::ticket(command, console),
+        Command::Keys { command } => live::keys(command, console),
         Command::Doctor(endpoint) => live::doctor(endpoint, console),
         Command::Metrics { data } => live::metrics(data, console),
         Command::Config { command } => live::config(command, console),

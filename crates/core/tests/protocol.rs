@@ -8,6 +8,8 @@ mod common;
 mod tickets;
 #[path = "protocol/encoding.rs"]
 mod encoding;
+#[path = "protocol/keys.rs"]
+mod keys;
 #[path = "protocol/ledger.rs"]
 mod ledger;
 #[path = "protocol/evidence.rs"]

@@ -72,6 +72,7 @@ laws! {
     s20_recalled_rights,
     s21_sequence,
     s22_stacks,
+    s23_keys,
     l01_every_request_ends,
     l02_units_come_back,
     l03_agreement,
@@ -82,7 +83,7 @@ laws! {
 /// A law that every deployment keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Law {
-    /// `S1` to `S22` for what must never happen, `L1` to `L5` for what must happen in the end.
+    /// `S1` to `S23` for what must never happen, `L1` to `L5` for what must happen in the end.
     pub id: &'static str,
     /// Its name in the literature.
     pub name: &'static str,

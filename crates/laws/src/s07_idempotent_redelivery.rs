@@ -317,7 +317,9 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::Return { .. }
         | Message::Modify { .. }
         | Message::Reclaim { .. }
-        | Message::Credit { .. } => return None,
+        | Message::Credit { .. }
+        | Message::Keys { .. }
+        | Message::KeysNoted { .. } => return None,
     };
     Some(Hash::of(message.kind(), &[&about]))
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{BrokerModel, GuestModel, SiteModel};
+use super::model::{BrokerModel, GuestModel, Model, SiteModel};
 use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::broker::facts::ReturnBegun;
 use tenure_core::driver::{Call, Step, UnitId};
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::keys::KeyChain;
 use tenure_core::broker::machine::State as AtBroker;
 use tenure_core::service_manager::request::State as AskedFor;
 use tenure_core::service_manager::machine::{AfterLeave, Change, PartReturn, State as AtGuest, UnitUse};
@@ -97,6 +98,7 @@ fn recall_asked<'a>(scene: &Scene<'a>, link: LinkHash) -> Option<&'a Level> {
 }
 
 /// What a message says follows from the sender's durable facts.
+#[allow(clippy::too_many_lines, reason = "a case for each kind of message")]
 fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) -> LawVerdict {
     let (model, from) = (scene.model, scene.actor);
     let binding = envelope.header.sequence.index != Sequence::VOLATILE;
@@ -162,11 +164,21 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
             is_recorded(scene, subject, refusal, offers)
         }
         Message::Refused { .. } => true,
+        Message::Keys { number } | Message::KeysNoted { number } => {
+            let own = matches!(message, Message::Keys { .. });
+            *number <= noted(model, from, if own { from } else { to })
+        }
     };
     tally.check(good, || {
         let (name, kind, to) = (scene.name(), message.kind(), model.name(to));
         format!("{name} sends {to} a `{kind}` that its durable facts do not say: {message:?}")
     })
+}
+
+/// How many statements about its keys an actor has noted of another one, or made.
+fn noted(model: &Model, by: ActorId, of: ActorId) -> u32 {
+    let chain = model.keys.get(&by).and_then(|keys| keys.chain(of));
+    chain.map_or(0, KeyChain::count)
 }
 
 /// Whether a broker was told of the recall of a delegation.

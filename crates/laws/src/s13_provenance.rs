@@ -7,7 +7,7 @@ use tenure_core::actor::Role;
 use tenure_core::service_manager::request::State;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
-use tenure_core::model::identity::Verifier;
+use tenure_core::model::verifier::Verifier;
 use tenure_core::service_manager::machine::Change;
 use tenure_core::wire::message::Message;
 use tenure_core::ticket::link::{LinkHash, SignedLink};
@@ -131,7 +131,11 @@ impl Checker {
             return true;
         }
         let scheme = scene.model.participants.scheme;
-        let good = link.verifies(self.verifier.get_or_insert_with(|| Verifier::new(scheme)));
+        let verifier = self.verifier.get_or_insert_with(|| Verifier::new(scheme));
+        if let Some(chain) = scene.model.keys.get(&link.issuer).and_then(|k| k.chain(link.issuer)) {
+            verifier.keys_mut().learn(link.issuer, chain.clone());
+        }
+        let good = link.verifies(verifier);
         if good {
             self.good.insert(link.hash(), link.clone());
         }

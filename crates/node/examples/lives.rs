@@ -33,9 +33,10 @@ use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::Command as GuestCommand;
 
-use tenure_core::model::identity::{Label, Scheme, Signer, Verifier};
+use tenure_core::model::identity::{Label, Scheme, Signer};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
+use tenure_core::model::verifier::Verifier;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::machine::State;
 use tenure_node::deployment::Running;

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tenure_core::model::codec::Hash;
-use tenure_core::model::identity::KnownSignatures;
+use tenure_core::model::verifier::KnownSignatures;
 
 /// The most signatures that are remembered: what is shown again later is checked again.
 const MAX_KNOWN: usize = 1 << 16;

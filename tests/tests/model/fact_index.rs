@@ -121,6 +121,8 @@ impl FactIndex {
             | Message::UnitFailed { .. }
             | Message::Ping
             | Message::Pong { .. }
+            | Message::Keys { .. }
+            | Message::KeysNoted { .. }
             | Message::Refused { .. } => true,
         }
     }
@@ -250,6 +252,10 @@ impl FactIndex {
             | broker::Fact::RecallTold(_)
             | broker::Fact::SettingsChanged(_)
             | broker::Fact::ClockCompared(_)
+            | broker::Fact::KeyRotated(_)
+            | broker::Fact::KeyRevoked(_)
+            | broker::Fact::PeerKeysLearned(_)
+            | broker::Fact::KeysNoted(_)
             | broker::Fact::Requested(_)
             | broker::Fact::RequestRefused(_)
             | broker::Fact::QuotaSet(_)

@@ -160,6 +160,9 @@ const POINTS: &[&str] = &[
     "a leave is called back",
     "a leave is hastened",
     "the least used units go",
+    "keys are rotated",
+    "a key is revoked",
+    "a stolen key",
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or

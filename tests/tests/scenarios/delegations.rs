@@ -71,7 +71,7 @@ pub fn forge(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         extends: None,
         serial: world.next_forgery(),
     };
-    let ticket = parent.with(SignedLink::sign(link, &world.participants[who].signer));
+    let ticket = parent.with(SignedLink::sign(link, world.forger(who)));
     let (label, right) = (world.names.ticket(&ticket), names::right(ticket.bottom()));
     world.say("somebody", &format!("delegates {label} past its ledger: {right}"));
     say(world, who, holder, Message::Delegate { ticket, attributes: Attributes::default() })

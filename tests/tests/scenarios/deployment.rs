@@ -8,7 +8,7 @@ use tenure_core::broker::Broker;
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::mapper::queue::Queue;
-use tenure_core::model::identity::{ActorId, Scheme, Signer};
+use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::price::PRICE;
 use tenure_core::model::resource::{
@@ -23,6 +23,7 @@ use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View}
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stacks, Stock};
 
 use super::audit::Audit;
+use super::keys;
 use super::names::Names;
 use super::participant::{Build, Identity, Participant, ShellSettings};
 use super::script::{Args, Bad};
@@ -94,11 +95,7 @@ fn draft(mut args: Args) -> Result<Draft, Bad> {
     let name = Name::new(&name).map_err(|bad| bad.to_string())?;
     let honest = !args.has("dishonest");
     let ahead = args.span_option("clock")?.unwrap_or(Span::ZERO);
-    let mut secret = [0; 32];
-    for (place, byte) in secret.iter_mut().zip(name.as_str().bytes()) {
-        *place = byte;
-    }
-    let signer = Signer::from_seed(Scheme::Ed25519, secret);
+    let signer = keys::secret(&name, 1);
     Ok(Draft { person: Identity { name, signer, role, honest, ahead }, args })
 }
 

@@ -18,6 +18,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{DelegationId, LinkHash};
 use tenure_core::wire::message::{Message, Subject};
 
+use super::keys;
 use super::names::{self, Names};
 use super::recall;
 use super::values::{
@@ -27,7 +28,9 @@ use super::values::{
 
 /// What a fact says; `None` for one that says nothing but that a mapper was asked or has answered.
 pub fn fact(names: &mut Names, who: ActorId, fact: &Fact) -> Option<String> {
+    let about = fact.about_keys().map(|about| keys::fact(names, about));
     let text = match fact {
+        _ if about.is_some() => about?,
         Fact::ServiceManager(fact) => of_service_manager(names, fact)?,
         Fact::Broker(fact) => of_broker(names, who, fact)?,
         Fact::SiteAuthority(fact) => of_site(names, who, fact)?,

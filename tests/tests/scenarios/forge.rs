@@ -91,7 +91,7 @@ pub fn grant(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         extends: request.items.first().and_then(|item| item.extends),
         serial: world.next_forgery(),
     };
-    let ticket = parent.with(SignedLink::sign(link, &world.participants[broker].signer));
+    let ticket = parent.with(SignedLink::sign(link, world.forger(broker)));
     world.names.ticket(&ticket);
     say(world, broker, asker, Message::Granted { request: id, tickets: vec![(0, ticket)] })
 }
@@ -145,7 +145,7 @@ pub fn split(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         extends: None,
         serial: world.next_forgery(),
     };
-    let ticket = parent.with(SignedLink::sign(link, &world.participants[who].signer));
+    let ticket = parent.with(SignedLink::sign(link, world.forger(who)));
     let (label, right) = (world.names.forged(&ticket), names::right(ticket.bottom()));
     let (from, holder) = (world.names.ticket(&parent), world.names.actor(holder));
     world.say("somebody", &format!("hands {label} on out of {from}, to {holder}: {right}"));
@@ -207,7 +207,7 @@ pub fn credit(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         term: link.term,
         number: 0,
     };
-    let receipts = vec![Receipt::sign(what, &world.participants[who].signer)];
+    let receipts = vec![Receipt::sign(what, world.forger(who))];
     say(world, who, link.issuer, Message::Credit { receipts })
 }
 
@@ -226,7 +226,7 @@ pub fn say(
     message: Message,
 ) -> Result<(), Bad> {
     let participant = &world.participants[who];
-    if participant.honest {
+    if participant.honest && world.stolen.is_none() {
         return Err(format!(
             "`{}` is honest; call it `dishonest` in the deployment",
             participant.name

@@ -31,6 +31,7 @@ use tenure_laws::Bounds;
 use super::delegations;
 use super::deployment;
 use super::forge;
+use super::keys;
 use super::network::{Fate, Which};
 use super::operators;
 use super::participant::{CrashPoint, DriverBehavior, done, refused};
@@ -93,6 +94,9 @@ pub const COMMANDS: &[Known] = &[
         usage: "quota BROKER GUEST|each [units=N] [unit-hours=N] [period=SPAN] [open=N] [holds=N] [rate=N]",
         act: quota,
     },
+    Known { usage: "keys rotate NAME", act: keys::rotate },
+    Known { usage: "keys revoke NAME NUMBER", act: keys::revoke },
+    Known { usage: "stolen NAME NUMBER COMMAND", act: keys::stolen },
     Known { usage: "advance SPAN | to TIME", act: advance },
     Known {
         usage: "drop FROM->TO KIND [times=N]",
@@ -199,7 +203,7 @@ fn act(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 }
 
 /// Does what a command says, but not yet what follows.
-fn perform(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+pub fn perform(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let fits = |known: &&Known, args: &Args| args.begin_with(&verb(known.usage));
     let Some(known) = COMMANDS.iter().find(|known| fits(known, args)) else {
         let known: Vec<_> = COMMANDS.iter().map(|known| format!("  {}", known.usage)).collect();

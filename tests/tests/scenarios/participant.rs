@@ -23,6 +23,7 @@ use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::link::LinkHash;
 
+use super::keys;
 use super::names::Names;
 use super::network::Packet;
 
@@ -126,7 +127,8 @@ impl ShellSettings {
 impl Participant {
     pub fn new(person: Identity, shell: ShellSettings, build: Build) -> Self {
         let Identity { name, signer, role, honest, ahead } = person;
-        let (actor, mapper) = build().into_parts();
+        let (mut actor, mapper) = build().into_parts();
+        actor.add_secrets(keys::later_secrets(&name));
         Self {
             name,
             id: signer.id(),
@@ -192,7 +194,10 @@ impl Participant {
 
     /// The actor as it was before its first fact.
     fn blank(&self) -> AnyActor {
-        (self.build)().started_with(self.settings.clone(), Described::new()).into_parts().0
+        let built = (self.build)().started_with(self.settings.clone(), Described::new());
+        let mut actor = built.into_parts().0;
+        actor.add_secrets(keys::later_secrets(&self.name));
+        actor
     }
 
     /// Back to what the journal holds: everything else is gone.

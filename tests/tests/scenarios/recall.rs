@@ -136,6 +136,7 @@ pub fn message(names: &Names, message: &Message) -> String {
             format!("{unit} of the lease on {}: {why}", names.hash(*ticket))
         }
         Message::Pong { asked } => format!("of {}", names::clock(*asked)),
+        Message::Keys { number } | Message::KeysNoted { number } => number.to_string(),
         _ => String::new(),
     }
 }

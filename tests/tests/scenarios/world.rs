@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::effect::{DriverResult, Effect};
 use tenure_core::actor::order::Order;
+use tenure_core::model::identity::Signer;
 use tenure_core::runtime::{Entry, Input};
+use tenure_core::wire::credentials::Credentials;
 
 use tenure_core::driver::Call;
 use tenure_core::model::identity::ActorId;
@@ -45,6 +47,8 @@ pub struct World {
     shown: Option<Time>,
     /// The name of the command that is carried out, if it has one.
     pub order: Option<Order>,
+    /// The actor whose key a thief uses, and the key.
+    pub stolen: Option<(usize, Signer)>,
 }
 
 impl World {
@@ -63,6 +67,7 @@ impl World {
             trace: Vec::new(),
             shown: None,
             order: None,
+            stolen: None,
         }
     }
 
@@ -260,15 +265,27 @@ impl World {
             sealed,
             again: false,
         };
-        self.audit
-            .see(self.now, &Observation::Sent { envelope: &envelope, sealed: &packet.sealed });
+        // What a thief sends is nothing that the actor has sent.
+        if self.stolen.is_none() {
+            let sent = Observation::Sent { envelope: &envelope, sealed: &packet.sealed };
+            self.audit.see(self.now, &sent);
+        }
         self.send(packet);
     }
 
     /// Seals a message in an actor's name and sends it.
     pub fn forge(&mut self, who: usize, envelope: &Envelope) {
-        let sealed = self.participants[who].host.actor_mut().seal(envelope);
+        let sealed = match &self.stolen {
+            Some((_, key)) => envelope.seal(&mut Credentials::new(key.clone())),
+            None => self.participants[who].host.actor_mut().seal(envelope),
+        };
         self.post(who, sealed);
+    }
+
+    /// The secret that an actor cuts tickets with when it forges them, or the one a thief has of it.
+    pub fn forger(&self, who: usize) -> &Signer {
+        let stolen = self.stolen.as_ref().filter(|(of, _)| *of == who);
+        stolen.map_or(&self.participants[who].signer, |(_, key)| key)
     }
 
     fn send(&mut self, mut packet: Packet) {

@@ -84,6 +84,7 @@ fn every_command_that_reads_prints_what_was_asked_for() {
         ("site show alpha", "epoch"),
         ("broker list", "free"),
         ("broker show exchange", "free"),
+        ("keys show exchange", "key"),
         (&*format!("ticket show {hash}"), "signed"),
         ("doctor", "open"),
     ] {

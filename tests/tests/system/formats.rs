@@ -13,6 +13,7 @@ use tenure_core::broker::quota::{Quota, Source};
 use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::model::codec::Hash;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
+use tenure_core::model::keys::{KeyChain, KeyChange, KeyStatement, SignedStatement};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::{Attributes, Constraints, Expr, Value};
@@ -136,6 +137,27 @@ fn pong(p: &Parts) -> Sealed {
     let signer = Signer::from_seed(Scheme::Ed25519, [1; 32]);
     let envelope = Envelope { header, message: Message::Pong { asked: Time::from_secs(60) } };
     envelope.seal(&mut Credentials::new(signer))
+}
+
+/// The statement that a key is in force.
+fn rotated() -> SignedStatement {
+    let [old, new] = [1, 4].map(|secret| Signer::from_seed(Scheme::Ed25519, [secret; 32]));
+    let change = KeyChange::Rotated { key: new.key() };
+    let statement = KeyStatement { actor: old.id(), number: 1, at: Time::from_secs(60), change };
+    SignedStatement::sign(statement, &old, Some(&new))
+}
+
+/// The statement that the key before it is void.
+fn revoked() -> SignedStatement {
+    let [old, new] = [1, 4].map(|secret| Signer::from_seed(Scheme::Ed25519, [secret; 32]));
+    let honoured = [Hash::of("link", &[b"one"])].into();
+    let change = KeyChange::Revoked { key: old.key(), honoured };
+    let statement = KeyStatement { actor: old.id(), number: 2, at: Time::from_secs(61), change };
+    SignedStatement::sign(statement, &new, None)
+}
+
+fn key_chain() -> KeyChain {
+    vec![rotated(), revoked()].try_into().unwrap()
 }
 
 /// A setting that was changed.
@@ -533,6 +555,25 @@ fn changes_at_site(p: &Parts) -> Vec<site::Fact> {
     ]
 }
 
+/// The facts about keys of each role.
+fn key_facts() -> Vec<Fact> {
+    let (actor, signed) = (rotated().statement.actor, (rotated(), revoked()));
+    macro_rules! of_role {
+        ($role:ident) => {
+            [
+                $role::KeyRotated { statement: signed.0.clone(), tell: vec![actor] }.into(),
+                $role::KeyRevoked { statement: signed.1.clone(), tell: Vec::new() }.into(),
+                $role::PeerKeysLearned { peer: actor, chain: key_chain() }.into(),
+                $role::KeysNoted { peer: actor, number: 2 }.into(),
+            ]
+        };
+    }
+    let (guest, broker, site): ([sm::Fact; 4], [broker::Fact; 4], [site::Fact; 4]) =
+        (of_role!(sm), of_role!(broker), of_role!(site));
+    let (guest, broker) = (guest.map(Fact::from), broker.map(Fact::from));
+    guest.into_iter().chain(broker).chain(site.map(Fact::from)).collect()
+}
+
 fn samples() -> Vec<Fact> {
     let parts = parts();
     let guest = service_manager_facts(&parts).into_iter().map(Fact::from);
@@ -542,7 +583,7 @@ fn samples() -> Vec<Fact> {
         .chain(changes_at_site(&parts))
         .chain(operators_facts())
         .map(Fact::from);
-    guest.chain(broker).chain(site).chain(facts_of_each_role(&parts)).collect()
+    guest.chain(broker).chain(site).chain(facts_of_each_role(&parts)).chain(key_facts()).collect()
 }
 
 /// The facts that every role has.

@@ -6,6 +6,7 @@ mod delegation;
 mod demand;
 mod doctor;
 mod interrupt;
+mod keys;
 mod lease;
 mod offer;
 mod print;
@@ -29,6 +30,7 @@ use crate::error::Error;
 
 pub(crate) use actors::{broker, site, slice};
 pub(crate) use doctor::{doctor, metrics};
+pub(crate) use keys::{KeysCommand, keys};
 pub(crate) use lease::lease;
 pub(crate) use ticket::ticket;
 pub(crate) use up::{config, dev, up};

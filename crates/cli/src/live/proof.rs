@@ -8,12 +8,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tenure_core::model::codec;
+use tenure_core::model::identity::{Label, Scheme};
+use tenure_core::model::keys::KeyChain;
 use tenure_core::model::time::Time;
+use tenure_core::model::verifier::Verifier;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::SignedLink;
 use tenure_core::ticket::receipt::Receipt;
-use tenure_node::api::EvidenceView;
+use tenure_node::api::{EvidenceView, KeysView};
 
 use crate::error::Error;
 use crate::moment;
@@ -75,6 +78,37 @@ pub(super) fn evidence(path: &Path) -> Result<Evidence, Error> {
         })
     };
     read().map_err(|cause: String| void(path, &cause, help))
+}
+
+/// The statements about keys in a file of JSON.
+pub(super) fn keys(path: &Path) -> Result<Vec<KeyChain>, Error> {
+    let bytes = read(path)?;
+    let help = "`tenure keys show -o json` prints them";
+    let Ok(values) = values(&bytes) else { return Err(void(path, "it is no JSON", help)) };
+    let mut views = Vec::new();
+    for value in &values {
+        let each = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        views.extend(each.iter().map(|view| serde_json::from_value::<KeysView>(view.clone())));
+    }
+    let views: Result<Vec<KeysView>, _> = views.into_iter().collect();
+    let views = views.map_err(|error| void(path, &error.to_string(), help))?;
+    let chains = views.iter().map(chain_of).collect::<Result<Vec<_>, _>>();
+    chains.map_err(|cause| void(path, &cause, help))
+}
+
+/// The statements of an actor, if they are signed as they must be.
+pub(super) fn chain_of(view: &KeysView) -> Result<KeyChain, String> {
+    let bytes = bytes(&view.statements)?;
+    let chain: KeyChain = codec::decode(&bytes).map_err(|error| error.to_string())?;
+    let mut verifier = Verifier::new(Scheme::Ed25519);
+    let holds = chain.continues(&KeyChain::default(), &mut |key, bytes, signature| {
+        verifier.verifies(key, Label::Keys, bytes, signature)
+    });
+    if chain.statements().is_empty() || holds {
+        Ok(chain)
+    } else {
+        Err(format!("the statements of {} about its keys do not hold", view.actor))
+    }
 }
 
 /// All receipts in a file of JSON.
@@ -155,14 +189,18 @@ fn chain<'a>(links: impl Iterator<Item = &'a str>) -> Result<Ticket, String> {
 }
 
 fn link(text: &str) -> Result<SignedLink, String> {
+    SignedLink::read(&bytes(text)?).map_err(|error| format!("a link cannot be read: {error}"))
+}
+
+/// The bytes of hexadecimal digits.
+fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let digits =
         || format!("`{}…` are no hexadecimal digits", text.chars().take(16).collect::<String>());
     let pairs = text.as_bytes().chunks(2).map(|pair| {
         let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
         u8::from_str_radix(pair, 16).ok().filter(|_| !pair.starts_with('+'))
     });
-    let bytes = pairs.collect::<Option<Vec<u8>>>().ok_or_else(digits)?;
-    SignedLink::read(&bytes).map_err(|error| format!("a link cannot be read: {error}"))
+    pairs.collect::<Option<Vec<u8>>>().ok_or_else(digits)
 }
 
 fn decoded<T: Serialize + DeserializeOwned>(

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use tenure_core::model::identity::{ActorId, PublicKey, Scheme, Verifier};
+use tenure_core::model::identity::{ActorId, PublicKey, Scheme};
+use tenure_core::model::keys::{KeyBook, KeyChain};
 use tenure_core::model::time::Time;
+use tenure_core::model::verifier::Verifier;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::SignedLink;
 use tenure_core::ticket::receipt::Receipt;
-use tenure_node::api::{HeldTicketView, LinkView, Request, StatusView, TicketView};
+use tenure_node::api::{HeldTicketView, KeysView, LinkView, Request, StatusView, TicketView};
 use tenure_node::clock::{Clock as _, WallClock};
 
 use super::args::{Endpoint, Output, TicketCommand, VerifyArgs};
@@ -50,7 +52,10 @@ fn show(endpoint: &Endpoint, hash: &str, console: &mut Console<'_>) -> Result<()
 }
 
 fn verify(args: &VerifyArgs, console: &mut Console<'_>) -> Result<(), Error> {
-    let known = Known::ask(&args.endpoint);
+    let mut known = Known::ask(&args.endpoint);
+    for path in &args.keys {
+        proof::keys(path)?.into_iter().for_each(|chain| known.learn(chain));
+    }
     match (&args.evidence, &args.file) {
         (Some(path), _) => {
             let evidence = proof::evidence(path)?;
@@ -73,18 +78,40 @@ struct Known {
     /// The ids of its sites.
     sites: Vec<String>,
     now: Option<Time>,
+    /// What actors have stated about their keys.
+    keys: KeyBook,
 }
 
 impl Known {
+    /// An actor has stated this about its keys.
+    fn learn(&mut self, chain: KeyChain) {
+        if let Some(actor) = chain.actor() {
+            self.keys.learn(actor, chain);
+        }
+    }
+
+    /// Checks signatures by what is known of keys.
+    fn verifier(&self) -> Verifier {
+        let mut verifier = Verifier::new(Scheme::Ed25519);
+        *verifier.keys_mut() = self.keys.clone();
+        verifier
+    }
+
     fn ask(endpoint: &Endpoint) -> Self {
         let status: Result<StatusView, Error> = ask(&endpoint.data, &Request::Status);
         let Ok(status) = status else { return Self::default() };
         let sites = status.actors.iter().filter(|actor| actor.role == "site-authority");
-        Self {
+        let keys: Result<Vec<KeysView>, Error> =
+            ask(&endpoint.data, &Request::Keys { actor: None });
+        let mut known = Self {
             sites: sites.map(|site| site.id.clone()).collect(),
             names: status.actors.iter().map(|a| (a.id.clone(), a.name.clone())).collect(),
             now: moment::parse(&status.now).ok(),
-        }
+            keys: KeyBook::default(),
+        };
+        let chains = keys.unwrap_or_default();
+        chains.iter().flat_map(proof::chain_of).for_each(|chain| known.learn(chain));
+        known
     }
 
     fn has_name(&self, name: &str) -> bool {
@@ -156,7 +183,7 @@ impl print::Row for LinkVerdict {
 }
 
 fn link_view(link: &SignedLink, known: &Known) -> LinkView {
-    LinkView::of(link, |id| known.name(id))
+    LinkView::of(link, |id| known.name(id), &mut known.verifier())
 }
 
 /// The fields of a file that must say of a link what its signed bytes say; anyone who reads the file believes
@@ -200,7 +227,7 @@ fn verdicts(
     (at, site_is_meant): (Time, Option<bool>),
 ) -> (Vec<LinkVerdict>, Vec<String>) {
     let (mut links, mut parent): (Vec<LinkVerdict>, Option<&SignedLink>) = (Vec::new(), None);
-    let (mut verifier, mut unchecked) = (Verifier::new(Scheme::Ed25519), Vec::new());
+    let (mut verifier, mut unchecked) = (known.verifier(), Vec::new());
     for (place, link) in ticket.links().iter().enumerate() {
         let mut wrong = Vec::new();
         if !link.verifies(&mut verifier) {
@@ -376,7 +403,7 @@ fn check_evidence(
             link_view(link, known);
         let excuses = |receipt: &Receipt| {
             site.is_some_and(|site| {
-                receipt.excuses(&mut Verifier::new(Scheme::Ed25519), site, link, evidence.at) > 0
+                receipt.excuses(&mut known.verifier(), site, link, evidence.at) > 0
             })
         };
         let excused = part == "child" && receipts.iter().any(excuses);
@@ -386,7 +413,7 @@ fn check_evidence(
     let parents = evidence.parents.iter().map(|parent| charge("parent", parent.bottom()));
     let links: Vec<Charge> =
         parents.chain(evidence.links.iter().map(|link| charge("child", link))).collect();
-    let outcome = evidence.convicts(Scheme::Ed25519, receipts);
+    let outcome = evidence.convicts_by(&mut known.verifier(), receipts);
     let charged = links.iter().filter(|link| link.part == "child" && !link.excused);
     let sold: u64 = charged.map(|link| u64::from(link.units)).sum();
     let held = links.iter().filter(|link| link.part == "parent").map(|link| link.units).max();

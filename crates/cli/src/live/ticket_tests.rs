@@ -10,6 +10,7 @@ use tenure_core::model::identity::{Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::Constraints;
 use tenure_core::model::time::{Term, Time};
+use tenure_core::model::verifier::Verifier;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::{Clauses, Generation, Link, SignedLink};
@@ -65,7 +66,10 @@ fn sold_to(holder: u8) -> Ticket {
 }
 
 fn shown(ticket: &Ticket) -> Value {
-    let links = ticket.links().iter().map(|link| LinkView::of(link, |id| id.to_string()));
+    let links = ticket
+        .links()
+        .iter()
+        .map(|link| LinkView::of(link, |id| id.to_string(), &mut Verifier::new(Scheme::Ed25519)));
     let view = TicketView { ticket: ticket.hash().to_hex(), lease: None, links: links.collect() };
     serde_json::to_value(view).unwrap()
 }

@@ -5,6 +5,7 @@
 pub mod clocks;
 pub mod effect;
 pub mod fact;
+pub mod keys;
 pub mod machine;
 pub mod order;
 pub mod peers;
@@ -28,9 +29,11 @@ use self::watermark::{PeerWatermark, Watermarks};
 use crate::actor::effect::{Effect, EffectId, Input, Output, Problem};
 use crate::actor::fact::{BadFact, Entry};
 use crate::actor::snapshot::{RestoreError, Settings};
-use crate::model::identity::{ActorId, KnownSignatures, Signer};
+use crate::model::identity::{ActorId, PublicKey, Signer};
+use crate::model::keys::KeyBook;
 use crate::model::name::Name;
 use crate::model::time::{Span, Time};
+use crate::model::verifier::KnownSignatures;
 use crate::mutants::mutant;
 use crate::ticket::link::LinkHash;
 use crate::wire::credentials::Credentials;
@@ -179,6 +182,29 @@ pub trait Actor: fmt::Debug {
         Ok(self.orders().known(now, order)?.cloned())
     }
 
+    /// Gives it the secrets of later keys than its first, in force or not yet.
+    fn add_secrets(&mut self, secrets: impl IntoIterator<Item = Signer>)
+    where
+        Self: Sized,
+    {
+        secrets.into_iter().for_each(|secret| self.base_mut().credentials.add_secret(secret));
+    }
+
+    /// What it knows of keys.
+    fn keys(&self) -> &KeyBook {
+        self.base().credentials.keys()
+    }
+
+    /// The key it signs with.
+    fn key(&self) -> PublicKey {
+        self.base().credentials.key()
+    }
+
+    /// The key that it would have to sign with, if it lacks the secret.
+    fn missing_secret(&self) -> Option<PublicKey> {
+        self.base().credentials.missing_secret()
+    }
+
     /// The actors it deals with.
     fn peers(&self) -> &BTreeMap<ActorId, Peer> {
         &self.base().setup.peers
@@ -225,13 +251,16 @@ pub struct Base {
     pub(crate) watermarks: Watermarks,
     /// What it is started with, in words.
     pub(crate) start: settings::Start,
+    /// The number of facts with the last statement about its own keys.
+    pub(crate) keys_stated: u64,
 }
 
 impl PartialEq for Base {
-    /// What credentials cache and what peers have said decides nothing, and is not in the journal.
+    /// What credentials cache beside keys, and what peers have said decides nothing, and is not in the journal.
     fn eq(&self, other: &Self) -> bool {
-        let Self { setup, credentials: _, position, watermarks: _, start: _ } = self;
+        let Self { setup, credentials, position, watermarks: _, start: _, keys_stated: _ } = self;
         (setup, position) == (&other.setup, &other.position)
+            && credentials.keys() == other.credentials.keys()
     }
 }
 
@@ -239,7 +268,7 @@ impl Base {
     pub(crate) fn new(setup: Setup) -> Self {
         let credentials = Credentials::new(setup.signer.clone());
         let (watermarks, start) = (Watermarks::default(), settings::Start::default());
-        Self { setup, credentials, position: 0, watermarks, start }
+        Self { setup, credentials, position: 0, watermarks, start, keys_stated: 0 }
     }
 
     pub(crate) fn id(&self) -> ActorId {
@@ -274,8 +303,9 @@ impl Base {
     }
 
     /// Opens a message. What cannot be opened is noted and not answered: its sender is not known.
-    pub(crate) fn open<F>(&mut self, sealed: &Sealed, out: &mut Output<F>) -> Option<Envelope> {
-        let opened = sealed.open(&mut self.credentials);
+    fn open<F>(&mut self, now: Time, sealed: &Sealed, out: &mut Output<F>) -> Option<Envelope> {
+        let since = now.minus(self.margin());
+        let opened = sealed.open(&mut self.credentials, since);
         let envelope = opened.map_err(|e| out.problems.push(Problem::Unopened(e))).ok()?;
         let from = envelope.header.from;
         if self.setup.peers.contains_key(&from) {

@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::actor::Role;
 use crate::model::codec::{self, DecodeError, Hash};
 use crate::model::identity::ActorId;
+use crate::model::keys::KeyBook;
 use crate::model::name::Name;
 use crate::model::time::Span;
 
@@ -63,27 +64,27 @@ pub fn about(bytes: &[u8]) -> Result<(Role, Settings), RestoreError> {
     Ok(split(bytes)?.0)
 }
 
-/// The bytes of a state that the facts before `position` have folded to.
+/// The bytes of what is known of keys and of a state that the facts before `position` have folded to.
 pub(crate) fn write<T: Serialize>(
     role: Role,
     settings: &Settings,
-    position: u64,
+    (position, keys): (u64, &KeyBook),
     state: &T,
 ) -> Vec<u8> {
     let head = codec::encode(&(role, settings));
     let mut bytes = VERSION.to_le_bytes().to_vec();
     bytes.extend_from_slice(&(head.len() as u32).to_le_bytes());
     bytes.extend_from_slice(&head);
-    codec::encode_into(&(position, state), &mut bytes);
+    codec::encode_into(&(position, keys, state), &mut bytes);
     bytes
 }
 
-/// The position and the state in a snapshot of this role, made under these settings.
+/// The position, what is known of keys, and the state in a snapshot of this role, made under these settings.
 pub(crate) fn read<T: Serialize + DeserializeOwned>(
     role: Role,
     settings: &Settings,
     bytes: &[u8],
-) -> Result<(u64, T), RestoreError> {
+) -> Result<(u64, KeyBook, T), RestoreError> {
     let ((found, made_under), state) = split(bytes)?;
     if found != role {
         return Err(RestoreError::Role { found, expected: role });

@@ -39,7 +39,7 @@ pub(crate) fn witnessed_len(
     credentials: &mut Credentials,
 ) -> Option<u64> {
     let envelope = sealed.peek().ok().filter(|_| credentials.checks_message(sealed))?;
-    let own = envelope.header.from == actor && sealed.is_signed_by(actor);
+    let own = envelope.header.from == actor && credentials.is_own(&sealed.key());
     own.then(|| PeerWatermark::of(&envelope, sealed).len)
 }
 

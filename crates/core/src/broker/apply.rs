@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Broker, Cause, Holding, IssuedTicket, Obligation, Record, Timer, Wanted};
 use crate::actor::fact::BadFact;
+use crate::actor::keys::KeyHolder as _;
 use crate::broker::facts::{DelegationTaken, Fact, QuotaSet};
 use crate::broker::machine::{Event, State};
 use crate::model::codec::encode;
@@ -19,6 +20,7 @@ use crate::ticket::receipt::Receipt;
 use crate::wire::message::{Item, Request};
 
 impl Broker {
+    #[allow(clippy::too_many_lines, reason = "a line or two for each kind of fact")]
     pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
         match fact {
             Fact::DelegationTaken(fact) => self.delegation_taken(at, fact),
@@ -51,6 +53,12 @@ impl Broker {
             }
             Fact::ReclaimBegun(fact) => self.reclaim_begun(at, fact.ticket),
             Fact::ReclaimEnded(fact) => self.settle_reclaim(fact.ticket),
+            Fact::KeyRotated(fact) => self.keys_stated(at, &fact.statement, &fact.tell),
+            Fact::KeyRevoked(fact) => self.keys_stated(at, &fact.statement, &fact.tell),
+            Fact::PeerKeysLearned(fact) => {
+                self.base.credentials.keys_mut().learn(fact.peer, fact.chain.clone());
+            }
+            Fact::KeysNoted(fact) => self.keys_noted(at, fact.peer, fact.number),
             Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
             Fact::ClockCompared(fact) => self.state.clocks.found(at, fact.peer, fact.ahead),
             Fact::Commanded(fact) => {

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::quota::{Quota, Whose};
+use crate::actor::keys::KeyCommand;
 use crate::model::identity::ActorId;
 use crate::model::time::{Span, Time};
 use crate::ticket::link::{DelegationId, LinkHash};
@@ -10,6 +11,8 @@ use crate::ticket::link::{DelegationId, LinkHash};
 /// A command of a broker's operator.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
+    /// The actor's own keys change.
+    Keys(KeyCommand),
     /// A quota is set; without one the configured one is in force again.
     SetQuota {
         /// Whom it is for; each service manager without one of its own unless set.

@@ -318,7 +318,8 @@ impl Broker {
             Obligation::Return(_)
             | Obligation::Credit(_)
             | Obligation::Reclaim(_)
-            | Obligation::Recall(_) => None,
+            | Obligation::Recall(_)
+            | Obligation::Keys(_) => None,
         });
         let returns = self.state.returning.keys();
         offers.chain(returns.map(|account| format!("units of {account} are on their way back")))

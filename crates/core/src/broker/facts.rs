@@ -8,6 +8,7 @@ use crate::actor::settings::SettingChange;
 use crate::broker::machine::Tickets;
 use crate::broker::quota::{Quota, Source, Whose};
 use crate::model::identity::ActorId;
+use crate::model::keys::{KeyChain, SignedStatement};
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Time};
@@ -283,5 +284,37 @@ facts! {
         delegation: DelegationId,
         /// What the site says.
         told: Notice,
+    }
+
+    /// Another key of its own is in force.
+    KeyRotated = "broker.key-rotated" 1 {
+        /// The statement.
+        statement: SignedStatement,
+        /// The peers that are to note it.
+        tell: Vec<ActorId>,
+    }
+
+    /// An earlier key of its own is void.
+    KeyRevoked = "broker.key-revoked" 1 {
+        /// The statement.
+        statement: SignedStatement,
+        /// The peers that are to note it.
+        tell: Vec<ActorId>,
+    }
+
+    /// A peer has stated something about its keys.
+    PeerKeysLearned = "broker.peer-keys-learned" 1 {
+        /// The peer.
+        peer: ActorId,
+        /// All that it has stated.
+        chain: KeyChain,
+    }
+
+    /// A peer has noted its statements about its keys.
+    KeysNoted = "broker.keys-noted" 1 {
+        /// The peer.
+        peer: ActorId,
+        /// How many.
+        number: u32,
     }
 }

@@ -4,6 +4,7 @@ use super::delegating::Asked;
 use super::{Broker, Command, Timer, hold};
 use crate::actor::dropped;
 use crate::actor::effect::Problem;
+use crate::actor::keys::KeyHolder as _;
 use crate::actor::{Emit as _, Role};
 use crate::broker::Output;
 use crate::broker::facts::{
@@ -40,6 +41,7 @@ impl Broker {
 
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
         match command {
+            Command::Keys(command) => refused(self.change_keys(now, command, out), out),
             Command::SetQuota { whose, quota } => self.set_quota(now, whose, quota, out),
             Command::Delegate { to, from, units, length, grow } => {
                 let asked = Asked { to, from, units, length, grow };
@@ -97,7 +99,7 @@ impl Broker {
     }
 
     pub(super) fn message(&mut self, now: Time, sealed: &Sealed, out: &mut Output) {
-        let Some(envelope) = self.base.open(sealed, out) else { return };
+        let Some(envelope) = self.open(now, sealed, out) else { return };
         let from = envelope.header.from;
         let kind = envelope.message.kind();
         match envelope.message {
@@ -158,7 +160,9 @@ impl Broker {
             | Message::Reclaim { .. }
             | Message::Recall { .. }
             | Message::RecallNoted { .. }
-            | Message::UnitFailed { .. } => {
+            | Message::UnitFailed { .. }
+            | Message::Keys { .. }
+            | Message::KeysNoted { .. } => {
                 out.problems.push(dropped(kind, "a broker does not take it"));
             }
         }

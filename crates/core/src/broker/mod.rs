@@ -8,6 +8,7 @@ mod effects;
 mod allocation;
 pub mod facts;
 mod giving_back;
+mod keys;
 mod handle;
 mod hold;
 mod reclaim;
@@ -89,6 +90,8 @@ enum Obligation {
     Reclaim(LinkHash),
     /// A site is asked to recall units of a ticket.
     Recall(LinkHash),
+    /// A peer is to note what it has stated about its keys.
+    Keys(ActorId),
 }
 
 /// A ticket that was cut.
@@ -254,7 +257,10 @@ impl Actor for Broker {
     fn handle(&mut self, now: Time, input: Input<Command, Decision>, out: &mut Output) {
         match input {
             Input::Start => self.start(now, out),
-            Input::Message(sealed) => self.message(now, &sealed, out),
+            Input::Message(sealed) => {
+                self.message(now, &sealed, out);
+                self.base.credentials.forget_shown();
+            }
             Input::Tick => self.tick(now, out),
             Input::Decision(decision) => self.decide(now, decision, out),
             Input::Driver(_) => out.problems.push(wrong("driver's answer")),
@@ -279,11 +285,15 @@ impl Actor for Broker {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        snapshot::write(Role::Broker, &self.settings(), self.base.position, &self.state)
+        let base = (self.base.position, self.base.credentials.keys());
+        snapshot::write(Role::Broker, &self.settings(), base, &self.state)
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
-        (self.base.position, self.state) = snapshot::read(Role::Broker, &self.settings(), bytes)?;
+        let keys;
+        (self.base.position, keys, self.state) =
+            snapshot::read(Role::Broker, &self.settings(), bytes)?;
+        self.base.credentials.set_keys(keys);
         self.index = view::Index::of(&self.state, &self.base, &self.prices);
         Ok(())
     }

@@ -3,9 +3,11 @@
 pub mod calendar;
 pub mod codec;
 pub mod identity;
+pub mod keys;
 pub mod name;
 pub mod price;
 pub mod property;
 pub mod resource;
 pub mod slice;
 pub mod time;
+pub mod verifier;

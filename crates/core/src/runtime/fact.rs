@@ -3,6 +3,8 @@
 use crate::actor::fact;
 use crate::broker::facts as broker;
 use crate::model::codec::DecodeError;
+use crate::model::identity::ActorId;
+use crate::model::keys::{KeyChain, SignedStatement};
 use crate::service_manager::facts as service_manager;
 use crate::site_authority::facts as site_authority;
 
@@ -38,7 +40,41 @@ impl From<site_authority::Fact> for Fact {
     }
 }
 
+/// What a fact says about keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum KeysFact<'a> {
+    /// The actor has made a statement about its own.
+    Stated(&'a SignedStatement),
+    /// A peer's statements were learned.
+    Learned(ActorId, &'a KeyChain),
+    /// A peer has noted so many of the actor's own statements.
+    Noted(ActorId, u32),
+}
+
+/// Picks the facts about keys among those of a role.
+macro_rules! about_keys {
+    ($role:ident, $fact:expr) => {
+        match $fact {
+            $role::Fact::KeyRotated(fact) => Some(KeysFact::Stated(&fact.statement)),
+            $role::Fact::KeyRevoked(fact) => Some(KeysFact::Stated(&fact.statement)),
+            $role::Fact::PeerKeysLearned(fact) => Some(KeysFact::Learned(fact.peer, &fact.chain)),
+            $role::Fact::KeysNoted(fact) => Some(KeysFact::Noted(fact.peer, fact.number)),
+            _ => None,
+        }
+    };
+}
+
 impl Fact {
+    /// What it says about keys, if that is what it is about.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all other facts are about something else")]
+    pub fn about_keys(&self) -> Option<KeysFact<'_>> {
+        match self {
+            Self::ServiceManager(fact) => about_keys!(service_manager, fact),
+            Self::Broker(fact) => about_keys!(broker, fact),
+            Self::SiteAuthority(fact) => about_keys!(site_authority, fact),
+        }
+    }
+
     /// Every kind there is, each with the version that is written today.
     pub fn kinds() -> impl Iterator<Item = (&'static str, u16)> {
         [service_manager::Fact::KINDS, broker::Fact::KINDS, site_authority::Fact::KINDS]

@@ -23,6 +23,7 @@ use crate::actor::fact::BadFact;
 use crate::actor::snapshot::RestoreError;
 use crate::driver::Call;
 use crate::model::time::{Span, Time};
+use crate::mutants::mutant;
 use crate::runtime::actor::{AnyActor, Input, Output};
 use crate::runtime::fact::Entry;
 use crate::runtime::mapper::AnyView;
@@ -205,7 +206,7 @@ impl Host {
     /// together is signed together.
     pub fn release(&mut self, now: Time, mut depart: impl FnMut(Departure)) {
         let ripe = self.steps.partition_point(|step| step.end <= self.durable);
-        if ripe == 0 {
+        if ripe == 0 || self.keys_are_new() {
             return;
         }
         let mut sealed = self.seal(ripe).into_iter();
@@ -226,6 +227,11 @@ impl Host {
         }
     }
 
+    /// Whether the key that it signs with is not durable yet: what is signed with it would tell of it.
+    fn keys_are_new(&self) -> bool {
+        self.durable < self.actor.base().keys_stated && !mutant!(KeyShownEarly)
+    }
+
     /// Signs all that leaves with the first `ripe` steps, in the order in which it does.
     fn seal(&mut self, ripe: usize) -> Vec<Outgoing> {
         let steps = self.steps.iter().take(ripe);
@@ -244,8 +250,21 @@ impl Host {
 
     /// The messages to be sent again at `now`: pending, and not answered for too long.
     pub fn repeat(&mut self, now: Time) -> Vec<(EffectId, Outgoing)> {
+        if self.keys_are_new() {
+            return Vec::new();
+        }
         let actor = &self.actor;
-        self.outbox.due(now, |id| actor.is_pending(id))
+        let mut due = self.outbox.due(now, |id| actor.is_pending(id));
+        let key = self.actor.key();
+        for (_, outgoing) in &mut due {
+            // What was signed with an earlier key is signed anew: nobody takes it any more.
+            if outgoing.sealed.key() != key
+                && let Ok(envelope) = outgoing.sealed.peek()
+            {
+                outgoing.sealed = self.actor.seal(&envelope);
+            }
+        }
+        due
     }
 
     /// What the mapper is to be asked, once for each round: the actor as it is now, after all inputs so
@@ -272,6 +291,9 @@ impl Host {
 
     /// When a message is to be sent again.
     pub fn next_repetition(&mut self) -> Option<Time> {
+        if self.keys_are_new() {
+            return None;
+        }
         let actor = &self.actor;
         self.outbox.next_timeout(|id| actor.is_pending(id))
     }

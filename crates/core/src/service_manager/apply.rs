@@ -4,6 +4,7 @@ use super::group;
 use super::request::{self, GrantedLeases};
 use super::{Lease, Obligation, ServiceManager, Timer, is_live};
 use crate::actor::fact::BadFact;
+use crate::actor::keys::KeyHolder as _;
 use crate::actor::pending::PendingEffects;
 use crate::driver::UnitId;
 use crate::model::name::Name;
@@ -43,6 +44,7 @@ impl Lease {
 }
 
 impl ServiceManager {
+    #[allow(clippy::too_many_lines, reason = "a line or two for each kind of fact")]
     pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
         match fact {
             Fact::SignalObserved(fact) => self.observed(fact),
@@ -91,6 +93,12 @@ impl ServiceManager {
             | Fact::RecallLifted(_)
             | Fact::Credited(_) => self.step_as_told(at, fact)?,
             Fact::TermOver(over) => self.term_over(at, over.lease, fact)?,
+            Fact::KeyRotated(fact) => self.keys_stated(at, &fact.statement, &fact.tell),
+            Fact::KeyRevoked(fact) => self.keys_stated(at, &fact.statement, &fact.tell),
+            Fact::PeerKeysLearned(fact) => {
+                self.base.credentials.keys_mut().learn(fact.peer, fact.chain.clone());
+            }
+            Fact::KeysNoted(fact) => self.keys_noted(at, fact.peer, fact.number),
             Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
             Fact::ClockCompared(fact) => self.state.clocks.found(at, fact.peer, fact.ahead),
             Fact::Commanded(fact) => self.commanded(at, fact),
@@ -551,7 +559,8 @@ fn owe_steps(
                 | Obligation::Recall(_)
                 | Obligation::Rest(_)
                 | Obligation::RestCredit(_)
-                | Obligation::Warn(..) => false,
+                | Obligation::Warn(..)
+                | Obligation::Keys(_) => false,
             };
             let joins = pending.between(Obligation::Join(id, first), Obligation::Join(id, last));
             let joins: Vec<_> = joins.filter(|key| gone(key)).copied().collect();

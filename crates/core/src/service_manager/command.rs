@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use crate::actor::keys::KeyCommand;
 use crate::driver::UnitId;
 use crate::model::identity::ActorId;
 use crate::model::property::Properties;
@@ -17,6 +18,8 @@ use crate::wire::recall::Accepts;
 /// A command of a guest's user.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
+    /// The actor's own keys change.
+    Keys(KeyCommand),
     /// Ask a broker for units.
     Ask(Ask),
     /// Keep a lease for longer.

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use super::{Obligation, ServiceManager, Standing};
 use crate::actor::effect::Problem;
 use crate::actor::fact::truncate_text;
+use crate::actor::keys::KeyHolder as _;
 use crate::actor::{Emit as _, Role};
 use crate::driver::UnitId;
 use crate::model::identity::ActorId;
@@ -42,6 +43,7 @@ pub(super) struct More {
 impl ServiceManager {
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
         let done = match command {
+            Command::Keys(command) => self.change_keys(now, command, out),
             Command::Ask(ask) => self.ask(now, ask, None, out),
             Command::Extend { lease, duration, units, victims } => {
                 self.extend(now, Extend { lease, duration, units, victims, reason: asked() }, out)

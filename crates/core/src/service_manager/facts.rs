@@ -7,6 +7,7 @@ use crate::actor::order::Order;
 use crate::actor::settings::SettingChange;
 use crate::driver::UnitId;
 use crate::model::identity::ActorId;
+use crate::model::keys::{KeyChain, SignedStatement};
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
@@ -593,5 +594,37 @@ facts! {
     RestCredited = "service-manager.rest-credited" 1 {
         /// The lease.
         lease: LeaseId,
+    }
+
+    /// Another key of its own is in force.
+    KeyRotated = "service-manager.key-rotated" 1 {
+        /// The statement.
+        statement: SignedStatement,
+        /// The peers that are to note it.
+        tell: Vec<ActorId>,
+    }
+
+    /// An earlier key of its own is void.
+    KeyRevoked = "service-manager.key-revoked" 1 {
+        /// The statement.
+        statement: SignedStatement,
+        /// The peers that are to note it.
+        tell: Vec<ActorId>,
+    }
+
+    /// A peer has stated something about its keys.
+    PeerKeysLearned = "service-manager.peer-keys-learned" 1 {
+        /// The peer.
+        peer: ActorId,
+        /// All that it has stated.
+        chain: KeyChain,
+    }
+
+    /// A peer has noted its statements about its keys.
+    KeysNoted = "service-manager.keys-noted" 1 {
+        /// The peer.
+        peer: ActorId,
+        /// How many.
+        number: u32,
     }
 }

@@ -6,6 +6,7 @@ use super::request::{self, Purpose};
 use super::{Obligation, ServiceManager, Timer, asking};
 use crate::actor::effect::{DriverResult, Problem};
 use crate::actor::fact::truncate_text;
+use crate::actor::keys::KeyHolder as _;
 use crate::actor::{Emit as _, dropped};
 use crate::driver::Step;
 use crate::model::identity::ActorId;
@@ -118,7 +119,7 @@ impl ServiceManager {
     }
 
     pub(super) fn message(&mut self, now: Time, sealed: &Sealed, out: &mut Output) {
-        let Some(envelope) = self.base.open(sealed, out) else { return };
+        let Some(envelope) = self.open(now, sealed, out) else { return };
         let from = envelope.header.from;
         let kind = envelope.message.kind();
         let position = envelope.header.sequence.position;
@@ -180,7 +181,9 @@ impl ServiceManager {
             | Message::Modify { .. }
             | Message::Reclaim { .. }
             | Message::Recall { .. }
-            | Message::RecallNoted { .. } => Err("a service manager does not take it".to_owned()),
+            | Message::RecallNoted { .. }
+            | Message::Keys { .. }
+            | Message::KeysNoted { .. } => Err("a service manager does not take it".to_owned()),
         };
         if let Err(cause) = taken {
             out.problems.push(dropped(kind, cause));

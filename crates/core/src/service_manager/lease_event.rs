@@ -20,6 +20,7 @@ impl Fact {
     /// What the fact says happened to a lease, in the terms of the lease's machine; `None` if it is about
     /// something else, or if the lease begins or is forgotten with it. A [`TermOver`](Fact::TermOver) may also
     /// be about a request that never had a lease.
+    #[allow(clippy::too_many_lines, reason = "a line or two for each kind of fact")]
     pub fn lease_event(&self) -> Option<(LeaseId, Event)> {
         Some(match self {
             Self::RedeemBegun(fact) => (fact.lease, Event::RedeemBegun),
@@ -87,6 +88,10 @@ impl Fact {
             | Self::Warned(_)
             | Self::SettingsChanged(_)
             | Self::ClockCompared(_)
+            | Self::KeyRotated(_)
+            | Self::KeyRevoked(_)
+            | Self::PeerKeysLearned(_)
+            | Self::KeysNoted(_)
             | Self::Unblocked(_)
             | Self::Woken(_) => return None,
         })

@@ -10,6 +10,7 @@ pub mod facts;
 mod failing;
 pub mod fidelity;
 pub mod group;
+mod keys;
 mod held;
 mod reclaim;
 mod revise;
@@ -43,6 +44,7 @@ use serde::{Deserialize, Serialize};
 use crate::actor::clocks::ClocksApart;
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
 use crate::actor::fact::BadFact;
+use crate::actor::keys::KeyHolder as _;
 use crate::actor::order::{self, Orders};
 use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::{Actor, Base, Role, Setup, at_most};
@@ -167,6 +169,8 @@ enum Obligation {
     Rest(LeaseId),
     /// Its issuer is to know of that.
     RestCredit(LeaseId),
+    /// A peer is to note what it has stated about its keys.
+    Keys(ActorId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -294,6 +298,7 @@ impl ServiceManager {
             Obligation::Warn(id, unit, number) => self.warning(id, unit, number),
             Obligation::Rest(id) => self.rest_message(id).and_then(post),
             Obligation::RestCredit(id) => self.rest_credit(id).and_then(post),
+            Obligation::Keys(peer) => Some(self.keys_message(peer, cause)),
         }
     }
 
@@ -343,7 +348,10 @@ impl Actor for ServiceManager {
     fn handle(&mut self, now: Time, input: Input<Command, Decision>, out: &mut Output) {
         match input {
             Input::Start => self.start(now, out),
-            Input::Message(sealed) => self.message(now, &sealed, out),
+            Input::Message(sealed) => {
+                self.message(now, &sealed, out);
+                self.base.credentials.forget_shown();
+            }
             Input::Tick => self.tick(now, out),
             Input::Driver(done) => self.driver_done(now, done, out),
             Input::Observe { signal, value } => self.observe(now, signal, value, out),
@@ -372,12 +380,15 @@ impl Actor for ServiceManager {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        snapshot::write(Role::ServiceManager, &self.settings(), self.base.position, &self.state)
+        let base = (self.base.position, self.base.credentials.keys());
+        snapshot::write(Role::ServiceManager, &self.settings(), base, &self.state)
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
-        (self.base.position, self.state) =
+        let keys;
+        (self.base.position, keys, self.state) =
             snapshot::read(Role::ServiceManager, &self.settings(), bytes)?;
+        self.base.credentials.set_keys(keys);
         self.live = self.state.live().collect();
         self.index = view::Index::of(&self.state);
         Ok(())

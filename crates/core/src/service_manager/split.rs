@@ -50,6 +50,11 @@ pub struct PartSurvey<'a> {
 }
 
 impl Splits {
+    /// The parts that were handed on, by their hashes, each with the end of its term.
+    pub(super) fn signed_by(&self, holder: ActorId) -> Vec<(Time, codec::Hash)> {
+        self.ledger.signed_by(holder)
+    }
+
     /// A part that was handed on.
     pub(super) fn entered(&self, part: LinkHash) -> Option<&SignedLink> {
         self.ledger.entered(part).map(|(_, link)| link)

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::{Cause, Delegation, Lease, Obligation, Seam, SiteAuthority, Tenancy, Timer};
 use crate::actor::fact::BadFact;
+use crate::actor::keys::KeyHolder as _;
 use crate::driver::UnitId;
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
@@ -16,6 +17,7 @@ use crate::ticket::Ticket;
 use crate::ticket::link::{AccountId, DelegationId, LinkHash};
 
 impl SiteAuthority {
+    #[allow(clippy::too_many_lines, reason = "a line or two for each kind of fact")]
     pub(super) fn apply_fact(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
         match fact {
             Fact::Stocked(fact) => self.stocked(fact)?,
@@ -64,6 +66,12 @@ impl SiteAuthority {
             Fact::LeaseClosed(fact) => self.lease_closed(at, fact)?,
             Fact::TicketSurrendered(fact) => self.surrendered(at, fact),
             Fact::TicketReclaimed(fact) => self.ticket_reclaimed(at, fact),
+            Fact::KeyRotated(fact) => self.keys_stated(at, &fact.statement, &fact.tell),
+            Fact::KeyRevoked(fact) => self.keys_stated(at, &fact.statement, &fact.tell),
+            Fact::PeerKeysLearned(fact) => {
+                self.base.credentials.keys_mut().learn(fact.peer, fact.chain.clone());
+            }
+            Fact::KeysNoted(fact) => self.keys_noted(at, fact.peer, fact.number),
             Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
             Fact::ClockCompared(fact) => self.state.clocks.found(at, fact.peer, fact.ahead),
             Fact::Commanded(fact) => {

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use crate::actor::keys::KeyCommand;
 use crate::driver::{Epoch, UnitId};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
@@ -11,6 +12,8 @@ use crate::model::time::{Span, Time};
 /// A command of a site's operator.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
+    /// The actor's own keys change.
+    Keys(KeyCommand),
     /// A quarantined unit was repaired.
     Reset {
         /// The unit.

@@ -10,6 +10,7 @@ use crate::actor::order::Order;
 use crate::actor::settings::SettingChange;
 use crate::driver::{Epoch, UnitId};
 use crate::model::identity::ActorId;
+use crate::model::keys::{KeyChain, SignedStatement};
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::resource::Attributes;
@@ -466,6 +467,38 @@ facts! {
     UnitRestored = "site.unit-restored" 1 {
         /// The unit.
         unit: UnitId,
+    }
+
+    /// Another key of its own is in force.
+    KeyRotated = "site.key-rotated" 1 {
+        /// The statement.
+        statement: SignedStatement,
+        /// The peers that are to note it.
+        tell: Vec<ActorId>,
+    }
+
+    /// An earlier key of its own is void.
+    KeyRevoked = "site.key-revoked" 1 {
+        /// The statement.
+        statement: SignedStatement,
+        /// The peers that are to note it.
+        tell: Vec<ActorId>,
+    }
+
+    /// A peer has stated something about its keys.
+    PeerKeysLearned = "site.peer-keys-learned" 1 {
+        /// The peer.
+        peer: ActorId,
+        /// All that it has stated.
+        chain: KeyChain,
+    }
+
+    /// A peer has noted its statements about its keys.
+    KeysNoted = "site.keys-noted" 1 {
+        /// The peer.
+        peer: ActorId,
+        /// How many.
+        number: u32,
     }
 
     /// Settings were changed before a start.

@@ -7,6 +7,7 @@ use super::delegations::Asked;
 use super::{Command, Obligation, Offer, SiteAuthority, Timer, UnitPool};
 use crate::actor::effect::{DriverResult, Problem};
 use crate::actor::fact::truncate_text;
+use crate::actor::keys::KeyHolder as _;
 use crate::actor::{Emit as _, dropped};
 use crate::driver::{Step, UnitId};
 use crate::model::identity::ActorId;
@@ -48,6 +49,11 @@ impl SiteAuthority {
 
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
         match command {
+            Command::Keys(command) => {
+                if let Err(cause) = self.change_keys(now, command, out) {
+                    out.problems.push(Problem::Command(cause));
+                }
+            }
             Command::Reset { unit } => self.reset(now, unit, out),
             Command::Add { resource, name, attributes } => {
                 self.add(now, (resource, name, attributes), out);
@@ -240,7 +246,7 @@ impl SiteAuthority {
     }
 
     pub(super) fn message(&mut self, now: Time, sealed: &Sealed, out: &mut Output) {
-        let Some(envelope) = self.base.open(sealed, out) else { return };
+        let Some(envelope) = self.open(now, sealed, out) else { return };
         let from = envelope.header.from;
         let kind = envelope.message.kind();
         match envelope.message {
@@ -291,6 +297,8 @@ impl SiteAuthority {
             | Message::Recalled { .. }
             | Message::RecallNotice { .. }
             | Message::UnitFailed { .. }
+            | Message::Keys { .. }
+            | Message::KeysNoted { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => {
                 out.problems.push(dropped(kind, "a site does not take it"));

@@ -11,6 +11,7 @@ mod effects;
 mod exclusion;
 pub mod facts;
 mod failing;
+mod keys;
 mod handle;
 mod inventory;
 pub mod machine;
@@ -268,6 +269,8 @@ enum Obligation {
     Failure(UnitId),
     /// The holder of a lease is to know what a recall takes, by the lease and the link that is recalled.
     Notice(LinkHash, LinkHash),
+    /// A peer is to note what it has stated about its keys.
+    Keys(ActorId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -435,7 +438,10 @@ impl Actor for SiteAuthority {
     fn handle(&mut self, now: Time, input: Input<Command, Decision>, out: &mut Output) {
         match input {
             Input::Start => self.start(now, out),
-            Input::Message(sealed) => self.message(now, &sealed, out),
+            Input::Message(sealed) => {
+                self.message(now, &sealed, out);
+                self.base.credentials.forget_shown();
+            }
             Input::Tick => self.tick(now, out),
             Input::Driver(done) => self.driver_done(now, done, out),
             Input::Decision(decision) => self.decide(now, decision, out),
@@ -465,12 +471,15 @@ impl Actor for SiteAuthority {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        snapshot::write(Role::SiteAuthority, &self.settings(), self.base.position, &self.state)
+        let base = (self.base.position, self.base.credentials.keys());
+        snapshot::write(Role::SiteAuthority, &self.settings(), base, &self.state)
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
-        (self.base.position, self.state) =
+        let keys;
+        (self.base.position, keys, self.state) =
             snapshot::read(Role::SiteAuthority, &self.settings(), bytes)?;
+        self.base.credentials.set_keys(keys);
         Ok(())
     }
 
@@ -512,7 +521,8 @@ impl Actor for SiteAuthority {
                 | Obligation::Teardown(_)
                 | Obligation::Modify(_)
                 | Obligation::Failure(_)
-                | Obligation::Notice(..) => None,
+                | Obligation::Notice(..)
+                | Obligation::Keys(_) => None,
             });
         at_most(leases.chain(units).chain(offers), most)
     }

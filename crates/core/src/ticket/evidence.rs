@@ -12,8 +12,9 @@ use thiserror::Error;
 use super::Ticket;
 use super::link::{AccountId, LinkHash, SignedLink};
 use super::receipt::Receipt;
-use crate::model::identity::{ActorId, Scheme, Verifier};
+use crate::model::identity::{ActorId, Scheme};
 use crate::model::time::Time;
+use crate::model::verifier::Verifier;
 use crate::mutants::mutant;
 
 /// The links that exceed their parent at an instant; or two generations of one delegation with several
@@ -102,10 +103,19 @@ impl Evidence {
         }
     }
 
-    /// The issuer that this evidence convicts, once `receipts` have been considered in its favour.
+    /// The issuer that this evidence convicts, once `receipts` have been considered in its favour, where
+    /// nobody has stated anything about keys.
     pub fn convicts(&self, scheme: Scheme, receipts: &[Receipt]) -> Result<ActorId, EvidenceFault> {
+        self.convicts_by(&mut Verifier::new(scheme), receipts)
+    }
+
+    /// As [`convicts`](Self::convicts), by what the verifier knows of keys.
+    pub fn convicts_by(
+        &self,
+        verifier: &mut Verifier,
+        receipts: &[Receipt],
+    ) -> Result<ActorId, EvidenceFault> {
         let first = self.parents.first().ok_or(EvidenceFault::NotOneTicket)?;
-        let mut verifier = Verifier::new(scheme);
         let mut equivocates = false;
         for parent in &self.parents {
             if parent.bottom().account() != first.bottom().account() {
@@ -114,7 +124,7 @@ impl Evidence {
             equivocates |= parent.bottom().holder != first.bottom().holder
                 || parent.account_above() != first.account_above();
             let sound = parent.check_shape(parent.site(), parent.bottom().holder).is_ok()
-                && parent.links().iter().all(|link| link.verifies(&mut verifier));
+                && parent.links().iter().all(|link| link.verifies(verifier));
             if !sound {
                 return Err(EvidenceFault::Invalid(parent.hash()));
             }
@@ -127,9 +137,9 @@ impl Evidence {
             if self.links[..place].iter().any(|other| other.hash() == link.hash()) {
                 return Err(EvidenceFault::Repeated(link.hash()));
             }
-            self.check_link(&mut verifier, link)?;
+            self.check_link(verifier, link)?;
             let site = first.site();
-            let units = self.unexcused(&mut verifier, site, link, receipts);
+            let units = self.unexcused(verifier, site, link, receipts);
             // The generations of a delegation are one claim.
             let sum = sums.entry(link.account()).or_default();
             *sum = units.max(*sum);

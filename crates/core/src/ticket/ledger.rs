@@ -5,6 +5,7 @@
 //! while the account covers it over the child's whole term.
 
 mod delegated;
+mod signed;
 mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,10 +12,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::LinkFault;
 use crate::driver::UnitId;
 use crate::model::codec::{self, DecodeError, Hash};
-use crate::model::identity::{ActorId, Label, PublicKey, Signature, Signer, Verifier};
+use crate::model::identity::{ActorId, Label, PublicKey, Signature, Signer};
+use crate::model::keys::Signed;
 use crate::model::name::Name;
 use crate::model::resource::Constraints;
 use crate::model::time::{Span, Term, Time};
+use crate::model::verifier::Verifier;
 use crate::mutants::mutant;
 
 /// The name of a link: the hash of its signed bytes, never of a re-encoding or of the signature.
@@ -24,6 +26,11 @@ use crate::mutants::mutant;
 pub struct LinkHash(Hash);
 
 impl LinkHash {
+    /// The hash, to compare with those of other things.
+    pub fn hash(self) -> Hash {
+        self.0
+    }
+
     /// All 64 hexadecimal digits.
     pub fn to_hex(&self) -> String {
         self.0.to_hex()
@@ -308,13 +315,23 @@ impl SignedLink {
         self.0.hash
     }
 
-    /// Whether the key is the issuer's and the signature the key's.
+    /// The key that signed it.
+    pub fn key(&self) -> Option<PublicKey> {
+        parts(&self.0.bytes).map(|(key, _, _)| key)
+    }
+
+    /// Whether what its key signed counts as signed by its issuer.
+    pub fn stands(&self, verifier: &Verifier) -> bool {
+        let kept = Signed::Kept(self.hash().hash());
+        self.key().is_some_and(|key| verifier.stands(self.issuer, &key, kept))
+    }
+
+    /// Whether the key is the issuer's and counts, and the signature is the key's.
     pub fn verifies(&self, verifier: &mut Verifier) -> bool {
-        let Inner { bytes, link, .. } = &*self.0;
-        parts(bytes).is_some_and(|(key, signature, body)| {
-            ActorId::of(&key) == link.issuer
-                && verifier.verifies(&key, Label::Link, body, &signature)
-        })
+        self.stands(verifier)
+            && parts(&self.0.bytes).is_some_and(|(key, signature, body)| {
+                verifier.verifies(&key, Label::Link, body, &signature)
+            })
     }
 
     /// The link was signed here: its signature holds.

@@ -5,9 +5,11 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::link::{LinkHash, SignedLink};
-use crate::model::codec;
-use crate::model::identity::{ActorId, Label, PublicKey, Signature, Signer, Verifier};
+use crate::model::codec::{self, Hash};
+use crate::model::identity::{ActorId, Label, PublicKey, Signature, Signer};
+use crate::model::keys::Signed;
 use crate::model::time::{Term, Time};
+use crate::model::verifier::Verifier;
 
 /// What a receipt says: of a ticket, so many units over a part of its term. Only the issuer of the link may credit it, once for each (link, number).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +28,13 @@ pub struct Return {
     pub number: u32,
 }
 
+impl Return {
+    /// Its name among what a revoked key has signed.
+    pub fn hash(&self) -> Hash {
+        Hash::of("tenure receipt hash v1", &[&codec::encode(self)])
+    }
+}
+
 /// A signed [`Return`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
@@ -42,11 +51,16 @@ impl Receipt {
         Self { what, key: signer.key(), signature }
     }
 
+    /// The key that signed it.
+    pub fn key(&self) -> PublicKey {
+        self.key
+    }
+
     /// Whether the site named in it signed it. The bytes checked are the one canonical encoding, which
     /// is also the only one that can be received.
     pub fn verifies(&self, verifier: &mut Verifier) -> bool {
         let Self { what, key, signature } = self;
-        ActorId::of(key) == what.site
+        verifier.stands(what.site, key, Signed::Kept(what.hash()))
             && verifier.verifies(key, Label::Receipt, &codec::encode(what), signature)
     }
 

@@ -5,20 +5,25 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::model::codec::Hash;
-use crate::model::identity::{
-    ActorId, KnownSignatures, Label, PublicKey, Scheme, Signature, Signer, Verifier,
+use crate::model::identity::{ActorId, Label, PublicKey, Scheme, Signature, Signer};
+use crate::model::keys::{
+    KeyBook, KeyChain, KeyChange, KeyStatement, Signed, SignedStatement, Standing,
 };
+use crate::model::time::Time;
+use crate::model::verifier::{KnownSignatures, Verifier};
 use crate::mutants::mutant;
 use crate::ticket::link::{Link, LinkHash, SignedLink};
 use crate::ticket::receipt::{Receipt, Return};
 use crate::ticket::{Ticket, TicketFault};
-use crate::wire::message::{Batch, Sealed};
+use crate::wire::message::{Batch, Envelope, Sealed};
 
-/// Signs and checks for one actor. What it remembers only saves work: an actor with a fresh notary
-/// decides the same.
+/// Signs and checks for one actor. What it knows of keys is part of the actor's state; all else that it
+/// remembers only saves work.
 #[derive(Clone)]
 pub struct Credentials {
     signer: Signer,
+    /// Its secrets, the first one first: those of later keys, in force or not yet.
+    secrets: Vec<Signer>,
     id: ActorId,
     /// Delegations verified before: they head every ticket cut from them.
     known: BTreeMap<LinkHash, SignedLink>,
@@ -40,6 +45,7 @@ impl Credentials {
     pub fn new(signer: Signer) -> Self {
         let (id, verifier) = (signer.id(), Verifier::new(signer.scheme()));
         Self {
+            secrets: vec![signer.clone()],
             signer,
             id,
             known: BTreeMap::new(),
@@ -53,6 +59,123 @@ impl Credentials {
     /// Has it share what it has signed and checked with others that do.
     pub(crate) fn share_signatures(&mut self, known: Arc<dyn KnownSignatures>) {
         self.verifier.share(known);
+    }
+
+    /// Gives it the secret of a later key.
+    pub(crate) fn add_secret(&mut self, secret: Signer) {
+        if !self.secrets.contains(&secret) {
+            self.secrets.push(secret);
+            self.choose_secret();
+        }
+    }
+
+    /// What is known of keys.
+    pub fn keys(&self) -> &KeyBook {
+        self.verifier.keys()
+    }
+
+    /// What is known of keys, to be added to.
+    pub(crate) fn keys_mut(&mut self) -> &mut KeyBook {
+        self.verifier.keys_mut()
+    }
+
+    /// What is known of keys is this.
+    pub(crate) fn set_keys(&mut self, keys: KeyBook) {
+        *self.verifier.keys_mut() = keys;
+        self.choose_secret();
+    }
+
+    /// The actor has made a statement about its keys.
+    pub(crate) fn stated(&mut self, signed: SignedStatement) {
+        self.verifier.keys_mut().state(signed);
+        self.choose_secret();
+    }
+
+    /// The actor's own statements.
+    pub fn own_chain(&self) -> KeyChain {
+        self.keys().chain(self.id).cloned().unwrap_or_default()
+    }
+
+    /// Signs with the key in force. Readers of journals have no secrets, and sign nothing.
+    fn choose_secret(&mut self) {
+        let wanted = self.own_chain().in_force();
+        let secret =
+            self.secrets.iter().find(|secret| wanted.is_none_or(|key| secret.key() == key));
+        if let Some(secret) = secret {
+            self.signer = secret.clone();
+        }
+    }
+
+    /// The key it signs with.
+    pub fn key(&self) -> PublicKey {
+        self.signer.key()
+    }
+
+    /// The key in force, if its secret is missing.
+    pub fn missing_secret(&self) -> Option<PublicKey> {
+        self.own_chain().in_force().filter(|key| *key != self.signer.key())
+    }
+
+    /// Signs a statement about the actor's keys, with the new key if there is one.
+    pub(crate) fn sign_statement(
+        &mut self,
+        at: Time,
+        change: KeyChange,
+        new: Option<&Signer>,
+    ) -> SignedStatement {
+        self.made += self.per_operation() * (1 + u64::from(new.is_some()));
+        let own = self.own_chain();
+        let last = own.statements().last().map(|signed| signed.statement.at);
+        let at = last.map_or(at, |last| last.max(at));
+        let statement = KeyStatement { actor: self.id, number: own.count() + 1, at, change };
+        SignedStatement::sign(statement, &self.signer, new)
+    }
+
+    /// The statements about keys that the receiver of a message may need: the sender's own, until it has noted
+    /// them, and those of other signers in it.
+    pub(crate) fn statements_for(&self, envelope: &Envelope) -> Vec<KeyChain> {
+        let keys = self.keys();
+        if keys.is_empty() {
+            return Vec::new();
+        }
+        let to = envelope.header.to;
+        let own = keys.chain(self.id).filter(|own| keys.noted_by(to) < own.count());
+        let signers = envelope.message.signers();
+        let others = signers.iter().filter(|&&signer| signer != self.id && signer != to);
+        own.into_iter().chain(others.filter_map(|&signer| keys.chain(signer))).cloned().collect()
+    }
+
+    /// Takes in the statements that came with a message, for as long as that is at hand.
+    pub(crate) fn show(&mut self, chains: &[KeyChain]) {
+        self.verifier.forget_shown();
+        self.verifier.show(chains);
+    }
+
+    /// The statements that came with the message at hand, of those that say more than is known.
+    pub(crate) fn shown(&self) -> BTreeMap<ActorId, KeyChain> {
+        self.verifier.shown().clone()
+    }
+
+    /// The message at hand is done with.
+    pub(crate) fn forget_shown(&mut self) {
+        self.verifier.forget_shown();
+    }
+
+    /// Whether a message signed by `key` is `actor`'s, and its key may still sign messages at `since`.
+    pub(crate) fn stands(&self, actor: ActorId, key: &PublicKey, since: Time) -> bool {
+        self.verifier.stands(actor, key, Signed::Message(since))
+    }
+
+    /// Whether a key is or was `actor`'s, in force or not.
+    pub(crate) fn is_key_of(&self, actor: ActorId, key: &PublicKey) -> bool {
+        self.verifier.is_key_of(actor, key)
+    }
+
+    /// Whether the actor has the secret of a key, and did not revoke it.
+    pub(crate) fn is_own(&self, key: &PublicKey) -> bool {
+        let own = self.own_chain();
+        self.secrets.iter().any(|secret| secret.key() == *key)
+            && !matches!(own.standing(key), Standing::Revoked(..))
     }
 
     /// The actor it signs for.
@@ -139,7 +262,7 @@ impl Credentials {
     ) -> Result<(), TicketFault> {
         ticket.check_shape(site, holder)?;
         for (depth, link) in (0..).zip(ticket.links()) {
-            if self.known.get(&link.hash()) == Some(link) {
+            if self.known.get(&link.hash()) == Some(link) && link.stands(&self.verifier) {
                 continue;
             }
             self.checked += self.per_operation();

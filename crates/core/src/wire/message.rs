@@ -10,12 +10,14 @@ use std::sync::{Arc, OnceLock};
 
 use crate::driver::{Epoch, UnitId};
 use crate::model::codec::{self, DecodeError, Hash};
-use crate::model::identity::{ActorId, Label, PublicKey, Scheme, Signature, Verifier};
+use crate::model::identity::{ActorId, Label, PublicKey, Scheme, Signature};
+use crate::model::keys::KeyChain;
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::resource::{Attributes, Constraints};
 use crate::model::slice::{LeaseId, RequestId, SliceName};
 use crate::model::time::{Span, Term, Time};
+use crate::model::verifier::Verifier;
 use crate::mutants::mutant;
 use crate::ticket::Ticket;
 use crate::ticket::link::{DelegationId, LinkHash};
@@ -464,6 +466,16 @@ pub enum Message {
         /// What the clock of who asks showed then.
         asked: Time,
     },
+    /// To a peer: note what the sender has stated about its keys, which comes with the message.
+    Keys {
+        /// How many statements there are.
+        number: u32,
+    },
+    /// To a peer: its statements about its keys are noted.
+    KeysNoted {
+        /// How many.
+        number: u32,
+    },
 }
 
 /// What a refusal is about.
@@ -484,8 +496,45 @@ pub enum Subject {
 }
 
 impl Message {
+    /// The actors that have signed tickets and receipts in it.
+    pub fn signers(&self) -> BTreeSet<ActorId> {
+        let (tickets, receipts): (Vec<&Ticket>, &[Receipt]) = match self {
+            Self::Delegate { ticket, .. }
+            | Self::Redeem { ticket, .. }
+            | Self::Return { ticket, .. }
+            | Self::Modify { ticket, .. }
+            | Self::Reclaim { ticket }
+            | Self::Recall { ticket, .. } => (vec![ticket], &[]),
+            Self::Granted { tickets, .. } => (tickets.iter().map(|(_, t)| t).collect(), &[]),
+            Self::Close { tickets } => (tickets.iter().collect(), &[]),
+            Self::Request(request) | Self::Withdraw(request) => (Vec::new(), &request.receipts),
+            Self::Closed { receipts, .. }
+            | Self::Credit { receipts }
+            | Self::Returned { receipts, .. }
+            | Self::Reclaimed { receipts, .. }
+            | Self::Recalled { receipts, .. } => (Vec::new(), receipts),
+            Self::Delegated { .. }
+            | Self::Waiting { .. }
+            | Self::Offered { .. }
+            | Self::Accept { .. }
+            | Self::Leased { .. }
+            | Self::Credited { .. }
+            | Self::Refused { .. }
+            | Self::Modified { .. }
+            | Self::RecallNotice { .. }
+            | Self::RecallNoted { .. }
+            | Self::UnitFailed { .. }
+            | Self::Ping
+            | Self::Pong { .. }
+            | Self::Keys { .. }
+            | Self::KeysNoted { .. } => (Vec::new(), &[]),
+        };
+        let links = tickets.into_iter().flat_map(Ticket::links).map(|link| link.issuer);
+        links.chain(receipts.iter().map(|receipt| receipt.what.site)).collect()
+    }
+
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 28] = [
+    pub const KINDS: [&'static str; 30] = [
         "delegate",
         "delegated",
         "request",
@@ -514,6 +563,8 @@ impl Message {
         "unit-failed",
         "ping",
         "pong",
+        "keys",
+        "keys-noted",
     ];
 
     /// The word for this kind of message.
@@ -547,6 +598,8 @@ impl Message {
             Self::UnitFailed { .. } => "unit-failed",
             Self::Ping => "ping",
             Self::Pong { .. } => "pong",
+            Self::Keys { .. } => "keys",
+            Self::KeysNoted { .. } => "keys-noted",
         }
     }
 }
@@ -619,6 +672,8 @@ struct Contents {
     signature: Signature,
     /// From the message to what the signature is on.
     path: Path,
+    /// Statements about keys that the receiver may need: each proves itself.
+    keys: Vec<KeyChain>,
     /// Whether the signature holds, once it was checked.
     #[serde(skip)]
     holds: OnceLock<bool>,
@@ -631,7 +686,8 @@ impl PartialEq for Contents {
     /// What was found out about a letter follows from the rest.
     fn eq(&self, other: &Self) -> bool {
         let parts = |letter: &Self| (letter.key, letter.signature);
-        parts(self) == parts(other) && (&self.bytes, &self.path) == (&other.bytes, &other.path)
+        parts(self) == parts(other)
+            && (&self.bytes, &self.path, &self.keys) == (&other.bytes, &other.path, &other.keys)
     }
 }
 
@@ -654,6 +710,9 @@ pub enum OpenError {
     /// Validly signed, but not by the sender named inside.
     #[error("signed by somebody else than the sender it names")]
     NotTheSender,
+    /// Validly signed by a key of the sender's that signs no messages any more.
+    #[error("signed by a key that its sender has replaced or revoked")]
+    KeyEnded,
     /// Addressed to another actor.
     #[error("meant for {0}")]
     NotForMe(ActorId),
@@ -694,7 +753,8 @@ impl Envelope {
     pub fn seal(&self, credentials: &mut Credentials) -> Sealed {
         let bytes = self.frame();
         let (key, signature) = credentials.sign_message(&bytes);
-        Sealed::new(bytes, key, signature, Path::default())
+        let keys = credentials.statements_for(self);
+        Sealed::new(bytes, key, signature, (Path::default(), keys))
     }
 
     /// Signs what leaves together, all of it by one signature; in the order of the envelopes.
@@ -712,26 +772,37 @@ impl Envelope {
         let messages: Vec<_> = envelopes.iter().map(|envelope| envelope.frame()).collect();
         let (root, paths) = batch::tree(&messages);
         let (key, signature) = credentials.sign_batch(root);
-        let seal = |(bytes, path)| Sealed::new(bytes, key, signature, path);
-        messages.into_iter().zip(paths).map(seal).collect()
+        let seal = |((bytes, path), envelope): (_, &&Self)| {
+            Sealed::new(bytes, key, signature, (path, credentials.statements_for(envelope)))
+        };
+        messages.into_iter().zip(paths).zip(envelopes).map(seal).collect()
     }
 }
 
 impl Sealed {
-    fn new(bytes: Vec<u8>, key: PublicKey, signature: Signature, path: Path) -> Self {
+    fn new(
+        bytes: Vec<u8>,
+        key: PublicKey,
+        signature: Signature,
+        (path, keys): (Path, Vec<KeyChain>),
+    ) -> Self {
         let (holds, content) = (OnceLock::new(), OnceLock::new());
-        Self(Arc::new(Contents { bytes, key, signature, path, holds, content }))
+        Self(Arc::new(Contents { bytes, key, signature, path, keys, holds, content }))
     }
 
-    /// Checks signature, sender and receiver, in this order, before anything inside is used.
-    pub fn open(&self, credentials: &mut Credentials) -> Result<Envelope, OpenError> {
+    /// Checks signature, sender and receiver, in this order, before anything inside is used. A key that was
+    /// replaced counts if that was after `since`.
+    pub fn open(&self, credentials: &mut Credentials, since: Time) -> Result<Envelope, OpenError> {
+        credentials.show(&self.0.keys);
         if !credentials.checks_message(self) {
             return Err(OpenError::BadSignature);
         }
         let Contents { bytes, key, content, .. } = &*self.0;
         let envelope = content.get().cloned().unwrap_or_else(|| Envelope::read(bytes))?;
-        if envelope.header.from != ActorId::of(key) {
-            return Err(OpenError::NotTheSender);
+        let from = envelope.header.from;
+        if !credentials.stands(from, key, since) {
+            let own = credentials.is_key_of(from, key);
+            return Err(if own { OpenError::KeyEnded } else { OpenError::NotTheSender });
         }
         if envelope.header.to != credentials.id() {
             return Err(OpenError::NotForMe(envelope.header.to));
@@ -739,9 +810,14 @@ impl Sealed {
         Ok(envelope)
     }
 
-    /// Whether the key that comes with it is the one that `actor` is named after.
-    pub(crate) fn is_signed_by(&self, actor: ActorId) -> bool {
-        ActorId::of(&self.0.key) == actor
+    /// The key that signed it.
+    pub fn key(&self) -> PublicKey {
+        self.0.key
+    }
+
+    /// The statements about keys that come with it, unchecked.
+    pub fn keys(&self) -> &[KeyChain] {
+        &self.0.keys
     }
 
     /// The envelope inside, unchecked: to show it, never to act on it.

@@ -10,6 +10,7 @@ use std::num::NonZeroU32;
 use tenure_core::driver::UnitId;
 use tenure_core::model::codec;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
+use tenure_core::model::keys::KeyChain;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::{Attributes, Constraints, Expr, Unmet};
@@ -252,7 +253,8 @@ pub(crate) fn request_of(id: RequestId, ask: Ask) -> Request {
 /// Bytes that their sender signed as a message, whatever they are.
 pub(crate) fn seal_bytes(who: u8, bytes: Vec<u8>) -> Sealed {
     let (key, signature) = credentials(who).sign_message(&bytes);
-    codec::decode(&codec::encode(&(bytes, key, signature, Path::default()))).unwrap()
+    codec::decode(&codec::encode(&(bytes, key, signature, Path::default(), Vec::<KeyChain>::new())))
+        .unwrap()
 }
 
 /// One message of every kind, all about one ticket.
@@ -321,6 +323,8 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
         Message::UnitFailed { ticket: ticket.hash(), unit: UnitId(0), why: "it burns".to_owned() },
         Message::Ping,
         Message::Pong { asked: link.term.start() },
+        Message::Keys { number: 1 },
+        Message::KeysNoted { number: 1 },
     ];
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
     messages

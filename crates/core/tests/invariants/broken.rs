@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Epoch, Step, UnitId};
+use tenure_core::model::keys::{KeyChange, KeyStatement, SignedStatement};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::{LeaseId, RequestId};
@@ -331,6 +332,15 @@ const BREACHES: &[Breach] = &[
         let asked = tape.guest(GUEST, "service-manager.asked", 0);
         let service_manager::Fact::Asked(asked) = asked else { panic!() };
         asked.handling.after = vec![After { item: Some(0), on: On::Item(0), gate: Gate::Join }];
+    }),
+    breach("S23", "about its keys that were never made", |tape| {
+        let (old, new) = (signer(BROKER), signer(RIVAL));
+        let change = KeyChange::Rotated { key: new.key() };
+        let statement = KeyStatement { actor: old.id(), number: 1, at: at(0), change };
+        let chain = vec![SignedStatement::sign(statement, &old, Some(&new))].try_into().unwrap();
+        let learned = service_manager::PeerKeysLearned { peer: old.id(), chain };
+        tape.entry(GUEST, "service-manager.mapper-answered", 1).fact =
+            service_manager::Fact::PeerKeysLearned(learned).into();
     }),
     breach("S22", "puts another unit than u0 on the lease of a ticket for it", |tape| {
         *tape = stacked();

@@ -3,12 +3,14 @@
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::effect::Problem;
 use tenure_core::model::codec::{self, DecodeError, MAX_BYTES};
-use tenure_core::model::identity::{ActorId, Label, PublicKey, Signature, Verifier};
+use tenure_core::model::identity::{ActorId, Label, PublicKey, Signature};
+use tenure_core::model::keys::KeyChain;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
+use tenure_core::model::verifier::Verifier;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
@@ -87,9 +89,9 @@ fn an_empty_term_in_a_link_is_unreadable() {
 fn a_sealed_message_with_bytes_behind_its_content_is_dropped() {
     let content = envelope(id(GUEST), id(SITE), redeem(&ticket()));
     let mut bytes = codec::encode(&(VERSION, &content));
-    assert_eq!(seal_bytes(GUEST, bytes.clone()).open(&mut credentials(SITE)), Ok(content));
+    assert_eq!(seal_bytes(GUEST, bytes.clone()).open(&mut credentials(SITE), at(0)), Ok(content));
     bytes.push(0);
-    let opened = seal_bytes(GUEST, bytes).open(&mut credentials(SITE));
+    let opened = seal_bytes(GUEST, bytes).open(&mut credentials(SITE), at(0));
     assert_eq!(opened, Err(OpenError::Malformed(DecodeError::LeftOver(1))));
 }
 
@@ -160,7 +162,7 @@ fn a_chain_of_ten_thousand_links_is_too_long_to_be_read_at_all() {
     let bytes = codec::encode(&chain);
     assert_eq!(codec::decode::<Ticket>(&bytes), Err(too_long(bytes.len())));
     let (key, signature) = credentials(GUEST).sign_message(&bytes);
-    let sealed = codec::encode(&(bytes, key, signature, Path::default()));
+    let sealed = codec::encode(&(bytes, key, signature, Path::default(), Vec::<KeyChain>::new()));
     assert_eq!(codec::decode::<Sealed>(&sealed), Err(too_long(sealed.len())));
 }
 
@@ -191,9 +193,15 @@ fn a_signature_on_a_link_or_a_receipt_is_void_on_a_message() {
     let others = [Label::Link, Label::Receipt, Label::Batch].map(|label| (label, false));
     for (label, holds) in [(Label::Message, true)].into_iter().chain(others) {
         let signature = signer(GUEST).sign(label, &bytes);
-        let sealed = codec::encode(&(&bytes, signer(GUEST).key(), signature, Path::default()));
+        let sealed = codec::encode(&(
+            &bytes,
+            signer(GUEST).key(),
+            signature,
+            Path::default(),
+            Vec::<KeyChain>::new(),
+        ));
         let sealed: Sealed = codec::decode(&sealed).unwrap();
-        assert_eq!(sealed.open(&mut credentials(SITE)).is_ok(), holds, "{label:?}");
+        assert_eq!(sealed.open(&mut credentials(SITE), at(0)).is_ok(), holds, "{label:?}");
     }
 }
 
@@ -215,7 +223,8 @@ fn every_fifth_bit_flipped_in_a_sealed_message_makes_it_unreadable_or_void() {
     for bit in (0..bytes.len() * 8).step_by(5) {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
-        let opened = codec::decode::<Sealed>(&flipped).map(|s| s.open(&mut credentials(SITE)));
+        let opened =
+            codec::decode::<Sealed>(&flipped).map(|s| s.open(&mut credentials(SITE), at(0)));
         assert!(!matches!(opened, Ok(Ok(_))), "bit {bit} can be flipped");
     }
 }

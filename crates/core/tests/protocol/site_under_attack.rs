@@ -5,6 +5,7 @@ use tenure_core::actor::effect::Problem;
 use tenure_core::driver::Step;
 use tenure_core::model::codec;
 use tenure_core::model::identity::{PublicKey, Signature};
+use tenure_core::model::keys::KeyChain;
 use tenure_core::model::time::{Span, Term};
 use tenure_core::runtime::Output;
 use tenure_core::ticket::link::{Link, SignedLink};
@@ -75,7 +76,13 @@ fn an_envelope_with_the_right_key_and_somebody_elses_signature_is_dropped() {
     let (mut world, ticket) = unshown();
     let bytes = codec::encode(&(VERSION, envelope(id(GUEST), id(SITE), redeem(&ticket))));
     let (_, signature) = credentials(STRANGER).sign_message(&bytes);
-    let forged = codec::encode(&(bytes, signer(GUEST).key(), signature, Path::default()));
+    let forged = codec::encode(&(
+        bytes,
+        signer(GUEST).key(),
+        signature,
+        Path::default(),
+        Vec::<KeyChain>::new(),
+    ));
     let forged: Sealed = codec::decode(&forged).unwrap();
     assert_eq!(unopened(&mut world, &forged), OpenError::BadSignature);
 }
@@ -370,8 +377,8 @@ fn each_of_several_messages_under_one_signature_stands_alone() {
     let (_, ticket) = unshown();
     let mut site = credentials(SITE);
     for sealed in signed_together(&ticket) {
-        assert_eq!(sealed.open(&mut credentials(SITE)).unwrap(), sealed.peek().unwrap());
-        assert!(sealed.open(&mut site).is_ok());
+        assert_eq!(sealed.open(&mut credentials(SITE), at(0)).unwrap(), sealed.peek().unwrap());
+        assert!(sealed.open(&mut site, at(0)).is_ok());
     }
     assert_eq!(site.checked(), 1, "one signature is checked once");
 }
@@ -381,20 +388,20 @@ fn no_bit_of_a_message_under_a_common_signature_can_be_changed_or_exchanged() {
     let (_, ticket) = unshown();
     let sealed = signed_together(&ticket);
     let mut site = credentials(SITE);
-    assert!(sealed[0].open(&mut site).is_ok());
+    assert!(sealed[0].open(&mut site, at(0)).is_ok());
     // Also where the signature is known to hold for others.
     let bytes = codec::encode(&sealed[1]);
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
-        let opened = codec::decode::<Sealed>(&flipped).map(|sealed| sealed.open(&mut site));
+        let opened = codec::decode::<Sealed>(&flipped).map(|sealed| sealed.open(&mut site, at(0)));
         assert!(!matches!(opened, Ok(Ok(_))), "bit {bit}");
     }
-    type Parts = (Vec<u8>, PublicKey, Signature, Path);
+    type Parts = (Vec<u8>, PublicKey, Signature, Path, Vec<KeyChain>);
     let parts = |sealed: &Sealed| codec::decode::<Parts>(&codec::encode(sealed)).unwrap();
-    let (bytes, key, signature, _) = parts(&sealed[0]);
-    let (.., path) = parts(&sealed[1]);
-    let exchanged = codec::encode(&(bytes, key, signature, path));
+    let (bytes, key, signature, _, keys) = parts(&sealed[0]);
+    let (.., path, _) = parts(&sealed[1]);
+    let exchanged = codec::encode(&(bytes, key, signature, path, keys));
     let exchanged: Sealed = codec::decode(&exchanged).unwrap();
-    assert_eq!(exchanged.open(&mut site), Err(OpenError::BadSignature));
+    assert_eq!(exchanged.open(&mut site, at(0)), Err(OpenError::BadSignature));
 }

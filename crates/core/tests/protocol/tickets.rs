@@ -1,9 +1,9 @@
 //! Tickets: a part never exceeds what it was cut from, and no actor can impersonate another.
 
 use tenure_core::model::codec;
-use tenure_core::model::identity::Verifier;
 use tenure_core::model::resource::Constraints;
 use tenure_core::model::time::Term;
+use tenure_core::model::verifier::Verifier;
 use tenure_core::ticket::link::{Link, MAX_CONSTRAINTS, SignedLink};
 use tenure_core::ticket::{LinkFault, MAX_DEPTH, Ticket, TicketFault};
 

@@ -162,14 +162,7 @@ impl BrokerModel {
                 self.told.insert(fact.delegation, fact.told.clone());
                 Ok(Vec::new())
             }
-            Fact::RecallAnswered(_)
-            | Fact::RecallRefused(_)
-            | Fact::SettingsChanged(_)
-            | Fact::ClockCompared(_)
-            | Fact::QuotaSet(_)
-            | Fact::MapperAnswered(_)
-            | Fact::Commanded(_)
-            | Fact::Woken(_) => Ok(Vec::new()),
+            _ => Ok(Vec::new()),
         }
     }
 

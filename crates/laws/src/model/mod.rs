@@ -25,8 +25,10 @@ use super::Participants;
 use tenure_core::actor::machine::Illegal;
 use tenure_core::driver::UnitId;
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::keys::KeyBook;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::Time;
+use tenure_core::runtime::fact::KeysFact;
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::ticket::link::LinkHash;
 
@@ -41,6 +43,8 @@ pub(super) struct Model {
     pub(super) guests: BTreeMap<ActorId, GuestModel>,
     /// When each fact of a journal was made, on its actor's clock.
     pub(super) times: BTreeMap<ActorId, Vec<Time>>,
+    /// What each actor knows of keys.
+    pub(super) keys: BTreeMap<ActorId, KeyBook>,
 }
 
 /// Something a fact moved from one state to another, in the words of its machine.
@@ -100,6 +104,7 @@ impl Model {
             brokers: BTreeMap::new(),
             guests: BTreeMap::new(),
             times: BTreeMap::new(),
+            keys: BTreeMap::new(),
         }
     }
 
@@ -111,6 +116,9 @@ impl Model {
     /// Applies a fact; returns the changes of state.
     pub(super) fn fold(&mut self, actor: ActorId, entry: &Entry) -> Folded {
         self.times.entry(actor).or_default().push(entry.at);
+        if let Some(fact) = entry.fact.about_keys() {
+            fold_keys(self.keys.entry(actor).or_default(), fact);
+        }
         match &entry.fact {
             Fact::SiteAuthority(fact) => {
                 self.sites.entry(actor).or_default().fold(actor, entry.at, fact)
@@ -129,6 +137,14 @@ impl Model {
     /// A unit of a site's, as a sentence names it.
     pub(super) fn unit(&self, site: ActorId, unit: UnitId) -> String {
         format!("unit {unit} of {}", self.name(site))
+    }
+}
+
+fn fold_keys(keys: &mut KeyBook, fact: KeysFact<'_>) {
+    match fact {
+        KeysFact::Stated(signed) => keys.state(signed.clone()),
+        KeysFact::Learned(peer, chain) => keys.learn(peer, chain.clone()),
+        KeysFact::Noted(peer, number) => keys.noted(peer, number),
     }
 }
 

@@ -11,6 +11,7 @@ pub mod client;
 mod connection;
 mod delegate;
 mod delegation_view;
+mod keys;
 pub mod demand;
 mod offer;
 mod operate;
@@ -51,6 +52,7 @@ pub use broker_view::{BrokerView, QuotaView, RequestView};
 pub use connection::{Limits, serve};
 pub use delegate::{BrokerDelegation, DelegationName, SiteDelegation};
 pub use delegation_view::DelegationView;
+pub use keys::{KeyView, KeysView};
 pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
@@ -289,6 +291,24 @@ pub enum Request {
         /// From when on; from now on unless set.
         #[serde(default)]
         from: Option<Moment>,
+    },
+    /// The keys of an actor, or of all: a list of [`KeysView`].
+    Keys {
+        /// Which.
+        #[serde(default)]
+        actor: Option<Name>,
+    },
+    /// An actor gets a new key: a list of one [`KeysView`].
+    RotateKey {
+        /// Which.
+        actor: Name,
+    },
+    /// An earlier key of an actor is void: a list of one [`KeysView`].
+    RevokeKey {
+        /// Which.
+        actor: Name,
+        /// The number of the key.
+        number: u32,
     },
     /// The units of a lease that go first by a recall are named: a list of [`LeaseView`].
     Victims {

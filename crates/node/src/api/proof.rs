@@ -2,8 +2,10 @@
 
 use chrono::{DateTime, SecondsFormat};
 use serde::{Deserialize, Serialize};
-use tenure_core::model::identity::{ActorId, Scheme, Verifier};
+use tenure_core::model::identity::{ActorId, Scheme};
+use tenure_core::model::keys::KeyBook;
 use tenure_core::model::time::Span;
+use tenure_core::model::verifier::Verifier;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::SignedLink;
@@ -98,15 +100,25 @@ impl TicketView {
     }
 }
 
-pub(super) fn ticket(ticket: &Ticket, lease: Option<String>, names: &Names) -> TicketView {
+pub(super) fn ticket(
+    ticket: &Ticket,
+    lease: Option<String>,
+    (names, keys): (&Names, &KeyBook),
+) -> TicketView {
     let links = ticket.links().iter();
-    let links = links.map(|link| LinkView::of(link, |id| name(names, id)));
+    let mut verifier = Verifier::new(Scheme::Ed25519);
+    *verifier.keys_mut() = keys.clone();
+    let links = links.map(|link| LinkView::of(link, |id| name(names, id), &mut verifier));
     TicketView { ticket: ticket.hash().to_hex(), lease, links: links.collect() }
 }
 
 impl LinkView {
-    /// What a link says, with actors as `name` calls them.
-    pub fn of(link: &SignedLink, name: impl Fn(ActorId) -> String) -> Self {
+    /// What a link says, with actors as `name` calls them, by what the verifier knows of keys.
+    pub fn of(
+        link: &SignedLink,
+        name: impl Fn(ActorId) -> String,
+        verifier: &mut Verifier,
+    ) -> Self {
         let (unit, tokens) = stacked(link);
         Self {
             hash: link.hash().to_hex(),
@@ -122,7 +134,7 @@ impl LinkView {
             unit,
             tokens,
             stay: None,
-            signed: link.verifies(&mut Verifier::new(Scheme::Ed25519)),
+            signed: link.verifies(verifier),
             bytes: hex(link),
         }
     }

@@ -108,6 +108,25 @@ impl AppState {
         self.handles.get(self.names.get(&id)?)
     }
 
+    /// The file of an actor's first key.
+    pub(super) fn key_of(&self, name: &Name) -> PathBuf {
+        crate::config::key_of(&self.data, name)
+    }
+
+    /// All actors.
+    pub(super) fn all_actors(&self) -> impl Iterator<Item = &Handle> {
+        self.handles.values()
+    }
+
+    /// The actor of that name, whatever its role.
+    pub(super) fn any_actor(&self, name: &Name) -> ApiResult<&Handle> {
+        let known = || self.handles.keys().map(Name::as_str);
+        self.handles.get(name).ok_or_else(|| {
+            let help = tenure_config::suggestion(name.as_str(), known());
+            ApiError::new(Code::NoSuch, format!("no actor `{name}`")).help(help)
+        })
+    }
+
     /// The actor of that name and role.
     pub(super) fn actor(&self, role: Role, name: &Name) -> ApiResult<&Handle> {
         let of_role = || self.of_role(role).map(|handle| handle.info().name.as_str());
@@ -281,6 +300,7 @@ impl AppState {
         }
     }
 
+    #[allow(clippy::too_many_lines, reason = "a line or two for each kind of request")]
     pub(super) async fn answer(
         &self,
         request: Request,
@@ -332,6 +352,11 @@ impl AppState {
             }
             Request::Unit { site, unit, act } => json(&self.act_on(&site, &unit, act, by).await?),
             Request::Add(new) => json(&self.add(&new, by).await?),
+            Request::Keys { actor } => json(&self.keys(actor.as_ref()).await?),
+            Request::RotateKey { actor } => json(&self.rotate_key(&actor, by).await?),
+            Request::RevokeKey { actor, number } => {
+                json(&self.revoke_key(&actor, number, by).await?)
+            }
             Request::Ticket { hash } => json(&self.ticket(hash).await?),
             Request::DelegateOfSite(asked) => json(&self.site_delegates(*asked).await?),
             Request::DelegateOfBroker(asked) => json(&self.broker_delegates(*asked).await?),
@@ -453,7 +478,7 @@ impl AppState {
                     tickets.filter(|(_, _, ticket)| ticket.hash().to_hex().starts_with(&hash));
                 let (id, told, ticket) = found.next()?;
                 let lease = Some(view::lease_name(manager.as_str(), id));
-                Some(proof::ticket(ticket, lease, &names).recalled(told))
+                Some(proof::ticket(ticket, lease, (&names, guest.keys())).recalled(told))
             });
             if let Some(found) = found.await? {
                 return Ok(found);

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
-use tenure_core::actor::Role;
+use tenure_core::actor::{Actor as _, Role};
 use tenure_core::model::codec;
 use tenure_core::model::identity::{ActorId, PublicKey};
 use tenure_core::model::name::Name;
@@ -189,7 +189,8 @@ impl AppState {
                     let mut parts = guest.parts_of(ticket);
                     let part = parts.find(|p| p.link.hash().to_hex().starts_with(&hash))?.link;
                     let lease = Some(view::lease_name(manager.as_str(), lease.id));
-                    let mut found = proof::ticket(&ticket.with(part.clone()), lease, &names);
+                    let mut found =
+                        proof::ticket(&ticket.with(part.clone()), lease, (&names, guest.keys()));
                     let bottom = found.links.last_mut();
                     bottom.into_iter().for_each(|link| link.stay = stays(guest, part));
                     Some(found)
@@ -233,8 +234,10 @@ impl AppState {
             Fact::ServiceManager(_) | Fact::Broker(_) | Fact::SiteAuthority(_) => None,
         });
         let name = view::lease_name(manager.as_str(), lease);
+        let keys = self.guest(&manager, |guest| Some(guest.keys().clone())).await?;
+        let keys = keys.unwrap_or_default();
         let view = |link: &SignedLink| {
-            proof::ticket(&ticket.with(link.clone()), Some(name.clone()), self.names())
+            proof::ticket(&ticket.with(link.clone()), Some(name.clone()), (self.names(), &keys))
         };
         Ok(links.into_iter().flatten().map(view).collect())
     }

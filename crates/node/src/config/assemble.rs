@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use erased_serde::Deserializer;
 use tenure_config::{ConfigError, PluginSpec};
-use tenure_core::actor::{Peer, Peers, Role, Setup};
+use tenure_core::actor::{Actor as _, Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
 use tenure_core::broker::quota::{Quota, Whose};
 use tenure_core::mapper::registry::{self, MapperError, Registry};
@@ -68,6 +68,8 @@ pub enum AssemblyError {
 
 /// The participants, with their secret keys.
 pub(super) struct ParticipantKeys {
+    /// The folder of the deployment, in whose `keys` they are.
+    data: PathBuf,
     signers: BTreeMap<Name, (Role, Signer)>,
     peers: Peers,
 }
@@ -127,7 +129,7 @@ impl Config {
         fs::create_dir_all(&journals)
             .map_err(|cause| AssemblyError::Folder { path: journals.clone(), cause })?;
         let journal = |name: &Name| journals.join(format!("{name}.db"));
-        let keys = self.keys(|name| keys::signer(&key_of(data, name), &journal(name)))?;
+        let keys = self.keys(data, |name| keys::signer(&key_of(data, name), &journal(name)))?;
         let before = change::kept(data);
         let mut parts = Vec::new();
         for (name, (role, signer)) in &keys.signers {
@@ -175,7 +177,7 @@ impl Config {
         &self,
         data: &Path,
     ) -> Result<Vec<(ActorInfo, ActorBuilder)>, AssemblyError> {
-        let keys = self.keys(|name| keys::existing(&key_of(data, name)))?;
+        let keys = self.keys(data, |name| keys::existing(&key_of(data, name)))?;
         let hosted_actors = keys.signers.iter().map(|(name, (role, signer))| {
             let info = ActorInfo { name: name.clone(), role: *role, id: signer.id() };
             Ok((info, self.builder(name, &keys)?))
@@ -185,14 +187,15 @@ impl Config {
 
     fn keys(
         &self,
+        data: &Path,
         key: impl Fn(&Name) -> Result<Signer, KeyError>,
     ) -> Result<ParticipantKeys, KeyError> {
-        self.roll_of(|name| key(name).map(Some))
+        self.roll_of(data, |name| key(name).map(Some))
     }
 
     /// Those who have a key already.
     pub(super) fn known(&self, data: &Path) -> Result<ParticipantKeys, KeyError> {
-        self.roll_of(|name| {
+        self.roll_of(data, |name| {
             let path = key_of(data, name);
             path.exists().then(|| keys::existing(&path)).transpose()
         })
@@ -200,6 +203,7 @@ impl Config {
 
     fn roll_of(
         &self,
+        data: &Path,
         key: impl Fn(&Name) -> Result<Option<Signer>, KeyError>,
     ) -> Result<ParticipantKeys, KeyError> {
         let (mut signers, mut peers) = (BTreeMap::new(), BTreeMap::new());
@@ -208,7 +212,7 @@ impl Config {
             peers.insert(signer.id(), Peer { name: name.clone(), role });
             signers.insert(name.clone(), (role, signer));
         }
-        Ok(ParticipantKeys { signers, peers: peers.into() })
+        Ok(ParticipantKeys { data: data.to_owned(), signers, peers: peers.into() })
     }
 
     /// All actors with their roles.
@@ -268,7 +272,13 @@ impl Config {
             }
         };
         maker().map_err(|cause| self.mapper_error(&spec, (*role, name), &cause))?;
-        Ok(maker)
+        let first = key_of(&keys.data, name);
+        // Read at each start: a key may have been replaced since the last.
+        Ok(Arc::new(move || {
+            let mut hosted = maker()?;
+            hosted.actor_mut().add_secrets(keys::later_secrets(&first));
+            Ok(hosted)
+        }))
     }
 
     /// A service manager knows the brokers that it may ask; all other actors know each other.
@@ -352,7 +362,7 @@ impl From<JournalError> for AssemblyError {
 }
 
 /// Where the key of an actor is.
-pub(super) fn key_of(data: &Path, name: &Name) -> PathBuf {
+pub(crate) fn key_of(data: &Path, name: &Name) -> PathBuf {
     data.join("keys").join(name.as_str())
 }
 

@@ -5,7 +5,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use tenure_core::model::identity::{Scheme, Signer};
+use tenure_core::model::identity::{PublicKey, Scheme, Signer};
+use tenure_core::model::name::Name;
 use thiserror::Error;
 
 /// Why an actor has no key.
@@ -57,6 +58,35 @@ pub(super) fn signer(path: &Path, journal: &Path) -> Result<Signer, KeyError> {
             return Err(KeyError::Gone { path, journal });
         }
         make(path).map_err(failed(path))?;
+    }
+    existing(path)
+}
+
+/// The first key of an actor in the data folder `data`; it is made if it is not there.
+///
+/// # Errors
+/// If it cannot be read or made.
+pub fn new_key(data: &Path, actor: &Name) -> Result<PublicKey, KeyError> {
+    let journal = data.join("journals").join(format!("{actor}.db"));
+    Ok(signer(&super::key_of(data, actor), &journal)?.key())
+}
+
+/// The file of a later key of the actor whose first key is at `first`, by its number.
+pub(crate) fn later(first: &Path, number: usize) -> PathBuf {
+    let mut name = first.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{number}"));
+    first.with_file_name(name)
+}
+
+/// The secrets of the later keys of an actor, in force or not yet.
+pub(crate) fn later_secrets(first: &Path) -> Vec<Signer> {
+    (2..).map_while(|number| existing(&later(first, number)).ok()).collect()
+}
+
+/// The secret in the file at `path`; it is made if it is not there.
+pub(crate) fn make_or_read(path: &Path) -> Result<Signer, KeyError> {
+    if !path.exists() {
+        make(path).map_err(|cause| KeyError::File { path: path.to_owned(), cause })?;
     }
     existing(path)
 }
@@ -126,6 +156,18 @@ mod tests {
         let error = signer(&path, &journal).unwrap_err();
         assert!(matches!(error, KeyError::Gone { .. }), "{error}");
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn later_keys_are_read_in_their_order_until_one_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = folder.path().join("one");
+        signer(&first, &folder.path().join("journal")).unwrap();
+        assert!(later_secrets(&first).is_empty());
+        let second = make_or_read(&later(&first, 2)).unwrap();
+        assert_eq!(make_or_read(&later(&first, 2)).unwrap(), second, "it is made once");
+        make_or_read(&later(&first, 4)).unwrap();
+        assert_eq!(later_secrets(&first), [second]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 mod assemble;
 mod change;
 mod file;
-mod keys;
+pub(crate) mod keys;
 mod programs;
 mod stacks;
 
@@ -25,8 +25,10 @@ use tenure_core::site_authority::{Stacks, is_number};
 use toml::Spanned;
 
 pub use assemble::AssemblyError;
+pub(crate) use assemble::key_of;
 pub(crate) use change::units_of;
 pub use change::{Conflict, KEPT};
+pub use keys::{KeyError, new_key};
 
 /// A deployment as its file has it, with every default filled in.
 #[derive(Clone, Debug, PartialEq)]

@@ -50,12 +50,14 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | GuestCommand::Close { .. }
                 | GuestCommand::Victims { .. }
                 | GuestCommand::Hasten { .. }
-                | GuestCommand::Recall { .. } => false,
+                | GuestCommand::Recall { .. }
+                | GuestCommand::Keys(_) => false,
             },
             Command::Broker(command) => match command {
                 BrokerCommand::SetQuota { .. }
                 | BrokerCommand::Return { .. }
-                | BrokerCommand::Recall { .. } => false,
+                | BrokerCommand::Recall { .. }
+                | BrokerCommand::Keys(_) => false,
                 BrokerCommand::Delegate { .. } => true,
             },
             Command::SiteAuthority(command) => match command {
@@ -68,7 +70,8 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | SiteCommand::Add { .. }
                 | SiteCommand::Stock { .. }
                 | SiteCommand::Withdraw { .. }
-                | SiteCommand::Recall { .. } => false,
+                | SiteCommand::Recall { .. }
+                | SiteCommand::Keys(_) => false,
                 SiteCommand::Delegate { .. } => true,
             },
         },

@@ -166,6 +166,12 @@ pub enum HostFailure {
         /// How many there are.
         holds: u64,
     },
+    /// It has not the secret of the key that it is to sign with.
+    #[error("the secret of its key {key} is missing")]
+    NoSecret {
+        /// The public key, in hexadecimal digits.
+        key: String,
+    },
     /// Its actor panicked.
     #[error("it panicked: {0}")]
     Panic(String),

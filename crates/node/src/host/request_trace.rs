@@ -47,6 +47,7 @@ impl RequestTrace {
         }
     }
 
+    #[allow(clippy::too_many_lines, reason = "a line or two for each kind of fact")]
     fn of_site(&mut self, fact: &site_authority::Fact) -> Option<RequestId> {
         use site_authority::Fact as F;
         let lease = match fact {
@@ -112,6 +113,10 @@ impl RequestTrace {
             | F::MapperAnswered(_)
             | F::SettingsChanged(_)
             | F::ClockCompared(_)
+            | F::KeyRotated(_)
+            | F::KeyRevoked(_)
+            | F::PeerKeysLearned(_)
+            | F::KeysNoted(_)
             | F::Woken(_) => return None,
         };
         self.leases.get(&lease).copied()
@@ -155,6 +160,10 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         | F::RecallTold(_)
         | F::SettingsChanged(_)
         | F::ClockCompared(_)
+        | F::KeyRotated(_)
+        | F::KeyRevoked(_)
+        | F::PeerKeysLearned(_)
+        | F::KeysNoted(_)
         | F::ReceiptTaken(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => None,
@@ -162,6 +171,7 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
 }
 
 /// The number of the request that a fact of a service manager is about.
+#[allow(clippy::too_many_lines, reason = "a line or two for each kind of fact")]
 fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
     use service_manager::Fact as F;
     Some(match fact {
@@ -229,6 +239,10 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         | F::RecallRefused(_)
         | F::SettingsChanged(_)
         | F::ClockCompared(_)
+        | F::KeyRotated(_)
+        | F::KeyRevoked(_)
+        | F::PeerKeysLearned(_)
+        | F::KeysNoted(_)
         | F::SignalObserved(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => return None,

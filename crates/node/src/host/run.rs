@@ -51,6 +51,13 @@ impl Actor for Host {
     }
 }
 
+/// Whether an actor can sign: its key in force may have been replaced since its secret was copied.
+fn has_secret(actor: &AnyActor) -> Result<(), HostFailure> {
+    let Some(key) = actor.missing_secret() else { return Ok(()) };
+    let key = key.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    Err(HostFailure::NoSecret { key })
+}
+
 impl Host {
     /// Reads the journal, takes up what is pending, and continues; if the disk is full, on what was kept
     /// back.
@@ -80,6 +87,7 @@ impl Host {
         self.watermarks = journal.watermarks()?;
         let writer = journal.into_writer_with(self.snapshots())?;
         let facts = run.position();
+        has_secret(run.actor())?;
         self.clock.not_before(latest);
         run.recovered();
         (self.runs, self.started_at) = (self.runs + 1, Instant::now());

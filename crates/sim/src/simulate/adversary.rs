@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use tenure_core::actor::Role;
 use tenure_core::model::codec;
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::keys::KeyChain;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::SignedLink;
@@ -94,9 +95,13 @@ impl World {
         let sequence = Sequence { position: (1 << 40) + self.observed.serial, index: 0 };
         let mut credentials = Credentials::new(self.participants[who].signer.clone());
         let (key, signature) = credentials.sign_message(&bytes);
-        if let Ok(sealed) =
-            codec::decode::<Sealed>(&codec::encode(&(bytes, key, signature, Path::default())))
-        {
+        if let Ok(sealed) = codec::decode::<Sealed>(&codec::encode(&(
+            bytes,
+            key,
+            signature,
+            Path::default(),
+            Vec::<KeyChain>::new(),
+        ))) {
             self.transmit(who, sequence, to, "garbage", &sealed);
         }
     }

@@ -59,6 +59,8 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::UnitFailed { .. }
             | Message::Ping
             | Message::Pong { .. }
+            | Message::Keys { .. }
+            | Message::KeysNoted { .. }
             | Message::Credited { .. }
             | Message::Waiting { .. }
             | Message::Offered { .. }

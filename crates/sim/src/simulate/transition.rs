@@ -185,6 +185,10 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
         | F::RecallTold(_)
         | F::SettingsChanged(_)
         | F::ClockCompared(_)
+        | F::KeyRotated(_)
+        | F::KeyRevoked(_)
+        | F::PeerKeysLearned(_)
+        | F::KeysNoted(_)
         | F::RequestForgotten(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => return Vec::new(),

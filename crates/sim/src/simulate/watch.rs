@@ -187,6 +187,8 @@ impl Watch {
             | Message::UnitFailed { .. }
             | Message::Ping
             | Message::Pong { .. }
+            | Message::Keys { .. }
+            | Message::KeysNoted { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => None,
         };
@@ -349,6 +351,7 @@ fn say(message: &Message) -> String {
                 tickets.iter().map(|(_, ticket)| format!("{} ({ticket})", ticket.hash())).collect();
             format!("{kind} {request}: {}", tickets.join(", "))
         }
+        Message::Keys { number } | Message::KeysNoted { number } => format!("{kind} {number}"),
         Message::Recall { .. }
         | Message::Recalled { .. }
         | Message::RecallNotice { .. }

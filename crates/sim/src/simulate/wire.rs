@@ -162,6 +162,8 @@ pub(super) fn about(message: &Message) -> Option<Term> {
         | Message::UnitFailed { .. }
         | Message::Ping
         | Message::Pong { .. }
+        | Message::Keys { .. }
+        | Message::KeysNoted { .. }
         | Message::Waiting { .. }
         | Message::Offered { .. }
         | Message::Accept { .. }

@@ -156,6 +156,10 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "TIME", value_parser = moment::parse, conflicts_with = "evidence")]
     pub(crate) at: Option<Time>,
 
+    /// What actors have stated about their keys: what `tenure keys show -o json` prints [may be repeated]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keys: Vec<PathBuf>,
+
     /// Evidence instead of a ticket: what `tenure lease show` or `tenure journal show` prints of the
     /// refusal with `-o json`, or its bytes; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "file")]
@@ -171,6 +175,8 @@ const VERIFIED: &str = "\
 Examples:
   tenure ticket show c6198a29da -o json > ticket.json
   tenure ticket verify ticket.json --at 2026-11-21T18:05:32Z
+  tenure keys show -o json > keys.json
+  tenure ticket verify ticket.json --keys keys.json
   tenure lease show 4 -o json | tenure ticket verify --evidence -
   tenure journal show exchange.db --kind receipt -o json > receipts.json
   tenure ticket verify --evidence evidence.json --receipts receipts.json

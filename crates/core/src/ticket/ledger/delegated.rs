@@ -41,6 +41,11 @@ impl Account {
         self.under
     }
 
+    /// The generations of a delegation, or the link itself.
+    pub(super) fn generations(&self) -> &[SignedLink] {
+        &self.heads
+    }
+
     /// Adds a generation. Returns by how much what it covers changes, and when.
     pub(super) fn take_head(&mut self, link: &SignedLink) -> Vec<(Term, i64)> {
         if self.is_head(link) {

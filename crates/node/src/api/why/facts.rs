@@ -189,6 +189,10 @@ impl RequestHistory {
             | F::RecallNoted(_)
             | F::SettingsChanged(_)
             | F::ClockCompared(_)
+            | F::KeyRotated(_)
+            | F::KeyRevoked(_)
+            | F::PeerKeysLearned(_)
+            | F::KeysNoted(_)
             | F::CameDue(_)
             | F::UnitsAssigned(_)
             | F::UnitReset(_)
@@ -240,6 +244,7 @@ fn says(fact: &Fact) -> Option<String> {
     }
 }
 
+#[allow(clippy::too_many_lines, reason = "a line or two for each kind of fact")]
 fn guest_says(fact: &service_manager::Fact) -> Option<String> {
     use service_manager::Fact as F;
     match fact {
@@ -309,6 +314,10 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::LeaseForgotten(_)
         | F::SettingsChanged(_)
         | F::ClockCompared(_)
+        | F::KeyRotated(_)
+        | F::KeyRevoked(_)
+        | F::PeerKeysLearned(_)
+        | F::KeysNoted(_)
         | F::Woken(_) => None,
     }
 }
@@ -375,6 +384,10 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         | F::MapperAnswered(_)
         | F::SettingsChanged(_)
         | F::ClockCompared(_)
+        | F::KeyRotated(_)
+        | F::KeyRevoked(_)
+        | F::PeerKeysLearned(_)
+        | F::KeysNoted(_)
         | F::Woken(_) => None,
     }
 }
@@ -406,6 +419,10 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         | F::RecallNoted(_)
         | F::SettingsChanged(_)
         | F::ClockCompared(_)
+        | F::KeyRotated(_)
+        | F::KeyRevoked(_)
+        | F::PeerKeysLearned(_)
+        | F::KeysNoted(_)
         | F::Stocked(_)
         | F::InventoryChanged(_)
         | F::DelegationIssued(_)

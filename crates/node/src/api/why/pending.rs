@@ -100,7 +100,9 @@ impl LeaseRefs {
             | Message::Modified { .. }
             | Message::Reclaimed { .. }
             | Message::Credited { .. }
-            | Message::Refused { .. } => false,
+            | Message::Refused { .. }
+            | Message::Keys { .. }
+            | Message::KeysNoted { .. } => false,
         }
     }
 }

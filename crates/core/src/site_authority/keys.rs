@@ -1,0 +1,35 @@
+//! The keys of a site authority.
+
+use super::{Obligation, SiteAuthority};
+use crate::actor::keys::{KeyFact, KeyHolder};
+use crate::model::codec::Hash;
+use crate::model::identity::ActorId;
+use crate::model::keys::KeyChange;
+use crate::model::time::Time;
+use crate::site_authority::facts::{Fact, KeyRevoked, KeyRotated, KeysNoted, PeerKeysLearned};
+
+impl KeyHolder for SiteAuthority {
+    fn key_fact(fact: KeyFact) -> Fact {
+        match fact {
+            KeyFact::Stated(signed, tell) => match signed.statement.change {
+                KeyChange::Rotated { .. } => KeyRotated { statement: *signed, tell }.into(),
+                KeyChange::Revoked { .. } => KeyRevoked { statement: *signed, tell }.into(),
+            },
+            KeyFact::Learned(peer, chain) => PeerKeysLearned { peer, chain }.into(),
+            KeyFact::Noted(peer, number) => KeysNoted { peer, number }.into(),
+        }
+    }
+
+    fn signed(&self) -> Vec<(Time, Hash)> {
+        self.state.claims.signed_by_site(self.base.id())
+    }
+
+    fn tell_keys(&mut self, peer: ActorId, at: Time, owed: bool) {
+        let key = Obligation::Keys(peer);
+        if owed {
+            self.state.pending.require(key, self.base.position, at);
+        } else {
+            self.state.pending.settle(&key);
+        }
+    }
+}
