@@ -159,7 +159,11 @@ fn summary(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()
     let sites = scenario.sites.iter();
     line(
         "sites",
-        &list(sites.map(|(name, site)| format!("{name} {} {}", site.units, site.resource))),
+        &list(sites.map(|(name, site)| {
+            let stocks = site.stocks.iter();
+            let stocks = stocks.map(|(resource, stock)| format!("{} {resource}", stock.units));
+            format!("{name} {}", stocks.collect::<Vec<_>>().join(" and "))
+        })),
     )?;
     line("brokers", &list(scenario.brokers.keys().map(ToString::to_string)))?;
     let managers = scenario.service_managers.iter().map(|(name, manager)| {

@@ -7,6 +7,8 @@ mod document;
 mod each;
 mod error;
 mod plugin;
+mod stacks;
+mod stock;
 mod value;
 
 use std::str::FromStr;
@@ -17,6 +19,10 @@ pub use document::{RawPoint, Sources, points, text_of_first};
 pub use each::{EACH, by_actor};
 pub use error::{ConfigError, Place, in_plain_words, suggestion};
 pub use plugin::{PluginSpec, RawPlugin, RawPlugins};
+pub use stock::{
+    MAX_UNITS, NODE, RawAttributes, RawBrokers, RawStacks, RawStock, RawStocks, RawUnits, Stock,
+    StockKind, StockReader, Wrong, even_shares, known_broker, named_brokers, plan,
+};
 pub use value::{BadAttribute, attributes};
 
 /// The text of a file.

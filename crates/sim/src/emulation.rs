@@ -28,6 +28,7 @@ use tenure_core::wire::message::{Envelope, Sealed, Sequence};
 use thiserror::Error;
 
 use self::agenda::Agenda;
+use crate::capacity::{Capacity, capacity};
 use crate::metrics::Metrics;
 use crate::network::{Network, Packet};
 use crate::participants::{Inbox, Member, Plugins, assemble};
@@ -153,8 +154,8 @@ pub struct RunContext {
     pub step: Span,
     /// When a run that does not come to rest is called stalled.
     pub give_up_at: Time,
-    /// The units of all sites together.
-    pub capacity: u32,
+    /// What all sites have together.
+    pub capacity: Capacity,
     /// The length of the leases that mappers ask for.
     pub term: Span,
 }
@@ -167,7 +168,8 @@ impl RunContext {
     pub fn of(scenario: &Scenario) -> Result<Self, EmulationError> {
         let window =
             Term::lasting(Time::ZERO, scenario.horizon).map_err(|_| EmulationError::NoTime)?;
-        let Scenario { step, capacity, term, .. } = *scenario;
+        let Scenario { step, term, .. } = *scenario;
+        let capacity = capacity(scenario.sites.values().map(|site| &site.stocks));
         let (network, give_up_at) = (Network::of(scenario), give_up_at(scenario));
         Ok(Self { network, window, step, give_up_at, capacity, term })
     }
@@ -276,7 +278,7 @@ impl<'k> Emulation<'k> {
     pub fn report(&self) -> Report {
         let mut report = self.report.clone();
         self.metrics.fill(&mut report, &self.series());
-        report.shortage = self.shortage();
+        self.fill_shortage(&mut report);
         for member in &self.members {
             report.facts += member.journal.len();
             let (made, checked) = member.host.actor().signatures();
@@ -291,16 +293,23 @@ impl<'k> Emulation<'k> {
     }
 
     /// The part of the leases of overbooked stocks that found too few units.
-    fn shortage(&self) -> f64 {
-        let (mut due, mut short) = (0, 0);
+    fn fill_shortage(&self, report: &mut Report) {
+        let mut types: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for member in &self.members {
             let AnyActor::SiteAuthority(site) = member.host.actor() else { continue };
-            for shortage in site.inventory().filter_map(|(resource, ..)| site.shortage(resource)) {
-                due += shortage.due;
-                short += shortage.short;
+            for (resource, ..) in site.inventory() {
+                let Some(shortage) = site.shortage(resource) else { continue };
+                let (due, short) = types.entry(resource.to_string()).or_default();
+                *due += shortage.due;
+                *short += shortage.short;
             }
         }
-        if due > 0 { short as f64 / due as f64 } else { 0.0 }
+        let part = |(due, short): (u64, u64)| if due > 0 { short as f64 / due as f64 } else { 0.0 };
+        let sum = |(due, short), (more, too): &(u64, u64)| (due + more, short + too);
+        report.shortage = part(types.values().fold((0, 0), sum));
+        for (resource, figures) in &mut report.types {
+            figures.shortage = part(types.get(resource).copied().unwrap_or_default());
+        }
     }
 
     /// Need and holding of every service manager, one value a step.

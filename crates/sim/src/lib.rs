@@ -10,6 +10,7 @@ pub mod network;
 mod driver;
 mod signatures;
 pub mod participants;
+pub mod capacity;
 mod metrics;
 pub mod report;
 pub mod plot;

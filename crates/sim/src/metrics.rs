@@ -7,23 +7,25 @@ mod site_authority;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts::Fact as GuestFact;
 use tenure_core::site_authority::facts::Fact as SiteFact;
 use tenure_core::ticket::link::LinkHash;
 
-use crate::report::{Report, Series};
+use crate::capacity::Capacity;
+use crate::report::{Report, Series, TypeReport};
 use delays::Delays;
 use service_manager::{Guest, Sums};
-use site_authority::Site;
+use site_authority::{Lent, Site};
 
 /// The figures of a run in the making.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     window: Term,
     step: Span,
-    capacity: u32,
+    capacity: Capacity,
     guests: BTreeMap<usize, Guest>,
     sites: BTreeMap<usize, Site>,
     /// The tickets of guests that never heard of their units: their outcome is reported at the end.
@@ -32,7 +34,7 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Metrics over `window`, the emulated time.
-    pub(crate) fn new(window: Term, step: Span, capacity: u32) -> Self {
+    pub(crate) fn new(window: Term, step: Span, capacity: Capacity) -> Self {
         let (guests, sites, missed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         Self { window, step, capacity, guests, sites, missed }
     }
@@ -82,7 +84,7 @@ impl Metrics {
     /// Fills in all figures that come from facts.
     pub(crate) fn fill(&self, report: &mut Report, series: &[Series]) {
         report.rmse = rmse(series);
-        let (mut of_guests, mut lent) = (Sums::default(), 0);
+        let mut of_guests = Sums::default();
         let delays = self.guests.values().map(|guest| &guest.delays);
         Delays::fill(delays, report);
         for guest in self.guests.values() {
@@ -99,14 +101,39 @@ impl Metrics {
             report.teardowns += site.teardowns;
             report.extends += site.extends;
             report.unit_flips += site.flips;
-            lent += site.unit_micros();
         }
         let Sums { joined, leased, waited, waits, cost } = of_guests;
         report.cost = cost.to_string();
         report.fidelity = if leased > 0 { joined as f64 / leased as f64 } else { 1.0 };
-        let window = i128::from(self.window.duration().as_micros());
-        report.utilization = lent as f64 / (i128::from(self.capacity) * window) as f64;
+        self.fill_types(report);
         report.mean_wait_s = waited as f64 / 1e6 / waits.max(1) as f64;
+    }
+
+    /// How much was lent of each type, and of all those whose units can be counted.
+    fn fill_types(&self, report: &mut Report) {
+        let mut types: BTreeMap<Name, Lent> = BTreeMap::new();
+        for (resource, lent) in self.sites.values().flat_map(Site::lent) {
+            let of_type = types.entry(resource).or_default();
+            of_type.leases += lent.leases;
+            of_type.unit_micros += lent.unit_micros;
+        }
+        let window = i128::from(self.window.duration().as_micros());
+        let part = |lent: i128, units: u64| match i128::from(units) * window {
+            0 => 0.0,
+            whole => lent as f64 / whole as f64,
+        };
+        let (mut lent, mut units) = (0, 0);
+        for (resource, of) in &self.capacity {
+            let Lent { leases, unit_micros } = types.get(resource).copied().unwrap_or_default();
+            if of.countable {
+                lent += unit_micros;
+                units += of.units;
+            }
+            let utilization = part(unit_micros, of.units);
+            let figures = TypeReport { units: of.units, leases, utilization, shortage: 0.0 };
+            report.types.insert(resource.to_string(), figures);
+        }
+        report.utilization = part(lent, units);
     }
 
     /// What went wrong between actors: whatever was never answered, and units in two hands.
@@ -140,7 +167,6 @@ fn overlap(window: Term, from: Time, until: Time) -> i128 {
 #[cfg(test)]
 mod tests {
     use tenure_config::Source;
-    use tenure_core::model::name::Name;
 
     use super::*;
     use crate::emulation::{Emulation, Inputs, Progress};

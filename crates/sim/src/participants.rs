@@ -21,7 +21,7 @@ use tenure_core::runtime::journal::JournalDigest;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::runtime::{AnyMapper, Decision};
 use tenure_core::service_manager::ServiceManager;
-use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::site_authority::{Plan, SiteAuthority};
 use tenure_core::wire::message::{Sealed, Sequence};
 
 use crate::driver::NullDriver;
@@ -263,38 +263,22 @@ fn plan(
     site: &scenario::Site,
     id_of: &impl Fn(Role, &Name) -> Option<ActorId>,
 ) -> Plan {
-    let stock = Stock {
-        resource: site.resource.clone(),
-        attributes: site.attributes.clone(),
-        units: site.units,
-        named: BTreeMap::new(),
-    };
-    let offers = site.brokers.iter().filter_map(|(broker, &units)| {
-        Some(Offer {
-            broker: id_of(Role::Broker, broker)?,
-            resource: site.resource.clone(),
-            unit: None,
-            units: NonZeroU32::new(units)?,
-            length: site.delegation,
-            renew_before: scenario.term.times(2).min(site.delegation),
-        })
-    });
-    Plan {
-        stock: vec![stock],
-        offers: offers.collect(),
-        quarantine_after: NonZeroU32::new(site.quarantine_after),
-        ..Plan::default()
-    }
+    let two_terms = scenario.term.times(2);
+    let renew_before = |length| two_terms.min(length);
+    let broker_id = |broker: &Name| id_of(Role::Broker, broker);
+    let plan = tenure_config::plan(&site.stocks, &site.stacks, renew_before, broker_id);
+    Plan { quarantine_after: NonZeroU32::new(site.quarantine_after), ..plan }
 }
 
 /// What the scenario says once for all mappers, where the mapper takes it.
 fn mapper_defaults(scenario: &Scenario, manager: &scenario::ServiceManager) -> toml::Table {
     let mut defaults = toml::Table::new();
+    let mut set = |key: &str, text: String| drop(defaults.insert(key.to_owned(), text.into()));
     if manager.mapper.name == "adaptive" {
-        let term = scenario.term.to_string();
-        defaults.insert("term".to_owned(), toml::Value::String(term));
-        let resource = manager.resource.to_string();
-        defaults.insert("resource".to_owned(), toml::Value::String(resource));
+        set("term", scenario.term.to_string());
+    }
+    if manager.mapper.name == "adaptive" || manager.has_jobs() {
+        set("resource", manager.resource.to_string());
     }
     defaults
 }

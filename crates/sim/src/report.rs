@@ -34,7 +34,7 @@ pub struct Report {
     /// Leases of overbooked stocks that found too few units / those that came due, over the whole run; 0 if none
     /// came due.
     pub shortage: f64,
-    /// Unit-seconds leased / (capacity x horizon).
+    /// Unit-seconds leased / (capacity x horizon), divisible stocks aside.
     pub utilization: f64,
     /// Mean time from the start asked for to active, in seconds, over granted leases that became so.
     pub mean_wait_s: f64,
@@ -51,6 +51,8 @@ pub struct Report {
     /// Jain's index (1984) over users of their mean slowdowns, from 1/n to 1 for n users. The
     /// request property `user` names the user; without it the service manager is.
     pub fairness: f64,
+    /// The figures of each type.
+    pub types: BTreeMap<String, TypeReport>,
     /// Facts of all actors, to the end of the run.
     pub facts: u64,
     /// Distinct instants handled.
@@ -70,6 +72,19 @@ pub struct Report {
     pub problems: Vec<String>,
     /// Inputs that actors refused, with how often: late answers, choices of a mapper that do not hold.
     pub notes: Vec<String>,
+}
+
+/// The figures of one type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct TypeReport {
+    /// How many units all sites have, or how much.
+    pub units: u64,
+    /// Tickets redeemed.
+    pub leases: u64,
+    /// Unit-seconds leased / (units x horizon).
+    pub utilization: f64,
+    /// As that of all types.
+    pub shortage: f64,
 }
 
 /// How a run ended.

@@ -62,6 +62,9 @@ struct Listed {
     /// What must hold of the attributes of the type.
     #[serde(default, rename = "where", deserialize_with = "condition")]
     condition: Option<Expr>,
+    /// What else it asks for, for the same term.
+    #[serde(default)]
+    with: Vec<Further>,
     #[serde(default = "super::main_slice")]
     slice: Name,
     /// For the broker's mapper.
@@ -70,6 +73,17 @@ struct Listed {
     /// For the site's driver.
     #[serde(default, deserialize_with = "super::configuration")]
     configuration: Properties,
+}
+
+/// A further item of a request.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Further {
+    units: Units,
+    #[serde(default = "super::node")]
+    resource: Name,
+    #[serde(default, rename = "where", deserialize_with = "condition")]
+    condition: Option<Expr>,
 }
 
 /// How many units are wanted: `4`, or `"2..4"`.
@@ -133,15 +147,13 @@ impl Listed {
     fn ask(&self, now: Time) -> Ask {
         let earliest = self.start.unwrap_or(now);
         let latest = earliest.plus(self.slack);
-        let item = Item {
-            min_units: self.units.min,
-            requirements: self.condition.iter().cloned().collect(),
-            ..Item::new(self.resource.clone(), self.units.max)
-        };
+        let mut items = vec![item(self.units, &self.resource, self.condition.as_ref())];
+        let further = self.with.iter();
+        items.extend(further.map(|with| item(with.units, &with.resource, with.condition.as_ref())));
         Ask {
             broker: None,
             slice: self.slice.clone(),
-            items: vec![item],
+            items,
             earliest,
             latest,
             duration: self.duration,
@@ -155,6 +167,14 @@ impl Listed {
             reason: "listed".to_owned(),
             handling: Handling::default(),
         }
+    }
+}
+
+fn item(units: Units, resource: &Name, condition: Option<&Expr>) -> Item {
+    Item {
+        min_units: units.min,
+        requirements: condition.into_iter().cloned().collect(),
+        ..Item::new(resource.clone(), units.max)
     }
 }
 

@@ -20,7 +20,7 @@ use tenure_core::model::time::Span;
 use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
-use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
+use tenure_core::site_authority::{Plan, SiteAuthority};
 use thiserror::Error;
 
 use super::keys::{self, KeyError};
@@ -388,34 +388,9 @@ fn quotas(broker: &super::Broker, keys: &ParticipantKeys) -> BTreeMap<Whose, Quo
 
 /// What a site has and delegates.
 fn plan(site: &Site, keys: &ParticipantKeys) -> Plan {
-    let offers = site.stocks.iter().flat_map(|(resource, stock)| {
-        stock.brokers.iter().filter_map(|(broker, &units)| {
-            Some(Offer {
-                broker: keys.id(broker)?,
-                resource: resource.clone(),
-                unit: None,
-                units,
-                length: stock.delegation,
-                renew_before: Span::from_micros(stock.delegation.as_micros() / 2),
-            })
-        })
-    });
-    Plan {
-        stock: stocks(site).collect(),
-        stacks: site.stacks.clone(),
-        offers: offers.collect(),
-        quarantine_after: site.quarantine_after,
-    }
-}
-
-/// What a site has.
-pub(super) fn stocks(site: &Site) -> impl Iterator<Item = Stock> {
-    site.stocks.iter().map(|(resource, stock)| Stock {
-        resource: resource.clone(),
-        attributes: stock.attributes.clone(),
-        units: stock.units,
-        named: stock.named.clone(),
-    })
+    let half = |length: Span| Span::from_micros(length.as_micros() / 2);
+    let plan = tenure_config::plan(&site.stocks, &site.stacks, half, |broker| keys.id(broker));
+    Plan { quarantine_after: site.quarantine_after, ..plan }
 }
 
 type Build<M> = fn(&Registry, &str, registry::Settings<'_, '_>) -> Result<Box<M>, MapperError>;

@@ -15,7 +15,7 @@ use tenure_core::runtime::AnyActor;
 use tenure_core::site_authority::{SiteAuthority, WithdrawError};
 use thiserror::Error;
 
-use super::assemble::{AssemblyError, key_of, stocks};
+use super::assemble::{AssemblyError, key_of};
 use super::{Config, Site, keys, parse};
 use crate::api::time;
 use crate::journal::{Owner, Reader};
@@ -342,7 +342,8 @@ fn inventory_conflict(actor: &SiteAuthority, name: &Name, site: &Site) -> Option
         let (site, journaled) = (name.clone(), resource.clone());
         return Some(Conflict::Resource { site, units, journaled });
     }
-    let planned = stocks(site).find_map(|stock| Some((actor.surplus(&stock).err()?, stock)));
+    let mut planned = site.stocks.iter().map(|(resource, stock)| stock.planned(resource));
+    let planned = planned.find_map(|stock| Some((actor.surplus(&stock).err()?, stock)));
     planned.map(|(cause, stock)| Conflict::Units {
         site: name.clone(),
         journaled: units_of(actor, &stock.resource),

@@ -1,10 +1,15 @@
 //! What a configuration file may say, before defaults and checks.
 
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::num::{NonZeroU32, NonZeroU64};
+use std::ops::Range;
 
 use serde::Deserialize;
-use tenure_config::{RawPlugin, RawPlugins};
+use tenure_config::{
+    RawAttributes, RawBrokers, RawPlugin, RawPlugins, RawStacks, RawStock, RawStocks, RawUnits,
+    StockKind,
+};
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
@@ -36,73 +41,39 @@ pub(super) struct Site {
     pub(super) units: Option<Spanned<u32>>,
     pub(super) resource: Option<Spanned<Name>>,
     #[serde(default)]
-    pub(super) kind: Kind,
+    pub(super) kind: StockKind,
     #[serde(default)]
-    pub(super) attributes: Given,
+    pub(super) attributes: RawAttributes,
     #[serde(default)]
-    pub(super) named: Units,
-    pub(super) brokers: Option<Brokers>,
+    pub(super) named: RawUnits,
+    pub(super) brokers: Option<RawBrokers>,
     pub(super) delegation: Option<Spanned<Span>>,
     pub(super) quarantine_after: Option<Spanned<u32>>,
     pub(super) fail_after: Option<Spanned<u32>>,
     /// Further stocks, by type.
     #[serde(default)]
-    pub(super) stock: BTreeMap<Spanned<Name>, Stock>,
+    pub(super) stock: BTreeMap<Spanned<Name>, RawStock>,
     /// The units of each stack, by their names.
     #[serde(default)]
-    pub(super) stack: BTreeMap<Spanned<Name>, Vec<Spanned<Name>>>,
+    pub(super) stack: RawStacks,
     pub(super) driver: Option<RawPlugin>,
     pub(super) mapper: Option<RawPlugin>,
 }
 
-/// What units are like.
-pub(super) type Given = BTreeMap<Name, Spanned<toml::Value>>;
-
-/// Units with names, each with attributes of its own.
-pub(super) type Units = BTreeMap<Spanned<Name>, Given>;
-
-/// Names of brokers.
-pub(super) type Brokers = Spanned<Vec<Spanned<Name>>>;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Stock {
-    pub(super) units: Option<Spanned<u32>>,
-    #[serde(default)]
-    pub(super) kind: Kind,
-    #[serde(default)]
-    pub(super) attributes: Given,
-    #[serde(default)]
-    pub(super) named: Units,
-    pub(super) brokers: Option<Brokers>,
-    pub(super) delegation: Option<Spanned<Span>>,
-}
-
 impl Site {
-    /// The stock that its own keys describe, if they describe one.
-    pub(super) fn take_own_stock(&mut self) -> Option<(Option<Spanned<Name>>, Stock)> {
-        let stock = Stock {
+    /// What it has. `place` is where its name stands.
+    pub(super) fn take_stocks(&mut self, place: Range<usize>) -> RawStocks {
+        let own = RawStock {
             units: self.units.take(),
             kind: self.kind,
-            attributes: std::mem::take(&mut self.attributes),
-            named: std::mem::take(&mut self.named),
+            attributes: take(&mut self.attributes),
+            named: take(&mut self.named),
             brokers: self.brokers.take(),
             delegation: self.delegation.take(),
         };
-        let described = stock.units.is_some() || !stock.named.is_empty();
-        (described || self.stock.is_empty()).then(|| (self.resource.take(), stock))
+        let (further, stacks) = (take(&mut self.stock), take(&mut self.stack));
+        RawStocks { place, resource: self.resource.take(), own, further, stacks }
     }
-}
-
-/// How a stock is leased.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
-    /// As so many units.
-    #[default]
-    Units,
-    /// As shares of any size.
-    Share,
 }
 
 #[derive(Deserialize)]
@@ -118,7 +89,7 @@ pub(super) struct Broker {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ServiceManager {
-    pub(super) brokers: Option<Spanned<Vec<Spanned<Name>>>>,
+    pub(super) brokers: Option<RawBrokers>,
     pub(super) leave_before: Option<Spanned<Span>>,
     pub(super) driver: Option<RawPlugins>,
     pub(super) mapper: Option<RawPlugin>,

@@ -7,21 +7,19 @@ mod change;
 mod file;
 pub(crate) mod keys;
 mod programs;
-mod stacks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use tenure_config::{
-    ConfigError, Override, Place, PluginSpec, RawPlugin, RawPlugins, Source, Sources, by_actor,
-    suggestion,
+    ConfigError, Override, Place, PluginSpec, RawPlugin, RawPlugins, Source, Sources, Stock,
+    StockReader, Wrong, by_actor, named_brokers,
 };
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::name::Name;
-use tenure_core::model::resource::{Attributes, DIVISIBLE, SITE, Value, overbooked};
 use tenure_core::model::time::Span;
-use tenure_core::site_authority::{Stacks, is_number};
+use tenure_core::site_authority::Stacks;
 use toml::Spanned;
 
 pub use assemble::AssemblyError;
@@ -87,21 +85,6 @@ impl Site {
     }
 }
 
-/// The units of one type at a site.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Stock {
-    /// How many there are, named ones included.
-    pub units: u32,
-    /// What they are like.
-    pub attributes: Attributes,
-    /// Those that have names, each with what it is like beyond that.
-    pub named: BTreeMap<Name, Attributes>,
-    /// How many are delegated to each broker.
-    pub brokers: BTreeMap<Name, NonZeroU32>,
-    /// For how long at a time.
-    pub delegation: Span,
-}
-
 /// A broker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broker {
@@ -158,9 +141,6 @@ pub fn parse(source: Source<'_>, overrides: &[Override]) -> Checked<Config> {
     let config = Check { sources: &sources }.config(point.read(&sources)?)?;
     Ok(Config { text, overrides, ..config })
 }
-
-/// The most units of one site: as many as an emulation has.
-const MAX_UNITS: u32 = 100_000;
 
 /// Facts that are folded in about a second.
 const SNAPSHOT_AFTER: NonZeroU64 = NonZeroU64::new(100_000).unwrap();
@@ -309,27 +289,14 @@ impl Check<'_> {
         brokers: &BTreeMap<Name, Broker>,
         margin: Span,
     ) -> Checked<Site> {
-        let mut stocks = BTreeMap::new();
-        let own = site.take_own_stock();
-        let node = || Spanned::new(place.clone(), Name::literal("node"));
-        let own = own.map(|(resource, stock)| (resource.unwrap_or_else(node), stock));
-        let mut named = BTreeSet::new();
-        for (resource, stock) in own.into_iter().chain(site.stock) {
-            let units = stock.named.keys();
-            if let Some(twice) = units.clone().find(|name| named.contains(name.get_ref())) {
-                let message = format!("two units are named `{}`", twice.get_ref());
-                return self.refuse(twice.span(), message, "give each a name of its own");
-            }
-            named.extend(units.map(|name| name.get_ref().clone()));
-            let at = resource.span();
-            let stock = self.stock(stock, &at, brokers, margin)?;
-            if stocks.insert(resource.into_inner(), stock).is_some() {
-                let help = "write the keys of one type in one place";
-                return self.refuse(at, "two stocks of one type", help);
-            }
-        }
+        let reader = StockReader {
+            sources: self.sources,
+            brokers: brokers.keys().collect(),
+            delegation: Span::DAY.times(30),
+            delegable: &|length| Self::is_a_term("delegation", length, margin),
+        };
+        let (stocks, stacks) = reader.read(site.take_stocks(place.clone()))?;
         let quarantine_after = site.quarantine_after.map_or(3, Spanned::into_inner);
-        let stacks = self.stacks(site.stack, &stocks)?;
         Ok(Site {
             stocks,
             stacks,
@@ -338,82 +305,6 @@ impl Check<'_> {
             driver: self.plugin(site.driver, PluginSpec::new("null", &[]), "driver")?,
             mapper: self.plugin(site.mapper, PluginSpec::new("first-fit", &[]), "mapper")?,
         })
-    }
-
-    fn stock(
-        &self,
-        stock: file::Stock,
-        place: &std::ops::Range<usize>,
-        brokers: &BTreeMap<Name, Broker>,
-        margin: Span,
-    ) -> Checked<Stock> {
-        let (units, at) = self.units(&stock, place)?;
-        if units > MAX_UNITS && stock.kind == file::Kind::Units {
-            let message = format!("{units} units are more than the {MAX_UNITS} of one site");
-            return self.refuse(at, message, "make several sites of them");
-        }
-        if let Some(delegation) = &stock.delegation {
-            Self::is_a_term("delegation", *delegation.get_ref(), margin)
-                .or_else(|(message, help)| self.refuse(delegation.span(), message, help))?;
-        }
-        let to = self.brokers(stock.brokers, brokers)?;
-        let count = u32::try_from(to.len()).unwrap_or(u32::MAX);
-        let attributes = self.attributes_of(stock.attributes, stock.kind)?;
-        let all = units.saturating_add(overbooked(&attributes));
-        let shares = (0..count).map(|nth| all / count + u32::from(nth < all % count));
-        let shares = to.into_iter().zip(shares);
-        let shares = shares.filter_map(|(broker, units)| Some((broker, NonZeroU32::new(units)?)));
-        let mut named = BTreeMap::new();
-        for (name, attributes) in stock.named {
-            if is_number(name.get_ref()) {
-                let message =
-                    format!("`{}` is how the unit of that number is called", name.get_ref());
-                return self.refuse(name.span(), message, "choose another name");
-            }
-            named.insert(name.into_inner(), self.attributes(attributes)?);
-        }
-        Ok(Stock {
-            units,
-            attributes,
-            named,
-            brokers: shares.collect(),
-            delegation: self.positive(
-                "delegation",
-                stock.delegation.as_ref(),
-                Span::DAY.times(30),
-            )?,
-        })
-    }
-
-    /// How many units a stock has, and the place that says so.
-    fn units(
-        &self,
-        stock: &file::Stock,
-        place: &std::ops::Range<usize>,
-    ) -> Checked<(u32, std::ops::Range<usize>)> {
-        let named = u32::try_from(stock.named.len()).unwrap_or(u32::MAX);
-        if let Some(name) = stock.named.keys().next().filter(|_| stock.kind == file::Kind::Share) {
-            let help = "leave the units out, or write `kind = \"units\"`";
-            return self.refuse(name.span(), "a stock of shares has no units with names", help);
-        }
-        let Some(units) = &stock.units else {
-            if named > 0 {
-                return Ok((named, place.clone()));
-            }
-            return self.refuse(
-                place.clone(),
-                "a stock without `units`",
-                "write how many there are",
-            );
-        };
-        match *units.get_ref() {
-            0 => self.refuse(units.span(), "a site without units lends none", "add units"),
-            fewer if fewer < named => {
-                let message = format!("`units` is {fewer}, and {named} have names");
-                self.refuse(units.span(), message, "count those with names as well")
-            }
-            units_in_all => Ok((units_in_all, units.span())),
-        }
     }
 
     fn service_manager(
@@ -433,7 +324,7 @@ impl Check<'_> {
         let mapper = self.plugin(manager.mapper, PluginSpec::new("static", &[]), "mapper")?;
         self.asks_for_terms(&mapper, margin)?;
         Ok(ServiceManager {
-            brokers: self.brokers(manager.brokers, brokers)?,
+            brokers: named_brokers(manager.brokers, brokers.keys(), self.sources)?,
             leave_before,
             drivers: self.drivers(manager.driver)?,
             mapper,
@@ -459,7 +350,7 @@ impl Check<'_> {
     }
 
     /// Whether something can be granted for so long, or what is wrong, with help.
-    fn is_a_term(key: &str, term: Span, margin: Span) -> Result<(), (String, String)> {
+    fn is_a_term(key: &str, term: Span, margin: Span) -> Result<(), Wrong> {
         let two = margin.times(2);
         if term > two {
             return Ok(());
@@ -496,46 +387,6 @@ impl Check<'_> {
             every: self.positive("every", Some(&demand.every), Span::MINUTE)?,
             values: demand.values.into_inner(),
         })
-    }
-
-    /// The brokers that are named, or all of them.
-    fn brokers(
-        &self,
-        named: Option<Spanned<Vec<Spanned<Name>>>>,
-        known: &BTreeMap<Name, Broker>,
-    ) -> Checked<Vec<Name>> {
-        let Some(named) = named else { return Ok(known.keys().cloned().collect()) };
-        let mut brokers = Vec::new();
-        for name in named.into_inner() {
-            if !known.contains_key(name.get_ref()) {
-                let help = suggestion(name.get_ref().as_str(), known.keys().map(Name::as_str));
-                return self.refuse(name.span(), format!("no broker `{}`", name.get_ref()), help);
-            }
-            brokers.push(name.into_inner());
-        }
-        Ok(brokers)
-    }
-
-    /// The attributes of a stock of a kind, which they say.
-    fn attributes_of(
-        &self,
-        given: BTreeMap<Name, Spanned<toml::Value>>,
-        kind: file::Kind,
-    ) -> Checked<Attributes> {
-        if let Some(stated) = given.get(DIVISIBLE) {
-            let message = format!("the attribute `{DIVISIBLE}` follows from the kind of the stock");
-            return self.refuse(stated.span(), message, "write `kind = \"share\"` instead");
-        }
-        let mut attributes = self.attributes(given)?;
-        if kind == file::Kind::Share {
-            attributes.insert(Name::literal(DIVISIBLE), Value::Flag(true));
-        }
-        Ok(attributes)
-    }
-
-    fn attributes(&self, given: BTreeMap<Name, Spanned<toml::Value>>) -> Checked<Attributes> {
-        tenure_config::attributes(given, SITE)
-            .or_else(|bad| self.refuse(bad.span, bad.message, bad.help))
     }
 
     fn plugin(

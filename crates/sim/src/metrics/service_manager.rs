@@ -12,6 +12,7 @@ use tenure_core::service_manager::facts::Fact;
 use tenure_core::service_manager::machine::{AfterLeave, Event};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{LinkHash, SignedLink};
+use tenure_core::wire::message::LeasedUnit;
 use tenure_core::wire::part::Part;
 
 use super::delays::Delays;
@@ -102,10 +103,12 @@ struct Lease {
     seams: VecDeque<u32>,
     /// Units that it had no more before its end, and since when.
     given_back: Vec<(u32, Time)>,
+    /// How much each of its units is: 1, or the quantity of its share.
+    each: u32,
     /// Since when each unit is in use.
     joined: Vec<Time>,
-    /// Unit-seconds between join and leave, closed intervals only.
-    used: Vec<(Time, Time)>,
+    /// From when to when so much was in use, closed intervals only.
+    used: Vec<(Time, Time, u32)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +216,7 @@ impl Guest {
         let Some(lease) = self.leases.get_mut(&id) else { return };
         match event {
             Event::RedeemBegun => lease.phase = Phase::Redeeming,
-            Event::Leased(_, units) => lease.leased(units.len()),
+            Event::Leased(_, units) => lease.leased(&units),
             Event::Joined(_, usable) => lease.joined(at, usable),
             Event::ExtensionAsked(_, victims) => {
                 lease.victims = u32::try_from(victims.len()).unwrap_or(u32::MAX);
@@ -291,6 +294,7 @@ impl Guest {
                 victims: 0,
                 seams: VecDeque::new(),
                 given_back: Vec::new(),
+                each: 1,
                 joined: Vec::new(),
                 used: Vec::new(),
             };
@@ -380,9 +384,10 @@ impl Lease {
         for &(units, at) in &self.given_back {
             leased -= i128::from(units) * overlap(window, at.max(self.from), self.until);
         }
-        let still = self.joined.iter().map(|&from| (from, Time::MAX));
+        let still = self.joined.iter().map(|&from| (from, Time::MAX, self.each));
         let used = self.used.iter().copied().chain(still);
-        let joined = used.map(|(from, until)| overlap(window, from, until)).sum();
+        let joined =
+            used.map(|(from, until, units)| i128::from(units) * overlap(window, from, until)).sum();
         let wait = self.active.map(|active| i128::from(active.since(self.asked_for).as_micros()));
         let cost = self.costs.total().unwrap_or_default();
         let (waited, waits) = (wait.unwrap_or(0), u64::from(wait.is_some()));
@@ -407,10 +412,12 @@ impl Lease {
         }
     }
 
-    fn leased(&mut self, units: usize) {
+    fn leased(&mut self, units: &[LeasedUnit]) {
         self.phase = Phase::Held;
-        self.units = u32::try_from(units).unwrap_or(u32::MAX);
-        self.awaited = self.units;
+        self.awaited = u32::try_from(units.len()).unwrap_or(u32::MAX);
+        // The share of a divisible stock is one unit.
+        self.each = units.first().map_or(1, |unit| unit.quantity.get());
+        self.units = self.awaited.saturating_mul(self.each);
     }
 
     fn joined(&mut self, at: Time, usable: bool) {
@@ -441,7 +448,7 @@ impl Lease {
     fn leave(&mut self, at: Time, then: AfterLeave) {
         self.vacate(at);
         let gone: u32 = self.given_back.iter().map(|(units, _)| units).sum();
-        self.awaited = self.units.saturating_sub(gone);
+        self.awaited = self.units.saturating_sub(gone) / self.each;
         self.phase = Phase::Leaving;
         self.closes |= then == AfterLeave::Close;
         if self.closes {
@@ -461,8 +468,8 @@ impl Lease {
         match self.going.take() {
             Some(Part::Units(units)) => self.shrink(at, units.len()),
             Some(Part::Until(until)) => self.until = self.until.min(until),
-            // A share is one unit, whatever its size.
-            Some(Part::Quantity(_) | Part::Rights { .. }) | None => {}
+            Some(Part::Quantity(quantity)) => self.smaller(at, quantity.get()),
+            Some(Part::Rights { .. }) | None => {}
         }
     }
 
@@ -474,12 +481,23 @@ impl Lease {
 
     fn shrink(&mut self, at: Time, units: usize) {
         let kept = self.joined.len().saturating_sub(units);
-        self.used.extend(self.joined.drain(kept..).map(|from| (from, at)));
-        self.given_back.push((u32::try_from(units).unwrap_or(u32::MAX), at));
+        let each = self.each;
+        self.used.extend(self.joined.drain(kept..).map(|from| (from, at, each)));
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        self.given_back.push((units.saturating_mul(each), at));
+    }
+
+    /// Its share goes on with less.
+    fn smaller(&mut self, at: Time, quantity: u32) {
+        let gone = quantity.min(self.each.saturating_sub(1));
+        self.used.extend(self.joined.iter().map(|&from| (from, at, gone)));
+        self.each -= gone;
+        self.given_back.push((gone, at));
     }
 
     /// The units are used no more.
     fn vacate(&mut self, at: Time) {
-        self.used.extend(self.joined.drain(..).map(|from| (from, at)));
+        let each = self.each;
+        self.used.extend(self.joined.drain(..).map(|from| (from, at, each)));
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::driver::UnitId;
+use tenure_core::model::name::Name;
 use tenure_core::model::time::{Term, Time};
 use tenure_core::site_authority::facts::Fact;
 use tenure_core::ticket::link::LinkHash;
@@ -23,8 +24,17 @@ pub(super) struct Site {
     used: BTreeSet<UnitId>,
     tenants: BTreeMap<UnitId, LinkHash>,
     leases: BTreeMap<LinkHash, Lease>,
-    /// Units times microseconds of the leases that are forgotten.
-    lent: i128,
+    /// What was lent of each type.
+    types: BTreeMap<Name, Lent>,
+}
+
+/// What was lent of one type.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lent {
+    /// How many tickets were redeemed.
+    pub(super) leases: u64,
+    /// Units times microseconds; while a run lasts, of the leases that are forgotten.
+    pub(super) unit_micros: i128,
 }
 
 /// What became of a ticket at its site.
@@ -38,6 +48,7 @@ pub(super) enum Fate {
 
 #[derive(Debug)]
 struct Lease {
+    resource: Name,
     units: u32,
     from: Time,
     until: Time,
@@ -61,7 +72,7 @@ impl Site {
             used: BTreeSet::new(),
             tenants: BTreeMap::new(),
             leases: BTreeMap::new(),
-            lent: 0,
+            types: BTreeMap::new(),
         }
     }
 
@@ -73,7 +84,10 @@ impl Site {
                 let from = at.max(link.term.start());
                 let (units, until) = (link.units.get(), link.term.end());
                 let (assigned, given_back) = (Vec::new(), Vec::new());
-                let lease = Lease { units, from, until, assigned, given_back, active: false };
+                let resource = link.resource.clone();
+                self.types.entry(resource.clone()).or_default().leases += counts;
+                let lease =
+                    Lease { resource, units, from, until, assigned, given_back, active: false };
                 self.leases.insert(link.hash(), lease);
             }
             Fact::LeaseExtended(fact) => {
@@ -156,7 +170,8 @@ impl Site {
     /// A lease about which nothing more can come: what is to be counted of it is added up.
     pub(super) fn forget(&mut self, lease: LinkHash) {
         if let Some(lease) = self.leases.remove(&lease) {
-            self.lent += lease.unit_micros(self.window);
+            let lent = lease.unit_micros(self.window);
+            self.types.entry(lease.resource).or_default().unit_micros += lent;
         }
     }
 
@@ -166,10 +181,14 @@ impl Site {
         self.leases.len()
     }
 
-    /// Units times microseconds lent.
-    pub(super) fn unit_micros(&self) -> i128 {
-        let leases = self.leases.values().map(|lease| lease.unit_micros(self.window));
-        self.lent + leases.sum::<i128>()
+    /// What was lent of each type.
+    pub(super) fn lent(&self) -> BTreeMap<Name, Lent> {
+        let mut types = self.types.clone();
+        for lease in self.leases.values() {
+            let lent = lease.unit_micros(self.window);
+            types.entry(lease.resource.clone()).or_default().unit_micros += lent;
+        }
+        types
     }
 
     pub(super) fn fate(&self, ticket: LinkHash) -> Option<Fate> {

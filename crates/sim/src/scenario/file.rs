@@ -1,10 +1,14 @@
 //! What a scenario file may say, before defaults and checks.
 
 use std::collections::BTreeMap;
+use std::mem::take;
+use std::ops::Range;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use tenure_config::RawPlugin;
+use tenure_config::{
+    RawAttributes, RawBrokers, RawPlugin, RawStacks, RawStock, RawStocks, RawUnits, StockKind,
+};
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
@@ -56,11 +60,21 @@ pub(super) struct Message {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Site {
     pub(super) units: Option<Spanned<u32>>,
-    pub(super) resource: Option<Name>,
+    pub(super) resource: Option<Spanned<Name>>,
     #[serde(default)]
-    pub(super) attributes: BTreeMap<Name, Spanned<toml::Value>>,
-    pub(super) brokers: Option<Spanned<Vec<Spanned<Name>>>>,
+    pub(super) kind: StockKind,
+    #[serde(default)]
+    pub(super) attributes: RawAttributes,
+    #[serde(default)]
+    pub(super) named: RawUnits,
+    pub(super) brokers: Option<RawBrokers>,
     pub(super) delegation: Option<Spanned<Span>>,
+    /// Further stocks, by type.
+    #[serde(default)]
+    pub(super) stock: BTreeMap<Spanned<Name>, RawStock>,
+    /// The units of each stack, by their names.
+    #[serde(default)]
+    pub(super) stack: RawStacks,
     pub(super) setup: Option<Delay>,
     pub(super) teardown: Option<Delay>,
     pub(super) failure: Option<Spanned<f64>>,
@@ -68,6 +82,22 @@ pub(super) struct Site {
     pub(super) quarantine_after: u32,
     pub(super) mapper: Option<RawPlugin>,
     pub(super) mapper_delay: Option<Spanned<Span>>,
+}
+
+impl Site {
+    /// What it has. `place` is where its name stands.
+    pub(super) fn take_stocks(&mut self, place: Range<usize>) -> RawStocks {
+        let own = RawStock {
+            units: self.units.take(),
+            kind: self.kind,
+            attributes: take(&mut self.attributes),
+            named: take(&mut self.named),
+            brokers: self.brokers.take(),
+            delegation: self.delegation.take(),
+        };
+        let (further, stacks) = (take(&mut self.stock), take(&mut self.stack));
+        RawStocks { place, resource: self.resource.take(), own, further, stacks }
+    }
 }
 
 #[derive(Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_config::{ConfigError, PluginSpec, suggestion};
+use tenure_config::{ConfigError, NODE, PluginSpec, suggestion};
 use tenure_core::mapper::registry::MapperError;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
@@ -60,10 +60,8 @@ impl Scenario {
 
     /// For each service manager, the units of its type that its broker can sell.
     pub fn most_units(&self) -> BTreeMap<Name, u32> {
-        let most = |manager: &ServiceManager| {
-            let of_type = self.sites.values().filter(|site| site.resource == manager.resource);
-            of_type.filter_map(|site| site.brokers.get(&manager.broker)).sum()
-        };
+        let most = |manager: &ServiceManager| self.most(&manager.broker, manager.resource.as_str());
+        let most = |manager| u32::try_from(most(manager)).unwrap_or(u32::MAX);
         self.service_managers.iter().map(|(name, manager)| (name.clone(), most(manager))).collect()
     }
 
@@ -72,30 +70,43 @@ impl Scenario {
         manager: &ServiceManager,
         request: &toml::Value,
     ) -> Option<(String, String)> {
-        let lent = || self.sites.values().filter(|s| s.brokers.contains_key(&manager.broker));
-        let wanted = request.get("resource").and_then(toml::Value::as_str).unwrap_or("node");
-        let of_type = lent().filter(|site| site.resource.as_str() == wanted);
-        let most: u64 = of_type.map(|site| u64::from(site.brokers[&manager.broker])).sum();
-        let min_units = request.get("units").and_then(fewest);
         let duration = request.get("duration").and_then(toml::Value::as_str);
         let duration: Option<Span> = duration.and_then(|text| text.parse().ok());
         let two_margins = self.margin.times(2);
-        if most == 0 {
-            let known: BTreeSet<&str> = lent().map(|site| site.resource.as_str()).collect();
-            let message = format!("no site lends `{wanted}` to `{}`", manager.broker);
-            Some((message, suggestion(wanted, known)))
-        } else if min_units.is_some_and(|units| units > most) {
-            let message = format!("it needs more than the {most} units of `{wanted}` there are");
-            Some((
-                message,
-                format!("ask for at most {most}, or for a range such as `\"1..{most}\"`"),
-            ))
+        let others = request.get("with").and_then(toml::Value::as_array).into_iter().flatten();
+        let mut items = std::iter::once(request).chain(others);
+        if let Some(wrong) = items.find_map(|item| self.too_much(&manager.broker, item)) {
+            Some(wrong)
         } else if duration.is_some_and(|duration| duration <= two_margins) {
             let message = format!("a term must be longer than two margins, {two_margins}");
             Some((message, "set a longer `duration`, or a smaller `margin`".to_owned()))
         } else {
             None
         }
+    }
+
+    /// Why an item of a request asks for more than a broker can ever sell.
+    fn too_much(&self, broker: &Name, item: &toml::Value) -> Option<(String, String)> {
+        let wanted = item.get("resource").and_then(toml::Value::as_str).unwrap_or(NODE);
+        let most = self.most(broker, wanted);
+        if most == 0 {
+            let lent = self.sites.values().flat_map(|site| site.lent(broker));
+            let known: BTreeSet<&str> = lent.map(|(resource, _)| resource.as_str()).collect();
+            let message = format!("no site lends `{wanted}` to `{broker}`");
+            return Some((message, suggestion(wanted, known)));
+        }
+        let min_units = item.get("units").and_then(fewest);
+        min_units.filter(|units| *units > most).map(|_| {
+            let message = format!("it needs more than the {most} units of `{wanted}` there are");
+            (message, format!("ask for at most {most}, or for a range such as `\"1..{most}\"`"))
+        })
+    }
+
+    /// How many units of a type a broker can sell.
+    fn most(&self, broker: &Name, resource: &str) -> u64 {
+        let lent = self.sites.values().flat_map(|site| site.lent(broker));
+        let of_type = lent.filter(|(of, _)| of.as_str() == resource);
+        of_type.map(|(_, units)| u64::from(units)).sum()
     }
 }
 

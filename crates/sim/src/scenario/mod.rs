@@ -14,12 +14,12 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_config::{ConfigError, Override, PluginSpec, Source};
+use tenure_config::{ConfigError, Override, PluginSpec, Source, Stock};
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
-use tenure_core::model::resource::Attributes;
 use tenure_core::model::time::Span;
+use tenure_core::site_authority::Stacks;
 
 pub use delay::Delay;
 pub use jobs::LeftOut;
@@ -50,7 +50,7 @@ pub struct Scenario {
     pub horizon: Span,
     /// The length of the leases that mappers ask for.
     pub term: Span,
-    /// The units of all sites together.
+    /// The units of all sites together, divisible stocks aside.
     pub capacity: u32,
     /// Whether signatures are made and checked.
     pub signatures: Scheme,
@@ -81,20 +81,13 @@ pub struct Network {
     pub retry: Span,
 }
 
-/// A site: units of one type, lent to brokers.
+/// A site: units, lent to brokers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
-    /// How many units it has; at least one.
-    pub units: u32,
-    /// The type of its units.
-    pub resource: Name,
-    /// The attributes of that type here.
-    pub attributes: Attributes,
-    /// How many units it delegates to each broker; all of them together, and none to a broker that
-    /// is not named here.
-    pub brokers: BTreeMap<Name, u32>,
-    /// How long a delegation lasts.
-    pub delegation: Span,
+    /// What it has, by type.
+    pub stocks: BTreeMap<Name, Stock>,
+    /// Units that are lent to one holder at a time.
+    pub stacks: Stacks,
     /// How long the setup of a unit takes.
     pub setup: Delay,
     /// How long the teardown of a unit takes.
@@ -107,6 +100,16 @@ pub struct Site {
     pub mapper: PluginSpec,
     /// How long the mapper takes to decide.
     pub mapper_delay: Span,
+}
+
+impl Site {
+    /// The types that it delegates to a broker, and how many units of each.
+    fn lent<'a>(&'a self, broker: &'a Name) -> impl Iterator<Item = (&'a Name, u32)> {
+        let lent = |(resource, stock): (&'a Name, &'a Stock)| {
+            Some((resource, stock.brokers.get(broker)?.get()))
+        };
+        self.stocks.iter().filter_map(lent)
+    }
 }
 
 /// A broker.

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use tenure_config::{ConfigError, PluginSpec, RawPlugin, Sources, by_actor, suggestion};
+use tenure_config::{
+    ConfigError, MAX_UNITS, NODE, PluginSpec, RawPlugin, RawStock, RawStocks, Sources, StockKind,
+    StockReader, by_actor, even_shares, known_broker, suggestion,
+};
 use tenure_core::actor::Role;
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
-use tenure_core::model::resource::{Attributes, SITE, overbooked};
 use tenure_core::model::time::Span;
 use tenure_core::wire::message::Message;
 use toml::Spanned;
@@ -21,16 +23,10 @@ const MAX_STEPS: i64 = 10_000_000;
 /// The longest term: about a thousand years.
 const MAX_TERM: Span = Span::DAY.times(365_000);
 
-/// The most units of all sites together.
-const MAX_CAPACITY: u32 = 100_000;
-
-/// The type of units where none is named.
-const RESOURCE: &str = "node";
-
 type Checked<T> = Result<T, ConfigError>;
 
 pub(super) fn resolve(file: file::File, sources: &Sources<'_>) -> Checked<Scenario> {
-    let check = Check { sources, capacity: *file.capacity.get_ref() };
+    let check = Check { sources };
     let (step, horizon) = check.clock(file.step, file.horizon)?;
     let term = check.positive("term", &file.term)?;
     if term > MAX_TERM {
@@ -40,11 +36,17 @@ pub(super) fn resolve(file: file::File, sources: &Sources<'_>) -> Checked<Scenar
     let margin = check.margin(file.margin, &file.term)?;
     check.names(&file.site, &file.broker, &file.service_manager)?;
     let brokers = check.brokers(file.broker, &file.service_manager)?;
-    let units = check.units(&file.capacity, &file.site)?;
+    let with_stocks = |(name, mut site): (Spanned<Name>, file::Site)| {
+        let stocks = site.take_stocks(name.span());
+        (name, site, stocks)
+    };
+    let mut given: Vec<_> = file.site.into_iter().map(with_stocks).collect();
+    check.fill_units(&file.capacity, given.iter_mut().map(|(.., stocks)| stocks).collect())?;
     let delegation = horizon.plus(term.times(2)).plus(Span::DAY);
     let mut sites = BTreeMap::new();
-    for ((name, site), units) in file.site.into_iter().zip(units) {
-        sites.insert(name.into_inner(), check.site(site, units, term, delegation, &brokers)?);
+    for (name, site, stocks) in given {
+        let site = check.site(site, stocks, (term, delegation), &brokers)?;
+        sites.insert(name.into_inner(), site);
     }
     let own_workloads = file.service_manager.values().all(|manager| manager.workload.is_some());
     if let (Some(workload), true) = (&file.workload, own_workloads) {
@@ -76,7 +78,6 @@ pub(super) fn resolve(file: file::File, sources: &Sources<'_>) -> Checked<Scenar
 }
 
 struct Check<'a> {
-    capacity: u32,
     sources: &'a Sources<'a>,
 }
 
@@ -173,27 +174,21 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The units of each site: its own number, or an even share of what the others leave.
-    fn units(
-        &self,
-        capacity: &Spanned<u32>,
-        sites: &file::Actors<file::Site>,
-    ) -> Checked<Vec<u32>> {
-        for site in sites.values() {
-            if let Some(units) = &site.units
-                && *units.get_ref() == 0
-            {
-                return self.refuse(units.span(), "a site has at least 1 unit", "remove the site");
-            }
-        }
-        let stated = |site: &file::Site| site.units.as_ref().map(|units| *units.get_ref());
+    /// Gives each site without a number of units an even share of what the others leave.
+    fn fill_units(&self, capacity: &Spanned<u32>, sites: Vec<&mut RawStocks>) -> Checked<()> {
         let total = u64::from(*capacity.get_ref());
-        if total > u64::from(MAX_CAPACITY) {
-            let message = format!("a capacity of {total} units is more than {MAX_CAPACITY}");
+        if total > u64::from(MAX_UNITS) {
+            let message = format!("a capacity of {total} units is more than {MAX_UNITS}");
             return self.refuse(capacity.span(), message, "emulate a smaller deployment");
         }
-        let fixed: u64 = sites.values().filter_map(stated).map(u64::from).sum();
-        let open = sites.values().filter(|site| site.units.is_none()).count();
+        let countable = |stock: &&RawStock| stock.kind == StockKind::Units;
+        let stocks = || sites.iter().flat_map(|site| site.each()).filter(countable);
+        if sites.iter().any(|site| site.further.values().any(|stock| stock.stated().is_none())) {
+            // The place of such a stock is known where it is read.
+            return Ok(());
+        }
+        let fixed: u64 = stocks().filter_map(RawStock::stated).map(u64::from).sum();
+        let open = stocks().filter(|stock| stock.stated().is_none()).count();
         let left = total.saturating_sub(fixed);
         if fixed > total || (open == 0 && fixed < total) {
             let message = format!("the sites have {fixed} units, but the capacity is {total}");
@@ -205,9 +200,14 @@ impl Check<'_> {
                 format!("a capacity of {total} leaves {left} to {open} sites without `units`");
             return self.refuse(capacity.span(), message, "give at least one unit to each site");
         }
-        let mut shares = share(left as u32, open).into_iter();
-        let units = sites.values().map(|site| stated(site).or_else(|| shares.next()));
-        Ok(units.map(Option::unwrap_or_default).collect())
+        let is_open = |site: &&mut RawStocks| {
+            site.has_own() && site.own.stated().is_none() && countable(&&site.own)
+        };
+        let shares = even_shares(u32::try_from(left).unwrap_or(u32::MAX), open);
+        for (site, units) in sites.into_iter().filter(is_open).zip(shares) {
+            site.own.units = Some(Spanned::new(site.place.clone(), units));
+        }
+        Ok(())
     }
 
     fn brokers(
@@ -231,30 +231,30 @@ impl Check<'_> {
     fn site(
         &self,
         site: file::Site,
-        units: u32,
-        term: Span,
-        delegation: Span,
+        stocks: RawStocks,
+        (term, delegation): (Span, Span),
         brokers: &BTreeMap<Name, Broker>,
     ) -> Checked<Site> {
-        let delegation = match &site.delegation {
-            Some(length) if *length.get_ref() < term => {
-                let message = format!("a delegation of {length} holds no lease of {term}");
-                return self.refuse(length.span(), message, "make it at least as long as `term`");
-            }
-            length => length.as_ref().map_or(delegation, |length| *length.get_ref()),
-        };
-        let named = match site.brokers {
-            Some(named) => self.named(named, brokers)?,
-            None => brokers.keys().cloned().collect(),
-        };
-        let attributes = self.attributes(site.attributes)?;
-        let shares = share(units.saturating_add(overbooked(&attributes)), named.len());
-        Ok(Site {
-            units,
-            resource: site.resource.unwrap_or_else(|| Name::literal(RESOURCE)),
-            attributes,
-            brokers: named.into_iter().zip(shares).filter(|(_, units)| *units > 0).collect(),
+        let mut named = stocks.each().filter_map(|stock| stock.brokers.as_ref());
+        if let Some(nobody) = named.find(|named| named.get_ref().is_empty()).map(Spanned::span) {
+            let help = "name a broker, or leave `brokers` out to lend to all of them";
+            return self.refuse(nobody, "a site lends to at least one broker", help);
+        }
+        drop(named);
+        let reader = StockReader {
+            sources: self.sources,
+            brokers: brokers.keys().collect(),
             delegation,
+            delegable: &|length| {
+                let help = || "make it at least as long as `term`".to_owned();
+                let message = || format!("a delegation of {length} holds no lease of {term}");
+                if length < term { Err((message(), help())) } else { Ok(()) }
+            },
+        };
+        let (stocks, stacks) = reader.read(stocks)?;
+        Ok(Site {
+            stocks,
+            stacks,
             setup: site.setup.unwrap_or(Delay::ZERO),
             teardown: site.teardown.unwrap_or(Delay::ZERO),
             failure: self.probability("failure", site.failure)?,
@@ -262,40 +262,6 @@ impl Check<'_> {
             mapper: self.mapper(site.mapper, PluginSpec::new("first-fit", &[]))?,
             mapper_delay: self.mapper_delay(site.mapper_delay.as_ref())?,
         })
-    }
-
-    fn named(
-        &self,
-        named: Spanned<Vec<Spanned<Name>>>,
-        brokers: &BTreeMap<Name, Broker>,
-    ) -> Checked<BTreeSet<Name>> {
-        if named.get_ref().is_empty() {
-            let help = "name a broker, or leave `brokers` out to lend to all of them";
-            return self.refuse(named.span(), "a site lends to at least one broker", help);
-        }
-        let mut unique = BTreeSet::new();
-        for name in named.into_inner() {
-            self.known_broker(&name, brokers)?;
-            let span = name.span();
-            let message = format!("the broker `{name}` is named twice");
-            if !unique.insert(name.into_inner()) {
-                return self.refuse(span, message, "name each broker once");
-            }
-        }
-        Ok(unique)
-    }
-
-    fn known_broker(&self, name: &Spanned<Name>, brokers: &BTreeMap<Name, Broker>) -> Checked<()> {
-        if brokers.contains_key(name.get_ref()) {
-            return Ok(());
-        }
-        let help = suggestion(name.get_ref().as_str(), brokers.keys().map(Name::as_str));
-        self.refuse(name.span(), format!("no broker `{name}`"), help)
-    }
-
-    fn attributes(&self, given: BTreeMap<Name, Spanned<toml::Value>>) -> Checked<Attributes> {
-        tenure_config::attributes(given, SITE)
-            .or_else(|bad| self.refuse(bad.span, bad.message, bad.help))
     }
 
     fn service_manager(
@@ -308,7 +274,7 @@ impl Check<'_> {
     ) -> Checked<ServiceManager> {
         let broker = match (manager.broker, brokers.first_key_value()) {
             (Some(broker), _) => {
-                self.known_broker(&broker, brokers)?;
+                known_broker(&broker, brokers.keys(), self.sources)?;
                 broker.into_inner()
             }
             (None, Some((only, _))) if brokers.len() == 1 => only.clone(),
@@ -320,7 +286,7 @@ impl Check<'_> {
         };
         let (resource, span) = match manager.resource {
             Some(resource) => (resource.get_ref().clone(), resource.span()),
-            None => (Name::literal(RESOURCE), name.span()),
+            None => (Name::literal(NODE), name.span()),
         };
         self.offered(&resource, span, &broker, sites)?;
         let workload = match manager.workload {
@@ -332,6 +298,7 @@ impl Check<'_> {
             Some(span) => self.not_negative("leave-before", span)?,
             None => Span::ZERO,
         };
+        let peak = manager.peak.unwrap_or_else(|| units_of(&resource, sites));
         let manager = ServiceManager {
             broker,
             resource,
@@ -340,7 +307,7 @@ impl Check<'_> {
             join: manager.join.unwrap_or(Delay::ZERO),
             leave: manager.leave.unwrap_or(Delay::ZERO),
             leave_before,
-            peak: manager.peak.unwrap_or(self.capacity),
+            peak,
             workload,
         };
         self.submissions(name, manager)
@@ -377,8 +344,8 @@ impl Check<'_> {
         broker: &Name,
         sites: &BTreeMap<Name, Site>,
     ) -> Checked<()> {
-        let lent = sites.values().filter(|site| site.brokers.contains_key(broker));
-        let offered: BTreeSet<&str> = lent.map(|site| site.resource.as_str()).collect();
+        let lent = sites.values().flat_map(|site| site.lent(broker));
+        let offered: BTreeSet<&str> = lent.map(|(resource, _)| resource.as_str()).collect();
         if offered.contains(resource.as_str()) {
             return Ok(());
         }
@@ -491,8 +458,8 @@ impl Check<'_> {
     }
 }
 
-/// `units` in `parts` shares as even as can be, the larger ones first.
-fn share(units: u32, parts: usize) -> Vec<u32> {
-    let n = u32::try_from(parts).unwrap_or(u32::MAX).max(1);
-    (0..parts).map(|part| units / n + u32::from((part as u32) < units % n)).collect()
+/// The units of a type at all sites together.
+fn units_of(resource: &Name, sites: &BTreeMap<Name, Site>) -> u32 {
+    let stocks = sites.values().filter_map(|site| site.stocks.get(resource));
+    stocks.fold(0, |sum, stock| sum.saturating_add(stock.units))
 }

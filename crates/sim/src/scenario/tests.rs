@@ -1,3 +1,5 @@
+use std::num::NonZeroU32;
+
 use tenure_config::Place;
 
 use super::*;
@@ -33,6 +35,11 @@ fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
+fn lent(shares: &[(&str, u32)]) -> BTreeMap<Name, NonZeroU32> {
+    let share = |&(broker, units)| (name(broker), NonZeroU32::new(units).unwrap());
+    shares.iter().map(share).collect()
+}
+
 fn swept(points: &[Point]) -> Vec<String> {
     let pair = |(key, value): &(String, String)| format!("{key}={value}");
     points.iter().map(|p| p.swept.iter().map(pair).collect::<Vec<_>>().join(" ")).collect()
@@ -54,12 +61,14 @@ fn every_default_is_filled_in() {
         }
     );
     let (alpha, beta) = (&scenario.sites[&name("alpha")], &scenario.sites[&name("beta")]);
-    assert_eq!((alpha.units, beta.units), (3, 2));
-    assert_eq!(alpha.brokers, BTreeMap::from([(name("exchange"), 3)]));
-    assert_eq!(alpha.delegation, Span::DAY.times(2).plus(Span::HOUR.times(2)));
-    assert_eq!(alpha.resource, name("node"));
-    assert!(alpha.setup.is_zero() && alpha.teardown.is_zero() && alpha.attributes.is_empty());
+    assert!(alpha.setup.is_zero() && alpha.teardown.is_zero());
+    let node = &alpha.stocks[&name("node")];
+    assert_eq!((node.units, beta.stocks[&name("node")].units), (3, 2));
+    assert_eq!(node.brokers, lent(&[("exchange", 3)]));
+    assert_eq!(node.delegation, Span::DAY.times(2).plus(Span::HOUR.times(2)));
+    assert!(node.attributes.is_empty() && node.named.is_empty() && alpha.stacks.is_empty());
     let web = &scenario.service_managers[&name("web")];
+    assert_eq!(web.peak, 5);
     assert_eq!((&web.broker, &web.resource), (&name("exchange"), &name("node")));
     let wave = Wave::new(0.5, 0.4, Span::DAY, 0.05).unwrap();
     assert_eq!(web.workload, Workload::Wave(wave));
@@ -137,12 +146,11 @@ fn everything_can_be_set() {
     assert_eq!(scenario.network.drop, BTreeSet::from(["redeem".to_owned()]));
     assert_eq!(scenario.network.delay.to_string(), "0.01s to 0.02s");
     let (alpha, beta) = (&scenario.sites[&name("alpha")], &scenario.sites[&name("beta")]);
-    assert_eq!((alpha.units, beta.units), (2, 10));
-    assert_eq!(alpha.brokers, BTreeMap::from([(name("b"), 2)]));
-    let shares = [("a", 4), ("b", 3), ("c", 3)].map(|(broker, units)| (name(broker), units));
-    assert_eq!(beta.brokers, BTreeMap::from(shares));
-    assert_eq!(alpha.attributes.len(), 3);
-    assert_eq!(alpha.delegation, Span::DAY.times(7));
+    let (big, node) = (&alpha.stocks[&name("big")], &beta.stocks[&name("node")]);
+    assert_eq!((big.units, node.units), (2, 10));
+    assert_eq!(big.brokers, lent(&[("b", 2)]));
+    assert_eq!(node.brokers, lent(&[("a", 4), ("b", 3), ("c", 3)]));
+    assert_eq!((big.attributes.len(), big.delegation), (3, Span::DAY.times(7)));
     assert_eq!((alpha.mapper.name.as_str(), alpha.mapper.settings.len()), ("best-fit", 1));
     assert_eq!(scenario.brokers[&name("a")].mapper.name, "fcfs");
     let log = |file: &str, kind, column: Option<&str>, offset| {
@@ -156,16 +164,126 @@ fn everything_can_be_set() {
     assert_eq!(web.join.fixed(), Some(Span::from_secs(5)));
 }
 
+/// A lab with racks of named nodes, phones with their relays, and storage.
+const STOCKS: &str = r#"
+horizon = "1d"
+term = "1h"
+capacity = 11
+
+[site.lab.stock.node]
+units = 3
+attributes = { cpus = 4 }
+[site.lab.stock.node.named]
+rack1-n01 = { rack = "one" }
+rack2-n01 = { rack = "two" }
+[site.lab.stock.phone.named]
+phone-1 = { model = "p7" }
+phone-2 = { model = "p9" }
+[site.lab.stock.relay.named]
+relay-1 = {}
+relay-2 = {}
+[site.lab.stock.storage]
+units = 4000000000
+kind = "share"
+delegation = "9d"
+[site.lab.stack]
+bench-1 = ["phone-1", "relay-1"]
+bench-2 = ["phone-2", "relay-2"]
+
+[site.other]
+
+[broker.exchange]
+[service-manager.web]
+[service-manager.disks]
+resource = "storage"
+[service-manager.lab-guest.mapper]
+name = "static"
+requests = [{ resource = "phone", units = 1, duration = "1h", with = [{ resource = "relay", units = 1 }] }]
+"#;
+
+#[test]
+fn a_site_has_several_stocks_and_stacks() {
+    let scenario = one(STOCKS, &[]);
+    let (lab, other) = (&scenario.sites[&name("lab")], &scenario.sites[&name("other")]);
+    let units = |site: &Site| -> Vec<String> {
+        site.stocks.iter().map(|(of, stock)| format!("{of} {}", stock.units)).collect()
+    };
+    assert_eq!(units(lab), ["node 3", "phone 2", "relay 2", "storage 4000000000"]);
+    assert_eq!(units(other), ["node 4"], "what the counted ones leave");
+    let (node, storage) = (&lab.stocks[&name("node")], &lab.stocks[&name("storage")]);
+    assert_eq!((node.attributes.len(), node.named.len()), (1, 2));
+    assert_eq!(node.named[&name("rack2-n01")].len(), 1);
+    assert!(storage.countable() == 0 && storage.delegation == Span::DAY.times(9));
+    assert_eq!(lab.stacks[&name("bench-1")], BTreeSet::from(["phone-1", "relay-1"].map(name)));
+    let peak = |manager: &str| scenario.service_managers[&name(manager)].peak;
+    assert_eq!((peak("web"), peak("disks")), (7, 4_000_000_000), "the units of its type");
+    assert_eq!(scenario.most_units()[&name("web")], 7);
+}
+
+#[test]
+fn what_is_wrong_with_a_stock_is_reported_at_its_place() {
+    for (old, new, error) in [
+        (
+            "[site.lab.stack]",
+            "[site.lab.stock.gpu]\n[site.lab.stack]",
+            "s.toml:22:17: a stock without `units`\nwrite how many there are",
+        ),
+        (
+            "relay-1 = {}",
+            "phone-1 = {}",
+            "s.toml:16:1: two units are named `phone-1`\ngive each a name of its own",
+        ),
+        (
+            "phone-2\", \"relay-2",
+            "phone-2\", \"relay-9",
+            "s.toml:24:23: no unit of the site is named `relay-9`\nname it in the stock of its \
+             type: `[site.NAME.stock.TYPE.named]`",
+        ),
+        (
+            "units = 3\n",
+            "units = 1\n",
+            "s.toml:7:9: `units` is 1, and 2 have names\ncount those with names as well",
+        ),
+        (
+            "delegation = \"9d\"",
+            "delegation = \"1m\"",
+            "s.toml:21:14: a delegation of 1m holds no lease of 1h\nmake it at least as long as \
+             `term`",
+        ),
+        (
+            "[site.lab.stack]",
+            "[site.lab]\nbrokers = [\"exchange\"]\n[site.lab.stack]",
+            "s.toml:23:11: the site has no units of its own that this would hold for\nwrite it \
+             into the tables of its stocks",
+        ),
+        (
+            "resource = \"relay\", units = 1",
+            "resource = \"relay\", units = 3",
+            "s.toml:35:12: request 1 can never be met: it needs more than the 2 units of `relay` \
+             there are\nask for at most 2, or for a range such as `\"1..2\"`",
+        ),
+        (
+            "capacity = 11",
+            "capacity = 6",
+            "s.toml:4:12: the sites have 7 units, but the capacity is 6\nset `capacity = 7`, or \
+             leave out the `units` of one site",
+        ),
+    ] {
+        assert!(STOCKS.contains(old), "{old}");
+        assert_eq!(shown(&STOCKS.replacen(old, new, 1), &[]), error);
+    }
+}
+
 #[test]
 fn an_override_beats_the_file() {
     let set = ["seed=9", "term=12h", "message.loss=0.3", "site.alpha.units=1"];
     let scenario = one(LEAST, &set);
     assert_eq!((scenario.seed, scenario.term), (9, Span::HOUR.times(12)));
     assert_eq!(scenario.network.loss, 0.3);
-    assert_eq!(scenario.sites[&name("beta")].units, 4);
+    assert_eq!(scenario.sites[&name("beta")].stocks[&name("node")].units, 4);
 
     let added = one(LEAST, &["site.gamma={ units = 2 }", "capacity = 6"]);
-    assert_eq!(added.sites[&name("gamma")].units, 2);
+    assert_eq!(added.sites[&name("gamma")].stocks[&name("node")].units, 2);
 
     let option = Override::text("workload.file", "2024-01-01.swf", "--workload");
     let points = parse(Source { name: "s.toml", text: LEAST }, &[option]).unwrap();

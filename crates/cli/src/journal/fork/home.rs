@@ -8,7 +8,8 @@ use tenure_core::actor::Role;
 use tenure_core::driver::Step;
 use tenure_core::model::time::{Span, Term};
 use tenure_core::runtime::outbox::RetryPolicy;
-use tenure_node::config::{AssemblyError, Config, KEPT, Site, parse};
+use tenure_node::config::{AssemblyError, Config, KEPT, parse};
+use tenure_sim::capacity::capacity;
 use tenure_sim::emulation::{EmulationError, RunContext};
 use tenure_sim::fork::{ForkError, Moments, Past, Recorded, Setting, Timings};
 use tenure_sim::network::Network;
@@ -233,7 +234,7 @@ impl Home {
             window,
             step: Span::from_secs(seconds),
             give_up_at: window.end().plus(term.times(3)).plus(Span::DAY.times(7)),
-            capacity: config.sites.values().map(Site::units).sum(),
+            capacity: capacity(config.sites.values().map(|site| &site.stocks)),
             term,
         })
     }

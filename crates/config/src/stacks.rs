@@ -1,4 +1,4 @@
-//! Stacks in a configuration: which units are lent to one holder at a time.
+//! Stacks: which units of a site are lent to one holder at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,16 @@ use tenure_core::model::name::Name;
 use tenure_core::site_authority::Stacks;
 use toml::Spanned;
 
-use super::{Check, Checked, Stock};
+use crate::stock::RawStacks;
+use crate::{ConfigError, Stock, StockReader};
 
-/// The stacks of a site as written: the names of their units.
-type Written = BTreeMap<Spanned<Name>, Vec<Spanned<Name>>>;
-
-impl Check<'_> {
+impl StockReader<'_> {
     /// The stacks of a site: of units that there are, and that one broker sells.
-    pub(super) fn stacks(&self, given: Written, stocks: &BTreeMap<Name, Stock>) -> Checked<Stacks> {
+    pub(crate) fn stacks(
+        &self,
+        given: RawStacks,
+        stocks: &BTreeMap<Name, Stock>,
+    ) -> Result<Stacks, ConfigError> {
         let mut stacks = Stacks::new();
         let units = given.values().flatten();
         let stacked: BTreeSet<Name> = units.map(|unit| unit.get_ref().clone()).collect();
@@ -45,10 +47,10 @@ impl Check<'_> {
     /// Whether all units in stacks have names, and all others of their types too.
     fn all_named(
         &self,
-        given: &Written,
+        given: &RawStacks,
         stacked: &BTreeSet<Name>,
         stocks: &BTreeMap<Name, Stock>,
-    ) -> Checked<()> {
+    ) -> Result<(), ConfigError> {
         let named = |name: &Name| stocks.values().any(|stock| stock.named.contains_key(name));
         if let Some(unit) = given.values().flatten().find(|unit| !named(unit.get_ref())) {
             let message = format!("no unit of the site is named `{}`", unit.get_ref());
