@@ -29,13 +29,16 @@ enum Shape {
 }
 
 /// What the table shows of a run: the field, its heading, its shape.
-const COLUMNS: [(&str, &str, Shape); 10] = [
+const COLUMNS: [(&str, &str, Shape); 13] = [
     ("rmse", "rmse", Shape::Fixed(2)),
     ("requests", "requests", Shape::Count),
     ("refusals", "refusals", Shape::Count),
     ("setups", "setups", Shape::Count),
     ("extends", "extends", Shape::Count),
     ("fidelity", "fidelity", Shape::Fixed(4)),
+    ("late", "late", Shape::Count),
+    ("early", "early", Shape::Count),
+    ("expired", "expired", Shape::Count),
     ("utilization", "used", Shape::Percent),
     ("mean_wait_s", "wait", Shape::Seconds),
     ("messages", "messages", Shape::Count),
@@ -54,6 +57,14 @@ const COLUMNS_OF_JOBS: [(&str, &str, Shape); 10] = [
     ("unit_flips", "moves", Shape::Count),
     ("messages", "messages", Shape::Count),
     ("wall_s", "wall", Shape::Seconds),
+];
+
+/// What it shows of each type, where there are several.
+const COLUMNS_OF_TYPES: [(&str, &str, Shape); 4] = [
+    ("units", "units", Shape::Count),
+    ("leases", "leases", Shape::Count),
+    ("utilization", "used", Shape::Percent),
+    ("shortage", "shortage", Shape::Percent),
 ];
 
 /// The columns for the runs of a scenario.
@@ -100,21 +111,43 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-/// Prints one line for each run, and what all of them have in common.
+/// Prints one line for each run, then for each type where there are several, and what all runs have in
+/// common.
 pub(crate) fn print(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     let swept = runs.first().map_or(&[][..], |run| &run.swept.0);
     let columns = columns(points);
     let mut header = headings(swept, columns);
     header.extend(columns.iter().map(|(_, heading, _)| (*heading).to_owned()));
+    let (mut rows, mut of_types) = (Vec::new(), Vec::new());
+    for run in runs {
+        let fields = Fields::of(run)?;
+        let swept = || run.swept.0.iter().map(|(_, value)| value.clone());
+        let of_run = columns.iter().map(|(field, _, shape)| cell(fields.get(field), *shape));
+        rows.push(swept().chain(of_run).collect());
+        for (resource, figures) in fields.get("types").as_object().into_iter().flatten() {
+            let of_type = COLUMNS_OF_TYPES.iter();
+            let of_type = of_type.map(|(field, _, shape)| cell(&figures[*field], *shape));
+            of_types.push(swept().chain([resource.clone()]).chain(of_type).collect());
+        }
+    }
+    lines(header, rows, out)?;
+    if of_types.len() > runs.len() {
+        let mut header = headings(swept, &COLUMNS_OF_TYPES);
+        header.push("type".to_owned());
+        header.extend(COLUMNS_OF_TYPES.iter().map(|(_, heading, _)| (*heading).to_owned()));
+        lines(header, of_types, out)?;
+    }
+    summary(points, runs, out)
+}
+
+/// Prints a table, and an empty line after it.
+fn lines(header: Vec<String>, rows: Vec<Vec<String>>, out: &mut dyn Write) -> io::Result<()> {
     let mut table = Table::new();
     table
         .load_style(NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled)
         .set_header(header);
-    for run in runs {
-        let fields = Fields::of(run)?;
-        let mut row: Vec<String> = run.swept.0.iter().map(|(_, value)| value.clone()).collect();
-        row.extend(columns.iter().map(|(field, _, shape)| cell(fields.get(field), *shape)));
+    for row in rows {
         table.add_row(row.iter().map(|cell| printable(cell).into_owned()));
     }
     for (index, column) in table.column_iter_mut().enumerate() {
@@ -124,8 +157,7 @@ pub(crate) fn print(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::
     for line in table.lines() {
         writeln!(out, "{}", line.trim_end())?;
     }
-    writeln!(out)?;
-    summary(points, runs, out)
+    writeln!(out)
 }
 
 /// The last part of each swept key, where that distinguishes them.

@@ -17,7 +17,7 @@ use tenure_core::ticket::link::LinkHash;
 use crate::capacity::Capacity;
 use crate::report::{Report, Series, TypeReport};
 use delays::Delays;
-use service_manager::{Guest, Sums};
+use service_manager::{Anomalies, Guest, Sums};
 use site_authority::{Lent, Site};
 
 /// The figures of a run in the making.
@@ -102,7 +102,11 @@ impl Metrics {
             report.extends += site.extends;
             report.unit_flips += site.flips;
         }
-        let Sums { joined, leased, waited, waits, cost } = of_guests;
+        let Sums { joined, leased, waited, waits, cost, anomalies } = of_guests;
+        let Anomalies { late, early, expired, late_by, early_by } = anomalies;
+        (report.late, report.late_s) = (late, late_by as f64 / 1e6);
+        (report.early, report.early_s) = (early, early_by as f64 / 1e6);
+        report.expired = expired;
         report.cost = cost.to_string();
         report.fidelity = if leased > 0 { joined as f64 / leased as f64 } else { 1.0 };
         self.fill_types(report);

@@ -31,6 +31,16 @@ pub struct Report {
     pub unit_flips: u64,
     /// Unit-seconds joined / unit-seconds of lease terms; 1 if nothing was leased.
     pub fidelity: f64,
+    /// Leases of the whole run that were first in use after the start of their term.
+    pub late: u64,
+    /// By how many seconds, all of them together.
+    pub late_s: f64,
+    /// Leases that were last in use before the end of their term.
+    pub early: u64,
+    /// By how many seconds, all of them together.
+    pub early_s: f64,
+    /// Leases that were never in use.
+    pub expired: u64,
     /// Leases of overbooked stocks that found too few units / those that came due, over the whole run; 0 if none
     /// came due.
     pub shortage: f64,

@@ -190,6 +190,15 @@ fn extensions_returns_and_refusals_give_the_same_hash_in_both_shells() {
 }
 
 #[test]
+fn several_stocks_shares_and_stacks_give_the_same_hash_in_both_shells() {
+    let path = tenure_tests::root().join("config/emulations/lab.toml");
+    let lab = std::fs::read_to_string(path).unwrap();
+    let faults = &["message.loss=0.1", "message.duplicate=0.5", "site.lab.failure=0.1"];
+    both_give_the_same(&scenario(&lab, &[]));
+    both_give_the_same(&scenario(&lab, faults));
+}
+
+#[test]
 fn another_seed_gives_another_hash() {
     let hashes: Vec<String> =
         (1..=2).map(|seed| conducted(&quick(&[&format!("seed={seed}"), "horizon=1h"]))).collect();

@@ -62,6 +62,19 @@ pub(super) struct Sums {
     pub(super) waits: u64,
     /// What all of them cost.
     pub(super) cost: Cost,
+    pub(super) anomalies: Anomalies,
+}
+
+/// Leases that were in use too late, not until their end, or never.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Anomalies {
+    pub(super) late: u64,
+    pub(super) early: u64,
+    pub(super) expired: u64,
+    /// Microseconds from the starts of the terms of those that are late to their use.
+    pub(super) late_by: i128,
+    /// Microseconds from the end of use of those that are early to the ends of their terms.
+    pub(super) early_by: i128,
 }
 
 impl Sums {
@@ -71,6 +84,17 @@ impl Sums {
         self.waited += other.waited;
         self.waits += other.waits;
         self.cost = self.cost.plus(other.cost);
+        self.anomalies.add(other.anomalies);
+    }
+}
+
+impl Anomalies {
+    fn add(&mut self, other: Self) {
+        self.late += other.late;
+        self.early += other.early;
+        self.expired += other.expired;
+        self.late_by += other.late_by;
+        self.early_by += other.early_by;
     }
 }
 
@@ -83,6 +107,8 @@ struct Lease {
     granted: Time,
     from: Time,
     until: Time,
+    /// Where its last ticket ends.
+    end: Time,
     /// Where it would end by an extension that was granted and not yet taken.
     extension: Option<Time>,
     /// The ticket that was granted for it.
@@ -283,6 +309,7 @@ impl Guest {
                 granted: at,
                 from: link.term.start(),
                 until: if phase == Phase::Closing { at } else { link.term.end() },
+                end: link.term.end(),
                 extension: None,
                 continued_by: None,
                 costs: Costs::of(link),
@@ -391,7 +418,26 @@ impl Lease {
         let wait = self.active.map(|active| i128::from(active.since(self.asked_for).as_micros()));
         let cost = self.costs.total().unwrap_or_default();
         let (waited, waits) = (wait.unwrap_or(0), u64::from(wait.is_some()));
-        Sums { joined, leased, waited, waits, cost }
+        Sums { joined, leased, waited, waits, cost, anomalies: self.anomalies() }
+    }
+
+    /// What [fidelity](tenure_core::service_manager::fidelity::Fidelity) tells apart, of the whole lease.
+    fn anomalies(&self) -> Anomalies {
+        let still = self.joined.iter().copied();
+        let first = self.used.iter().map(|&(from, ..)| from).chain(still).min();
+        let ended = self.joined.is_empty() && self.phase == Phase::Over;
+        let last = self.used.iter().map(|&(_, until, _)| until).max().filter(|_| ended);
+        let late = first.map_or(Span::ZERO, |first| first.since(self.from));
+        let early = last.map_or(Span::ZERO, |last| self.end.since(last));
+        let micros = |span: Span| i128::from(span.as_micros().max(0));
+        let expired = first.is_none() && self.phase == Phase::Over && self.from < self.until;
+        Anomalies {
+            late: u64::from(late.is_positive()),
+            early: u64::from(early.is_positive()),
+            expired: u64::from(expired),
+            late_by: micros(late),
+            early_by: micros(early),
+        }
     }
 
     /// Calls `change` with each step from which on more or fewer units are held, and how many.
@@ -433,7 +479,9 @@ impl Lease {
     fn extended(&mut self) {
         let victims = std::mem::take(&mut self.victims);
         self.seams.extend((victims > 0).then_some(victims));
-        self.until = self.extension.take().unwrap_or(self.until);
+        if let Some(end) = self.extension.take() {
+            (self.until, self.end) = (end, end);
+        }
         if let Some(link) = self.continued_by.take() {
             self.costs.charge(&link);
         }

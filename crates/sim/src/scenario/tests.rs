@@ -259,7 +259,7 @@ fn what_is_wrong_with_a_stock_is_reported_at_its_place() {
         (
             "resource = \"relay\", units = 1",
             "resource = \"relay\", units = 3",
-            "s.toml:35:12: request 1 can never be met: it needs more than the 2 units of `relay` \
+            "s.toml:34:12: request 1 can never be met: it needs more than the 2 units of `relay` \
              there are\nask for at most 2, or for a range such as `\"1..2\"`",
         ),
         (
