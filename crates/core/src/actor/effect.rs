@@ -8,6 +8,7 @@ use crate::driver::{Call, DriverError, Epoch, Step, UnitId};
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::LeaseId;
+use crate::model::time::Time;
 use crate::wire::message::{Envelope, OpenError, Sealed, Sequence};
 
 /// Names work that is owed: the fact that caused it, and which of that fact's.
@@ -145,4 +146,15 @@ pub enum Problem {
         /// The input.
         input: &'static str,
     },
+}
+
+/// What is known of the answer to a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// None is awaited any more.
+    Nothing,
+    /// It should be there.
+    Answer,
+    /// Its receiver holds it, and need not answer before this instant.
+    Held(Time),
 }

@@ -114,6 +114,12 @@ pub trait Actor: fmt::Debug {
     /// Whether an effect is still pending.
     fn is_pending(&self, id: EffectId) -> bool;
 
+    /// Until when the receiver of a pending message holds it and need not answer.
+    fn held_until(&self, id: EffectId) -> Option<Time> {
+        let _ = id;
+        None
+    }
+
     /// The round that waits for the mapper's decision.
     fn open_round(&self) -> Option<u64>;
 

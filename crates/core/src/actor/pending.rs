@@ -76,6 +76,11 @@ impl<K: Ord + Clone> PendingEffects<K> {
         self.by_id.contains_key(&id)
     }
 
+    /// The key of what is pending under `id`.
+    pub(crate) fn key(&self, id: EffectId) -> Option<&K> {
+        self.by_id.get(&id).map(|(key, _)| key)
+    }
+
     /// What facts from `position` on caused, in order.
     pub(crate) fn after(&self, position: u64) -> impl Iterator<Item = (EffectId, &K, Time)> {
         let from = Sequence { position, index: 0 };

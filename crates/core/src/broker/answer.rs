@@ -1,6 +1,7 @@
 //! How a broker carries out its mapper's choices.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::allocation::{self, Drafts, Part, check_grant, check_offer};
 use super::{Broker, Output};
@@ -40,7 +41,7 @@ impl Broker {
         let Some(State::Open { request, .. }) = self.request(id) else {
             return Err(format!("request {id} is not open"));
         };
-        let (request, reason) = (request.as_ref().clone(), choice.reason);
+        let (request, reason) = (Arc::clone(request), choice.reason);
         match (choice.verdict, request.reply) {
             (Verdict::Refuse { refusal, offers }, _) => {
                 if encode(&refusal).len() > MAX_REFUSAL {

@@ -1,5 +1,6 @@
 //! `jobs`: the jobs of a batch system, each a request of its own.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::actor::fact::Memo;
 use crate::model::codec;
 use crate::model::name::Name;
-use crate::model::property::Properties;
+use crate::model::property::{BadProperties, Properties};
 use crate::model::time::{Span, Time};
 use crate::service_manager::group::Handling;
 use crate::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
@@ -22,7 +23,7 @@ pub const SHORTEST: Span = Span::from_secs(10);
 /// there is. An emulation fills in the jobs of a log. What was asked for is remembered in the memo, so no job is
 /// submitted twice.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", from = "Settings")]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", try_from = "Settings")]
 pub struct Jobs(Settings);
 
 #[derive(Clone, Debug, Deserialize)]
@@ -41,6 +42,9 @@ struct Settings {
     /// Jobs that run for less are left out.
     #[serde(default = "shortest")]
     shortest: Span,
+    /// Properties that differ among users: each user has one of the values of each, by the user's number.
+    #[serde(default)]
+    by_user: BTreeMap<Name, Vec<String>>,
 }
 
 /// A job of a log.
@@ -57,12 +61,25 @@ struct Job {
     properties: Properties,
 }
 
-impl From<Settings> for Jobs {
-    fn from(mut settings: Settings) -> Self {
+impl TryFrom<Settings> for Jobs {
+    type Error = BadProperties;
+
+    fn try_from(mut settings: Settings) -> Result<Self, BadProperties> {
         let shortest = settings.shortest;
         settings.jobs.retain(|job| job.run >= shortest);
         settings.jobs.sort_by_key(|job| job.at);
-        Self(settings)
+        for job in &mut settings.jobs {
+            let user = job.properties.get("user").and_then(|user| user.parse::<usize>().ok());
+            let of_user = settings.by_user.iter().filter_map(|(key, values)| {
+                let place = user.unwrap_or(0).checked_rem(values.len())?;
+                Some((key.clone(), values.get(place)?.clone()))
+            });
+            let own = job.properties.iter();
+            let own = own.map(|(key, value)| (key.clone(), value.to_owned()));
+            let all: BTreeMap<Name, String> = of_user.chain(own).collect();
+            job.properties = all.try_into()?;
+        }
+        Ok(Self(settings))
     }
 }
 

@@ -129,6 +129,26 @@ impl<'a> Draft<'a> {
         Ok(allocation)
     }
 
+    /// A way to meet a request from exactly `at` on or, if there is none, the next instant from which there
+    /// may be one as things stand. Costs less than [`find`](Self::find).
+    pub fn begins(
+        &mut self,
+        request: &Request,
+        at: Time,
+        placement: Placement,
+    ) -> Result<Allocation, Option<Time>> {
+        self.load_all(request);
+        let mut next = None;
+        for choice in request.choices() {
+            let Ok(search) = self.search(request, choice, placement, &|_| None) else { continue };
+            match search.at(at) {
+                Ok(found) => return Ok(found),
+                Err(rise) => next = next.into_iter().chain(rise).min(),
+            }
+        }
+        Err(next)
+    }
+
     fn find_choice(
         &self,
         request: &Request,
@@ -304,17 +324,31 @@ impl Search<'_> {
             if let Some(parts) = self.place_all(term, &windows) {
                 return Some(Allocation { term, parts });
             }
-            let rise = |(wanted, window): (&Wanted<'_>, &Window<'_>)| {
-                Some(window.next_rise()?.minus(wanted.item.offset))
-            };
-            start = self.wanted().zip(&windows).filter_map(rise).min()?;
-            start = self.first_hope(duration, start, latest)?;
+            start = self.first_hope(duration, self.next_rise(&windows)?, latest)?;
             let term = Term::lasting(start, duration).ok()?;
             for (wanted, window) in self.wanted().zip(&mut windows) {
                 window.move_to(wanted.item.term(term)?);
             }
         }
         None
+    }
+
+    /// How all items can be met from exactly `start` on, or from when on that may be.
+    fn at(&self, start: Time) -> Result<Allocation, Option<Time>> {
+        let term = Term::lasting(start, self.duration).map_err(|_| None)?;
+        let windows = self.windows(term).ok_or(None)?;
+        match self.place_all(term, &windows) {
+            Some(parts) => Ok(Allocation { term, parts }),
+            None => Err(self.next_rise(&windows)),
+        }
+    }
+
+    /// The next start from which some item may have more.
+    fn next_rise(&self, windows: &[Window<'_>]) -> Option<Time> {
+        let rise = |(wanted, window): (&Wanted<'_>, &Window<'_>)| {
+            Some(window.next_rise()?.minus(wanted.item.offset))
+        };
+        self.wanted().zip(windows).filter_map(rise).min()
     }
 
     fn windows(&self, term: Term) -> Option<Vec<Window<'_>>> {

@@ -33,6 +33,10 @@ pub enum Queue {
     Easy,
 }
 
+/// How many of those that wait are told when they can expect to begin. Those behind them are told that so many
+/// are before them, so that a round costs no fact for each.
+const TOLD: u32 = 32;
+
 impl Queue {
     const NAMES: [(&'static str, Self); 3] =
         [("strict", Self::Strict), ("conservative", Self::Conservative), ("easy", Self::Easy)];
@@ -67,6 +71,11 @@ impl<'de> Deserialize<'de> for Queue {
 
         deserializer.deserialize_any(FlagOrName)
     }
+}
+
+/// Why a request waits that is not told more.
+fn far_behind() -> String {
+    format!("{TOLD} or more wait before it")
 }
 
 /// Whether a request keeps a lease going.
@@ -134,6 +143,9 @@ impl<'a> Round<'a> {
     /// Grants a request if it can begin at its earliest start.
     fn begin(&mut self, request: &Request) -> (Verdict, String) {
         let first = self.view.first_start(request).max(self.view.now());
+        if self.waiting >= TOLD && self.queue != Queue::Conservative {
+            return self.begin_far_behind(request, first);
+        }
         let behind = self.last_expected.filter(|_| self.queue == Queue::Strict);
         match self.find(request, behind.map_or(first, |start| start.max(first))) {
             Ok(met) if met.term.start() == first => self.grant(request, met),
@@ -151,6 +163,24 @@ impl<'a> Round<'a> {
         }
     }
 
+    /// As [`begin`](Self::begin), for a request behind so many that it is not worth while to look for the start
+    /// it can expect.
+    fn begin_far_behind(&mut self, request: &Request, first: Time) -> (Verdict, String) {
+        let begins = match self.queue {
+            Queue::Strict => Err(None),
+            Queue::Easy | Queue::Conservative | Queue::Wait | Queue::Refuse => {
+                self.draft.begins(request, first, self.placement)
+            }
+        };
+        match begins {
+            Ok(met) => self.grant(request, met),
+            Err(next) => {
+                self.wake = self.wake.into_iter().chain(next).min();
+                (self.wait(None, far_behind()), far_behind())
+            }
+        }
+    }
+
     fn find(&mut self, request: &Request, from: Time) -> Result<Allocation, Refusal> {
         let cut_from = |item: &Item| Some(self.view.grant(item.extends?)?.account);
         self.draft.find(request, from, self.placement, cut_from)
@@ -165,7 +195,12 @@ impl<'a> Round<'a> {
 
     fn wait(&mut self, expected: Option<Time>, reason: String) -> Verdict {
         self.waiting += 1;
-        Verdict::Wait(Waiting { place: self.waiting, expected, reason })
+        let told = self.waiting <= TOLD;
+        Verdict::Wait(Waiting {
+            place: self.waiting.min(TOLD + 1),
+            expected: expected.filter(|_| told),
+            reason: if told { reason } else { far_behind() },
+        })
     }
 
     /// There is no room in the window of a request as it is now.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::actor::clocks::ClocksApart;
-use crate::actor::effect::{self, Effect, EffectId, Problem};
+use crate::actor::effect::{self, Awaited, Effect, EffectId, Problem};
 use crate::actor::fact::BadFact;
 use crate::actor::order::Orders;
 use crate::actor::settings::{Described, Start};
@@ -158,6 +158,15 @@ macro_rules! on_actor {
 }
 
 impl AnyActor {
+    /// What is known of the answer to a message of its.
+    pub fn awaited(&self, id: EffectId) -> Awaited {
+        match self.held_until(id) {
+            _ if !self.is_pending(id) => Awaited::Nothing,
+            Some(until) => Awaited::Held(until),
+            None => Awaited::Answer,
+        }
+    }
+
     /// What the actor is for.
     pub fn role(&self) -> Role {
         match self {
@@ -247,6 +256,10 @@ impl Actor for AnyActor {
 
     fn is_pending(&self, id: EffectId) -> bool {
         on_actor!(self, actor => actor.is_pending(id))
+    }
+
+    fn held_until(&self, id: EffectId) -> Option<Time> {
+        on_actor!(self, actor => actor.held_until(id))
     }
 
     fn open_round(&self) -> Option<u64> {

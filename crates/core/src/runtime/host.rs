@@ -254,7 +254,7 @@ impl Host {
             return Vec::new();
         }
         let actor = &self.actor;
-        let mut due = self.outbox.due(now, |id| actor.is_pending(id));
+        let mut due = self.outbox.due(now, |id| actor.awaited(id));
         let key = self.actor.key();
         for (_, outgoing) in &mut due {
             // What was signed with an earlier key is signed anew: nobody takes it any more.
@@ -295,7 +295,7 @@ impl Host {
             return None;
         }
         let actor = &self.actor;
-        self.outbox.next_timeout(|id| actor.is_pending(id))
+        self.outbox.next_timeout(|id| actor.awaited(id))
     }
 }
 

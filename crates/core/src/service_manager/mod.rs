@@ -405,6 +405,19 @@ impl Actor for ServiceManager {
         self.state.pending.is_pending(id)
     }
 
+    /// A site holds a ticket until its term begins, a broker a request that it said waits until its last word.
+    fn held_until(&self, id: EffectId) -> Option<Time> {
+        let key = *self.state.pending.key(id)?;
+        if let Obligation::Redeem(lease) = key
+            && let Some(State::Redeeming { ticket }) = self.lease(lease)
+        {
+            return Some(ticket.bottom().term.start());
+        }
+        let Obligation::Ask(number) = key else { return None };
+        let request = self.open_request(number)?;
+        request.waiting.as_ref().map(|_| request.wanted.answer_by)
+    }
+
     fn open_round(&self) -> Option<u64> {
         self.state.rounds.open()
     }

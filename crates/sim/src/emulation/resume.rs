@@ -60,7 +60,7 @@ impl Emulation<'_> {
         self.next_step = usize::MAX;
         let mut asked = Vec::new();
         for (index, past) in pasts.iter().enumerate() {
-            let Begun { sent, called, .. } = self.recall(index, past)?;
+            let Begun { sent, called, outbox, .. } = self.recall(index, past)?;
             self.members[index].host.resume_from(past.len() as u64);
             for (id, call, since) in called {
                 if self.members[index].host.actor().is_pending(id) {
@@ -68,7 +68,7 @@ impl Emulation<'_> {
                 }
             }
             if emulated {
-                asked.extend(self.sent_since(index, sent));
+                asked.extend(self.sent_since(index, sent, &outbox));
             } else {
                 self.send_again(index, sent);
             }
@@ -147,10 +147,8 @@ impl Emulation<'_> {
     fn repeat_until(&self, index: usize, begun: &mut Begun, until: Time) {
         let actor = self.members[index].host.actor();
         let Begun { sent, outbox, .. } = begun;
-        while let Some(at) =
-            outbox.next_timeout(|id| actor.is_pending(id)).filter(|at| *at <= until)
-        {
-            for (id, ()) in outbox.due(at, |id| actor.is_pending(id)) {
+        while let Some(at) = outbox.next_timeout(|id| actor.awaited(id)).filter(|at| *at <= until) {
+            for (id, ()) in outbox.due(at, |id| actor.awaited(id)) {
                 sent.entry(id).and_modify(|(_, times)| times.push(at));
             }
         }
@@ -204,20 +202,17 @@ impl Emulation<'_> {
         &mut self,
         index: usize,
         sent: BTreeMap<EffectId, (Box<Envelope>, Vec<Time>)>,
+        outbox: &Outbox<()>,
     ) -> Vec<Asked> {
         let now = self.now;
         let mut sendings = Vec::new();
         for (id, (envelope, times)) in sent {
             let outgoing = self.seal(index, &envelope);
             let host = &mut self.members[index].host;
-            if let Some(first) = times.first().filter(|_| host.actor().is_pending(id)) {
-                host.outbox_mut().sent(id, outgoing.clone(), *first);
+            if host.actor().is_pending(id) {
+                host.outbox_mut().sent_as(id, outgoing.clone(), outbox);
             }
             sendings.extend(times.into_iter().map(|at| (id, outgoing.clone(), at)));
-        }
-        let host = &mut self.members[index].host;
-        while let Some(at) = host.next_repetition().filter(|at| *at <= now) {
-            host.repeat(at);
         }
         let mut asked: BTreeMap<EffectId, Asked> = BTreeMap::new();
         for (id, outgoing, at) in sendings {
