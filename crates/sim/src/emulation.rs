@@ -324,8 +324,10 @@ impl<'k> Emulation<'k> {
     }
 
     fn next_instant(&self) -> Option<Time> {
+        // What the starts of the actors have caused.
+        let begun = self.agenda.is_called().then_some(self.now);
         let arrival = self.arrivals.first_key_value().map(|((time, _), _)| *time);
-        let next = [arrival, self.next_measurement(), self.agenda.next()];
+        let next = [begun, arrival, self.next_measurement(), self.agenda.next()];
         next.into_iter().flatten().min().map(|next| next.max(self.now))
     }
 

@@ -234,4 +234,31 @@ mod tests {
         // A third of what is paid for has no machine.
         assert!(report.fidelity < 0.7, "{}", report.fidelity);
     }
+
+    /// The report of a guest that asks once for two units, an hour from the first one on.
+    fn of_one_lease(setup: &str) -> Report {
+        let asks = "\n        leave-before = \"1m\"\n        [service-manager.guest.mapper]\n        \
+                    name = \"static\"\n        \
+                    requests = [{ start = \"1h\", units = 2, duration = \"1h\" }]";
+        let site = format!("[site.alpha]\n        setup = \"{setup}\"");
+        let guest = format!("[service-manager.guest]{asks}");
+        let text = SCENARIO.replace("[site.alpha]", &site);
+        let text = text.replace("[service-manager.guest]", &guest);
+        let points = parse(Source { name: "s.toml", text: &text }, &[]).unwrap();
+        let mut emulation = Emulation::new(&points[0].scenario, &Inputs::default()).unwrap();
+        while emulation.step().unwrap() != Progress::Done {}
+        emulation.report()
+    }
+
+    #[test]
+    fn late_early_and_expired_leases_are_told_apart() {
+        let report = of_one_lease("2m");
+        assert_eq!((report.late, report.early, report.expired), (1, 1, 0));
+        // It leaves a minute and the margin before the end.
+        assert_eq!((report.late_s, report.early_s), (120.0, 61.0));
+        assert!((report.fidelity - (3600.0 - 120.0 - 61.0) / 3600.0).abs() < 1e-9);
+        let report = of_one_lease("2h");
+        assert_eq!((report.late, report.early, report.expired), (0, 0, 1));
+        assert_eq!(report.fidelity, 0.0);
+    }
 }

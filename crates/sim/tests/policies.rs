@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use proptest::prelude::*;
 use tenure_config::Source;
@@ -34,6 +35,10 @@ struct Job {
 type Begun = (Job, i64);
 
 fn jobs(most: usize) -> impl Strategy<Value = Vec<Job>> {
+    jobs_in(1..most)
+}
+
+fn jobs_in(number: Range<usize>) -> impl Strategy<Value = Vec<Job>> {
     let job = (60..460_i64, 10..200_i64, 1..=CAPACITY, 0..3_u8, 0..5_i64);
     let job = job.prop_map(|(submit, run, units, user, priority)| Job {
         submit,
@@ -42,7 +47,7 @@ fn jobs(most: usize) -> impl Strategy<Value = Vec<Job>> {
         user,
         priority,
     });
-    prop::collection::vec(job, 1..most).prop_map(|mut jobs| {
+    prop::collection::vec(job, number).prop_map(|mut jobs| {
         jobs.sort_by_key(|job| job.submit);
         jobs
     })
@@ -274,6 +279,23 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4, ..ProptestConfig::default() })]
+
+    /// Far more jobs than are told when they can expect to begin.
+    #[test]
+    fn a_long_queue_is_served_as_a_short_one(jobs in jobs_in(90..130)) {
+        for (queue, rule) in
+            [("strict", Rule::Strict), ("easy", Rule::Easy), ("conservative", Rule::Conservative)]
+        {
+            let starts = emulated(&jobs, &format!("name = \"fcfs\", queue = \"{queue}\""));
+            prop_assert_eq!(starts, queued(&jobs, rule, first));
+        }
+        let aged = "name = \"priority\", ageing = \"60s\", queue = \"easy\"";
+        prop_assert_eq!(emulated(&jobs, aged), queued(&jobs, Rule::Easy, by_priority(60)));
+    }
+}
+
 #[test]
 fn a_stream_of_urgent_jobs_keeps_an_aged_one_out_for_a_bounded_time() {
     let urgent =
@@ -285,6 +307,16 @@ fn a_stream_of_urgent_jobs_keeps_an_aged_one_out_for_a_bounded_time() {
     assert_eq!(without[1], *without.iter().max().unwrap());
     // Four points are four minutes: those submitted later than that come after it.
     assert!(with[1] <= 60 + 25 * 20, "{}", with[1]);
+}
+
+#[test]
+fn what_is_submitted_at_the_first_instant_begins_at_it() {
+    let job = |units| Job { submit: 0, run: 40, units, user: 0, priority: 0 };
+    let jobs = [job(3), job(5), job(1)];
+    for queue in ["false", "true", "\"strict\"", "\"conservative\"", "\"easy\""] {
+        let mapper = format!("name = \"fcfs\", queue = {queue}");
+        assert_eq!(emulated(&jobs, &mapper), [0, 0, 40], "{queue}");
+    }
 }
 
 #[test]

@@ -38,6 +38,7 @@ pub(crate) fn quick(sets: &[&str]) -> Scenario {
 /// The demand of every service manager, as the command draws it.
 pub(crate) fn demands(scenario: &Scenario) -> BTreeMap<Name, Vec<u32>> {
     let managers = (0..).zip(&scenario.service_managers);
+    let managers = managers.filter(|(_, (_, manager))| !manager.has_jobs());
     let demands = managers.map(|(place, (name, manager))| {
         let Workload::Wave(wave) = &manager.workload else { panic!("only waves here") };
         let seed = scenario.seed.wrapping_add(place);
@@ -155,6 +156,30 @@ fn late_lost_and_doubled_messages_give_the_same_hash_in_both_shells() {
             &format!("seed={seed}"),
         ]));
     }
+}
+
+/// Jobs, the first of which are submitted at the first instant, when nobody has heard of anybody.
+const JOBS: &str = r#"
+horizon = "2h"
+term = "1h"
+capacity = 4
+[site.a]
+[broker.x]
+mapper = { name = "fcfs", queue = "easy" }
+[service-manager.batch.mapper]
+name = "jobs"
+jobs = [
+    { at = 0, run = "10m", units = 3 },
+    { at = 0, run = "40m", units = 3 },
+    { at = "20m", run = "10m", units = 1 },
+    { at = "20m", run = "10m", units = 4 },
+]
+"#;
+
+#[test]
+fn jobs_give_the_same_hash_in_both_shells() {
+    both_give_the_same(&scenario(JOBS, &[]));
+    both_give_the_same(&scenario(JOBS, &["message.loss=0.3", "message.delay=5s"]));
 }
 
 /// Two guests that extend, give back early, are refused and leave slowly.

@@ -153,6 +153,8 @@ impl Conductor {
     /// # Errors
     /// An actor or a journal that fails, or actors that never come to rest.
     pub async fn run(&mut self) -> Result<(), ConductorError> {
+        // What the starts of the actors have caused.
+        self.instant().await?;
         while let Some(next) = self.next_instant().filter(|next| *next <= self.plan.give_up_at)
             && !self.is_at_rest()
         {

@@ -47,6 +47,11 @@ impl Agenda {
         }
     }
 
+    /// Whether a member has something to do whatever the time.
+    pub(super) fn is_called(&self) -> bool {
+        !self.called.is_empty()
+    }
+
     /// When a member first has something to do by itself.
     pub(super) fn next(&self) -> Option<Time> {
         self.by_time.first().map(|(time, _)| *time)
