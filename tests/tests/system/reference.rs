@@ -61,7 +61,7 @@ fn every_key_of_a_scenario_is_documented() {
 }
 
 /// Fields that hold a map by words that are data, or a fact, which FORMATS.md specifies.
-const MAPS: [&str; 10] = [
+const MAPS: [&str; 11] = [
     "attributes",
     "checks",
     "configuration",
@@ -72,6 +72,7 @@ const MAPS: [&str; 10] = [
     "refusals",
     "refusals_by_reason",
     "swept",
+    "types",
 ];
 
 /// The names of all fields in a value.
