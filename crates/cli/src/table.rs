@@ -29,7 +29,7 @@ enum Shape {
 }
 
 /// What the table shows of a run: the field, its heading, its shape.
-const COLUMNS: [(&str, &str, Shape); 13] = [
+const COLUMNS: [(&str, &str, Shape); 12] = [
     ("rmse", "rmse", Shape::Fixed(2)),
     ("requests", "requests", Shape::Count),
     ("refusals", "refusals", Shape::Count),
@@ -41,7 +41,6 @@ const COLUMNS: [(&str, &str, Shape); 13] = [
     ("expired", "expired", Shape::Count),
     ("utilization", "used", Shape::Percent),
     ("mean_wait_s", "wait", Shape::Seconds),
-    ("messages", "messages", Shape::Count),
     ("wall_s", "wall", Shape::Seconds),
 ];
 
