@@ -186,7 +186,7 @@ impl Setting {
             },
             heal: healed,
             burst: burst(&mut Stream::Burst.sampler(chance), healed, term),
-            clock_check: clock_check(&mut Stream::Clocks.sampler(chance), term),
+            clock_check: clock_check(&mut Stream::Clocks.sampler(chance)),
             scheme,
             margin,
             families,
@@ -209,9 +209,9 @@ impl Setting {
     }
 }
 
-/// In half of the seeds peers' clocks are asked for, a few times in a term.
-fn clock_check(sampler: &mut Sampler, term: Span) -> Option<Span> {
-    let pause = sampler.scaled(Span::MINUTE, term);
+/// In half of the seeds peers' clocks are asked for, seldom enough to be few among all messages.
+fn clock_check(sampler: &mut Sampler) -> Option<Span> {
+    let pause = sampler.scaled(Span::HOUR.times(4), Span::DAY);
     sampler.percent(50).then_some(pause)
 }
 
