@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -157,6 +158,34 @@ pub struct Answer {
     pub after: Span,
 }
 
+/// What a site's driver says of a unit by itself, between probes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The unit.
+    pub unit: UnitId,
+    /// The tenancy in which it was so: a report that comes later says nothing about the next one.
+    pub epoch: Epoch,
+    /// What happened.
+    pub finding: Finding,
+}
+
+/// What happened to a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// It is up again: worth a probe.
+    Up,
+    /// It is down, and may come back by itself: as good as a probe that finds it down.
+    Down(DriverError),
+    /// It has failed, and does not come back by itself.
+    Failed(DriverError),
+}
+
+/// Takes a driver's reports. It does not block, and may drop one: what is so still is found by a probe.
+pub trait ReportReceiver: Send + Sync {
+    /// Takes one report.
+    fn report(&self, report: Report);
+}
+
 /// The site's plug-in for a kind of resource.
 ///
 /// Idempotent per (unit, epoch, step): called again after a crash it must find out how far it got. It may
@@ -168,6 +197,11 @@ pub trait ResourceDriver: Send + Sync {
 
     /// Says how a unit of a site is, without changing anything.
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError>;
+
+    /// Names who takes its reports from now on, instead of whoever did before. Units that have failed in
+    /// tenancies that last are reported again to each receiver, since what the last one took may be lost.
+    /// It does not block. A driver that never reports has nothing to do here.
+    fn report_to(&self, _receiver: Arc<dyn ReportReceiver>) {}
 }
 
 /// The guest's plug-in, called with the unit properties that the site handed out. The same promises, and

@@ -86,8 +86,7 @@ fn a_process_that_exits_at_once_is_reported_down() {
 fn a_process_that_was_started_again_is_shown_with_its_new_number() {
     let deployment = Deployment::of(&site("{ name = \"process\" }"), folder());
     let before = lease_one(&deployment);
-    let killed = Command::new("kill").args(["-KILL", &before]).status();
-    assert!(killed.is_ok_and(|status| status.success()));
+    kill(&before);
     let after = eventually(DEADLINE, "another process", || {
         let lease = deployment.json("lease show guest/1");
         units(&lease[0]).pop().map(|unit| unit.2).filter(|pid| *pid != before && lives(pid))
@@ -137,8 +136,7 @@ fn a_unit_of_exec_that_is_killed_is_reported_down_and_up_again() {
     lease_one(&deployment);
     let file = deployment.data.path().join("drivers/alpha/0.pid");
     let pid = written(&file);
-    let killed = Command::new("kill").args(["-KILL", &pid]).status();
-    assert!(killed.is_ok_and(|status| status.success()));
+    kill(&pid);
     is_reported_down(&deployment, "u0 is partial");
 
     let mut other = Command::new("sleep").arg("3600").spawn().expect("another process");
@@ -160,26 +158,67 @@ fn a_unit_that_probes_find_down_is_replaced_though_all_is_killed_in_between() {
     let text = site(driver).replace("units = 1\nfail-after = 0", "units = 2\nfail-after = 2");
     let mut deployment = Deployment::of(&text, folder());
     let pid = lease_one(&deployment);
-    let killed = Command::new("kill").args(["-KILL", &pid]).status();
-    assert!(killed.is_ok_and(|status| status.success()));
+    kill(&pid);
     eventually(DEADLINE, "a unit that has failed", || {
         let site = deployment.json("site show alpha");
         site["units"][0]["epoch"].as_u64().is_some_and(|epoch| epoch > 1)
     });
     deployment.end("-KILL");
     deployment.restart_up();
-    let lease = eventually(DEADLINE, "a lease instead", || {
-        let leases = deployment.json("lease list");
-        let leases = leases.as_array().expect("a list").clone();
-        leases.into_iter().find(|lease| lease["lease"] != "guest/1.0" && lease["state"] == "active")
-    });
-    let unit = units(
-        &deployment.json(&format!("lease show {}", lease["lease"].as_str().expect("a name")))[0],
-    );
-    assert!(lives(&unit[0].2), "{unit:?}");
+    let (_, instead) = leased_instead(&deployment, &["guest/1.0"]);
+    assert!(lives(&instead));
     let why = String::from_utf8(deployment.tenure("lease why guest/1").stdout).expect("text");
     assert!(why.contains("unit-failed") && why.contains("it was ended by signal 9"), "{why}");
     deployment.json("lease close guest/2 --wait");
+}
+
+fn kill(pid: &str) {
+    let killed = Command::new("kill").args(["-KILL", pid]).status();
+    assert!(killed.is_ok_and(|status| status.success()));
+    eventually(DEADLINE, "the end of a process", || !lives(pid));
+}
+
+/// The process of the only unit of an active lease other than those before.
+fn leased_instead(deployment: &Deployment, before: &[&str]) -> (String, String) {
+    let name = eventually(DEADLINE, "a lease instead", || {
+        let leases = deployment.json("lease list");
+        let mut leases = leases.as_array().expect("a list").iter();
+        let instead = leases.find(|lease| {
+            let name = lease["lease"].as_str().expect("a name");
+            !before.contains(&name) && lease["state"] == "active"
+        });
+        instead.map(|lease| lease["lease"].as_str().expect("a name").to_owned())
+    });
+    let lease = deployment.json(&format!("lease show {name}"));
+    let pid = units(&lease[0]).pop().expect("a unit").2;
+    (name, pid)
+}
+
+#[test]
+fn a_unit_whose_driver_reports_its_end_is_replaced_without_a_probe() {
+    let driver = "{ name = \"process\", restart = false }";
+    let text = site(driver).replace("units = 1\nfail-after = 0", "units = 3\nfail-after = 2");
+    let text = text.replace("200ms", "1h");
+    let mut deployment = Deployment::of(&text, folder());
+    let first = lease_one(&deployment);
+    kill(&first);
+    eventually(DEADLINE, "a unit that has failed", || {
+        let site = deployment.json("site show alpha");
+        site["units"][0]["epoch"].as_u64().is_some_and(|epoch| epoch > 1)
+    });
+    deployment.end("-KILL");
+    deployment.restart_up();
+    let (name, second) = leased_instead(&deployment, &["guest/1.0"]);
+    assert!(lives(&second));
+    // One that ends while no deployment runs is reported by the next.
+    deployment.end("-KILL");
+    kill(&second);
+    deployment.restart_up();
+    let (name, third) = leased_instead(&deployment, &["guest/1.0", &name]);
+    assert!(lives(&third));
+    let why = String::from_utf8(deployment.tenure("lease why guest/1").stdout).expect("text");
+    assert!(why.contains("it was ended by signal 9"), "{why}");
+    deployment.json(&format!("lease close {name} --wait"));
 }
 
 /// Set inside of a network that was made for a test.

@@ -9,10 +9,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use tenure_core::driver::{
-    Answer, Call, DriverError, Epoch, GuestDriver, ResourceDriver, Step, UnitId,
+    Answer, Call, DriverError, Epoch, Finding, GuestDriver, Report, ReportReceiver, ResourceDriver,
+    Step, UnitId,
 };
 use tenure_core::model::property::Properties;
 use thiserror::Error;
@@ -107,6 +110,97 @@ pub fn guest(
     let checked = run_all(&|| Either::Guest(open()), sample, &alphabet, length)?;
     leave_during_join(&*open(), &on_unit(sample, checked))?;
     Ok(checked + 1)
+}
+
+/// Takes a driver's reports for a test.
+#[derive(Default)]
+struct Received(Mutex<Vec<Report>>, Condvar);
+
+impl ReportReceiver for Received {
+    fn report(&self, report: Report) {
+        self.all().push(report);
+        self.1.notify_all();
+    }
+}
+
+impl Received {
+    /// Of all that a driver reports from now on.
+    fn of(driver: &dyn ResourceDriver) -> Arc<Self> {
+        let received = Arc::new(Self::default());
+        driver.report_to(Arc::clone(&received) as Arc<dyn ReportReceiver>);
+        received
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Report>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it is reported that the unit has failed in this epoch; nothing of another may come.
+    fn failure(&self, call: &Call, within: Duration) -> Result<DriverError, String> {
+        let deadline = Instant::now() + within;
+        let mut all = self.all();
+        loop {
+            let is_ours = |report: &&Report| report.unit == call.unit && report.epoch == call.epoch;
+            if let Some(other) = all.iter().find(|report| !is_ours(report)) {
+                return Err(format!("only what failed in this tenancy is reported, not {other:?}"));
+            }
+            let found = all.iter().find_map(|report| match &report.finding {
+                Finding::Failed(error) => Some(error.clone()),
+                Finding::Up | Finding::Down(_) => None,
+            });
+            let left = deadline.saturating_duration_since(Instant::now());
+            match found {
+                Some(error) => return Ok(error),
+                None if left.is_zero() => return Err("a unit that fails is reported".to_owned()),
+                None => {}
+            }
+            all = self.1.wait_timeout(all, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Checks that a site's driver reports by itself when a unit fails: in the epoch in which it was set up, also
+/// to a receiver that comes later, and not to one that comes when the tenancy is over.
+///
+/// `fail` makes a unit fail that was set up by this call and has these properties; the report has to come
+/// `within` this time.
+///
+/// # Errors
+/// The first promise that was not kept.
+pub fn reports(
+    driver: &dyn ResourceDriver,
+    sample: &Call,
+    within: Duration,
+    fail: impl Fn(&Call, &Properties),
+) -> Result<(), Broken> {
+    for epoch in [1, 3] {
+        let setup = Call { epoch: Epoch(epoch), step: Step::Setup, ..sample.clone() };
+        let story = format!("set up in epoch {epoch}, then made to fail, then torn down");
+        let kept = failing_tenancy(driver, &setup, within, &fail);
+        kept.map_err(|promise| Broken { promise, story })?;
+    }
+    Ok(())
+}
+
+fn failing_tenancy(
+    driver: &dyn ResourceDriver,
+    setup: &Call,
+    within: Duration,
+    fail: &impl Fn(&Call, &Properties),
+) -> Result<(), String> {
+    let received = Received::of(driver);
+    let properties = driver.perform(setup).outcome.map_err(|error| error.0)?;
+    fail(setup, &properties);
+    let error = received.failure(setup, within)?;
+    if Received::of(driver).failure(setup, Duration::ZERO)? != error {
+        return Err("a failure is reported again to another receiver".to_owned());
+    }
+    let teardown = Call { epoch: setup.epoch.next(), step: Step::Teardown, ..setup.clone() };
+    driver.perform(&teardown).outcome.map_err(|error| error.0)?;
+    match Received::of(driver).all().first() {
+        Some(report) => Err(format!("nothing is reported of what is over, not {report:?}")),
+        None => Ok(()),
+    }
 }
 
 fn on_unit(sample: &Call, number: usize) -> Call {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tenure_core::driver::{Call, DriverError, GuestDriver, ResourceDriver, Step};
+use tenure_core::driver::{Call, DriverError, GuestDriver, ReportReceiver, ResourceDriver, Step};
 use tenure_core::model::codec::Hash;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
@@ -23,6 +23,8 @@ use super::child::{Process, Reach, end};
 use super::fence::{DriverSteps, Fence, Guest, Site, Work};
 use super::program::ProgramPath;
 use super::record::{Key, Record, Tenant};
+use super::report::Reporter;
+use super::report_pipe::ReportPipe;
 use super::run::Run;
 use super::step_input::StepInput;
 use super::stop::Stop;
@@ -105,6 +107,8 @@ struct Exec {
     allow: Vec<Hash>,
     timeout: Duration,
     output: usize,
+    /// At a site: what programs report of units by themselves.
+    reports: Option<(Arc<Reporter>, ReportPipe)>,
 }
 
 /// Opens a site's.
@@ -114,7 +118,9 @@ pub(crate) fn site(home: &Path, settings: SiteSettings) -> io::Result<Box<dyn Re
     let (timeout, output) = (timeout.0, output.0);
     let home = home.canonicalize()?;
     let (begin, end, warn) = (setup, teardown, None);
-    let steps = Exec { home, begin, end, modify, warn, probe, allow, timeout, output };
+    let reporter = Arc::new(Reporter::default());
+    let reports = Some((Arc::clone(&reporter), ReportPipe::open(&home, reporter)?));
+    let steps = Exec { home, begin, end, modify, warn, probe, allow, timeout, output, reports };
     Ok(Box::new(Site { fence, steps }))
 }
 
@@ -124,8 +130,8 @@ pub(crate) fn guest(home: &Path, settings: GuestSettings) -> io::Result<Box<dyn 
     let GuestSettings { join, leave, modify, warn, probe, allow, timeout, output } = settings;
     let (timeout, output) = (timeout.0, output.0);
     let home = home.canonicalize()?;
-    let (begin, end) = (join, leave);
-    let steps = Exec { home, begin, end, modify, warn, probe, allow, timeout, output };
+    let (begin, end, reports) = (join, leave, None);
+    let steps = Exec { home, begin, end, modify, warn, probe, allow, timeout, output, reports };
     Ok(Box::new(Guest { fence, steps }))
 }
 
@@ -178,6 +184,9 @@ impl DriverSteps for Exec {
         let probe = || self.standing(run(&self.probe, "probe")?);
 
         let step = work.call.step;
+        if let Some((reporter, _)) = self.reports.as_ref().filter(|_| step != Step::Modify) {
+            reporter.forget(work.call.unit);
+        }
         let (program, due) = match step {
             Step::Setup | Step::Join => (&self.begin, Standing::Up),
             Step::Teardown | Step::Leave | Step::Warn => (&self.end, Standing::Down),
@@ -232,6 +241,12 @@ impl DriverSteps for Exec {
         match self.standing(output)? {
             (Standing::Up, properties) => Ok(properties),
             (standing, _) => Err(DriverError(format!("{} is {}", key.unit, standing.word()))),
+        }
+    }
+
+    fn report_to(&self, receiver: Arc<dyn ReportReceiver>) {
+        if let Some((reporter, _)) = &self.reports {
+            reporter.report_to(receiver);
         }
     }
 }

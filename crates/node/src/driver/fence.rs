@@ -22,7 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tenure_core::driver::{
-    Answer, Call, DriverError, Epoch, GuestDriver, ResourceDriver, Step, UnitId,
+    Answer, Call, DriverError, Epoch, GuestDriver, ReportReceiver, ResourceDriver, Step, UnitId,
 };
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
@@ -52,6 +52,9 @@ pub(crate) trait DriverSteps: Send + Sync {
 
     /// Says how a unit is, without changing anything; without a record it was never touched.
     fn probe(&self, key: Key, record: Option<&Record>) -> Result<Properties, DriverError>;
+
+    /// Has someone who takes its reports, if it makes any.
+    fn report_to(&self, _receiver: Arc<dyn ReportReceiver>) {}
 }
 
 /// One step on one unit, let through by the fence.
@@ -393,6 +396,10 @@ impl<D: DriverSteps> ResourceDriver for Site<D> {
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
         let key = Key { site, unit };
         self.steps.probe(key, self.fence.record(key)?.as_ref())
+    }
+
+    fn report_to(&self, receiver: Arc<dyn ReportReceiver>) {
+        self.steps.report_to(receiver);
     }
 }
 

@@ -18,6 +18,8 @@ mod program;
 mod programs;
 mod record;
 mod registry;
+mod report;
+mod report_pipe;
 mod roster;
 mod run;
 mod several;

@@ -7,9 +7,10 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Deserialize;
-use tenure_core::driver::{DriverError, ResourceDriver, Step};
+use tenure_core::driver::{DriverError, ReportReceiver, ResourceDriver, Step};
 use tenure_core::model::property::Properties;
 
 use super::child::Process;
@@ -107,6 +108,10 @@ impl DriverSteps for Units {
             Progress::Begun | Progress::Failed(_) => None,
         });
         self.properties(key, &process, host, self.port(key)?)
+    }
+
+    fn report_to(&self, receiver: Arc<dyn ReportReceiver>) {
+        self.programs.report_to(receiver);
     }
 }
 

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tenure_core::driver::{Call, DriverError, Epoch};
+use tenure_core::driver::{Call, DriverError, Epoch, ReportReceiver};
 use tenure_core::model::time::{Span, Time};
 
 use super::child::{Process, Reach, end, reap};
 use super::fence::{Fence, Work, noted};
-use super::log::{LogSize, Logger, last_words};
+use super::log::{LogSize, Logger};
 use super::record::{Key, Record, about, create_folder, write};
 use super::step_input::StepInput;
-use super::supervise::{Health, Limits, Noting, Plan, Supervisor};
+use super::supervise::{Health, Limits, Noting, Plan, Supervisor, does_not_run};
 
 /// A program by an absolute path, and its arguments.
 #[derive(Clone, Debug, Deserialize)]
@@ -163,13 +163,14 @@ impl Programs {
             Some(Health::Runs(_)) => {
                 Err(DriverError(format!("the program of {} has just ended", key.unit)))
             }
-            Some(Health::Ended(how)) => {
-                let last = last_words(&self.log(key));
-                let last = last.map_or_else(String::new, |last| format!("; it wrote last: {last}"));
-                Err(DriverError(format!("the program of {} does not run: {how}{last}", key.unit)))
-            }
+            Some(Health::Ended(how)) => Err(does_not_run(key.unit, &how, &self.logger(key))),
             None => Err(DriverError(format!("{} has no program", key.unit))),
         }
+    }
+
+    /// Has someone who is told of programs that end.
+    pub(crate) fn report_to(&self, receiver: Arc<dyn ReportReceiver>) {
+        self.supervisor.report_to(receiver);
     }
 
     /// The folder that a unit's program has to itself.
@@ -185,11 +186,12 @@ impl Programs {
         running: Option<Process>,
     ) -> Result<Process, DriverError> {
         let plan = Plan {
+            epoch,
             command,
             folder: self.folder(key),
             mark: self.mark(key),
             input: self.input(key),
-            log: Logger { folder: self.log(key), size: self.terms.log },
+            log: self.logger(key),
             limits: self.terms.limits.clone(),
             restart: self.terms.restart,
         };
@@ -205,6 +207,10 @@ impl Programs {
 
     fn log(&self, key: Key) -> PathBuf {
         self.home.join("logs").join(key.file_name())
+    }
+
+    fn logger(&self, key: Key) -> Logger {
+        Logger { folder: self.log(key), size: self.terms.log }
     }
 
     fn input(&self, key: Key) -> PathBuf {

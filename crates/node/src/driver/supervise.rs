@@ -15,13 +15,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Resource;
 use serde::{Deserialize, Serialize};
-use tenure_core::driver::DriverError;
+use tenure_core::driver::{DriverError, Epoch, Finding, Report, ReportReceiver, UnitId};
 use tenure_core::model::time::Span;
 
 use super::child::{Gated, Launch, Process, Reach, end, reap, wait};
 use super::fence::hold;
-use super::log::Logger;
+use super::log::{Logger, last_words};
 use super::record::Key;
+use super::report::Reporter;
 use super::stop::Stop;
 
 /// The pause before a program is started again: doubled from the first to the last.
@@ -67,6 +68,8 @@ impl Limits {
 /// A program to keep running.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
+    /// The tenancy that it is for.
+    pub(crate) epoch: Epoch,
     /// The program, by an absolute path, and its arguments.
     pub(crate) command: Vec<String>,
     pub(crate) folder: PathBuf,
@@ -89,9 +92,10 @@ pub(crate) enum Health {
 }
 
 /// The programs of one driver.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Supervisor {
     kept: Mutex<BTreeMap<Key, Kept>>,
+    reporter: Arc<Reporter>,
 }
 
 #[derive(Debug)]
@@ -120,8 +124,9 @@ impl Supervisor {
         };
         let stop = Arc::new(Stop::new().map_err(|error| DriverError(error.to_string()))?);
         let health = Arc::new(Mutex::new(Health::Runs(process.clone())));
-        let watched =
-            Watched { key, plan, note, stop: Arc::clone(&stop), health: Arc::clone(&health) };
+        let (reporter, own_stop) = (Arc::clone(&self.reporter), Arc::clone(&stop));
+        let own_health = Arc::clone(&health);
+        let watched = Watched { key, plan, note, stop: own_stop, health: own_health, reporter };
         let first = process.clone();
         let thread = thread::Builder::new()
             .name(format!("unit {}", key.unit))
@@ -140,6 +145,12 @@ impl Supervisor {
     pub(crate) fn let_go(&self, key: Key) {
         let kept = hold(&self.kept).remove(&key);
         drop(kept);
+        self.reporter.forget(key.unit);
+    }
+
+    /// Has someone who is told of programs that end, and of those that run again.
+    pub(crate) fn report_to(&self, receiver: Arc<dyn ReportReceiver>) {
+        self.reporter.report_to(receiver);
     }
 }
 
@@ -160,6 +171,14 @@ struct Watched {
     note: Noting,
     stop: Arc<Stop>,
     health: Arc<Mutex<Health>>,
+    reporter: Arc<Reporter>,
+}
+
+/// That the program of a unit does not run, with what it wrote last.
+pub(crate) fn does_not_run(unit: UnitId, how: &str, log: &Logger) -> DriverError {
+    let last = last_words(&log.folder);
+    let last = last.map_or_else(String::new, |last| format!("; it wrote last: {last}"));
+    DriverError(format!("the program of {unit} does not run: {how}{last}"))
 }
 
 impl Watched {
@@ -169,10 +188,16 @@ impl Watched {
         loop {
             let begun = Instant::now();
             let Some(how) = self.wait_for(&process) else { return };
-            self.report(&how);
-            if !self.plan.restart {
-                return;
+            self.ended(&how);
+            // Two loggers would get in each other's way, and the last words are part of a report.
+            if let Err(error) = Logger::let_end(&self.plan.mark) {
+                tracing::warn!(unit = %self.key.unit, %error, "the logger of a program has not ended");
             }
+            let why = does_not_run(self.key.unit, &how, &self.plan.log);
+            if !self.plan.restart {
+                return self.report(Finding::Failed(why));
+            }
+            self.report(Finding::Down(why));
             if begun.elapsed() > PAUSES.1 {
                 pause = PAUSES.0;
             }
@@ -187,15 +212,15 @@ impl Watched {
                 if self.stop.is_asked() {
                     return;
                 }
-                // Two loggers would get in each other's way.
                 let alone = Logger::let_end(&self.plan.mark)
                     .map_err(|error| DriverError(format!("its logger: {error}")));
                 match alone.and_then(|()| start(&self.plan, &self.note)) {
                     Ok(process) => break process,
-                    Err(error) => self.report(&error.0),
+                    Err(error) => self.ended(&error.0),
                 }
             };
             *hold(&self.health) = Health::Runs(process.clone());
+            self.report(Finding::Up);
         }
     }
 
@@ -215,7 +240,7 @@ impl Watched {
             // Its children go with it; the number of its group is its own until it is reaped.
             let ended = end(&self.plan.mark, Some(process), Reach::All, Duration::ZERO);
             if let Err(error) = ended {
-                self.report(&error.to_string());
+                self.ended(&error.to_string());
             }
             status = reap(watch.as_fd());
         }
@@ -228,7 +253,12 @@ impl Watched {
         })
     }
 
-    fn report(&self, how: &str) {
+    fn report(&self, finding: Finding) {
+        let (unit, epoch) = (self.key.unit, self.plan.epoch);
+        self.reporter.report(Report { unit, epoch, finding });
+    }
+
+    fn ended(&self, how: &str) {
         tracing::warn!(unit = %self.key.unit, restart = self.plan.restart, "the program of a unit: {how}");
         *hold(&self.health) = Health::Ended(how.to_owned());
     }

@@ -28,6 +28,7 @@ mod handle;
 mod inbox;
 mod actor_run;
 mod probes;
+mod reports;
 mod disk_space;
 mod run;
 pub(crate) mod request_trace;
@@ -38,7 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use actix::{Actor as _, Addr, ArbiterHandle, SpawnHandle};
+use actix::{Actor as _, Addr, ArbiterHandle, AsyncContext as _, SpawnHandle};
 use tenure_core::actor::effect::DriverResult;
 use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::Entry;
@@ -65,6 +66,7 @@ use self::disk_space::DiskSpace;
 use self::inbox::Inbox;
 use self::mapper_thread::MapperThread;
 use self::probes::{Probes, Subject};
+use self::reports::Reports;
 use self::request_trace::RequestTrace;
 use crate::clock::Clock;
 use crate::driver::{Custody, CustodyError};
@@ -113,6 +115,8 @@ pub struct Limits {
     pub probes: usize,
     /// How often peers are asked for their clocks, if they are.
     pub clock_check: Option<Span>,
+    /// The most units of which a driver's own report waits.
+    pub reports: usize,
     /// The most facts that wait for one follower.
     pub behind: usize,
     /// After how many facts a snapshot is taken, so that a start folds about as many at most.
@@ -131,6 +135,7 @@ impl Default for Limits {
             probe_every: Duration::from_secs(10),
             probes: 8,
             clock_check: None,
+            reports: 4096,
             behind: 4096,
             snapshot: 100_000,
             mapper: Duration::from_secs(300),
@@ -209,6 +214,7 @@ pub struct Host {
     inbox: Inbox,
     calls: Calls,
     probes: Probes,
+    reports: Arc<Reports>,
     unsynced: usize,
     /// Whether a turn is due, and whether it has been scheduled.
     stirred: bool,
@@ -247,11 +253,17 @@ impl Host {
         conditions: Conditions,
     ) -> (Addr<Self>, oneshot::Receiver<Result<(), HostFailure>>) {
         let (ready, answer) = oneshot::channel();
-        let host = Self::start_in_arbiter(thread, move |_| {
+        let host = Self::start_in_arbiter(thread, move |ctx| {
             let Surroundings { limits, clock, transport, metrics, disk, given_up } = around;
             let metrics = metrics.of(&part.info);
             let calls = Calls::new(part.driver.clone(), limits.calls);
             let probes = Probes::new(part.driver.clone(), limits.probes, conditions);
+            let host = ctx.address().downgrade();
+            let reports = Reports::new(limits.reports, move || {
+                if let Some(host) = host.upgrade() {
+                    host.do_send(Reported);
+                }
+            });
             let reserve = Reserve::of(&part.journal);
             Self {
                 part,
@@ -274,6 +286,7 @@ impl Host {
                 inbox: Inbox::default(),
                 calls,
                 probes,
+                reports: Arc::new(reports),
                 unsynced: 0,
                 stirred: false,
                 scheduled: false,
@@ -341,4 +354,7 @@ struct Probed {
     found: Result<Properties, DriverError>,
 }
 
-messages!(Asked, Inspect, Watch, Drain, TakeTurn, Synced, Performed, Probed);
+/// A site's driver has reported something by itself.
+struct Reported;
+
+messages!(Asked, Inspect, Watch, Drain, TakeTurn, Synced, Performed, Probed, Reported);

@@ -1,7 +1,9 @@
 //! Whether live units are as their drivers have left them: each is probed again and again.
 //!
 //! What is found is logged, counted and shown to anyone who looks. A site whose probes have found a unit down
-//! several times in a row takes it for failed; otherwise nothing changes, and no fact records it. A round covers the units that are live when it begins; the next one begins when none of them waits any
+//! several times in a row takes it for failed; otherwise nothing changes, and no fact records it. A site's
+//! driver may report by itself what a probe would find, or that a unit has failed.
+//! A round covers the units that are live when it begins; the next one begins when none of them waits any
 //! more, so that all get their turn however slow their drivers are.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -10,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::{AsyncContext as _, Context, Handler};
 use tenure_core::actor::Actor as _;
-use tenure_core::driver::{DriverError, Epoch, UnitId};
+use tenure_core::driver::{DriverError, Epoch, Finding, Report, ReportReceiver, UnitId};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
@@ -23,7 +25,7 @@ use tracing::warn;
 
 use super::actor_run::Task;
 use super::calls::{Driver, WorkerPool};
-use super::{Host, Probed};
+use super::{Host, Probed, Reported};
 
 /// How a live unit was when its driver looked at it last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,6 +148,15 @@ impl Probes {
         self.waiting.extend(live.into_iter().filter(|one| !self.running.contains(&one.key())));
     }
 
+    /// Puts a unit first.
+    fn hurry(&mut self, subject: Subject) {
+        let key = subject.key();
+        self.waiting.retain(|one| one.key() != key);
+        if !self.running.contains(&key) {
+            self.waiting.push_front(subject);
+        }
+    }
+
     /// Starts what can be started; `report` is called on another thread.
     fn start(&mut self, report: impl Fn(Probed) + Clone + Send + 'static) {
         let Some(driver) = &self.driver else { return };
@@ -198,16 +209,47 @@ impl Host {
         self.probes.start(move |probed| host.do_send(probed));
     }
 
-    /// Records the result of a probe.
-    fn probed(
+    /// Has the driver report to this run what it finds by itself.
+    pub(super) fn take_reports(&self) {
+        if let Some(Driver::Site(driver)) = self.part.driver.as_deref() {
+            driver.report_to(Arc::clone(&self.reports) as Arc<dyn ReportReceiver>);
+        }
+    }
+
+    /// Takes what a driver has reported of a unit by itself.
+    fn reported(&mut self, report: Report, ctx: &mut Context<Self>) {
+        let Report { unit, epoch, finding } = report;
+        let subject = Subject { site: self.part.info.id, unit, epoch, lease: None };
+        match finding {
+            Finding::Up => {
+                self.probes.hurry(subject);
+                self.probe_next(ctx);
+            }
+            Finding::Down(error) => self.found(subject, Err(error), ctx),
+            Finding::Failed(error) => {
+                if self.part.fail_after.is_some() {
+                    self.fail_unit(&subject, &error, ctx);
+                }
+                self.found(subject, Err(error), ctx);
+            }
+        }
+    }
+
+    /// Tells the site that a unit has failed. It knows whether that is so still.
+    fn fail_unit(&mut self, subject: &Subject, error: &DriverError, ctx: &mut Context<Self>) {
+        self.inbox.other(Task::plain(Input::Command(subject.fails(error).into())));
+        self.stir(ctx);
+    }
+
+    /// Records what was found of a unit.
+    fn found(
         &mut self,
         subject: Subject,
         found: Result<Properties, DriverError>,
         ctx: &mut Context<Self>,
     ) {
         let Some((run, _)) = &self.run else { return };
-        self.metrics.probed(found.is_ok());
-        // The probe of a unit that is being cleaned says nothing about the tenancy that has ended.
+        // What is found of a unit that is being cleaned says nothing about the tenancy that has ended.
         if !subject.is_live(run.actor()) {
             return;
         }
@@ -215,8 +257,7 @@ impl Host {
         let (changed, failures) = self.probes.note(&subject, found, self.clock.now());
         let failed = self.part.fail_after.is_some_and(|most| most.get() == failures);
         if let Some(error) = error.as_ref().filter(|_| failed) {
-            self.inbox.other(Task::plain(Input::Command(subject.fails(error).into())));
-            self.stir(ctx);
+            self.fail_unit(&subject, error, ctx);
         }
         if !changed {
             return;
@@ -241,8 +282,24 @@ impl Handler<Probed> for Host {
 
     fn handle(&mut self, Probed { subject, found }: Probed, ctx: &mut Self::Context) {
         self.probes.running.remove(&subject.key());
-        self.probed(subject, found, ctx);
+        self.metrics.probed(found.is_ok());
+        self.found(subject, found, ctx);
         self.probe_next(ctx);
+    }
+}
+
+impl Handler<Reported> for Host {
+    type Result = ();
+
+    fn handle(&mut self, _: Reported, ctx: &mut Self::Context) {
+        let reports = self.reports.take();
+        if self.run.is_none() || self.draining.is_some() {
+            // The next run is told again what has failed.
+            return;
+        }
+        for report in reports {
+            self.reported(report, ctx);
+        }
     }
 }
 

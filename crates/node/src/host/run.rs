@@ -100,6 +100,7 @@ impl Host {
         self.greet(ctx);
         self.release(ctx);
         self.stir(ctx);
+        self.take_reports();
         self.probe(ctx);
         Ok(())
     }

@@ -2,25 +2,29 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
-use tenure_core::driver::{Call, DriverError, Epoch, GuestDriver, ResourceDriver, Step};
+use tenure_core::driver::{
+    Call, DriverError, Epoch, Finding, GuestDriver, Report, ResourceDriver, Step, UnitId,
+};
 use tenure_core::model::codec::Hash;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_wait::{DEADLINE, eventually};
+use tenure_wait::{DEADLINE, eventually, receive};
 
 use super::super::conformance;
 use super::super::program::ProgramPath;
 use super::super::run::Run;
 use super::super::stop::Stop;
-use super::{call, guest, site, warning, with};
+use super::{Collector, call, guest, site, warning, with};
 
 /// Reads its input, and takes `unit` and `step` from it.
 const READ: &str = r#"#!/bin/sh
@@ -111,6 +115,48 @@ fn set_up(driver: &dyn ResourceDriver) -> Result<Properties, DriverError> {
 fn fails(driver: &dyn ResourceDriver, with: &str) {
     let error = set_up(driver).unwrap_err();
     assert_eq!(error.0, with);
+}
+
+/// Writes into the pipe of reports, as a program in the driver's folder does.
+fn write(home: &Path, text: &str) {
+    let mut pipe = fs::OpenOptions::new().write(true).open(home.join("reports")).unwrap();
+    pipe.write_all(text.as_bytes()).unwrap();
+}
+
+#[test]
+fn what_a_program_of_exec_writes_is_reported() {
+    let place = Place::site();
+    let driver = place.open();
+    let setup = call(1, Step::Setup);
+    let fail = |call: &Call, _: &Properties| {
+        let (unit, epoch) = (call.unit.0, call.epoch.0);
+        let line = format!("{{\"unit\":{unit},\"epoch\":{epoch},\"state\":\"failed\"}}\n");
+        write(place.home.path(), &line);
+    };
+    assert_eq!(conformance::reports(&*driver, &setup, DEADLINE, fail), Ok(()));
+    let (reports, all) = mpsc::channel();
+    driver.report_to(Arc::new(Collector(reports)));
+    // What is no report is passed over, however long it is; a line may come in pieces.
+    write(place.home.path(), &"x".repeat(100_000));
+    write(
+        place.home.path(),
+        "\nno report\n{\"unit\":1,\"epoch\":5,\"state\":\"gone\"}\n{\"unit\":2,",
+    );
+    write(place.home.path(), "\"epoch\":5,\"state\":\"down\",\"error\":\"no link\"}\n");
+    write(place.home.path(), "{\"unit\":2,\"epoch\":5,\"state\":\"up\"}\n");
+    let report = |finding| Report { unit: UnitId(2), epoch: Epoch(5), finding };
+    for finding in [Finding::Down(DriverError("no link".to_owned())), Finding::Up] {
+        assert_eq!(receive(DEADLINE, "a report", &all), report(finding));
+    }
+    drop(driver);
+    assert!(all.try_recv().is_err());
+    // It is made once, and must be a pipe.
+    drop(place.open());
+    let path = place.home.path().join("reports");
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "").unwrap();
+    let error = site("exec", place.home.path(), &place.settings).err().unwrap();
+    assert!(error.ends_with("reports: is in the way of a named pipe"), "{error}");
 }
 
 #[test]

@@ -11,9 +11,12 @@ mod several;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::sync::mpsc::Sender;
 
 use serde_json::Value;
-use tenure_core::driver::{Call, Epoch, GuestDriver, ResourceDriver, Step, UnitId};
+use tenure_core::driver::{
+    Call, Epoch, GuestDriver, Report, ReportReceiver, ResourceDriver, Step, UnitId,
+};
 use tenure_core::model::identity::{ActorId, PublicKey};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
@@ -63,6 +66,15 @@ fn call(epoch: u64, step: Step) -> Call {
 /// A warning of unit 1.
 fn warning(epoch: u64) -> Call {
     Call { deadline: Some(Time::from_secs(1_795_000_000)), ..call(epoch, Step::Warn) }
+}
+
+/// Takes a driver's reports.
+struct Collector(Sender<Report>);
+
+impl ReportReceiver for Collector {
+    fn report(&self, report: Report) {
+        drop(self.0.send(report));
+    }
 }
 
 /// A list of properties.

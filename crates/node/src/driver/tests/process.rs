@@ -2,16 +2,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tenure_core::driver::{Call, DriverError, ResourceDriver, Step, UnitId};
+use tenure_core::driver::{
+    Call, DriverError, Epoch, Finding, Report, ResourceDriver, Step, UnitId,
+};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_wait::{DEADLINE, eventually};
+use tenure_wait::{DEADLINE, eventually, receive};
 
 use super::super::conformance;
-use super::{call, site, with};
+use super::{Collector, call, site, with};
 
 /// Opens the driver with a shell script for a program.
 fn running(home: &Path, script: &str) -> Box<dyn ResourceDriver> {
@@ -235,6 +239,55 @@ fn a_program_that_is_not_to_be_started_again_is_reported() {
         driver.probe(call.site, call.unit),
         Err(DriverError("u1 has no program".to_owned()))
     );
+}
+
+/// A site whose programs are not started again.
+fn once(home: &Path) -> Box<dyn ResourceDriver> {
+    let mut settings = shell(SLEEP);
+    settings["restart"] = json!(false);
+    site("process", home, &settings).unwrap()
+}
+
+#[test]
+fn process_reports_a_program_that_ends_for_good() {
+    let home = TempDir::new().unwrap();
+    let fail = |_: &Call, properties: &Properties| kill(pid(properties));
+    let kept = conformance::reports(&*once(home.path()), &call(1, Step::Setup), DEADLINE, fail);
+    assert_eq!(kept, Ok(()));
+    // One that never reports is found out.
+    let silent = site("null", &home.path().join("null"), &json!({})).unwrap();
+    let silent = conformance::reports(&*silent, &call(1, Step::Setup), Duration::ZERO, |_, _| {});
+    let broken = silent.unwrap_err();
+    assert_eq!(broken.promise, "a unit that fails is reported");
+    // One that is started again does not fail: it is down, then up.
+    let (reports, all) = mpsc::channel();
+    let driver = running(home.path(), SLEEP);
+    driver.report_to(Arc::new(Collector(reports)));
+    let setup = call(5, Step::Setup);
+    kill(pid(&driver.perform(&setup).outcome.unwrap()));
+    let how = "the program of u1 does not run: it was ended by signal 9";
+    let told = [Finding::Down(DriverError(how.to_owned())), Finding::Up];
+    for finding in told {
+        let report = Report { unit: UnitId(1), epoch: Epoch(5), finding };
+        assert_eq!(receive(DEADLINE, "a report", &all), report);
+    }
+    driver.perform(&call(6, Step::Teardown)).outcome.unwrap();
+}
+
+#[test]
+fn a_program_that_ended_while_no_driver_ran_is_reported_by_the_next() {
+    let home = TempDir::new().unwrap();
+    let first = once(home.path());
+    let properties = set_up(&*first);
+    drop(first);
+    kill(pid(&properties));
+    let second = once(home.path());
+    let (reports, all) = mpsc::channel();
+    second.report_to(Arc::new(Collector(reports)));
+    let Report { unit, epoch, finding } = receive(DEADLINE, "a report", &all);
+    assert_eq!((unit, epoch), (UnitId(1), Epoch(1)));
+    assert!(matches!(finding, Finding::Failed(_)), "{finding:?}");
+    tear_down(&*second);
 }
 
 #[test]
