@@ -31,6 +31,8 @@ mod keys;
 mod operators;
 #[path = "scenarios/show.rs"]
 mod show;
+#[path = "scenarios/gates.rs"]
+mod gates;
 #[path = "scenarios/language.rs"]
 mod language;
 #[path = "scenarios/recall.rs"]
@@ -224,6 +226,7 @@ scripts! {
     unit_fails_in_use
     unit_used_again
     workers_after_master
+    mapper_at_a_gate
     wrong_site
 }
 

@@ -284,6 +284,8 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::JoinRefused(fact) => fact.lease,
         Fact::LeaveHastened(fact) => fact.lease,
         Fact::Unblocked(fact) => fact.lease,
+        Fact::GateReached(fact) => fact.lease,
+        Fact::GateAnswered(fact) => fact.lease,
         Fact::UsageReported(fact) => fact.lease,
         Fact::RestWanted(fact) => fact.lease,
         Fact::RestBegun(fact) => fact.lease,

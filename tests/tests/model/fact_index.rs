@@ -171,7 +171,7 @@ impl FactIndex {
                 self.asked.insert(fact.request.id.number);
                 let on = fact.handling.after.iter().filter_map(|after| match after.on {
                     On::Request(other) => Some((fact.request.id.number, (other, after.gate))),
-                    On::Item(_) => None,
+                    On::Item(_) | On::Mapper => None,
                 });
                 self.waits.extend(on);
                 Vec::new()

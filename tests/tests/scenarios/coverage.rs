@@ -137,6 +137,7 @@ const POINTS: &[&str] = &[
     "a unit is drained and resumed",
     "inventory at run time",
     "a lease is redeemed after another",
+    "a mapper is asked at a gate",
     "items in sequence",
     "what a lease waits for is lost",
     "a bad unit is quarantined",

@@ -19,10 +19,10 @@ use tenure_core::runtime::Input;
 use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
-use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stacks, Stock};
 
 use super::audit::Audit;
+use super::gates::Scripted;
 use super::keys;
 use super::names::Names;
 use super::participant::{Build, Identity, Participant, ShellSettings};
@@ -31,15 +31,6 @@ use super::world::World;
 
 /// Who is there unless the script says.
 const ALL: [&str; 4] = ["site site 4 node", "broker broker", "guest guest", "guest rival"];
-
-/// A service manager's mapper that wants nothing: the script commands.
-struct Idle;
-
-impl ServiceManagerMapper for Idle {
-    fn decide(&self, view: &View) -> Decision {
-        Decision { round: view.round(), ..Decision::default() }
-    }
-}
 
 /// An actor that is not built yet.
 struct Draft {
@@ -125,7 +116,7 @@ fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
             let leave_before = args.span_option("leave-before")?.unwrap_or(Span::ZERO);
             Box::new(move || {
                 let actor = ServiceManager::new(setup.clone(), leave_before);
-                HostedActor::service_manager(actor, Box::new(Idle))
+                HostedActor::service_manager(actor, Box::new(Scripted::default()))
             })
         }
     })

@@ -5,9 +5,11 @@ use tenure_core::actor::settings::SettingChange;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Call, Step, UnitId};
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use tenure_core::runtime::Fact;
+use tenure_core::service_manager::GateAnswer;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::group::Why;
 use tenure_core::service_manager::machine::AfterLeave;
@@ -131,15 +133,36 @@ fn of_rest(names: &mut Names, fact: &service_manager::Fact) -> Option<String> {
     })
 }
 
+fn properties(list: &Properties) -> String {
+    list.iter().map(|(key, text)| format!(", {key}={text}")).collect()
+}
+
 /// What changes of a lease that runs.
 fn of_change(names: &mut Names, fact: &service_manager::Fact) -> Option<String> {
     use service_manager::Fact;
     Some(match fact {
         Fact::Unblocked(fact) => {
-            let told: Vec<String> =
-                fact.configuration.iter().map(|(key, text)| format!(", {key}={text}")).collect();
             let (lease, gate) = (names.lease(fact.lease), fact.gate.word());
-            format!("lease {lease}, to {gate}{}", told.concat())
+            format!("lease {lease}, to {gate}{}", properties(&fact.configuration))
+        }
+        Fact::GateReached(fact) => {
+            let (lease, gate) = (names.lease(fact.lease), fact.gate.word());
+            format!(
+                "lease {lease}, to {gate}: its mapper is asked until {}",
+                names::clock(fact.until)
+            )
+        }
+        Fact::GateAnswered(fact) => {
+            let answer = match &fact.answer {
+                GateAnswer::GoOn(edits) => format!("it goes on{}", properties(edits)),
+                GateAnswer::Wait(on) => {
+                    let on = on.iter().map(ToString::to_string);
+                    format!("it waits for request {}", names::list(on))
+                }
+                GateAnswer::GiveUp => "it is given up".to_owned(),
+            };
+            let (lease, gate) = (names.lease(fact.lease), fact.gate.word());
+            format!("lease {lease}, to {gate}: {answer} (mapper: {})", fact.reason)
         }
         Fact::LeaveHastened(fact) => {
             format!("lease {}, by {}", names.lease(fact.lease), names::clock(fact.by))

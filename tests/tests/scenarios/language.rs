@@ -31,6 +31,7 @@ use tenure_laws::Bounds;
 use super::delegations;
 use super::deployment;
 use super::forge;
+use super::gates;
 use super::keys;
 use super::network::{Fate, Which};
 use super::operators;
@@ -123,6 +124,10 @@ pub const COMMANDS: &[Known] = &[
     },
     Known { usage: "answer NAME STEP UNIT works|fails|refuses [epoch=N]", act: answer },
     Known { usage: "mapper NAME asleep|awake", act: mapper },
+    Known {
+        usage: "at gate GUEST/LEASE goes-on|waits|gives-up [with=KEY:TEXT] [on=REQUEST,..]",
+        act: gates::answer,
+    },
     Known {
         usage: "forge ask GUEST UNITS TYPE from=TIME for=SPAN [latest=TIME] [as=GUEST] [on=TICKET]",
         act: forge::ask,
@@ -311,6 +316,7 @@ fn sequence(args: &mut Args) -> Result<Vec<After>, Bad> {
             let item = item.map(str::parse).transpose().map_err(|_| bad())?;
             let on = match on.strip_prefix("item") {
                 Some(item) => On::Item(item.parse().map_err(|_| bad())?),
+                None if on == "mapper" => On::Mapper,
                 None => On::Request(on.parse().map_err(|_| bad())?),
             };
             after.push(After { item, on, gate });
@@ -726,7 +732,7 @@ pub fn of_role(world: &World, name: &str, role: Role) -> Result<usize, Bad> {
     if is == role { Ok(who) } else { Err(format!("`{name}` is a {is}, not a {role}")) }
 }
 
-fn lease(world: &World, args: &mut Args) -> Result<(usize, LeaseId), Bad> {
+pub fn lease(world: &World, args: &mut Args) -> Result<(usize, LeaseId), Bad> {
     let (name, number) = script::numbered(&args.next("GUEST/LEASE")?)?;
     let who = of_role(world, &name, Role::ServiceManager)?;
     let (number, part) = number.split_once('.').unwrap_or((&number, "0"));
@@ -754,7 +760,7 @@ fn range(text: &str) -> Result<(NonZeroU32, NonZeroU32), Bad> {
     Ok((number(min)?, number(most)?))
 }
 
-fn pair(text: &str) -> Result<(Name, String), Bad> {
+pub fn pair(text: &str) -> Result<(Name, String), Bad> {
     let (key, value) =
         text.split_once(':').ok_or_else(|| format!("`{text}` is not `KEY:VALUE`"))?;
     Ok((name(key)?, value.to_owned()))

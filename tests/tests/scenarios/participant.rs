@@ -23,6 +23,7 @@ use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::link::LinkHash;
 
+use super::gates::Scripted;
 use super::keys;
 use super::names::Names;
 use super::network::Packet;
@@ -60,6 +61,8 @@ pub struct Participant {
     pub build: Build,
     pub host: Host,
     pub mapper: AnyMapper,
+    /// What the mapper of a guest answers.
+    pub scripted: Scripted,
     /// The same actor once more, from its journal alone.
     twin: AnyActor,
     pub journal: MemoryJournal,
@@ -138,6 +141,7 @@ impl Participant {
             twin: actor.clone(),
             host: shell.host(actor),
             mapper,
+            scripted: Scripted::default(),
             build,
             journal: MemoryJournal::new(),
             shell,

@@ -20,6 +20,7 @@ use tenure_core::model::resource::{Attributes, Constraints, Expr, Value};
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::Fact;
+use tenure_core::service_manager::GateAnswer;
 use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::group::{Handling, Why};
 use tenure_core::service_manager::machine::AfterLeave;
@@ -212,7 +213,7 @@ fn reason() -> String {
 }
 
 fn service_manager_facts(p: &Parts) -> Vec<sm::Fact> {
-    [request_facts(p), lease_facts(p)].concat()
+    [request_facts(p), lease_facts(p), gate_facts(p)].concat()
 }
 
 /// The facts of a service manager about requests, tickets and groups.
@@ -335,6 +336,20 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::ReclaimEnded { part: p.ticket.hash(), redeemed: true }.into(),
         sm::Commanded { order: order(), facts: 2 }.into(),
         sm::Revised { request: p.request.clone(), reason: reason() }.into(),
+    ]
+}
+
+/// The facts of a service manager about leases at gates.
+fn gate_facts(p: &Parts) -> Vec<sm::Fact> {
+    vec![
+        sm::GateReached { lease: LEASE, gate: Gate::Join, until: p.term.start() }.into(),
+        sm::GateAnswered {
+            lease: LEASE,
+            gate: Gate::Redeem,
+            answer: GateAnswer::GoOn(p.properties.clone()),
+            reason: "it has a master".to_owned(),
+        }
+        .into(),
     ]
 }
 

@@ -97,6 +97,8 @@ impl Subjects {
             Fact::JoinRefused(fact) => self.lease(fact.lease),
             Fact::LeaveHastened(fact) => self.lease(fact.lease),
             Fact::Unblocked(fact) => self.lease(fact.lease),
+            Fact::GateReached(fact) => self.lease(fact.lease),
+            Fact::GateAnswered(fact) => self.lease(fact.lease),
             Fact::UsageReported(fact) => self.lease(fact.lease),
             Fact::RestWanted(fact) => self.lease(fact.lease),
             Fact::RestBegun(fact) => self.lease(fact.lease),

@@ -20,14 +20,16 @@ pub struct MapperRounds {
 }
 
 impl MapperRounds {
-    /// There is something to decide: opens a round, now or once the open one is answered.
-    pub fn call(&mut self) {
+    /// There is something to decide: opens a round, now or once the open one is answered. Returns the round
+    /// whose view shows it for sure.
+    pub fn call(&mut self) -> u64 {
         if self.open {
             self.again = true;
-        } else {
-            self.count += 1;
-            self.open = true;
+            return self.count + 1;
         }
+        self.count += 1;
+        self.open = true;
+        self.count
     }
 
     /// The open round is over; the next one opens if there was a call meanwhile.

@@ -27,6 +27,11 @@ use crate::model::property::Properties;
 use crate::model::time::Span;
 use crate::wire::message::MAX_CONFIGURATION;
 
+/// The code in docs/MAPPERS.md works.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/MAPPERS.md")]
+struct Documented;
+
 /// Reads the configuration of the leases that a mapper asks for.
 fn configuration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Properties, D::Error> {
     let configuration = Properties::deserialize(deserializer)?;

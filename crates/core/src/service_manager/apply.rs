@@ -111,7 +111,9 @@ impl ServiceManager {
             Fact::RecallBegun(fact) => self.recall_begun(at, fact)?,
             Fact::UnitsRecalled(fact) => self.units_recalled(at, fact)?,
             Fact::Warned(fact) => self.take_warned(fact),
-            Fact::Unblocked(fact) => self.unblocked(at, fact),
+            Fact::Unblocked(_) | Fact::GateReached(_) | Fact::GateAnswered(_) => {
+                self.of_sequence(at, fact);
+            }
             Fact::RecallAsked(fact) => self.recall_asked(at, fact),
             Fact::RecallAnswered(fact) => self.take_recall_answer(fact),
             Fact::RecallRefused(fact) => self.take_recall_refusal(fact),

@@ -89,6 +89,9 @@ impl ServiceManager {
             return out.problems.push(stale);
         }
         let mut done = Vec::new();
+        for choice in decision.gates {
+            done.push(self.answer_gate(now, choice, out));
+        }
         for extend in decision.extensions {
             done.push(self.extend(now, extend, out));
         }
@@ -104,6 +107,7 @@ impl ServiceManager {
         for ask in decision.asks {
             done.push(self.ask(now, ask, None, out));
         }
+        self.pass_gates(now, decision.round, out);
         let bad = done.into_iter().filter_map(Result::err);
         out.problems.extend(bad.map(Problem::BadChoice));
         let memo = self.state.rounds.news(decision.memo, &mut out.problems);

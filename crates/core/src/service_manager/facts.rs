@@ -12,6 +12,7 @@ use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
+use crate::service_manager::consult::GateAnswer;
 use crate::service_manager::group::{Handling, Why};
 use crate::service_manager::machine::AfterLeave;
 use crate::service_manager::sequence::Gate;
@@ -509,6 +510,28 @@ facts! {
         gate: Gate,
         /// Its configuration from now on, which may name units of the others.
         configuration: Properties,
+    }
+
+    /// All that a lease waits for is in use, and its mapper is asked before it goes on.
+    GateReached = "service-manager.gate-reached" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// What it does next.
+        gate: Gate,
+        /// Without an answer it goes on then.
+        until: Time,
+    }
+
+    /// The mapper has answered of a lease that is to go on.
+    GateAnswered = "service-manager.gate-answered" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// What it does next.
+        gate: Gate,
+        /// The answer.
+        answer: GateAnswer,
+        /// Why, in the mapper's words.
+        reason: String,
     }
 
     /// Settings were changed before a start.

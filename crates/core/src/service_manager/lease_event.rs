@@ -93,6 +93,8 @@ impl Fact {
             | Self::PeerKeysLearned(_)
             | Self::KeysNoted(_)
             | Self::Unblocked(_)
+            | Self::GateReached(_)
+            | Self::GateAnswered(_)
             | Self::Woken(_) => return None,
         })
     }

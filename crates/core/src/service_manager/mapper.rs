@@ -15,7 +15,8 @@ use crate::wire::message::Item;
 use crate::wire::offer::Reply;
 use crate::wire::proviso::Provisos;
 
-pub use super::view::{LeaseView, Stage, View};
+pub use super::consult::GateAnswer;
+pub use super::view::{Ahead, GateView, LeaseView, Stage, View};
 
 /// Decides what a guest asks for, keeps and gives back.
 pub trait ServiceManagerMapper: Send {
@@ -109,6 +110,17 @@ pub struct Shorten {
     pub reason: String,
 }
 
+/// What is to become of a lease at a gate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateChoice {
+    /// The lease.
+    pub lease: LeaseId,
+    /// What becomes of it.
+    pub answer: GateAnswer,
+    /// Why.
+    pub reason: String,
+}
+
 fn youngest() -> Victims {
     Victims::Youngest
 }
@@ -118,6 +130,9 @@ fn youngest() -> Victims {
 pub struct Decision {
     /// The round that is answered.
     pub round: u64,
+    /// What becomes of leases that are at gates; those of which nothing is said go on.
+    #[serde(default)]
+    pub gates: Vec<GateChoice>,
     /// What to ask for.
     pub asks: Vec<Ask>,
     /// What to keep for longer.

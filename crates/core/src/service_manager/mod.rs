@@ -5,6 +5,7 @@ mod asking;
 mod change;
 mod command;
 mod commands;
+mod consult;
 pub mod cost;
 pub mod facts;
 mod failing;
@@ -33,6 +34,7 @@ mod warn;
 
 pub use self::change::Victims;
 pub use self::command::{Command, Part};
+pub use self::consult::{ANSWER_WITHIN, GateAnswer};
 pub use survey::{LeaseSurvey, RestStanding, Standing};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -323,6 +325,7 @@ impl ServiceManager {
         let lease = self.state.leases.get(&id)?;
         let held = lease.state.held()?;
         let (leased, _) = held.units.get(&unit)?;
+        let told = consult::beside(&leased.properties, &lease.sequence.told);
         Some(Effect::Call(Call {
             site: held.tickets.first()?.site(),
             unit,
@@ -334,7 +337,7 @@ impl ServiceManager {
             guest: self.base.id(),
             slice: lease.slice.clone(),
             lease: id,
-            properties: leased.properties.clone(),
+            properties: told.unwrap_or_else(|_| leased.properties.clone()),
             deadline: self.useful_until(id, unit, step),
         }))
     }

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::consult::{ANSWER_WITHIN, Consult};
 use super::machine::{AfterLeave, State};
-use super::{Output, ServiceManager, Timer, is_live};
+use super::{Lease, Output, ServiceManager, Timer, is_live};
 use crate::actor::Emit as _;
 use crate::model::property::Properties;
 use crate::model::slice::LeaseId;
 use crate::model::time::Time;
 use crate::mutants::mutant;
-use crate::service_manager::facts::{CloseBegun, LeaveBegun, Unblocked};
+use crate::service_manager::facts::{CloseBegun, Fact, GateReached, LeaveBegun, Unblocked};
 use crate::wire::message::MAX_CONFIGURATION;
 
 /// The most that a request may wait for.
@@ -41,6 +42,8 @@ pub enum On {
     Request(u64),
     /// The leases of an item of the same request.
     Item(u16),
+    /// The word of the service manager's mapper, which is asked once all else is in use.
+    Mapper,
 }
 
 /// What a lease does only after others.
@@ -69,7 +72,13 @@ pub struct Sequence {
     /// The item of its request that it was granted for.
     item: u16,
     /// The leases that it waits for: the number of their request, and their item if not all count.
-    waits: BTreeMap<Gate, BTreeSet<(u64, Option<u16>)>>,
+    pub(super) waits: BTreeMap<Gate, BTreeSet<(u64, Option<u16>)>>,
+    /// The gates at which its mapper is asked.
+    pub(super) consults: BTreeMap<Gate, Consult>,
+    /// What its mapper adds to the properties of its units, for the guest's driver.
+    pub(super) told: Properties,
+    /// Whether its mapper has given it up.
+    pub(super) given_up: bool,
     /// Whether all of its units have been in use.
     used: bool,
 }
@@ -78,18 +87,36 @@ impl Sequence {
     /// That of a lease of an item of a request.
     pub(super) fn of(number: u64, item: u16, after: &[After]) -> Self {
         let mut waits: BTreeMap<Gate, BTreeSet<_>> = BTreeMap::new();
+        let mut consults = BTreeMap::new();
         for After { item: who, on, gate } in after {
             let on = match *on {
                 // All items but the one that they wait for.
                 On::Item(own) if own == item => continue,
-                On::Item(other) => (number, Some(other)),
-                On::Request(other) => (other, None),
+                On::Item(other) => Some((number, Some(other))),
+                On::Request(other) => Some((other, None)),
+                On::Mapper => None,
             };
             if who.is_none_or(|who| who == item) {
-                waits.entry(*gate).or_default().insert(on);
+                waits.entry(*gate).or_default().extend(on);
+                if on.is_none() {
+                    consults.insert(*gate, Consult::Wanted);
+                }
             }
         }
-        Self { item, waits, used: false }
+        Self { item, waits, consults, ..Self::default() }
+    }
+
+    /// The gate at which its mapper is asked, and until when.
+    pub fn consulted(&self) -> Option<(Gate, Time)> {
+        self.consults.iter().find_map(|(&gate, consult)| match consult {
+            Consult::Wanted => None,
+            Consult::Open { until, .. } => Some((gate, *until)),
+        })
+    }
+
+    /// The gates at which its mapper will be asked.
+    pub fn to_consult(&self) -> impl Iterator<Item = Gate> {
+        self.consults.keys().copied()
     }
 
     /// What it does only after others: for each, the number of their request, and their item if not all of
@@ -122,6 +149,10 @@ enum Ahead {
 enum Turn {
     /// It passes a gate.
     Open(Gate),
+    /// It is at a gate, and its mapper is to be asked.
+    Consult(Gate),
+    /// Its mapper has been asked, and answers until then.
+    Consulted(Gate, Time),
     /// What it waits for is lost: it goes back without units.
     Close,
     /// It is left, and goes back.
@@ -201,16 +232,26 @@ impl ServiceManager {
 
     /// Sets that a lease is to go on, or to go back, once what it waits for is in use or lost.
     pub(super) fn set_sequence(&mut self, id: LeaseId, at: Time) {
-        let due = self.next_in_sequence(id).is_some();
-        self.state.timers.set(Timer::Sequence(id), due.then_some(at));
+        let due = self.next_in_sequence(id).map(|turn| match turn {
+            Turn::Consulted(_, until) => until,
+            Turn::Open(_) | Turn::Consult(_) | Turn::Close | Turn::Leave => at,
+        });
+        self.state.timers.set(Timer::Sequence(id), due);
     }
 
     /// What follows from how that stands for which a lease waits.
     fn next_in_sequence(&self, id: LeaseId) -> Option<Turn> {
         let lease = self.state.leases.get(&id)?;
-        let waits = &lease.sequence.waits;
+        let sequence = &lease.sequence;
+        let waits = &sequence.waits;
         let lost = waits.values().flatten().any(|on| matches!(self.ahead(*on), Ahead::Lost));
+        let lost = lost || sequence.given_up;
         let open = waits.iter().find(|(_, on)| self.all_in_use(on)).map(|(&gate, _)| gate);
+        let open = open.map(|gate| match sequence.consults.get(&gate) {
+            None => Turn::Open(gate),
+            Some(Consult::Wanted) => Turn::Consult(gate),
+            Some(Consult::Open { until, .. }) => Turn::Consulted(gate, *until),
+        });
         match &lease.state {
             State::Redeeming { .. } | State::Ticketed { split: false, .. } if lost => {
                 Some(Turn::Close)
@@ -219,7 +260,7 @@ impl ServiceManager {
             State::Redeeming { .. }
             | State::Ticketed { .. }
             | State::Joining { .. }
-            | State::Active { .. } => open.map(Turn::Open),
+            | State::Active { .. } => open,
             State::Leaving { .. }
             | State::Closing { .. }
             | State::Crediting { .. }
@@ -259,6 +300,8 @@ impl ServiceManager {
     pub(super) fn wait_no_more(&mut self, id: LeaseId) {
         let Some(lease) = self.state.leases.get_mut(&id) else { return };
         let waits = std::mem::take(&mut lease.sequence.waits);
+        lease.sequence.consults.clear();
+        self.state.consulting.remove(&id);
         self.state.timers.set(Timer::Sequence(id), None);
         for (number, _) in waits.into_values().flatten() {
             self.forget_waiter(number, id);
@@ -278,9 +321,14 @@ impl ServiceManager {
     /// What a lease waits for is in use by now, or never will be: then it goes back.
     pub(super) fn sequence_due(&mut self, now: Time, lease: LeaseId, out: &mut Output) {
         match self.next_in_sequence(lease) {
-            Some(Turn::Open(gate)) => {
-                let configuration = self.told_of_others(lease, gate);
-                self.emit(now, Unblocked { lease, gate, configuration }, out);
+            Some(Turn::Open(gate)) => self.unblock(now, lease, gate, out),
+            Some(Turn::Consulted(gate, until)) if until <= now => {
+                self.unblock(now, lease, gate, out);
+            }
+            Some(Turn::Consulted(..)) => {}
+            Some(Turn::Consult(gate)) => {
+                let until = now.plus(ANSWER_WITHIN);
+                self.emit(now, GateReached { lease, gate, until }, out);
             }
             Some(Turn::Close) => self.emit(now, CloseBegun { lease }, out),
             Some(Turn::Leave) => {
@@ -290,17 +338,30 @@ impl ServiceManager {
         }
     }
 
+    /// A lease passes a gate.
+    pub(super) fn unblock(&mut self, now: Time, lease: LeaseId, gate: Gate, out: &mut Output) {
+        let configuration = self.told_of_others(lease, gate);
+        self.emit(now, Unblocked { lease, gate, configuration }, out);
+    }
+
+    /// The leases of a request, or of one of its items.
+    pub(super) fn leases_ahead(
+        &self,
+        (number, item): (u64, Option<u16>),
+    ) -> impl Iterator<Item = (LeaseId, &Lease)> {
+        let of = LeaseId { number, part: 0 }..=LeaseId { number, part: u16::MAX };
+        let leases = self.state.leases.range(of).map(|(&id, lease)| (id, &**lease));
+        leases.filter(move |(_, lease)| item.is_none_or(|item| item == lease.sequence.item))
+    }
+
     /// How the leases of a request, or of one of its items, stand.
     fn ahead(&self, (number, item): (u64, Option<u16>)) -> Ahead {
-        let of = LeaseId { number, part: 0 }..=LeaseId { number, part: u16::MAX };
-        let leases = self.state.leases.range(of).map(|(_, lease)| lease);
-        let leases = leases.filter(|lease| item.is_none_or(|item| item == lease.sequence.item));
         let request = self.state.requests.get(&number);
         if request.is_some_and(|request| request.lost) {
             return Ahead::Lost;
         }
         let (mut any, mut used) = (false, true);
-        for lease in leases {
+        for (_, lease) in self.leases_ahead((number, item)) {
             any = true;
             used &= lease.sequence.used;
             if !lease.sequence.used && !is_live(&lease.state) {
@@ -355,10 +416,23 @@ impl ServiceManager {
         values.collect::<Vec<_>>().join(",")
     }
 
-    pub(super) fn unblocked(&mut self, at: Time, fact: &Unblocked) {
+    /// Applies what happens to a lease at a gate.
+    pub(super) fn of_sequence(&mut self, at: Time, fact: &Fact) {
+        if let Fact::GateReached(fact) = fact {
+            self.gate_reached(at, fact);
+        } else if let Fact::GateAnswered(fact) = fact {
+            self.gate_answered(at, fact);
+        } else if let Fact::Unblocked(fact) = fact {
+            self.unblocked(at, fact);
+        }
+    }
+
+    fn unblocked(&mut self, at: Time, fact: &Unblocked) {
         let Some(lease) = self.state.leases.get_mut(&fact.lease) else { return };
         lease.configuration = fact.configuration.clone();
         let waits = lease.sequence.waits.remove(&fact.gate).unwrap_or_default();
+        lease.sequence.consults.remove(&fact.gate);
+        self.state.consulting.remove(&fact.lease);
         let still: BTreeSet<u64> =
             lease.sequence.waits.values().flatten().map(|(number, _)| *number).collect();
         for (number, _) in waits.into_iter().filter(|(number, _)| !still.contains(number)) {

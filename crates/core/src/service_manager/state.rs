@@ -57,6 +57,8 @@ pub(crate) struct State {
     pub(super) rests: BTreeMap<LeaseId, Rest>,
     /// The leases that wait for those of a request, by its number.
     pub(super) waiters: BTreeMap<u64, BTreeSet<LeaseId>>,
+    /// The leases at gates of which the mapper is asked.
+    pub(super) consulting: BTreeSet<LeaseId>,
     /// The last tenancy of each unit of each site: an answer about an earlier one came late.
     pub(super) epochs: BTreeMap<(ActorId, UnitId), Epoch>,
     /// The leases for which others were asked instead of units that failed, by the number of the request.

@@ -6,10 +6,12 @@ use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
 use super::machine;
+use super::sequence::Gate;
 use super::state::State;
 use super::{Lease, ServiceManager};
 use crate::actor::fact::Memo;
 use crate::actor::{Actor, Role};
+use crate::driver::UnitId;
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
@@ -31,6 +33,7 @@ pub struct View {
     brokers: Vec<(Name, ActorId)>,
     ending: OrdSet<(Time, LeaseId)>,
     index: Index,
+    gates: Vec<GateView>,
 }
 
 /// What views show that is not kept for another purpose. It follows from the state.
@@ -126,11 +129,43 @@ impl Stage {
     }
 }
 
+/// A lease in sequence for which all that it waited for is in use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateView {
+    /// The lease.
+    pub lease: LeaseId,
+    /// What it does next.
+    pub gate: Gate,
+    /// The leases that it waited for.
+    pub ahead: Vec<Ahead>,
+}
+
+/// A lease that another one waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ahead {
+    /// The lease.
+    pub lease: LeaseId,
+    /// Its units with their properties, as far as they are still held.
+    pub units: Vec<(UnitId, Properties)>,
+}
+
 impl ServiceManager {
+    fn gate_view(&self, lease: LeaseId, gate: Gate) -> Option<GateView> {
+        let on = self.state.leases.get(&lease)?.sequence.waits.get(&gate)?;
+        let ahead = on.iter().flat_map(|on| self.leases_ahead(*on)).map(|(lease, record)| {
+            let units = record.state.held().into_iter().flat_map(|held| &held.units);
+            let units = units.map(|(&unit, (leased, _))| (unit, leased.properties.clone()));
+            Ahead { lease, units: units.collect() }
+        });
+        Some(GateView { lease, gate, ahead: ahead.collect() })
+    }
+
     /// What the mapper is to be shown, if a round is open.
     pub fn view(&self, now: Time) -> Option<View> {
         let round = self.open_round()?;
         let brokers = self.base.peers_of(Role::Broker);
+        let gates = self.at_gates().into_iter();
+        let gates = gates.filter_map(|(lease, gate, _)| self.gate_view(lease, gate));
         Some(View {
             now,
             round,
@@ -140,6 +175,7 @@ impl ServiceManager {
             brokers: brokers.map(|(name, id)| (name.clone(), id)).collect(),
             ending: self.state.ending.clone(),
             index: self.index.clone(),
+            gates: gates.collect(),
         })
     }
 }
@@ -168,6 +204,12 @@ impl View {
     /// The units of a type that are held or asked for at `t`: those whose term contains it.
     pub fn held_at(&self, resource: &Name, t: Time) -> i64 {
         self.holdings.get(resource).map_or(0, |holdings| holdings.free_at(t))
+    }
+
+    /// The leases in sequence that go on next, unless the decision says otherwise: those whose request has it
+    /// that they wait for the mapper.
+    pub fn gates(&self) -> &[GateView] {
+        &self.gates
     }
 
     /// All leases that are remembered, by number.
@@ -233,6 +275,8 @@ struct Plain {
     held: OrdMap<Name, Calendar>,
     brokers: Vec<(Name, ActorId)>,
     leases: Vec<LeaseView>,
+    #[serde(default)]
+    gates: Vec<GateView>,
 }
 
 impl From<View> for Plain {
@@ -245,6 +289,7 @@ impl From<View> for Plain {
             signals: view.signals,
             held: view.holdings,
             brokers: view.brokers,
+            gates: view.gates,
         }
     }
 }
@@ -260,6 +305,7 @@ impl From<Plain> for View {
             holdings: plain.held,
             brokers: plain.brokers,
             ending: with_units.map(|lease| (lease.term.end(), lease.id)).collect(),
+            gates: plain.gates,
             index: Index { leases: plain.leases.into_iter().map(|l| (l.id, l)).collect() },
         }
     }

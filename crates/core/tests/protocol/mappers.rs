@@ -301,6 +301,11 @@ fn a_guests_mapper_that_wants_what_cannot_be_had_gets_the_rest() {
     let extend = service_manager::Extend::whole(unknown, Span::HOUR, String::new());
     let decision = service_manager::Decision {
         round: world.guest(GUEST).view(world.now).unwrap().round(),
+        gates: vec![service_manager::GateChoice {
+            lease: unknown,
+            answer: service_manager::GateAnswer::GiveUp,
+            reason: String::new(),
+        }],
         asks: vec![huge, ask_for(2, 0, HOUR)],
         extensions: vec![extend],
         flexes: Vec::new(),
@@ -310,7 +315,7 @@ fn a_guests_mapper_that_wants_what_cannot_be_had_gets_the_rest() {
         wake: Some(world.now),
     };
     let out = world.hand(GUEST, Input::Decision(Decision::ServiceManager(decision)));
-    assert_eq!(out.problems.len(), 3);
+    assert_eq!(out.problems.len(), 4);
     assert_eq!(kinds(&out), ["service-manager.asked", "service-manager.mapper-answered"]);
     world.run();
     assert_eq!(world.state(GUEST, LeaseId { number: 1, part: 0 }), "Active");

@@ -301,6 +301,8 @@ const ELSEWHERE: &[&str] = &[
     "service-manager.replacement-wanted",
     "service-manager.recall-refused",
     "service-manager.unblocked",
+    "service-manager.gate-reached",
+    "service-manager.gate-answered",
     "service-manager.settings-changed",
     "service-manager.clock-compared",
     "service-manager.join-refused",

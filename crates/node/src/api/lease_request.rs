@@ -348,6 +348,7 @@ fn after_text(After { item, on, gate }: &After) -> String {
     let on = match on {
         On::Request(number) => number.to_string(),
         On::Item(item) => format!("item{item}"),
+        On::Mapper => "mapper".to_owned(),
     };
     format!("{item}{}-after {on}", gate.word())
 }

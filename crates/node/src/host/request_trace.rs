@@ -222,6 +222,8 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::JoinRefused(fact) => fact.lease.number,
         F::LeaveHastened(fact) => fact.lease.number,
         F::Unblocked(fact) => fact.lease.number,
+        F::GateReached(fact) => fact.lease.number,
+        F::GateAnswered(fact) => fact.lease.number,
         F::UsageReported(fact) => fact.lease.number,
         F::RestWanted(fact) => fact.lease.number,
         F::RestBegun(fact) => fact.lease.number,

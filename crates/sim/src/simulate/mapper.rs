@@ -1,5 +1,6 @@
 //! Mappers that answer late, never, for an old round, or with nonsense.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use tenure_core::actor::fact::Memo;
@@ -16,7 +17,7 @@ use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::Victims;
 use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper as service_manager;
-use tenure_core::service_manager::mapper::{Ask, Extend, Flex, Shorten};
+use tenure_core::service_manager::mapper::{Ask, Extend, Flex, GateAnswer, GateChoice, Shorten};
 use tenure_core::site_authority::mapper as site_authority;
 use tenure_core::site_authority::mapper::Assignment;
 use tenure_core::wire::message::{Item, Request};
@@ -115,6 +116,7 @@ impl World {
             Decision::ServiceManager(decision) => {
                 *decision = service_manager::Decision {
                     round,
+                    gates: (0..8).map(|number| odd_gate(number, round)).collect(),
                     memo: None,
                     wake,
                     asks: (0..sampler.below(3)).map(|_| odd_ask(sampler, time, term)).collect(),
@@ -191,6 +193,21 @@ fn odd_shorten(sampler: &mut Sampler, time: Time, term: Span) -> Shorten {
 fn odd_extension(sampler: &mut Sampler, term: Span) -> Extend {
     let duration = sampler.span(term.times(-1), term);
     Extend::whole(odd_lease(sampler), duration, String::new())
+}
+
+/// An answer of a lease that may be at a gate.
+fn odd_gate(number: u64, round: u64) -> GateChoice {
+    let lease = LeaseId { number, part: 0 };
+    let answer = match (number + round) % 4 {
+        0 => {
+            let edits = BTreeMap::from([(Name::literal("odd"), format!("${{{number}.unit}}"))]);
+            GateAnswer::GoOn(Properties::try_from(edits).unwrap_or_default())
+        }
+        1 => GateAnswer::Wait(vec![round % 8]),
+        2 => GateAnswer::Wait(Vec::new()),
+        _ => GateAnswer::GiveUp,
+    };
+    GateChoice { lease, answer, reason: "nonsense".to_owned() }
 }
 
 /// A request that no service manager may send: too many items, too short, or the wrong way round.

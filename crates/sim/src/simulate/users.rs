@@ -137,7 +137,10 @@ impl World {
             On::Request(number.saturating_sub(1 + sampler.any() % 3).max(1))
         };
         let who = sampler.percent(50).then(|| item(sampler));
-        vec![After { item: who, on, gate }]
+        let after = |on| After { item: who, on, gate };
+        // Of every other one the mapper is asked as well.
+        let mapper = number.is_multiple_of(2).then(|| after(On::Mapper));
+        [after(on)].into_iter().chain(mapper).collect()
     }
 
     /// Some items as alternatives, later than others, from one site, or left out where there is no room.

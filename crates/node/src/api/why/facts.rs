@@ -277,6 +277,8 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::RestRefused(fact) => Some(fact.refusal.to_string()),
         F::UsageReported(fact) => Some(format!("{} for {}", fact.unit, fact.used)),
         F::Unblocked(fact) => Some(format!("to {}", fact.gate.word())),
+        F::GateReached(fact) => Some(format!("to {}", fact.gate.word())),
+        F::GateAnswered(fact) => Some(fact.reason.clone()),
         F::RecallLifted(_)
         | F::RecallAsked(_)
         | F::RecallAnswered(_)
