@@ -10,6 +10,7 @@ pub mod host;
 pub mod driver;
 pub mod transport;
 pub mod metrics;
+pub mod net;
 pub mod deployment;
 pub mod config;
 pub mod api;

@@ -82,6 +82,11 @@ impl Exchange {
         Self::default()
     }
 
+    /// Whether what is for `id` is brought to somebody.
+    pub fn has(&self, id: ActorId) -> bool {
+        self.lines.read().unwrap_or_else(PoisonError::into_inner).contains_key(&id)
+    }
+
     /// Brings what is for `id` to `line` from now on.
     pub fn connect(&self, id: ActorId, line: Line) {
         self.lines.write().unwrap_or_else(PoisonError::into_inner).insert(id, line);

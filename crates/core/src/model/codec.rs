@@ -88,6 +88,15 @@ pub fn decode_fact<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Result<T, D
     canonical(bytes, decode_within::<T, MAX_FACT_BYTES>(bytes)?)
 }
 
+/// The value at the beginning of `bytes`, in its only spelling, and how many of them it takes.
+pub fn decode_first<T: Serialize + DeserializeOwned>(
+    bytes: &[u8],
+) -> Result<(T, usize), DecodeError> {
+    let (value, used) = bincode::serde::decode_from_slice(bytes, layout::<MAX_FACT_BYTES>())
+        .map_err(|error| DecodeError::Malformed(error.to_string()))?;
+    Ok((canonical(&bytes[..used], value)?, used))
+}
+
 /// As [`decode`] for the state of an actor, which may be much longer.
 pub fn decode_state<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     canonical(bytes, decode_within::<T, MAX_STATE_BYTES>(bytes)?)

@@ -174,6 +174,15 @@ impl Signer {
         }
     }
 
+    /// Signs the transcript of a TLS handshake. That begins with 64 spaces (RFC 8446, 4.4.3), and so is the
+    /// input under no label.
+    pub fn sign_handshake(&self, transcript: &[u8]) -> Signature {
+        match self {
+            Self::Ed25519(key) => Signature(Blob(key.sign(transcript).to_bytes())),
+            Self::None(_) => Signature(Blob([0; 64])),
+        }
+    }
+
     /// Signs `bytes` under `label`. The same bytes always get the same signature.
     pub fn sign(&self, label: Label, bytes: &[u8]) -> Signature {
         match self {

@@ -1,0 +1,125 @@
+//! Where actors of this process are dialled: who knocks shows its key, and is brought to its lane.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use tenure_core::model::identity::ActorId;
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::{TlsAcceptor, TlsStream};
+use tracing::{info, warn};
+
+use super::lane::{CONNECT_WITHIN, Stream};
+use super::session::{Ends, Session, SessionEnd, part};
+use super::tls;
+
+/// The most connections that have not shown yet who they are: of all, and of one address.
+const MOST_UNKNOWN: usize = 256;
+const MOST_OF_ONE: usize = 32;
+
+/// The pause after the system refuses a connection, as when all file descriptors are in use.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The lanes by their ends.
+pub(super) type Lanes = BTreeMap<(ActorId, ActorId), mpsc::Sender<Session<Stream>>>;
+
+/// Why who knocked was not let in.
+#[derive(Debug, Error)]
+enum Refused {
+    #[error("its handshake was not done within {} s", CONNECT_WITHIN.as_secs())]
+    Late,
+    #[error("its handshake failed: {0}")]
+    Handshake(std::io::Error),
+    #[error("it asked for nobody who is here")]
+    Nobody,
+    #[error("{0} is no peer of the actor that it asked for")]
+    Stranger(ActorId),
+    #[error(transparent)]
+    Session(#[from] SessionEnd),
+}
+
+/// Takes connections until it is dropped.
+pub(super) async fn listen(listener: TcpListener, server: Arc<ServerConfig>, door: Arc<Door>) {
+    let room = Arc::new(Semaphore::new(MOST_UNKNOWN));
+    loop {
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warn!(%error, "a connection was not accepted");
+                sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let Some(guard) = door.enter(from.ip()) else { continue };
+        let (acceptor, door) = (TlsAcceptor::from(Arc::clone(&server)), Arc::clone(&door));
+        tokio::spawn(async move {
+            let admitted = timeout(CONNECT_WITHIN, door.admit(acceptor, stream)).await;
+            if let Err(cause) = admitted.unwrap_or(Err(Refused::Late)) {
+                info!(%from, %cause, "a connection was refused");
+            }
+            drop((place, guard));
+        });
+    }
+}
+
+/// Who is let in.
+pub(super) struct Door {
+    lanes: Lanes,
+    here: BTreeMap<String, ActorId>,
+    knocking: Mutex<BTreeMap<IpAddr, usize>>,
+}
+
+/// One that has knocked, until it is in or gone.
+struct Knock(Arc<Door>, IpAddr);
+
+impl Drop for Knock {
+    fn drop(&mut self) {
+        let mut knocking = self.0.knocking.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = knocking.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                knocking.remove(&self.1);
+            }
+        }
+    }
+}
+
+impl Door {
+    pub(super) fn new(here: impl Iterator<Item = ActorId>, lanes: Lanes) -> Self {
+        let here = here.map(|id| (id.to_hex(), id)).collect();
+        Self { lanes, here, knocking: Mutex::default() }
+    }
+
+    fn enter(self: &Arc<Self>, from: IpAddr) -> Option<Knock> {
+        let mut knocking = self.knocking.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = knocking.entry(from).or_default();
+        (*count < MOST_OF_ONE).then(|| {
+            *count += 1;
+            Knock(Arc::clone(self), from)
+        })
+    }
+
+    async fn admit(&self, acceptor: TlsAcceptor, stream: TcpStream) -> Result<(), Refused> {
+        stream.set_nodelay(true).map_err(Refused::Handshake)?;
+        let mut stream = acceptor.accept(stream).await.map_err(Refused::Handshake)?;
+        let (_, tls) = stream.get_ref();
+        let there = tls::peer_key(tls.peer_certificates()).as_ref().map(ActorId::of);
+        let here = tls.server_name().and_then(tls::id_in);
+        let here = here.and_then(|id| self.here.get(&id).copied());
+        let (Some(there), Some(here)) = (there, here) else { return Err(Refused::Nobody) };
+        let Some(lane) = self.lanes.get(&(here, there)) else {
+            part(&mut stream, "this key is not known here").await;
+            return Err(Refused::Stranger(there));
+        };
+        let session = Session::begin(TlsStream::from(stream), Ends { here, there }).await?;
+        // The lane takes it at once, or is gone with the process.
+        drop(lane.send(session).await);
+        Ok(())
+    }
+}
