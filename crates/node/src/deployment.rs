@@ -17,7 +17,8 @@ use crate::clock::Clock;
 use crate::host::{ActorInfo, Conditions, Handle, Host, HostFailure, Limits, Part, Surroundings};
 use crate::journal::{Disk, JournalError, SystemDisk};
 use crate::metrics::Metrics;
-use crate::transport::{Exchange, Line};
+use crate::net::{Network, NetworkError, NetworkSettings};
+use crate::transport::{Exchange, Line, Transport};
 
 /// Actors that run in one process.
 pub struct Deployment {
@@ -30,6 +31,8 @@ pub struct Deployment {
     pub threads: NonZeroUsize,
     /// How much each host takes.
     pub limits: Limits,
+    /// The actors elsewhere, and how they are reached; none if all are in this process.
+    pub network: Option<NetworkSettings>,
 }
 
 /// Why a deployment did not start, or does not continue.
@@ -40,6 +43,17 @@ pub struct Down {
     pub info: ActorInfo,
     /// Why it cannot work.
     pub cause: HostFailure,
+}
+
+/// Why a deployment did not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// An actor cannot work.
+    #[error(transparent)]
+    Down(#[from] Down),
+    /// The actors elsewhere cannot be reached.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
 }
 
 /// Why a deployment did not stop in good order. Nothing acknowledged is lost.
@@ -54,6 +68,7 @@ pub struct BadStop {
 
 /// A deployment at work.
 pub struct Running {
+    network: Option<Network>,
     handles: BTreeMap<(Role, Name), Handle>,
     threads: Vec<Arbiter>,
     metrics: Metrics,
@@ -65,7 +80,7 @@ impl Deployment {
     ///
     /// # Errors
     /// The first actor that cannot start; the others are stopped again.
-    pub async fn start(self) -> Result<Running, Down> {
+    pub async fn start(self) -> Result<Running, StartError> {
         self.start_on(Arc::new(SystemDisk)).await
     }
 
@@ -73,21 +88,28 @@ impl Deployment {
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub async fn start_on(self, disk: Arc<dyn Disk + Sync>) -> Result<Running, Down> {
+    pub async fn start_on(self, disk: Arc<dyn Disk + Sync>) -> Result<Running, StartError> {
         let exchange = Exchange::new();
+        let network = self.network.as_ref();
+        let network =
+            network.map(|settings| Network::start(settings, exchange.clone())).transpose()?;
+        let transport: Arc<dyn Transport> = match &network {
+            Some(network) => Arc::new(network.clone()),
+            None => Arc::new(exchange.clone()),
+        };
         let (sender, given_up) = mpsc::unbounded_channel();
         let metrics = Metrics::new();
         let around = Surroundings {
             limits: self.limits,
             clock: self.clock,
-            transport: Arc::new(exchange.clone()),
+            transport,
             metrics: metrics.clone(),
             disk,
             given_up: sender,
         };
         let threads: Vec<Arbiter> =
             (0..self.threads.get().min(self.parts.len())).map(|_| Arbiter::new()).collect();
-        let mut running = Running { handles: BTreeMap::new(), threads, metrics, given_up };
+        let mut running = Running { network, handles: BTreeMap::new(), threads, metrics, given_up };
         let mut starting = Vec::new();
         for (index, part) in self.parts.into_iter().enumerate() {
             let (info, conditions) = (part.info.clone(), Conditions::default());
@@ -104,7 +126,7 @@ impl Deployment {
         for (info, ready) in starting {
             if let Ok(Err(cause)) = ready.await {
                 drop(running.stop().await);
-                return Err(Down { info, cause });
+                return Err(Down { info, cause }.into());
             }
         }
         Ok(running)
@@ -120,6 +142,11 @@ impl Running {
     /// All actors, by role and name.
     pub fn handles(&self) -> impl Iterator<Item = &Handle> {
         self.handles.values()
+    }
+
+    /// The connections with actors elsewhere, if there are any.
+    pub fn network(&self) -> Option<&Network> {
+        self.network.as_ref()
     }
 
     /// What is counted.

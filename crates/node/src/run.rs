@@ -18,10 +18,11 @@ use tracing::{error, info, warn};
 use crate::api::{self, AppState};
 use crate::clock::Clock;
 use crate::config::{AssemblyError, Config, Demand};
-use crate::deployment::{BadStop, Down, Running};
+use crate::deployment::{BadStop, Down, Running, StartError};
 use crate::folder;
 use crate::host::{Handle, HostFailure};
 use crate::lock::{Holder, Lock, LockError};
+use crate::net::NetworkError;
 
 /// The name of the socket within the data folder.
 pub const SOCKET: &str = "tenure.sock";
@@ -39,6 +40,9 @@ pub enum RunError {
     /// An actor does not start, or has given up.
     #[error(transparent)]
     Down(Box<Down>),
+    /// The actors elsewhere cannot be reached.
+    #[error(transparent)]
+    Network(NetworkError),
     /// A journal was not closed in good order.
     #[error(transparent)]
     Stop(Box<BadStop>),
@@ -99,11 +103,24 @@ impl RunError {
                 Some("stop that process first, or choose another folder with `--data`".to_owned())
             }
             Self::Assembly(AssemblyError::Journal(error)) => Some(error.help().to_owned()),
+            Self::Network(NetworkError::Listen { .. }) => Some(
+                "set `listen` to an address of this machine that no other program has".to_owned(),
+            ),
             Self::Folder { .. }
+            | Self::Network(_)
             | Self::Assembly(_)
             | Self::Stop(_)
             | Self::Socket { .. }
             | Self::Signals(_) => None,
+        }
+    }
+}
+
+impl From<StartError> for RunError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Down(down) => down.into(),
+            StartError::Network(error) => Self::Network(error),
         }
     }
 }

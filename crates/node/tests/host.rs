@@ -16,7 +16,7 @@ use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
 use tenure_node::clock::{Clock, WallClock};
-use tenure_node::deployment::{Deployment, Running};
+use tenure_node::deployment::{Deployment, Running, StartError};
 use tenure_node::host::{Facts, Handle, HostError, HostFailure, Limits};
 use tenure_node::journal::JournalError;
 use tenure_wait::{DEADLINE, eventually_async, in_time};
@@ -182,9 +182,9 @@ fn two_processes_cannot_have_one_journal() {
         let running = start(folder.path(), &Plans::default()).await;
         let parts = parts(folder.path(), &Plans::default());
         let clock: Arc<dyn Clock> = Arc::new(WallClock::new());
-        let second =
-            Deployment { parts, clock, threads: NonZeroUsize::MIN, limits: Limits::default() };
-        let down = second.start().await.err().unwrap();
+        let (threads, limits) = (NonZeroUsize::MIN, Limits::default());
+        let second = Deployment { parts, clock, threads, limits, network: None };
+        let Some(StartError::Down(down)) = second.start().await.err() else { panic!("it starts") };
         assert!(matches!(down.cause, HostFailure::Journal(JournalError::InUse { .. })), "{down}");
         running.stop().await.unwrap();
     });
@@ -256,5 +256,5 @@ async fn start_with_anything(folder: &std::path::Path, plans: &Plans) -> Running
     let clock: Arc<dyn Clock> = Arc::new(WallClock::new());
     let threads = NonZeroUsize::new(plans.threads).expect("at least one thread");
     let (parts, limits) = (parts(folder, plans), Limits::default());
-    Deployment { parts, clock, threads, limits }.start().await.expect("it starts")
+    Deployment { parts, clock, threads, limits, network: None }.start().await.expect("it starts")
 }

@@ -152,7 +152,7 @@ impl Config {
         let snapshot = self.snapshot_after.get();
         let clock_check = Some(self.clock_check).filter(|pause| pause.is_positive());
         let limits = Limits { snapshot, probe_every, clock_check, ..Limits::default() };
-        Ok(Deployment { parts, clock, threads: NonZeroUsize::MIN, limits })
+        Ok(Deployment { parts, clock, threads: NonZeroUsize::MIN, limits, network: None })
     }
 
     /// As `build`, with the settings that the actor is started with and those it had before, so that it

@@ -2,21 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-/// What one peer, or all strangers together, may send.
+/// What one peer may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub(super) struct Rate {
     /// Bytes in a second.
-    pub bytes: u32,
+    pub(super) bytes: u32,
     /// Frames in a second.
-    pub frames: u32,
+    pub(super) frames: u32,
 }
 
 impl Rate {
     /// That of a peer that is known.
-    pub const PEER: Self = Self { bytes: 8 << 20, frames: 2000 };
-
-    /// That of all strangers together.
-    pub const STRANGERS: Self = Self { bytes: 1 << 20, frames: 200 };
+    pub(super) const PEER: Self = Self { bytes: 8 << 20, frames: 2000 };
 }
 
 /// Two buckets that fill with time, each with what two seconds bring at most.
@@ -62,7 +59,11 @@ mod tests {
         assert_eq!(budget.spend(2000, at(0.0)), Duration::ZERO);
         assert_eq!(budget.spend(500, at(0.0)), Duration::from_millis(500));
         assert_eq!(budget.spend(500, at(1.0)), Duration::ZERO);
-        assert_eq!(budget.spend(3000, at(100.0)), Duration::from_secs(1), "no more than two seconds");
+        assert_eq!(
+            budget.spend(3000, at(100.0)),
+            Duration::from_secs(1),
+            "no more than two seconds"
+        );
     }
 
     #[test]

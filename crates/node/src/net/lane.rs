@@ -178,10 +178,9 @@ async fn dial(
 fn pause(failures: u32) -> Duration {
     let Some(doublings) = failures.checked_sub(1) else { return Duration::ZERO };
     let pause = FIRST_PAUSE.saturating_mul(1 << doublings.min(16)).min(LONGEST_PAUSE);
-    let mut random = [0];
     // Without randomness all come back at once, which is no harm.
-    drop(getrandom::fill(&mut random));
-    pause + pause.mul_f64(f64::from(random[0]) / 512.0)
+    let random = getrandom::u32().unwrap_or_default();
+    pause + pause.mul_f64(f64::from(random) / f64::from(u32::MAX) / 2.0)
 }
 
 #[cfg(test)]

@@ -68,8 +68,9 @@ pub struct Network {
     local: Exchange,
     lanes: Arc<BTreeMap<(ActorId, ActorId), Lane>>,
     names: Arc<BTreeMap<ActorId, Name>>,
+    address: Option<SocketAddr>,
     /// Ends the thread when the last clone is dropped.
-    thread: Arc<Thread>,
+    _thread: Arc<Thread>,
 }
 
 /// Where the process takes connections, and for whom.
@@ -121,20 +122,28 @@ impl Network {
         }
         let listening = match *listen {
             Some(address) => {
-                let bound = bind(address).map_err(|cause| NetworkError::Listen { address, cause })?;
+                let bound =
+                    bind(address).map_err(|cause| NetworkError::Listen { address, cause })?;
                 let accepted = lanes.iter().map(|(&ends, lane)| (ends, lane.accepted.clone()));
                 let door = Door::new(signers.iter().map(Signer::id), accepted.collect());
                 Some((bound, tls::server(signers.iter())?, Arc::new(door)))
             }
             None => None,
         };
+        let address = listening.as_ref().and_then(|(bound, ..)| bound.local_addr().ok());
         let (stop, stopped) = oneshot::channel();
         let work = Work { keepers, listening, stop: stopped };
         let thread = std::thread::Builder::new().name("network".to_owned());
         let join = thread.spawn(move || work.run()).map_err(NetworkError::Thread)?;
         let thread = Thread { stop: Mutex::new(Some(stop)), join: Mutex::new(Some(join)) };
         let names = remotes.iter().map(|remote| (remote.id, remote.name.clone())).collect();
-        Ok(Self { local, lanes: Arc::new(lanes), names: Arc::new(names), thread: Arc::new(thread) })
+        let (lanes, names, thread) = (Arc::new(lanes), Arc::new(names), Arc::new(thread));
+        Ok(Self { local, lanes, names, address, _thread: thread })
+    }
+
+    /// Where it takes connections.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
     }
 
     /// How the connection of each actor here with each elsewhere is.

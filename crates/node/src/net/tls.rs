@@ -15,8 +15,8 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, Signer as TlsSigner, SigningKey};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, InvalidMessage,
-    PeerMisbehaved, ServerConfig, SignatureAlgorithm, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error,
+    InvalidMessage, PeerMisbehaved, ServerConfig, SignatureAlgorithm, SignatureScheme,
 };
 use tenure_core::model::identity::{ActorId, PublicKey, Signer};
 
@@ -69,8 +69,7 @@ fn spki(key: &PublicKey) -> Vec<u8> {
 /// The key in a `SubjectPublicKeyInfo`.
 fn key_in(spki: &[u8]) -> Result<PublicKey, Error> {
     let key = spki.strip_prefix(&SPKI_PREFIX).and_then(|key| <[u8; 32]>::try_from(key).ok());
-    key.map(PublicKey::from_bytes)
-        .ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))
+    key.map(PublicKey::from_bytes).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))
 }
 
 /// The key at the other end of a connection whose handshake is done.

@@ -28,7 +28,7 @@ use tenure_core::wire::message::Item;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
 use tenure_node::clock::{Clock, WallClock};
-use tenure_node::deployment::{Deployment, Down, Running};
+use tenure_node::deployment::{Deployment, Running, StartError};
 use tenure_node::host::{ActorBuilder, ActorInfo, Driver, Handle, HostError, Limits, Part};
 use tenure_node::journal::{Disk, SystemDisk};
 use tenure_wait::{DEADLINE, eventually_async, in_time};
@@ -115,7 +115,7 @@ impl ResourceDriver for Shared {
     }
 }
 
-const ROLES: [(&str, Role); 3] =
+pub(crate) const ROLES: [(&str, Role); 3] =
     [("broker", Role::Broker), ("guest", Role::ServiceManager), ("site", Role::SiteAuthority)];
 
 /// The type of all units.
@@ -123,7 +123,7 @@ pub(crate) fn node() -> Name {
     Name::literal("node")
 }
 
-fn signer(plans: &Plans, index: u8) -> Signer {
+pub(crate) fn signer(plans: &Plans, index: u8) -> Signer {
     Signer::from_seed(plans.scheme, [index + 1; 32])
 }
 
@@ -207,12 +207,18 @@ pub(crate) async fn start_on(
     folder: &Path,
     plans: &Plans,
     disk: Arc<dyn Disk + Sync>,
-) -> Result<Running, Down> {
+) -> Result<Running, StartError> {
     let clock: Arc<dyn Clock> = Arc::new(WallClock::new());
     let threads = NonZeroUsize::new(plans.threads).expect("at least one thread");
     let (parts, limits) = (parts(folder, plans), plans.limits);
-    let running = Deployment { parts, clock, threads, limits }.start_on(disk).await?;
-    let broker = of(&running, Role::Broker);
+    let running =
+        Deployment { parts, clock, threads, limits, network: None }.start_on(disk).await?;
+    stocked(&of(&running, Role::Broker)).await;
+    Ok(running)
+}
+
+/// Waits until a broker has something to sell.
+pub(crate) async fn stocked(broker: &Handle) {
     let stocked = |hosted: &AnyActor| match hosted {
         AnyActor::Broker(actor) => actor.ledger().accounts().next().is_some(),
         AnyActor::ServiceManager(_) | AnyActor::SiteAuthority(_) => false,
@@ -221,7 +227,6 @@ pub(crate) async fn start_on(
         matches!(broker.query(stocked).await, Ok(true) | Err(HostError::Stopped(_)))
     })
     .await;
-    Ok(running)
 }
 
 /// What a test gives, which must come to its end.
