@@ -10,6 +10,8 @@ mod layouts;
 mod experiment;
 #[path = "system/in_place.rs"]
 mod in_place;
+#[path = "system/network.rs"]
+mod network;
 #[path = "system/keys.rs"]
 mod keys;
 #[path = "system/inventory.rs"]

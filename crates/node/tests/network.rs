@@ -14,7 +14,7 @@ use tenure_core::model::time::Span;
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_node::clock::WallClock;
 use tenure_node::deployment::{Deployment, Running};
-use tenure_node::net::{NetworkSettings, Remote};
+use tenure_node::net::{Network, NetworkSettings, Remote};
 use tenure_wait::{DEADLINE, eventually_async};
 
 /// Where nobody else listens.
@@ -28,8 +28,8 @@ async fn alone(
     addresses: &[(Role, SocketAddr)],
 ) -> Running {
     let plans = Plans::default();
-    let index = |role| ROLES.iter().position(|(_, other)| *other == role).unwrap();
-    let own = |role| signer(&plans, u8::try_from(index(role)).unwrap());
+    let index = |role| ROLES.iter().position(|(_, other)| *other == role).expect("a role");
+    let own = |role| signer(&plans, u8::try_from(index(role)).expect("one of three"));
     let remotes = ROLES.iter().filter(|(_, other)| *other != role).map(|&(name, other)| Remote {
         id: own(other).id(),
         name: Name::literal(name),
@@ -47,7 +47,7 @@ async fn alone(
 }
 
 fn address(running: &Running) -> SocketAddr {
-    running.network().unwrap().address().unwrap()
+    running.network().and_then(Network::address).expect("it listens")
 }
 
 /// A site that only listens, a broker that listens and dials the site, a guest that only dials.
@@ -59,7 +59,7 @@ struct Apart {
 
 impl Apart {
     async fn start(folder: &Path) -> Self {
-        let anywhere = Some(ANYWHERE.parse().unwrap());
+        let anywhere = Some(ANYWHERE.parse().expect("an address"));
         let site = alone(folder, Role::SiteAuthority, anywhere, &[]).await;
         let at_site = (Role::SiteAuthority, address(&site));
         let broker = alone(folder, Role::Broker, anywhere, &[at_site]).await;
@@ -71,7 +71,7 @@ impl Apart {
 
     async fn stop(self) {
         for running in [self.guest, self.broker, self.site] {
-            running.stop().await.unwrap();
+            running.stop().await.expect("it stops");
         }
     }
 }

@@ -197,7 +197,8 @@ mod tests {
             ahead_s,
             since: "noon".to_owned(),
         };
-        for (ahead_s, text) in [(90.0, "alpha is at least 1m30s ahead of"), (-60.0, "1m behind")] {
+        for (ahead_s, text) in [(90.0, "alpha is at least 1m30s ahead of"), (-60.0, "1m0s behind")]
+        {
             let said = clock_apart("guest", &apart(ahead_s));
             assert!(said.contains(text) && said.contains("guest"), "{said}");
         }

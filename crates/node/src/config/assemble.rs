@@ -24,12 +24,13 @@ use tenure_core::site_authority::{Plan, SiteAuthority};
 use thiserror::Error;
 
 use super::keys::{self, KeyError};
-use super::{Config, Site, change, programs};
+use super::{Config, PeerActor, Site, change, programs};
 use crate::clock::{Clock, FastClock, WallClock};
 use crate::deployment::Deployment;
 use crate::driver::{self, Custody, DriverSettingsError};
 use crate::host::{ActorBuilder, ActorInfo, Driver, Limits, Part};
 use crate::journal::JournalError;
+use crate::net::{NetworkSettings, Remote};
 
 /// The longest pause between two sendings of a message.
 const LONGEST_PAUSE: Span = Span::MINUTE;
@@ -76,7 +77,10 @@ pub(super) struct ParticipantKeys {
 
 impl ParticipantKeys {
     fn id(&self, name: &Name) -> Option<ActorId> {
-        self.signers.get(name).map(|(_, signer)| signer.id())
+        let own = self.signers.get(name).map(|(_, signer)| signer.id());
+        let elsewhere =
+            || self.peers.iter().find(|(_, peer)| peer.name == *name).map(|(&id, _)| id);
+        own.or_else(elsewhere)
     }
 }
 
@@ -152,7 +156,23 @@ impl Config {
         let snapshot = self.snapshot_after.get();
         let clock_check = Some(self.clock_check).filter(|pause| pause.is_positive());
         let limits = Limits { snapshot, probe_every, clock_check, ..Limits::default() };
-        Ok(Deployment { parts, clock, threads: NonZeroUsize::MIN, limits, network: None })
+        let (threads, network) = (NonZeroUsize::MIN, self.network(&keys));
+        Ok(Deployment { parts, clock, threads, limits, network })
+    }
+
+    /// How actors of other processes are reached, if there are any.
+    fn network(&self, keys: &ParticipantKeys) -> Option<NetworkSettings> {
+        let remote = |(name, peer): (&Name, &PeerActor)| Remote {
+            id: peer.id,
+            name: name.clone(),
+            address: peer.address.clone(),
+        };
+        let any = self.listen.is_some() || !self.peers.is_empty();
+        any.then(|| NetworkSettings {
+            listen: self.listen,
+            signers: keys.signers.values().map(|(_, signer)| signer.clone()).collect(),
+            remotes: self.peers.iter().map(remote).collect(),
+        })
     }
 
     /// As `build`, with the settings that the actor is started with and those it had before, so that it
@@ -206,7 +226,11 @@ impl Config {
         data: &Path,
         key: impl Fn(&Name) -> Result<Option<Signer>, KeyError>,
     ) -> Result<ParticipantKeys, KeyError> {
-        let (mut signers, mut peers) = (BTreeMap::new(), BTreeMap::new());
+        let remote = |(name, peer): (&Name, &PeerActor)| {
+            (peer.id, Peer { name: name.clone(), role: peer.role })
+        };
+        let mut peers: BTreeMap<ActorId, Peer> = self.peers.iter().map(remote).collect();
+        let mut signers = BTreeMap::new();
         for (name, role) in self.actors() {
             let Some(signer) = key(name)? else { continue };
             peers.insert(signer.id(), Peer { name: name.clone(), role });

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::mem::take;
+use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Range;
 
@@ -10,7 +11,9 @@ use tenure_config::{
     RawAttributes, RawBrokers, RawPlugin, RawPlugins, RawStacks, RawStock, RawStocks, RawUnits,
     StockKind,
 };
+use tenure_core::actor::Role;
 use tenure_core::broker::quota::Quota;
+use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use toml::Spanned;
@@ -27,12 +30,24 @@ pub(super) struct File {
     pub(super) snapshot_after: Option<NonZeroU64>,
     pub(super) probe_every: Option<Spanned<Span>>,
     pub(super) clock_check: Option<Spanned<Span>>,
+    pub(super) listen: Option<SocketAddr>,
+    #[serde(default)]
+    pub(super) peer: Actors<Peer>,
     #[serde(default)]
     pub(super) site: Actors<Site>,
     #[serde(default)]
     pub(super) broker: Actors<Broker>,
     #[serde(default)]
     pub(super) service_manager: Actors<ServiceManager>,
+}
+
+/// An actor of another process.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Peer {
+    pub(super) role: Role,
+    pub(super) id: ActorId,
+    pub(super) address: Option<String>,
 }
 
 #[derive(Deserialize)]

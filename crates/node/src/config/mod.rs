@@ -9,6 +9,7 @@ pub(crate) mod keys;
 mod programs;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
@@ -16,7 +17,9 @@ use tenure_config::{
     ConfigError, Override, Place, PluginSpec, RawPlugin, RawPlugins, Source, Sources, Stock,
     StockReader, Wrong, by_actor, named_brokers,
 };
+use tenure_core::actor::Role;
 use tenure_core::broker::quota::Quota;
+use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::site_authority::Stacks;
@@ -57,8 +60,23 @@ pub struct Config {
     pub brokers: BTreeMap<Name, Broker>,
     /// The service managers.
     pub service_managers: BTreeMap<Name, ServiceManager>,
+    /// Where actors of other processes dial.
+    pub listen: Option<SocketAddr>,
+    /// The actors of other processes.
+    pub peers: BTreeMap<Name, PeerActor>,
     /// Where keys are written that a change may be refused for.
     places: BTreeMap<String, Place>,
+}
+
+/// An actor of another process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerActor {
+    /// What it is for.
+    pub role: Role,
+    /// Who it is.
+    pub id: ActorId,
+    /// Where it is dialled; without it, it dials.
+    pub address: Option<String>,
 }
 
 /// A site: units, lent to brokers.
@@ -185,22 +203,31 @@ impl Check<'_> {
             sites: BTreeMap::new(),
             brokers: BTreeMap::new(),
             service_managers: BTreeMap::new(),
+            listen: file.listen,
             places: self.places(&file),
+            peers: self.peers(file.peer)?,
         };
+        let elsewhere = |role| {
+            let peers = config.peers.iter().filter(move |(_, peer)| peer.role == role);
+            peers.map(|(name, _)| name.clone()).collect::<Vec<Name>>()
+        };
+        let brokers = file.broker.keys().map(|name| name.get_ref().clone());
+        let brokers: Vec<Name> = brokers.chain(elsewhere(Role::Broker)).collect();
+        let managers = file.service_manager.keys().map(|name| name.get_ref().clone());
+        let managers: Vec<Name> = managers.chain(elsewhere(Role::ServiceManager)).collect();
         for (name, broker) in file.broker {
             let mapper = self.plugin(broker.mapper, PluginSpec::new("fcfs", &[]), "mapper")?;
-            let managers = file.service_manager.keys().map(Spanned::get_ref);
-            let quotas = by_actor(broker.quota, "service manager", managers, self.sources)?;
+            let quotas = by_actor(broker.quota, "service manager", managers.iter(), self.sources)?;
             config
                 .brokers
                 .insert(name.into_inner(), Broker { mapper, quotas, prices: broker.price });
         }
         for (name, site) in file.site {
-            let site = self.site(site, &name.span(), &config.brokers, margin)?;
+            let site = self.site(site, &name.span(), &brokers, margin)?;
             config.sites.insert(name.into_inner(), site);
         }
         for (name, manager) in file.service_manager {
-            let manager = self.service_manager(manager, &config.brokers, margin)?;
+            let manager = self.service_manager(manager, &brokers, margin)?;
             config.service_managers.insert(name.into_inner(), manager);
         }
         Ok(config)
@@ -262,11 +289,15 @@ impl Check<'_> {
             file.broker.keys().collect(),
             file.service_manager.keys().collect(),
         ];
-        for name in roles.iter().flatten() {
+        for name in roles.iter().flatten().copied().chain(file.peer.keys()) {
             if !seen.insert(name.get_ref()) {
                 let message = format!("two actors are named `{}`", name.get_ref());
                 return self.refuse(name.span(), message, "give each actor a name of its own");
             }
+        }
+        if !file.peer.is_empty() && roles.iter().any(|names| !names.is_empty()) {
+            // The others may be elsewhere.
+            return Ok(());
         }
         let missing = ["site", "broker", "service-manager"].iter().zip(&roles);
         match missing.clone().find(|(_, names)| names.is_empty()) {
@@ -282,16 +313,33 @@ impl Check<'_> {
         }
     }
 
+    /// The actors of other processes; two with one id would be one.
+    fn peers(&self, given: file::Actors<file::Peer>) -> Checked<BTreeMap<Name, PeerActor>> {
+        let mut peers: BTreeMap<Name, PeerActor> = BTreeMap::new();
+        for (name, file::Peer { role, id, address }) in given {
+            if let Some((other, _)) = peers.iter().find(|(_, peer)| peer.id == id) {
+                let message = format!("`{}` has the id of `{other}`", name.get_ref());
+                return self.refuse(
+                    name.span(),
+                    message,
+                    "`tenure keys show` prints an actor's id",
+                );
+            }
+            peers.insert(name.into_inner(), PeerActor { role, id, address });
+        }
+        Ok(peers)
+    }
+
     fn site(
         &self,
         mut site: file::Site,
         place: &std::ops::Range<usize>,
-        brokers: &BTreeMap<Name, Broker>,
+        brokers: &[Name],
         margin: Span,
     ) -> Checked<Site> {
         let reader = StockReader {
             sources: self.sources,
-            brokers: brokers.keys().collect(),
+            brokers: brokers.iter().collect(),
             delegation: Span::DAY.times(30),
             delegable: &|length| Self::is_a_term("delegation", length, margin),
         };
@@ -310,7 +358,7 @@ impl Check<'_> {
     fn service_manager(
         &self,
         manager: file::ServiceManager,
-        brokers: &BTreeMap<Name, Broker>,
+        brokers: &[Name],
         margin: Span,
     ) -> Checked<ServiceManager> {
         let leave_before = manager.leave_before.map_or(Ok(Span::SECOND), |span| {
@@ -324,7 +372,7 @@ impl Check<'_> {
         let mapper = self.plugin(manager.mapper, PluginSpec::new("static", &[]), "mapper")?;
         self.asks_for_terms(&mapper, margin)?;
         Ok(ServiceManager {
-            brokers: named_brokers(manager.brokers, brokers.keys(), self.sources)?,
+            brokers: named_brokers(manager.brokers, brokers.iter(), self.sources)?,
             leave_before,
             drivers: self.drivers(manager.driver)?,
             mapper,

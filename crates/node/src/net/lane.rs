@@ -73,7 +73,7 @@ enum Made {
 /// What became of a session.
 enum Outcome {
     Ended(SessionEnd),
-    Replaced(Session<Stream>),
+    Replaced(Box<Session<Stream>>),
     /// Nobody has use for the lane any more.
     Over,
 }
@@ -87,7 +87,7 @@ impl Keeper {
             let began = Instant::now();
             self.connected();
             next = match self.keep(session, made).await {
-                Outcome::Replaced(newer) => Some((newer, Made::There)),
+                Outcome::Replaced(newer) => Some((*newer, Made::There)),
                 Outcome::Ended(end) => {
                     failures = if began.elapsed() > GOOD_AFTER { 0 } else { failures + 1 };
                     self.ended(&end);
@@ -111,7 +111,7 @@ impl Keeper {
             let Some(newer) = newer else { return Outcome::Over };
             // Of one that was dialled here the other side need not know any more, unless it is the one to stay.
             if made == Made::There || ends.there < ends.here {
-                return Outcome::Replaced(newer);
+                return Outcome::Replaced(Box::new(newer));
             }
             newer.part("there is a connection already").await;
         }

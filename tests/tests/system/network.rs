@@ -1,0 +1,57 @@
+//! Actors in processes of their own, each with a configuration and a data folder of its own.
+
+use std::net::TcpListener;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::deployment::{Deployment, stderr, tenure_on};
+
+/// Makes the key of an actor, and prints its id.
+fn key(data: &TempDir, name: &str) -> String {
+    let made = tenure_on(data.path(), &format!("keys new {name} -o json"));
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    let made: Value = serde_json::from_slice(&made.stdout).expect("JSON");
+    made[0]["id"].as_str().expect("an id").to_owned()
+}
+
+/// An address of this machine at which nobody listens.
+fn free() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").to_string()
+}
+
+#[test]
+fn actors_of_three_processes_lease_over_tls() {
+    let folder = || tempfile::tempdir().expect("a folder");
+    let (at_site, at_broker, at_guest) = (folder(), folder(), folder());
+    let site = key(&at_site, "alpha");
+    let broker = key(&at_broker, "exchange");
+    let guest = key(&at_guest, "guest");
+    let (site_address, broker_address) = (free(), free());
+    let peer = |name: &str, role: &str, id: &str, address: Option<&str>| {
+        let address = address.map_or_else(String::new, |at| format!("address = \"{at}\"\n"));
+        format!("[peer.{name}]\nrole = \"{role}\"\nid = \"{id}\"\n{address}")
+    };
+    let alpha = peer("alpha", "site-authority", &site, Some(&site_address));
+    let exchange = peer("exchange", "broker", &broker, Some(&broker_address));
+    let guest = peer("guest", "service-manager", &guest, None);
+    let of_site =
+        format!("listen = \"{site_address}\"\n[site.alpha]\nunits = 2\n{exchange}{guest}");
+    let mut site = Deployment::of(&of_site, at_site);
+    let broker = Deployment::of(
+        &format!("listen = \"{broker_address}\"\n[broker.exchange]\n{alpha}{guest}"),
+        at_broker,
+    );
+    let guest = Deployment::of(&format!("[service-manager.guest]\n{alpha}{exchange}"), at_guest);
+    let lease = guest.json("lease request 2 --for 1h --wait");
+    assert_eq!(lease["state"], "active", "{lease}");
+    assert_eq!(site.json("site list")[0]["leased"], 2);
+    assert_eq!(broker.json("broker list")[0]["broker"], "exchange");
+    site.end("-KILL");
+    site.start_with(&of_site);
+    let name = lease["lease"].as_str().expect("a name");
+    let closed = guest.json(&format!("lease close {name} --wait"));
+    assert_eq!(closed["state"], "closed", "{closed}");
+    site.becomes_clean();
+}
