@@ -44,14 +44,13 @@ fn actors_of_three_processes_lease_over_tls() {
         at_broker,
     );
     let guest = Deployment::of(&format!("[service-manager.guest]\n{alpha}{exchange}"), at_guest);
-    let lease = guest.json("lease request 2 --for 1h --wait");
-    assert_eq!(lease["state"], "active", "{lease}");
+    let lease = guest.json("lease request 2 --for 1h --wait")[0].clone();
+    assert_eq!((&lease["state"], &lease["site"]), (&"active".into(), &"alpha".into()), "{lease}");
     assert_eq!(site.json("site list")[0]["leased"], 2);
     assert_eq!(broker.json("broker list")[0]["broker"], "exchange");
     site.end("-KILL");
     site.start_with(&of_site);
     let name = lease["lease"].as_str().expect("a name");
-    let closed = guest.json(&format!("lease close {name} --wait"));
-    assert_eq!(closed["state"], "closed", "{closed}");
+    guest.json(&format!("lease close {name} --wait"));
     site.becomes_clean();
 }

@@ -57,11 +57,13 @@ impl AppState {
         let handles = running.handles().map(|handle| (handle.info().name.clone(), handle.clone()));
         let handles: BTreeMap<Name, Handle> = handles.collect();
         let names = handles.values().map(|handle| (handle.info().id, handle.info().name.clone()));
+        let elsewhere = config.peers.iter().map(|(name, peer)| (peer.id, name.clone()));
+        let names: Names = names.chain(elsewhere).collect();
         Self {
             config,
             data,
             clock,
-            names: names.collect(),
+            names,
             metrics: running.metrics().clone(),
             asking: Mutex::default(),
             once: Mutex::default(),
