@@ -75,7 +75,7 @@ impl Verifier {
         &mut self.keys
     }
 
-    /// Statements came with the message at hand: those that hold count until [`forget_shown`](Self::forget_shown).
+    /// Statements came with the message at hand: those that hold count until the message is done with.
     pub fn show(&mut self, chains: &[KeyChain]) {
         for chain in chains {
             let Some(actor) = chain.actor() else { continue };
