@@ -44,7 +44,7 @@ enum Refused {
 }
 
 /// Takes connections until it is dropped.
-pub(super) async fn listen(listener: TcpListener, server: Arc<ServerConfig>, door: Arc<Door>) {
+pub(super) async fn listen(listener: TcpListener, server: Arc<ServerConfig>, door: Arc<Admission>) {
     let room = Arc::new(Semaphore::new(MOST_UNKNOWN));
     loop {
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
@@ -69,14 +69,14 @@ pub(super) async fn listen(listener: TcpListener, server: Arc<ServerConfig>, doo
 }
 
 /// Who is let in.
-pub(super) struct Door {
+pub(super) struct Admission {
     lanes: Lanes,
     here: BTreeMap<String, ActorId>,
     knocking: Mutex<BTreeMap<IpAddr, usize>>,
 }
 
 /// One that has knocked, until it is in or gone.
-struct Knock(Arc<Door>, IpAddr);
+struct Knock(Arc<Admission>, IpAddr);
 
 impl Drop for Knock {
     fn drop(&mut self) {
@@ -90,7 +90,7 @@ impl Drop for Knock {
     }
 }
 
-impl Door {
+impl Admission {
     pub(super) fn new(here: impl Iterator<Item = ActorId>, lanes: Lanes) -> Self {
         let here = here.map(|id| (id.to_hex(), id)).collect();
         Self { lanes, here, knocking: Mutex::default() }

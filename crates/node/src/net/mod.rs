@@ -26,7 +26,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
 use self::lane::{Keeper, Lane, QUEUE};
-use self::listener::Door;
+use self::listener::Admission;
 use self::session::{Ends, Item};
 use crate::transport::{Exchange, Greeting, Packet, Transport};
 
@@ -100,7 +100,7 @@ impl Drop for Thread {
 /// What the thread does.
 struct Work {
     keepers: Vec<Keeper>,
-    listening: Option<(std::net::TcpListener, Arc<ServerConfig>, Arc<Door>)>,
+    listening: Option<(std::net::TcpListener, Arc<ServerConfig>, Arc<Admission>)>,
     stop: oneshot::Receiver<()>,
 }
 
@@ -125,7 +125,7 @@ impl Network {
                 let bound =
                     bind(address).map_err(|cause| NetworkError::Listen { address, cause })?;
                 let accepted = lanes.iter().map(|(&ends, lane)| (ends, lane.accepted.clone()));
-                let door = Door::new(signers.iter().map(Signer::id), accepted.collect());
+                let door = Admission::new(signers.iter().map(Signer::id), accepted.collect());
                 Some((bound, tls::server(signers.iter())?, Arc::new(door)))
             }
             None => None,
