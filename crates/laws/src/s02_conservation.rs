@@ -152,6 +152,10 @@ impl Check for Checker {
                     }
                 }
             }
+            Fact::LeaseForgotten(fact) => {
+                self.forgotten(scene, fact.lease);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -464,6 +468,27 @@ impl Checker {
         }
         let whole = [(link.term, i64::from(link.units.get()))];
         self.charge_for(scene, (link, link), &whole, tally)
+    }
+
+    /// A site whose clock is put back may meet a ticket that it has forgotten, and take what is not back of
+    /// it once more: as it was, or as parts that it was handed on in.
+    fn forgotten(&mut self, scene: &Scene<'_>, lease: LinkHash) {
+        if scene.model.participants.clocks_hold {
+            return;
+        }
+        for ticket in tickets_of(scene, lease) {
+            let (hash, key) = (ticket.hash(), (scene.actor, ticket.bottom().account()));
+            let charge = self.taken.get(&(scene.actor, hash));
+            if let (true, Some(charge), Some(own)) =
+                (self.used.remove(&(scene.actor, hash)), charge, self.left.get_mut(&key))
+            {
+                let levels = charge.out.levels();
+                let ends = levels.iter().skip(1).map(|&(at, _)| at).chain([Time::MAX]);
+                for (&(from, level), end) in levels.iter().zip(ends) {
+                    Term::new(from, end).into_iter().for_each(|term| own.left.add(term, level));
+                }
+            }
+        }
     }
 
     /// A child of a ticket, taken once.
