@@ -34,6 +34,8 @@ pub(super) enum Act {
     Stock,
     /// An operator does something to a unit of a site, drawn by this number.
     Operate(u64),
+    /// A key is replaced, revoked or stolen, drawn by this number.
+    Keys(u64),
     /// An operator sets a guest's quota at a broker, or takes it back.
     Quota,
     /// A burst of visits begins.
@@ -107,6 +109,11 @@ impl World {
             let at = operators.time(Time::ZERO, heal);
             plan.push((at, Act::Operate(operators.any())));
         }
+        let mut keys = Stream::Keys.sampler(self.chance);
+        for _ in 0..keys.count(0, 12) {
+            let at = keys.time(Time::ZERO, heal);
+            plan.push((at, Act::Keys(keys.any())));
+        }
         let others = [
             (Act::Restart, sampler.count(2, 12)),
             (Act::Stock, sampler.count(0, 2)),
@@ -151,6 +158,7 @@ impl World {
                 self.hand_in(who, Input::Command(command.into()))
             }
             Act::Operate(draw) => self.operate(draw),
+            Act::Keys(draw) => self.change_keys(draw),
             Act::Quota => self.set_quota(),
             Act::Recall => self.recall(),
             Act::BurstBegins => {

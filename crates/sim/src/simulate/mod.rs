@@ -20,6 +20,7 @@ mod fault;
 mod users;
 mod mapper;
 mod node;
+mod keys;
 mod operators;
 mod participant;
 mod resale;

@@ -25,6 +25,8 @@ pub(super) struct Participant {
     pub(super) role: Role,
     pub(super) honest: bool,
     pub(super) signer: Signer,
+    /// The secrets of all keys that it will have, the first first.
+    pub(super) secrets: Vec<Signer>,
     /// Builds it as it was before its first fact.
     build: Box<dyn Fn() -> HostedActor>,
     /// None while it is down.
@@ -76,6 +78,8 @@ pub(super) struct ParticipantSpec {
     pub(super) name: Name,
     pub(super) honest: bool,
     pub(super) signer: Signer,
+    /// The secrets of all keys that it will have, the first first.
+    pub(super) secrets: Vec<Signer>,
     pub(super) retry_policy: RetryPolicy,
     pub(super) clock_check: Option<Span>,
     pub(super) driver: Option<NullDriver>,
@@ -89,13 +93,15 @@ impl Participant {
             name,
             honest,
             signer,
+            secrets,
             retry_policy,
             clock_check,
             driver,
             clock,
             build,
         } = spec;
-        let (actor, mapper) = build().into_parts();
+        let (mut actor, mapper) = build().into_parts();
+        actor.add_secrets(secrets.iter().cloned());
         Self {
             id: signer.id(),
             role: actor.role(),
@@ -117,6 +123,7 @@ impl Participant {
             name,
             honest,
             signer,
+            secrets,
             build,
             retry_policy,
             clock_check,
@@ -207,7 +214,9 @@ impl Participant {
     }
 
     fn blank(&self) -> AnyActor {
-        (self.build)().into_parts().0
+        let mut actor = (self.build)().into_parts().0;
+        actor.add_secrets(self.secrets.iter().cloned());
+        actor
     }
 
     /// The fold is to be stored after so many facts more, if it is.

@@ -19,6 +19,7 @@ use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View}
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 
 use super::clock::Clock;
+use super::keys;
 use super::participant::{Participant, ParticipantSpec};
 use super::setting::{Setting, stacked_name};
 use crate::driver::NullDriver;
@@ -51,7 +52,7 @@ pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Participant> {
     let broker_id = |place: usize| signer(&name("broker", place)).id();
     let participants =
         roster.into_iter().enumerate().map(|(index, (name, role, place, honest))| {
-            let signer = signer(&name);
+            let (signer, setup_name) = (signer(&name), name.clone());
             let setup = Setup {
                 name: name.clone(),
                 signer: signer.clone(),
@@ -90,6 +91,7 @@ pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Participant> {
             Participant::new(ParticipantSpec {
                 name,
                 honest,
+                secrets: keys::secrets(setting.scheme, chance, &setup_name),
                 signer,
                 retry_policy,
                 clock_check,

@@ -36,6 +36,7 @@ pub(super) enum Stream {
     Overbooking,
     Stacks,
     Clocks,
+    Keys,
     Family(Family),
 }
 
@@ -55,6 +56,7 @@ impl Stream {
                 Self::Overbooking => 8,
                 Self::Stacks => 9,
                 Self::Clocks => 10,
+                Self::Keys => 11,
                 Self::Family(family) => 16 + family as u64,
             },
         )

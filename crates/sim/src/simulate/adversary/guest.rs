@@ -53,7 +53,8 @@ impl World {
         self.sampler(Family::DishonestGuest).pick(&known).cloned()
     }
 
-    fn show(&mut self, who: usize, ticket: Ticket) {
+    /// A guest shows a ticket to its site.
+    pub(in crate::simulate) fn show(&mut self, who: usize, ticket: Ticket) {
         let (to, redeem) = (ticket.site(), self.redeem(ticket));
         self.send_forged(who, to, redeem);
     }
