@@ -217,7 +217,14 @@ fn a_unit_whose_driver_reports_its_end_is_replaced_without_a_probe() {
     let (name, third) = leased_instead(&deployment, &["guest/1.0", &name]);
     assert!(lives(&third));
     let why = String::from_utf8(deployment.tenure("lease why guest/1").stdout).expect("text");
-    assert!(why.contains("it was ended by signal 9"), "{why}");
+    let says = "u0 failed, in the words of its site: the program of u0 does not run: it was \
+                ended by signal 9; guest/2.0 was asked for instead, which is ";
+    let first = why.lines().next().unwrap_or_default();
+    assert!(first.contains(says), "{why}");
+    let slices = deployment.json("slice list");
+    let sum = &slices[0]["fidelity"];
+    assert!(sum["usable_s"].as_f64() <= sum["paid_s"].as_f64(), "{sum}");
+    assert!(sum["fraction"].is_number() && sum["expired"] == 0, "{sum}");
     deployment.json(&format!("lease close {name} --wait"));
 }
 

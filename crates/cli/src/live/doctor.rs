@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use tenure_node::api::{
     ActorView, ClockApartView, ClockStepView, LeaseView, ProbeView, Request, SiteView, StatusView,
+    UnitView,
 };
 
 use super::args::{Endpoint, Output};
@@ -79,12 +80,7 @@ fn wrong(status: &StatusView, sites: &[SiteView], leases: &[LeaseView]) -> Vec<S
         wrong.extend(actor.clocks_apart.iter().map(|apart| clock_apart(&actor.name, apart)));
     }
     for unit in sites.iter().flat_map(|site| &site.units) {
-        if unit.state == "quarantined" {
-            let unit = &unit.unit;
-            wrong.push(format!(
-                "unit {unit} is quarantined: put it right, then `tenure site reset {unit}`"
-            ));
-        }
+        wrong.extend(failed(unit));
     }
     wrong.extend(down(sites, leases));
     for lease in leases {
@@ -108,6 +104,23 @@ fn clock_apart(name: &str, ClockApartView { peer, ahead_s, since }: &ClockApartV
          between them may end too early or overlap; set the one that is wrong",
         roughly(ahead_s.abs())
     )
+}
+
+/// What is wrong with a unit by its site's word.
+fn failed(unit: &UnitView) -> Option<String> {
+    let UnitView { unit: name, fault, lease, .. } = unit;
+    if unit.state == "quarantined" {
+        let fault = fault.as_ref().map_or_else(String::new, |fault| format!(" ({fault})"));
+        return Some(format!(
+            "unit {name} is quarantined{fault}: put it right, then `tenure site reset {name}`"
+        ));
+    }
+    let (fault, lease) = fault.as_ref().zip(lease.as_ref())?;
+    (unit.state == "ready").then(|| {
+        format!(
+            "unit {name} of {lease} has failed: {fault}; its guest is told until it gives the unit back"
+        )
+    })
 }
 
 /// What is wrong with the clock.

@@ -34,7 +34,38 @@ pub(super) struct Failures {
     needed: bool,
 }
 
+/// Which units of a lease have failed, and what was done about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedUnits {
+    /// The units, each with its site's words.
+    pub units: Vec<(UnitId, String)>,
+    /// Whether the lease still has some of them.
+    pub held: bool,
+    /// The number of the request for others.
+    pub instead: Option<u64>,
+}
+
 impl ServiceManager {
+    /// Which units of a lease have failed, if any have.
+    pub fn failed_units(&self, id: LeaseId) -> Option<FailedUnits> {
+        let lease = self.state.leases.get(&id)?;
+        let failed = &lease.failures.units;
+        if failed.is_empty() {
+            return None;
+        }
+        let held = lease.state.held();
+        let held = held.is_some_and(|held| failed.keys().any(|unit| held.units.contains_key(unit)));
+        // It was asked for on none of the units that had failed by then.
+        let later = self.state.requests.range(id.number + 1..);
+        let instead =
+            later.filter(|(_, request)| request.slice == lease.slice).find(|(_, request)| {
+                let not_on = &request.wanted.provisos.not_on;
+                failed.keys().any(|unit| not_on.iter().any(|(_, not)| not == unit))
+            });
+        let units = failed.iter().map(|(unit, why)| (*unit, why.clone())).collect();
+        Some(FailedUnits { units, held, instead: instead.map(|(number, _)| *number) })
+    }
+
     /// The site says that a unit has failed. It says so again until it has the unit back, so what cannot be
     /// done now is done later.
     pub(super) fn told_of_failure(

@@ -35,6 +35,7 @@ mod warn;
 pub use self::change::Victims;
 pub use self::command::{Command, Part};
 pub use self::consult::{ANSWER_WITHIN, GateAnswer};
+pub use self::failing::FailedUnits;
 pub use survey::{LeaseSurvey, RestStanding, Standing};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -28,9 +28,7 @@ impl SiteAuthority {
             Fact::UnitDrained(fact) => self.set_drained(fact.unit, true)?,
             Fact::UnitNeeded(fact) => self.needed(fact),
             Fact::UnitResumed(fact) => self.set_drained(fact.unit, false)?,
-            Fact::UnitQuarantined(fact) => {
-                self.move_unit(at, fact.unit, unit::Event::Quarantined)?
-            }
+            Fact::UnitQuarantined(fact) => self.quarantined(at, fact)?,
             Fact::InventoryChanged(fact) => self.inventory_changed(fact)?,
             Fact::DelegationIssued(fact) => self.delegation_issued(at, &fact.ticket, false),
             Fact::DelegatedByHand(fact) => self.delegation_issued(at, &fact.ticket, true),

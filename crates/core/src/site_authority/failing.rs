@@ -9,7 +9,9 @@ use crate::model::identity::ActorId;
 use crate::model::time::Time;
 use crate::mutants::mutant;
 use crate::site_authority::Output;
-use crate::site_authority::facts::{UnitFailed, UnitSetupFailed, UnitTeardownFailed};
+use crate::site_authority::facts::{
+    UnitFailed, UnitQuarantined, UnitSetupFailed, UnitTeardownFailed,
+};
 use crate::site_authority::machine::State;
 use crate::site_authority::unit;
 use crate::ticket::link::LinkHash;
@@ -87,6 +89,11 @@ impl SiteAuthority {
     pub(super) fn setup_failed(&mut self, at: Time, fact: &UnitSetupFailed) -> Result<(), BadFact> {
         self.note_failure(fact.unit, &fact.error);
         self.unit_lost(at, fact.unit, unit::Event::SetupFailed)
+    }
+
+    pub(super) fn quarantined(&mut self, at: Time, fact: &UnitQuarantined) -> Result<(), BadFact> {
+        self.set_fault(fact.unit, Some(&fact.why));
+        self.move_unit(at, fact.unit, unit::Event::Quarantined)
     }
 
     /// A unit is clean. One that did not fail in its last tenancy has failed never in a row.

@@ -63,7 +63,7 @@ pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
 pub(crate) use view::time;
 pub use view::{
     ActorView, ClockApartView, ClockStepView, FidelityView, LeaseUnitView, LeaseView, RefusalView,
-    SliceView, StatusView, WaitView,
+    SliceView, StatusView, SumView, WaitView,
 };
 pub use why::{BookingView, FactView, FaultView, Finding, PendingView, WhyView};
 

@@ -265,7 +265,8 @@ impl AppState {
         let mut slices = Vec::new();
         for handle in self.of_role(Role::ServiceManager) {
             let name = handle.info().name.clone();
-            let of = self.guest(&handle.info().name, move |g| Some(view::slices(&name, g)));
+            let now = self.now();
+            let of = self.guest(&handle.info().name, move |g| Some(view::slices(&name, g, now)));
             slices.extend(of.await?.unwrap_or_default());
         }
         Ok(slices)

@@ -172,6 +172,9 @@ pub struct LeaseView {
     /// What has to be in use before it goes on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<WaitView>,
+    /// Until when its mapper is asked before it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapper_asked_until: Option<String>,
     /// What it costs, if its tickets have a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
@@ -273,6 +276,37 @@ pub struct SliceView {
     pub active: u32,
     /// The units held.
     pub units: u32,
+    /// How much of what its leases are paid for their guest could use so far, of all that are remembered.
+    #[serde(default)]
+    pub fidelity: SumView,
+}
+
+/// How much of what leases are paid for their guest could use so far, in sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SumView {
+    /// The usable part, from 0 to 1; none before anything is paid for.
+    pub fraction: Option<f64>,
+    /// Seconds times units that are paid for and over.
+    pub paid_s: f64,
+    /// Seconds times units that were in use.
+    pub usable_s: f64,
+    /// How many seconds after the first terms began something was in use.
+    pub late_s: f64,
+    /// How many seconds before the ends of the last terms nothing was in use any more.
+    pub early_s: f64,
+    /// How many leases are over that were never in use.
+    pub expired: u32,
+}
+
+impl SumView {
+    fn add(&mut self, lease: &FidelityView) {
+        self.paid_s += lease.paid_s;
+        self.usable_s += lease.usable_s;
+        self.late_s += lease.late_s.unwrap_or(0.0);
+        self.early_s += lease.early_s.unwrap_or(0.0);
+        self.expired += u32::from(lease.expired);
+        self.fraction = (self.paid_s > 0.0).then(|| (self.usable_s / self.paid_s).min(1.0));
+    }
 }
 
 /// What a lease waits for.
@@ -415,6 +449,10 @@ pub(super) fn lease(
         waits_for: waits_for(manager, lease),
         cost: lease.cost.map(|cost| cost.to_string()),
         assurance: weak(lease.assurance),
+        mapper_asked_until: lease
+            .sequence
+            .and_then(|sequence| sequence.consulted())
+            .map(|(_, until)| time(until)),
         fidelity: lease.fidelity(now).map(|fidelity| FidelityView::of(&fidelity)),
         outcome: outcome.as_ref().map(|outcome| outcome_word(outcome, lease.closed_by).to_owned()),
         refusal: match (&outcome, lease.closed_by) {
@@ -458,7 +496,7 @@ fn outcome_word(outcome: &Outcome, closed_by: Option<&(ActorId, Refusal)>) -> &'
     }
 }
 
-pub(super) fn slices(manager: &Name, actor: &ServiceManager) -> Vec<SliceView> {
+pub(super) fn slices(manager: &Name, actor: &ServiceManager, now: Time) -> Vec<SliceView> {
     let mut slices: BTreeMap<&Name, SliceView> = BTreeMap::new();
     for lease in actor.survey() {
         let empty = || SliceView {
@@ -467,12 +505,16 @@ pub(super) fn slices(manager: &Name, actor: &ServiceManager) -> Vec<SliceView> {
             leases: 0,
             active: 0,
             units: 0,
+            fidelity: SumView::default(),
         };
         let slice = slices.entry(lease.slice).or_insert_with(empty);
         slice.leases += u32::from(!lease.state.is_over());
         slice.active += u32::from(matches!(lease.state.lease(), Some(State::Active { .. })));
         let units = lease.state.held().map_or(0, |held| held.units.len());
         slice.units += u32::try_from(units).unwrap_or(u32::MAX);
+        if let Some(fidelity) = lease.fidelity(now) {
+            slice.fidelity.add(&FidelityView::of(&fidelity));
+        }
     }
     slices.into_values().collect()
 }

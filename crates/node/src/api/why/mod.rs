@@ -2,6 +2,7 @@
 
 mod bookings;
 mod facts;
+mod failed;
 mod pending;
 mod waits;
 
@@ -23,6 +24,7 @@ use tenure_core::wire::refusal::Refusal;
 
 use self::bookings::Market;
 use self::facts::{Failure, RequestHistory};
+use self::failed::Failed;
 use self::pending::{LeaseRefs, PendingItem};
 use self::waits::{Waits, waits};
 use super::server::AppState;
@@ -137,14 +139,17 @@ async fn why(app: &AppState, manager: &Name, id: LeaseId) -> Result<WhyView, Api
     let seen = app
         .guest(manager, move |guest| {
             let lease = guest.survey_of(id)?;
-            Some((waits(&lease, origin), lease.tickets.to_vec()))
+            let failed = guest.failed_units(id).map(|failed| Failed::of(guest, &lease, failed));
+            Some((waits(&lease, origin), lease.tickets.to_vec(), failed))
         })
         .await?;
-    let Some(((waits, says), tickets)) = seen else {
+    let Some(((waits, says), tickets, failed)) = seen else {
         return Err(ApiError::new(Code::NoSuch, format!("no lease {manager}/{id}")));
     };
     let (waits, says) = waits::with_others(waits, says, &lease);
     let (waits, says) = waits::with_recall(waits, says, &lease);
+    let told = failed.map(|failed| failed.in_words(manager, &lease));
+    let (waits, says) = waits::with_failure(waits, says, told);
     let why = WhyView {
         lease,
         reason: says.clone(),

@@ -35,6 +35,10 @@ pub(super) fn with_others(waits: Waits, says: String, lease: &LeaseView) -> (Wai
         "joining" => ("its units are joined", held("join")),
         _ => return (waits, says),
     };
+    if let Some(until) = &lease.mapper_asked_until {
+        let says = format!("{what} once its mapper has answered, at the latest at {until}");
+        return (Waits::Nothing(says.clone(), None), says);
+    }
     match on {
         Some((first, on)) => {
             let says = format!("{what} once all units of {on} are in use");
@@ -75,6 +79,20 @@ pub(super) fn with_recall(waits: Waits, says: String, lease: &LeaseView) -> (Wai
             (Waits::Nothing(reason.clone(), help.or(choice)), reason)
         }
         (waits, _) => (waits, says),
+    }
+}
+
+/// The same of a lease of which units have failed.
+pub(super) fn with_failure(waits: Waits, says: String, told: Option<String>) -> (Waits, String) {
+    let Some(told) = told else { return (waits, says) };
+    match waits {
+        Waits::Nothing(reason, help) => {
+            let reason = format!("{reason}; {told}");
+            (Waits::Nothing(reason.clone(), help), reason)
+        }
+        waits @ (Waits::Broker(..) | Waits::Site(..) | Waits::Refused(_)) => {
+            (waits, format!("{says}; {told}"))
+        }
     }
 }
 
