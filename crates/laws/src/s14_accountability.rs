@@ -1,6 +1,7 @@
 //! S14: an issuer that hands on too much can be convicted, and only such an issuer.
 
 use super::{Check, Law, Scene, Tally, LawVerdict};
+use tenure_core::model::verifier::Verifier;
 use tenure_core::site_authority::facts::{Fact, TicketRefused};
 use tenure_core::wire::refusal::Refusal;
 
@@ -45,7 +46,9 @@ fn evidence_convicts_the_guilty(
 ) -> LawVerdict {
     let Refusal::Conflict(evidence) = refusal else { return Ok(()) };
     let (participants, hash) = (&scene.model.participants, fact.ticket.hash());
-    let verdict = evidence.convicts(participants.scheme, &[]);
+    let mut verifier = Verifier::new(participants.scheme);
+    *verifier.keys_mut() = scene.model.keys.get(&scene.actor).cloned().unwrap_or_default();
+    let verdict = evidence.convicts_by(&mut verifier, &[]);
     tally.check(verdict.is_ok(), || {
         let fault = verdict.as_ref().err().map_or_else(String::new, ToString::to_string);
         format!("{} refuses ticket {hash} with evidence that convicts no actor: {fault}", scene.name())
