@@ -152,10 +152,7 @@ impl Check for Checker {
                     }
                 }
             }
-            Fact::LeaseForgotten(fact) => {
-                self.forgotten(scene, fact.lease);
-                Ok(())
-            }
+            Fact::LeaseForgotten(fact) => self.forgotten(scene, fact.lease),
             _ => Ok(()),
         }
     }
@@ -472,9 +469,9 @@ impl Checker {
 
     /// A site whose clock is put back may meet a ticket that it has forgotten, and take what is not back of
     /// it once more: as it was, or as parts that it was handed on in.
-    fn forgotten(&mut self, scene: &Scene<'_>, lease: LinkHash) {
+    fn forgotten(&mut self, scene: &Scene<'_>, lease: LinkHash) -> LawVerdict {
         if scene.model.participants.clocks_hold {
-            return;
+            return Ok(());
         }
         for ticket in tickets_of(scene, lease) {
             let (hash, key) = (ticket.hash(), (scene.actor, ticket.bottom().account()));
@@ -489,6 +486,7 @@ impl Checker {
                 }
             }
         }
+        Ok(())
     }
 
     /// A child of a ticket, taken once.

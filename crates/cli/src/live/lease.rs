@@ -334,10 +334,7 @@ fn close(
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let mut client = connect_to(endpoint)?;
-    let mut leases: Vec<LeaseView> = client.ask(&Request::Lease { lease: lease.clone() })?;
-    if !leases.iter().all(is_over) {
-        leases = client.ask(&Request::Close { lease: lease.clone(), by })?;
-    }
+    let mut leases: Vec<LeaseView> = client.ask(&Request::Close { lease: lease.clone(), by })?;
     if wait && !leases.iter().all(is_given_back) {
         let interrupt = Interrupt::watch(&client, wait)?;
         leases = until(&mut client, lease, timeout, is_given_back)

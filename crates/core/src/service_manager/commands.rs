@@ -328,7 +328,7 @@ impl ServiceManager {
         receipts
     }
 
-    /// Gives a lease back, or a request up, from wherever it is in its life.
+    /// Gives a lease back, or a request up, from wherever it is in its life; one that is over stays so.
     pub(super) fn close(
         &mut self,
         now: Time,
@@ -337,7 +337,7 @@ impl ServiceManager {
     ) -> Result<(), String> {
         let standing = self.standing(lease).ok_or_else(|| format!("there is no lease {lease}"))?;
         if standing.is_over() {
-            return Err(format!("lease {lease} is over"));
+            return Ok(());
         }
         let state = match standing {
             Standing::Request(_) => return self.withdraw(now, lease.number, out),
